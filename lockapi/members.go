@@ -54,7 +54,7 @@ type ReplaceMemberRequest struct {
 	InPlaceOf string `json:"in_place_of,omitempty"`
 	// Force overrides the judgement that too few of the members are well. It
 	// travels in the query.
-	Force bool `json:"-"`
+	Force bool `json:"-" query:"force"`
 }
 
 // AddMemberRequest has a replica become a member of the cell.
@@ -78,16 +78,16 @@ type SetMemberRequest struct {
 	Suffrage *string `json:"suffrage,omitempty"`
 	// Force overrides the judgement that too few of the members would be well, where
 	// one is to lose its vote. It travels in the query.
-	Force bool `json:"-"`
+	Force bool `json:"-" query:"force"`
 }
 
 // RemoveMemberRequest says how a member is to be removed.
 type RemoveMemberRequest struct {
 	// Directory is the directory that the member has now, as ReplaceMemberRequest's
 	// InPlaceOf. Empty for whichever it is.
-	Directory string
+	Directory string `query:"directory"`
 	// Force overrides the judgement that too few of the others are well.
-	Force bool
+	Force bool `query:"force"`
 }
 
 // MemberChange is a change of the members that has begun.

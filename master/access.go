@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -16,35 +15,6 @@ import (
 
 // The calls that say who may do what. Whether their caller may make them is judged
 // as for every call (asks.go).
-
-var accessCalls = []entry{
-	change(AdminAt, AuditAlways, func(c *lockapi.PutRule) string { return c.Path }, (*Master).PutRule),
-	query(AdminAt, func(c *lockapi.GetRule) string { return c.Path }, (*Master).GetRule),
-	remove(AdminAt, AuditAlways, func(c *lockapi.DeleteRule) string { return c.Path }, (*Master).DeleteRule),
-	list(Known, nil, (*Master).ListRules),
-	change(AdminBelow, AuditAlways, func(c *lockapi.DeleteRulesBelow) string { return directory(c.Prefix) }, (*Master).DeleteRulesBelow),
-	query(Reader, func(c *lockapi.CheckAccess) string { return c.Path }, (*Master).CheckAccess),
-	change(Operate, AuditAlways, nil, (*Master).PutGroup),
-	query(Operate, nil, (*Master).GetGroup),
-	remove(Operate, AuditAlways, nil, (*Master).DeleteGroup),
-	list(Operate, nil, (*Master).ListGroups),
-	change(Operate, AuditAlways, nil, (*Master).PutCellAccess),
-	query(Operate, nil, (*Master).GetCellAccess),
-	change(Operate, AuditAlways, nil, (*Master).CreateToken),
-	list(Operate, nil, (*Master).ListTokens),
-	remove(Operate, AuditAlways, nil, (*Master).RevokeToken),
-	change(Operate, AuditAlways, nil, (*Master).EnableAccess),
-	remove(Operate, AuditAlways, nil, (*Master).DisableAccess),
-	query(Anybody, nil, (*Master).GetWhoAmI),
-}
-
-// directory is the path of a directory, whose prefix ends in a slash.
-func directory(prefix string) string {
-	if prefix == "/" {
-		return prefix
-	}
-	return strings.TrimSuffix(prefix, "/")
-}
 
 // changeAccess puts a change through the log, unless it changes nothing.
 func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, error) {
@@ -97,7 +67,7 @@ func (m *Master) DeleteRule(_ context.Context, by Caller, c *lockapi.DeleteRule)
 // DeleteRulesBelow removes the rules below a directory, and says whether there were any.
 // The rule at the directory itself stays.
 func (m *Master) DeleteRulesBelow(_ context.Context, by Caller, c *lockapi.DeleteRulesBelow) (lockapi.RulesDeleted, error) {
-	r, err := m.changeAccess(&by, &state.DropRules{Dir: directory(c.Prefix)})
+	r, err := m.changeAccess(&by, &state.DropRules{Dir: top(c.Prefix)})
 	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
 }
 

@@ -52,15 +52,25 @@ func using(c Caller, session string) Caller {
 
 func sessionOfCaller(t *testing.T, m *Master, who string) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), OpenSessionRequest{Caller: by(who, Anybody), SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
+	s, err := m.OpenSession(t.Context(), by(who, Anybody), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s.ID
 }
 
-func locking(who, session string, change ...func(*lockapi.LockRequest)) AcquireRequest {
-	return AcquireRequest{Caller: using(by(who, LockAt, "/p/l"), session), Path: "/p/l", LockRequest: want(session, change...)}
+// request asks for a lock on behalf of a caller.
+type request struct {
+	by Caller
+	lockapi.AcquireLock
+}
+
+func ask(ctx context.Context, m *Master, r request) (lockapi.Grant, error) {
+	return m.AcquireLock(ctx, r.by, &r.AcquireLock)
+}
+
+func locking(who, session string, change ...func(*lockapi.LockRequest)) request {
+	return request{using(by(who, LockAt, "/p/l"), session), lockapi.AcquireLock{Path: "/p/l", LockRequest: want(session, change...)}}
 }
 
 // TestAccessWaitsForItsLevel: as long as one member does not know it; after that who
@@ -86,10 +96,10 @@ func TestFoundedWithAccess(t *testing.T) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level} })
 		first := c.office("r1")
 		pass(time.Minute)
-		_, err := first.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
+		_, err := first.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
-		code(t, second(first.master.Locks(t.Context(), LocksQuery{Limit: 1})), lockapi.CodeNoMaster)
-		code(t, second(first.master.Locks(t.Context(), LocksQuery{Read: Read{Stale: true}, Limit: 1})), lockapi.CodeNoMaster)
+		code(t, second(first.master.ListLocks(t.Context(), Read{}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
+		code(t, second(first.master.ListLocks(t.Context(), Read{Stale: true}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
 		for _, n := range []*node{first, c.node("r2")} {
 			code(t, n.master.Ready(), lockapi.CodeNoMaster)
 			code(t, n.master.Judge(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
@@ -103,7 +113,7 @@ func TestFoundedWithAccess(t *testing.T) {
 		if s := next.State(); !s.AccessOn || s.TokenCount() != 1 {
 			t.Fatalf("access is on: %v, with %d tokens", s.AccessOn, s.TokenCount())
 		}
-		_, err = next.master.OpenSession(t.Context(), OpenSessionRequest{Caller: by("", Known), SessionRequest: lockapi.NewSessionRequest()})
+		_, err = next.master.OpenSession(t.Context(), by("", Known), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeUnauthenticated)
 		if err := next.master.DisableAccess(t.Context(), bearer, &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
@@ -119,7 +129,7 @@ func TestFoundedWithAccess(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift, FoundedWithAccess: true}, func(t *testing.T, c *fakeCell) {
 		first := c.office("r1")
 		pass(time.Minute)
-		_, err := first.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
+		_, err := first.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
 		_, err = first.master.EnableAccess(t.Context(), by("", Operate), &lockapi.EnableAccess{})
 		code(t, err, lockapi.CodeNoMaster)
@@ -194,7 +204,7 @@ func TestProofsThatEnd(t *testing.T) {
 		keeping := by
 		keeping.Ask = Ask{Right: Nobody, Session: s}
 		go func() {
-			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: keeping, Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), keeping, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		filter, _ := NewEventFilter(nil, nil, nil, false)
 		watch := watching(t, m, filter.For(by))
@@ -227,12 +237,12 @@ func TestProofsThatEnd(t *testing.T) {
 // TestForgottenAsksAreDenied: to all but operators.
 func TestForgottenAsksAreDenied(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := m.Lock(t.Context(), LockQuery{Read: Read{Caller: Caller{Principal: "user:a"}}, Path: "/p"})
+		_, err := m.GetLock(t.Context(), Read{Caller: Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
 		code(t, err, lockapi.CodePermissionDenied)
-		if _, err := m.Lock(t.Context(), LockQuery{Read: Read{Caller: Caller{Principal: "user:root"}}, Path: "/p"}); err != nil {
+		if _, err := m.GetLock(t.Context(), Read{Caller: Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
 			t.Error(err)
 		}
-		_, err = m.Lock(t.Context(), LockQuery{Path: "/p"})
+		_, err = m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/p"})
 		code(t, err, lockapi.CodeUnauthenticated)
 	})
 }
@@ -243,40 +253,40 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 func TestSessionsAreTheirOpeners(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
-		_, err := m.Acquire(t.Context(), locking("user:b", s))
+		_, err := ask(t.Context(), m, locking("user:b", s))
 		if e := code(t, err, lockapi.CodePermissionDenied); e.Principal != "user:b" {
 			t.Errorf("%+v", e)
 		}
-		if _, err := m.Acquire(t.Context(), locking("user:a", s)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", s)); err != nil {
 			t.Error(err)
 		}
 		nobodys := sessionOfCaller(t, m, "")
-		_, err = m.Acquire(t.Context(), locking("user:c", nobodys)) // who may not lock
+		_, err = ask(t.Context(), m, locking("user:c", nobodys)) // who may not lock
 		code(t, err, lockapi.CodePermissionDenied)
 		if v, _ := n.State().Session(nobodys); v.Principal != "" {
 			t.Errorf("a call that was refused has given the session to %s", v.Principal)
 		}
-		_, err = m.Acquire(t.Context(), locking("user:b", nobodys))
+		_, err = ask(t.Context(), m, locking("user:b", nobodys))
 		code(t, err, lockapi.CodeLockHeld)
 		if v, _ := n.State().Session(nobodys); v.Principal != "user:b" {
 			t.Errorf("the session is %q's", v.Principal)
 		}
-		_, err = m.Acquire(t.Context(), locking("user:a", nobodys))
+		_, err = ask(t.Context(), m, locking("user:a", nobodys))
 		code(t, err, lockapi.CodePermissionDenied)
 
-		keyed := OpenSessionRequest{Caller: by("user:a", Known), Key: "k", SessionRequest: lockapi.NewSessionRequest()}
-		first, err := m.OpenSession(t.Context(), keyed)
+		caller, keyed := by("user:a", Known), lockapi.OpenSession{Key: "k", SessionRequest: lockapi.NewSessionRequest()}
+		first, err := m.OpenSession(t.Context(), caller, &keyed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		keyed.Caller = by("user:b", Known)
+		caller = by("user:b", Known)
 		keyed.Name = "another body"
-		others, err := m.OpenSession(t.Context(), keyed)
+		others, err := m.OpenSession(t.Context(), caller, &keyed)
 		if err != nil || others.ID == first.ID || others.Principal != "user:b" {
 			t.Errorf("under a key of user:a's user:b gets %+v, %v", others, err)
 		}
 		keyed.Name = ""
-		code(t, second(m.OpenSession(t.Context(), keyed)), lockapi.CodeConflict)
+		code(t, second(m.OpenSession(t.Context(), caller, &keyed)), lockapi.CodeConflict)
 	})
 }
 
@@ -288,7 +298,7 @@ func TestAdoption(t *testing.T) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		old := newSession(t, m, time.Hour)
 		for _, path := range []string{"/p/l", "/q/l"} {
-			if _, err := m.Acquire(t.Context(), AcquireRequest{Path: path, LockRequest: want(old)}); err != nil {
+			if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(old)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -309,17 +319,17 @@ func TestAdoption(t *testing.T) {
 			caller := by(who, Nobody)
 			caller.Ask.Session, caller.Ask.Uses = old, true
 			caller.Told, caller.Adopts = told, announce
-			_, err := m.Keepalive(t.Context(), KeepaliveRequest{Caller: caller, Session: old})
+			_, err := m.KeepAlive(t.Context(), caller, &lockapi.KeepAlive{Session: old})
 			return err
 		}
 		code(t, keep("", nil, nil), lockapi.CodeUnauthenticated)
 		for _, who := range []string{"user:a", "user:c"} {
 			code(t, keep(who, nil, nil), lockapi.CodeSessionNotFound)
 		}
-		code(t, second(m.Acquire(t.Context(), AcquireRequest{Caller: using(by("user:a", LockAt, "/p/x"), old), Path: "/p/x", LockRequest: want(old)})), lockapi.CodeSessionNotFound)
+		code(t, second(m.AcquireLock(t.Context(), using(by("user:a", LockAt, "/p/x"), old), &lockapi.AcquireLock{Path: "/p/x", LockRequest: want(old)})), lockapi.CodeSessionNotFound)
 		forced := by("user:a", AdminAt, "/p/l")
 		forced.Ask.Session, forced.Ask.Uses = old, true
-		if _, err := m.Release(t.Context(), ReleaseRequest{Caller: forced, Path: "/p/l", Session: old, Forced: true}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), forced, &lockapi.ReleaseLock{Path: "/p/l", Session: old, Forced: true}); err != nil {
 			t.Errorf("an administrator of the path may release: %v", err)
 		}
 		refusal := errors.New("no line")
@@ -354,13 +364,13 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 			}
 		}
 		create := func(who, prefix string) (FileWritten, error) {
-			return m.WriteFile(t.Context(), FileWrite{Caller: by(who, NameAt, next(prefix, 1)), Path: prefix, Sequential: true})
+			return m.WriteFile(t.Context(), by(who, NameAt, next(prefix, 1)), &lockapi.WriteFile{Path: prefix, Sequential: true})
 		}
 		transact := func(who, prefix string) error {
 			caller := by(who, Somebody)
 			caller.Also = []Ask{{Right: NameAt, Path: next(prefix, 1)}}
 			content := "x"
-			_, err := m.Transact(t.Context(), TransactionRequest{Caller: caller, Transaction: lockapi.Transaction{
+			_, err := m.Transact(t.Context(), caller, &lockapi.Transact{Transaction: lockapi.Transaction{
 				Then: []lockapi.Operation{{CreateSequential: &lockapi.WriteOperation{Path: prefix, Content: &content}}}}})
 			return err
 		}
@@ -389,39 +399,39 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.WriteFile(t.Context(), FileWrite{Caller: by("user:a", WriteAt, "/p/f"), Path: "/p/f", Content: []byte("secret")}); err != nil {
+		if _, err := m.WriteFile(t.Context(), by("user:a", WriteAt, "/p/f"), &lockapi.WriteFile{Path: "/p/f", Content: []byte("secret")}); err != nil {
 			t.Fatal(err)
 		}
-		if e := code(t, second(m.Acquire(t.Context(), locking("user:b", b))), lockapi.CodeLockHeld); e.Holders != nil || e.MoreHolders != 0 {
+		if e := code(t, second(ask(t.Context(), m, locking("user:b", b))), lockapi.CodeLockHeld); e.Holders != nil || e.MoreHolders != 0 {
 			t.Errorf("%+v", e)
 		}
-		write := FileWrite{Caller: by("user:root", WriteAt, "/p/f"), Path: "/p/f", IfAbsent: true, Tell: true}
-		if e := code(t, second(m.WriteFile(t.Context(), write)), lockapi.CodePrecondition); e.Current == nil {
+		writer, write := by("user:root", WriteAt, "/p/f"), lockapi.WriteFile{Path: "/p/f", IfAbsent: true, Tell: true}
+		if e := code(t, second(m.WriteFile(t.Context(), writer, &write)), lockapi.CodePrecondition); e.Current == nil {
 			t.Errorf("%+v", e)
 		}
 		if err := m.changeRule(t, lockapi.AccessLists{Read: []string{"user:c"}, Write: []string{"user:a"}}); err != nil {
 			t.Fatal(err)
 		}
-		write.Caller = by("user:a", WriteAt, "/p/f")
-		if e := code(t, second(m.WriteFile(t.Context(), write)), lockapi.CodePrecondition); e.Current != nil {
+		writer = by("user:a", WriteAt, "/p/f")
+		if e := code(t, second(m.WriteFile(t.Context(), writer, &write)), lockapi.CodePrecondition); e.Current != nil {
 			t.Errorf("%+v", e)
 		}
 		// A write tells the same where there is a file and where there is none.
 		other := uint64(lockapi.MaxToken)
-		unlike := FileWrite{Caller: write.Caller, Path: "/p/f", IfRevision: &other}
-		there := answered(t, code(t, second(m.WriteFile(t.Context(), unlike)), lockapi.CodePrecondition))
-		unlike.Path, unlike.Caller = "/p/g", by("user:a", WriteAt, "/p/g")
-		absent := answered(t, code(t, second(m.WriteFile(t.Context(), unlike)), lockapi.CodePrecondition))
+		unlike := lockapi.WriteFile{Path: "/p/f", IfRevision: &other}
+		there := answered(t, code(t, second(m.WriteFile(t.Context(), writer, &unlike)), lockapi.CodePrecondition))
+		unlike.Path, writer = "/p/g", by("user:a", WriteAt, "/p/g")
+		absent := answered(t, code(t, second(m.WriteFile(t.Context(), writer, &unlike)), lockapi.CodePrecondition))
 		if there != strings.ReplaceAll(absent, "/p/g", "/p/f") || strings.Contains(there, "current") {
 			t.Errorf("a file that may not be read: %s; none: %s", there, absent)
 		}
 		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
 			read := Read{Caller: by(who, Anybody)}
-			locks, err := m.Locks(t.Context(), LocksQuery{Read: read, Limit: 10})
-			files, err2 := m.Files(t.Context(), FilePage{Read: read, Delimiter: true, Prefix: "/", Limit: 10})
+			locks, err := m.ListLocks(t.Context(), read, &lockapi.ListLocks{Limit: 10})
+			files, err2 := m.ListFiles(t.Context(), read, &lockapi.ListFiles{Delimiter: true, Prefix: "/", Limit: 10})
 			if err != nil || err2 != nil || len(locks.Locks) != sees || len(files.Dirs) != sees {
 				t.Errorf("%q sees %v and %v; %v, %v", who, locks, files, err, err2)
 			}
@@ -461,18 +471,18 @@ func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
 func TestRightsThatAreTakenAway(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing)); err != nil || g.State != lockapi.StateQueued {
+		if g, err := ask(t.Context(), m, locking("user:b", b, queueing)); err != nil || g.State != lockapi.StateQueued {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		waits := make(chan error, 3)
 		go func() {
-			waits <- second(m.Acquire(context.Background(), locking("user:b", b, handle("w"), waiting(time.Hour))))
+			waits <- second(ask(context.Background(), m, locking("user:b", b, handle("w"), waiting(time.Hour))))
 		}()
 		go func() {
-			waits <- second(m.Acquire(context.Background(), locking("user:b", b, handle("both"), waiting(time.Hour), queueing)))
+			waits <- second(ask(context.Background(), m, locking("user:b", b, handle("both"), waiting(time.Hour), queueing)))
 		}()
 		pass(time.Second)
 		if s := n.State(); s.WaitCount() != 3 {
@@ -488,7 +498,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 		if s := n.State(); s.WaitCount() != 0 || s.HoldCount() != 1 {
 			t.Errorf("%d wait and %d hold", s.WaitCount(), s.HoldCount())
 		}
-		k, err := m.Keepalive(t.Context(), KeepaliveRequest{Caller: by("user:b", Known), Session: b})
+		k, err := m.KeepAlive(t.Context(), by("user:b", Known), &lockapi.KeepAlive{Session: b})
 		if err != nil || len(k.Events) != 2 {
 			t.Fatalf("%+v, %v", k, err)
 		}
@@ -497,7 +507,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		k, err = m.Keepalive(t.Context(), KeepaliveRequest{Caller: by("user:b", Known), Session: b, KeepaliveRequest: lockapi.KeepaliveRequest{Ack: k.Events[1].Seq}})
+		k, err = m.KeepAlive(t.Context(), by("user:b", Known), &lockapi.KeepAlive{Session: b, KeepaliveRequest: lockapi.KeepaliveRequest{Ack: k.Events[1].Seq}})
 		if err != nil || len(k.Events) != 0 {
 			t.Errorf("acknowledged, they come again: %+v, %v", k, err)
 		}
@@ -509,44 +519,44 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
 		called := make(chan error)
 		go func() {
-			called <- second(m.Acquire(context.Background(), locking("user:b", b, waiting(time.Hour))))
+			called <- second(ask(context.Background(), m, locking("user:b", b, waiting(time.Hour))))
 		}()
 		pass(time.Second)
 		c.elect("r1")
 		code(t, soon(t, called), lockapi.CodeOutcomeUnknown)
 		c.inOffice(n, time.Minute)
-		release := ReleaseRequest{Caller: root(AdminAt), Path: "/p/l", Session: a}
-		if r, err := m.Release(t.Context(), release); err != nil || !r.Released {
+		release := lockapi.ReleaseLock{Path: "/p/l", Session: a}
+		if r, err := m.ReleaseLock(t.Context(), root(AdminAt), &release); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		pass(time.Second)
 		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
 			t.Fatal(err)
 		}
-		denied := func(when string, req AcquireRequest) {
+		denied := func(when string, req request) {
 			t.Helper()
-			if e := code(t, second(m.Acquire(t.Context(), req)), lockapi.CodePermissionDenied); e.Holders != nil {
+			if e := code(t, second(ask(t.Context(), m, req)), lockapi.CodePermissionDenied); e.Holders != nil {
 				t.Errorf("%s: %+v", when, e)
 			}
 		}
 		denied("by another principal", locking("user:a", b))
 		denied("by another session", locking("user:a", a))
 		denied("by another handle", locking("user:b", b, handle("other")))
-		g, err := m.Acquire(t.Context(), locking("user:b", b))
+		g, err := ask(t.Context(), m, locking("user:b", b))
 		if err != nil || g.State != lockapi.StateHeld {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		pass(2 * orphanGrace)
-		if again, err := m.Acquire(t.Context(), locking("user:b", b)); err != nil || again.Token != g.Token {
+		if again, err := ask(t.Context(), m, locking("user:b", b)); err != nil || again.Token != g.Token {
 			t.Errorf("%+v, %v; want the grant %+v", again, err, g)
 		}
 		release.Session = b
-		if r, err := m.Release(t.Context(), release); err != nil || !r.Released {
+		if r, err := m.ReleaseLock(t.Context(), root(AdminAt), &release); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		denied("released", locking("user:b", b))
@@ -561,7 +571,7 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 func TestPlacesOutliveCredentials(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
 		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
@@ -571,10 +581,10 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 		sum := sha256.Sum256([]byte(token.Secret))
 		for i, proof := range []Caller{{Principal: "user:b", Ends: time.Now().Add(time.Minute)}, {Secret: &sum}} {
 			req := locking("user:b", b, queueing, waiting(time.Hour), handle(fmt.Sprint(i)))
-			req.Caller.Principal, req.Caller.Ends, req.Caller.Secret = proof.Principal, proof.Ends, proof.Secret
+			req.by.Principal, req.by.Ends, req.by.Secret = proof.Principal, proof.Ends, proof.Secret
 			called := make(chan error, 1)
 			go func() {
-				g, err := m.Acquire(context.Background(), req)
+				g, err := ask(context.Background(), m, req)
 				if err == nil && (g.State != lockapi.StateQueued || g.Position != i+1) {
 					err = fmt.Errorf("%+v", g)
 				}
@@ -584,7 +594,7 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 				if err := soon(t, called); err != nil {
 					t.Errorf("when its credential ends, call %d is told %v", i, err)
 				}
-				if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.Position != i+1 {
+				if g, err := ask(t.Context(), m, locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.Position != i+1 {
 					t.Errorf("%+v, %v; want place %d", g, err, i+1)
 				}
 			}()
@@ -602,11 +612,11 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 func TestNextOfficeJudgesWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 2*expelledAtOnce + 1 {
-			if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.State != lockapi.StateQueued {
+			if g, err := ask(t.Context(), m, locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
@@ -640,7 +650,7 @@ func TestEmptyReplicaJudgesNoToken(t *testing.T) {
 func TestRefusedWaitIsOver(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
 		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
@@ -651,9 +661,9 @@ func TestRefusedWaitIsOver(t *testing.T) {
 		over := make(chan string, 2)
 		for name, change := range map[string]func(*lockapi.LockRequest){"kept": queueing, "not kept": waiting(time.Hour)} {
 			req := locking("user:b", b, waiting(time.Hour), change, handle(name))
-			req.Caller.Principal, req.Caller.Secret = "", &sum
+			req.by.Principal, req.by.Secret = "", &sum
 			go func() {
-				_, err := m.Acquire(context.Background(), req)
+				_, err := ask(context.Background(), m, req)
 				_, wait := n.State().Claim(b, "/p/l", name)
 				if !errors.Is(err, lockapi.CodeUnauthenticated) || wait != nil {
 					over <- fmt.Sprintf("who waits with a place that is %s is told %v, and waits: %v", name, err, wait)
@@ -683,8 +693,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		sum, s := sha256.Sum256([]byte(token.Secret)), sessionOfCaller(t, m, "user:a")
 		called := make(chan error)
 		go func() {
-			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: Caller{Secret: &sum, Ask: Ask{Right: Nobody, Session: s}},
-				Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), Caller{Secret: &sum, Ask: Ask{Right: Nobody, Session: s}}, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		pass(time.Second)
 		filter, _ := NewEventFilter(nil, nil, nil, false)
@@ -726,7 +735,7 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256([]byte(token.Secret))
-		if _, err := m.Acquire(t.Context(), locking("user:a", sessionOfCaller(t, m, "user:a"))); err != nil {
+		if _, err := ask(t.Context(), m, locking("user:a", sessionOfCaller(t, m, "user:a"))); err != nil {
 			t.Fatal(err)
 		}
 		called, watched := make(chan error, 4), make(chan error, 2)
@@ -749,12 +758,14 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 				}
 			}()
 			s := sessionOfCaller(t, m, "user:a")
-			ask := locking("user:a", s, waiting(time.Hour))
-			ask.Caller.Secret, ask.Caller.Ends = proof.Secret, proof.Ends
-			kept := KeepaliveRequest{Caller: proof, Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}
-			kept.Caller.Ask = Ask{Right: Nobody, Session: s}
-			go func() { called <- second(m.Acquire(context.Background(), ask)) }()
-			go func() { called <- second(m.Keepalive(context.Background(), kept)) }()
+			req := locking("user:a", s, waiting(time.Hour))
+			req.by.Secret, req.by.Ends = proof.Secret, proof.Ends
+			proof.Ask = Ask{Right: Nobody, Session: s}
+			go func() { called <- second(ask(context.Background(), m, req)) }()
+			go func() {
+				_, err := m.KeepAlive(context.Background(), proof, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}})
+				called <- err
+			}()
 		}
 		pass(ttl - time.Second)
 		if len(called)+len(watched) > 0 {
@@ -780,10 +791,10 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		s := sessionOfCaller(t, m, "")
 		called := make(chan error, 2)
 		go func() {
-			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: by("", Known), Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), by("", Known), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		mustHold(t, m, "/p/l", want(sessionOfCaller(t, m, "")))
-		go func() { called <- second(m.Acquire(context.Background(), locking("", s, waiting(time.Hour)))) }()
+		go func() { called <- second(ask(context.Background(), m, locking("", s, waiting(time.Hour)))) }()
 		pass(time.Second)
 		if m.Cell().Access {
 			t.Error("the cell says that access is on")
@@ -812,17 +823,17 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := func(m *Master) error {
-			return second(m.Lock(t.Context(), LockQuery{Read: Read{Caller: by("user:a", ReadAt, "/p")}, Path: "/p"}))
+			return second(m.GetLock(t.Context(), Read{Caller: by("user:a", ReadAt, "/p")}, &lockapi.GetLock{Path: "/p"}))
 		}
-		acquire := func(m *Master) error { return second(m.Acquire(t.Context(), locking("user:a", "s"))) }
+		acquire := func(m *Master) error { return second(ask(t.Context(), m, locking("user:a", "s"))) }
 		code(t, read(old.master), lockapi.CodePermissionDenied)
 		code(t, acquire(old.master), lockapi.CodePermissionDenied)
 		c.cutOff("r1", true)
 		pass(2 * leaseTerm)
 		code(t, read(old.master), lockapi.CodeNoMaster)
 		code(t, acquire(old.master), lockapi.CodeNoMaster)
-		stale := LockQuery{Read: Read{Caller: by("user:a", ReadAt, "/p"), Stale: true}, Path: "/p"}
-		code(t, second(old.master.Lock(t.Context(), stale)), lockapi.CodePermissionDenied)
+		stale := Read{Caller: by("user:a", ReadAt, "/p"), Stale: true}
+		code(t, second(old.master.GetLock(t.Context(), stale, &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
 	})
 }
 
@@ -843,7 +854,7 @@ func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						_, _ = m.WriteFile(context.Background(), FileWrite{Caller: by("user:a", WriteAt, path), Path: path})
+						_, _ = m.WriteFile(context.Background(), by("user:a", WriteAt, path), &lockapi.WriteFile{Path: path})
 						pass(time.Millisecond)
 					}
 				}
@@ -853,7 +864,7 @@ func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			_, err := m.WriteFile(t.Context(), FileWrite{Caller: by("user:a", WriteAt, path), Path: path})
+			_, err := m.WriteFile(t.Context(), by("user:a", WriteAt, path), &lockapi.WriteFile{Path: path})
 			if !errors.Is(err, lockapi.CodePermissionDenied) {
 				t.Fatalf("a write behind the change came to %v", err)
 			}

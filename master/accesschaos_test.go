@@ -112,7 +112,7 @@ func (x *accessChaos) anyMaster() *Master { return x.c.nodes[x.upTo(3)].master }
 func (x *accessChaos) write(writer int) {
 	for n := 0; x.work.Err() == nil; n++ {
 		w := rightWrite{path: fmt.Sprintf("/p/%d-%d", writer, n), began: time.Now()}
-		_, w.err = x.anyMaster().WriteFile(context.Background(), FileWrite{Caller: by("user:a", WriteAt, w.path), Path: w.path})
+		_, w.err = x.anyMaster().WriteFile(context.Background(), by("user:a", WriteAt, w.path), &lockapi.WriteFile{Path: w.path})
 		w.ended = time.Now()
 		if !errors.Is(w.err, lockapi.CodeNoMaster) {
 			x.mu.Lock()

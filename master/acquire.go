@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Acquire asks for a lock and waits up to req.WaitMS for it. A lock that is
+// AcquireLock asks for a lock and waits up to req.WaitMS for it. A lock that is
 // held is refused from memory, without a log entry, when the call does not want
 // to wait; who holds it already is answered so, too. A quota that leaves no
 // room for another claim is too_many, and so is one that leaves none for the
@@ -18,16 +18,16 @@ import (
 // When ctx ends while the call waits, its wait ends: session and handle leave
 // the queue unless another of their calls waits or the place is a kept one, and
 // a grant that came in the same moment is taken back.
-func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant, error) {
+func (m *Master) AcquireLock(ctx context.Context, by Caller, req *lockapi.AcquireLock) (lockapi.Grant, error) {
 	return serve(m, func(o *office) (lockapi.Grant, error) {
-		err := o.admit(&req.Caller)
+		err := o.admit(&by)
 		if errors.Is(err, lockapi.CodePermissionDenied) {
-			return o.held(&req, err)
+			return o.held(by, req, err)
 		}
 		if err != nil {
 			return lockapi.Grant{}, err
 		}
-		a := newAcquire(o, &req)
+		a := newAcquire(o, by, req)
 		if a.refusedAtOnce() {
 			return lockapi.Grant{}, a.errHeld()
 		}
@@ -41,10 +41,10 @@ func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant
 // already: a hold stays when the right to it is taken away, and one of which nobody
 // was told is taken back unless its session asks for it. To all others it says that
 // they were denied.
-func (o *office) held(req *AcquireRequest, denied error) (lockapi.Grant, error) {
-	a, s := newAcquire(o, req), o.log.State()
+func (o *office) held(by Caller, req *lockapi.AcquireLock, denied error) (lockapi.Grant, error) {
+	a, s := newAcquire(o, by, req), o.log.State()
 	own, _ := s.Session(req.Session)
-	if hold, _ := a.key.in(s); hold == nil || own == nil || own.Principal != req.Caller.Principal {
+	if hold, _ := a.key.in(s); hold == nil || own == nil || own.Principal != by.Principal {
 		return lockapi.Grant{}, denied
 	}
 	a.enter()
@@ -58,7 +58,8 @@ func (o *office) held(req *AcquireRequest, denied error) (lockapi.Grant, error) 
 // acquire is one call under way.
 type acquire struct {
 	o      *office
-	req    *AcquireRequest
+	by     Caller
+	req    *lockapi.AcquireLock
 	key    claimKey
 	op     state.Acquire // is never changed: the log may have it
 	until  time.Duration // when the call stops waiting
@@ -66,8 +67,8 @@ type acquire struct {
 	waiter *waiter
 }
 
-func newAcquire(o *office, req *AcquireRequest) *acquire {
-	a := &acquire{o: o, req: req, op: state.Acquire{
+func newAcquire(o *office, by Caller, req *lockapi.AcquireLock) *acquire {
+	a := &acquire{o: o, by: by, req: req, op: state.Acquire{
 		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
 		Wait: waitFor(req), DelayMS: req.LockDelayMS,
 	}}
@@ -84,7 +85,7 @@ func (a *acquire) enter() {
 }
 
 // exit ends the registration, however the call ended.
-func (a *acquire) exit() { a.o.exit(a.req.Caller, a.key, a.claim, a.waiter) }
+func (a *acquire) exit() { a.o.exit(a.by, a.key, a.claim, a.waiter) }
 
 // refusedAtOnce says that the lock is not to be had now and the call does not
 // want to wait. Where no call of its key is under way the office need not hear
@@ -127,11 +128,11 @@ func (a *acquire) decide() (r state.AcquireResult, full *exceeded, err error) {
 	if full != nil {
 		op.Wait = state.NoWait
 	}
-	r, err = resultOf[state.AcquireResult](a.o.propose(a.req.Caller, &op))
+	r, err = resultOf[state.AcquireResult](a.o.propose(a.by, &op))
 	return r, full, err
 }
 
-func waitFor(req *AcquireRequest) state.WaitFor {
+func waitFor(req *lockapi.AcquireLock) state.WaitFor {
 	switch {
 	case req.Queue:
 		return state.Persistent
@@ -200,7 +201,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue",
 		a.key.path, len(l.Holders)+l.MoreHolders, l.Waiters, l.DelayRemainingMS)
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = l.Holders, l.MoreHolders, l.DelayRemainingMS
-	return a.req.Caller.conceal(a.o.log.State(), e, a.key.path)
+	return a.by.conceal(a.o.log.State(), e, a.key.path)
 }
 
 func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {

@@ -58,34 +58,34 @@ func TestAdmitted(t *testing.T) {
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.OpenSession(t.Context(), OpenSessionRequest{Caller: by, SessionRequest: lockapi.NewSessionRequest()})
+				_, err := m.OpenSession(t.Context(), by, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.WriteFile(t.Context(), FileWrite{Caller: by, Path: "/a"})
+				_, err := m.WriteFile(t.Context(), by, &lockapi.WriteFile{Path: "/a"})
 				return err
 			},
 			func(by Caller) error {
-				return m.CloseSession(t.Context(), CloseSessionRequest{Caller: by, Session: "s"})
+				return m.CloseSession(t.Context(), by, &lockapi.CloseSession{Session: "s"})
 			},
 			func(by Caller) error { return m.DisableAccess(t.Context(), by, &lockapi.DisableAccess{}) },
 			func(by Caller) error {
-				_, err := m.Transfer(t.Context(), TransferRequest{Caller: by})
+				_, err := m.TransferMastership(t.Context(), by, &lockapi.TransferMastership{})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.Transact(t.Context(), TransactionRequest{Caller: by})
+				_, err := m.Transact(t.Context(), by, &lockapi.Transact{})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.Release(t.Context(), ReleaseRequest{Caller: by, Session: "s", Path: "/a"})
+				_, err := m.ReleaseLock(t.Context(), by, &lockapi.ReleaseLock{Session: "s", Path: "/a"})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.Acquire(t.Context(), AcquireRequest{Caller: by, Path: "/a", LockRequest: lockapi.NewLockRequest("s")})
+				_, err := m.AcquireLock(t.Context(), by, &lockapi.AcquireLock{Path: "/a", LockRequest: lockapi.NewLockRequest("s")})
 				return err
 			},
-			func(by Caller) error { return m.Replace(t.Context(), ReplaceRequest{Caller: by}) },
+			func(by Caller) error { return second(m.ReplaceMember(t.Context(), by, &lockapi.ReplaceMember{})) },
 		} {
 			var told Told
 			asked = 0
@@ -123,7 +123,7 @@ func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 		write := func(announced func()) error {
 			by := Caller{Secret: &sum, Ask: Ask{Right: WriteAt, Path: "/p/f"}}
 			by.Admitted = func(Told) error { announced(); return nil }
-			_, err := m.WriteFile(t.Context(), FileWrite{Caller: by, Path: "/p/f"})
+			_, err := m.WriteFile(t.Context(), by, &lockapi.WriteFile{Path: "/p/f"})
 			return err
 		}
 		if err := write(func() {}); err != nil {

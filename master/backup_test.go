@@ -15,7 +15,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
 		req := lockapi.NewLockRequest(s)
-		g, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: req})
+		g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: req})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,12 +21,16 @@ const (
 
 // Row is what the office knows of the calls of one type. Nobody changes it.
 type Row struct {
-	Right Right // that the caller needs while access is on
-	Audit Audit
-	Reads bool // changes nothing, and may be answered by a replica's own state
-	Heavy bool // the answer takes milliseconds of CPU to make
+	Right   Right // that the caller needs while access is on, at Path or in the cell
+	Audit   Audit
+	Reads   bool // changes nothing, and may be answered by a replica's own state
+	Own     bool // is always answered so
+	Repeats bool // has no effect that a repetition could double
+	Leads   bool // is served by a replica that leads, also out of office
 
-	path  func(lockapi.Call) string // what the call is about; nil for the cell
+	path  func(lockapi.Call) string   // that the call is about; nil for the cell
+	ask   func(lockapi.Call, *Caller) // for what the call asks besides; nil for nothing
+	heavy func(*Master, lockapi.Call) bool
 	serve func(context.Context, *Master, *Read, lockapi.Call) (any, error)
 }
 
@@ -41,10 +45,18 @@ func (r *Row) Path(c lockapi.Call) string {
 	return r.path(c)
 }
 
+// Heavy reports whether the answer to a call takes milliseconds of CPU to make, as
+// this replica knows. It never blocks.
+func (m *Master) Heavy(c lockapi.Call) bool {
+	r := rows[reflect.TypeOf(c)]
+	return r != nil && r.heavy != nil && r.heavy(m, c)
+}
+
 // Outcome is what a call came to besides its answer or its error.
 type Outcome struct {
 	Told
 	Revision uint64 // of the state that a read is of; 0 for none
+	Replayed bool   // an earlier answer under the call's key is given again
 }
 
 // Do serves a call for a caller. stale says that a read may be answered from this
@@ -58,7 +70,13 @@ func (m *Master) Do(ctx context.Context, by Caller, stale bool, c lockapi.Call) 
 	}
 	out.Told = Told{Principal: by.Principal, How: by.How}
 	by.Told, by.Ask = &out.Told, Ask{Right: row.Right, Path: row.Path(c)}
-	answer, err = row.serve(ctx, m, &Read{Caller: by, Stale: stale && row.Reads, AsOf: &out.Revision}, c)
+	if row.ask != nil {
+		row.ask(c, &by)
+	}
+	answer, err = row.serve(ctx, m, &Read{Caller: by, Stale: stale && row.Reads || row.Own, AsOf: &out.Revision}, c)
+	if again, ok := answer.(interface{ again() bool }); ok {
+		out.Replayed = again.again()
+	}
 	return answer, out, err
 }
 
@@ -66,7 +84,7 @@ func (m *Master) Do(ctx context.Context, by Caller, stale bool, c lockapi.Call) 
 var rows = map[reflect.Type]*Row{}
 
 func init() {
-	for _, add := range [][]entry{accessCalls} {
+	for _, add := range [][]entry{sessionCalls, lockCalls, fileCalls, cellCalls, accessCalls} {
 		for _, e := range add {
 			rows[e.call] = e.row
 		}
@@ -102,8 +120,24 @@ func query[C, A any](right Right, path func(*C) string, do func(*Master, context
 
 // list is query for an answer that is a list.
 func list[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, Read, *C) (A, error)) entry {
-	e := query(right, path, do)
-	e.row.Heavy = true
+	return heavy(query(right, path, do), func(*Master, *C) bool { return true })
+}
+
+// heavy says which calls of an entry have answers that take milliseconds to make.
+func heavy[C any](e entry, is func(*Master, *C) bool) entry {
+	e.row.heavy = func(m *Master, c lockapi.Call) bool { return is(m, c.(*C)) }
+	return e
+}
+
+// asking says for what the calls of an entry ask besides, or instead.
+func asking[C any](e entry, ask func(*C, *Caller)) entry {
+	e.row.ask = func(c lockapi.Call, by *Caller) { ask(c.(*C), by) }
+	return e
+}
+
+// set changes a row that is being made.
+func (e entry) set(change func(*Row)) entry {
+	change(e.row)
 	return e
 }
 

@@ -75,16 +75,16 @@ func errFull() error {
 	return lockapi.Errorf(lockapi.CodeConflict, "the cell has as many members as it may have, %d", lockapi.MaxMembers)
 }
 
-// Add makes a replica a member, without a vote. It returns when the cell has
+// AddMember makes a replica a member, without a vote. It returns when the cell has
 // taken it in; this master, or the next, gives it a vote once it has caught up,
 // unless it is to stay without one (see keepMembers). To add a member again that
 // is one already changes nothing.
-func (m *Master) Add(ctx context.Context, req AddRequest) error {
-	return m.served(func(o *office) error { return m.add(ctx, o, req) })
+func (m *Master) AddMember(ctx context.Context, by Caller, req *lockapi.AddMember) (lockapi.MemberChange, error) {
+	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.add(ctx, o, by, req) })
 }
 
-func (m *Master) add(ctx context.Context, o *office, req AddRequest) error {
-	if err := o.admit(&req.Caller); err != nil {
+func (m *Master) add(ctx context.Context, o *office, by Caller, req *lockapi.AddMember) error {
+	if err := o.admit(&by); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {
@@ -146,15 +146,15 @@ func addressesFree(now []cell.MemberStatus, row state.Member) error {
 	return nil
 }
 
-// Remove takes a member out, with all directories of its name. The master hands
+// RemoveMember takes a member out, with all directories of its name. The master hands
 // over first, which is a no_master: the next master is to be asked. A request that names
 // another directory than the member's latest is a conflict.
-func (m *Master) Remove(ctx context.Context, req RemoveRequest) error {
-	return m.served(func(o *office) error { return m.remove(ctx, o, req) })
+func (m *Master) RemoveMember(ctx context.Context, by Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
+	return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.served(func(o *office) error { return m.remove(ctx, o, by, req) })
 }
 
-func (m *Master) remove(ctx context.Context, o *office, req RemoveRequest) error {
-	if err := o.admit(&req.Caller); err != nil {
+func (m *Master) remove(ctx context.Context, o *office, by Caller, req *lockapi.RemoveMember) error {
+	if err := o.admit(&by); err != nil {
 		return err
 	}
 	seen, err := m.look(ctx)
@@ -271,15 +271,15 @@ func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) 
 	return errNoMaster("mastership was handed over; the new master is to be asked")
 }
 
-// Set changes where a member is reached, and whether it votes. One that is to get
+// SetMember changes where a member is reached, and whether it votes. One that is to get
 // a vote gets it once it has caught up. The master hands over before it loses its
 // own, which is a no_master.
-func (m *Master) Set(ctx context.Context, req SetRequest) (lockapi.Member, error) {
-	return serve(m, func(o *office) (lockapi.Member, error) { return m.setMember(ctx, o, req) })
+func (m *Master) SetMember(ctx context.Context, by Caller, req *lockapi.SetMember) (lockapi.Member, error) {
+	return serve(m, func(o *office) (lockapi.Member, error) { return m.setMember(ctx, o, by, req) })
 }
 
-func (m *Master) setMember(ctx context.Context, o *office, req SetRequest) (lockapi.Member, error) {
-	if err := o.admit(&req.Caller); err != nil {
+func (m *Master) setMember(ctx context.Context, o *office, by Caller, req *lockapi.SetMember) (lockapi.Member, error) {
+	if err := o.admit(&by); err != nil {
 		return lockapi.Member{}, err
 	}
 	if err := req.Validate(); err != nil {
@@ -312,7 +312,7 @@ func (m *Master) setMember(ctx context.Context, o *office, req SetRequest) (lock
 	return m.show(seen).Members[place], nil
 }
 
-func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req SetRequest, demote bool) error {
+func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *lockapi.SetMember, demote bool) error {
 	now, err := m.members.Membership()
 	switch {
 	case err != nil:

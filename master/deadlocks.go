@@ -14,8 +14,8 @@ import (
 // mostCircles is how many circles are looked for, of which the caller may see some.
 const mostCircles = 10 * lockapi.MaxDeadlocks
 
-// Deadlocks finds sessions that wait for each other in circles.
-func (m *Master) Deadlocks(ctx context.Context, q Read) (lockapi.Deadlocks, error) {
+// FindDeadlocks finds sessions that wait for each other in circles.
+func (m *Master) FindDeadlocks(ctx context.Context, q Read, _ *lockapi.FindDeadlocks) (lockapi.Deadlocks, error) {
 	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.Deadlocks, error) {
 		out := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{}}
 		_ = ctx.Done() // from now on the caller's leaving is noticed

@@ -22,10 +22,10 @@ func keyedCalls() []any {
 	write := &lockapi.WriteOperation{Path: "/a", Content: &text, Ephemeral: new(false)}
 	return []any{
 		lockapi.SessionRequest{}, lockapi.SessionRequest{TTLMS: 12_000, Name: text, Meta: map[string]string{"b": "2", "a": text}},
-		FileWrite{}, FileWrite{Path: "/é", Content: []byte("content\x00\xff"), Session: "s1", Ephemeral: new(true), IfRevision: new(uint64(57)), IfAbsent: true,
+		lockapi.WriteFile{}, lockapi.WriteFile{Path: "/é", Content: []byte("content\x00\xff"), Session: "s1", Ephemeral: new(true), IfRevision: new(uint64(57)), IfAbsent: true,
 			Sequencers: guards, Key: "k", Sequential: true, Tell: true, Query: map[string]string{"session": "s1", "as": "json"}},
-		FileDelete{}, FileDelete{Path: "/a", Prefix: "/a/", Session: "s1", IfRevision: new(uint64(0)), Sequencers: guards, Key: "k"},
-		TransactionRequest{}, TransactionRequest{Key: "k", Transaction: lockapi.Transaction{Session: "s1",
+		lockapi.DeleteFiles{}, lockapi.DeleteFiles{Path: "/a", Prefix: "/a/", Session: "s1", IfRevision: new(uint64(0)), Sequencers: guards, Key: "k"},
+		lockapi.Transact{}, lockapi.Transact{Key: "k", Transaction: lockapi.Transaction{Session: "s1",
 			If: []lockapi.Condition{{File: "/a", Revision: new(uint64(57))}, {File: "/b", Exists: new(false)}, {Sequencer: "exclusive:42:/a"},
 				{Session: "s2"}, {Lock: "/x", State: "free"}},
 			Then: []lockapi.Operation{{Put: write}, {Create: &lockapi.WriteOperation{Path: "/b", ContentBase64: new([]byte("x\xff"))}},

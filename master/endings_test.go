@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica/state"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // Sessions with many claims that end at one time, expired or closed, do so a
@@ -28,7 +30,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 		for id := range heavy {
 			if closed = !closed; closed {
 				all.Go(func() {
-					if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); err != nil {
+					if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
 						t.Error(err)
 					}
 				})

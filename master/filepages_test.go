@@ -57,7 +57,7 @@ func TestPagesLeapOverDirectories(t *testing.T) {
 			files.visited = 0
 			var got []string
 			for after := ""; ; {
-				page := FilePage{Prefix: c.prefix, After: after, Delimiter: true, Limit: limit}.of(files)
+				page := filePage{Prefix: c.prefix, After: after, Delimiter: true, Limit: limit}.of(files)
 				one := page.Dirs
 				for _, f := range page.Files {
 					one = append(one, f.Path)
@@ -76,10 +76,10 @@ func TestPagesLeapOverDirectories(t *testing.T) {
 			}
 		}
 	}
-	if page := (FilePage{Prefix: "/a/", After: "/a/b/500", Delimiter: true, Limit: 2}).of(files); !slices.Equal(page.Dirs, []string{}) || len(page.Files) != 2 || page.Next != "/a/z" {
+	if page := (filePage{Prefix: "/a/", After: "/a/b/500", Delimiter: true, Limit: 2}).of(files); !slices.Equal(page.Dirs, []string{}) || len(page.Files) != 2 || page.Next != "/a/z" {
 		t.Errorf("from within a directory: %+v", page)
 	}
-	if page := (FilePage{Limit: lockapi.MaxListLimit}).of(files); len(page.Files) != lockapi.MaxListLimit {
+	if page := (filePage{Limit: lockapi.MaxListLimit}).of(files); len(page.Files) != lockapi.MaxListLimit {
 		t.Errorf("without a delimiter: %d files", len(page.Files))
 	}
 }

@@ -16,24 +16,6 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// FileWrite asks for the writing of a whole file.
-type FileWrite struct {
-	Caller     Caller `json:"-"` // who may come from elsewhere with the same call
-	Path       string // of a sequential file what stands before its number
-	Content    []byte
-	Session    string  // on whose behalf; empty for nobody's
-	Ephemeral  *bool   // the file is to end with Session, or is not; nil leaves that as it is
-	IfRevision *uint64 // only if that is its revision
-	IfAbsent   bool    // only if there is none
-	Sequencers []lockapi.Sequencer
-	Key        string // of idempotency, within Session
-	Sequential bool   // the revision that makes it is put behind Path
-	Tell       bool   // where the condition does not hold the error has the file's content
-	// Query is the request's, which tells it from another call under its key also
-	// where it asks for nothing else.
-	Query map[string]string
-}
-
 // FileWritten is what a write came to.
 type FileWritten struct {
 	Stat     lockapi.FileStat
@@ -41,15 +23,7 @@ type FileWritten struct {
 	Replayed bool // an earlier answer under the key is given again
 }
 
-// FileDelete asks for the deletion of one file, or of all below a directory.
-type FileDelete struct {
-	Caller       Caller `json:"-"`
-	Path, Prefix string // one of them
-	Session      string
-	IfRevision   *uint64
-	Sequencers   []lockapi.Sequencer
-	Key          string
-}
+func (w FileWritten) again() bool { return w.Replayed }
 
 // FilesDeleted is what a deletion came to.
 type FilesDeleted struct {
@@ -58,10 +32,12 @@ type FilesDeleted struct {
 	Replayed bool
 }
 
+func (d FilesDeleted) again() bool { return d.Replayed }
+
 // WriteFile writes a file. The errors are precondition_failed, not_held, conflict
 // for another call under the key, session_not_found, too_many, and those of every
 // call.
-func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) {
+func (m *Master) WriteFile(_ context.Context, by Caller, w *lockapi.WriteFile) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
 	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
 	switch {
@@ -70,9 +46,9 @@ func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) 
 	case w.IfRevision != nil:
 		step.When, step.Revision = state.IfRevision, *w.IfRevision
 	}
-	call := w
+	call := *w
 	call.Content = sum[:] // stands for it in the digest
-	r, err := m.transact(w.Caller, &state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
+	r, err := m.transact(by, &state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
 	if err != nil {
 		return FileWritten{}, err
 	}
@@ -82,7 +58,7 @@ func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) 
 
 // DeleteFiles deletes one file, or those below a directory. The errors are those of
 // WriteFile, and invalid_argument for too many files.
-func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, error) {
+func (m *Master) DeleteFiles(_ context.Context, by Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
 	var step state.Step = &state.DeleteBelow{Prefix: d.Prefix}
 	if d.Path != "" {
 		one := &state.Delete{Path: d.Path}
@@ -91,7 +67,7 @@ func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, err
 		}
 		step = one
 	}
-	r, err := m.transact(d.Caller, &state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
+	r, err := m.transact(by, &state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
 	if err != nil {
 		return FilesDeleted{}, err
 	}
@@ -147,8 +123,8 @@ func (o *office) putThrough(by Caller, op *state.Transaction) (found state.Resul
 
 // digestOf is the fingerprint of a call that came under a key. The state keeps it,
 // and a master of a later release compares the same call with it, sent again. So
-// the JSON of what is fingerprinted (FileWrite, FileDelete, TransactionRequest and
-// lockapi.SessionRequest) is fixed, field by field: testdata/digests.txt has it.
+// the JSON of what is fingerprinted (lockapi.WriteFile, DeleteFiles, Transact and
+// SessionRequest) is fixed, field by field: testdata/digests.txt has it.
 // A field that comes later has to be left out where it is not set, by omitzero,
 // for each call that earlier releases know too.
 func digestOf(call any) []byte {
@@ -251,40 +227,25 @@ type FileRead struct {
 	Content []byte
 }
 
-// FileQuery asks for one file.
-type FileQuery struct {
-	Read
-	Path string
-}
-
-// File reads a file. The errors are not_found and those of every read.
-func (m *Master) File(ctx context.Context, q FileQuery) (FileRead, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (FileRead, error) {
-		f, ok := s.File(q.Path)
+// GetFile reads a file. The errors are not_found and those of every read.
+func (m *Master) GetFile(ctx context.Context, q Read, c *lockapi.GetFile) (FileRead, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (FileRead, error) {
+		f, ok := s.File(c.Path)
 		if !ok {
-			return FileRead{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(q.Path))
+			return FileRead{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(c.Path))
 		}
 		return FileRead{Stat: statOf(f), Content: f.Content}, nil
 	})
 }
 
-// FilePage asks for a page of files.
-type FilePage struct {
-	Read
-	Prefix, After string
-	Delimiter     bool // roll up what lies deeper than the prefix
-	Content       bool
-	Limit         int
-}
-
-// Files reads a page of files in bytewise order. It ends at the limit, or with the
+// ListFiles reads a page of files in bytewise order. It ends at the limit, or with the
 // file that makes it lockapi.PageBytes long.
-func (m *Master) Files(ctx context.Context, p FilePage) (lockapi.FileList, error) {
-	return read(ctx, m, &p.Read, func(_ *office, s *state.State) (lockapi.FileList, error) {
+func (m *Master) ListFiles(ctx context.Context, q Read, c *lockapi.ListFiles) (lockapi.FileList, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.FileList, error) {
 		if s.AccessOn {
-			return p.of(visibleFiles{s, &p.Caller}), nil
+			return filePage(*c).of(visibleFiles{s, &q.Caller}), nil
 		}
-		return p.of(s), nil
+		return filePage(*c).of(s), nil
 	})
 }
 
@@ -313,9 +274,12 @@ func (v visibleFiles) Files(prefix, after string) iter.Seq[*state.File] {
 // behind sorts after whatever comes next in a path: 0xff is in no UTF-8.
 const behind = "\xff"
 
+// filePage is a page of files that is asked for.
+type filePage lockapi.ListFiles
+
 // of reads the page. What a directory stands for is leapt over, however much lies
 // there.
-func (p FilePage) of(s filesOf) lockapi.FileList {
+func (p filePage) of(s filesOf) lockapi.FileList {
 	page := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
 	if p.Delimiter && p.Prefix == "" {
 		p.Prefix = "/" // with which every path begins: the directory / would stand for all
@@ -349,7 +313,7 @@ func (p FilePage) of(s filesOf) lockapi.FileList {
 }
 
 // directory is what a path is rolled up to, empty for one that is shown itself.
-func (p FilePage) directory(path string) string {
+func (p filePage) directory(path string) string {
 	if !p.Delimiter {
 		return ""
 	}

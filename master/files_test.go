@@ -14,7 +14,7 @@ import (
 // put writes a file for nobody in particular.
 func put(t *testing.T, m *Master, path, content string) lockapi.FileStat {
 	t.Helper()
-	w, err := m.WriteFile(t.Context(), FileWrite{Path: path, Content: []byte(content)})
+	w, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: path, Content: []byte(content)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +31,15 @@ func TestReadsAreOfARevision(t *testing.T) {
 			var got uint64
 			r := Read{Stale: stale, AsOf: &got}
 			for name, read := range map[string]func() error{
-				"session":     func() error { _, err := m.Session(t.Context(), SessionQuery{Read: r, ID: a}); return err },
-				"no session":  func() error { _, err := m.Session(t.Context(), SessionQuery{Read: r, ID: "x"}); return err },
-				"sessions":    func() error { _, err := m.Sessions(t.Context(), SessionsQuery{Read: r, Limit: 1}); return err },
-				"lock":        func() error { _, err := m.Lock(t.Context(), LockQuery{Read: r, Path: "/a"}); return err },
-				"locks":       func() error { _, err := m.Locks(t.Context(), LocksQuery{Read: r, Limit: 1}); return err },
-				"file":        func() error { _, err := m.File(t.Context(), FileQuery{Read: r, Path: "/f"}); return err },
-				"no file":     func() error { _, err := m.File(t.Context(), FileQuery{Read: r, Path: "/none"}); return err },
-				"a lock's is": func() error { _, err := m.File(t.Context(), FileQuery{Read: r, Path: "/a"}); return err },
-				"files":       func() error { _, err := m.Files(t.Context(), FilePage{Read: r, Limit: 1}); return err },
+				"session":     func() error { _, err := m.GetSession(t.Context(), r, &lockapi.GetSession{Session: a}); return err },
+				"no session":  func() error { _, err := m.GetSession(t.Context(), r, &lockapi.GetSession{Session: "x"}); return err },
+				"sessions":    func() error { _, err := m.ListSessions(t.Context(), r, &lockapi.ListSessions{Limit: 1}); return err },
+				"lock":        func() error { _, err := m.GetLock(t.Context(), r, &lockapi.GetLock{Path: "/a"}); return err },
+				"locks":       func() error { _, err := m.ListLocks(t.Context(), r, &lockapi.ListLocks{Limit: 1}); return err },
+				"file":        func() error { _, err := m.GetFile(t.Context(), r, &lockapi.GetFile{Path: "/f"}); return err },
+				"no file":     func() error { _, err := m.GetFile(t.Context(), r, &lockapi.GetFile{Path: "/none"}); return err },
+				"a lock's is": func() error { _, err := m.GetFile(t.Context(), r, &lockapi.GetFile{Path: "/a"}); return err },
+				"files":       func() error { _, err := m.ListFiles(t.Context(), r, &lockapi.ListFiles{Limit: 1}); return err },
 			} {
 				got = 0
 				if err := read(); got != at || err != nil && !errors.Is(err, lockapi.CodeNotFound) && !errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -56,27 +56,27 @@ func TestReplayedRefusal(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
 		first := put(t, m, "/f", "x")
-		w := FileWrite{Path: "/f", Session: s, Key: "k", IfAbsent: true}
-		_, err := m.WriteFile(t.Context(), w)
+		w := lockapi.WriteFile{Path: "/f", Session: s, Key: "k", IfAbsent: true}
+		_, err := m.WriteFile(t.Context(), Caller{}, &w)
 		e := new(lockapi.Error)
 		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
 			t.Fatalf("%+v", err)
 		}
-		if _, err := m.DeleteFiles(t.Context(), FileDelete{Path: "/f"}); err != nil {
+		if _, err := m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/f"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.WriteFile(t.Context(), w)
+		_, err = m.WriteFile(t.Context(), Caller{}, &w)
 		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || !e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
 			t.Errorf("again: %+v", err)
 		}
 		other := w
 		other.IfAbsent = false
-		if _, err := m.WriteFile(t.Context(), other); !errors.Is(err, lockapi.CodeConflict) {
+		if _, err := m.WriteFile(t.Context(), Caller{}, &other); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("another call: %v", err)
 		}
 		other = w
 		other.Query = map[string]string{"session": s, "as": "json"}
-		if _, err := m.WriteFile(t.Context(), other); !errors.Is(err, lockapi.CodeConflict) {
+		if _, err := m.WriteFile(t.Context(), Caller{}, &other); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("another query: %v", err)
 		}
 	})
@@ -89,28 +89,28 @@ func TestRefusalsTellTheContent(t *testing.T) {
 		s := newSession(t, m, time.Minute)
 		for _, content := range []string{"", "x", "\x00\xff"} {
 			first := put(t, m, "/f", content)
-			try := func(w FileWrite) *lockapi.Error {
+			try := func(w lockapi.WriteFile) *lockapi.Error {
 				w.Path, w.IfAbsent = "/f", true
-				_, err := m.WriteFile(t.Context(), w)
+				_, err := m.WriteFile(t.Context(), Caller{}, &w)
 				e, ok := err.(*lockapi.Error)
 				if !ok || e.Code != lockapi.CodePrecondition || e.Current == nil {
 					t.Fatalf("%q: %+v", content, err)
 				}
 				return e
 			}
-			if e := try(FileWrite{}); e.Current.Bytes() != nil {
+			if e := try(lockapi.WriteFile{}); e.Current.Bytes() != nil {
 				t.Errorf("%q is told unasked", content)
 			}
-			if e := try(FileWrite{Tell: true}); string(e.Current.Bytes()) != content || e.Current.Bytes() == nil {
+			if e := try(lockapi.WriteFile{Tell: true}); string(e.Current.Bytes()) != content || e.Current.Bytes() == nil {
 				t.Errorf("%q: told is %q", content, e.Current.Bytes())
 			}
-			w := FileWrite{Tell: true, Session: s, Key: "k" + content}
+			w := lockapi.WriteFile{Tell: true, Session: s, Key: "k" + content}
 			try(w)
 			put(t, m, "/f", "later")
 			if e := try(w); string(e.Current.Bytes()) != content || e.Current.Revision != first.Revision || !e.Replayed {
 				t.Errorf("%q: told again is %q at %d", content, e.Current.Bytes(), e.Current.Revision)
 			}
-			if _, err := m.WriteFile(t.Context(), FileWrite{Path: "/f", IfAbsent: true, Session: s, Key: w.Key}); !errors.Is(err, lockapi.CodeConflict) {
+			if _, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/f", IfAbsent: true, Session: s, Key: w.Key}); !errors.Is(err, lockapi.CodeConflict) {
 				t.Errorf("the same call without the content: %v", err)
 			}
 		}
@@ -122,13 +122,13 @@ func TestTooLongToTell(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
 		put(t, m, "/f", strings.Repeat("x", lockapi.MaxRememberedAnswer))
-		w := FileWrite{Path: "/f", IfAbsent: true, Tell: true}
-		if _, err := m.WriteFile(t.Context(), w); !errors.Is(err, lockapi.CodePrecondition) {
+		w := lockapi.WriteFile{Path: "/f", IfAbsent: true, Tell: true}
+		if _, err := m.WriteFile(t.Context(), Caller{}, &w); !errors.Is(err, lockapi.CodePrecondition) {
 			t.Errorf("without a key: %v", err)
 		}
 		w.Session, w.Key = s, "k"
 		for range 2 {
-			_, err := m.WriteFile(t.Context(), w)
+			_, err := m.WriteFile(t.Context(), Caller{}, &w)
 			if e, ok := err.(*lockapi.Error); !ok || e.Code != lockapi.CodeInvalidArgument || e.Field != lockapi.HeaderIdempotencyKey {
 				t.Errorf("under a key: %v", err)
 			}
@@ -144,7 +144,7 @@ func TestPagesAreBounded(t *testing.T) {
 			for i := range 64 {
 				put(t, m, fmt.Sprintf("/f%d", i), one)
 			}
-			page, err := m.Files(t.Context(), FilePage{Content: true, Limit: 1000})
+			page, err := m.ListFiles(t.Context(), Read{}, &lockapi.ListFiles{Content: true, Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,16 +26,18 @@ const earlier = "00000000000000bb"
 func halfChanges() map[string]halfChange {
 	replace := func(id, by string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return m.Replace(t.Context(), ReplaceRequest{ID: id, ReplaceMemberRequest: replaceBy(by)})
+			return second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: replaceBy(by)}))
 		}
 	}
 	set := func(id string, q lockapi.SetMemberRequest) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			_, err := m.Set(t.Context(), SetRequest{ID: id, SetMemberRequest: q})
+			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: q})
 			return err
 		}
 	}
-	remove := func(t *testing.T, m *Master) error { return m.Remove(t.Context(), RemoveRequest{ID: "r3"}) }
+	remove := func(t *testing.T, m *Master) error {
+		return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r3"}))
+	}
 	whole := func(call func(*testing.T, *Master) error) func(*testing.T, *fakeCell, *Master) {
 		return func(t *testing.T, _ *fakeCell, m *Master) {
 			if err := call(t, m); err != nil {
@@ -44,7 +46,9 @@ func halfChanges() map[string]halfChange {
 		}
 	}
 	add := func(suffrage string) func(*testing.T, *Master) error {
-		return func(t *testing.T, m *Master) error { return m.Add(t.Context(), addition(suffrage)) }
+		return func(t *testing.T, m *Master) error {
+			return second(m.AddMember(t.Context(), Caller{}, addition(suffrage)))
+		}
 	}
 	comes := func(c *fakeCell, id string) { c.set(func(f *fakeConf) { f.at[id] = newDirectory }) }
 	three := []string{"r1+", "r2+", "r3+"}

@@ -17,17 +17,17 @@ const successorBound = 5 * time.Second
 // askAgain is after how long a successor that is not well is asked again.
 const askAgain = 50 * time.Millisecond
 
-// Transfer hands mastership to the named replica, or to any where to is empty,
+// TransferMastership hands mastership to the named replica, or to any where to is empty,
 // and returns when it is in office. An unknown name is an invalid_argument; one
 // that is not well within askTimeout, and a cell where nobody else votes, are a
 // conflict. This replica's own name changes nothing. It takes no lease: see mayTransfer.
-func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
+func (m *Master) TransferMastership(ctx context.Context, by Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
 		return serve(m, func(o *office) (lockapi.Transferred, error) {
-			return lockapi.Transferred{Master: req.To}, o.admit(&req.Caller)
+			return lockapi.Transferred{Master: req.To}, o.admit(&by)
 		})
 	}
-	if err := m.mayTransfer(ctx, &req); err != nil {
+	if err := m.mayTransfer(ctx, &by, req.To); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	return m.handOff(ctx, req.To)
@@ -38,13 +38,13 @@ func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Tra
 // the one to be replaced. Its answer takes a barrier, which a majority has to store. No
 // later leader was elected then, so that the state behind it has all that was acknowledged
 // before the call began. The rights are judged by that state.
-func (m *Master) mayTransfer(ctx context.Context, req *TransferRequest) error {
+func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 	if o := m.inOffice(); o != nil && o.leaseValid() {
 		err := m.allowed(func(o *office) error {
-			if err := o.admit(&req.Caller); err != nil {
+			if err := o.admit(by); err != nil {
 				return err
 			}
-			return m.mayHandTo(ctx, req.To)
+			return m.mayHandTo(ctx, to)
 		})
 		if !errors.Is(err, lockapi.CodeNoMaster) || o.leaseValid() {
 			return err
@@ -58,10 +58,10 @@ func (m *Master) mayTransfer(ctx context.Context, req *TransferRequest) error {
 	if err := m.log.Barrier(bounded); err != nil {
 		return errNoMaster("the master holds no lease, and within %v no majority of the replicas has answered it: %v", successorBound, err)
 	}
-	if err := m.admitAsLeader(&req.Caller); err != nil {
+	if err := m.admitAsLeader(by); err != nil {
 		return err
 	}
-	return m.mayHandTo(ctx, req.To)
+	return m.mayHandTo(ctx, to)
 }
 
 // admitAsLeader is admit behind a barrier, where no office need be open.

@@ -17,18 +17,18 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		transfer := func(to string, want lockapi.Code, says string) {
 			t.Helper()
-			_, err := m.Transfer(t.Context(), TransferRequest{To: to})
+			_, err := m.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
 			if e := code(t, err, want); !strings.Contains(e.Detail, says) {
 				t.Errorf("%q does not say %q", e.Detail, says)
 			}
 		}
-		if err := m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)); err != nil {
+		if err := second(m.AddMember(t.Context(), Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		transfer("r4", lockapi.CodeInvalidArgument, "does not vote")
 		c.set(func(f *fakeConf) { f.behind[newDirectory] = 1 << 20 })
-		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
+		if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 			t.Fatal(err)
 		}
 		c.set(func(f *fakeConf) { f.at["r3"] = newDirectory })
@@ -51,7 +51,7 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 func TestHandOverWithoutALease(t *testing.T) {
 	transfer := func(t *testing.T, n *node, who Caller, to string) (lockapi.Transferred, time.Duration, error) {
 		began := time.Now()
-		done, err := n.master.Transfer(t.Context(), TransferRequest{Caller: who, To: to})
+		done, err := n.master.TransferMastership(t.Context(), who, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
 		return done, time.Since(began), err
 	}
 	closed := func(t *testing.T, c *fakeCell) *node {

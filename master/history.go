@@ -9,19 +9,13 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// HistoryQuery asks for what happened at one path.
-type HistoryQuery struct {
-	Caller Caller
-	Path   string
-	Limit  int // of events of the path, and of changes of master
-}
-
-// History is what this replica remembers of the lock and the file at a path. It needs
+// GetHistory is what this replica remembers of the lock and the file at a path. It needs
 // no master, and never blocks.
-func (m *Master) History(ctx context.Context, q HistoryQuery) (lockapi.History, error) {
-	return read(ctx, m, &Read{Caller: q.Caller, Stale: true}, func(*office, *state.State) (lockapi.History, error) {
-		past := m.log.Events().Past(q.Path, q.Limit)
-		out := lockapi.History{Path: q.Path, Events: make([]lockapi.PastEvent, 0, len(past.Events)), More: past.More, Oldest: past.Oldest, Revision: past.Revision}
+func (m *Master) GetHistory(ctx context.Context, q Read, c *lockapi.GetHistory) (lockapi.History, error) {
+	q.Stale = true
+	return read(ctx, m, &q, func(*office, *state.State) (lockapi.History, error) {
+		past := m.log.Events().Past(c.Path, c.Limit)
+		out := lockapi.History{Path: c.Path, Events: make([]lockapi.PastEvent, 0, len(past.Events)), More: past.More, Oldest: past.Oldest, Revision: past.Revision}
 		if past.Since != 0 {
 			at := time.Unix(0, past.Since).UTC()
 			out.Since = &at

@@ -13,20 +13,19 @@ import (
 // take all the connections that there are.
 const mostWaiting = 8
 
-// Keepalive extends a session. It answers after req.WaitMS, or sooner when
+// KeepAlive extends a session. It answers after req.WaitMS, or sooner when
 // there is an event, when three quarters of the session's ttl have gone since
 // it was last extended (then the caller has to be quick), or when mostWaiting
 // others have come after it. A session past due is not revived; the call waits
 // for its end and answers session_not_found.
-func (m *Master) Keepalive(ctx context.Context, req KeepaliveRequest) (lockapi.Keepalive, error) {
+func (m *Master) KeepAlive(ctx context.Context, by Caller, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
 	return serve(m, func(o *office) (lockapi.Keepalive, error) {
-		if err := o.admit(&req.Caller); err != nil {
+		if err := o.admit(&by); err != nil {
 			return lockapi.Keepalive{}, err
 		}
 		k := newKeepalive(o)
-		if c := req.Caller; c.Principal != "" || c.Secret != nil || m.log.State().AccessOn {
-			k.by = new(Caller)
-			*k.by = c
+		if by.Principal != "" || by.Secret != nil || m.log.State().AccessOn {
+			k.by = &by
 		}
 		k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
 		return k.run(ctx, req.Session)

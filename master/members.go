@@ -22,9 +22,9 @@ func (m *Master) CellID() string { return m.members.CellID() }
 // Directory is the id of this replica's data directory.
 func (m *Master) Directory() string { return m.members.Directory() }
 
-// MemberList tells who the members are and how they are, as this replica sees
+// ListMembers tells who the members are and how they are, as this replica sees
 // them. On the master it is linearizable.
-func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error) {
+func (m *Master) ListMembers(ctx context.Context, q Read, _ *lockapi.ListMembers) (lockapi.Members, error) {
 	if q.Stale {
 		if _, err := read(ctx, m, &q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
 			return lockapi.Members{}, err
@@ -41,9 +41,9 @@ func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error
 	return linear(ctx, m, &q, func(*office, *state.State) (lockapi.Members, error) { return m.show(seen), nil })
 }
 
-// URLs is where the replicas are called: as of the last change of the members on the
+// GetURLs tells where the replicas are called: as of the last change of the members on the
 // master, as this replica has heard elsewhere. No other replica is asked.
-func (m *Master) URLs(ctx context.Context, q Read) (lockapi.URLs, error) {
+func (m *Master) GetURLs(ctx context.Context, q Read, _ *lockapi.GetURLs) (lockapi.URLs, error) {
 	return read(ctx, m, &q, func(*office, *state.State) (lockapi.URLs, error) {
 		out := lockapi.URLs{CellID: m.members.CellID(), Replicas: []lockapi.ReplicaURL{}}
 		for _, r := range onePerName(m.members.Members()) {
@@ -143,18 +143,18 @@ func (m *Master) show(r roll) lockapi.Members {
 	return out
 }
 
-// Replace has another directory take the place of a member's. It returns when
+// ReplaceMember has another directory take the place of a member's. It returns when
 // the cell has taken the new one in as a nonvoter; this master, or the next,
 // does the rest (see keepMembers). A directory that is on its way to the place
 // goes on, and that which has it keeps it; any other that is on its way is
 // taken back. A request that is to replace another directory than the member's latest is
 // a conflict, unless the latest is the one that it wants.
-func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
-	return m.served(func(o *office) error { return m.replace(ctx, o, req) })
+func (m *Master) ReplaceMember(ctx context.Context, by Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
+	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.replace(ctx, o, by, req) })
 }
 
-func (m *Master) replace(ctx context.Context, o *office, req ReplaceRequest) error {
-	if err := o.admit(&req.Caller); err != nil {
+func (m *Master) replace(ctx context.Context, o *office, by Caller, req *lockapi.ReplaceMember) error {
+	if err := o.admit(&by); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {

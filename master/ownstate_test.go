@@ -26,14 +26,14 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 	ctx := context.Background()
 	stale := func(by Caller) Read { return Read{Caller: by, Stale: true} }
 	return map[string]func(Caller) error{
-		"lock":  func(by Caller) error { return second(m.Lock(ctx, LockQuery{Read: stale(by), Path: "/p/a"})) },
-		"locks": func(by Caller) error { return second(m.Locks(ctx, LocksQuery{Read: stale(by), Limit: 1})) },
+		"lock":  func(by Caller) error { return second(m.GetLock(ctx, stale(by), &lockapi.GetLock{Path: "/p/a"})) },
+		"locks": func(by Caller) error { return second(m.ListLocks(ctx, stale(by), &lockapi.ListLocks{Limit: 1})) },
 		"sequencer": func(by Caller) error {
-			return second(m.CheckSequencer(ctx, SequencerQuery{Read: stale(by), Sequencer: lockapi.Sequencer{Path: "/p/a", Token: 1}}))
+			return second(m.CheckSequencer(ctx, stale(by), &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Path: "/p/a", Token: 1}}))
 		},
-		"sessions":    func(by Caller) error { return second(m.Sessions(ctx, SessionsQuery{Read: stale(by), Limit: 1})) },
-		"files":       func(by Caller) error { return second(m.Files(ctx, FilePage{Read: stale(by), Limit: 1})) },
-		"deadlocks":   func(by Caller) error { return second(m.Deadlocks(ctx, stale(by))) },
+		"sessions":    func(by Caller) error { return second(m.ListSessions(ctx, stale(by), &lockapi.ListSessions{Limit: 1})) },
+		"files":       func(by Caller) error { return second(m.ListFiles(ctx, stale(by), &lockapi.ListFiles{Limit: 1})) },
+		"deadlocks":   func(by Caller) error { return second(m.FindDeadlocks(ctx, stale(by), &lockapi.FindDeadlocks{})) },
 		"rules":       func(by Caller) error { return second(m.ListRules(ctx, stale(by), &lockapi.ListRules{Limit: 1})) },
 		"check":       func(by Caller) error { return second(m.CheckAccess(ctx, stale(by), &lockapi.CheckAccess{Path: "/p"})) },
 		"groups":      func(by Caller) error { return second(m.ListGroups(ctx, stale(by), &lockapi.ListGroups{})) },
@@ -41,9 +41,11 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 		"cell access": func(by Caller) error { return second(m.GetCellAccess(ctx, stale(by), &lockapi.GetCellAccess{})) },
 		"who am I":    func(by Caller) error { return second(m.GetWhoAmI(ctx, stale(by), &lockapi.GetWhoAmI{})) },
 		"revision":    func(by Caller) error { return second(m.Revision(ctx, stale(by))) },
-		"members":     func(by Caller) error { return second(m.MemberList(ctx, stale(by))) },
-		"URLs":        func(by Caller) error { return second(m.URLs(ctx, stale(by))) },
-		"history":     func(by Caller) error { return second(m.History(ctx, HistoryQuery{Caller: by, Path: "/p/a", Limit: 1})) },
+		"members":     func(by Caller) error { return second(m.ListMembers(ctx, stale(by), &lockapi.ListMembers{})) },
+		"URLs":        func(by Caller) error { return second(m.GetURLs(ctx, stale(by), &lockapi.GetURLs{})) },
+		"history": func(by Caller) error {
+			return second(m.GetHistory(ctx, Read{Caller: by}, &lockapi.GetHistory{Path: "/p/a", Limit: 1}))
+		},
 		"events": func(by Caller) error {
 			w, err := m.WatchEvents(EventFilter{}.For(by))
 			if err != nil {

@@ -26,14 +26,14 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		if done, grant, err := a.look(seq); done {
 			return grant, err
 		}
-		if err := a.o.judge(&a.req.Caller); err != nil {
+		if err := a.o.judge(&a.by); err != nil {
 			return a.forbidden(seq, err)
 		}
 		left := a.until - a.o.now()
 		if left <= 0 {
 			return a.timedOut(seq, position)
 		}
-		t.Reset(a.req.Caller.within(a.o.log.State(), left))
+		t.Reset(a.by.within(a.o.log.State(), left))
 		position = 0 // it changes while the call waits
 		select {
 		case <-a.waiter.wakeup:
@@ -54,7 +54,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 		return lockapi.Grant{}, errUnknown() // the place may be there for a successor
 	}
 	s := a.o.log.State()
-	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && mayWait(s, wait) && a.req.Caller.ended(s) {
+	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && mayWait(s, wait) && a.by.ended(s) {
 		return a.queued(seq, 0)
 	}
 	a.o.mu.Lock()
@@ -64,7 +64,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 		return lockapi.Grant{}, refusal
 	}
 	a.o.mu.Unlock()
-	if _, err := a.o.propose(a.req.Caller, &state.Expel{Session: a.key.session, Path: a.key.path, Handle: a.key.handle, Seq: seq}); err != nil {
+	if _, err := a.o.propose(a.by, &state.Expel{Session: a.key.session, Path: a.key.path, Handle: a.key.handle, Seq: seq}); err != nil {
 		return lockapi.Grant{}, errUnknown()
 	}
 	if hold, _ := a.key.in(a.o.log.State()); hold != nil && hold.WaitSeq == seq {
@@ -87,7 +87,7 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	if _, lives := s.Session(a.key.session); !lives {
 		return true, grant, errNoSession(a.key.session)
 	}
-	if err := a.o.judge(&a.req.Caller); err != nil { // for which it was ended
+	if err := a.o.judge(&a.by); err != nil { // for which it was ended
 		return true, grant, err
 	}
 	return true, grant, a.errHeld()
@@ -109,7 +109,7 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
 	}
-	withdrawn := a.o.withdraw(a.req.Caller, a.key, a.claim, seq, false)
+	withdrawn := a.o.withdraw(a.by, a.key, a.claim, seq, false)
 	a.o.mu.Unlock()
 	r, err := withdrawn()
 	switch {

@@ -72,25 +72,25 @@ func judged[T any](o *office, s *state.State, q *Read, read func(o *office, s *s
 	return read(o, s)
 }
 
-// Session reads one session with what it holds and waits for.
-func (m *Master) Session(ctx context.Context, q SessionQuery) (lockapi.SessionState, error) {
-	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.SessionState, error) {
-		v, ok := s.Session(q.ID)
+// GetSession reads one session with what it holds and waits for.
+func (m *Master) GetSession(ctx context.Context, q Read, c *lockapi.GetSession) (lockapi.SessionState, error) {
+	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.SessionState, error) {
+		v, ok := s.Session(c.Session)
 		if !ok {
-			return lockapi.SessionState{}, errNoSession(q.ID)
+			return lockapi.SessionState{}, errNoSession(c.Session)
 		}
 		return sessionStateOf(o, s, v, &q.Caller), nil
 	})
 }
 
-// Sessions reads a page of sessions in the order of their ids. It ends at
-// q.Limit, or with the session that makes it lockapi.PageBytes long.
-func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.SessionList, error) {
-	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.SessionList, error) {
+// ListSessions reads a page of sessions in the order of their ids. It ends at
+// c.Limit, or with the session that makes it lockapi.PageBytes long.
+func (m *Master) ListSessions(ctx context.Context, q Read, c *lockapi.ListSessions) (lockapi.SessionList, error) {
+	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.SessionList, error) {
 		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
 		size := 0
-		for v := range s.Sessions(q.After) {
-			if n := len(page.Sessions); n == q.Limit || size >= lockapi.PageBytes {
+		for v := range s.Sessions(c.After) {
+			if n := len(page.Sessions); n == c.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Sessions[n-1].ID
 				break
 			}
@@ -102,32 +102,32 @@ func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.Session
 	})
 }
 
-// Lock reads one lock, with the first positions in its queue. Holders are shown
+// GetLock reads one lock, with the first positions in its queue. Holders are shown
 // up to lockapi.MaxHolders, and metadata of sessions up to
 // lockapi.MaxReplyMeta.
-func (m *Master) Lock(ctx context.Context, q LockQuery) (lockapi.Lock, error) {
-	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.Lock, error) {
+func (m *Master) GetLock(ctx context.Context, q Read, c *lockapi.GetLock) (lockapi.Lock, error) {
+	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.Lock, error) {
 		room := metaRoom(lockapi.MaxReplyMeta)
-		out := lockOf(o, s, q.Path, lockapi.MaxHolders, &room)
-		if q.Waiters > 0 {
-			out.Queue = queueOf(s, q.Path, q.Waiters, time.Now(), &room)
+		out := lockOf(o, s, c.Path, lockapi.MaxHolders, &room)
+		if c.Waiters > 0 {
+			out.Queue = queueOf(s, c.Path, c.Waiters, time.Now(), &room)
 		}
 		return out, nil
 	})
 }
 
-// Locks reads a page of the locks that are not free, in bytewise order of their
-// paths. It ends at q.Limit, or with the lock that makes it lockapi.PageBytes
+// ListLocks reads a page of the locks that are not free, in bytewise order of their
+// paths. It ends at c.Limit, or with the lock that makes it lockapi.PageBytes
 // long.
-func (m *Master) Locks(ctx context.Context, q LocksQuery) (lockapi.LockList, error) {
-	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.LockList, error) {
+func (m *Master) ListLocks(ctx context.Context, q Read, c *lockapi.ListLocks) (lockapi.LockList, error) {
+	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
 		size, room := 0, metaRoom(lockapi.MaxReplyMeta)
-		for l := range s.Locks(q.Prefix, q.After) {
+		for l := range s.Locks(c.Prefix, c.After) {
 			if !q.Caller.sees(s, l.Path) {
 				continue
 			}
-			if n := len(page.Locks); n == q.Limit || size >= lockapi.PageBytes {
+			if n := len(page.Locks); n == c.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Locks[n-1].Path
 				break
 			}
@@ -140,11 +140,11 @@ func (m *Master) Locks(ctx context.Context, q LocksQuery) (lockapi.LockList, err
 }
 
 // CheckSequencer reports whether the grant that a sequencer describes is held.
-func (m *Master) CheckSequencer(ctx context.Context, q SequencerQuery) (lockapi.SequencerCheck, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
-		h, ok := s.HoldByToken(q.Path, q.Token)
+func (m *Master) CheckSequencer(ctx context.Context, q Read, c *lockapi.CheckSequencer) (lockapi.SequencerCheck, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
+		h, ok := s.HoldByToken(c.Path, c.Token)
 		switch {
-		case ok && mode(h.Mode) == q.Mode:
+		case ok && mode(h.Mode) == c.Mode:
 			return lockapi.SequencerCheck{Valid: true}, nil
 		case ok:
 			return lockapi.SequencerCheck{Reason: "that grant is held in mode " + string(mode(h.Mode))}, nil

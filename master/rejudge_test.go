@@ -17,7 +17,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		calls := map[string]*waiter{}
 		for _, path := range []string{"/p", "/p/q", "/p/q/r", "/p/q!", "/p/qq"} {
 			for _, s := range []string{first, second} {
-				_, err := m.Acquire(t.Context(), AcquireRequest{Caller: using(by("user:a", LockAt, path), s), Path: path, LockRequest: want(s, queueing)})
+				_, err := m.AcquireLock(t.Context(), using(by("user:a", LockAt, path), s), &lockapi.AcquireLock{Path: path, LockRequest: want(s, queueing)})
 				must(t, err)
 			}
 			o.mu.Lock()

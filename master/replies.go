@@ -94,16 +94,16 @@ func queueOf(s *state.State, path string, most int, now time.Time, room *metaRoo
 // session takes as long as that about a list of them.
 const manyItems = lockapi.DefaultListLimit
 
-// CrowdedLock says that very many hold a lock, as this replica knows. It never
+// isCrowdedLock says that very many hold a lock, as this replica knows. It never
 // blocks.
-func (m *Master) CrowdedLock(path string) bool {
+func (m *Master) isCrowdedLock(path string) bool {
 	l, ok := m.log.State().Lock(path)
 	return ok && l.Holders > manyItems
 }
 
-// CrowdedSession says that a session holds and waits for very much, as this
+// isCrowdedSession says that a session holds and waits for very much, as this
 // replica knows. It never blocks.
-func (m *Master) CrowdedSession(id string) bool {
+func (m *Master) isCrowdedSession(id string) bool {
 	n := 0
 	for range m.log.State().Claims(id) {
 		if n++; n > manyItems {

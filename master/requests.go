@@ -3,7 +3,6 @@ package master
 import (
 	"time"
 
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -57,78 +56,6 @@ func (by *Caller) found() Told {
 	return *by.Told
 }
 
-// The requests of the calls, as values: what the body or the query of a call
-// said, what its URL names, and its caller. They have passed the Validate of
-// what they embed.
-
-// OpenSessionRequest asks for a session.
-type OpenSessionRequest struct {
-	Caller Caller
-	Key    string // of idempotency; empty for none
-	lockapi.SessionRequest
-}
-
-// CloseSessionRequest asks for a session's end.
-type CloseSessionRequest struct {
-	Caller  Caller
-	Session string
-}
-
-// KeepaliveRequest asks to extend a session.
-type KeepaliveRequest struct {
-	Caller  Caller
-	Session string
-	lockapi.KeepaliveRequest
-}
-
-// AcquireRequest asks for a lock.
-type AcquireRequest struct {
-	Caller Caller
-	Path   string
-	lockapi.LockRequest
-}
-
-// ReleaseRequest asks for the end of a hold or a wait.
-type ReleaseRequest struct {
-	Caller                Caller
-	Path, Session, Handle string
-	Token                 uint64 // that of the only grant to be ended; 0 for any
-	Forced                bool   // somebody else than the holder's program asks for it, and it is told so
-}
-
-// ReplaceRequest asks for another directory in a member's place.
-type ReplaceRequest struct {
-	Caller Caller
-	ID     string
-	lockapi.ReplaceMemberRequest
-}
-
-// AddRequest asks for another member.
-type AddRequest struct {
-	Caller Caller
-	lockapi.AddMemberRequest
-}
-
-// SetRequest asks for a member to be changed.
-type SetRequest struct {
-	Caller Caller
-	ID     string
-	lockapi.SetMemberRequest
-}
-
-// RemoveRequest asks for a member to go.
-type RemoveRequest struct {
-	Caller Caller
-	ID     string
-	lockapi.RemoveMemberRequest
-}
-
-// TransferRequest asks for another master.
-type TransferRequest struct {
-	Caller Caller
-	To     string // a replica's id; empty for any
-}
-
 // Read is who asks and how. A stale read is answered from this replica's own
 // state, master or not; any other is linearizable.
 type Read struct {
@@ -145,38 +72,4 @@ func (r Read) of(s *state.State) {
 	if r.AsOf != nil {
 		*r.AsOf = s.Revision
 	}
-}
-
-// SessionQuery asks for one session.
-type SessionQuery struct {
-	Read
-	ID string
-}
-
-// SessionsQuery asks for a page of sessions, in the order of their ids.
-type SessionsQuery struct {
-	Read
-	After string // the id behind which it begins
-	Limit int
-}
-
-// LockQuery asks for one lock.
-type LockQuery struct {
-	Read
-	Path    string
-	Waiters int // so many of the first positions in its queue
-}
-
-// LocksQuery asks for a page of locks, in bytewise order of their paths.
-type LocksQuery struct {
-	Read
-	Prefix string
-	After  string // the path behind which it begins
-	Limit  int
-}
-
-// SequencerQuery asks whether a sequencer's grant is held.
-type SequencerQuery struct {
-	Read
-	lockapi.Sequencer
 }

@@ -16,14 +16,14 @@ func TestLargeResultsAreRefused(t *testing.T) {
 		s := sessionOfCaller(t, m, lockapi.PrincipalRoot)
 		write := func(content string) {
 			t.Helper()
-			_, err := m.WriteFile(t.Context(), FileWrite{Caller: root(WriteAt), Path: "/p/f", Content: []byte(content)})
+			_, err := m.WriteFile(t.Context(), root(WriteAt), &lockapi.WriteFile{Path: "/p/f", Content: []byte(content)})
 			must(t, err)
 		}
 		write(strings.Repeat("x", lockapi.MaxFileBytes))
 		get := lockapi.Operation{Get: &lockapi.FileOperation{Path: "/p/f"}}
 		put := lockapi.Operation{Put: &lockapi.WriteOperation{Path: "/p/g", Content: new("x")}}
 		ask := func(key string, ops ...lockapi.Operation) (TransactionDone, error) {
-			return m.Transact(t.Context(), TransactionRequest{Caller: using(root(Anybody), s), Key: key, Transaction: lockapi.Transaction{Session: s, Then: ops}})
+			return m.Transact(t.Context(), using(root(Anybody), s), &lockapi.Transact{Key: key, Transaction: lockapi.Transaction{Session: s, Then: ops}})
 		}
 		if done, err := ask("", slices.Repeat([]lockapi.Operation{get}, 4)...); err != nil || len(done.Results) != 4 {
 			t.Fatalf("%d results, %v", len(done.Results), err)

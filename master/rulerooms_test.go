@@ -55,7 +55,7 @@ func TestRulesCountInBytes(t *testing.T) {
 		if err != nil || !done.Deleted || n.State().Policy().RuleCount() != 2 {
 			t.Errorf("%+v, %v, %d rules", done, err, n.State().Policy().RuleCount())
 		}
-		_, err = m.WriteFile(t.Context(), FileWrite{Caller: root(WriteAt), Path: "/p/f", Content: make([]byte, most/2)})
+		_, err = m.WriteFile(t.Context(), root(WriteAt), &lockapi.WriteFile{Path: "/p/f", Content: make([]byte, most/2)})
 		must(t, err)
 	})
 }

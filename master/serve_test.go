@@ -22,7 +22,7 @@ type heldCell struct {
 }
 
 func (h *heldCell) transact(by Caller, body lockapi.Transaction, key string) error {
-	return second(h.m.Transact(context.Background(), TransactionRequest{Caller: by, Key: key, Transaction: body}))
+	return second(h.m.Transact(context.Background(), by, &lockapi.Transact{Key: key, Transaction: body}))
 }
 
 func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
@@ -40,12 +40,12 @@ func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 	}
 	all, ctx := root(Operate), t.Context()
 	must(second(h.m.EnableAccess(ctx, all, &lockapi.EnableAccess{})))
-	s, err := h.m.OpenSession(ctx, OpenSessionRequest{Caller: all, SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}, Key: "k"})
+	s, err := h.m.OpenSession(ctx, all, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}, Key: "k"})
 	must(err)
 	h.holder, h.other = s.ID, sessionOfCaller(t, h.m, lockapi.PrincipalRoot)
-	h.grant, err = h.m.Acquire(ctx, AcquireRequest{Caller: all, Path: "/l", LockRequest: want(h.holder)})
+	h.grant, err = h.m.AcquireLock(ctx, all, &lockapi.AcquireLock{Path: "/l", LockRequest: want(h.holder)})
 	must(err)
-	must(second(h.m.WriteFile(ctx, FileWrite{Caller: all, Path: "/f", Session: h.holder, Key: "w"})))
+	must(second(h.m.WriteFile(ctx, all, &lockapi.WriteFile{Path: "/f", Session: h.holder, Key: "w"})))
 	must(second(h.m.PutRule(ctx, all, &lockapi.PutRule{Path: "/p"})))
 	must(second(h.m.PutGroup(ctx, all, &lockapi.PutGroup{Name: "g"})))
 	must(second(h.m.PutGroup(ctx, all, &lockapi.PutGroup{Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
@@ -74,21 +74,21 @@ var calls = map[string][]leaving{
 	},
 	"CloseSession": {
 		{"", func(h *heldCell, by Caller) error {
-			return h.m.CloseSession(withoutEnd, CloseSessionRequest{Caller: by, Session: "none"})
+			return h.m.CloseSession(withoutEnd, by, &lockapi.CloseSession{Session: "none"})
 		}},
 		{"", func(h *heldCell, by Caller) error {
-			return h.m.CloseSession(withoutEnd, CloseSessionRequest{Caller: by, Session: h.holder})
+			return h.m.CloseSession(withoutEnd, by, &lockapi.CloseSession{Session: h.holder})
 		}},
 	},
-	"Keepalive": {
+	"KeepAlive": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.Keepalive(withoutEnd, KeepaliveRequest{Caller: by, Session: h.holder}))
+			return second(h.m.KeepAlive(withoutEnd, by, &lockapi.KeepAlive{Session: h.holder}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.Keepalive(withoutEnd, KeepaliveRequest{Caller: by, Session: "none"}))
+			return second(h.m.KeepAlive(withoutEnd, by, &lockapi.KeepAlive{Session: "none"}))
 		}},
 	},
-	"Acquire": {
+	"AcquireLock": {
 		{"", func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.holder)) }},
 		{"", func(h *heldCell, by Caller) error { return h.acquire(by, "/new", want(h.holder)) }},
 		{lockapi.CodeLockHeld, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.other)) }},
@@ -99,7 +99,7 @@ var calls = map[string][]leaving{
 			return h.acquire(by, "/l", want(h.holder))
 		}},
 	},
-	"Release": {
+	"ReleaseLock": {
 		{"", func(h *heldCell, by Caller) error { return h.release(by, h.other) }},
 		{"", func(h *heldCell, by Caller) error { return h.release(by, h.holder) }},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error { return h.release(by, "none") }},
@@ -116,26 +116,26 @@ var calls = map[string][]leaving{
 	},
 	"WriteFile": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", Session: h.holder, Key: "w"}))
+			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", Session: h.holder, Key: "w"}))
 		}},
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/g"}))
+			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/g"}))
 		}},
 		{lockapi.CodePrecondition, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", IfAbsent: true}))
+			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", IfAbsent: true}))
 		}},
 		{lockapi.CodeNotHeld, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", Sequencers: []lockapi.Sequencer{{Mode: lockapi.Exclusive, Token: 1, Path: "/x"}}}))
+			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", Sequencers: []lockapi.Sequencer{{Mode: lockapi.Exclusive, Token: 1, Path: "/x"}}}))
 		}},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/g", Session: h.holder, Key: "w"}))
+			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/g", Session: h.holder, Key: "w"}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", Session: "none"}))
+			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", Session: "none"}))
 		}},
 	},
 	"DeleteFiles": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.DeleteFiles(withoutEnd, FileDelete{Caller: by, Path: "/none"}))
+		return second(h.m.DeleteFiles(withoutEnd, by, &lockapi.DeleteFiles{Path: "/none"}))
 	}}},
 
 	"PutRule": {{"", func(h *heldCell, by Caller) error {
@@ -172,45 +172,45 @@ var calls = map[string][]leaving{
 		}},
 	},
 
-	"Add": {
+	"AddMember": {
 		{"", func(h *heldCell, by Caller) error { return h.add(by, "r2", founder("r2")) }},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.add(by, "r2", founder("r9")) }},
 	},
-	"Remove": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return h.m.Remove(withoutEnd, RemoveRequest{Caller: by, ID: "r9"})
+	"RemoveMember": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.RemoveMember(withoutEnd, by, &lockapi.RemoveMember{ID: "r9"}))
 	}}},
-	"Set": {
+	"SetMember": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.Set(withoutEnd, SetRequest{Caller: by, ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r2")}}))
+			return second(h.m.SetMember(withoutEnd, by, &lockapi.SetMember{ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r2")}}))
 		}},
 		{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.Set(withoutEnd, SetRequest{Caller: by, ID: "r9", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r9")}}))
+			return second(h.m.SetMember(withoutEnd, by, &lockapi.SetMember{ID: "r9", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r9")}}))
 		}},
 	},
-	"Replace": {
+	"ReplaceMember": {
 		{lockapi.CodeNotFound, func(h *heldCell, by Caller) error { return h.replace(by, "r9", founder("r9")) }},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.replace(by, "r2", founder("r3")) }},
 		{"", func(h *heldCell, by Caller) error { return h.replace(by, "r2", founder("r2")) }},
 	},
-	"Transfer": {
+	"TransferMastership": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.Transfer(withoutEnd, TransferRequest{Caller: by, To: "r1"}))
+			return second(h.m.TransferMastership(withoutEnd, by, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r1"}}))
 		}},
 		{lockapi.CodeInvalidArgument, func(h *heldCell, by Caller) error {
-			return second(h.m.Transfer(withoutEnd, TransferRequest{Caller: by, To: "r9"}))
+			return second(h.m.TransferMastership(withoutEnd, by, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r9"}}))
 		}},
 	},
 
-	"Session": {
+	"GetSession": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.Session(withoutEnd, SessionQuery{Read: Read{Caller: by}, ID: h.holder}))
+			return second(h.m.GetSession(withoutEnd, Read{Caller: by}, &lockapi.GetSession{Session: h.holder}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.Session(withoutEnd, SessionQuery{Read: Read{Caller: by}, ID: "none"}))
+			return second(h.m.GetSession(withoutEnd, Read{Caller: by}, &lockapi.GetSession{Session: "none"}))
 		}},
 	},
-	"File": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.File(withoutEnd, FileQuery{Read: Read{Caller: by}, Path: "/none"}))
+	"GetFile": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.GetFile(withoutEnd, Read{Caller: by}, &lockapi.GetFile{Path: "/none"}))
 	}}},
 	"GetRule": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
 		return second(h.m.GetRule(withoutEnd, Read{Caller: by}, &lockapi.GetRule{Path: "/q"}))
@@ -219,19 +219,19 @@ var calls = map[string][]leaving{
 		return second(h.m.GetGroup(withoutEnd, Read{Caller: by}, &lockapi.GetGroup{Name: "x"}))
 	}}},
 	"CheckSequencer": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CheckSequencer(withoutEnd, SequencerQuery{Read: Read{Caller: by}, Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
+		return second(h.m.CheckSequencer(withoutEnd, Read{Caller: by}, &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
 	}}},
-	"Sessions": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Sessions(withoutEnd, SessionsQuery{Read: Read{Caller: by}, Limit: 9}))
+	"ListSessions": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListSessions(withoutEnd, Read{Caller: by}, &lockapi.ListSessions{Limit: 9}))
 	}}},
-	"Lock": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Lock(withoutEnd, LockQuery{Read: Read{Caller: by}, Path: "/l"}))
+	"GetLock": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetLock(withoutEnd, Read{Caller: by}, &lockapi.GetLock{Path: "/l"}))
 	}}},
-	"Locks": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Locks(withoutEnd, LocksQuery{Read: Read{Caller: by}, Limit: 9}))
+	"ListLocks": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListLocks(withoutEnd, Read{Caller: by}, &lockapi.ListLocks{Limit: 9}))
 	}}},
-	"Files": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Files(withoutEnd, FilePage{Read: Read{Caller: by}, Limit: 9}))
+	"ListFiles": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListFiles(withoutEnd, Read{Caller: by}, &lockapi.ListFiles{Limit: 9}))
 	}}},
 	"ListRules": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.ListRules(withoutEnd, Read{Caller: by}, &lockapi.ListRules{Limit: 9}))
@@ -251,35 +251,41 @@ var calls = map[string][]leaving{
 	"GetWhoAmI": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.GetWhoAmI(withoutEnd, Read{Caller: by}, &lockapi.GetWhoAmI{}))
 	}}},
-	"MemberList": {{"", func(h *heldCell, by Caller) error { return second(h.m.MemberList(withoutEnd, Read{Caller: by})) }}},
-	"URLs":       {{"", func(h *heldCell, by Caller) error { return second(h.m.URLs(withoutEnd, Read{Caller: by})) }}},
-	"Revision":   {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, Read{Caller: by})) }}},
-	"Deadlocks":  {{"", func(h *heldCell, by Caller) error { return second(h.m.Deadlocks(withoutEnd, Read{Caller: by})) }}},
-	"Backup":     {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, Read{Caller: by})) }}},
+	"ListMembers": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListMembers(withoutEnd, Read{Caller: by}, &lockapi.ListMembers{}))
+	}}},
+	"GetURLs": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetURLs(withoutEnd, Read{Caller: by}, &lockapi.GetURLs{}))
+	}}},
+	"Revision": {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, Read{Caller: by})) }}},
+	"FindDeadlocks": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.FindDeadlocks(withoutEnd, Read{Caller: by}, &lockapi.FindDeadlocks{}))
+	}}},
+	"Backup": {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, Read{Caller: by})) }}},
 }
 
 // ofTheReplica are the calls that a replica answers for itself, master or not, and Do,
 // which makes the others.
-var ofTheReplica = map[string]bool{"Close": true, "Do": true, "Hangs": true, "History": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
+var ofTheReplica = map[string]bool{"Close": true, "Do": true, "Hangs": true, "GetHistory": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
 
 func (h *heldCell) open(by Caller, ttl int64) error {
-	return second(h.m.OpenSession(withoutEnd, OpenSessionRequest{Caller: by, SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))
+	return second(h.m.OpenSession(withoutEnd, by, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))
 }
 
 func (h *heldCell) acquire(by Caller, path string, r lockapi.LockRequest) error {
-	return second(h.m.Acquire(withoutEnd, AcquireRequest{Caller: by, Path: path, LockRequest: r}))
+	return second(h.m.AcquireLock(withoutEnd, by, &lockapi.AcquireLock{Path: path, LockRequest: r}))
 }
 
 func (h *heldCell) release(by Caller, session string) error {
-	return second(h.m.Release(withoutEnd, ReleaseRequest{Caller: by, Path: "/l", Session: session}))
+	return second(h.m.ReleaseLock(withoutEnd, by, &lockapi.ReleaseLock{Path: "/l", Session: session}))
 }
 
 func (h *heldCell) add(by Caller, id, directory string) error {
-	return h.m.Add(withoutEnd, AddRequest{Caller: by, AddMemberRequest: lockapi.AddMemberRequest{ID: id, Directory: directory, RaftAddr: id + ":7201", URL: "http://" + id}})
+	return second(h.m.AddMember(withoutEnd, by, &lockapi.AddMember{AddMemberRequest: lockapi.AddMemberRequest{ID: id, Directory: directory, RaftAddr: id + ":7201", URL: "http://" + id}}))
 }
 
 func (h *heldCell) replace(by Caller, id, directory string) error {
-	return h.m.Replace(withoutEnd, ReplaceRequest{Caller: by, ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
+	return second(h.m.ReplaceMember(withoutEnd, by, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}}))
 }
 
 // TestNoAnswerLeavesWithoutTheLease: no answer of any method of a Master leaves, good

@@ -16,20 +16,20 @@ import (
 // past due is not revived; the call waits for its end and opens another.
 // Another request under the key is a conflict. A quota that is used up is
 // too_many.
-func (m *Master) OpenSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
-	return serve(m, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, req) })
+func (m *Master) OpenSession(ctx context.Context, by Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
+	return serve(m, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, by, req) })
 }
 
-func (o *office) openSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
-	if err := o.admit(&req.Caller); err != nil {
+func (o *office) openSession(ctx context.Context, by Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
+	if err := o.admit(&by); err != nil {
 		return lockapi.Session{}, err
 	}
-	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Caller.ownKey(req.Key)}
+	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: by.ownKey(req.Key)}
 	if req.Key != "" {
 		c.Digest = digestOf(req.SessionRequest)
 	}
 	for {
-		v, err := o.sessionUnder(&req, c)
+		v, err := o.sessionUnder(by, req.Key, c)
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
 			k.deaf = true
@@ -57,13 +57,13 @@ func (by *Caller) ownKey(key string) string {
 // sessionUnder finds the session that was opened with an operation's
 // idempotency key, or opens it. Whether one that it finds still lives, a
 // keepalive has to see.
-func (o *office) sessionUnder(req *OpenSessionRequest, op *state.OpenSession) (*state.Session, error) {
+func (o *office) sessionUnder(by Caller, key string, op *state.OpenSession) (*state.Session, error) {
 	if r, changes := o.log.State().Would(op); !changes {
 		switch found, _ := r.(state.SessionResult); {
 		case found.Verdict == state.Done:
 			return found.Session, nil
 		case found.Verdict == state.Conflict && o.leaseValid():
-			return nil, errOtherBody(req.Key)
+			return nil, errOtherBody(key)
 		}
 	}
 	release, err := o.accounting.reserveSession(op)
@@ -71,12 +71,12 @@ func (o *office) sessionUnder(req *OpenSessionRequest, op *state.OpenSession) (*
 		return nil, err
 	}
 	defer release()
-	r, err := resultOf[state.SessionResult](o.propose(req.Caller, op))
+	r, err := resultOf[state.SessionResult](o.propose(by, op))
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Verdict == state.Conflict:
-		return nil, errOtherBody(req.Key)
+		return nil, errOtherBody(key)
 	}
 	return r.Session, nil
 }
@@ -88,16 +88,16 @@ func errOtherBody(key string) error {
 
 // CloseSession ends a session and frees all that it holds, without lock-delay.
 // A session that is not there is closed already.
-func (m *Master) CloseSession(_ context.Context, req CloseSessionRequest) error {
+func (m *Master) CloseSession(_ context.Context, by Caller, req *lockapi.CloseSession) error {
 	return m.served(func(o *office) error {
-		if err := o.admit(&req.Caller); err != nil {
+		if err := o.admit(&by); err != nil {
 			return err
 		}
 		op := &state.CloseSession{Session: req.Session}
 		if _, ok := o.fromMemory(op); ok {
 			return nil
 		}
-		_, err := o.proposeEnd(req.Caller, op, req.Session)
+		_, err := o.proposeEnd(by, op, req.Session)
 		return err
 	})
 }

@@ -12,30 +12,25 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// TransactionRequest asks for a transaction. It has passed its Validate.
-type TransactionRequest struct {
-	Caller Caller `json:"-"`
-	Key    string // of idempotency, within the session
-	lockapi.Transaction
-}
-
 // TransactionDone is what a transaction came to.
 type TransactionDone struct {
 	lockapi.TransactionResult
 	Replayed bool // an earlier answer under the key is given again
 }
 
+func (d TransactionDone) again() bool { return d.Replayed }
+
 // Transact does several things at one moment, or none of them. The errors are
 // precondition_failed with the operation that can't be done, conflict for another
 // call under the key, session_not_found, too_many, and those of every call.
-func (m *Master) Transact(_ context.Context, req TransactionRequest) (TransactionDone, error) {
+func (m *Master) Transact(_ context.Context, by Caller, req *lockapi.Transact) (TransactionDone, error) {
 	return serve(m, func(o *office) (TransactionDone, error) {
-		if err := o.admit(&req.Caller); err != nil {
+		if err := o.admit(&by); err != nil {
 			return TransactionDone{}, err
 		}
-		t := &transaction{o: o, req: &req, op: &state.Transaction{Session: req.Session, Key: req.Key,
+		t := &transaction{o: o, by: by, req: req, op: &state.Transaction{Session: req.Session, Key: req.Key,
 			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
-		t.op = o.judgingNames(&req.Caller, t.op)
+		t.op = o.judgingNames(&by, t.op)
 		if req.Key != "" {
 			t.op.Digest = digestOf(req)
 		}
@@ -53,7 +48,8 @@ func (m *Master) Transact(_ context.Context, req TransactionRequest) (Transactio
 // transaction is one call under way.
 type transaction struct {
 	o   *office
-	req *TransactionRequest
+	by  Caller
+	req *lockapi.Transact
 	op  *state.Transaction // is never changed: the log may have it
 }
 
@@ -107,7 +103,7 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		defer t.o.accounting.release(a.key)
 		claims[a.key] = a
 	}
-	r, err := resultOf[state.TransactionResult](t.o.propose(t.req.Caller, t.op))
+	r, err := resultOf[state.TransactionResult](t.o.propose(t.by, t.op))
 	if r.Replayed { // of a grant that may be over: it says nothing of the present one
 		return r, err
 	}
@@ -129,7 +125,7 @@ func (o *office) answered(op *state.Transaction) bool {
 
 // acquire is the call that a step would be alone.
 func (t *transaction) acquire(s *state.Take) *acquire {
-	return newAcquire(t.o, &AcquireRequest{Caller: t.req.Caller, Path: s.Path, LockRequest: lockapi.LockRequest{
+	return newAcquire(t.o, t.by, &lockapi.AcquireLock{Path: s.Path, LockRequest: lockapi.LockRequest{
 		Session: t.op.Session, Handle: s.Handle, Mode: mode(s.Mode), Limit: s.Limit, LockDelayMS: s.DelayMS}})
 }
 
@@ -140,14 +136,14 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 		branch, steps = t.req.Then, t.op.Then
 	}
 	if r.Failure != nil && r.Failure.Why == state.Denied {
-		e := t.req.Caller.denied(access.Write.String(), r.Failure.Path)
+		e := t.by.denied(access.Write.String(), r.Failure.Path)
 		e.Operation = &r.Failure.Step
 		return TransactionDone{}, e
 	}
 	if r.Verdict == state.Failed {
 		e := errFailed(r.Failure, steps[r.Failure.Step])
 		e.Replayed = r.Replayed
-		return TransactionDone{}, t.req.Caller.concealFailure(t.o.log.State(), e, r.Failure, steps)
+		return TransactionDone{}, t.by.concealFailure(t.o.log.State(), e, r.Failure, steps)
 	}
 	if err := errOf(t.op, r); err != nil {
 		return TransactionDone{}, err

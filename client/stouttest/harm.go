@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -68,12 +69,12 @@ func (c *Cell) ReleaseByForce(path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	m := c.inOffice().running()
-	lock, err := m.Lock(ctx, master.LockQuery{Path: path})
+	lock, err := m.GetLock(ctx, master.Read{}, &lockapi.GetLock{Path: path})
 	if err != nil {
 		c.fatalf("ReleaseByForce: the holders of %q: %v", path, err)
 	}
 	for _, h := range lock.Holders {
-		_, err := m.Release(ctx, master.ReleaseRequest{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
+		_, err := m.ReleaseLock(ctx, master.Caller{}, &lockapi.ReleaseLock{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
 		if err != nil {
 			c.fatalf("ReleaseByForce: %q: %v", path, err)
 		}

@@ -1,117 +1,176 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/url"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
 
+// plan is what a route does otherwise than the type of its call says.
+type plan[C any] struct {
+	decode func(*exchange) (*C, error) // instead of what the tags say
+	params []param                     // of the query, that decode reads
+	body   int64                       // as that of a route
+	before func(*exchange, *C) error   // is called when the call is valid
+	// reply makes the reply of an answer; nil sends the answer with the route's status.
+	reply func(*exchange, *C, any, master.Outcome) (status int, body any)
+}
+
 // serves is the route of a call: its type says what the request has, and its row in
 // package master who may make it and how it is answered. status is that of a good
 // answer.
-func serves[C any](method, template, pattern string, status int) route {
+func serves[C any](method, template, pattern string, status int, but ...plan[C]) route {
 	t := reflect.TypeFor[C]()
-	row, d := master.RowOf(reflect.PointerTo(t)), decoderOf(t)
-	r := route{method: method, template: template, pattern: pattern, asks: row.Right, audits: row.Audit, params: d.params}
+	row, p := master.RowOf(reflect.PointerTo(t)), plan[C]{}
+	if len(but) > 0 {
+		p = but[0]
+	}
+	if p.decode == nil {
+		d := decoderOf(t)
+		p.params = d.params
+		p.decode = func(x *exchange) (*C, error) {
+			c := new(C)
+			return c, d.decode(x, c)
+		}
+	}
+	r := route{method: method, template: template, pattern: pattern, asks: row.Right, audits: row.Audit, params: p.params, body: p.body}
 	if row.Reads {
 		r.params = append(r.params, paramConsistency)
 	}
 	r.handle = func(x *exchange) error {
-		c, err := d.decode(x)
+		c, err := p.decode(x)
 		if err != nil {
 			return err
 		}
-		return x.do(row, status, c)
+		if p.before != nil {
+			if err := p.before(x, c); err != nil {
+				return err
+			}
+		}
+		return x.do(row, c, func(answer any, out master.Outcome) (int, any) {
+			if p.reply != nil {
+				return p.reply(x, c, answer, out)
+			}
+			return status, answer
+		})
 	}
 	return r
 }
 
 // do has the master serve a call, or this replica where its own state will do. A read
 // tells of which revision it is.
-func (x *exchange) do(row *master.Row, status int, c lockapi.Call) error {
+func (x *exchange) do(row *master.Row, c lockapi.Call, reply func(any, master.Outcome) (int, any)) error {
 	stale, err := x.query.stale()
 	if err != nil {
 		return err
 	}
-	x.node = cmp.Or(row.Path(c), x.node)
-	t := task{repeatable: row.Reads, stale: stale, heavy: row.Heavy}
+	x.node = row.Path(c)
+	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(c), leads: row.Leads}
+	if v, ok := c.(interface{ Wait() time.Duration }); ok {
+		t.wait = v.Wait()
+	}
+	if v, ok := c.(interface{ Keyed() bool }); ok {
+		t.keyed = v.Keyed()
+	}
 	t.run = func(ctx context.Context) (int, any, error) {
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
 		x.noted.told = out.Told
 		if row.Reads && (err == nil || !errors.Is(err, lockapi.CodeNoMaster)) {
 			x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(out.Revision, 10)}
 		}
-		return status, answer, err
+		if err != nil {
+			return 0, nil, err
+		}
+		status, body := reply(answer, out)
+		return status, body, nil
+	}
+	if row.Own {
+		return x.answer(t)
 	}
 	return x.dispatch(t)
 }
 
 // decoder reads calls of one type from requests.
 type decoder struct {
-	call   reflect.Type
-	fields []func(x *exchange, call reflect.Value) error
-	params []param // of the query
+	readers []reader
+	params  []param // of the query
 }
 
+// reader reads a part of a request into a call.
+type reader func(x *exchange, call reflect.Value) error
+
 // decoderOf reads the tags of a call's fields: see lockapi.Call. It panics where one
-// has a tag that is none.
+// does not say where it travels.
 func decoderOf(call reflect.Type) *decoder {
-	d := &decoder{call: call}
-	var body, query []func(*exchange, reflect.Value) error
-	for i := range call.NumField() {
-		f := call.Field(i)
-		switch name, inQuery := f.Tag.Lookup("query"); {
-		case f.Anonymous:
-			body = append(body, func(x *exchange, c reflect.Value) error { return decode(x.body, c.Field(i).Addr().Interface()) })
+	d := &decoder{}
+	var late []reader // behind what stands in the path
+	for _, f := range reflect.VisibleFields(call) {
+		at := f.Index
+		name, inQuery := f.Tag.Lookup("query")
+		header, inHeader := f.Tag.Lookup("header")
+		switch read := inPath[f.Tag.Get("path")]; {
+		case read != nil:
+			d.readers = append(d.readers, func(x *exchange, c reflect.Value) error {
+				value, err := read(x.c.Param)
+				c.FieldByIndex(at).SetString(value)
+				return err
+			})
 		case inQuery:
 			p := param{name: name, need: f.Tag.Get("need")}
 			d.params = append(d.params, p)
-			query = append(query, func(x *exchange, c reflect.Value) error { return x.query.into(p, c.Field(i).Addr().Interface()) })
-		default:
-			read := inPath[f.Tag.Get("path")]
-			if read == nil {
-				panic("server: field " + f.Name + " of " + call.Name() + " does not say where it travels")
-			}
-			d.fields = append(d.fields, func(x *exchange, c reflect.Value) error {
-				value, err := read(x.c.Param)
-				c.Field(i).SetString(value)
+			late = append(late, func(x *exchange, c reflect.Value) error {
+				return x.query.into(p, c.FieldByIndex(at).Addr().Interface())
+			})
+		case inHeader:
+			late = append(late, func(x *exchange, c reflect.Value) error {
+				value, err := x.header(header)
+				c.FieldByIndex(at).SetString(value)
 				return err
 			})
+		case f.Anonymous && f.Tag.Get("body") == "-":
+		case f.Anonymous:
+			late = append(late, func(x *exchange, c reflect.Value) error { return decode(x.body, c.FieldByIndex(at).Addr().Interface()) })
+		case len(at) == 1:
+			panic("server: field " + f.Name + " of " + call.Name() + " does not say where it travels")
 		}
 	}
-	d.fields = append(append(d.fields, body...), query...)
+	d.readers = append(d.readers, late...)
 	return d
 }
 
-// decode reads the call that a request makes, and validates it.
-func (d *decoder) decode(x *exchange) (lockapi.Call, error) {
-	c := reflect.New(d.call)
-	for _, read := range d.fields {
-		if err := read(x, c.Elem()); err != nil {
-			return nil, err
+// decode reads the call that a request makes into c, a pointer, and validates it.
+func (d *decoder) decode(x *exchange, c lockapi.Call) error {
+	if v, ok := c.(interface{ SetDefaults() }); ok {
+		v.SetDefaults()
+	}
+	into := reflect.ValueOf(c).Elem()
+	for _, read := range d.readers {
+		if err := read(x, into); err != nil {
+			return err
 		}
 	}
-	if v, ok := c.Interface().(interface{ Validate() error }); ok {
+	if v, ok := c.(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	x.body = trimBody(x.body)
-	return c.Interface(), nil
+	return nil
 }
 
 // inPath reads what stands in a request's path, by the tag of the field that it is
 // for; of returns a variable of the pattern.
 var inPath = map[string]func(of func(string) string) (string, error){
-	"lock": func(of func(string) string) (string, error) { return lockapi.UnescapePath(of("path")) },
-	"rule": func(of func(string) string) (string, error) { return lockapi.UnescapeRulePath(of("path")) },
-	"id":   func(of func(string) string) (string, error) { return sessionID(of("id")) },
+	"lock":   func(of func(string) string) (string, error) { return lockapi.UnescapePath(of("path")) },
+	"rule":   func(of func(string) string) (string, error) { return lockapi.UnescapeRulePath(of("path")) },
+	"id":     func(of func(string) string) (string, error) { return sessionID(of("id")) },
+	"member": func(of func(string) string) (string, error) { return memberID(of("id")) },
 	"group": func(of func(string) string) (string, error) {
 		name, err := url.PathUnescape(of("name"))
 		if err != nil {
@@ -132,8 +191,21 @@ func (q query) into(p param, field any) (err error) {
 		}
 	case *bool:
 		*f, err = q.flag(p)
+	case *uint64:
+		*f, err = q.token()
+	case *lockapi.Sequencer:
+		*f, err = lockapi.ParseSequencer(q.of(p))
 	case *int:
-		*f, err = q.limit()
+		value, given := q[p.name]
+		if !given {
+			return nil
+		}
+		var n uint64
+		n, err = wholeNumber(p.name, value, within[p.name][0], within[p.name][1])
+		*f = int(n)
 	}
 	return err
 }
+
+// within bounds parameters that are numbers.
+var within = map[string][2]uint64{"limit": {1, lockapi.MaxListLimit}, "waiters": {0, lockapi.MaxWaiters}}

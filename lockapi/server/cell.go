@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/master"
 )
 
 // contacts remembers when other replicas last answered, and with what.
@@ -269,15 +268,4 @@ func (x *exchange) caughtUp(at Location) error {
 		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has applied entry %d, and master %s is at %d", own, at.ID, master.AppliedIndex)
 	}
 	return nil
-}
-
-func transfer(x *exchange) error {
-	var req lockapi.TransferRequest
-	if err := x.request(&req); err != nil {
-		return err
-	}
-	return x.dispatch(task{leads: true, run: func(ctx context.Context) (int, any, error) {
-		t, err := x.master.Transfer(ctx, master.TransferRequest{Caller: x.caller(), To: req.To})
-		return http.StatusOK, t, err
-	}})
 }

@@ -14,10 +14,6 @@ import (
 // headerAuthorization has a caller's credential.
 const headerAuthorization = "Authorization"
 
-// inRequest is what a route asks for whose handler works it out of the request. A
-// handler that does not is one for operators only.
-const inRequest = master.Right(255)
-
 // bearing is the SHA-256 of the token that a request brings, nil where it brings
 // none. What else proves who calls is in x.proof then: a JWT or, where there is no
 // header for a credential, a client's certificate. A wrong credential is never
@@ -121,91 +117,4 @@ func (x *exchange) caller() master.Caller {
 	x.watch(&by)
 	by.Timeline = x.timeline
 	return by
-}
-
-// callerFor is the caller of a call that is made on behalf of a session, which has
-// to be his own; empty for none.
-func (x *exchange) callerFor(session string) master.Caller {
-	by := x.caller()
-	by.For = own(session)
-	return by
-}
-
-func own(session string) master.Ask {
-	return master.Ask{Right: master.Nobody, Session: session, Uses: true}
-}
-
-// callerAbout is the caller of a call that is about a session: where it is another
-// principal's, it takes what the route asks for.
-func (x *exchange) callerAbout(session string, uses bool) master.Caller {
-	by := x.caller()
-	by.Ask.Session, by.Ask.Uses = session, uses
-	return by
-}
-
-// guarded adds what it takes to be told whether grants are held.
-func guarded(by master.Caller, sequencers []lockapi.Sequencer) master.Caller {
-	for _, q := range sequencers {
-		by.Also = append(by.Also, master.Ask{Right: master.ReadAt, Path: q.Path})
-	}
-	return by
-}
-
-// transacting is the caller of a transaction, which asks for all that its parts do.
-func (x *exchange) transacting(t *lockapi.Transaction) master.Caller {
-	by := x.callerFor(t.Session)
-	by.Ask.Right = master.Known // a transaction without any part, and releases
-	if t.Session == "" {
-		by.Ask.Right = master.Somebody
-	}
-	ask := func(right master.Right, path string) {
-		by.Also = append(by.Also, master.Ask{Right: right, Path: path})
-	}
-	for _, c := range t.If {
-		switch {
-		case c.File != "":
-			ask(master.ReadAt, c.File)
-		case c.Lock != "":
-			ask(master.ReadAt, c.Lock)
-		case c.Session != "":
-			by.Also = append(by.Also, master.Ask{Right: master.Observe, Session: c.Session})
-		default:
-			q, _ := lockapi.ParseSequencer(c.Sequencer) // it is valid
-			ask(master.ReadAt, q.Path)
-		}
-	}
-	for _, branch := range [][]lockapi.Operation{t.Then, t.Else} {
-		for i := range branch {
-			askOf(&branch[i], ask)
-		}
-	}
-	if len(by.Also) == 0 {
-		by.Ask.Right = master.Known
-	}
-	return by
-}
-
-// askOf is what an operation asks for; nothing for a release of one's own.
-func askOf(o *lockapi.Operation, ask func(master.Right, string)) {
-	switch {
-	case o.Put != nil:
-		ask(master.WriteAt, o.Put.Path)
-	case o.Create != nil:
-		ask(master.WriteAt, o.Create.Path)
-	case o.CreateSequential != nil:
-		ask(master.NameAt, sequential(o.CreateSequential.Path))
-	case o.Delete != nil:
-		ask(master.WriteAt, o.Delete.Path)
-	case o.Get != nil:
-		ask(master.ReadAt, o.Get.Path)
-	case o.Acquire != nil:
-		ask(master.LockAt, o.Acquire.Path)
-	case o.Release == nil:
-		ask(master.Undecided, "")
-	}
-}
-
-// sequential is a name that a sequential file may get: a rule for it stands above.
-func sequential(prefix string) string {
-	return prefix + strings.Repeat("0", lockapi.SequentialDigits)
 }

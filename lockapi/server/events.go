@@ -277,7 +277,7 @@ func (q query) waitAndLimit() (time.Duration, int, error) {
 		return 0, limit, err
 	}
 	wait, err := wholeNumber(paramWaitMS.name, value, 0, lockapi.MaxWaitMS)
-	return ms(int64(wait)), limit, err
+	return time.Duration(wait) * time.Millisecond, limit, err
 }
 
 // list answers when there are events, or when the wait is over.

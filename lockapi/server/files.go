@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -19,73 +18,62 @@ const (
 	headerETag        = "ETag"
 )
 
-func putFile(x *exchange) error {
+func decodePut(x *exchange) (*lockapi.WriteFile, error) {
 	path, err := x.lockPath()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w, err := x.fileWrite(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := x.query.choiceOf(paramAs, "json"); err != nil { // what answers a write is JSON
-		return err
+		return nil, err
 	}
-	if w.Tell, err = x.query.flag(paramContent); err != nil {
-		return err
-	}
-	return x.writeFile(w)
+	w.Tell, err = x.query.flag(paramContent)
+	return w, err
 }
 
-// createSequential creates a file whose name is the path and the revision that makes
-// it. The path may end in a slash.
-func createSequential(x *exchange) error {
+// decodeSequential reads a call for a file whose name is the path and the revision
+// that makes it. The path may end in a slash.
+func decodeSequential(x *exchange) (*lockapi.WriteFile, error) {
 	prefix, err := x.sequentialPrefix()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := x.refuseHeaders("POST makes a file of a new name: there is nothing to match"); err != nil {
-		return err
+		return nil, err
 	}
 	w, err := x.fileWrite(prefix)
-	if err != nil {
-		return err
-	}
 	w.Sequential = true
-	return x.writeFile(w)
+	return w, err
 }
 
 // sequentialPrefix is the path of the request, which is valid with the digits behind
 // it.
 func (x *exchange) sequentialPrefix() (string, error) {
-	digits := sequential("")
+	digits := strings.Repeat("0", lockapi.SequentialDigits)
 	path, err := lockapi.UnescapePath(x.c.Param("path") + digits)
-	x.node = path
 	return strings.TrimSuffix(path, digits), err
 }
 
-func (x *exchange) writeFile(w master.FileWrite) error {
-	return x.dispatch(task{keyed: w.Key != "", run: func(ctx context.Context) (int, any, error) {
-		done, err := x.master.WriteFile(ctx, w)
-		if err != nil {
-			return 0, nil, err
-		}
-		d := &document{json: done.Stat, header: map[string]string{headerETag: etag(done.Stat.Revision)}}
-		d.replayed(done.Replayed)
-		status := http.StatusOK
-		if done.Created {
-			status = http.StatusCreated
-		}
-		if w.Sequential {
-			d.header["Location"] = lockapi.RouteFiles + lockapi.EscapePath(done.Stat.Path)
-		}
-		return status, d, nil
-	}})
+// written is the reply to the writing of a file.
+func written(_ *exchange, w *lockapi.WriteFile, answer any, out master.Outcome) (int, any) {
+	done := answer.(master.FileWritten)
+	d := &document{json: done.Stat, header: map[string]string{headerETag: etag(done.Stat.Revision)}}
+	d.replayed(out.Replayed)
+	if w.Sequential {
+		d.header["Location"] = lockapi.RouteFiles + lockapi.EscapePath(done.Stat.Path)
+	}
+	if done.Created {
+		return http.StatusCreated, d
+	}
+	return http.StatusOK, d
 }
 
 // fileWrite is what the request asks to be written.
-func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
-	w := master.FileWrite{Path: path, Content: x.body, Query: x.query}
+func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
+	w := &lockapi.WriteFile{Path: path, Content: x.body, Query: x.query}
 	var err error
 	if w.Session, err = x.query.onBehalf(); err != nil {
 		return w, err
@@ -99,7 +87,6 @@ func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
 	if w.Sequencers, err = x.sequencers(); err != nil {
 		return w, err
 	}
-	w.Caller = guarded(x.callerFor(w.Session), w.Sequencers)
 	if w.Key, err = x.writeKey(w.Session); err != nil {
 		return w, err
 	}
@@ -139,7 +126,10 @@ func (x *exchange) sequencers() ([]lockapi.Sequencer, error) {
 
 // writeKey is the idempotency key of a write, which needs a session.
 func (x *exchange) writeKey(session string) (string, error) {
-	key, err := x.idempotencyKey()
+	key, err := x.header(lockapi.HeaderIdempotencyKey)
+	if err == nil {
+		err = lockapi.ValidateKey(key)
+	}
 	switch given := len(x.c.Request.Header.Values(lockapi.HeaderIdempotencyKey)) > 0; {
 	case err != nil || !given:
 		return "", err
@@ -187,82 +177,74 @@ func revisionOf(tag string) (uint64, bool) {
 
 func etag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-func deleteFile(x *exchange) error {
+func decodeDelete(x *exchange) (*lockapi.DeleteFiles, error) {
 	path, err := x.lockPath()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d := master.FileDelete{Path: path}
+	d := &lockapi.DeleteFiles{Path: path}
 	if d.IfRevision, err = x.ifMatch(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := x.refuseHeader(headerIfNoneMatch, "what is not there can't be deleted"); err != nil {
-		return err
+		return nil, err
 	}
-	return x.deleteFiles(d)
+	return d, x.deletion(d)
 }
 
-func deleteFilesBelow(x *exchange) error {
-	prefix := x.query.of(paramBelow)
-	if err := lockapi.ValidatePrefix(prefix); err != nil {
-		return err
+func decodeDeleteBelow(x *exchange) (*lockapi.DeleteFiles, error) {
+	d := &lockapi.DeleteFiles{Prefix: x.query.of(paramBelow)}
+	if err := lockapi.ValidatePrefix(d.Prefix); err != nil {
+		return nil, err
 	}
 	if err := x.refuseHeaders("it is about one file, and not about all below a directory"); err != nil {
-		return err
+		return nil, err
 	}
-	x.node = strings.TrimSuffix(prefix, "/")
-	return x.deleteFiles(master.FileDelete{Prefix: prefix})
+	return d, x.deletion(d)
 }
 
-func (x *exchange) deleteFiles(d master.FileDelete) error {
-	var err error
+// deletion reads what goes with every deletion.
+func (x *exchange) deletion(d *lockapi.DeleteFiles) (err error) {
 	if d.Session, err = x.query.onBehalf(); err != nil {
 		return err
 	}
 	if d.Sequencers, err = x.sequencers(); err != nil {
 		return err
 	}
-	d.Caller = guarded(x.callerFor(d.Session), d.Sequencers)
-	if d.Key, err = x.writeKey(d.Session); err != nil {
-		return err
-	}
-	return x.dispatch(task{keyed: d.Key != "", run: func(ctx context.Context) (int, any, error) {
-		done, err := x.master.DeleteFiles(ctx, d)
-		if err != nil {
-			return 0, nil, err
-		}
-		out := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
-		if d.Path != "" {
-			out.Deleted = done.Files > 0
-			if done.Files == 0 {
-				out.Revision = 0
-			}
-		}
-		doc := &document{json: out}
-		doc.replayed(done.Replayed)
-		return http.StatusOK, doc, nil
-	}})
+	d.Key, err = x.writeKey(d.Session)
+	return err
 }
 
-func readFile(x *exchange) error {
+// deleted is the reply to a deletion of files.
+func deleted(_ *exchange, d *lockapi.DeleteFiles, answer any, out master.Outcome) (int, any) {
+	done := answer.(master.FilesDeleted)
+	told := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
+	if d.Path != "" {
+		told.Deleted = done.Files > 0
+		if done.Files == 0 {
+			told.Revision = 0
+		}
+	}
+	doc := &document{json: told}
+	doc.replayed(out.Replayed)
+	return http.StatusOK, doc
+}
+
+func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 	path, err := x.lockPath()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	asJSON, err := x.query.choiceOf(paramAs, "json")
-	if err != nil {
-		return err
+	if _, err := x.query.choiceOf(paramAs, "json"); err != nil {
+		return nil, err
 	}
-	if err := x.refuseHeader(headerIfMatch, "a read takes none"); err != nil {
-		return err
-	}
-	return x.read(func(ctx context.Context, r master.Read) (any, error) {
-		f, err := x.master.File(ctx, master.FileQuery{Read: r, Path: path})
-		if err != nil {
-			return nil, err
-		}
-		return x.fileDocument(f, asJSON), nil
-	})
+	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read takes none")
+}
+
+// shown is the reply to the reading of a file.
+func shown(x *exchange, _ *lockapi.GetFile, answer any, _ master.Outcome) (int, any) {
+	_, asJSON := x.query[paramAs.name]
+	return http.StatusOK, x.fileDocument(answer.(master.FileRead), asJSON)
 }
 
 // fileDocument is the reply to the reading of a file.
@@ -303,29 +285,22 @@ func (x *exchange) hasAlready(present string) bool {
 	return false
 }
 
-func listFiles(x *exchange) error {
-	p := master.FilePage{After: x.query.of(paramAfter)}
-	var err error
-	if p.Prefix, err = x.query.prefix(); err != nil {
-		return err
+func decodeList(x *exchange) (*lockapi.ListFiles, error) {
+	p := &lockapi.ListFiles{Prefix: x.query.of(paramPrefix), After: x.query.of(paramAfter)}
+	if err := p.Validate(); err != nil {
+		return nil, err
 	}
+	var err error
 	if p.Limit, err = x.query.limit(); err != nil {
-		return err
+		return nil, err
 	}
 	if p.Content, err = x.query.flag(paramContent); err != nil {
-		return err
+		return nil, err
 	}
 	if p.Delimiter, err = x.query.choiceOf(paramDelimiter, "/"); err != nil {
-		return err
+		return nil, err
 	}
-	if err := x.refuseHeader(headerIfMatch, "a read takes none"); err != nil {
-		return err
-	}
-	x.node = top(p.Prefix)
-	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
-		p.Read = r
-		return x.master.Files(ctx, p)
-	})
+	return p, x.refuseHeader(headerIfMatch, "a read takes none")
 }
 
 // document is a reply that has headers of its own, or is not JSON.

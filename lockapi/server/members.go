@@ -1,75 +1,11 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/master"
 )
-
-func listMembers(x *exchange) error {
-	return x.read(func(ctx context.Context, r master.Read) (any, error) {
-		return x.master.MemberList(ctx, r)
-	})
-}
-
-func listURLs(x *exchange) error {
-	return x.read(func(ctx context.Context, r master.Read) (any, error) {
-		return x.master.URLs(ctx, r)
-	})
-}
-
-func addMember(x *exchange) error {
-	var req lockapi.AddMemberRequest
-	if err := x.request(&req); err != nil {
-		return err
-	}
-	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		err := x.master.Add(ctx, master.AddRequest{Caller: x.caller(), AddMemberRequest: req})
-		return http.StatusAccepted, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err
-	}})
-}
-
-func setMember(x *exchange) error {
-	id, err := x.memberID()
-	if err != nil {
-		return err
-	}
-	var req lockapi.SetMemberRequest
-	if err := x.request(&req); err != nil {
-		return err
-	}
-	if req.Force, err = x.query.flag(paramForce); err != nil {
-		return err
-	}
-	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		m, err := x.master.Set(ctx, master.SetRequest{Caller: x.caller(), ID: id, SetMemberRequest: req})
-		return http.StatusOK, m, err
-	}})
-}
-
-func removeMember(x *exchange) error {
-	id, err := x.memberID()
-	if err != nil {
-		return err
-	}
-	var req lockapi.RemoveMemberRequest
-	if req.Force, err = x.query.flag(paramForce); err != nil {
-		return err
-	}
-	if directory, given := x.query[paramDirectory.name]; given {
-		if err := lockapi.ValidateDirectory(directory); err != nil {
-			return err
-		}
-		req.Directory = directory
-	}
-	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		err := x.master.Remove(ctx, master.RemoveRequest{Caller: x.caller(), ID: id, RemoveMemberRequest: req})
-		return http.StatusOK, lockapi.MemberRemoved{ID: id, Removed: true}, err
-	}})
-}
 
 // tellJoiner tells a replica that is to join where the others' ports are. Whoever
 // knows the name of the cell is told that there, too (see package link).
@@ -85,31 +21,17 @@ func tellJoiner(x *exchange) error {
 	return x.reply(http.StatusOK, out)
 }
 
-func replaceMember(x *exchange) error {
-	id, err := x.memberID()
-	if err != nil {
-		return err
+// checkDirectory refuses a directory that can't be, also an empty one.
+func checkDirectory(x *exchange, c *lockapi.RemoveMember) error {
+	if _, given := x.query[paramDirectory.name]; !given {
+		return nil
 	}
-	var req lockapi.ReplaceMemberRequest
-	if err := decode(x.body, &req); err != nil {
-		return err
-	}
-	if req.Force, err = x.query.flag(paramForce); err != nil {
-		return err
-	}
-	if err := req.Validate(); err != nil {
-		return err
-	}
-	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		err := x.master.Replace(ctx, master.ReplaceRequest{Caller: x.caller(), ID: id, ReplaceMemberRequest: req})
-		return http.StatusAccepted, lockapi.MemberChange{ID: id, Directory: req.Directory}, err
-	}})
+	return lockapi.ValidateDirectory(c.Directory)
 }
 
 // memberID is the name in the request's path. One that no member has is not
 // found, whatever it looks like.
-func (x *exchange) memberID() (string, error) {
-	raw := x.c.Param("id")
+func memberID(raw string) (string, error) {
 	id, err := url.PathUnescape(raw)
 	switch {
 	case err != nil || id == "":

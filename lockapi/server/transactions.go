@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -27,28 +26,26 @@ func (t *transactionBody) Validate() error {
 	return t.Transaction.Validate()
 }
 
-func transact(x *exchange) error {
-	req := master.TransactionRequest{}
+// decodeTransaction reads a transaction.
+func decodeTransaction(x *exchange) (*lockapi.Transact, error) {
 	if err := x.refuseHeaders("what a transaction depends on is in its body"); err != nil {
-		return err
+		return nil, err
 	}
 	body := transactionBody{lockapi.Transaction{Session: notGiven}}
-	if err := x.request(&body); err != nil {
-		return err
+	if err := decode(x.body, &body); err != nil {
+		return nil, err
 	}
-	req.Transaction = body.Transaction
-	req.Caller = x.transacting(&req.Transaction)
-	var err error
-	if req.Key, err = x.writeKey(req.Session); err != nil {
-		return err
+	if err := body.Validate(); err != nil {
+		return nil, err
 	}
-	return x.dispatch(task{keyed: req.Key != "", run: func(ctx context.Context) (int, any, error) {
-		done, err := x.master.Transact(ctx, req)
-		if err != nil {
-			return 0, nil, err
-		}
-		d := &document{json: done.TransactionResult}
-		d.replayed(done.Replayed)
-		return http.StatusOK, d, nil
-	}})
+	x.body = trimBody(x.body)
+	key, err := x.writeKey(body.Session)
+	return &lockapi.Transact{Key: key, Transaction: body.Transaction}, err
+}
+
+// transacted is the reply to a transaction.
+func transacted(_ *exchange, _ *lockapi.Transact, answer any, out master.Outcome) (int, any) {
+	d := &document{json: answer.(master.TransactionDone).TransactionResult}
+	d.replayed(out.Replayed)
+	return http.StatusOK, d
 }

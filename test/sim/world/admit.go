@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
@@ -349,7 +348,7 @@ func (w *world) send(id string, q lockapi.ReplaceMemberRequest) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(p.gone, 5*time.Second)
-		err := p.master.Replace(ctx, master.ReplaceRequest{Caller: w.operator(), ID: id, ReplaceMemberRequest: q})
+		_, err := p.master.ReplaceMember(ctx, w.operator(), &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: q})
 		cancel()
 		w.trace.note("operator", "replace %s by %s in place of %s through %s: %v", id, q.Directory, q.InPlaceOf, m.id, err)
 		switch {

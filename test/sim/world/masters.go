@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // Faults of the change from one master to the next.
@@ -167,7 +167,9 @@ func (w *world) transfer() {
 		})
 	}
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{Caller: w.operator(), To: to}) }()
+		go func() {
+			_, _ = p.master.TransferMastership(p.gone, w.operator(), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
+		}()
 	}
 }
 

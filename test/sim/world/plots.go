@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // Plots are schedules of several acts that chance would hardly ever put
@@ -47,7 +47,9 @@ func (m *machine) leads() bool {
 // handOver begins to hand mastership over.
 func (w *world) handOver(from, to *machine) {
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{Caller: w.operator(), To: to.id}) }()
+		go func() {
+			_, _ = p.master.TransferMastership(p.gone, w.operator(), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to.id}})
+		}()
 	}
 }
 

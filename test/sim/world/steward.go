@@ -289,7 +289,8 @@ func (s *steward) add(ctx context.Context, m *machine, suffrage string) {
 	}
 	d := &demand{kind: adds, name: q.ID, directory: q.Directory, addr: q.RaftAddr, url: q.URL, stays: suffrage == lockapi.SuffrageNonvoter}
 	s.call(ctx, d, func(ctx context.Context, m *master.Master) error {
-		return m.Add(ctx, master.AddRequest{Caller: s.w.operator(), AddMemberRequest: q})
+		_, err := m.AddMember(ctx, s.w.operator(), &lockapi.AddMember{AddMemberRequest: q})
+		return err
 	})
 	m.settles(port)
 }
@@ -311,7 +312,8 @@ func (s *steward) remove(ctx context.Context, name string) {
 	}
 	directory := s.w.judge.roster.latest().directory(name)
 	remove := func(ctx context.Context, m *master.Master) error {
-		return m.Remove(ctx, master.RemoveRequest{Caller: s.w.operator(), ID: name, RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}})
+		_, err := m.RemoveMember(ctx, s.w.operator(), &lockapi.RemoveMember{ID: name, RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}})
+		return err
 	}
 	if s.rng.IntN(3) == 0 { // a copy comes late
 		s.w.later(between(s.rng, 100*time.Millisecond, 20*time.Second), func() {
@@ -329,7 +331,7 @@ func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
 	if name == "" {
 		return
 	}
-	q := master.SetRequest{Caller: s.w.operator(), ID: name}
+	q := &lockapi.SetMember{ID: name}
 	d := &demand{kind: votes, name: name}
 	if suffrage != "" {
 		q.Suffrage = &suffrage
@@ -350,7 +352,7 @@ func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
 		}()
 	}
 	s.call(ctx, d, func(ctx context.Context, m *master.Master) error {
-		_, err := m.Set(ctx, q)
+		_, err := m.SetMember(ctx, s.w.operator(), q)
 		return err
 	})
 }
@@ -400,7 +402,7 @@ func (s *steward) list(ctx context.Context) {
 	if m == nil || m.process.master == nil {
 		return
 	}
-	got, err := m.process.master.MemberList(ctx, master.Read{Caller: s.w.operator()})
+	got, err := m.process.master.ListMembers(ctx, master.Read{Caller: s.w.operator()}, &lockapi.ListMembers{})
 	if err == nil {
 		s.w.judge.counted(m.id, got)
 	}

@@ -1,0 +1,183 @@
+package master
+
+import (
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+var sessionCalls = []entry{
+	change(Known, AuditChanges, nil, (*Master).OpenSession),
+	asking(change(Nobody, AuditNever, nil, (*Master).KeepAlive), func(c *lockapi.KeepAlive, by *Caller) { by.about(c.Session, true) }).
+		set(func(r *Row) { r.Repeats = true }),
+	asking(remove(Operate, AuditOthers, nil, (*Master).CloseSession), func(c *lockapi.CloseSession, by *Caller) { by.about(c.Session, true) }),
+	heavy(asking(query(Observe, nil, (*Master).GetSession), func(c *lockapi.GetSession, by *Caller) { by.about(c.Session, false) }),
+		func(m *Master, c *lockapi.GetSession) bool { return m.isCrowdedSession(c.Session) }),
+	list(Observe, nil, (*Master).ListSessions),
+}
+
+var lockCalls = []entry{
+	asking(change(LockAt, AuditChanges, func(c *lockapi.AcquireLock) string { return c.Path }, (*Master).AcquireLock),
+		func(c *lockapi.AcquireLock, by *Caller) { by.forSession(c.Session) }),
+	asking(change(AdminAt, AuditOthers, func(c *lockapi.ReleaseLock) string { return c.Path }, (*Master).ReleaseLock),
+		func(c *lockapi.ReleaseLock, by *Caller) { by.about(c.Session, true) }),
+	heavy(query(ReadAt, func(c *lockapi.GetLock) string { return c.Path }, (*Master).GetLock),
+		func(m *Master, c *lockapi.GetLock) bool {
+			return c.Waiters > lockapi.DefaultListLimit || m.isCrowdedLock(c.Path)
+		}),
+	list(Reader, func(c *lockapi.ListLocks) string { return top(c.Prefix) }, (*Master).ListLocks),
+	query(ReadAt, func(c *lockapi.CheckSequencer) string { return c.Path }, (*Master).CheckSequencer),
+	list(Reader, func(*lockapi.FindDeadlocks) string { return "/" }, (*Master).FindDeadlocks),
+}
+
+var fileCalls = []entry{
+	asking(change(WriteAt, AuditChanges, pathOfWrite, (*Master).WriteFile), func(c *lockapi.WriteFile, by *Caller) {
+		if c.Sequential {
+			by.Ask.Right = NameAt
+		}
+		by.forSession(c.Session)
+		by.guarded(c.Sequencers)
+	}),
+	asking(change(WriteAt, AuditChanges, pathOfDeletion, (*Master).DeleteFiles), func(c *lockapi.DeleteFiles, by *Caller) {
+		if c.Path == "" {
+			by.Ask.Right = WriteBelow
+		}
+		by.forSession(c.Session)
+		by.guarded(c.Sequencers)
+	}),
+	query(ReadAt, func(c *lockapi.GetFile) string { return c.Path }, (*Master).GetFile),
+	list(Reader, func(c *lockapi.ListFiles) string { return top(c.Prefix) }, (*Master).ListFiles),
+	asking(change(Undecided, AuditChanges, nil, (*Master).Transact), func(c *lockapi.Transact, by *Caller) { by.transacting(&c.Transaction) }),
+	list(ReadAt, func(c *lockapi.GetHistory) string { return c.Path }, (*Master).GetHistory).set(func(r *Row) { r.Reads, r.Own = false, true }),
+}
+
+var cellCalls = []entry{
+	query(Observe, nil, (*Master).ListMembers),
+	query(Known, nil, (*Master).GetURLs),
+	change(Operate, AuditAlways, nil, (*Master).AddMember),
+	change(Operate, AuditAlways, nil, (*Master).SetMember),
+	change(Operate, AuditAlways, nil, (*Master).RemoveMember),
+	change(Operate, AuditAlways, nil, (*Master).ReplaceMember),
+	change(Operate, AuditAlways, nil, (*Master).TransferMastership).set(func(r *Row) { r.Leads = true }),
+}
+
+var accessCalls = []entry{
+	change(AdminAt, AuditAlways, func(c *lockapi.PutRule) string { return c.Path }, (*Master).PutRule),
+	query(AdminAt, func(c *lockapi.GetRule) string { return c.Path }, (*Master).GetRule),
+	remove(AdminAt, AuditAlways, func(c *lockapi.DeleteRule) string { return c.Path }, (*Master).DeleteRule),
+	list(Known, nil, (*Master).ListRules),
+	change(AdminBelow, AuditAlways, func(c *lockapi.DeleteRulesBelow) string { return top(c.Prefix) }, (*Master).DeleteRulesBelow),
+	query(Reader, func(c *lockapi.CheckAccess) string { return c.Path }, (*Master).CheckAccess),
+	change(Operate, AuditAlways, nil, (*Master).PutGroup),
+	query(Operate, nil, (*Master).GetGroup),
+	remove(Operate, AuditAlways, nil, (*Master).DeleteGroup),
+	list(Operate, nil, (*Master).ListGroups),
+	change(Operate, AuditAlways, nil, (*Master).PutCellAccess),
+	query(Operate, nil, (*Master).GetCellAccess),
+	change(Operate, AuditAlways, nil, (*Master).CreateToken),
+	list(Operate, nil, (*Master).ListTokens),
+	remove(Operate, AuditAlways, nil, (*Master).RevokeToken),
+	change(Operate, AuditAlways, nil, (*Master).EnableAccess),
+	remove(Operate, AuditAlways, nil, (*Master).DisableAccess),
+	query(Anybody, nil, (*Master).GetWhoAmI),
+}
+
+// top is the path at which a list of what begins with a prefix is judged: all that it
+// shows is there or below, or is judged by itself.
+func top(prefix string) string {
+	if trimmed := strings.TrimSuffix(prefix, "/"); trimmed != "" {
+		return trimmed
+	}
+	return "/"
+}
+
+// pathOfWrite is where a file is written. A sequential one is written at a name that
+// ends in digits.
+func pathOfWrite(c *lockapi.WriteFile) string {
+	if c.Sequential {
+		return sequential(c.Path)
+	}
+	return c.Path
+}
+
+func pathOfDeletion(c *lockapi.DeleteFiles) string {
+	if c.Path == "" {
+		return top(c.Prefix)
+	}
+	return c.Path
+}
+
+// sequential is a name that a sequential file may get: a rule for it stands above.
+func sequential(prefix string) string {
+	return prefix + strings.Repeat("0", lockapi.SequentialDigits)
+}
+
+// about has the call be about a session: where it is another principal's, it takes
+// the right of the call's row.
+func (by *Caller) about(session string, uses bool) { by.Ask.Session, by.Ask.Uses = session, uses }
+
+// forSession has the call be made on behalf of a session, which has to be the
+// caller's own; empty for none.
+func (by *Caller) forSession(session string) {
+	by.For = Ask{Right: Nobody, Session: session, Uses: true}
+}
+
+// also adds what the call asks for besides.
+func (by *Caller) also(right Right, path string) {
+	by.Also = append(by.Also, Ask{Right: right, Path: path})
+}
+
+// guarded adds what it takes to be told whether grants are held.
+func (by *Caller) guarded(sequencers []lockapi.Sequencer) {
+	for _, q := range sequencers {
+		by.also(ReadAt, q.Path)
+	}
+}
+
+// transacting asks for all that the parts of a transaction do.
+func (by *Caller) transacting(t *lockapi.Transaction) {
+	by.forSession(t.Session)
+	for _, c := range t.If {
+		switch {
+		case c.File != "":
+			by.also(ReadAt, c.File)
+		case c.Lock != "":
+			by.also(ReadAt, c.Lock)
+		case c.Session != "":
+			by.Also = append(by.Also, Ask{Right: Observe, Session: c.Session})
+		default:
+			q, _ := lockapi.ParseSequencer(c.Sequencer) // it is valid
+			by.also(ReadAt, q.Path)
+		}
+	}
+	for _, branch := range [][]lockapi.Operation{t.Then, t.Else} {
+		for i := range branch {
+			by.operating(&branch[i])
+		}
+	}
+	by.Ask.Right = Known // a transaction without any part, and releases
+	if t.Session == "" && len(by.Also) > 0 {
+		by.Ask.Right = Somebody
+	}
+}
+
+// operating asks for what an operation does; for nothing if it is a release of one's
+// own.
+func (by *Caller) operating(o *lockapi.Operation) {
+	switch {
+	case o.Put != nil:
+		by.also(WriteAt, o.Put.Path)
+	case o.Create != nil:
+		by.also(WriteAt, o.Create.Path)
+	case o.CreateSequential != nil:
+		by.also(NameAt, sequential(o.CreateSequential.Path))
+	case o.Delete != nil:
+		by.also(WriteAt, o.Delete.Path)
+	case o.Get != nil:
+		by.also(ReadAt, o.Get.Path)
+	case o.Acquire != nil:
+		by.also(LockAt, o.Acquire.Path)
+	case o.Release == nil:
+		by.also(Undecided, "")
+	}
+}
