@@ -30,16 +30,18 @@ func newSure(t testing.TB) sure {
 	return s
 }
 
-func (s sure) Lock(context.Context, master.LockQuery) (lockapi.Lock, error) { return s.lock, nil }
+func (s sure) Heavy(lockapi.Call) bool { return false }
 
-func (s sure) Acquire(_ context.Context, req master.AcquireRequest) (lockapi.Grant, error) {
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", req.Path, 1, 0, 0)
-	e.Holders = s.lock.Holders
-	return lockapi.Grant{}, e
-}
-
-func (s sure) Keepalive(context.Context, master.KeepaliveRequest) (lockapi.Keepalive, error) {
-	return lockapi.Keepalive{TTLMS: 12000, HeldMS: 7998, Epoch: 3, Events: []lockapi.Event{}}, nil
+func (s sure) Do(_ context.Context, _ master.Caller, _ bool, c lockapi.Call) (any, master.Outcome, error) {
+	switch c := c.(type) {
+	case *lockapi.AcquireLock:
+		e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", c.Path, 1, 0, 0)
+		e.Holders = s.lock.Holders
+		return nil, master.Outcome{}, e
+	case *lockapi.KeepAlive:
+		return lockapi.Keepalive{TTLMS: 12000, HeldMS: 7998, Epoch: 3, Events: []lockapi.Event{}}, master.Outcome{}, nil
+	}
+	return s.lock, master.Outcome{}, nil
 }
 
 // hot are the requests that there are most of, as the SDK sends them.

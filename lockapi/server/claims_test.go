@@ -345,11 +345,11 @@ type noting struct {
 	by []master.Caller
 }
 
-func (n *noting) OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error) {
+func (n *noting) Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	n.mu.Lock()
-	n.by = append(n.by, req.Caller)
+	n.by = append(n.by, by)
 	n.mu.Unlock()
-	return n.fakeMaster.OpenSession(ctx, req)
+	return n.fakeMaster.Do(ctx, by, stale, c)
 }
 
 // TestTheMasterKnowsFromWhere: the caller's own address reaches the master, not that

@@ -46,8 +46,15 @@ type fakeMaster struct {
 // crowded is the lock, and the session, with more than a list is long.
 const crowded = "crowded"
 
-func (f *fakeMaster) CrowdedLock(path string) bool  { return path == "/"+crowded }
-func (f *fakeMaster) CrowdedSession(id string) bool { return id == crowded }
+func (f *fakeMaster) Heavy(c lockapi.Call) bool {
+	switch c := c.(type) {
+	case *lockapi.GetLock:
+		return c.Path == "/"+crowded || c.Waiters > lockapi.DefaultListLimit
+	case *lockapi.GetSession:
+		return c.Session == crowded
+	}
+	return new(master.Master).Heavy(c)
+}
 
 type fakeLock struct {
 	holder *lockapi.Grant
@@ -197,8 +204,8 @@ func directoryOf(id string) string { return fmt.Sprintf("%016x", id) }
 
 func (f *fakeMaster) Directory() string { return directoryOf(f.id) }
 
-func (f *fakeMaster) MemberList(ctx context.Context, r master.Read) (lockapi.Members, error) {
-	if err := f.enter(ctx, "members", r.Stale); err != nil {
+func (f *fakeMaster) ListMembers(ctx context.Context, stale bool) (lockapi.Members, error) {
+	if err := f.enter(ctx, "members", stale); err != nil {
 		return lockapi.Members{}, err
 	}
 	defer f.mu.Unlock()
@@ -208,15 +215,15 @@ func (f *fakeMaster) MemberList(ctx context.Context, r master.Read) (lockapi.Mem
 	}}}, nil
 }
 
-func (f *fakeMaster) URLs(ctx context.Context, r master.Read) (lockapi.URLs, error) {
-	if err := f.enter(ctx, "urls", r.Stale); err != nil {
+func (f *fakeMaster) GetURLs(ctx context.Context, stale bool) (lockapi.URLs, error) {
+	if err := f.enter(ctx, "urls", stale); err != nil {
 		return lockapi.URLs{}, err
 	}
 	defer f.mu.Unlock()
 	return lockapi.URLs{CellID: "cell-1", Replicas: []lockapi.ReplicaURL{{ID: f.id, URL: f.own.URL}}}, nil
 }
 
-func (f *fakeMaster) Add(ctx context.Context, req master.AddRequest) error {
+func (f *fakeMaster) Add(ctx context.Context, req *lockapi.AddMember) error {
 	if err := f.enter(ctx, fmt.Sprintf("add %s %s %s %s %s", req.ID, req.Directory, req.RaftAddr, req.URL, req.Suffrage), false); err != nil {
 		return err
 	}
@@ -224,7 +231,7 @@ func (f *fakeMaster) Add(ctx context.Context, req master.AddRequest) error {
 	return nil
 }
 
-func (f *fakeMaster) Set(ctx context.Context, req master.SetRequest) (lockapi.Member, error) {
+func (f *fakeMaster) Set(ctx context.Context, req *lockapi.SetMember) (lockapi.Member, error) {
 	text := func(s *string) string {
 		if s == nil {
 			return "-"
@@ -244,7 +251,7 @@ func (f *fakeMaster) Set(ctx context.Context, req master.SetRequest) (lockapi.Me
 // directoryBefore is one that no member has any more.
 const directoryBefore = "0123456789abcdef"
 
-func (f *fakeMaster) Remove(ctx context.Context, req master.RemoveRequest) error {
+func (f *fakeMaster) Remove(ctx context.Context, req *lockapi.RemoveMember) error {
 	if err := f.enter(ctx, strings.TrimSpace(fmt.Sprintf("remove %s %v %s", req.ID, req.Force, req.Directory)), false); err != nil {
 		return err
 	}
@@ -258,7 +265,7 @@ func (f *fakeMaster) Remove(ctx context.Context, req master.RemoveRequest) error
 	return nil
 }
 
-func (f *fakeMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
+func (f *fakeMaster) Replace(ctx context.Context, req *lockapi.ReplaceMember) error {
 	if err := f.enter(ctx, strings.TrimSpace(fmt.Sprintf("replace %s %s %v %s", req.ID, req.Directory, req.Force, req.InPlaceOf)), false); err != nil {
 		return err
 	}
@@ -294,7 +301,7 @@ func (f *fakeMaster) Locate(ctx context.Context) (server.Location, error) {
 	}
 }
 
-func (f *fakeMaster) OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error) {
+func (f *fakeMaster) OpenSession(ctx context.Context, req *lockapi.OpenSession) (lockapi.Session, error) {
 	if err := f.enter(ctx, "open "+req.Key, false); err != nil {
 		return lockapi.Session{}, err
 	}
@@ -305,7 +312,7 @@ func (f *fakeMaster) OpenSession(ctx context.Context, req master.OpenSessionRequ
 	return s, nil
 }
 
-func (f *fakeMaster) Keepalive(ctx context.Context, req master.KeepaliveRequest) (lockapi.Keepalive, error) {
+func (f *fakeMaster) Keepalive(ctx context.Context, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
 	if err := f.enter(ctx, "keepalive "+req.Session, false); err != nil {
 		return lockapi.Keepalive{}, err
 	}
@@ -319,7 +326,7 @@ func (f *fakeMaster) Keepalive(ctx context.Context, req master.KeepaliveRequest)
 	return k, f.session(req.Session)
 }
 
-func (f *fakeMaster) CloseSession(ctx context.Context, req master.CloseSessionRequest) error {
+func (f *fakeMaster) CloseSession(ctx context.Context, req *lockapi.CloseSession) error {
 	if err := f.enter(ctx, "close "+req.Session, false); err != nil {
 		return err
 	}
@@ -349,33 +356,31 @@ func (f *fakeMaster) state(s lockapi.Session, stale bool) lockapi.SessionState {
 	return out
 }
 
-func (f *fakeMaster) Session(ctx context.Context, q master.SessionQuery) (lockapi.SessionState, error) {
-	if err := f.enter(ctx, "session "+q.ID, q.Stale); err != nil {
+func (f *fakeMaster) Session(ctx context.Context, stale bool, q *lockapi.GetSession) (lockapi.SessionState, error) {
+	if err := f.enter(ctx, "session "+q.Session, stale); err != nil {
 		return lockapi.SessionState{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(q.Read)
-	return f.state(f.sessions[q.ID], q.Stale), f.session(q.ID)
+	return f.state(f.sessions[q.Session], stale), f.session(q.Session)
 }
 
-func (f *fakeMaster) Sessions(ctx context.Context, q master.SessionsQuery) (lockapi.SessionList, error) {
-	if err := f.enter(ctx, "sessions "+q.After+" "+strconv.Itoa(q.Limit), q.Stale); err != nil {
+func (f *fakeMaster) Sessions(ctx context.Context, stale bool, q *lockapi.ListSessions) (lockapi.SessionList, error) {
+	if err := f.enter(ctx, "sessions "+q.After+" "+strconv.Itoa(q.Limit), stale); err != nil {
 		return lockapi.SessionList{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(q.Read)
 	list := lockapi.SessionList{}
 	for _, s := range f.sessions {
 		if len(list.Sessions) == q.Limit {
 			list.Next = list.Sessions[q.Limit-1].ID
 			break
 		}
-		list.Sessions = append(list.Sessions, f.state(s, q.Stale))
+		list.Sessions = append(list.Sessions, f.state(s, stale))
 	}
 	return list, nil
 }
 
-func (f *fakeMaster) Acquire(ctx context.Context, req master.AcquireRequest) (lockapi.Grant, error) {
+func (f *fakeMaster) Acquire(ctx context.Context, req *lockapi.AcquireLock) (lockapi.Grant, error) {
 	if err := f.enter(ctx, "acquire "+req.Path, false); err != nil {
 		return lockapi.Grant{}, err
 	}
@@ -421,7 +426,7 @@ func holders(l *fakeLock) []lockapi.Holder {
 	return []lockapi.Holder{{Session: h.Session, Handle: h.Handle, Mode: h.Mode, Token: h.Token, GrantedAt: *h.GrantedAt}}
 }
 
-func (f *fakeMaster) Release(ctx context.Context, req master.ReleaseRequest) (lockapi.Released, error) {
+func (f *fakeMaster) Release(ctx context.Context, req *lockapi.ReleaseLock) (lockapi.Released, error) {
 	if err := f.enter(ctx, "release "+req.Path+" "+req.Session+" "+req.Handle+" "+strconv.FormatUint(req.Token, 10), false); err != nil {
 		return lockapi.Released{}, err
 	}
@@ -449,16 +454,15 @@ func (f *fakeMaster) lock(path string) lockapi.Lock {
 	return out
 }
 
-func (f *fakeMaster) Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock, error) {
+func (f *fakeMaster) Lock(ctx context.Context, stale bool, q *lockapi.GetLock) (lockapi.Lock, error) {
 	call := "lock " + q.Path
 	if q.Waiters > 0 {
 		call += " " + strconv.Itoa(q.Waiters)
 	}
-	if err := f.enter(ctx, call, q.Stale); err != nil {
+	if err := f.enter(ctx, call, stale); err != nil {
 		return lockapi.Lock{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(q.Read)
 	out := f.lock(q.Path)
 	if q.Waiters > 0 {
 		out.Queue = []lockapi.Waiter{}
@@ -472,12 +476,11 @@ func (f *fakeMaster) Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock
 	return out, nil
 }
 
-func (f *fakeMaster) Locks(ctx context.Context, q master.LocksQuery) (lockapi.LockList, error) {
-	if err := f.enter(ctx, "locks "+q.Prefix+" "+q.After+" "+strconv.Itoa(q.Limit), q.Stale); err != nil {
+func (f *fakeMaster) Locks(ctx context.Context, stale bool, q *lockapi.ListLocks) (lockapi.LockList, error) {
+	if err := f.enter(ctx, "locks "+q.Prefix+" "+q.After+" "+strconv.Itoa(q.Limit), stale); err != nil {
 		return lockapi.LockList{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(q.Read)
 	list := lockapi.LockList{}
 	for path := range f.locks {
 		list.Locks = append(list.Locks, f.lock(path))
@@ -485,12 +488,11 @@ func (f *fakeMaster) Locks(ctx context.Context, q master.LocksQuery) (lockapi.Lo
 	return list, nil
 }
 
-func (f *fakeMaster) CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error) {
-	if err := f.enter(ctx, "check "+q.Sequencer.String(), q.Stale); err != nil {
+func (f *fakeMaster) CheckSequencer(ctx context.Context, stale bool, q *lockapi.CheckSequencer) (lockapi.SequencerCheck, error) {
+	if err := f.enter(ctx, "check "+q.Sequencer.String(), stale); err != nil {
 		return lockapi.SequencerCheck{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(q.Read)
 	if l := f.locks[q.Path]; l != nil && l.holder != nil && l.holder.Token == q.Token {
 		return lockapi.SequencerCheck{Valid: true}, nil
 	}
@@ -518,7 +520,7 @@ func (f *fakeMaster) Quotas() []master.QuotaUse {
 	}
 }
 
-func (f *fakeMaster) Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error) {
+func (f *fakeMaster) Transfer(ctx context.Context, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if err := f.enter(ctx, "transfer "+req.To, f.Known().Leads); err != nil {
 		return lockapi.Transferred{}, err
 	}
@@ -546,8 +548,8 @@ func (f *fakeMaster) forget() {
 }
 
 // Deadlocks is one circle of one session.
-func (f *fakeMaster) Deadlocks(ctx context.Context, r master.Read) (lockapi.Deadlocks, error) {
-	if err := f.enter(ctx, "deadlocks", r.Stale); err != nil {
+func (f *fakeMaster) Deadlocks(ctx context.Context, stale bool) (lockapi.Deadlocks, error) {
+	if err := f.enter(ctx, "deadlocks", stale); err != nil {
 		return lockapi.Deadlocks{}, err
 	}
 	defer f.mu.Unlock()

@@ -110,7 +110,7 @@ func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit, _ int) ([
 }
 
 // History is the fake ring's, newest first.
-func (f *fakeMaster) History(_ context.Context, q master.HistoryQuery) (lockapi.History, error) {
+func (f *fakeMaster) History(_ context.Context, q *lockapi.GetHistory) (lockapi.History, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := lockapi.History{Path: q.Path, Events: []lockapi.PastEvent{}, Oldest: f.ring.oldest, Revision: f.ring.reached}

@@ -23,7 +23,7 @@ type fakeFile struct {
 }
 
 // writeCall is how a fake notes a write: what was asked, nothing left out.
-func writeCall(w master.FileWrite) string {
+func writeCall(w *lockapi.WriteFile) string {
 	call := "write " + w.Path
 	if w.Sequential {
 		call = "sequence " + w.Path
@@ -57,7 +57,7 @@ func conditions(revision *uint64, guards []lockapi.Sequencer, key string) (s str
 	return s
 }
 
-func (f *fakeMaster) WriteFile(ctx context.Context, w master.FileWrite) (master.FileWritten, error) {
+func (f *fakeMaster) WriteFile(ctx context.Context, w *lockapi.WriteFile) (master.FileWritten, error) {
 	if err := f.enter(ctx, writeCall(w), false); err != nil {
 		return master.FileWritten{}, err
 	}
@@ -105,7 +105,7 @@ func conditionOf(old *fakeFile, revision *uint64, absent, tell bool) error {
 	return e
 }
 
-func (f *fakeMaster) DeleteFiles(ctx context.Context, d master.FileDelete) (master.FilesDeleted, error) {
+func (f *fakeMaster) DeleteFiles(ctx context.Context, d *lockapi.DeleteFiles) (master.FilesDeleted, error) {
 	call := "delete " + d.Path
 	if d.Prefix != "" {
 		call = "delete below " + d.Prefix
@@ -133,7 +133,7 @@ func (f *fakeMaster) DeleteFiles(ctx context.Context, d master.FileDelete) (mast
 	return out, nil
 }
 
-func (f *fakeMaster) Transact(ctx context.Context, req master.TransactionRequest) (master.TransactionDone, error) {
+func (f *fakeMaster) Transact(ctx context.Context, req *lockapi.Transact) (master.TransactionDone, error) {
 	said, _ := json.Marshal(req.Transaction)
 	if err := f.enter(ctx, "transact "+string(said)+conditions(nil, nil, req.Key), false); err != nil {
 		return master.TransactionDone{}, err
@@ -152,19 +152,11 @@ func (f *fakeMaster) Transact(ctx context.Context, req master.TransactionRequest
 	return done, nil
 }
 
-// asOf tells a read of which revision it is.
-func (f *fakeMaster) asOf(r master.Read) {
-	if r.AsOf != nil {
-		*r.AsOf = f.revision
-	}
-}
-
-func (f *fakeMaster) File(ctx context.Context, q master.FileQuery) (master.FileRead, error) {
-	if err := f.enter(ctx, "file "+q.Path, q.Stale); err != nil {
+func (f *fakeMaster) File(ctx context.Context, stale bool, q *lockapi.GetFile) (master.FileRead, error) {
+	if err := f.enter(ctx, "file "+q.Path, stale); err != nil {
 		return master.FileRead{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(q.Read)
 	one, ok := f.files[q.Path]
 	if !ok {
 		return master.FileRead{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", q.Path)
@@ -172,12 +164,11 @@ func (f *fakeMaster) File(ctx context.Context, q master.FileQuery) (master.FileR
 	return master.FileRead{Stat: one.stat, Content: one.content}, nil
 }
 
-func (f *fakeMaster) Files(ctx context.Context, p master.FilePage) (lockapi.FileList, error) {
-	if err := f.enter(ctx, fmt.Sprintf("files %s %s %d %v %v", p.Prefix, p.After, p.Limit, p.Delimiter, p.Content), p.Stale); err != nil {
+func (f *fakeMaster) Files(ctx context.Context, stale bool, p *lockapi.ListFiles) (lockapi.FileList, error) {
+	if err := f.enter(ctx, fmt.Sprintf("files %s %s %d %v %v", p.Prefix, p.After, p.Limit, p.Delimiter, p.Content), stale); err != nil {
 		return lockapi.FileList{}, err
 	}
 	defer f.mu.Unlock()
-	f.asOf(p.Read)
 	page := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
 	byPath := func(a, b *fakeFile) int { return cmp.Compare(a.stat.Path, b.stat.Path) }
 	for _, one := range slices.SortedFunc(maps.Values(f.files), byPath) {

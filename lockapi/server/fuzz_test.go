@@ -31,89 +31,62 @@ func (s *strictMaster) want(errs ...error) {
 	}
 }
 
-func (s *strictMaster) OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error) {
-	s.want(req.Validate(), lockapi.ValidateKey(req.Key))
-	return s.fakeMaster.OpenSession(ctx, req)
-}
-
-func (s *strictMaster) Keepalive(ctx context.Context, req master.KeepaliveRequest) (lockapi.Keepalive, error) {
-	s.want(validateID(req.Session), req.Validate())
-	return s.fakeMaster.Keepalive(ctx, req)
-}
-
-func (s *strictMaster) CloseSession(ctx context.Context, req master.CloseSessionRequest) error {
-	s.want(validateID(req.Session))
-	return s.fakeMaster.CloseSession(ctx, req)
-}
-
-func (s *strictMaster) Session(ctx context.Context, q master.SessionQuery) (lockapi.SessionState, error) {
-	s.want(validateID(q.ID))
-	return s.fakeMaster.Session(ctx, q)
-}
-
-func (s *strictMaster) Sessions(ctx context.Context, q master.SessionsQuery) (lockapi.SessionList, error) {
-	s.want(validateLimit(q.Limit))
-	return s.fakeMaster.Sessions(ctx, q)
-}
-
-func (s *strictMaster) Acquire(ctx context.Context, req master.AcquireRequest) (lockapi.Grant, error) {
-	s.want(lockapi.ValidatePath(req.Path), req.Validate())
-	return s.fakeMaster.Acquire(ctx, req)
-}
-
-func (s *strictMaster) Release(ctx context.Context, req master.ReleaseRequest) (lockapi.Released, error) {
-	s.want(lockapi.ValidatePath(req.Path), lockapi.ValidateHandle(req.Handle))
-	if req.Session == "" || req.Token > lockapi.MaxToken {
-		s.want(fmt.Errorf("release by session %q with token %d", req.Session, req.Token))
+// Do has the fake answer, if the call is one that an office takes.
+func (s *strictMaster) Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+	if v, ok := c.(interface{ Validate() error }); ok {
+		s.want(v.Validate())
 	}
-	return s.fakeMaster.Release(ctx, req)
-}
-
-func (s *strictMaster) Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock, error) {
-	s.want(lockapi.ValidatePath(q.Path))
-	if q.Waiters < 0 || q.Waiters > lockapi.MaxWaiters {
-		s.want(fmt.Errorf("read of %d positions", q.Waiters))
+	switch c := c.(type) {
+	case *lockapi.KeepAlive:
+		s.want(validateID(c.Session))
+	case *lockapi.CloseSession:
+		s.want(validateID(c.Session))
+	case *lockapi.GetSession:
+		s.want(validateID(c.Session))
+	case *lockapi.ListSessions:
+		s.want(validateLimit(c.Limit))
+	case *lockapi.AcquireLock:
+		s.want(lockapi.ValidatePath(c.Path))
+	case *lockapi.ReleaseLock:
+		s.want(lockapi.ValidatePath(c.Path))
+		if c.Session == "" || c.Token > lockapi.MaxToken {
+			s.want(fmt.Errorf("release by session %q with token %d", c.Session, c.Token))
+		}
+	case *lockapi.GetLock:
+		s.want(lockapi.ValidatePath(c.Path))
+		if c.Waiters < 0 || c.Waiters > lockapi.MaxWaiters {
+			s.want(fmt.Errorf("read of %d positions", c.Waiters))
+		}
+	case *lockapi.ListLocks:
+		s.want(validateLimit(c.Limit))
+	case *lockapi.CheckSequencer:
+		_, err := lockapi.ParseSequencer(c.Sequencer.String())
+		s.want(err)
+	case *lockapi.SetMember:
+		s.want(validateMember(c.ID))
+	case *lockapi.RemoveMember:
+		s.want(validateMember(c.ID))
+	case *lockapi.ReplaceMember:
+		s.want(validateMember(c.ID))
+	case *lockapi.WriteFile:
+		s.wantWrite(c)
+	case *lockapi.DeleteFiles:
+		s.wantDeletion(c)
+	case *lockapi.Transact:
+		if s.want(lockapi.ValidateKey(c.Key)); c.Key != "" && c.Session == "" {
+			s.want(fmt.Errorf("a transaction of nobody under the key %q", c.Key))
+		}
+	case *lockapi.ListFiles:
+		s.want(validateLimit(c.Limit))
 	}
-	return s.fakeMaster.Lock(ctx, q)
+	return s.fakeMaster.Do(ctx, by, stale, c)
 }
 
-func (s *strictMaster) Locks(ctx context.Context, q master.LocksQuery) (lockapi.LockList, error) {
-	s.want(validateLimit(q.Limit))
-	return s.fakeMaster.Locks(ctx, q)
-}
-
-func (s *strictMaster) CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error) {
-	_, err := lockapi.ParseSequencer(q.Sequencer.String())
-	s.want(err)
-	return s.fakeMaster.CheckSequencer(ctx, q)
-}
-
-func (s *strictMaster) Add(ctx context.Context, req master.AddRequest) error {
-	s.want(req.Validate())
-	return s.fakeMaster.Add(ctx, req)
-}
-
-func (s *strictMaster) Set(ctx context.Context, req master.SetRequest) (lockapi.Member, error) {
-	s.want(req.Validate())
-	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
-		s.want(fmt.Errorf("replica id %q", req.ID))
+func validateMember(id string) error {
+	if id == "" || len(id) > lockapi.MaxMemberIDBytes {
+		return fmt.Errorf("replica id %q", id)
 	}
-	return s.fakeMaster.Set(ctx, req)
-}
-
-func (s *strictMaster) Remove(ctx context.Context, req master.RemoveRequest) error {
-	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
-		s.want(fmt.Errorf("replica id %q", req.ID))
-	}
-	return s.fakeMaster.Remove(ctx, req)
-}
-
-func (s *strictMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
-	s.want(req.Validate())
-	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
-		s.want(fmt.Errorf("replica id %q", req.ID))
-	}
-	return s.fakeMaster.Replace(ctx, req)
+	return nil
 }
 
 func validateID(id string) error {
@@ -134,12 +107,13 @@ func validateLimit(limit int) error {
 // it.
 type bench struct {
 	t                 testing.TB
+	office            *master.Master
 	master, replica   strictMaster
 	toMaster, toOther http.Handler
 }
 
 func newBench(t testing.TB) *bench {
-	b := &bench{t: t}
+	b := &bench{t: t, office: newOffice(t)()}
 	b.reset("r1")
 	serve := func(m *strictMaster) http.Handler {
 		return server.New(server.Options{Master: m, Peers: b, ForwardTimeout: time.Millisecond}).Handler()
@@ -150,14 +124,15 @@ func newBench(t testing.TB) *bench {
 
 // reset makes a cell whose master, where there is one, has two sessions, of
 // which the first holds /a.
-func (b *bench) reset(master string) {
+func (b *bench) reset(elected string) {
 	b.master, b.replica = strictMaster{fakeMaster: newFake(b.t, "r1")}, strictMaster{fakeMaster: newFake(b.t, "r2")}
 	url := ""
-	if master != "" {
-		url = "http://" + master
+	if elected != "" {
+		url = "http://" + elected
 	}
 	for _, m := range []*strictMaster{&b.master, &b.replica} {
-		m.setMaster(3, master, url)
+		m.office = func() *master.Master { return b.office }
+		m.setMaster(3, elected, url)
 		for _, id := range []string{"s1", "s2"} {
 			m.addSession(lockapi.Session{ID: id, TTLMS: lockapi.DefaultTTLMS, Epoch: 3})
 		}

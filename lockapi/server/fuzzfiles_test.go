@@ -14,7 +14,6 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
-	"github.com/stoutlock/stout/master"
 )
 
 // isOfFiles reports whether a request is one of those that FuzzFiles is about.
@@ -27,7 +26,7 @@ func isOfFiles(r *http.Request) bool {
 	return false
 }
 
-func (s *strictMaster) WriteFile(ctx context.Context, w master.FileWrite) (master.FileWritten, error) {
+func (s *strictMaster) wantWrite(w *lockapi.WriteFile) {
 	path := w.Path
 	if w.Sequential {
 		path += strings.Repeat("0", lockapi.SequentialDigits)
@@ -41,10 +40,9 @@ func (s *strictMaster) WriteFile(ctx context.Context, w master.FileWrite) (maste
 	case w.Session == "" && (w.Key != "" || w.Ephemeral != nil && *w.Ephemeral):
 		s.want(fmt.Errorf("a write of nobody: %+v", w))
 	}
-	return s.fakeMaster.WriteFile(ctx, w)
 }
 
-func (s *strictMaster) DeleteFiles(ctx context.Context, d master.FileDelete) (master.FilesDeleted, error) {
+func (s *strictMaster) wantDeletion(d *lockapi.DeleteFiles) {
 	s.want(lockapi.ValidateKey(d.Key))
 	switch {
 	case (d.Path == "") == (d.Prefix == ""), d.Prefix != "" && d.IfRevision != nil, d.Key != "" && d.Session == "":
@@ -54,20 +52,6 @@ func (s *strictMaster) DeleteFiles(ctx context.Context, d master.FileDelete) (ma
 	default:
 		s.want(lockapi.ValidatePrefix(d.Prefix))
 	}
-	return s.fakeMaster.DeleteFiles(ctx, d)
-}
-
-func (s *strictMaster) Transact(ctx context.Context, req master.TransactionRequest) (master.TransactionDone, error) {
-	s.want(req.Validate(), lockapi.ValidateKey(req.Key))
-	if req.Key != "" && req.Session == "" {
-		s.want(fmt.Errorf("a transaction of nobody under the key %q", req.Key))
-	}
-	return s.fakeMaster.Transact(ctx, req)
-}
-
-func (s *strictMaster) Files(ctx context.Context, p master.FilePage) (lockapi.FileList, error) {
-	s.want(validateLimit(p.Limit))
-	return s.fakeMaster.Files(ctx, p)
 }
 
 // FuzzFiles is FuzzRequest for files, transactions and events: whatever the
