@@ -154,3 +154,44 @@ func TestNotesOfKeys(t *testing.T) {
 		t.Errorf("the log: %s", &log)
 	}
 }
+
+// A start says which sources of principals share their names with the others, and by
+// which settings that ends; and which tokens were made before it did.
+func TestNotesOfNames(t *testing.T) {
+	jwts, certs := config.Config{JWTKeys: "k", JWTClaim: "email"}, config.Config{APIClientCA: "ca", APIClientAuth: config.ClientAuthOptional}
+	both := jwts
+	both.APIClientCA, both.APIClientAuth = certs.APIClientCA, certs.APIClientAuth
+	apart := both
+	apart.JWTPrefix, apart.CertificatePrefix = "jwt:", "cert:"
+	for _, c := range []struct {
+		config config.Config
+		want   string // "" for no word
+	}{
+		{config.Config{APIClientAuth: config.ClientAuthNone}, ""},
+		{jwts, "who chooses the claim email of a JWT, can take any but user:root, that of a service with a token included; give jwt-prefix"},
+		{certs, "give certificate-prefix"},
+		{both, "give jwt-prefix and certificate-prefix"},
+		{apart, ""},
+	} {
+		var log lines
+		warnShared(zerolog.New(&log), &c.config)
+		if said := log.String(); c.want == "" && said != "" || strings.Count(said, c.want+`"`) != 1 && c.want != "" {
+			t.Errorf("%s; want %s", said, c.want)
+		}
+	}
+	s := state.New()
+	for id, principal := range map[string]string{"t1": "user:jwt:ada", "t2": "user:ada", "t3": "user:cert:"} {
+		sum := sha256.Sum256([]byte(id))
+		(&state.AddToken{Token: state.Token{ID: id, Principal: principal, Sum: sum[:]}}).Apply(s)
+	}
+	for _, c := range []struct {
+		config config.Config
+		want   string
+	}{{both, ""}, {apart, `"tokens":2,"ids":["t1","t3"]`}} {
+		var log lines
+		warnOwned(t.Context(), zerolog.New(&log), &c.config, func() bool { return true }, func() *state.State { return s })
+		if said := log.String(); c.want == "" && said != "" || !strings.Contains(said, c.want) {
+			t.Errorf("%s; want %s", said, c.want)
+		}
+	}
+}

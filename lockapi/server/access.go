@@ -178,6 +178,9 @@ func createToken(x *exchange) error {
 	if err := x.request(&req.TokenRequest); err != nil {
 		return err
 	}
+	if err := x.opts.forToken(req.Principal); err != nil {
+		return err
+	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
 		t, err := x.master.CreateToken(ctx, req)
 		return http.StatusCreated, t, err
@@ -210,6 +213,7 @@ func enableAccess(x *exchange) error {
 	if err := x.request(&req.EnableRequest); err != nil {
 		return err
 	}
+	x.mayEnable(&req.Caller, req.Secret)
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
 		t, err := x.master.EnableAccess(ctx, req)
 		return http.StatusCreated, t, err
