@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -45,13 +46,13 @@ func warnShared(log zerolog.Logger, c *config.Config) {
 // warnOwned says once which tokens are of principals that another source may prove:
 // they were made before it had its prefix. It waits until the
 // replica has caught up.
-func warnOwned(ctx context.Context, log zerolog.Logger, c *config.Config, ready func() bool, now func() *state.State) {
+func warnOwned(ctx context.Context, log zerolog.Logger, c *config.Config, ready func() bool, tokens func() iter.Seq[*state.Token]) {
 	prefixes := slices.DeleteFunc([]string{c.JWTPrefix, c.CertificatePrefix}, func(p string) bool { return p == "" })
 	if len(prefixes) == 0 || !await(ctx, ready) {
 		return
 	}
 	var ids []string
-	for t := range now().Tokens("") {
+	for t := range tokens() {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(t.Principal, lockapi.PrefixUser+p) }) {
 			ids = append(ids, t.ID)
 		}

@@ -6,17 +6,21 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // jwtFlags are those of a replica that takes an issuer's JWTs.
@@ -179,17 +183,13 @@ func TestNotesOfNames(t *testing.T) {
 			t.Errorf("%s; want %s", said, c.want)
 		}
 	}
-	s := state.New()
-	for id, principal := range map[string]string{"t1": "user:jwt:ada", "t2": "user:ada", "t3": "user:cert:"} {
-		sum := sha256.Sum256([]byte(id))
-		(&state.AddToken{Token: state.Token{ID: id, Principal: principal, Sum: sum[:]}}).Apply(s)
-	}
+	tokens := []*state.Token{{ID: "t1", Principal: "user:jwt:ada"}, {ID: "t2", Principal: "user:ada"}, {ID: "t3", Principal: "user:cert:"}}
 	for _, c := range []struct {
 		config config.Config
 		want   string
 	}{{both, ""}, {apart, `"tokens":2,"ids":["t1","t3"]`}} {
 		var log lines
-		warnOwned(t.Context(), zerolog.New(&log), &c.config, func() bool { return true }, func() *state.State { return s })
+		warnOwned(t.Context(), zerolog.New(&log), &c.config, func() bool { return true }, func() iter.Seq[*state.Token] { return slices.Values(tokens) })
 		if said := log.String(); c.want == "" && said != "" || !strings.Contains(said, c.want) {
 			t.Errorf("%s; want %s", said, c.want)
 		}

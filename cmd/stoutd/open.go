@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // errStopped is the end of open where ctx ended first.
@@ -119,7 +121,8 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.backing = true
 	go p.backups.run(watching)
 	go warnMoved(watching, p.log, c, func() bool { return p.master.Known().ID != "" }, p.replica.Members)
-	go warnOwned(watching, p.log, c, func() bool { return p.master.Ready() == nil }, p.replica.State)
+	go warnOwned(watching, p.log, c, func() bool { return p.master.Ready() == nil },
+		func() iter.Seq[*state.Token] { return p.replica.State().Tokens("") })
 	if !p.replica.Proven() {
 		go warnUnproven(watching, p.log, func() bool { return p.master.AccessOn() && len(p.replica.Members()) > 1 })
 	}
