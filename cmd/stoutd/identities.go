@@ -33,13 +33,13 @@ func openJWTs(c *config.Config) (*identity.JWTs, error) {
 func warnShared(log zerolog.Logger, c *config.Config) {
 	var who, give []string
 	if c.TakesJWTs() && c.JWTPrefix == "" {
-		who, give = append(who, "who chooses the claim "+c.JWTClaim+" of a JWT"), append(give, "jwt-prefix")
+		who, give = append(who, "the claim "+c.JWTClaim+" of a JWT"), append(give, "jwt-prefix")
 	}
 	if c.TakesCertificates() && c.CertificatePrefix == "" {
-		who, give = append(who, "who chooses the name in a client's certificate"), append(give, "certificate-prefix")
+		who, give = append(who, "the name in a client's certificate"), append(give, "certificate-prefix")
 	}
 	if len(give) > 0 {
-		log.Warn().Msg("all sources of principals share their names: " + strings.Join(who, ", and ") + ", can take any but user:root, that of a service with a token included; give " + strings.Join(give, " and "))
+		log.Warn().Msg("sources of principals share their names: a user who can choose " + strings.Join(who, " or ") + " becomes any principal but user:root, such as a service with a token; give " + strings.Join(give, " and "))
 	}
 }
 

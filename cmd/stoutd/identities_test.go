@@ -172,7 +172,7 @@ func TestNotesOfNames(t *testing.T) {
 		want   string // "" for no word
 	}{
 		{config.Config{APIClientAuth: config.ClientAuthNone}, ""},
-		{jwts, "who chooses the claim email of a JWT, can take any but user:root, that of a service with a token included; give jwt-prefix"},
+		{jwts, "a user who can choose the claim email of a JWT becomes any principal but user:root, such as a service with a token; give jwt-prefix"},
 		{certs, "give certificate-prefix"},
 		{both, "give jwt-prefix and certificate-prefix"},
 		{apart, ""},
