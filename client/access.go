@@ -234,7 +234,9 @@ func (a Access) CreateToken(ctx context.Context, req lockapi.TokenRequest) (lock
 
 // Enable has the cell judge its callers from now on, and makes a token of
 // user:root, as CreateToken does. ErrConflict says that access is on already.
-// While it is off every caller may do this; so put the rules before.
+// While it is off every caller on loopback may do this, and every other one that has
+// req.Secret, which is the master's where the client reaches it; ErrPermissionDenied
+// names the replica. So put the rules before.
 func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.Token, error) {
 	if err := req.Validate(); err != nil {
 		return lockapi.Token{}, err

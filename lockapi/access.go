@@ -38,6 +38,7 @@ const (
 	MaxAccessEntries = 1000 // in a list, and in a group
 	MaxTokenNote     = 1024 // bytes
 	MinSecret        = 32   // bytes of a token's secret behind SecretPrefix
+	maxEnableSecret  = 256  // bytes; it has 64
 	// MaxTokenTTLMS is about a hundred years.
 	MaxTokenTTLMS = 100 * 366 * 86_400_000
 )
@@ -189,10 +190,22 @@ func (r *TokenRequest) Validate() error {
 // EnableRequest asks for access to be judged from now on.
 type EnableRequest struct {
 	TokenSHA256 string `json:"token_sha256"` // as in a TokenRequest, of the root's secret
+	// Secret is what the file EnableSecretFile has, in the data directory of the
+	// replica that is called, or of the master. A caller on loopback needs none.
+	Secret string `json:"secret,omitempty"`
 }
 
+// EnableSecretFile is the file in a replica's data directory that has the secret of
+// an EnableRequest.
+const EnableSecretFile = "enable.secret"
+
 // Validate reports the first field that is out of bounds, or nil.
-func (r *EnableRequest) Validate() error { return validateSum(r.TokenSHA256) }
+func (r *EnableRequest) Validate() error {
+	if len(r.Secret) > maxEnableSecret {
+		return Invalid("secret", "the secret has %d bytes; that of a file %s has less", len(r.Secret), EnableSecretFile)
+	}
+	return validateSum(r.TokenSHA256)
+}
 
 // Token is a token as it is shown. Secret is there only once, when it is made.
 type Token struct {

@@ -60,7 +60,7 @@ func judge(s *state.State, by *Caller) error {
 		*by.Told = Told{Principal: by.Principal, How: by.How, Adopted: by.Told.Adopted}
 	}
 	if !s.AccessOn {
-		return nil
+		return by.WhileOff
 	}
 	by.adopts = ""
 	if err := by.may(s, &by.Ask); err != nil {
@@ -82,7 +82,7 @@ func judge(s *state.State, by *Caller) error {
 // free reports whether there is nothing to be judged: access is off and the caller
 // brings nothing to be looked at.
 func (by *Caller) free(s *state.State) bool {
-	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero()
+	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero() && by.WhileOff == nil
 }
 
 // end is when the caller's credential ends by itself: zero if it does not, or if that

@@ -32,6 +32,9 @@ type Caller struct {
 	// caller's; its error refuses the call.
 	Adopts func(Told) error
 
+	// WhileOff, where it is not nil, refuses the call while access is off.
+	WhileOff error
+
 	// Timeline, where it is not nil, takes what the log does for the call.
 	Timeline *Timeline
 

@@ -47,6 +47,7 @@ const (
 	quota    fault = "quota"     // has no room for another session
 	unsafe   fault = "unsafe"    // has too few members that are well to replace one
 	deaf     fault = "deaf"      // makes no token, and does not say so
+	afar     fault = "afar"      // is called from elsewhere than a replica's host
 	lossy    fault = "lossy"     // makes tokens, and changes members, and does not say so
 	torn     fault = "torn"      // breaks its backups off
 	evil     fault = "evil"      // whatever it may choose the words of is nasty

@@ -122,6 +122,11 @@ func (c *fakeCell) routesOfAccess() map[string]func(*http.Request) (any, error) 
 			if a.on {
 				return nil, lockapi.Errorf(lockapi.CodeConflict, "access is on already, or there is a token with that secret")
 			}
+			if c.fault == afar && req.Secret != "5ec2e7" {
+				e := lockapi.Errorf(lockapi.CodePermissionDenied, "access is off, and it takes a secret to enable it from an address that is not loopback: the one in the file enable.secret in the data directory of replica r1")
+				e.Permission = lockapi.PermissionOperate
+				return nil, e
+			}
 			a.on = c.fault != deaf
 			return c.addToken(lockapi.TokenRequest{Principal: lockapi.PrincipalRoot, TokenSHA256: req.TokenSHA256, Note: "made when access was enabled"})
 		},

@@ -6,17 +6,21 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // jwtFlags are those of a replica that takes an issuer's JWTs.
@@ -152,5 +156,42 @@ func TestNotesOfKeys(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "c2VjcmV0") || strings.Contains(log.String(), "\x1b") {
 		t.Errorf("the log: %s", &log)
+	}
+}
+
+// A start says which sources of principals share their names with the others, and by
+// which settings that ends; and which tokens were made before it did.
+func TestNotesOfNames(t *testing.T) {
+	jwts, certs := config.Config{JWTKeys: "k", JWTClaim: "email"}, config.Config{APIClientCA: "ca", APIClientAuth: config.ClientAuthOptional}
+	both := jwts
+	both.APIClientCA, both.APIClientAuth = certs.APIClientCA, certs.APIClientAuth
+	apart := both
+	apart.JWTPrefix, apart.CertificatePrefix = "jwt:", "cert:"
+	for _, c := range []struct {
+		config config.Config
+		want   string // "" for no word
+	}{
+		{config.Config{APIClientAuth: config.ClientAuthNone}, ""},
+		{jwts, "a user who can choose the claim email of a JWT becomes any principal but user:root, such as a service with a token; give jwt-prefix"},
+		{certs, "give certificate-prefix"},
+		{both, "give jwt-prefix and certificate-prefix"},
+		{apart, ""},
+	} {
+		var log lines
+		warnShared(zerolog.New(&log), &c.config)
+		if said := log.String(); c.want == "" && said != "" || strings.Count(said, c.want+`"`) != 1 && c.want != "" {
+			t.Errorf("%s; want %s", said, c.want)
+		}
+	}
+	tokens := []*state.Token{{ID: "t1", Principal: "user:jwt:ada"}, {ID: "t2", Principal: "user:ada"}, {ID: "t3", Principal: "user:cert:"}}
+	for _, c := range []struct {
+		config config.Config
+		want   string
+	}{{both, ""}, {apart, `"tokens":2,"ids":["t1","t3"]`}} {
+		var log lines
+		warnOwned(t.Context(), zerolog.New(&log), &c.config, func() bool { return true }, func() iter.Seq[*state.Token] { return slices.Values(tokens) })
+		if said := log.String(); c.want == "" && said != "" || !strings.Contains(said, c.want) {
+			t.Errorf("%s; want %s", said, c.want)
+		}
 	}
 }

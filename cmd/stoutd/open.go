@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // errStopped is the end of open where ctx ended first.
@@ -91,11 +93,13 @@ func (p *process) open(ctx context.Context) (err error) {
 		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)),
 		MaxAnonymousWatchers: int(min(p.config.MaxAnonymousWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
-		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
+		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, CertificatePrefix: p.config.CertificatePrefix,
+		BreakGlass: breakGlass, EnableSecret: newEnableSecret(p.dataDir, p.log), PublicMetrics: p.config.PublicMetrics,
 		Audit: p.audit, AuditChanges: p.config.AuditChanges, Tracer: spans})
 	watching, stop := context.WithCancel(context.Background())
 	p.stopWatching = stop
 	p.security.watch(watching, p.log)
+	warnShared(p.log, c)
 	go p.free.watch(watching, p.dataDir)
 	p.served = make(chan error, 1)
 	go func() { p.served <- p.server.Serve(p.listener) }()
@@ -117,6 +121,8 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.backing = true
 	go p.backups.run(watching)
 	go warnMoved(watching, p.log, c, func() bool { return p.master.Known().ID != "" }, p.replica.Members)
+	go warnOwned(watching, p.log, c, func() bool { return p.master.Ready() == nil },
+		func() iter.Seq[*state.Token] { return p.replica.State().Tokens("") })
 	if !p.replica.Proven() {
 		go warnUnproven(watching, p.log, func() bool { return p.master.AccessOn() && len(p.replica.Members()) > 1 })
 	}

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/disk"
 )
 
 // readSecret is the SHA-256 of the secret that a file has, nil where no file is named.
@@ -30,6 +35,20 @@ func readSecret(setting, file string) (*[sha256.Size]byte, error) {
 	}
 	sum := sha256.Sum256(secret)
 	return &sum, nil
+}
+
+// newEnableSecret is a secret by which access is enabled from another host, in a file
+// that this replica's operator alone can read; each start makes another one. It is of
+// no use while access is on. Where the file can't be written, there is none.
+func newEnableSecret(dataDir string, log zerolog.Logger) string {
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	secret := hex.EncodeToString(random[:])
+	if err := disk.WriteFile(filepath.Join(dataDir, lockapi.EnableSecretFile), []byte(secret+"\n")); err != nil {
+		log.Error().Err(err).Msg("there is no secret to enable access from another host with, until the next start: its file cannot be written")
+		return ""
+	}
+	return secret
 }
 
 // foundingDigest is what the founders of a cell show each other of the token with

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
 )
 
 func TestSecretsOfFiles(t *testing.T) {
@@ -35,5 +37,28 @@ func TestSecretsOfFiles(t *testing.T) {
 	}
 	if _, err := readSecret("found-token-file", filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "found-token-file") {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// Each start makes another secret, in a file that others can't read; where that can't
+// be written there is none, and the replica serves all the same.
+func TestEnableSecret(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "enable.secret")
+	var last string
+	for range 2 {
+		secret := newEnableSecret(dir, zerolog.Nop())
+		content, err := os.ReadFile(file)
+		if err != nil || len(secret) != 64 || secret == last || string(content) != secret+"\n" {
+			t.Errorf("%q after %q; %q, %v", secret, last, content, err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		last = secret
+	}
+	var log lines
+	if secret := newEnableSecret(filepath.Join(dir, "none"), zerolog.New(&log)); secret != "" || !strings.Contains(log.String(), "enable.secret") {
+		t.Errorf("%q: %s", secret, &log)
 	}
 }

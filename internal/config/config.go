@@ -111,6 +111,9 @@ type Config struct {
 	// JWTIssuer and for JWTAudience; JWTClaim names their principal. All but the
 	// claim are empty where none are taken.
 	JWTIssuer, JWTAudience, JWTKeys, JWTClaim string
+	// JWTPrefix and CertificatePrefix stand before the names of their principals,
+	// and before those of no other source's. Empty for none.
+	JWTPrefix, CertificatePrefix string
 	// FoundTokenFile has the secret of user:root with which a cell is founded with
 	// access on. BreakGlassTokenFile has one that is user:root's in calls to this
 	// replica while it is master. Empty for none.

@@ -66,6 +66,8 @@ jwt-issuer               -                                         default
 jwt-audience             -                                         default
 jwt-keys                 -                                         default
 jwt-claim                sub                                       default
+jwt-prefix               -                                         default
+certificate-prefix       -                                         default
 found-token-file         -                                         default
 break-glass-token-file   -                                         default
 public-metrics           false                                     default

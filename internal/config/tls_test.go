@@ -55,3 +55,24 @@ func TestJWTs(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// proved is an input that takes JWTs and certificates of clients, and further arguments.
+func proved(args ...string) input {
+	return input{args: append([]string{
+		"--dev", "--jwt-issuer", "a", "--jwt-audience", "b", "--jwt-keys", "keys.json",
+		"--api-cert", "c.pem", "--api-key", "k.pem", "--api-client-ca", "ca.pem", "--raft-cert", "c.pem", "--raft-key", "k.pem", "--raft-ca", "ca.pem",
+	}, args...)}
+}
+
+// Names may be told apart by prefixes of which none begins with another, and need not.
+func TestPrefixes(t *testing.T) {
+	for _, in := range []input{
+		proved(), proved("--jwt-prefix", "jwt:", "--certificate-prefix", "cert:"), proved("--jwt-prefix", "rooted:", "--certificate-prefix", "roots"),
+		jwts("--jwt-prefix", strings.Repeat("a", maxPrefix)), proved("--api-client-auth", "none", "--jwt-prefix", "jwt:"),
+	} {
+		c := mustLoad(t, in)
+		if in := strings.Join(in.args, " "); c.JWTPrefix != "" && !strings.Contains(in, c.JWTPrefix) || c.CertificatePrefix != "" && !strings.Contains(in, c.CertificatePrefix) {
+			t.Errorf("%+v", c)
+		}
+	}
+}

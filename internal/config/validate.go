@@ -20,6 +20,7 @@ func (c *Config) validate() Problems {
 	v.join()
 	v.tls()
 	v.jwt()
+	v.prefixes()
 	v.timings()
 	v.staleFor()
 	v.quotas()

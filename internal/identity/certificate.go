@@ -13,8 +13,9 @@ const replicaScheme = "stout"
 
 // OfCertificate finds whose a connection is by the certificate that its client
 // has shown; nil where it has shown none. The handshake has verified it. Looked at
-// here is whether it has ended since, for a connection may be older.
-func OfCertificate(state *tls.ConnectionState) (*Proof, error) {
+// here is whether it has ended since, for a connection may be older. The prefix
+// stands before the name.
+func OfCertificate(state *tls.ConnectionState, prefix string) (*Proof, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return nil, nil
 	}
@@ -30,7 +31,7 @@ func OfCertificate(state *tls.ConnectionState) (*Proof, error) {
 	case !time.Now().Before(ends):
 		return nil, fmt.Errorf("it ended at %s", ends.UTC().Format(time.RFC3339))
 	}
-	principal, err := principalOfCertificate(state.PeerCertificates[0])
+	principal, err := principalOfCertificate(state.PeerCertificates[0], prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func endOf(chain []*x509.Certificate) time.Time {
 
 // principalOfCertificate is the principal that a certificate names. Where the
 // first name of the kind that counts can't be one, no other is tried.
-func principalOfCertificate(leaf *x509.Certificate) (string, error) {
+func principalOfCertificate(leaf *x509.Certificate, prefix string) (string, error) {
 	for _, u := range leaf.URIs {
 		if u.Scheme == replicaScheme {
 			return "", fmt.Errorf("it has the URI %q: it is a replica's, and no client's", u)
@@ -57,11 +58,11 @@ func principalOfCertificate(leaf *x509.Certificate) (string, error) {
 	}
 	switch {
 	case len(leaf.URIs) > 0:
-		return principalOf("its first URI", leaf.URIs[0].String())
+		return principalOf("its first URI", prefix, leaf.URIs[0].String())
 	case len(leaf.DNSNames) > 0:
-		return principalOf("its first DNS name", leaf.DNSNames[0])
+		return principalOf("its first DNS name", prefix, leaf.DNSNames[0])
 	case leaf.Subject.CommonName != "":
-		return principalOf("its common name", leaf.Subject.CommonName)
+		return principalOf("its common name", prefix, leaf.Subject.CommonName)
 	}
 	return "", errors.New("it names nobody: it has no URI, no DNS name and no common name")
 }

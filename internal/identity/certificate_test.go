@@ -54,7 +54,7 @@ func TestNamesInCertificates(t *testing.T) {
 		"a URI too long":      {uris("spiffe://" + long), nil, "b", "", "is no name of a principal"},
 		"no UTF-8":            {nil, nil, "a\xff", "", "is no name of a principal"},
 	} {
-		got, err := principalOfCertificate(&x509.Certificate{URIs: test.uris, DNSNames: test.dns, Subject: pkix.Name{CommonName: test.common}})
+		got, err := principalOfCertificate(&x509.Certificate{URIs: test.uris, DNSNames: test.dns, Subject: pkix.Name{CommonName: test.common}}, "")
 		switch {
 		case test.fail == "" && (err != nil || got != test.want):
 			t.Errorf("%s: %q, %v; want %s", name, got, err, test.want)
@@ -77,23 +77,49 @@ func TestKeptConnections(t *testing.T) {
 		last := chain(time.Hour, 0, time.Hour)
 		state := &tls.ConnectionState{PeerCertificates: last[:2], VerifiedChains: [][]*x509.Certificate{chain(0, 0, -time.Minute), last, chain(-time.Minute, 0, 0)}}
 		for _, none := range []*tls.ConnectionState{nil, {}} {
-			if p, err := OfCertificate(none); p != nil || err != nil {
+			if p, err := OfCertificate(none, ""); p != nil || err != nil {
 				t.Errorf("without a certificate: %+v, %v", p, err)
 			}
 		}
-		if p, err := OfCertificate(&tls.ConnectionState{PeerCertificates: last}); err == nil || !strings.Contains(err.Error(), "nobody has verified it") {
+		if p, err := OfCertificate(&tls.ConnectionState{PeerCertificates: last}, ""); err == nil || !strings.Contains(err.Error(), "nobody has verified it") {
 			t.Errorf("a certificate that nobody verified: %+v, %v", p, err)
 		}
-		if p, err := OfCertificate(state); err != nil || p.Principal != "user:billing" || !p.Ends.Equal(ends) {
+		if p, err := OfCertificate(state, ""); err != nil || p.Principal != "user:billing" || !p.Ends.Equal(ends) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		time.Sleep(time.Hour - time.Nanosecond)
-		if _, err := OfCertificate(state); err != nil {
+		if _, err := OfCertificate(state, ""); err != nil {
 			t.Errorf("before its end: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := OfCertificate(state); err == nil || !strings.Contains(err.Error(), "it ended at") {
+		if _, err := OfCertificate(state, ""); err == nil || !strings.Contains(err.Error(), "it ended at") {
 			t.Errorf("at its end: %v", err)
 		}
 	})
+}
+
+// A prefix stands before each name, and makes no name the root's or longer than one
+// may be.
+func TestPrefixedNames(t *testing.T) {
+	long := strings.Repeat("x", 250)
+	for _, test := range []struct{ prefix, name, want, fail string }{
+		{"", "ada", "user:ada", ""},
+		{"jwt:", "ada", "user:jwt:ada", ""},
+		{"jwt:", "root", "user:jwt:root", ""},
+		{"jwt:", "jwt:ada", "user:jwt:jwt:ada", ""},
+		{"jwt:", "", "", "is empty"},
+		{"ro", "ot", "", "it names user:root"},
+		{"jwt:xx", long, "user:jwt:xx" + long, ""},
+		{"jwt:xxx", long, "", `is too long: with the prefix "jwt:xxx" it has 257 bytes, and the name of a principal has at most 256`},
+		{"jwt:", long + "1234567", "", "is no name of a principal"},
+	} {
+		got, err := principalOf("the name", test.prefix, test.name)
+		if got != test.want || (err == nil) != (test.fail == "") || err != nil && !strings.Contains(err.Error(), test.fail) {
+			t.Errorf("%q and %q: %q, %v", test.prefix, test.name, got, err)
+		}
+	}
+	got, err := principalOfCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: "ada"}}, "cert:")
+	if got != "user:cert:ada" || err != nil {
+		t.Error(got, err)
+	}
 }

@@ -40,6 +40,7 @@ type JWTs struct {
 	Issuer   string // what iss has to be
 	Audience string // what has to be among aud
 	Claim    string // which names the principal
+	Prefix   string // before the name
 	Keys     *Keys
 }
 
@@ -166,7 +167,7 @@ func (j *JWTs) judge(claims *jwt.Claims, all map[string]any, now time.Time) (*Pr
 	if !ok {
 		return nil, fmt.Errorf("its claim %s is missing, or no text: it names the principal", lockapi.Clip(j.Claim))
 	}
-	principal, err := principalOf("its claim "+lockapi.Clip(j.Claim), name)
+	principal, err := principalOf("its claim "+lockapi.Clip(j.Claim), j.Prefix, name)
 	if err != nil {
 		return nil, err
 	}

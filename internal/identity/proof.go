@@ -25,11 +25,13 @@ var errRoot = fmt.Errorf("it names %s, which is proved by a token of the cell on
 // a half of a surrogate pair turns.
 func unseen(r rune) bool { return r == unicode.ReplacementChar || unicode.Is(unicode.Cf, r) }
 
-// principalOf is that of a name, which what calls the name.
-func principalOf(what, name string) (string, error) {
-	switch principal := lockapi.PrefixUser + name; {
+// principalOf is that of a name behind the prefix of its source; what calls the name.
+func principalOf(what, prefix, name string) (string, error) {
+	switch principal := lockapi.PrefixUser + prefix + name; {
 	case name == "":
 		return "", errors.New(what + " is empty")
+	case len(name) <= lockapi.MaxPrincipalName && len(prefix)+len(name) > lockapi.MaxPrincipalName:
+		return "", fmt.Errorf("%s, %q, is too long: with the prefix %q it has %d bytes, and the name of a principal has at most %d", what, lockapi.Clip(name), prefix, len(prefix)+len(name), lockapi.MaxPrincipalName)
 	case !lockapi.IsUser(principal):
 		return "", fmt.Errorf("%s, %q, is no name of a principal: that has at most %d bytes of UTF-8 and no control characters", what, lockapi.Clip(name), lockapi.MaxPrincipalName)
 	case strings.ContainsFunc(name, unseen):

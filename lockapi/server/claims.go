@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -27,7 +29,8 @@ import (
 // master's own configuration is the latest. The certificate of a replica that was
 // removed proves its name still, and nothing else.
 //
-// The address of the caller goes along in both cases. Nothing is decided by it.
+// The address of the caller goes along in both cases, and whether it may enable access
+// while that is off: both are believed of any member. Nothing else is decided by them.
 // Whatever comes by the API's port has this header looked at by nobody.
 const headerCaller = "Stout-Caller"
 
@@ -38,12 +41,13 @@ type claim struct {
 	Ends      time.Time `json:"ends,omitzero"`       // when that counts no more; zero for never
 	Token     string    `json:"token,omitempty"`     // SHA-256 of the token that the caller brings, in hex
 	Remote    string    `json:"remote,omitempty"`    // the caller's address and port
+	Enables   bool      `json:"enables,omitempty"`   // it may enable access while that is off
 }
 
 // tell puts what the next replica is to know of the caller into the headers of a
 // call that is forwarded.
 func (x *exchange) tell(out http.Header) error {
-	c := claim{Remote: x.remote()}
+	c := claim{Remote: x.remote(), Enables: x.enables}
 	switch by := x.caller(); {
 	case !x.proven:
 		if values := x.c.Request.Header[headerAuthorization]; len(values) > 0 {
@@ -86,9 +90,9 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 		x.claim.Remote = ""
 	}
 	if x.proven {
-		return x.claim.believed()
+		return x.claim.believed(&x.opts)
 	}
-	if x.claim != (claim{Remote: x.claim.Remote}) {
+	if x.claim != (claim{Remote: x.claim.Remote, Enables: x.claim.Enables}) {
 		x.claim = claim{}
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says who its caller is, and without TLS between replicas that counts for nothing; give raft-cert, raft-key and raft-ca on all of them")
 	}
@@ -96,8 +100,10 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 }
 
 // believed is the token of a claim that a replica has made for certain. Nobody
-// can be made the root so: that takes a token.
-func (c *claim) believed() (*[sha256.Size]byte, error) {
+// can be made the root so: that takes a token. Nor does it count where the replica has
+// given the source another prefix than this one.
+func (c *claim) believed(here *Options) (*[sha256.Size]byte, error) {
+	why := "which cannot be"
 	switch nobody := c.Principal == "" && c.How == "" && c.Ends.IsZero(); {
 	case c.Token != "":
 		sum, err := hex.DecodeString(c.Token)
@@ -109,10 +115,12 @@ func (c *claim) believed() (*[sha256.Size]byte, error) {
 		return nil, nil
 	case c.How != lockapi.HowCertificate && c.How != lockapi.HowJWT,
 		c.Principal == lockapi.PrincipalRoot, c.Principal == lockapi.PrincipalAnonymous:
+	case !strings.HasPrefix(c.Principal, lockapi.PrefixUser+here.prefixOf(c.How)):
+		why = fmt.Sprintf("and here those names begin with %q: give all replicas the same jwt-prefix and certificate-prefix", here.prefixOf(c.How))
 	case lockapi.ValidatePrincipal(c.Principal) == nil:
 		return nil, nil
 	}
-	refused := lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says that its caller is %q, known by %q, which cannot be", lockapi.Clip(c.Principal), lockapi.Clip(c.How))
+	refused := lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says that its caller is %q, known by %q, %s", lockapi.Clip(c.Principal), lockapi.Clip(c.How), why)
 	*c = claim{Remote: c.Remote}
 	return nil, refused
 }

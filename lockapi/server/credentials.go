@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/stoutlock/stout/internal/identity"
@@ -50,7 +52,7 @@ func (x *exchange) showing() error {
 	if x.peer || !x.opts.Certificates {
 		return nil
 	}
-	proof, err := identity.OfCertificate(x.c.Request.TLS)
+	proof, err := identity.OfCertificate(x.c.Request.TLS, x.opts.CertificatePrefix)
 	switch {
 	case err != nil:
 		x.brought = true
@@ -61,6 +63,55 @@ func (x *exchange) showing() error {
 		x.proof, x.how = *proof, lockapi.HowCertificate
 	}
 	return nil
+}
+
+// prefixOf is what the names of a source's principals begin with.
+func (o *Options) prefixOf(how string) string {
+	switch {
+	case how == lockapi.HowCertificate:
+		return o.CertificatePrefix
+	case how == lockapi.HowJWT && o.JWTs != nil:
+		return o.JWTs.Prefix
+	}
+	return ""
+}
+
+// forToken refuses to make a token for a principal that another source may prove.
+func forToken(x *exchange, c *lockapi.CreateToken) error {
+	o, principal := &x.opts, c.Principal
+	for _, s := range []struct{ how, whose, setting string }{{lockapi.HowJWT, "JWTs", "jwt-prefix"}, {lockapi.HowCertificate, "certificates", "certificate-prefix"}} {
+		prefix := o.prefixOf(s.how)
+		if prefix != "" && strings.HasPrefix(principal, lockapi.PrefixUser+prefix) {
+			return lockapi.Invalid("principal", "%q is a name of %s: those begin with %q (%s), and a token's does not", lockapi.Clip(principal), s.whose, prefix, s.setting)
+		}
+	}
+	return nil
+}
+
+// mayEnable has the call refused while access is off, unless it came to the first
+// replica by loopback, or brings the secret in the data directory of that replica or
+// of this one.
+func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
+	own, secret := x.opts.EnableSecret, c.Secret
+	x.enables = x.claim.Enables || isLoopback(x.remote()) || own != "" && subtle.ConstantTimeCompare([]byte(own), []byte(secret)) == 1
+	if x.enables {
+		return nil
+	}
+	replica := x.master.Replica().ID
+	if x.peer {
+		replica = cmp.Or(viaName(x.via()), replica)
+	}
+	e := lockapi.Errorf(lockapi.CodePermissionDenied, "access is off, and it takes a secret to enable it from an address that is not loopback: "+
+		"the one in the file %s in the data directory of replica %s", lockapi.EnableSecretFile, replica)
+	e.Permission = lockapi.PermissionOperate
+	x.whileOff = e
+	return nil
+}
+
+// isLoopback reports whether an address and port is of this host alone.
+func isLoopback(remote string) bool {
+	at, err := netip.ParseAddrPort(remote)
+	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // breakGlass takes the secret behind the glass for the root's, in a call that this
@@ -115,6 +166,6 @@ func (x *exchange) caller() master.Caller {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
 	x.watch(&by)
-	by.Timeline = x.timeline
+	by.Timeline, by.WhileOff = x.timeline, x.whileOff
 	return by
 }

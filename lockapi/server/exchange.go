@@ -38,9 +38,12 @@ type exchange struct {
 	also   []master.Ask      // what it asks for besides, where its route does not say all
 	secret *[32]byte         // SHA-256 of the token that it brings
 	claim  claim             // what another member says of the caller
-	broke  bool              // it brings the secret behind the glass
-	proof  identity.Proof    // who its JWT or certificate says that the caller is
-	how    string            // which of them it is; empty for neither
+	// enables says that it may enable access while that is off.
+	enables  bool
+	whileOff error          // refuses it while access is off; nil for nothing
+	broke    bool           // it brings the secret behind the glass
+	proof    identity.Proof // who its JWT or certificate says that the caller is
+	how      string         // which of them it is; empty for neither
 	// brought says that it brings a credential, good or bad.
 	brought bool
 	place   *conn   // that it waits on; nil while it does not

@@ -11,9 +11,9 @@ import (
 // of its caller does not change unnoticed, and a field that it does not know is no
 // reason to refuse the call.
 func TestGoldenClaim(t *testing.T) {
-	c := claim{Principal: "user:a", How: "jwt", Ends: time.Unix(1_700_000_000, 0).UTC(), Token: "5f0a", Remote: "10.0.0.9:5312"}
+	c := claim{Principal: "user:a", How: "jwt", Ends: time.Unix(1_700_000_000, 0).UTC(), Token: "5f0a", Remote: "10.0.0.9:5312", Enables: true}
 	raw, err := json.Marshal(c)
-	const want = `{"principal":"user:a","how":"jwt","ends":"2023-11-14T22:13:20Z","token":"5f0a","remote":"10.0.0.9:5312"}`
+	const want = `{"principal":"user:a","how":"jwt","ends":"2023-11-14T22:13:20Z","token":"5f0a","remote":"10.0.0.9:5312","enables":true}`
 	if err != nil || string(raw) != want {
 		t.Errorf("%v: it is\n%s and was\n%s", err, raw, want)
 	}

@@ -69,6 +69,12 @@ type Options struct {
 	// Certificates says that those which clients show over TLS, and which TLS
 	// verifies, prove who they are.
 	Certificates bool
+	// CertificatePrefix stands before the names in them, as JWTs.Prefix before those in
+	// JWTs.
+	CertificatePrefix string
+	// EnableSecret lets a caller enable access that does not call from this host. While
+	// it is empty none may.
+	EnableSecret string
 	// PublicMetrics opens /metrics to everybody, also while access is on.
 	PublicMetrics bool
 	// BreakGlass is the SHA-256 of a secret that is the root's in calls to this

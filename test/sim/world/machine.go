@@ -173,7 +173,7 @@ func (p *process) open() {
 		Clock: p.now, StaleFor: staleFor, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
 	})
 	p.server = server.New(server.Options{
-		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone),
+		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone), EnableSecret: enableSecret,
 	})
 	p.api, p.peers = p.server.Handler(), p.server.PeerHandler()
 	go p.mindFaults()

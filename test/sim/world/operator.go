@@ -187,10 +187,13 @@ func (g *operator) operate(ctx context.Context) {
 	g.enable(ctx)
 }
 
+// enableSecret is that of each replica: callers here are on no loopback.
+const enableSecret = "of this world"
+
 // enable puts access on, where it is off.
 func (g *operator) enable(ctx context.Context) {
 	floor, on := g.w.judge.floor(), func(r *rights) bool { return r.on }
-	g.insist(ctx, http.MethodPost, lockapi.RouteEnable, lockapi.EnableRequest{TokenSHA256: sumOf(secretOf("root"))}, on)
+	g.insist(ctx, http.MethodPost, lockapi.RouteEnable, lockapi.EnableRequest{TokenSHA256: sumOf(secretOf("root")), Secret: enableSecret}, on)
 	if !g.w.isOver() {
 		g.w.judge.lands("access is on", floor, on)
 		g.root = true

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) enableCommand() *cobra.Command {
-	var out string
+	var out, secretFile string
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "enable",
@@ -27,6 +27,10 @@ checked with stout access check while access is off. A program without a
 credential can then do nothing that no rule lets anonymous do. Its session can't
 be extended either, so what it holds is lost when its lease ends.
 
+From another host than the replica's own it takes --secret-file: a copy of
+enable.secret in the data directory of the master, which each start writes anew.
+The refusal names the replica whose file it is.
+
 It says first what will be, and asks; --yes is for scripts.
 
 Exit codes: 0 enabled, 1 it was on already or nobody said yes, 2 wrong usage, 3
@@ -37,14 +41,25 @@ it is done.`,
 		SuggestFor:        []string{"on", "start"},
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.enable(cmd.Context(), out, yes) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.enable(cmd.Context(), out, secretFile, yes) },
 	}
 	cmd.Flags().StringVar(&out, "out", "", outUsage)
+	cmd.Flags().StringVar(&secretFile, "secret-file", "", "the `file` "+lockapi.EnableSecretFile+" of the master's data directory, for a call from another host")
 	addYes(cmd.Flags(), &yes)
 	return cmd
 }
 
-func (a *app) enable(ctx context.Context, out string, yes bool) error {
+func (a *app) enable(ctx context.Context, out, secretFile string, yes bool) error {
+	req := lockapi.EnableRequest{}
+	if secretFile != "" {
+		var err error
+		if req.Secret, err = secretIn(secretFile); err == nil {
+			err = req.Validate()
+		}
+		if err != nil {
+			return usagef("--secret-file: %v", err)
+		}
+	}
 	if !yes {
 		if err := a.confirmEnable(ctx); err != nil {
 			return err
@@ -55,10 +70,14 @@ func (a *app) enable(ctx context.Context, out string, yes bool) error {
 		return err
 	}
 	token, err := a.made(ctx, s, lockapi.PrincipalRoot, func(ctx context.Context, c client.Access) (lockapi.Token, error) {
-		return c.Enable(ctx, lockapi.EnableRequest{TokenSHA256: s.sum})
+		req.TokenSHA256 = s.sum
+		return c.Enable(ctx, req)
 	})
 	if errors.Is(err, client.ErrConflict) {
 		return &failure{code: exitFailed, message: "access is on already"}
+	}
+	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePermissionDenied && refused.Principal == "" {
+		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("give a copy of it: --secret-file FILE; or call that replica from its own host, by 127.0.0.1")
 	}
 	if err != nil {
 		return aboutAccess(err)

@@ -36,19 +36,22 @@ func (a *app) credential() error {
 		}
 		return nil
 	}
-	read := func(context.Context) (string, error) {
-		raw, err := os.ReadFile(file)
-		token := strings.TrimSpace(string(raw))
-		if err == nil && token == "" {
-			err = fmt.Errorf("%s is empty", file)
-		}
-		return token, err
-	}
+	read := func(context.Context) (string, error) { return secretIn(file) }
 	if _, err := read(context.Background()); err != nil {
 		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by stout token create")
 	}
 	a.token, a.tokenFrom = read, file
 	return nil
+}
+
+// secretIn is what a file has, without what is around it.
+func secretIn(file string) (string, error) {
+	raw, err := os.ReadFile(file)
+	secret := strings.TrimSpace(string(raw))
+	if err == nil && secret == "" {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	return secret, err
 }
 
 // noteExposed says that others can read the access token.
