@@ -14,6 +14,7 @@ import (
 
 // plan is what a route does otherwise than the type of its call says.
 type plan[C any] struct {
+	status int                         // of a good answer
 	decode func(*exchange) (*C, error) // instead of what the tags say
 	params []param                     // of the query, that decode reads
 	body   int64                       // as that of a route
@@ -31,6 +32,7 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 	if len(but) > 0 {
 		p = but[0]
 	}
+	p.status = status
 	if p.decode == nil {
 		d := decoderOf(t)
 		p.params = d.params
@@ -53,29 +55,24 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 				return err
 			}
 		}
-		return x.do(row, c, func(answer any, out master.Outcome) (int, any) {
-			if p.reply != nil {
-				return p.reply(x, c, answer, out)
-			}
-			return status, answer
-		})
+		return do(x, row, c, &p)
 	}
 	return r
 }
 
 // do has the master serve a call, or this replica where its own state will do. A read
 // tells of which revision it is.
-func (x *exchange) do(row *master.Row, c lockapi.Call, reply func(any, master.Outcome) (int, any)) error {
+func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	stale, err := x.query.stale()
 	if err != nil {
 		return err
 	}
 	x.node = row.Path(c)
 	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(c), leads: row.Leads}
-	if v, ok := c.(interface{ Wait() time.Duration }); ok {
+	switch v := any(c).(type) {
+	case interface{ Wait() time.Duration }:
 		t.wait = v.Wait()
-	}
-	if v, ok := c.(interface{ Keyed() bool }); ok {
+	case interface{ Keyed() bool }:
 		t.keyed = v.Keyed()
 	}
 	t.run = func(ctx context.Context) (int, any, error) {
@@ -87,7 +84,10 @@ func (x *exchange) do(row *master.Row, c lockapi.Call, reply func(any, master.Ou
 		if err != nil {
 			return 0, nil, err
 		}
-		status, body := reply(answer, out)
+		if p.reply == nil {
+			return p.status, answer, nil
+		}
+		status, body := p.reply(x, c, answer, out)
 		return status, body, nil
 	}
 	if row.Own {
