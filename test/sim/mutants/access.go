@@ -112,8 +112,8 @@ func access() []Mutant {
 				New: "\t\tfound.Token = &op.Token\n"}},
 		{"conditions-not-judged", "guarantees", "a call that is refused has no effect; each part of a transaction is judged",
 			"a transaction depends on a file that its caller may not read",
-			overlay.Edit{File: "lockapi/server/credentials.go",
-				Old: "\t\t\task(master.ReadAt, c.File)\n",
-				New: "\t\t\task(master.Anybody, c.File)\n"}},
+			overlay.Edit{File: "master/rows.go",
+				Old: "\t\t\tby.also(ReadAt, c.File)\n",
+				New: "\t\t\tby.also(Anybody, c.File)\n"}},
 	}
 }
