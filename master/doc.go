@@ -21,6 +21,13 @@
 //   - the instant that a keepalive extends from is read before the lease is
 //     checked, and the answer leaves only if the check passes (keepalive.go)
 //
+// # One door
+//
+// Each call of the API is a value of package lockapi and has a row (rows.go), with the
+// right that it takes, what the audit log has of it, and the method that serves it. Do
+// (calls.go) finds the row; loops over the rows are how tests know all calls. A new call
+// is a type in lockapi, a row, a method, and a line of the server's routes.
+//
 // # What an office is made of
 //
 // Each of these types has a file of its name:

@@ -2,6 +2,10 @@
 // hands it to the master, and writes the answer as the contract in package
 // lockapi and its openapi.yaml have it.
 //
+// A request becomes a call, a value of a type in package lockapi (call.go): the type
+// says where each field travels, and its row in package master who may make it and how
+// it is answered. A route is a line of routes.go, with a plan for what is special.
+//
 // Any replica takes any call. What is malformed is refused where it arrives;
 // what is sound is answered by this replica if it is the master, and is
 // forwarded to the master otherwise. The server keeps no state of the cell: all
