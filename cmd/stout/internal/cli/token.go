@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/readfile"
 )
 
 // Names of the access token, and of its file, in the environment. A command that stout
@@ -22,6 +23,9 @@ const (
 func (a *app) addToken(flags *pflag.FlagSet) {
 	flags.StringVar(&a.opts.tokenFile, "token-file", "", "`file` of the access token to send (default $"+tokenFileEnv+", else the token $"+tokenEnv+")")
 }
+
+// mostToken bounds the file of a token. A replica takes no longer header.
+const mostToken = 32 << 10
 
 // credential finds the access token that flag or environment names, if one does. A
 // file is read for each call: the token may be exchanged while stout runs.
@@ -36,8 +40,9 @@ func (a *app) credential() error {
 		}
 		return nil
 	}
+	files := new(readfile.Reader)
 	read := func(context.Context) (string, error) {
-		raw, err := os.ReadFile(file)
+		raw, err := files.Read(file, mostToken)
 		token := strings.TrimSpace(string(raw))
 		if err == nil && token == "" {
 			err = fmt.Errorf("%s is empty", file)
