@@ -102,7 +102,7 @@ var routes = table{
 		params: []param{paramForce}},
 	{method: http.MethodDelete, template: routeMember, pattern: patternMember, asks: master.Operate, audits: always, handle: removeMember,
 		params: []param{paramForce, paramDirectory}},
-	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, handle: tellJoiner,
+	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, audits: always, handle: tellJoiner,
 		params: []param{paramCell}},
 	{method: http.MethodPost, template: routeReplace, pattern: patternReplace, asks: master.Operate, audits: always, handle: replaceMember,
 		params: []param{paramForce}},
