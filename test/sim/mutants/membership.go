@@ -14,6 +14,11 @@ func membership() []Mutant {
 		decide  = "replica/admission/decide.go"
 	)
 	return []Mutant{
+		{"removed-member-is-believed", "guarantees", "a replica that was removed takes no part any more",
+			"a replica that was removed calls one that has no leader",
+			overlay.Edit{File: "replica/roll.go",
+				Old: "\tcase now.Gone(server):\n",
+				New: "\tcase now.Gone(server) && r.CellID() == \"\":\n"}},
 		{"half-changes-stay", section, "every master puts the table and the configuration right",
 			"a member is removed, or a master is lost between the two entries of a change",
 			overlay.Edit{File: keep,

@@ -109,8 +109,10 @@ type process struct {
 	gone    context.Context // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
-	seen    *state.State // the last one that the judge has looked at
-	applied uint64       // the last entry that its library has applied
+	seen    *state.State    // the last one that the judge has looked at
+	applied uint64          // the last entry that its library has applied
+	members uint64          // the last configuration of those up to there
+	met     map[string]bool // servers that one of them lists
 
 	disk     *mounted
 	stranger bool   // it waits to be admitted
@@ -121,7 +123,7 @@ type process struct {
 
 // start starts the machine's process.
 func (m *machine) start() {
-	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{}), level: m.level}
+	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{}), met: map[string]bool{}, level: m.level}
 	p.gone, p.kill = context.WithCancel(context.Background())
 	p.wire = newWire(p)
 	p.disk = m.disk.mount(p)
