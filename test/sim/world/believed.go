@@ -1,9 +1,5 @@
 package world
 
-import (
-	"github.com/hashicorp/raft"
-)
-
 // Replicas take nothing from one that was removed, as far as they know.
 
 // knows notes which members a process has come to know, by what it has applied.
@@ -34,13 +30,12 @@ func (p *process) believes(from *process) bool {
 	applied := p.replica.State().Index
 	believed := p.replica.Believes(server) == nil
 	now := j.roster.upTo(applied)
-	if now.index == 0 {
-		return believed
-	}
 	p.knows(now)
 	switch listed := now.hasServer(server); {
 	case believed && !listed && p.met[server] && !p.mayBeAdding(server, now.index):
 		j.w.fail("%s believes %s, which it knows to have been removed (entry %d)", p.m.id, server, now.index)
+	case believed && !listed && p.kept.Gone(server) && !p.mayBeAdding(server, max(now.index, p.kept.Index)):
+		j.w.fail("%s believes %s, which its disk had as removed when it started", p.m.id, server)
 	case !believed && listed && j.roster.listsSince(now.index, server):
 		j.w.fail("%s does not believe %s, which is a member by all that was committed since entry %d", p.m.id, server, now.index)
 	case !believed:
@@ -49,14 +44,20 @@ func (p *process) believes(from *process) bool {
 	return believed
 }
 
-// mayBeAdding reports whether the disk has a later configuration with a server.
+// mayBeAdding reports whether a later configuration lists a server: one on the disk, or
+// one that was committed, of which a member may have told.
 func (p *process) mayBeAdding(server string, since uint64) bool {
-	for index, l := range p.m.disk.logs {
-		if index > since && l.Type == raft.LogConfiguration && (conf{index, raft.DecodeConfiguration(l.Data)}).hasServer(server) {
+	for index, c := range p.m.disk.confs {
+		if index > since && (conf{index, c}).hasServer(server) {
 			return true
 		}
 	}
-	return p.m.w.judge.roster.latest().hasServer(server)
+	for _, c := range p.m.w.judge.roster.confs {
+		if c.index > since && c.hasServer(server) {
+			return true
+		}
+	}
+	return false
 }
 
 // listsSince reports whether all configurations from an entry on list a server.

@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -105,6 +106,7 @@ type process struct {
 	api     http.Handler
 	peers   http.Handler // the same for calls of other replicas
 	server  *server.Server
+	kept    admission.Roll  // the members and those removed, as its disk had them
 	opened  chan struct{}   // closed when its parts are there, or it has died before
 	gone    context.Context // ends with the process
 	kill    context.CancelFunc
@@ -144,7 +146,7 @@ func (p *process) open() {
 	if !ok {
 		return
 	}
-	stores.Quarantine = p.quarantined
+	stores.Quarantine, p.kept = p.quarantined, p.disk.who.Known
 	var err error
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.settings(), MasterLease: m.lease, ClockDrift: drift,
