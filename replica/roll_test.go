@@ -145,11 +145,11 @@ func TestRemovedByTheRoll(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
-	if err := r.isReplaced(nil); err != nil {
+	if err := r.isReplaced(map[string]admission.Answer{}); err != nil {
 		t.Fatal(err)
 	}
 	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Note(1<<20, []string{"r4/d"}, nil) })
-	if err := r.isReplaced(nil); !errors.Is(err, ErrRemoved) {
+	if err := r.isReplaced(map[string]admission.Answer{}); !errors.Is(err, ErrRemoved) {
 		t.Errorf("its removal: %v", err)
 	}
 }
