@@ -350,6 +350,41 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
+// TestAdoptionOfFiles: a session with a file that ends with it belongs to a principal
+// who may write that file. Others cannot end it, nor delete the file by that.
+func TestAdoptionOfFiles(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		old := newSession(t, m, time.Hour)
+		if _, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/p/f", Session: old, Ephemeral: new(true)}); err != nil {
+			t.Fatal(err)
+		}
+		rule := &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:a"}, Lock: []string{"user:b"}}}
+		if _, err := m.PutRule(t.Context(), root(Operate), rule); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+			t.Fatal(err)
+		}
+		keep := func(who string) error {
+			caller := by(who, Nobody)
+			caller.Ask.Session, caller.Ask.Uses = old, true
+			_, err := m.KeepAlive(t.Context(), caller, &lockapi.KeepAlive{Session: old})
+			return err
+		}
+		code(t, keep("user:b"), lockapi.CodeSessionNotFound)
+		closing := by("user:b", Operate)
+		closing.Ask.Session = old
+		code(t, m.CloseSession(t.Context(), closing, &lockapi.CloseSession{Session: old}), lockapi.CodeSessionNotFound)
+		if _, ok := n.State().File("/p/f"); !ok {
+			t.Error("the file is gone")
+		}
+		if err := keep("user:a"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestNamesOfSequentialFilesAreJudged: write is asked for at the name that is made,
 // whatever it is when the call takes effect.
 func TestNamesOfSequentialFilesAreJudged(t *testing.T) {

@@ -42,7 +42,8 @@ type Ask struct {
 	// call is told so.
 	Session string
 	// Uses says that a session of nobody known becomes the caller's, if the caller
-	// may lock wherever it holds or waits. To others it is not there.
+	// may lock wherever it holds or waits and write each file that ends with it. To
+	// others it is not there.
 	Uses bool
 }
 
@@ -150,7 +151,7 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 		switch v, lives := s.Session(ask.Session); {
 		case !lives, v.Principal == by.Principal:
 			right = Known
-		case v.Principal == "" && by.locksAll(s, v.ID):
+		case v.Principal == "" && by.mayAdopt(s, v.ID):
 			right = Known
 			if ask.Uses {
 				by.adopts = v.ID
@@ -171,11 +172,17 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 	return by.denied(permission, ask.Path)
 }
 
-// locksAll reports whether the caller may lock wherever a session holds or waits: it
-// could have made each of those claims.
-func (by *Caller) locksAll(s *state.State, session string) bool {
+// mayAdopt reports whether the caller may lock wherever a session holds or waits, and
+// write each file that ends with it: the caller could have made all of that. Without
+// the files, a caller would delete what it may not write by closing the session.
+func (by *Caller) mayAdopt(s *state.State, session string) bool {
 	for hold, wait := range s.Claims(session) {
 		if !s.Policy().May(by.who(), access.Lock, pathOf(hold, wait)).Allowed {
+			return false
+		}
+	}
+	for f := range s.Ephemeral(session) {
+		if !s.Policy().May(by.who(), access.Write, f.Path).Allowed {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -306,6 +307,10 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	if err != nil {
 		return nil
 	}
+	// Members that have told of the removal may have been removed since, and count no
+	// more. The roll has what they told.
+	answers = maps.Clone(answers)
+	answers[r.opts.ID] = admission.Answer{Card: r.roll.now.Load().Card(r.opts.ID, r.CellID())}
 	d, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity, ConfigIndex: own.Index}, answers)
 	if !ok {
 		return nil

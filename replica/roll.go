@@ -99,7 +99,7 @@ func (r *Replica) keep(change func(*admission.Identity)) error {
 // Believes returns an error if nothing that a server sends is to be taken.
 //
 //   - A member is believed: the latest configuration that this replica knows to be
-//     committed lists it, or the latest in its log, which may be adding it.
+//     committed lists it, or a later one in its log, which may be adding it.
 //   - A removed server is refused. Removals are on the disk.
 //   - Any other is refused while this replica leads, or hears a leader that it knows
 //     as a member: the configurations of that leader reach this replica, too.
@@ -118,7 +118,7 @@ func (r *Replica) Believes(server string) error {
 	if now.Lists(server) {
 		return nil
 	}
-	servers := r.servers()
+	servers := r.logged(now)
 	switch {
 	case lists(servers, server):
 		return nil
@@ -136,10 +136,20 @@ func (r *Replica) Member(server string) error {
 	if r.fsm.restored.Load() {
 		r.noteSnapshot()
 	}
-	if now := r.roll.now.Load(); now.Lists(server) || lists(r.servers(), server) {
+	if now := r.roll.now.Load(); now.Lists(server) || lists(r.logged(now), server) {
 		return nil
 	}
 	return fmt.Errorf("%.80q is not a member of the cell, as far as this replica knows", server)
+}
+
+// logged returns the servers of the latest configuration in the log if that is later
+// than the roll. An earlier one may list a server that was removed since: the log of a
+// replica that is added or was away is behind what members have told.
+func (r *Replica) logged(now *admission.Roll) []raft.Server {
+	if r.disk.LastConfiguration() <= now.Index {
+		return nil
+	}
+	return r.servers()
 }
 
 func errGone(server string) error {
@@ -169,7 +179,8 @@ func (r *Replica) isLed(now *admission.Roll, servers []raft.Server) bool {
 // latest configuration that members among them know.
 func (r *Replica) believed(answers map[string]admission.Answer) map[string]admission.Answer {
 	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Learn(r.CellID(), answers) })
-	servers, now := r.servers(), r.roll.now.Load()
+	now := r.roll.now.Load()
+	servers := r.logged(now)
 	kept := now.Without(answers)
 	for name, a := range answers {
 		if lists(servers, a.Card.ServerID()) {

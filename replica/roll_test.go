@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -33,7 +34,9 @@ func usurper(t *testing.T, server string, term uint64) []byte {
 	at := []byte(rafttransport.Address(server, "127.0.0.1:9"))
 	var b []byte
 	must(t, codec.NewEncoderBytes(&b, &codec.MsgpackHandle{}).Encode(&raft.AppendEntriesRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(server), Addr: at}, Term: term, Leader: at,
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(server), Addr: at}, Term: term,
+		//lint:ignore SA1019 Leader goes over the wire
+		Leader: at,
 	}))
 	return append([]byte{0}, b...)
 }
@@ -108,6 +111,49 @@ func TestRemovedReplica(t *testing.T) {
 	leader, epoch = lead(t, next...)
 	write(t, leader, epoch, "b", 5)
 	same(t, leader, next...)
+}
+
+// TestRollAheadOfTheLog: a member has told of a removal that is not in the log yet. The
+// removed server is refused, though the log lists it.
+func TestRollAheadOfTheLog(t *testing.T) {
+	t.Parallel()
+	all := startAll(t, options(t, 3)...)
+	leader, _ := lead(t, all...)
+	others := without(all, leader)
+	behind, gone := others[0], string(others[1].self())
+	until(t, "it is a member", func() bool { return behind.roll.now.Load().Lists(gone) })
+	behind.enroll(func(l *admission.Roll) *admission.Roll {
+		return l.Note(1<<20, []string{string(leader.self()), string(behind.self())}, nil)
+	})
+	if !lists(behind.servers(), gone) {
+		t.Fatal("the log does not list it")
+	}
+	if !refuses(behind, gone, wasRemoved) {
+		t.Errorf("%s is believed: %v", gone, behind.Believes(gone))
+	}
+	if behind.Member(gone) == nil {
+		t.Errorf("the word of %s counts", gone)
+	}
+	card := admission.Card{ID: others[1].ID(), Directory: others[1].Directory()}
+	if kept := behind.believed(map[string]admission.Answer{card.ID: {Card: card}}); len(kept) > 0 {
+		t.Errorf("the card of %s counts", gone)
+	}
+	must(t, behind.Believes(string(leader.self())))
+}
+
+// TestRemovedByTheRoll: a replica that was away is told of its own removal by members
+// that are removed next. Their cards count no more; it knows of its removal all the same.
+func TestRemovedByTheRoll(t *testing.T) {
+	t.Parallel()
+	r := start(t, options(t, 1)[0])
+	lead(t, r)
+	if err := r.isReplaced(map[string]admission.Answer{}); err != nil {
+		t.Fatal(err)
+	}
+	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Note(1<<20, []string{"r4/d"}, nil) })
+	if err := r.isReplaced(map[string]admission.Answer{}); !errors.Is(err, ErrRemoved) {
+		t.Errorf("its removal: %v", err)
+	}
 }
 
 // again starts replicas again.
@@ -192,7 +238,7 @@ func TestAwayWhileAllWereReplaced(t *testing.T) {
 func TestAwayWhileOneCameAgain(t *testing.T) {
 	t.Parallel()
 	all, four, _ := growing(t)
-	leader, epoch := lead(t, all...)
+	leader, _ := lead(t, all...)
 	once := cell.MemberStatus{Member: four.Members[0], Directory: "once"}
 	change(t, leader, cell.AddNonvoter, once)
 	change(t, leader, cell.RemoveMember, once)
@@ -203,7 +249,7 @@ func TestAwayWhileOneCameAgain(t *testing.T) {
 	stop(t, away)
 	r4 := joined(t, leader, four)
 	must(t, leader.Transfer(t.Context(), "r4"))
-	leader, epoch = lead(t, r4)
+	leader, epoch := lead(t, r4)
 	write(t, leader, epoch, "a", 5)
 
 	back := start(t, away.opts)

@@ -53,6 +53,18 @@ func TestNamesInCertificates(t *testing.T) {
 		"a name too long":     {nil, nil, long + "1234567", "", "is no name of a principal"},
 		"a URI too long":      {uris("spiffe://" + long), nil, "b", "", "is no name of a principal"},
 		"no UTF-8":            {nil, nil, "a\xff", "", "is no name of a principal"},
+		"no width":            {nil, nil, "ro\u200bot", "", "characters that are not seen"},
+		"a filler":            {nil, nil, "root\u3164", "", "characters that are not seen"},
+		"a filler, half":      {nil, nil, "root\uffa0", "", "characters that are not seen"},
+		"a joiner":            {nil, nil, "root\u034f", "", "characters that are not seen"},
+		"a variation":         {nil, nil, "root\ufe0f", "", "characters that are not seen"},
+		"a blank of Braille":  {nil, nil, "root\u2800", "", "characters that are not seen"},
+		"another blank":       {nil, nil, "ro\u00a0ot", "", "characters that are not seen"},
+		"another line":        {nil, nil, "root\u2028", "", "characters that are not seen"},
+		"for private use":     {nil, nil, "root\ue000", "", "characters that are not seen"},
+		"a blank at the end":  {nil, nil, "root ", "", "begins or ends with a blank"},
+		"a blank before":      {nil, nil, " root", "", "begins or ends with a blank"},
+		"a blank alone":       {nil, nil, " ", "", "begins or ends with a blank"},
 	} {
 		got, err := principalOfCertificate(&x509.Certificate{URIs: test.uris, DNSNames: test.dns, Subject: pkix.Name{CommonName: test.common}}, "")
 		switch {

@@ -66,6 +66,11 @@ func (x *exchange) penalize() {
 		return
 	}
 	x.metrics.badCredentials.Inc()
+	x.holdBack()
+}
+
+// holdBack waits for as long as the wrong guesses from the caller's address call for.
+func (x *exchange) holdBack() {
 	host, _, err := net.SplitHostPort(x.c.Request.RemoteAddr)
 	if err != nil {
 		return

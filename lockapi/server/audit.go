@@ -21,6 +21,7 @@ type noted struct {
 	begun     bool         // a line says that it is about to take effect
 	refused   bool         // since there could be no such line
 	elsewhere bool         // another replica has judged it, and answered
+	denied    bool         // it is a denial whatever its code is
 }
 
 // isDenial reports whether a refusal is for who calls, or from where.
@@ -93,7 +94,7 @@ func (x *exchange) audit() {
 	case x.noted.elsewhere:
 	case x.noted.told.Adopted != "": // whatever became of the call itself
 		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
-	case isDenial(x.noted.code):
+	case isDenial(x.noted.code), x.noted.denied:
 		if x.opts.Audit.Denied(x.remote(), x.noted.told.Principal) {
 			x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 		}
@@ -145,7 +146,7 @@ func (x *exchange) identify() {
 	if x.opts.Audit == nil || x.noted.elsewhere {
 		return
 	}
-	if x.noted.begun || x.noted.told.Adopted != "" || isDenial(x.noted.code) || x.broke || x.mayHaveChanged() && x.matters() {
+	if x.noted.begun || x.noted.told.Adopted != "" || isDenial(x.noted.code) || x.noted.denied || x.broke || x.mayHaveChanged() && x.matters() {
 		x.c.Writer.Header()[lockapi.HeaderRequestID] = []string{x.requestID()}
 	}
 }

@@ -148,19 +148,29 @@ func (x *exchange) handle(r *route) (err error) {
 // is on and no rule names anonymous: it learns nothing else, not even what is wrong
 // with its call or which replica is the master.
 func (x *exchange) turnAway(err error) error {
-	if refused, ok := errors.AsType[*lockapi.Error](err); !ok || refused.Code.Status() >= http.StatusInternalServerError {
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	if !ok || refused.Code.Status() >= http.StatusInternalServerError {
 		return err
 	}
-	if away := x.refuseStranger(); away != nil {
+	if away := x.refuseStranger(refused.Code); away != nil {
 		return away
 	}
 	return err
 }
 
 // refuseStranger is stranger as the master sees it: a replica that is behind may not
-// know that access was disabled, or a rule put. It is nil where this is another one.
-func (x *exchange) refuseStranger() error {
-	if x.stranger() == nil {
+// know that access was disabled, or a rule put. Another replica goes by its own state
+// where the call is malformed, which the master is not asked about. It is nil there for
+// a call that asks not to be forwarded.
+func (x *exchange) refuseStranger(refused lockapi.Code) error {
+	away := x.stranger()
+	if away == nil {
+		return nil
+	}
+	if !x.master.Known().Self {
+		if refused == lockapi.CodeInvalidArgument || refused == lockapi.CodeTooLarge {
+			return away
+		}
 		return nil
 	}
 	_, err := x.master.Revision(x.ctx(), master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Somebody}}})
@@ -181,6 +191,31 @@ func (x *exchange) stranger() error {
 		return err
 	}
 	return nil
+}
+
+// isNameless reports whether an answer leaves out which cell this is and where its
+// master is: a refusal of a caller without a credential, to which no call is open. The
+// probes keep the names also when they fail, and so does what rules open to anonymous.
+func (x *exchange) isNameless(status int) bool {
+	switch {
+	case x.peer || x.brought || status < http.StatusBadRequest:
+		return false
+	case status == http.StatusUnauthorized:
+		return true
+	case x.asks == master.Nothing && status >= http.StatusInternalServerError:
+		return false
+	}
+	return x.isClosed()
+}
+
+// isClosed reports whether, by this replica's own state, no call is open to a caller
+// without a credential but those that ask for nothing.
+func (s *Server) isClosed() bool {
+	at := s.attached.Load()
+	if at == nil {
+		return false
+	}
+	return errors.Is(at.Judge(&master.Caller{Ask: master.Ask{Right: master.Somebody}}), lockapi.CodeUnauthenticated)
 }
 
 // admit looks at the credential that the call brings, and judges it where this
@@ -274,8 +309,8 @@ func (x *exchange) writeStamped(status int, body []byte) {
 		}
 		defer release()
 	}
-	if h := x.c.Writer.Header(); !x.peer && !x.brought && (status == http.StatusUnauthorized || x.noted.code == lockapi.CodeNotMaster && x.stranger() != nil) {
-		// A stranger learns neither which cell this is nor where its master is.
+	if x.isNameless(status) {
+		h := x.c.Writer.Header()
 		delete(h, lockapi.HeaderMaster)
 		delete(h, lockapi.HeaderCell)
 	}

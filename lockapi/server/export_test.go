@@ -48,6 +48,8 @@ func (knowing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
 
 func (knowing) Cell() lockapi.Cell { return lockapi.Cell{} }
 
+func (knowing) Judge(*master.Caller) error { return nil }
+
 func (knowing) CellID() string { return "c1" }
 
 func (knowing) Quotas() []master.QuotaUse { return nil }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
@@ -186,7 +187,7 @@ func callsOnly(x *exchange) bool   { return !x.watches }
 // that may not call at all.
 func (x *exchange) takePlace(r *route) error {
 	if x.stranger() != nil {
-		return cmp.Or(x.refuseStranger(), errNoConnection(x))
+		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
 	}
 	x.keeps = r.template == routeKeepalive
 	g, ok := wire.ConnOf(x.ctx()).(*guest)

@@ -92,6 +92,11 @@ func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	defer body.release()
 	header := http.Header{}
 	s.stamp(header)
+	if s.isClosed() { // there is no telling who calls
+		delete(header, lockapi.HeaderMaster)
+		delete(header, lockapi.HeaderCell)
+	}
+	header["Cache-Control"], header["Vary"] = noStore, varyCaller
 	header.Set("Connection", "close")
 	header["Content-Type"] = typeProblem
 	header.Set("Content-Length", fmt.Sprint(body.Len()))

@@ -12,6 +12,8 @@ import (
 func tellJoiner(x *exchange) error {
 	cell := x.master.Cell()
 	if name := x.query.of(paramCell); name != cell.Cell {
+		x.noted.denied = true
+		x.holdBack()
 		return lockapi.Errorf(lockapi.CodeNotFound, "this is a replica of another cell than %q; its log says of which", lockapi.Clip(name))
 	}
 	out := lockapi.Joining{CellID: x.master.CellID(), Replicas: []lockapi.Joined{}}

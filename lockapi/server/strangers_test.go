@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -142,4 +144,84 @@ func TestAnonymousWatchersAreBounded(t *testing.T) {
 	s.call(t, "root", "PUT", "/v1/files/open/g", "x").wantStatus(t, 201)
 	(<-answers).wantStatus(t, http.StatusOK)
 	s.call(t, "anonymous", "GET", fmt.Sprintf("/v1/events?prefix=/open/&after=%s&wait_ms=1", now), "").wantStatus(t, http.StatusOK)
+}
+
+// TestRefusalsOfStrangersNameNothing: neither where no route is, nor by the answer to
+// what is no request; and /v1/join not where the cell has another name. Without access
+// they name the cell as every answer does.
+func TestRefusalsOfStrangersNameNothing(t *testing.T) {
+	s := startSecured(t)
+	open, _ := startReal(t)
+	names := func(h http.Header) int {
+		return len(h.Values(lockapi.HeaderMaster)) + len(h.Values(lockapi.HeaderCell))
+	}
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/v1/nothing", 404}, {"GET", "/nothing", 404}, {"PATCH", "/v1/locks/p/l", 405}, {"OPTIONS", "/v1/cell", 405},
+		{"GET", "/v1/join?cell=another", 404}, {"GET", "/v1/join", 400},
+	} {
+		got := s.call(t, "anonymous", c.method, c.path, "")
+		if got.status != c.status || names(got.header) != 0 {
+			t.Errorf("%s %s: %d %v", c.method, c.path, got.status, got.header)
+		}
+		if got := call(t, c.method, open+c.path, ""); got.status != c.status || names(got.header) != 2 {
+			t.Errorf("%s %s without access: %d %v", c.method, c.path, got.status, got.header)
+		}
+	}
+	for url, want := range map[string]int{s.url: 0, open: 2} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/locks/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		got, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.StatusCode != 400 || names(got.Header) != want || got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("Vary") != "Authorization, Origin" {
+			t.Errorf("what is no request: %d %v", got.StatusCode, got.Header)
+		}
+	}
+}
+
+// TestStrangersAtAnotherReplica: one that is not the master refuses a malformed call
+// like the master. It sends one that is well formed to the master.
+func TestStrangersAtAnotherReplica(t *testing.T) {
+	s := startSecured(t)
+	replica := startNode(t, "r2", func(o *server.Options) { o.Master = lagging{o.Master.(*fakeMaster)} })
+	replica.setMaster(3, "r1", s.url)
+	for path, want := range map[string]int{"/v1/locks/p//l": 401, "/v1/locks?limit=none": 401, "/v1/files/p/f?nonsense=1": 401, "/v1/locks/p/l": 401} {
+		got := call(t, "GET", replica.url+path, "")
+		if got.status != want || got.header.Get(lockapi.HeaderMaster)+got.header.Get(lockapi.HeaderCell) != "" {
+			t.Errorf("%s: %d %v", path, got.status, got.header)
+		}
+	}
+	got := call(t, "GET", replica.url+"/v1/locks/p/l", "", lockapi.HeaderForward, lockapi.ForwardNever)
+	if e := got.wantCode(t, lockapi.CodeNotMaster); e.Master != "" || got.header.Get(lockapi.HeaderMaster) != "" {
+		t.Errorf("%+v %v", e, got.header)
+	}
+}
+
+// TestGuessesOfTheCellsName are slow, and in the audit log, as bad credentials are. The
+// right name has a line, too, and is not slow.
+func TestGuessesOfTheCellsName(t *testing.T) {
+	w := new(tape)
+	every := 20 * time.Millisecond
+	s := startSecured(t, taped(t, w, false, false), func(o *server.Options) { o.AttemptEvery = every })
+	for range 11 {
+		s.call(t, "anonymous", "GET", "/v1/join?cell=another", "").wantStatus(t, http.StatusNotFound)
+	}
+	began := time.Now()
+	s.call(t, "anonymous", "GET", "/v1/join?cell=another", "").wantStatus(t, http.StatusNotFound)
+	if took := time.Since(began); took < every/2 {
+		t.Errorf("the twelfth guess took %v", took)
+	}
+	s.call(t, "anonymous", "GET", "/v1/join?cell=test", "").wantStatus(t, http.StatusOK)
+	eventually(t, "the lines", func() bool {
+		text := w.String()
+		return strings.Contains(text, `"route":"/v1/join","status":404,"code":"not_found"`) && strings.Contains(text, `"route":"/v1/join","status":200`)
+	})
 }

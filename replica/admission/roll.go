@@ -80,6 +80,11 @@ func (r *Roll) Without(answers map[string]Answer) map[string]Answer {
 	return kept
 }
 
+// Card returns the card of a replica that knows of a cell what the roll has.
+func (r *Roll) Card(id, cellID string) Card {
+	return Card{ID: id, CellID: cellID, Members: r.Members, ConfigIndex: r.Index, Applied: r.Index}
+}
+
 // Learn returns the roll after the cards of members. One of them may know a later
 // configuration: this replica may have been away while the members changed. Names
 // count: a member may have another directory by now.

@@ -14,6 +14,16 @@ func membership() []Mutant {
 		decide  = "replica/admission/decide.go"
 	)
 	return []Mutant{
+		{"removed-member-is-believed", "guarantees", "a replica that was removed takes no part any more",
+			"a replica that was removed calls one that has no leader",
+			overlay.Edit{File: "replica/roll.go",
+				Old: "\tcase now.Gone(server):\n",
+				New: "\tcase now.Gone(server) && r.CellID() == \"\":\n"}},
+		{"removals-forgotten-at-a-restart", "guarantees", "a replica that was removed takes no part any more, also after restarts",
+			"a replica is started again, and one that was removed calls it before a master does",
+			overlay.Edit{File: "replica/roll.go",
+				Old: "\tl.now.Store(&who.Known)\n",
+				New: "\tl.now.Store(&admission.Roll{})\n"}},
 		{"half-changes-stay", section, "every master puts the table and the configuration right",
 			"a member is removed, or a master is lost between the two entries of a change",
 			overlay.Edit{File: keep,

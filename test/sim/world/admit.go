@@ -166,11 +166,6 @@ func (p *process) opens(from *process, wanted string) bool {
 	return p.replica != nil && p.disk.who.Refuses(from.disk.who.CellID, wanted) == nil && p.believes(from)
 }
 
-// believes reports whether the replica takes what another process sends.
-func (p *process) believes(from *process) bool {
-	return p.replica.Believes(from.disk.who.ServerID()) == nil
-}
-
 // voters are the server ids of the directories that vote, as the latest
 // configuration has it; false while one is not committed, or those that run know
 // none, or a former one only: old disks may be all that runs.

@@ -158,6 +158,8 @@ func (y *annals) wrong(w *write, index uint64, f *state.File, old version) strin
 		return "its session does not live"
 	case !w.names(f):
 		return "it was not of that path"
+	case w.plea != nil && w.sequential && !y.w.judge.mayName(w, index, f.Path):
+		return "its caller may not write at that name"
 	}
 	for _, token := range w.guards {
 		if !y.held[token] {

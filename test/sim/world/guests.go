@@ -30,8 +30,10 @@ func (g *guest) visits(ctx context.Context) {
 			until = g.w.now() + 3*time.Second
 		}
 		switch g.rng.IntN(16) {
-		case 0, 1, 2:
+		case 0, 1:
 			g.puts(ctx)
+		case 2:
+			g.names(ctx, pick(g.rng, namePrefixes...))
 		case 3:
 			g.drops(ctx)
 		case 4, 5:
@@ -96,10 +98,14 @@ func (g *guest) opens(ctx context.Context) string {
 	var got lockapi.Session
 	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions, q, &got))
 	p.known = true
+	if g.rng.IntN(2) == 0 { // the keys of guests are alike
+		m.key = fmt.Sprint("visit-", int(g.w.now()/(3*time.Second)))
+	}
 	err := g.send(ctx, 3*time.Second, g.anyone(), m)
 	if g.came(p, err, "that a session is opened") != nil {
 		return ""
 	}
+	g.w.judge.openedFor(p, got.ID)
 	return got.ID
 }
 
@@ -123,7 +129,8 @@ func (g *guest) puts(ctx context.Context) {
 	}
 	var stat lockapi.FileStat
 	p, m := g.pleads(g.message(http.MethodPut, route, nil, &stat), need{access.Write, path})
-	p.session, w.plea = w.session, p
+	g.uses(p, w.session)
+	w.plea = p
 	if known := g.known[path]; g.rng.IntN(3) == 0 {
 		w.when[path] = known
 		m.header.Set("If-Match", fmt.Sprintf("%q", fmt.Sprint(known)))
@@ -236,7 +243,7 @@ func (g *guest) claims(ctx context.Context) {
 	for first := true; ; first = false {
 		var got lockapi.Grant
 		p, m := g.pleads(g.message(http.MethodPut, lockapi.RouteLocks+path, q, &got), need{access.Lock, path})
-		p.session = session
+		g.uses(p, session)
 		t := g.w.judge.permits
 		t.claims[at] = append(t.claims[at], p)
 		err := g.send(ctx, 8*time.Second, g.anyone(), m)
@@ -270,7 +277,7 @@ func (g *guest) gives(ctx context.Context, at pair) {
 	p, m := g.pleads(g.message(http.MethodDelete, route, nil, &lockapi.Released{}))
 	asAdmin := *p
 	asAdmin.needs = []need{{access.Admin, at.path}}
-	p.session = at.session
+	g.uses(p, at.session)
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
 	g.w.judge.forbidden(p, err)
 	if err == nil && !g.w.judge.permitted(&asAdmin, uint64(len(g.w.judge.permits.by))) {
@@ -400,7 +407,7 @@ func (g *guest) meddles(ctx context.Context) {
 	if g.rng.IntN(4) == 0 {
 		p, m = g.pleads(g.message(http.MethodDelete, route, nil, nil))
 	}
-	p.session = session
+	g.uses(p, session)
 	err := g.send(ctx, 4*time.Second, g.anyone(), m)
 	if !errors.Is(err, lockapi.CodeSessionNotFound) {
 		_ = g.came(p, err, "that it used session "+session)

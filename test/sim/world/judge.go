@@ -134,6 +134,7 @@ func (j *judge) follow(p *process) {
 			return
 		}
 	}
+	p.knows(j.roster.upTo(s.Index))
 	own := j.history[s.Index]
 	j.w.stats.check("applied state")
 	switch {

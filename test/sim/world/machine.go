@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -105,12 +106,15 @@ type process struct {
 	api     http.Handler
 	peers   http.Handler // the same for calls of other replicas
 	server  *server.Server
+	kept    admission.Roll  // the members and those removed, as its disk had them
 	opened  chan struct{}   // closed when its parts are there, or it has died before
 	gone    context.Context // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
-	seen    *state.State // the last one that the judge has looked at
-	applied uint64       // the last entry that its library has applied
+	seen    *state.State    // the last one that the judge has looked at
+	applied uint64          // the last entry that its library has applied
+	members uint64          // the last configuration of those up to there
+	met     map[string]bool // servers that one of them lists
 
 	disk     *mounted
 	stranger bool   // it waits to be admitted
@@ -121,7 +125,7 @@ type process struct {
 
 // start starts the machine's process.
 func (m *machine) start() {
-	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{}), level: m.level}
+	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{}), met: map[string]bool{}, level: m.level}
 	p.gone, p.kill = context.WithCancel(context.Background())
 	p.wire = newWire(p)
 	p.disk = m.disk.mount(p)
@@ -142,7 +146,7 @@ func (p *process) open() {
 	if !ok {
 		return
 	}
-	stores.Quarantine = p.quarantined
+	stores.Quarantine, p.kept = p.quarantined, p.disk.who.Known
 	var err error
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.settings(), MasterLease: m.lease, ClockDrift: drift,

@@ -240,7 +240,7 @@ func (g *operator) change(ctx context.Context) {
 	var err error
 	var so func(*rights) bool
 	what := ""
-	switch n := r.IntN(20); {
+	switch n := r.IntN(24); {
 	case n < 9:
 		path, lists := pick(r, ruledPaths...), g.lists()
 		want := ruleOf(path, lists)
@@ -270,13 +270,22 @@ func (g *operator) change(ctx context.Context) {
 	case n < 19:
 		g.passing(ctx, g.guests[r.IntN(len(g.guests))])
 		return
+	case n < 22:
+		g.rulesName(ctx)
+		return
 	default:
 		what, so = "access is off", func(r *rights) bool { return !r.on }
 		if err = g.call(ctx, http.MethodPost, lockapi.RouteDisable, nil, nil); err == nil {
 			g.w.judge.lands(what, floor, so)
 		}
 		g.op.wait(ctx, time.Second)
+		left := g.guests[r.IntN(len(g.guests))].leaves(ctx)
 		g.enable(ctx)
+		for _, i := range r.Perm(len(g.guests)) {
+			if left != "" {
+				g.guests[i].takesOver(ctx, left)
+			}
+		}
 		return
 	}
 	if err == nil {

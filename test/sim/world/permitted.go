@@ -20,6 +20,7 @@ type permits struct {
 	steps     map[uint64][]*rights     // within entries that have several
 	at        []int64                  // wall clock at which the judge has met the entry
 	claims    map[pair][]*plea         // calls for a lock
+	uses      map[string][]*plea       // by session: calls of guests on behalf of it or about it
 	deletions map[string][]*plea       // calls that may delete a file
 	marks     map[string]*plea         // calls that put a rule, by an entry that is their own
 	refused   map[string]string        // those of them that were refused: why
@@ -29,7 +30,7 @@ type permits struct {
 func newPermits() *permits {
 	none := &rights{rules: map[string]*access.Rule{}, groups: map[string][]string{}, tokens: map[string]*state.Token{}, owners: map[string]string{}}
 	return &permits{
-		by: []*rights{none}, at: []int64{0}, claims: map[pair][]*plea{}, deletions: map[string][]*plea{},
+		by: []*rights{none}, at: []int64{0}, claims: map[pair][]*plea{}, uses: map[string][]*plea{}, deletions: map[string][]*plea{},
 		marks: map[string]*plea{}, steps: map[uint64][]*rights{}, refused: map[string]string{}, lingering: map[uint64]time.Duration{},
 	}
 }
@@ -54,9 +55,18 @@ func (j *judge) entitled(b state.Batch, out state.Outcome) {
 		t.steps[out.Index] = steps
 	}
 	t.by, t.at = append(t.by, steps[len(steps)-1]), append(t.at, time.Now().UnixNano())
+	if len(steps) > 1 {
+		j.ruled(out.Index)
+	}
 	for i, c := range b.Commands {
-		if op, ok := c.Operation.(*state.PutRule); ok && out.Results[i] == state.Done {
+		if out.Results[i] != state.Done {
+			continue
+		}
+		switch op := c.Operation.(type) {
+		case *state.PutRule:
 			j.marked(out.Index, op.Rule.Lists[access.Admin])
+		case *state.AdoptSession:
+			j.adopted(out.Index, op)
 		}
 	}
 	for _, c := range out.Changes {
@@ -71,6 +81,19 @@ func (j *judge) entitled(b state.Batch, out state.Outcome) {
 				}
 			}
 		}
+	}
+}
+
+// ruled: the rules are those that were put and not deleted.
+func (j *judge) ruled(index uint64) {
+	want, n := j.permits.latest().rules, 0
+	for r := range j.latest().Policy().Rules("", "") {
+		if n++; want[r.Path] == nil || !want[r.Path].Same(r) {
+			j.w.fail("entry %d: the rule at %s is %v, and ought to be %v", index, r.Path, r.Lists, want[r.Path])
+		}
+	}
+	if n != len(want) {
+		j.w.fail("entry %d: there are %d rules, and there ought to be %d", index, n, len(want))
 	}
 }
 

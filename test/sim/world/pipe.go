@@ -147,7 +147,7 @@ func (p *pipe) deliver() {
 		w.trace.mark(to, f.q.PrevLogEntry)
 		w.judge.look()
 		q, got := *f.q, make(chan raft.RPCResponse, 1)
-		if !p.receiver.wire.take(raft.RPC{Command: &q, RespChan: got}) {
+		if !p.receiver.believes(p.t.p) || !p.receiver.wire.take(raft.RPC{Command: &q, RespChan: got}) {
 			p.hangUp()
 			return
 		}

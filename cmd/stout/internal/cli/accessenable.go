@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/readfile"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -53,7 +54,7 @@ func (a *app) enable(ctx context.Context, out, secretFile string, yes bool) erro
 	req := lockapi.EnableRequest{}
 	if secretFile != "" {
 		var err error
-		if req.Secret, err = secretIn(secretFile); err == nil {
+		if req.Secret, err = secretIn(new(readfile.Reader), secretFile); err == nil {
 			err = req.Validate()
 		}
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/readfile"
 )
 
 // Names of the access token, and of its file, in the environment. A command that stout
@@ -22,6 +23,9 @@ const (
 func (a *app) addToken(flags *pflag.FlagSet) {
 	flags.StringVar(&a.opts.tokenFile, "token-file", "", "`file` of the access token to send (default $"+tokenFileEnv+", else the token $"+tokenEnv+")")
 }
+
+// mostToken bounds the file of a token. A replica takes no longer header.
+const mostToken = 32 << 10
 
 // credential finds the access token that flag or environment names, if one does. A
 // file is read for each call: the token may be exchanged while stout runs.
@@ -36,7 +40,8 @@ func (a *app) credential() error {
 		}
 		return nil
 	}
-	read := func(context.Context) (string, error) { return secretIn(file) }
+	files := new(readfile.Reader)
+	read := func(context.Context) (string, error) { return secretIn(files, file) }
 	if _, err := read(context.Background()); err != nil {
 		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by stout token create")
 	}
@@ -45,8 +50,8 @@ func (a *app) credential() error {
 }
 
 // secretIn is what a file has, without what is around it.
-func secretIn(file string) (string, error) {
-	raw, err := os.ReadFile(file)
+func secretIn(files *readfile.Reader, file string) (string, error) {
+	raw, err := files.Read(file, mostToken)
 	secret := strings.TrimSpace(string(raw))
 	if err == nil && secret == "" {
 		err = fmt.Errorf("%s is empty", file)

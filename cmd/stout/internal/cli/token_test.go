@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +25,8 @@ func TestCredential(t *testing.T) {
 		"a file before it":          {fileEnv: file, env: "stout_e", content: "stout_f\n", want: "stout_f"},
 		"the flag before both":      {flag: file, fileEnv: "/none", env: "stout_e", content: " stout_g", want: "stout_g"},
 		"a file that is not there":  {flag: file + "x", env: "stout_e", refused: true},
+		"no file of a token":        {fileEnv: file, content: strings.Repeat("x", mostToken+1), refused: true},
+		"a device":                  {flag: os.DevNull, refused: true},
 		"a file with nothing in it": {fileEnv: file, env: "stout_e", content: "\n", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
