@@ -123,7 +123,7 @@ func access() []Mutant {
 		{"anybody-adopts-a-session", "guarantees", "a session from before access was enabled becomes that of the first that may lock wherever it holds or waits",
 			"somebody uses a session of nobody that holds a lock where he may not lock",
 			overlay.Edit{File: "master/asks.go",
-				Old: "case v.Principal == \"\" && by.locksAll(s, v.ID):",
+				Old: "case v.Principal == \"\" && by.mayAdopt(s, v.ID):",
 				New: "case v.Principal == \"\" && by.Principal != \"\":"}},
 		{"keys-are-anybodys", "guarantees", "a key of a session is its principal's",
 			"two principals open sessions under the same key",
