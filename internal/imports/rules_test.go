@@ -51,7 +51,7 @@ var arrows = []arrow{
 		"a cell for tests is the server's own layers over a log in memory, and no copy of them"},
 	{"client/otelstout", []string{"client", "lockapi"}, "who wants traces gets them by an option of the SDK, and nobody else pays for them"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
-	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "replica/link", "lease", "internal/..."},
+	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "replica/disk", "replica/link", "replica/state", "lease", "internal/..."},
 		"the server puts the layers together; it does not use its own client"},
 	{"cmd/stoutlab", []string{"internal/lab/..."}, "the lab stands apart from the service"},
 	{"cmd/stout/...", []string{"cmd/stout/internal/...", "client", "lockapi", "internal/..."},
