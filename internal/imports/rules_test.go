@@ -47,7 +47,7 @@ var arrows = []arrow{
 	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "internal/dial", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
-	{"client/stouttest", []string{"client", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
+	{"client/stouttest", []string{"client", "lockapi", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
 		"a cell for tests is the server's own layers over a log in memory, and no copy of them"},
 	{"client/otelstout", []string{"client", "lockapi"}, "who wants traces gets them by an option of the SDK, and nobody else pays for them"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
