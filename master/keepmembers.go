@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -86,11 +87,26 @@ func (m *Master) memberRound(ctx context.Context, o *office, a *absences) time.D
 		if !toVote {
 			return m.autoReplacePace()
 		}
-		step := seen.step(m.isToVote)
-		if step == nil || m.quietly(ctx, func(ctx context.Context) error { return step(ctx, m) }) != nil {
+		if m.quietly(ctx, func(ctx context.Context) error { return m.takeStep(ctx, seen) }) != nil {
 			return memberPace
 		}
 	}
+}
+
+// errNoStep says that nothing is to be done for a vote now.
+var errNoStep = errors.New("no member can be given a vote now")
+
+// takeStep takes the next step to a vote, in its turn. Whether a member is to have one
+// is read behind a barrier: a call that said otherwise may have ended without knowing
+// its outcome, and its entry is applied then.
+func (m *Master) takeStep(ctx context.Context, seen roll) error {
+	if err := m.log.Barrier(ctx); err != nil {
+		return err
+	}
+	if step := seen.step(m.isToVote); step != nil {
+		return step(ctx, m)
+	}
+	return errNoStep
 }
 
 // isToVote reports whether a member is to get a vote that has none.

@@ -17,7 +17,9 @@ type roll struct {
 	now     atomic.Pointer[admission.Roll]
 	changed chan struct{} // has a value when now is not on the disk yet
 
-	mu   sync.Mutex         // guards what follows, and changes of now
+	saving sync.Mutex // one writes to the disk at a time; it is taken before mu
+
+	mu   sync.Mutex         // guards what follows, and changes of now; never held for a disk
 	kept admission.Identity // as it is on the disk
 }
 
@@ -84,14 +86,18 @@ func (r *Replica) keepRoll() {
 
 // keep changes the identity on the disk.
 func (r *Replica) keep(change func(*admission.Identity)) error {
+	r.roll.saving.Lock()
+	defer r.roll.saving.Unlock()
 	r.roll.mu.Lock()
-	defer r.roll.mu.Unlock()
 	who := r.roll.kept
 	who.Known = *r.roll.now.Load()
+	r.roll.mu.Unlock()
 	change(&who)
 	if err := r.stores.Save(who); err != nil {
 		return err
 	}
+	r.roll.mu.Lock()
+	defer r.roll.mu.Unlock()
 	r.roll.kept = who
 	return nil
 }

@@ -299,3 +299,18 @@ func TestMemberCanBeAsked(t *testing.T) {
 		t.Errorf("it takes %v allocations", n)
 	}
 }
+
+// TestRollWhileTheDiskHangs: while the roll is written to a disk that hangs, a
+// configuration is noted and believed all the same.
+func TestRollWhileTheDiskHangs(t *testing.T) {
+	t.Parallel()
+	begun, disk := make(chan struct{}), make(chan struct{})
+	defer close(disk)
+	r := &Replica{}
+	r.stores.Save = func(admission.Identity) error { close(begun); <-disk; return nil }
+	r.roll.begin(admission.Identity{})
+	go func() { _ = r.keep(func(*admission.Identity) {}) }()
+	<-begun
+	go r.noteCommitted(7, raft.Configuration{Servers: []raft.Server{{ID: "r1/a"}}})
+	until(t, "the configuration is believed", func() bool { now := r.roll.now.Load(); return now.Index == 7 && now.Lists("r1/a") })
+}
