@@ -1,4 +1,4 @@
-package report
+package load
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 
 // WritePlot writes throughput and latency as an SVG: against the number of
 // sessions, or against the rate asked for where loads were open loops. It is an
-// error if no row has a load.
+// error if no row has a
 func (r *Report) WritePlot(w io.Writer) error {
-	open := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Load != nil && row.Offered > 0 })
+	open := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Loop != nil && row.Offered > 0 })
 	axis := "sessions"
 	if open {
 		axis = "operations asked for, per second"
@@ -19,7 +19,7 @@ func (r *Report) WritePlot(w io.Writer) error {
 	throughput := panel{title: "Throughput, operations per second", axis: axis}
 	latency := panel{title: "Latency, ms (line: median, dashes: p99)", axis: axis}
 	for _, row := range r.Rows {
-		if row.Load == nil || open != (row.Offered > 0) {
+		if row.Loop == nil || open != (row.Offered > 0) {
 			continue
 		}
 		name := row.Work + " (" + row.Via + ")"
@@ -28,9 +28,9 @@ func (r *Report) WritePlot(w io.Writer) error {
 			name += fmt.Sprintf(", %d sessions", row.Sessions)
 			x = row.Offered
 		}
-		throughput.add(name, false, point{x, row.Load.Rate})
-		latency.add(name, false, point{x, row.Load.P50})
-		latency.add(name, true, point{x, row.Load.P99})
+		throughput.add(name, false, point{x, row.Loop.Rate})
+		latency.add(name, false, point{x, row.Loop.P50})
+		latency.add(name, true, point{x, row.Loop.P99})
 	}
 	if len(throughput.lines) == 0 {
 		return fmt.Errorf("there is nothing to plot: none of the works has a throughput")

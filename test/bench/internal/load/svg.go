@@ -1,4 +1,4 @@
-package report
+package load
 
 import (
 	"bufio"
@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/stoutlock/stout/test/bench/internal/load"
 )
 
 // panel is one diagram: lines over a logarithmic x axis, because numbers of
@@ -31,7 +29,7 @@ type line struct {
 // point is one measurement; the spread is drawn as a bar.
 type point struct {
 	x float64
-	y load.Spread
+	y Spread
 }
 
 func (p *panel) add(name string, dashed bool, at point) {
