@@ -76,26 +76,18 @@ func (b *bench) runAll(ctx context.Context) (err error) {
 
 func (b *bench) add(row load.Row) { b.report.Rows = append(b.report.Rows, row) }
 
-// show writes the table, and the files that were asked for.
+// show writes the table, and the file that was asked for.
 func (b *bench) show(stdout io.Writer) error {
 	if len(b.report.Rows) == 0 {
 		return nil
 	}
-	return errors.Join(
-		b.report.WriteTable(stdout),
-		toFile(b.json, b.report.WriteJSON),
-		toFile(b.plot, b.report.WritePlot),
-	)
-}
-
-// toFile writes a file, where one is named.
-func toFile(name string, write func(io.Writer) error) error {
-	if name == "" {
-		return nil
-	}
-	f, err := os.Create(name)
-	if err != nil {
+	err := b.report.WriteTable(stdout)
+	if b.json == "" {
 		return err
 	}
-	return errors.Join(write(f), f.Close())
+	f, failed := os.Create(b.json)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	return errors.Join(err, b.report.WriteJSON(f), f.Close())
 }

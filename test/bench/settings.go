@@ -39,7 +39,7 @@ type settings struct {
 	access     bool
 	rules      int
 
-	json, plot string
+	json string
 }
 
 // drainTime is how long late operations may take after a run's window.
@@ -72,7 +72,6 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.access, "access", false, "start a cell with access on, whose calls bring a token")
 	f.IntVar(&s.rules, "rules", 0, "rules of access in that cell and in the one of secured, and a group for each ten of them")
 	f.StringVar(&s.json, "json", "", "write the results to this file")
-	f.StringVar(&s.plot, "plot", "", "write an SVG plot of throughput and latency to this file")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

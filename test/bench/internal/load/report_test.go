@@ -2,9 +2,6 @@ package load
 
 import (
 	"encoding/json"
-	"encoding/xml"
-	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,49 +59,6 @@ func TestJSONReadsBack(t *testing.T) {
 	}
 	if got.Rows[0].Loop.Rate.Max != 520 || got.Rows[3].Failover.Median != 1100 {
 		t.Errorf("read back: %+v", got)
-	}
-}
-
-func TestPlotIsWellFormed(t *testing.T) {
-	r := sample()
-	r.Rows[1].Offered = 0
-	for name, rows := range map[string][]Row{"several": r.Rows, "one": r.Rows[:1], "open loop": sample().Rows} {
-		var out strings.Builder
-		if err := (&Report{Rows: rows}).WritePlot(&out); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for d := xml.NewDecoder(strings.NewReader(out.String())); ; {
-			_, err := d.Token()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v in\n%s", name, err, out.String())
-			}
-		}
-		if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
-			t.Errorf("%s: a coordinate is no number:\n%s", name, out.String())
-		}
-	}
-	if err := (&Report{Rows: r.Rows[2:]}).WritePlot(io.Discard); err == nil {
-		t.Error("a plot of nothing is no error")
-	}
-}
-
-func TestTicks(t *testing.T) {
-	for _, test := range []struct {
-		high float64
-		want []float64
-	}{
-		{0, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}},
-		{0.3, []float64{0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3}},
-		{7, []float64{0, 1, 2, 3, 4, 5, 6, 7}},
-		{4200, []float64{0, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500}},
-		{20000, []float64{0, 2000, 4000, 6000, 8000, 10000, 12000, 14000, 16000, 18000, 20000}},
-	} {
-		if got := ticks(test.high); !slices.Equal(got, test.want) {
-			t.Errorf("ticks up to %v are %v, want %v", test.high, got, test.want)
-		}
 	}
 }
 
