@@ -109,7 +109,7 @@ func TestBothWaysDoTheSame(t *testing.T) {
 	}
 }
 
-// The raw client goes to the master that an answer names, away from a replica
+// Raw goes to the master that an answer names, away from a replica
 // that has none to offer, and away from one that is gone.
 func TestRawFollowsTheMaster(t *testing.T) {
 	a, b, ctx := newReplica(t), newReplica(t), bounded(t)
