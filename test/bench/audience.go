@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // audience is who watches one file, each over a connection of its own to one of
@@ -17,8 +17,8 @@ import (
 // been told. One goroutine makes the rounds.
 type audience struct {
 	path    string
-	writer  drive.Session
-	clients []drive.Client // of the watchers
+	writer  target.Session
+	clients []target.Client // of the watchers
 
 	due  atomic.Int64   // how many times watchers are to have been told
 	told atomic.Int64   // and have been
@@ -29,13 +29,20 @@ type audience struct {
 	why    error         // set before that
 }
 
+// Watchers begin this many at a time: more than a listener's backlog at once would
+// measure the backlog, and not the cell.
+const (
+	rampStep  = 50
+	rampPause = 20 * time.Millisecond
+)
+
 // newAudience makes n watchers, who do not watch yet.
-func newAudience(via string, way drive.Way, n int, path string, writer drive.Session) (*audience, error) {
+func newAudience(via string, way target.Way, n int, path string, writer target.Session) (*audience, error) {
 	a := &audience{path: path, writer: writer, last: make(chan time.Time, 1), broken: make(chan struct{})}
 	for i := range n {
 		one := way
 		one.URLs = way.URLs[i%len(way.URLs):][:1]
-		c, err := drive.NewClient(via, one)
+		c, err := target.NewClient(via, one)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +57,7 @@ func (a *audience) gather(ctx context.Context, bound time.Duration, running *syn
 	gathering, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	file, err := a.writer.Swap(gathering, a.path, 0, newLetter().next())
-	if err != nil && !errors.Is(err, drive.ErrChanged) {
+	if err != nil && !errors.Is(err, target.ErrChanged) {
 		return err
 	}
 	for i, c := range a.clients {
@@ -65,7 +72,7 @@ func (a *audience) gather(ctx context.Context, bound time.Duration, running *syn
 	return err
 }
 
-func (a *audience) watch(ctx context.Context, c drive.Client, after uint64) {
+func (a *audience) watch(ctx context.Context, c target.Client, after uint64) {
 	defer c.Close()
 	err := c.Watch(ctx, a.path, after, a.hears)
 	if ctx.Err() == nil {

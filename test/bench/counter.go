@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // prepareCas: all workers count up one file by compare-and-set. An increment is
@@ -21,7 +21,7 @@ func prepareCas(ctx context.Context, b *bench, f *field) error {
 	}
 	path := nodePath("cas", 0)
 	now, err := f.sessions[0].Swap(ctx, path, 0, []byte("0"))
-	if err != nil && !errors.Is(err, drive.ErrChanged) {
+	if err != nil && !errors.Is(err, target.ErrChanged) {
 		return err
 	}
 	for _, s := range f.sessions {
@@ -34,13 +34,13 @@ func prepareCas(ctx context.Context, b *bench, f *field) error {
 // counter is a number in a file as one of those knows it who count it up.
 type counter struct {
 	path  string
-	now   drive.File
+	now   target.File
 	tries *atomic.Int64 // of all
 }
 
 // increment tries until it has counted. The number only grows: one that went
 // back has lost an increment.
-func (c *counter) increment(ctx context.Context, s drive.Session) error {
+func (c *counter) increment(ctx context.Context, s target.Session) error {
 	for {
 		n, err := strconv.Atoi(string(c.now.Content))
 		if err != nil {
@@ -48,7 +48,7 @@ func (c *counter) increment(ctx context.Context, s drive.Session) error {
 		}
 		c.tries.Add(1)
 		got, err := s.Swap(ctx, c.path, c.now.Revision, strconv.AppendInt(nil, int64(n)+1, 10))
-		if err != nil && !errors.Is(err, drive.ErrChanged) {
+		if err != nil && !errors.Is(err, target.ErrChanged) {
 			return err
 		}
 		if later, atoi := strconv.Atoi(string(got.Content)); atoi != nil || later <= n || got.Revision <= c.now.Revision {

@@ -10,34 +10,34 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // tally is a file that is written by compare-and-set, and its sessions.
 type tally struct {
-	drive.Session            // it has nothing else
-	mu            sync.Mutex // guards now
-	now           drive.File
-	forgetful     bool // it takes every write to be the first one
+	target.Session            // it has nothing else
+	mu             sync.Mutex // guards now
+	now            target.File
+	forgetful      bool // it takes every write to be the first one
 }
 
-func (s *tally) Swap(_ context.Context, _ string, revision uint64, content []byte) (drive.File, error) {
+func (s *tally) Swap(_ context.Context, _ string, revision uint64, content []byte) (target.File, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now.Revision != revision {
-		return s.now, drive.ErrChanged
+		return s.now, target.ErrChanged
 	}
 	if s.forgetful {
 		content = []byte("1")
 	}
-	s.now = drive.File{Revision: s.now.Revision + 1, Content: content}
+	s.now = target.File{Revision: s.now.Revision + 1, Content: content}
 	return s.now, nil
 }
 
 func increments(t *testing.T, file *tally, tries *atomic.Int64) *load.Result {
-	file.now = drive.File{Revision: 7, Content: []byte("0")}
+	file.now = target.File{Revision: 7, Content: []byte("0")}
 	var steps []load.Step
 	for range 4 {
 		c := &counter{path: "/x", now: file.now, tries: tries}

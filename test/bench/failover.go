@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
-	"github.com/stoutlock/stout/test/bench/internal/report"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 const (
@@ -26,16 +26,20 @@ const (
 // plain HTTP run all the time, whatever --via says, since the difference
 // between them is the client's part in the gap.
 func runFailover(ctx context.Context, b *bench) error {
-	probers := []*prober{{via: drive.SDK}, {via: drive.HTTP, bound: attemptBound}}
+	probers := []*prober{{via: target.SDK}, {via: target.HTTP, bound: attemptBound}}
 	probing, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
 	for _, p := range probers {
-		if err := p.open(ctx, b); err != nil {
+		f, err := b.clients(p.via, 1)
+		if err == nil {
+			err = f.openSessions(ctx, b)
+		}
+		if err != nil {
 			return fmt.Errorf("prober via %s: %w", p.via, err)
 		}
-		running.Go(func() { p.run(probing) })
+		running.Go(func() { p.run(probing, f) })
 	}
 	for i := range b.kills {
 		b.progress.step("failover: kill %d of %d", i+1, b.kills)
@@ -46,7 +50,7 @@ func runFailover(ctx context.Context, b *bench) error {
 			probers[0].lastGap().Round(time.Millisecond), probers[0].via, probers[1].lastGap().Round(time.Millisecond), probers[1].via)
 	}
 	for _, p := range probers {
-		b.add(report.Row{Work: "failover", Via: p.via, Sessions: 1, Runs: 1, Failover: report.NewFailover(p.gaps)})
+		b.add(load.Row{Work: "failover", Via: p.via, Sessions: 1, Runs: 1, Failover: load.NewFailover(p.gaps)})
 	}
 	return nil
 }
@@ -85,28 +89,16 @@ type prober struct {
 	via   string
 	bound time.Duration // of one operation; 0 for none
 
-	client  drive.Client
-	session drive.Session
-	gaps    []time.Duration
+	gaps []time.Duration
 
 	mu        sync.Mutex
 	successes []time.Time
 }
 
-func (p *prober) open(ctx context.Context, b *bench) (err error) {
-	if p.client, err = drive.NewClient(p.via, b.cell.Way()); err != nil {
-		return err
-	}
-	p.session, err = p.client.Open(ctx, b.ttl)
-	return err
-}
-
-// run probes until ctx ends, and closes the session.
-func (p *prober) run(ctx context.Context) {
-	defer func() {
-		(&field{clients: []drive.Client{p.client}, sessions: []drive.Session{p.session}}).close(ctx)
-	}()
-	once := cycle(p.session, "/bench/failover/"+p.via)
+// run probes by the one session of f until ctx ends, and closes it.
+func (p *prober) run(ctx context.Context, f *field) {
+	defer f.close(ctx)
+	once := cycle(f.sessions[0], "/bench/failover/"+p.via)
 	for ctx.Err() == nil {
 		if p.attempt(ctx, once) == nil {
 			p.mu.Lock()

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/report"
 )
 
 // Numbers of the work fanout: how many watch where no number is named, and how
@@ -20,19 +18,13 @@ const others = 16
 // runFanout measures how long it takes until the last of many watchers of one
 // file is told of a write, and what that does to others who write.
 func runFanout(ctx context.Context, b *bench) error {
-	ns := watchers
-	if len(b.sessions) > 0 {
-		ns = b.sessions
-	}
-	for _, via := range b.via {
-		for _, n := range ns {
-			f := &fanout{bench: b, label: fmt.Sprintf("fanout via %s, %d watchers", via, n), via: via, n: n}
-			if err := f.run(ctx); err != nil {
-				return fmt.Errorf("%s: %w", f.label, err)
-			}
+	return b.each(watchers, func(via string, n int) error {
+		f := &fanout{bench: b, label: fmt.Sprintf("fanout via %s, %d watchers", via, n), via: via, n: n}
+		if err := f.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", f.label, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // fanout is one row of the work.
@@ -40,7 +32,7 @@ type fanout struct {
 	*bench
 	label, via string
 	n          int
-	row        report.Fanout
+	row        load.Fanout
 
 	others *field
 	rounds *field // the writer's; its one step is a round
@@ -76,18 +68,16 @@ func (f *fanout) run(ctx context.Context) error {
 	f.row.Alone, f.row.Under = rounds.load(false), under.load(false)
 	f.row.Unwatched, f.row.Watched = alone.load(false), beside.load(false)
 	f.row.Lapses = f.cell.Lapses() - lapses
-	f.add(report.Row{Work: "fanout", Via: f.via, Sessions: f.n, Runs: f.runs, Fanout: &f.row})
+	f.add(load.Row{Work: "fanout", Via: f.via, Sessions: f.n, Runs: f.runs, Fanout: &f.row})
 	return nil
 }
 
 // times makes the runs of a field that has the cell to itself.
 func (f *fanout) times(ctx context.Context, what string, who *field, sum *summary) error {
 	for i := range f.runs {
-		r, err := f.once(ctx, fmt.Sprintf("%s, %s, run %d of %d", f.label, what, i+1, f.runs), f.plan(0), who)
-		if err != nil {
+		if err := f.once(ctx, fmt.Sprintf("%s, %s, run %d of %d", f.label, what, i+1, f.runs), f.plan(0), who, sum); err != nil {
 			return err
 		}
-		sum.add(r)
 	}
 	return nil
 }
@@ -99,12 +89,11 @@ func (f *fanout) together(ctx context.Context, label string, rounds, others *sum
 	var under *load.Result
 	var failed error
 	all.Go(func() { under, failed = f.plan(f.ratesOrClosed()[0]).Run(ctx, f.rounds.steps, load.Hooks{}) })
-	r, err := f.once(ctx, label, f.plan(0), f.others)
+	err := f.once(ctx, label, f.plan(0), f.others, others)
 	all.Wait()
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	others.add(r)
 	rounds.add(&outcome{Result: under})
 	return nil
 }
@@ -113,8 +102,7 @@ func (f *fanout) together(ctx context.Context, label string, rounds, others *sum
 func (f *fanout) openOthers(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, setup)
 	defer cancel()
-	f.others = &field{}
-	if f.others.clients, err = drive.Clients(f.via, f.cell.Way(), others, f.shared); err != nil {
+	if f.others, err = f.clients(f.via, others); err != nil {
 		return err
 	}
 	return preparePut(ctx, f.bench, f.others)
@@ -123,8 +111,7 @@ func (f *fanout) openOthers(ctx context.Context) (err error) {
 // openRounds opens the writer and has the watchers watch until ctx ends.
 func (f *fanout) openRounds(ctx context.Context, running *sync.WaitGroup) (err error) {
 	f.progress.step("%s: opening", f.label)
-	f.rounds = &field{}
-	if f.rounds.clients, err = drive.Clients(f.via, f.cell.Way(), 1, false); err != nil {
+	if f.rounds, err = f.clients(f.via, 1); err != nil {
 		return err
 	}
 	if err := f.rounds.openSessions(ctx, f.bench); err != nil {

@@ -9,20 +9,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // stage is a file, the session that writes it, and its watchers: the i-th of
 // them is told i milliseconds after each write.
 type stage struct {
-	drive.Session
+	target.Session
 	mu    sync.Mutex // guards heard
 	heard []chan bool
 	deaf  error // with which each watcher ends at the second change
 }
 
-func (s *stage) Swap(context.Context, string, uint64, []byte) (drive.File, error) {
-	return drive.File{Revision: 7}, drive.ErrChanged
+func (s *stage) Swap(context.Context, string, uint64, []byte) (target.File, error) {
+	return target.File{Revision: 7}, target.ErrChanged
 }
 
 func (s *stage) WriteFile(context.Context, string, []byte) error {
@@ -35,7 +35,7 @@ func (s *stage) WriteFile(context.Context, string, []byte) error {
 }
 
 type listener struct {
-	drive.Client
+	target.Client
 	s     *stage
 	delay time.Duration
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // fileBytes is how long the files of these works are.
@@ -44,7 +44,7 @@ func preparePut(ctx context.Context, b *bench, f *field) error {
 
 // prepareGet: every worker reads the same file.
 func prepareGet(ctx context.Context, b *bench, f *field) error {
-	if err := f.openOne(ctx, b); err != nil {
+	if _, err := f.openOne(ctx, b); err != nil {
 		return err
 	}
 	for _, c := range f.clients {
@@ -78,19 +78,9 @@ func prepareTxn(ctx context.Context, b *bench, f *field) error {
 	return f.writeFiles(ctx, "txn", operations)
 }
 
-// openOne gives the first worker a session, for all of them.
-func (f *field) openOne(ctx context.Context, b *bench) error {
-	s, err := f.clients[0].Open(ctx, b.ttl)
-	if err != nil {
-		return err
-	}
-	f.sessions = []drive.Session{s}
-	return nil
-}
-
 // writeFiles has each session make that many files of the work.
 func (f *field) writeFiles(ctx context.Context, work string, each int) error {
-	return drive.Each(len(f.sessions), func(i int) error {
+	return target.Each(len(f.sessions), func(i int) error {
 		l := newLetter()
 		for j := range each {
 			if err := f.sessions[i].WriteFile(ctx, nodePath(work, i*each+j), l.next()); err != nil {

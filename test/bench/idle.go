@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
-	"github.com/stoutlock/stout/test/bench/internal/host"
 	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/report"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // idleSessions is how many sessions idle where no number is named.
@@ -17,18 +14,7 @@ const idleSessions = 1000
 
 // runIdle measures what sessions cost that do nothing but live.
 func runIdle(ctx context.Context, b *bench) error {
-	ns := b.sessions
-	if len(ns) == 0 {
-		ns = []int{idleSessions}
-	}
-	for _, via := range b.via {
-		for _, n := range ns {
-			if err := b.idle(ctx, via, n); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return b.each([]int{idleSessions}, func(via string, n int) error { return b.idle(ctx, via, n) })
 }
 
 // idle opens n sessions and watches them. Each run lasts at least a whole ttl,
@@ -43,8 +29,8 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 	if err != nil {
 		return err
 	}
-	f := &field{}
-	if f.clients, err = drive.Clients(via, b.cell.Way(), n, b.shared); err != nil {
+	f, err := b.clients(via, n)
+	if err != nil {
 		return err
 	}
 	defer f.close(ctx)
@@ -53,7 +39,7 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 	if err := f.openSessions(opening, b); err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
-	row := report.Row{Work: "idle", Via: via, SharedClient: b.shared, Sessions: n, Runs: b.runs, Idle: &report.Idle{TTL: b.ttl.Seconds()}}
+	row := load.Row{Work: "idle", Via: via, Sessions: n, Runs: b.runs, Idle: &load.Idle{TTL: b.ttl.Seconds()}}
 	if err := b.watchIdle(ctx, label, row.Idle, empty, n); err != nil {
 		return err
 	}
@@ -66,7 +52,7 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 }
 
 // watchIdle fills in what the sessions cost.
-func (b *bench) watchIdle(ctx context.Context, label string, out *report.Idle, empty host.Sample, n int) error {
+func (b *bench) watchIdle(ctx context.Context, label string, out *load.Idle, empty target.Sample, n int) error {
 	length := max(b.duration, b.ttl)
 	var master, all []float64
 	b.progress.step("%s: settling for %v", label, length)
@@ -111,16 +97,4 @@ func (b *bench) missing(ctx context.Context, n int) (count int, err error) {
 		return true, nil
 	})
 	return count, err
-}
-
-// pause returns the context's error where that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

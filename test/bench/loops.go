@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // field is who takes part in a loop: one client and one session for each
 // worker.
 type field struct {
-	clients  []drive.Client
-	sessions []drive.Session // nil for works that need none
+	clients  []target.Client
+	sessions []target.Session // nil for works that need none
 	steps    []load.Step
 	closed   bool          // the work makes sense in a closed loop only
 	shares   bool          // how evenly the sessions are served is of interest
@@ -33,16 +33,31 @@ const closing = 30 * time.Second
 func (f *field) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
-	drive.CloseAll(ctx, f.sessions)
+	target.CloseAll(ctx, f.sessions)
 	for _, c := range f.clients {
 		_ = c.Close() // idle connections only: nothing can be lost
 	}
 }
 
+// clients is a field of n clients, without sessions.
+func (b *bench) clients(via string, n int) (*field, error) {
+	clients, err := target.Clients(via, b.cell.Way(), n)
+	return &field{clients: clients}, err
+}
+
 // openSessions gives every worker a session.
 func (f *field) openSessions(ctx context.Context, b *bench) (err error) {
-	f.sessions, err = drive.OpenAll(ctx, f.clients, b.ttl)
+	f.sessions, err = target.OpenAll(ctx, f.clients, b.ttl)
 	return err
+}
+
+// openOne gives the first worker a further session, for all of them.
+func (f *field) openOne(ctx context.Context, b *bench) (target.Session, error) {
+	s, err := f.clients[0].Open(ctx, b.ttl)
+	if err == nil {
+		f.sessions = append(f.sessions, s)
+	}
+	return s, err
 }
 
 // nodePath is a node of this work's own: a lock, or a file.
@@ -59,7 +74,7 @@ func prepareCycle(ctx context.Context, b *bench, f *field) error {
 	return nil
 }
 
-func cycle(s drive.Session, path string) func(context.Context) error {
+func cycle(s target.Session, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if _, err := s.TryLock(ctx, path); err != nil {
 			return err
@@ -82,11 +97,10 @@ func prepareRead(ctx context.Context, b *bench, f *field) error {
 
 // holdOne has a session take a lock and keep it.
 func holdOne(ctx context.Context, b *bench, f *field, work string) (path string, err error) {
-	holder, err := f.clients[0].Open(ctx, b.ttl)
+	holder, err := f.openOne(ctx, b)
 	if err != nil {
 		return "", err
 	}
-	f.sessions = append(f.sessions, holder)
 	path = nodePath(work, 0)
 	_, err = holder.TryLock(ctx, path)
 	return path, err
@@ -109,7 +123,7 @@ func prepareRefuse(ctx context.Context, b *bench, f *field) error {
 		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error {
 			_, err := s.TryLock(ctx, path)
 			switch {
-			case errors.Is(err, drive.ErrRefused):
+			case errors.Is(err, target.ErrRefused):
 				return nil
 			case err == nil:
 				return errGranted
@@ -146,7 +160,7 @@ type baton struct {
 // step waits for the lock and releases it. Its latency is the hand-over's: from
 // the call of the previous holder's release until this holder knows. An
 // acquisition that was asked for only after that call is none.
-func (b *baton) step(s drive.Session) load.Step {
+func (b *baton) step(s target.Session) load.Step {
 	var own uint64 // of the hold before, which a release that failed leaves behind
 	return func(ctx context.Context, _ time.Time) (time.Duration, error) {
 		asked := time.Now()

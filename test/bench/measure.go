@@ -5,72 +5,84 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
-	"github.com/stoutlock/stout/test/bench/internal/host"
 	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/report"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // setup bounds what comes before a measurement: sessions, first locks.
 const setup = 2 * time.Minute
 
 // looped is a work that does operations in a loop: for every way to call, every
-// number of sessions (its own where none were named) and every rate.
+// number of sessions and every rate.
 func looped(name string, p prepare, sessions ...int) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
-		ns := sessions
-		if len(b.sessions) > 0 {
-			ns = b.sessions
-		}
-		for _, via := range b.via {
-			for _, n := range ns {
-				for _, rate := range b.ratesOrClosed() {
-					row := report.Row{Work: name, Via: via, SharedClient: b.shared, Sessions: n, Offered: rate, Runs: b.runs}
-					if err := b.measure(ctx, row, p, b.plan(rate)); err != nil {
-						return err
-					}
+		return b.each(sessions, func(via string, n int) error {
+			for _, rate := range b.ratesOrClosed() {
+				s := b.side(name, via, n)
+				if err := s.measure(ctx, p, b.plan(rate)); err != nil {
+					return err
 				}
+				b.add(s.row)
 			}
-		}
-		return nil
+			return nil
+		})
 	}
 }
 
-// measure makes the runs of one row. The sessions are the same in all of them.
-func (b *bench) measure(ctx context.Context, row report.Row, p prepare, plan load.Plan) error {
-	label := fmt.Sprintf("%s via %s, %d sessions", row.Work, row.Via, row.Sessions)
-	b.progress.step("%s: opening", label)
-	f := &field{}
-	var err error
-	if f.clients, err = drive.Clients(row.Via, b.cell.Way(), row.Sessions, row.SharedClient); err != nil {
-		return err
-	}
-	defer f.close(ctx)
+// side is the cell and the sessions that one row is about. Its bench has the cell.
+type side struct {
+	*bench
+	row   load.Row
+	field *field
+	sum   summary
+}
+
+func (b *bench) side(work, via string, n int) *side {
+	return &side{bench: b, row: load.Row{Work: work, Via: via, Sessions: n, Runs: b.runs}}
+}
+
+func (s *side) label() string {
+	return fmt.Sprintf("%s via %s, %d sessions", s.row.Work, s.row.Via, s.row.Sessions)
+}
+
+// measure makes the runs of the row, and those of others in turn with them: only
+// so do their figures compare. The sessions are the same in all runs.
+func (s *side) measure(ctx context.Context, p prepare, plan load.Plan, others ...*side) error {
+	sides := append([]*side{s}, others...)
 	opening, cancel := context.WithTimeout(ctx, setup)
 	defer cancel()
-	if err := p(opening, b, f); err != nil {
-		return fmt.Errorf("%s: %w", label, err)
-	}
-	if f.closed {
-		row.Offered, plan.Rate = 0, 0
-	}
-	var sum summary
-	for i := range row.Runs {
-		r, err := b.once(ctx, fmt.Sprintf("%s, run %d of %d", label, i+1, row.Runs), plan, f)
-		if err != nil {
+	for _, s := range sides {
+		s.progress.step("%s: opening", s.label())
+		var err error
+		if s.field, err = s.clients(s.row.Via, s.row.Sessions); err != nil {
 			return err
 		}
-		sum.add(r)
+		defer s.field.close(ctx)
+		if err := p(opening, s.bench, s.field); err != nil {
+			return fmt.Errorf("%s: %w", s.label(), err)
+		}
+		if s.field.closed {
+			plan.Rate = 0
+		}
+		s.row.Offered = plan.Rate
 	}
-	row.Load = sum.load(f.shares)
-	b.add(row)
+	for i := range s.runs {
+		for _, s := range sides {
+			if err := s.once(ctx, fmt.Sprintf("%s, run %d of %d", s.label(), i+1, s.runs), plan, s.field, &s.sum); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range sides {
+		s.row.Loop = s.sum.load(s.field.shares)
+	}
 	return nil
 }
 
 // outcome is one run with what it cost.
 type outcome struct {
 	*load.Result
-	before, after       host.Sample
+	before, after       target.Sample
 	ownBefore, ownAfter time.Duration
 	elections           uint64
 	triesBefore         int64 // so far, where an operation may take several
@@ -80,14 +92,14 @@ type outcome struct {
 // sampling bounds the look at the cell at the ends of a run's window.
 const sampling = 2 * time.Second
 
-// once makes one run.
-func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field) (*outcome, error) {
+// once makes one run and adds it to sum.
+func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field, sum *summary) error {
 	out := &outcome{}
 	first, err := b.epoch(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sample := func(s *host.Sample, own *time.Duration, tries *int64) func() {
+	sample := func(s *target.Sample, own *time.Duration, tries *int64) func() {
 		return func() {
 			if f.tries != nil {
 				*tries = f.tries.Load()
@@ -96,7 +108,7 @@ func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field
 			defer cancel()
 			// What cannot be had is shown as a dash.
 			*s, _ = b.cell.Sample(ctx)
-			*own = host.OwnCPU()
+			*own = target.OwnCPU()
 		}
 	}
 	total := plan.Warmup + plan.Duration
@@ -108,15 +120,16 @@ func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field
 		},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	last, err := b.epoch(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out.elections = last - first
 	b.progress.note("%s: %.0f/s, p50 %v, p99 %v, %d errors", label, out.Rate(), out.Quantile(0.5), out.Quantile(0.99), out.Errors)
-	return out, nil
+	sum.add(out)
+	return nil
 }
 
 // epochBound is how long a cell may be without a master before a measurement is
@@ -125,18 +138,42 @@ const epochBound = 30 * time.Second
 
 // epoch is the present term of office. A cell between two masters is asked
 // again.
-func (b *bench) epoch(ctx context.Context) (uint64, error) {
+func (b *bench) epoch(ctx context.Context) (epoch uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, epochBound)
 	defer cancel()
-	for {
+	var failed error
+	err = until(ctx, func() (bool, error) {
 		view, err := b.cell.View(ctx)
-		if err == nil {
-			return view.Epoch, nil
+		epoch, failed = view.Epoch, err
+		return err == nil, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("which epoch it is: %w; at last: %w", err, failed)
+	}
+	return epoch, nil
+}
+
+// until polls until done, or an error.
+func until(ctx context.Context, done func() (bool, error)) error {
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return 0, fmt.Errorf("which epoch it is: %w; at last: %w", context.Cause(ctx), err)
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
+	}
+}
+
+// pause returns the context's error where that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
-	"github.com/stoutlock/stout/test/bench/internal/report"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // overload is a load that hurts: what it takes of the master, and what it does
@@ -19,7 +19,7 @@ import (
 type overload struct {
 	*bench
 	n   int
-	row *report.Overload
+	row *load.Overload
 
 	probing atomic.Pointer[hdrhistogram.Histogram] // of the present phase, in microseconds
 	rss     int64                                  // highest of the master
@@ -38,15 +38,11 @@ const (
 
 // overloaded makes a work of a load. n is how large it is where no number is
 // named.
-func overloaded(name string, n int, load func(context.Context, *overload) error) func(context.Context, *bench) error {
+func overloaded(name string, n int, hurt func(context.Context, *overload) error) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
-		ns := b.sessions
-		if len(ns) == 0 {
-			ns = []int{n}
-		}
-		for _, n := range ns {
-			o := &overload{bench: b, n: n, row: &report.Overload{}}
-			if err := o.run(ctx, name, load); err != nil {
+		for _, n := range b.numbers(n) {
+			o := &overload{bench: b, n: n, row: &load.Overload{}}
+			if err := o.run(ctx, name, hurt); err != nil {
 				return fmt.Errorf("%s, %d: %w", name, n, err)
 			}
 		}
@@ -54,8 +50,8 @@ func overloaded(name string, n int, load func(context.Context, *overload) error)
 	}
 }
 
-func (o *overload) run(ctx context.Context, name string, load func(context.Context, *overload) error) error {
-	client, err := drive.NewClient(drive.HTTP, o.cell.Way())
+func (o *overload) run(ctx context.Context, name string, hurt func(context.Context, *overload) error) error {
+	client, err := target.NewClient(target.HTTP, o.cell.Way())
 	if err != nil {
 		return err
 	}
@@ -85,7 +81,7 @@ func (o *overload) run(ctx context.Context, name string, load func(context.Conte
 	if err == nil {
 		o.probing.Store(under)
 		began := time.Now()
-		err = load(ctx, o)
+		err = hurt(ctx, o)
 		o.row.Seconds = time.Since(began).Seconds()
 	}
 	stop()
@@ -103,7 +99,7 @@ func (o *overload) run(ctx context.Context, name string, load func(context.Conte
 	if o.failure != nil {
 		o.row.OtherError = o.failure.Error()
 	}
-	o.add(report.Row{Work: name, Via: drive.HTTP, Sessions: o.n, Runs: 1, Overload: o.row})
+	o.add(load.Row{Work: name, Via: target.HTTP, Sessions: o.n, Runs: 1, Overload: o.row})
 	return errors.Join(session.Close(ctx))
 }
 
@@ -111,9 +107,9 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
 }
 
-func latencies(h *hdrhistogram.Histogram) report.Latencies {
+func latencies(h *hdrhistogram.Histogram) load.Latencies {
 	ms := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
-	return report.Latencies{P50: ms(50), P99: ms(99), Max: ms(100), Count: h.TotalCount()}
+	return load.Latencies{P50: ms(50), P99: ms(99), Max: ms(100), Count: h.TotalCount()}
 }
 
 // probe is the other client.

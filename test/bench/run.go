@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/stoutlock/stout/test/bench/internal/host"
-	"github.com/stoutlock/stout/test/bench/internal/report"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // Exit codes.
@@ -24,13 +24,6 @@ const (
 
 // run is the program. What was measured before a fault is shown all the same.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == mortal {
-		if err := runMortal(ctx, args[1:], os.Stdin, stdout); err != nil {
-			fmt.Fprintf(stderr, "bench: %v\n", err)
-			return exitFault
-		}
-		return exitOK
-	}
 	s, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
 		return exitOK
@@ -41,11 +34,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("--timeout of %v is over", s.timeout))
 	defer cancel()
-	b := &bench{settings: s, progress: newProgress(stderr)}
-	b.report = report.Report{
+	b := &bench{settings: s, progress: newProgress(stderr), report: &load.Report{
 		When:    time.Now().UTC(),
-		Machine: report.Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()},
-	}
+		Machine: load.Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()},
+	}}
 	err = errors.Join(b.runAll(ctx), b.show(stdout))
 	if err != nil {
 		fmt.Fprintf(stderr, "bench: %v\n", err)
@@ -54,18 +46,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// bench is one invocation.
+// bench is one invocation. A copy of it, with another cell or other settings, adds
+// to the same report.
 type bench struct {
 	*settings
-	cell     *host.Cell
+	cell     *target.Cell
 	progress *progress
-	report   report.Report
+	report   *load.Report
 }
 
 // runAll runs the works one after the other.
 func (b *bench) runAll(ctx context.Context) (err error) {
 	b.progress.note("waiting for the cell")
-	b.cell, err = host.Open(ctx, host.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure, Access: b.access, Rules: b.rules})
+	b.cell, err = target.Open(ctx, target.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure, Access: b.access, Rules: b.rules})
 	if err != nil {
 		return err
 	}
@@ -81,28 +74,20 @@ func (b *bench) runAll(ctx context.Context) (err error) {
 	return nil
 }
 
-func (b *bench) add(row report.Row) { b.report.Rows = append(b.report.Rows, row) }
+func (b *bench) add(row load.Row) { b.report.Rows = append(b.report.Rows, row) }
 
-// show writes the table, and the files that were asked for.
+// show writes the table, and the file that was asked for.
 func (b *bench) show(stdout io.Writer) error {
 	if len(b.report.Rows) == 0 {
 		return nil
 	}
-	return errors.Join(
-		b.report.WriteTable(stdout),
-		toFile(b.json, b.report.WriteJSON),
-		toFile(b.plot, b.report.WritePlot),
-	)
-}
-
-// toFile writes a file, where one is named.
-func toFile(name string, write func(io.Writer) error) error {
-	if name == "" {
-		return nil
-	}
-	f, err := os.Create(name)
-	if err != nil {
+	err := b.report.WriteTable(stdout)
+	if b.json == "" {
 		return err
 	}
-	return errors.Join(write(f), f.Close())
+	f, failed := os.Create(b.json)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	return errors.Join(err, b.report.WriteJSON(f), f.Close())
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // settings are what the command line says.
@@ -29,7 +29,6 @@ type settings struct {
 
 	snapshotTime time.Duration
 	ttl          time.Duration
-	shared       bool
 	timeout      time.Duration
 
 	servers    []string
@@ -40,7 +39,7 @@ type settings struct {
 	access     bool
 	rules      int
 
-	json, plot string
+	json string
 }
 
 // drainTime is how long late operations may take after a run's window.
@@ -55,9 +54,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.SortFlags = false
 	f.Usage = func() { usage(stderr, f) }
 	f.IntSliceVar(&s.sessions, "n", nil, "numbers of sessions, as 1,8,64 (default: each work's own)")
-	f.StringSliceVar(&s.via, "via", []string{drive.SDK}, "how to call: sdk, http, or sdk,http")
+	f.StringSliceVar(&s.via, "via", []string{target.SDK}, "how to call: sdk, http, or sdk,http")
 	f.Float64SliceVar(&s.rates, "rate", nil, "open loop: operations per second, one or more rates (default: closed loop)")
-	f.BoolVar(&s.shared, "shared-client", false, "all sessions on one client (default: connections of its own for each)")
 	f.IntVar(&s.runs, "runs", 3, "runs of each measurement")
 	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "load before each run that is not measured")
 	f.DurationVar(&s.duration, "duration", 5*time.Second, "measured time of each run")
@@ -74,19 +72,18 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.access, "access", false, "start a cell with access on, whose calls bring a token")
 	f.IntVar(&s.rules, "rules", 0, "rules of access in that cell and in the one of secured, and a group for each ten of them")
 	f.StringVar(&s.json, "json", "", "write the results to this file")
-	f.StringVar(&s.plot, "plot", "", "write an SVG plot of throughput and latency to this file")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	s.works = f.Args()
 	if len(s.works) == 0 || slices.Equal(s.works, []string{"all"}) {
-		s.works = defaultWorks()
+		s.works = names(usual)
 	}
 	return s, s.validate()
 }
 
 func usage(w io.Writer, f *pflag.FlagSet) {
-	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: those before fanout):\n")
+	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: those before secured):\n")
 	for _, k := range works {
 		fmt.Fprintf(w, "  %-9s %s\n", k.name, k.about)
 	}
@@ -99,7 +96,7 @@ func (s *settings) validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range s.works {
 		if findWork(name) == nil {
-			bad("there is no work %q; there are %s", name, strings.Join(workNames(), ", "))
+			bad("there is no work %q; there are %s", name, strings.Join(names(works), ", "))
 		}
 	}
 	for _, n := range s.sessions {
@@ -111,8 +108,8 @@ func (s *settings) validate() error {
 		}
 	}
 	for _, v := range s.via {
-		if v != drive.SDK && v != drive.HTTP {
-			bad("--via has %q; it is %q or %q", v, drive.SDK, drive.HTTP)
+		if v != target.SDK && v != target.HTTP {
+			bad("--via has %q; it is %q or %q", v, target.SDK, target.HTTP)
 		}
 	}
 	for _, r := range s.rates {
@@ -135,14 +132,8 @@ func (s *settings) validate() error {
 	if len(s.servers) > 0 && (slices.Contains(s.works, "failover") || slices.Contains(s.works, "return")) {
 		bad("failover and return kill replicas, which they can do only to a cell of their own: leave --server out, or name the other works")
 	}
-	if len(s.servers) > 0 && slices.Contains(s.works, "files") {
-		bad("files compares two cells of its own: leave --server out, or name the other works")
-	}
-	if (s.secure || s.access || len(s.servers) > 0) && slices.Contains(s.works, "renewal") {
-		bad("renewal changes the members of a plain cell of its own: leave --secure, --access and --server out")
-	}
-	if (s.secure || s.access) && (len(s.servers) > 0 || slices.Contains(s.works, "ephemeral")) {
-		bad("--secure and --access are for a cell to start, and not for ephemeral, whose clients are processes that speak no TLS and bring no token")
+	if (s.secure || s.access) && len(s.servers) > 0 {
+		bad("--secure and --access are for a cell to start, not for one given by --server")
 	}
 	secured := slices.Contains(s.works, "secured")
 	if secured && (s.secure || s.access || len(s.servers) > 0) {
@@ -151,10 +142,27 @@ func (s *settings) validate() error {
 	if s.rules < 0 || s.rules > 0 && !s.access && !secured {
 		bad("--rules is %d; it is not negative, and for --access or the work secured", s.rules)
 	}
-	if slices.Contains(s.works, "handshake") && !s.secure {
-		bad("handshake is for a cell that speaks TLS: give --secure")
-	}
 	return errors.Join(errs...)
+}
+
+// numbers are the numbers of sessions asked for, or a work's own.
+func (s *settings) numbers(own ...int) []int {
+	if len(s.sessions) == 0 {
+		return own
+	}
+	return s.sessions
+}
+
+// each calls do for every way to call and every number of sessions.
+func (s *settings) each(own []int, do func(via string, n int) error) error {
+	for _, via := range s.via {
+		for _, n := range s.numbers(own...) {
+			if err := do(via, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // plan is one run of a loop at the given rate, 0 for a closed one.

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 const (
@@ -27,41 +25,33 @@ const (
 	besideSessions = 16
 )
 
-// phases are the latencies of operations, in microseconds, with no snapshot
-// going on and with one.
-type phases struct {
-	mu   sync.Mutex
-	seen [2]*hdrhistogram.Histogram
-}
-
 // loadSnapshots fills the cell with n sessions, each with a lock, and then has
 // others take and release locks of their own: what do they notice of the
 // snapshots? The cell's settings say how often there is one.
 func loadSnapshots(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.Way())
+	c := target.NewRaw(o.cell.Way())
 	defer c.Close()
 	under := o.probing.Swap(newHistogram())
 	began := time.Now()
-	ids, err := openMany(ctx, c, o.n, func() time.Duration { return longTTL })
+	ids, err := openMany(ctx, c, o.n)
 	if err != nil {
 		return err
 	}
-	err = drive.Each(o.n, func(i int) error {
-		path := fmt.Sprintf("%s/bench/snapshot/%d/%d", lockapi.RouteLocks, i/perSession, i%perSession)
-		return c.Call(ctx, http.MethodPut, path, ask(ids[i], 0, 0, false), nil)
+	err = target.Each(o.n, func(i int) error {
+		return ask(ctx, c, fmt.Sprintf("/bench/snapshot/%d/%d", i/perSession, i%perSession), ids[i], 0, false)
 	})
 	if err != nil {
 		return err
 	}
 	o.note("%d sessions with a lock each after %.1f s", o.n, time.Since(began).Seconds())
 	err = o.besideSnapshots(ctx, under)
-	return errors.Join(err, drive.Each(len(ids), func(i int) error { return closeRaw(ctx, c, ids[i]) }))
+	return errors.Join(err, closeMany(ctx, c, ids))
 }
 
 // besideSnapshots has sessions take and release locks for a while.
-func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Histogram) (err error) {
-	f := &field{}
-	if f.clients, err = drive.Clients(drive.HTTP, o.cell.Way(), besideSessions, false); err != nil {
+func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Histogram) error {
+	f, err := o.clients(target.HTTP, besideSessions)
+	if err != nil {
 		return err
 	}
 	defer f.close(ctx)
@@ -70,17 +60,14 @@ func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Hist
 	}
 	watching, stop := context.WithTimeout(ctx, o.snapshotTime)
 	defer stop()
-	var steps []func(context.Context) error
-	for i, s := range f.sessions {
-		steps = append(steps, cycle(s, fmt.Sprintf("/bench/snapshot/beside/%d", i)))
-	}
 	o.probing.Store(under)
-	p, w := o.besidePhases(watching, steps)
+	w := watched{calm: newHistogram(), during: newHistogram()}
+	w.watch(watching, o.cell, f.sessions)
 	o.probing.Store(newHistogram())
 	if w.snapshots == 0 {
 		return errNoSnapshot
 	}
-	calm, during := latencies(p.seen[0]), latencies(p.seen[1])
+	calm, during := latencies(w.calm), latencies(w.during)
 	o.note("%d sessions beside: p50/p99/max %.1f/%.1f/%.0f ms without a snapshot (%d), %.1f/%.1f/%.0f ms with one (%d, in %.1f s of %d snapshots), %d errors",
 		besideSessions, calm.P50, calm.P99, calm.Max, calm.Count, during.P50, during.P99, during.Max, during.Count, w.took.Seconds(), w.snapshots, w.errs)
 	return ctx.Err()
@@ -89,62 +76,55 @@ func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Hist
 // errNoSnapshot says that nothing was seen of what the work is about.
 var errNoSnapshot = errors.New("no replica has written a snapshot: see --stoutd-arg=--snapshot-threshold=2000 --stoutd-arg=--snapshot-interval=5s, on a cell that is started")
 
-// watched is what was seen of snapshots, and how many operations failed.
+// watched is what was seen of snapshots, and of the operations beside them.
 type watched struct {
-	took            time.Duration // that there was one or several
-	snapshots, errs int64
+	now       atomic.Int64  // how many replicas are writing one
+	snapshots int64         // so far
+	took      time.Duration // in which there was one or several
+
+	mu           sync.Mutex              // guards the rest
+	calm, during *hdrhistogram.Histogram // in microseconds, with no snapshot going on and with one
+	errs         int
 }
 
-// besidePhases makes operations, one of each step at a time, until ctx ends.
-func (b *bench) besidePhases(ctx context.Context, steps []func(context.Context) error) (*phases, watched) {
+// watch has each session take and release a lock until ctx ends, and counts the
+// cell's snapshots.
+func (w *watched) watch(ctx context.Context, cell *target.Cell, sessions []target.Session) {
 	var all sync.WaitGroup
-	var now, snapshots, errs atomic.Int64
-	var w watched
-	p := &phases{seen: [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()}}
-	all.Go(func() { w.took = b.watchSnapshots(ctx, &now, &snapshots) })
-	for _, once := range steps {
+	defer all.Wait()
+	for i, s := range sessions {
+		once := cycle(s, fmt.Sprintf("/bench/snapshot/beside/%d", i))
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if p.time(&now, func() error { return once(ctx) }) != nil && ctx.Err() == nil {
-					errs.Add(1)
-				}
+				w.time(ctx, once)
 			}
 		})
 	}
-	all.Wait()
-	w.snapshots, w.errs = snapshots.Load(), errs.Load()
-	return p, w
+	for last := time.Now(); pause(ctx, snapshotPace) == nil; {
+		n := int64(cell.Snapshotting())
+		w.snapshots += max(0, n-w.now.Swap(n))
+		if n > 0 {
+			w.took += time.Since(last)
+		}
+		last = time.Now()
+	}
 }
 
 // time makes an operation. It counts to a snapshot that was going on at its
 // begin or at its end.
-func (p *phases) time(now *atomic.Int64, once func() error) error {
-	began, before := time.Now(), now.Load()
-	if err := once(); err != nil {
-		return err
+func (w *watched) time(ctx context.Context, once func(context.Context) error) {
+	began, before := time.Now(), w.now.Load()
+	err := once(ctx)
+	took, beside := time.Since(began).Microseconds(), before > 0 || w.now.Load() > 0
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil && ctx.Err() == nil:
+		w.errs++
+	case err != nil: // cut off at the end
+	case beside:
+		_ = w.during.RecordValue(took) // fails only beyond an hour
+	default:
+		_ = w.calm.RecordValue(took)
 	}
-	took, phase := time.Since(began), 0
-	if before > 0 || now.Load() > 0 {
-		phase = 1
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen[phase].RecordValue(took.Microseconds())
-}
-
-// watchSnapshots keeps count of the replicas that are writing a snapshot now,
-// and of the snapshots so far, until ctx ends. It returns for how long there
-// was one.
-func (b *bench) watchSnapshots(ctx context.Context, now, all *atomic.Int64) (took time.Duration) {
-	for last := time.Now(); pause(ctx, snapshotPace) == nil; {
-		n := int64(b.cell.Snapshotting())
-		if was := now.Swap(n); n > was {
-			all.Add(n - was)
-		}
-		if n > 0 {
-			took += time.Since(last)
-		}
-		last = time.Now()
-	}
-	return took
 }

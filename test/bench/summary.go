@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/host"
 	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/report"
+	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
 // summary gathers the runs of one row.
@@ -17,7 +16,7 @@ type summary struct {
 	elections                       uint64
 	errors, missed                  int64
 	firstError                      error
-	share                           *report.Share
+	share                           *load.Share
 }
 
 func (s *summary) add(o *outcome) {
@@ -26,14 +25,14 @@ func (s *summary) add(o *outcome) {
 		to *[]float64
 		q  float64
 	}{{&s.p50, 0.5}, {&s.p90, 0.9}, {&s.p99, 0.99}, {&s.p999, 0.999}, {&s.most, 1}} {
-		*q.to = append(*q.to, report.Milliseconds(o.Quantile(q.q)))
+		*q.to = append(*q.to, load.Milliseconds(o.Quantile(q.q)))
 	}
 	s.errors, s.missed = s.errors+o.Errors, s.missed+o.Missed
 	s.elections += o.elections
 	if s.firstError == nil {
 		s.firstError = o.FirstError
 	}
-	share := report.Share{Least: slices.Min(o.PerWorker), Most: slices.Max(o.PerWorker)}
+	share := load.Share{Least: slices.Min(o.PerWorker), Most: slices.Max(o.PerWorker)}
 	if s.share == nil || share.Most-share.Least > s.share.Most-s.share.Least {
 		s.share = &share
 	}
@@ -50,7 +49,7 @@ func (s *summary) addCost(o *outcome) {
 	if tries := o.triesAfter - o.triesBefore; tries > 0 {
 		s.tries = append(s.tries, float64(tries)/ops)
 	}
-	perThousand := func(d time.Duration) float64 { return report.Milliseconds(d) / ops * 1000 }
+	perThousand := func(d time.Duration) float64 { return load.Milliseconds(d) / ops * 1000 }
 	s.own = append(s.own, perThousand(o.ownAfter-o.ownBefore))
 	cell, master, ok := spent(o.before, o.after)
 	if !ok {
@@ -63,7 +62,7 @@ func (s *summary) addCost(o *outcome) {
 
 // spent is the CPU time between two samples, of all replicas and of the master.
 // ok is false where they do not compare.
-func spent(before, after host.Sample) (cell, master time.Duration, ok bool) {
+func spent(before, after target.Sample) (cell, master time.Duration, ok bool) {
 	if before.Master == "" || before.Master != after.Master {
 		return 0, 0, false
 	}
@@ -81,8 +80,8 @@ func spent(before, after host.Sample) (cell, master time.Duration, ok bool) {
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 // load is the row's figures; the shares are left out where they say nothing.
-func (s *summary) load(shares bool) *report.Load {
-	l := &report.Load{
+func (s *summary) load(shares bool) *load.Loop {
+	l := &load.Loop{
 		Rate: load.SpreadOf(s.rate),
 		P50:  load.SpreadOf(s.p50), P90: load.SpreadOf(s.p90), P99: load.SpreadOf(s.p99),
 		P999: load.SpreadOf(s.p999), Max: load.SpreadOf(s.most),

@@ -1,4 +1,5 @@
-// Package load makes load and measures what comes of it.
+// Package load makes load, measures what comes of it, and shows that: as a table for
+// people, and as JSON for programs.
 //
 // In a closed loop each worker does its next operation when its last one has
 // ended, as n busy clients do: that finds the throughput, but its latencies

@@ -1,11 +1,9 @@
-package report
+package load
 
 import (
 	"encoding/json"
 	"io"
 	"time"
-
-	"github.com/stoutlock/stout/test/bench/internal/load"
 )
 
 // Report is one invocation.
@@ -23,45 +21,41 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Row is one work with one number of sessions. One of its last eight fields is
-// set, as befits the work.
+// Row is one work with one number of sessions. The work sets one of
+// the last five fields.
 type Row struct {
-	Work         string    `json:"work"`
-	Via          string    `json:"via"`
-	SharedClient bool      `json:"shared_client,omitempty"`
-	Sessions     int       `json:"sessions"`
-	Offered      float64   `json:"offered_per_s,omitempty"` // rate of an open loop; 0 for a closed one
-	Runs         int       `json:"runs"`
-	Load         *Load     `json:"load,omitempty"`
-	Idle         *Idle     `json:"idle,omitempty"`
-	Failover     *Failover `json:"failover,omitempty"`
-	Overload     *Overload `json:"overload,omitempty"`
-	Fanout       *Fanout   `json:"fanout,omitempty"`
-	Farewell     *Farewell `json:"farewell,omitempty"`
-	Filled       *Filled   `json:"filled,omitempty"`
-	Renewal      *Renewal  `json:"renewal,omitempty"`
+	Work     string    `json:"work"`
+	Via      string    `json:"via"`
+	Sessions int       `json:"sessions"`
+	Offered  float64   `json:"offered_per_s,omitempty"` // rate of an open loop; 0 for a closed one
+	Runs     int       `json:"runs"`
+	Loop     *Loop     `json:"load,omitempty"`
+	Idle     *Idle     `json:"idle,omitempty"`
+	Failover *Failover `json:"failover,omitempty"`
+	Overload *Overload `json:"overload,omitempty"`
+	Fanout   *Fanout   `json:"fanout,omitempty"`
 }
 
-// Load is the outcome of operations in a loop. Each Spread is over the runs.
-type Load struct {
-	Rate load.Spread `json:"per_s"`
+// Loop is the outcome of operations in a loop. Each Spread is over the runs.
+type Loop struct {
+	Rate Spread `json:"per_s"`
 	// Latencies in milliseconds.
-	P50  load.Spread `json:"p50_ms"`
-	P90  load.Spread `json:"p90_ms"`
-	P99  load.Spread `json:"p99_ms"`
-	P999 load.Spread `json:"p999_ms"`
-	Max  load.Spread `json:"max_ms"`
+	P50  Spread `json:"p50_ms"`
+	P90  Spread `json:"p90_ms"`
+	P99  Spread `json:"p99_ms"`
+	P999 Spread `json:"p999_ms"`
+	Max  Spread `json:"max_ms"`
 	// CPU time in milliseconds per 1000 operations: of all replicas together,
-	// of the master, and of this program, which makes the load.
-	CellCPU   load.Spread `json:"cell_cpu_ms_per_1000"`
-	MasterCPU load.Spread `json:"master_cpu_ms_per_1000"`
-	OwnCPU    load.Spread `json:"bench_cpu_ms_per_1000"`
-	MasterRSS load.Spread `json:"master_rss_mib"`
+	// of the master, and of this program, which makes the
+	CellCPU   Spread `json:"cell_cpu_ms_per_1000"`
+	MasterCPU Spread `json:"master_cpu_ms_per_1000"`
+	OwnCPU    Spread `json:"bench_cpu_ms_per_1000"`
+	MasterRSS Spread `json:"master_rss_mib"`
 	// Tries are those that an operation took, of a work whose operations may
 	// take several.
-	Tries load.Spread `json:"tries_each,omitzero"`
+	Tries Spread `json:"tries_each,omitzero"`
 	// OfPlain is the rate, run by run, of what a plain cell made in turn with it.
-	OfPlain load.Spread `json:"of_plain,omitzero"`
+	OfPlain Spread `json:"of_plain,omitzero"`
 	// Share is how many operations the sessions got, in the least even run.
 	Share *Share `json:"share,omitempty"`
 	// Elections are the changes of epoch during the runs.
@@ -80,12 +74,12 @@ type Share struct {
 
 // Idle is what sessions cost that do nothing but live.
 type Idle struct {
-	TTL           float64     `json:"ttl_s"`
-	MasterPercent load.Spread `json:"master_cpu_percent_of_a_core"`
-	CellPercent   load.Spread `json:"cell_cpu_percent_of_a_core"`
-	KiBPerSession float64     `json:"master_kib_per_session"`
-	MasterRSS     float64     `json:"master_rss_mib"`
-	Expired       int         `json:"expired"` // sessions that did not live to the end
+	TTL           float64 `json:"ttl_s"`
+	MasterPercent Spread  `json:"master_cpu_percent_of_a_core"`
+	CellPercent   Spread  `json:"cell_cpu_percent_of_a_core"`
+	KiBPerSession float64 `json:"master_kib_per_session"`
+	MasterRSS     float64 `json:"master_rss_mib"`
+	Expired       int     `json:"expired"` // sessions that did not live to the end
 }
 
 // Failover is the gaps in service after kills of the master, in milliseconds.
@@ -113,6 +107,18 @@ type Overload struct {
 	Notes       []string `json:"notes,omitempty"`
 }
 
+// Fanout is how long a write takes until the last of many watchers receives it,
+// and what that does to others who write. Its operations are rounds: a write, and
+// the wait for the last watcher.
+type Fanout struct {
+	Alone *Loop `json:"alone"` // rounds one after the other
+	Under *Loop `json:"under"` // rounds while the others write
+	// The others' writes before anybody watched, and during those rounds.
+	Unwatched *Loop `json:"unwatched"`
+	Watched   *Loop `json:"watched"`
+	Lapses    int   `json:"lapses"` // of the master's lease
+}
+
 // Latencies are those of Count operations, in milliseconds.
 type Latencies struct {
 	P50   float64 `json:"p50_ms"`
@@ -127,9 +133,9 @@ func NewFailover(gaps []time.Duration) *Failover {
 	for _, g := range gaps {
 		f.Gaps = append(f.Gaps, Milliseconds(g))
 	}
-	f.Median = load.Median(f.Gaps)
-	f.P90 = load.Percentile(f.Gaps, 90)
-	f.Max = load.Percentile(f.Gaps, 100)
+	f.Median = Median(f.Gaps)
+	f.P90 = Percentile(f.Gaps, 90)
+	f.Max = Percentile(f.Gaps, 100)
 	return f
 }
 

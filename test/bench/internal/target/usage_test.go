@@ -1,4 +1,4 @@
-package host
+package target
 
 import (
 	"os"
@@ -24,17 +24,6 @@ func TestParseStat(t *testing.T) {
 	for _, line := range []string{"", "811 (stoutd) S 1 2", "811 stoutd S", "811 (x)" + strings.ReplaceAll(rest, "1234", "many")} {
 		if got, err := parseStat(line, 4096); err == nil {
 			t.Errorf("%q: %+v, want an error", line, got)
-		}
-	}
-}
-
-func TestParseStatm(t *testing.T) {
-	if got, err := parseStatm("5120 2500 1300 900 0 700 0\n", 4096); err != nil || got != 1300*4096 {
-		t.Errorf("%d, %v", got, err)
-	}
-	for _, line := range []string{"", "1 2", "1 2 x 4"} {
-		if got, err := parseStatm(line, 4096); err == nil {
-			t.Errorf("%q: %d, want an error", line, got)
 		}
 	}
 }

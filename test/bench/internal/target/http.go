@@ -1,4 +1,4 @@
-package drive
+package target
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// raw is the least of a client: it sends each call once, to the replica that
-// was last said to be the master, and turns to the next one after a failure.
-type raw struct {
+// Raw is the least of a client: it sends each call once, to the replica that an
+// answer last named as the master, and turns to the next one after a failure.
+type Raw struct {
 	transport *http.Transport
 	urls      []string
 	bearer    []string // the value of Authorization; nil for none
@@ -27,9 +27,11 @@ type raw struct {
 	turn      atomic.Int64
 }
 
-func newRaw(way Way) *raw {
+// NewRaw makes a client by plain HTTP, with as many connections as it has calls at
+// once.
+func NewRaw(way Way) *Raw {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
-	c := &raw{urls: way.URLs, transport: &http.Transport{
+	c := &Raw{urls: way.URLs, transport: &http.Transport{
 		DialContext:         dialer.DialContext,
 		MaxIdleConnsPerHost: 1 << 16, // none is closed between two calls
 		TLSClientConfig:     way.TLS,
@@ -44,29 +46,19 @@ func newRaw(way Way) *raw {
 	return c
 }
 
-// Caller makes single calls of the API, to the replica that was last said to be
-// the master.
-type Caller struct{ c *raw }
-
-// NewCaller makes a caller of a cell, with as many connections as it makes calls at
-// once.
-func NewCaller(way Way) Caller { return Caller{newRaw(way)} }
-
-// Call sends one call once. in and out may be nil: nothing sent, answer unread;
-// in may be the bytes of a file rather than what is sent as JSON. An answer that is not a success is a *lockapi.Error.
-func (c Caller) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
-	return c.c.call(ctx, method, pathAndQuery, nil, in, out)
+// Call sends one call once. in and out may be nil: nothing is sent, the answer is
+// not decoded. An answer that is not a success is a *lockapi.Error.
+func (c *Raw) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
+	return c.call(ctx, method, pathAndQuery, nil, in, out)
 }
 
 // Close closes the idle connections.
-func (c Caller) Close() { _ = c.c.Close() }
-
-func (c *raw) Close() error {
+func (c *Raw) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
 }
 
-func (c *raw) Open(ctx context.Context, ttl time.Duration) (Session, error) {
+func (c *Raw) Open(ctx context.Context, ttl time.Duration) (Session, error) {
 	s := &rawSession{c: c, ttl: ttl, ended: make(chan struct{})}
 	req := lockapi.NewSessionRequest()
 	req.TTLMS, req.Name = ttl.Milliseconds(), "bench"
@@ -80,15 +72,15 @@ func (c *raw) Open(ctx context.Context, ttl time.Duration) (Session, error) {
 	return s, nil
 }
 
-func (c *raw) Read(ctx context.Context, path string) error {
+func (c *Raw) Read(ctx context.Context, path string) error {
 	return c.call(ctx, http.MethodGet, lockapi.RouteLocks+path, nil, nil, nil)
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// call sends one call once, with header fields of its own, if any. See
-// Caller.Call.
-func (c *raw) call(ctx context.Context, method, pathAndQuery string, fields http.Header, in, out any) error {
+// call is Call with header fields. in may also be the content of a file, which is
+// sent as it is.
+func (c *Raw) call(ctx context.Context, method, pathAndQuery string, fields http.Header, in, out any) error {
 	base := c.base.Load()
 	req, err := http.NewRequestWithContext(ctx, method, *base+pathAndQuery, nil)
 	if err != nil {
@@ -140,7 +132,7 @@ func problem(call, status string, body []byte) error {
 
 // follow goes to the master that an answer names, or on from a replica that
 // knows of none.
-func (c *raw) follow(base *string, reply *http.Response) {
+func (c *Raw) follow(base *string, reply *http.Response) {
 	master := reply.Header.Get(lockapi.HeaderMaster)
 	switch {
 	case reply.StatusCode == http.StatusServiceUnavailable:
@@ -151,7 +143,7 @@ func (c *raw) follow(base *string, reply *http.Response) {
 }
 
 // turnFrom goes on to the next replica, unless another call did already.
-func (c *raw) turnFrom(base *string) {
+func (c *Raw) turnFrom(base *string) {
 	next := c.urls[int(c.turn.Add(1))%len(c.urls)]
 	c.base.CompareAndSwap(base, &next)
 }
@@ -160,7 +152,7 @@ func (c *raw) turnFrom(base *string) {
 // its release was answered, so that a call whose answer got lost may be made
 // anew.
 type rawSession struct {
-	c      *raw
+	c      *Raw
 	id     string
 	ttl    time.Duration
 	stop   context.CancelFunc

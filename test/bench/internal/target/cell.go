@@ -1,4 +1,9 @@
-package host
+// Package target is the cell under load: a running one, or one of three
+// processes that it starts on loopback. It makes the calls of a load, through the
+// Go SDK, as most programs do, or by plain HTTP with as little of a client as
+// possible, which shows what the server itself can do; and it measures what the
+// cell's processes cost.
+package target
 
 import (
 	"bytes"
@@ -14,7 +19,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -48,7 +52,7 @@ func Open(ctx context.Context, o Options) (*Cell, error) {
 	defer cancel()
 	if len(o.URLs) > 0 {
 		c := &Cell{urls: o.URLs}
-		if _, err := c.Master(ctx); err != nil {
+		if _, err := c.View(ctx); err != nil {
 			return nil, fmt.Errorf("no master at %s: %w", strings.Join(o.URLs, ", "), err)
 		}
 		return c, nil
@@ -116,11 +120,8 @@ func (c *Cell) Refresh(ctx context.Context) error {
 	return err
 }
 
-// URLs are the base URLs of the replicas.
-func (c *Cell) URLs() []string { return c.urls }
-
 // Way is how the load reaches the cell.
-func (c *Cell) Way() drive.Way { return drive.Way{URLs: c.urls, TLS: c.tls(), Token: c.token} }
+func (c *Cell) Way() Way { return Way{URLs: c.urls, TLS: c.tls(), Token: c.token} }
 
 // tls is the configuration of its clients; nil where it speaks none.
 func (c *Cell) tls() *tls.Config {
@@ -140,9 +141,9 @@ func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 			way.Token = c.root // the caller's is not there from the start
 		}
 		var view lockapi.Cell
-		one := drive.NewCaller(way)
+		one := NewRaw(way)
 		err := one.Call(ctx, http.MethodGet, lockapi.RouteCell, nil, &view)
-		one.Close()
+		_ = one.Close()
 		if err == nil && view.Master != nil {
 			return view, nil
 		}
@@ -152,15 +153,6 @@ func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 		errs = append(errs, err)
 	}
 	return lockapi.Cell{}, errors.Join(errs...)
-}
-
-// Master is the master's id.
-func (c *Cell) Master(ctx context.Context) (id string, err error) {
-	view, err := c.View(ctx)
-	if err != nil {
-		return "", err
-	}
-	return view.Master.ID, nil
 }
 
 // Sample is what the cell's processes have used so far.

@@ -1,4 +1,4 @@
-package drive
+package target
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package drive
+package target
 
 import (
 	"context"
@@ -78,9 +78,9 @@ func TestBothWaysDoTheSame(t *testing.T) {
 	for _, via := range []string{SDK, HTTP} {
 		t.Run(via, func(t *testing.T) {
 			r, ctx := newReplica(t), bounded(t)
-			clients, err := Clients(via, Way{URLs: []string{r.URL}}, 3, true)
-			if err != nil || clients[0] != clients[2] {
-				t.Fatalf("%v, %v: want one client three times", clients, err)
+			clients, err := Clients(via, Way{URLs: []string{r.URL}}, 3)
+			if err != nil {
+				t.Fatal(err)
 			}
 			sessions, err := OpenAll(ctx, clients, 12*time.Second)
 			if err != nil {
@@ -104,17 +104,17 @@ func TestBothWaysDoTheSame(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Clients("fax", Way{URLs: []string{"http://a"}}, 1, false); err == nil {
+	if _, err := Clients("fax", Way{URLs: []string{"http://a"}}, 1); err == nil {
 		t.Error("an unknown way is no error")
 	}
 }
 
-// The raw client goes to the master that an answer names, away from a replica
+// Raw goes to the master that an answer names, away from a replica
 // that has none to offer, and away from one that is gone.
 func TestRawFollowsTheMaster(t *testing.T) {
 	a, b, ctx := newReplica(t), newReplica(t), bounded(t)
 	a.master.Store(&b.URL)
-	c := newRaw(Way{URLs: []string{a.URL, b.URL}})
+	c := NewRaw(Way{URLs: []string{a.URL, b.URL}})
 	defer c.Close()
 	for range 3 {
 		if err := c.Read(ctx, "/x"); err != nil {
@@ -145,7 +145,7 @@ func TestRawFollowsTheMaster(t *testing.T) {
 // A handle is used again until its release was answered.
 func TestRawHandles(t *testing.T) {
 	r, ctx := newReplica(t), bounded(t)
-	s, err := newRaw(Way{URLs: []string{r.URL}}).Open(ctx, 12*time.Second)
+	s, err := NewRaw(Way{URLs: []string{r.URL}}).Open(ctx, 12*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package report
+package load
 
 import (
 	"fmt"
@@ -6,15 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/stoutlock/stout/test/bench/internal/load"
 )
 
 // WriteTable writes the rows for people: one table per kind of work, in the
 // order of the rows. Figures are medians of the runs; ± is half of the distance
 // between the least and the most, in percent of the median.
 func (r *Report) WriteTable(w io.Writer) error {
-	var loads, idles, failovers, overloads, fanouts, farewells, filleds, renewals table
+	var loads, idles, failovers, overloads, fanouts table
 	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
 		"cell CPU", "master CPU", "bench CPU", "RSS MiB", "notes")
 	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
@@ -22,18 +20,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 	overloads.head("work", "via", "n", "s", "calm p50", "p99", "under p50", "p99 ms", "max ms", "RSS MiB", "most MiB", "elections", "lapses", "notes")
 	fanouts.head("work", "via", "watchers", "last told ms", "p99 ms", "max ms", "meanwhile /s", "ms", "p99 ms",
 		"others/s unwatched", "watched", "of that", "elections", "lapses", "notes")
-	farewells.head("work", "via", "files", "sessions", "ttl s", "gone after s", "least", "most", "notes")
-	filleds.head("work", "via", "files", "MiB", "RSS empty", "full", "most", "more ×", "mapped empty", "full", "filled s", "put/s empty", "full",
-		"p50 ms", "full", "×", "p99 ms", "full", "snapshots", "of s", "p99 without", "with", "longest without", "with", "notes")
-	renewals.head("work", "meanwhile", "n", "s", "p50 ms", "p99 ms", "max ms", "longest gap ms", "masters", "sessions lost", "notes")
 	for _, row := range r.Rows {
 		name, via := row.Work, row.Via
-		if row.SharedClient {
-			via += ", shared"
-		}
 		switch {
-		case row.Load != nil:
-			loads.add(append([]string{name, via, row.sessions()}, row.Load.cells(row.Offered)...)...)
+		case row.Loop != nil:
+			loads.add(append([]string{name, via, row.sessions()}, row.Loop.cells(row.Offered)...)...)
 		case row.Idle != nil:
 			idles.add(append([]string{name, via, row.sessions()}, row.Idle.cells()...)...)
 		case row.Failover != nil:
@@ -42,12 +33,6 @@ func (r *Report) WriteTable(w io.Writer) error {
 			overloads.add(append([]string{name, via, row.sessions()}, row.Overload.cells()...)...)
 		case row.Fanout != nil:
 			fanouts.add(append([]string{name, via, row.sessions()}, row.Fanout.cells()...)...)
-		case row.Farewell != nil:
-			farewells.add(append([]string{name, via, row.sessions()}, row.Farewell.cells()...)...)
-		case row.Filled != nil:
-			filleds.add(append([]string{name, via, row.sessions()}, row.Filled.cells()...)...)
-		case row.Renewal != nil:
-			renewals.add(append([]string{name, row.Renewal.What, row.sessions()}, row.Renewal.cells()...)...)
 		}
 	}
 	var out strings.Builder
@@ -56,16 +41,13 @@ func (r *Report) WriteTable(w io.Writer) error {
 	failovers.write(&out, "Gap: from the last success before the kill to the first after it.")
 	overloads.write(&out, "Latencies: of another client, who takes and releases a lock of its own, before the load and under it. RSS: the master's.")
 	fanouts.write(&out, "Last told: from the call of a write until the last watcher knows; alone, and while 16 others write files of their own.")
-	farewells.write(&out, "Gone: from the process's death until the last file's deletion is told.")
-	filleds.write(&out, "RSS: of the replica that has most, in MiB, without mapped files; empty: another cell, after as many writes; more: by the content. Puts: of a single writer; beside snapshots in ms.")
-	renewals.write(&out, "Cycles of 64 sessions that do nothing else. Gap: in which none of them was served. Masters: changes of master.")
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
 func (r *Row) sessions() string { return strconv.Itoa(r.Sessions) }
 
-func (l *Load) cells(offered float64) []string {
+func (l *Loop) cells(offered float64) []string {
 	return []string{
 		figure(l.Rate.Median), percentOff(l.Rate),
 		figure(l.P50.Median), figure(l.P99.Median), figure(l.P999.Median), figure(l.Max.Max),
@@ -75,7 +57,7 @@ func (l *Load) cells(offered float64) []string {
 }
 
 // notes tell what a reader must know to trust the figures.
-func (l *Load) notes(offered float64) string {
+func (l *Loop) notes(offered float64) string {
 	var notes []string
 	if offered > 0 {
 		notes = append(notes, fmt.Sprintf("open loop at %s/s", figure(offered)))
@@ -133,6 +115,27 @@ func (o *Overload) cells() []string {
 	}
 }
 
+func (f *Fanout) cells() []string {
+	share := "–"
+	if f.Unwatched.Rate.Median > 0 {
+		share = figure(f.Watched.Rate.Median / f.Unwatched.Rate.Median)
+	}
+	var notes []string
+	elections := uint64(0)
+	for _, l := range []*Loop{f.Alone, f.Under, f.Unwatched, f.Watched} {
+		elections += l.Elections
+		if l.Errors > 0 {
+			notes = append(notes, fmt.Sprintf("%d errors: %s", l.Errors, l.FirstError))
+		}
+	}
+	return []string{
+		figure(f.Alone.P50.Median), figure(f.Alone.P99.Median), figure(f.Alone.Max.Max),
+		figure(f.Under.Rate.Median), figure(f.Under.P50.Median), figure(f.Under.P99.Median),
+		figure(f.Unwatched.Rate.Median), figure(f.Watched.Rate.Median), share,
+		strconv.FormatUint(elections, 10), strconv.Itoa(f.Lapses), strings.Join(notes, "; "),
+	}
+}
+
 // figure writes about three significant figures, without exponents; what was
 // not measured, as the CPU of a cell whose processes cannot be asked, is a
 // dash.
@@ -148,7 +151,7 @@ func figure(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-func percentOff(s load.Spread) string {
+func percentOff(s Spread) string {
 	if s.Median == 0 || s.Min == s.Max {
 		return "–"
 	}

@@ -1,4 +1,4 @@
-package host
+package target
 
 import (
 	"bufio"
@@ -15,9 +15,6 @@ import (
 type Usage struct {
 	CPU time.Duration // user and system
 	RSS int64         // resident memory, in bytes
-	// Mapped is what of RSS are pages of files, the log's above all, which the
-	// system takes back when it needs them; 0 where that is not known.
-	Mapped int64
 }
 
 // clockTick is the unit of the times in /proc/PID/stat: USER_HZ, which is 100
@@ -30,29 +27,7 @@ func processUsage(pid int) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	u, err := parseStat(string(stat), int64(os.Getpagesize()))
-	if err != nil {
-		return Usage{}, err
-	}
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return Usage{}, err
-	}
-	u.Mapped, err = parseStatm(string(statm), int64(os.Getpagesize()))
-	return u, err
-}
-
-// parseStatm reads the file of proc(5): the third number is the resident pages of
-// files.
-func parseStatm(line string, page int64) (mapped int64, err error) {
-	fields := strings.Fields(line)
-	if len(fields) < 3 {
-		return 0, fmt.Errorf("%q is not /proc/PID/statm", line)
-	}
-	if mapped, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
-		return 0, fmt.Errorf("/proc/PID/statm: %w", err)
-	}
-	return mapped * page, nil
+	return parseStat(string(stat), int64(os.Getpagesize()))
 }
 
 // parseStat reads a line of proc(5): the fields after the command's name, which

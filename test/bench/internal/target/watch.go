@@ -1,4 +1,4 @@
-package drive
+package target
 
 import (
 	"bufio"
@@ -34,7 +34,7 @@ func (c sdkClient) Watch(ctx context.Context, path string, after uint64, told fu
 
 // Watch listens to one stream, at the replica that was last said to be the
 // master: give a client whose watchers are to be at one replica only its URL.
-func (c *raw) Watch(ctx context.Context, path string, after uint64, told func()) error {
+func (c *Raw) Watch(ctx context.Context, path string, after uint64, told func()) error {
 	query := url.Values{"after": {strconv.FormatUint(after, 10)}, "path": {path}, "types": {string(lockapi.EventFileChanged)}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *c.base.Load()+lockapi.RouteEvents+"?"+query.Encode(), nil)
 	if err != nil {

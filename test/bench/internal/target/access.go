@@ -1,4 +1,4 @@
-package host
+package target
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/bench/internal/drive"
 )
 
 // caller is whom the load is made by where access is on.
@@ -28,14 +27,14 @@ func (c *Cell) foundingToken(dir string) (file string, err error) {
 // allow lets the load's caller do what works do, by groups, and makes a token of his.
 // There are so many rules besides, and a group of his for every ten of them.
 func (c *Cell) allow(ctx context.Context, rules int) error {
-	sdk, err := drive.Way{URLs: c.urls, TLS: c.tls(), Token: c.root}.SDK()
+	sdk, err := Way{URLs: c.urls, TLS: c.tls(), Token: c.root}.SDK()
 	if err != nil {
 		return err
 	}
 	defer sdk.Close()
 	access := sdk.Access()
 	group := func(i int) string { return fmt.Sprintf("group:g%d", i) }
-	err = drive.Each(1+rules/rulesOfGroup, func(i int) error {
+	err = Each(1+rules/rulesOfGroup, func(i int) error {
 		_, err := access.PutGroup(ctx, group(i)[len("group:"):], []string{caller})
 		return err
 	})
@@ -46,7 +45,7 @@ func (c *Cell) allow(ctx context.Context, rules int) error {
 	if _, err := access.PutRule(ctx, "/bench", lockapi.AccessLists{Read: most, Lock: most, Write: most}); err != nil {
 		return err
 	}
-	err = drive.Each(rules, func(i int) error {
+	err = Each(rules, func(i int) error {
 		_, err := access.PutRule(ctx, fmt.Sprintf("/bench/rules/%d", i), lockapi.AccessLists{Read: []string{group(i / rulesOfGroup)}})
 		return err
 	})

@@ -1,4 +1,4 @@
-package drive
+package target
 
 import (
 	"context"
@@ -93,25 +93,20 @@ func NewClient(via string, way Way) (Client, error) {
 	case SDK:
 		return newSDK(way)
 	case HTTP:
-		return newRaw(way), nil
+		return NewRaw(way), nil
 	}
 	return nil, fmt.Errorf("the way to make calls is %q; it is %q or %q", via, SDK, HTTP)
 }
 
-// Clients makes n clients, or one that is handed out n times: by default each
-// session is a program of its own, with connections of its own.
-func Clients(via string, way Way, n int, shared bool) ([]Client, error) {
+// Clients makes n clients: each session is a program of its own, with connections
+// of its own.
+func Clients(via string, way Way, n int) ([]Client, error) {
 	out := make([]Client, n)
 	for i := range out {
-		if shared && i > 0 {
-			out[i] = out[0]
-			continue
-		}
-		c, err := NewClient(via, way)
-		if err != nil {
+		var err error
+		if out[i], err = NewClient(via, way); err != nil {
 			return nil, err
 		}
-		out[i] = c
 	}
 	return out, nil
 }

@@ -1,4 +1,4 @@
-package drive
+package target
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func (s *sdkSession) Transact(ctx context.Context, present, written []string, co
 	return succeeded(done.Succeeded, err)
 }
 
-func (c *raw) ReadFile(ctx context.Context, path string) error {
+func (c *Raw) ReadFile(ctx context.Context, path string) error {
 	return c.call(ctx, http.MethodGet, lockapi.RouteFiles+path, nil, nil, nil)
 }
 

@@ -1,3 +1,0 @@
-// Package report shows what was measured: as a table for people, as JSON for
-// programs, and as a plot.
-package report

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/test/bench/internal/target"
+)
+
+// loadReturn has n sessions of the SDK, each with a lock, and kills the master.
+func loadReturn(ctx context.Context, o *overload) error {
+	sdk, err := o.cell.Way().SDK()
+	if err != nil {
+		return err
+	}
+	defer sdk.Close()
+	sessions := make([]*client.Session, o.n)
+	defer func() {
+		_ = target.Each(o.n, func(i int) error {
+			if sessions[i] != nil {
+				_ = sessions[i].Close(ctx)
+			}
+			return nil
+		})
+	}()
+	err = target.Each(o.n, func(i int) (err error) {
+		if sessions[i], err = sdk.NewSession(ctx, client.WithTTL(o.ttl)); err == nil {
+			_, err = sessions[i].TryLock(ctx, fmt.Sprintf("/bench/return/%d", i))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, o.ttl); err != nil { // the keepalives are spread as they would be
+		return err
+	}
+	before, err := o.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	restore, err := o.cell.KillMaster(ctx)
+	if err != nil {
+		return err
+	}
+	after := before
+	if err := until(ctx, func() (bool, error) { after, err = o.epoch(ctx); return after != before, err }); err != nil {
+		return err
+	}
+	elected := time.Since(began)
+	var all sync.WaitGroup
+	var lost atomic.Int64
+	for _, s := range sessions {
+		all.Go(func() {
+			if until(ctx, func() (bool, error) { return s.Epoch() >= after && s.State() == client.Safe, s.Err() }) != nil {
+				lost.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	o.note("a new master after %.2f s, all sessions back after %.2f s, %d lost", elected.Seconds(), time.Since(began).Seconds(), lost.Load())
+	return restore(ctx)
+}
