@@ -45,12 +45,9 @@ func (r *Row) Path(c lockapi.Call) string {
 	return r.path(c)
 }
 
-// Heavy reports whether the answer to a call takes milliseconds of CPU to make, as
-// this replica knows. It never blocks.
-func (m *Master) Heavy(c lockapi.Call) bool {
-	r := rows[reflect.TypeOf(c)]
-	return r != nil && r.heavy != nil && r.heavy(m, c)
-}
+// Heavy reports whether the answer to a call with that row takes milliseconds of CPU
+// to make, as this replica knows. It never blocks.
+func (m *Master) Heavy(r *Row, c lockapi.Call) bool { return r.heavy != nil && r.heavy(m, c) }
 
 // Outcome is what a call came to besides its answer or its error.
 type Outcome struct {
@@ -68,16 +65,23 @@ func (m *Master) Do(ctx context.Context, by Caller, stale bool, c lockapi.Call) 
 	if row == nil {
 		return nil, out, fmt.Errorf("no row for a %T", c)
 	}
-	out.Told = Told{Principal: by.Principal, How: by.How}
-	by.Told, by.Ask = &out.Told, Ask{Right: row.Right, Path: row.Path(c)}
+	q := &asked{Read: Read{Caller: by, Stale: stale && row.Reads || row.Own}}
+	q.out.Told = Told{Principal: by.Principal, How: by.How}
+	q.AsOf, q.Caller.Told, q.Caller.Ask = &q.out.Revision, &q.out.Told, Ask{Right: row.Right, Path: row.Path(c)}
 	if row.ask != nil {
-		row.ask(c, &by)
+		row.ask(c, &q.Caller)
 	}
-	answer, err = row.serve(ctx, m, &Read{Caller: by, Stale: stale && row.Reads || row.Own, AsOf: &out.Revision}, c)
+	answer, err = row.serve(ctx, m, &q.Read, c)
 	if again, ok := answer.(interface{ again() bool }); ok {
-		out.Replayed = again.again()
+		q.out.Replayed = again.again()
 	}
-	return answer, out, err
+	return answer, q.out, err
+}
+
+// asked is a call under way, with what it has come to so far.
+type asked struct {
+	Read
+	out Outcome
 }
 
 // rows has a row for each call.

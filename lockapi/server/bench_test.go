@@ -30,7 +30,7 @@ func newSure(t testing.TB) sure {
 	return s
 }
 
-func (s sure) Heavy(lockapi.Call) bool { return false }
+func (s sure) Heavy(*master.Row, lockapi.Call) bool { return false }
 
 func (s sure) Do(_ context.Context, _ master.Caller, _ bool, c lockapi.Call) (any, master.Outcome, error) {
 	switch c := c.(type) {

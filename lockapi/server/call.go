@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -68,7 +70,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		return err
 	}
 	x.node = row.Path(c)
-	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(c), leads: row.Leads}
+	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(row, c), leads: row.Leads}
 	switch v := any(c).(type) {
 	case interface{ Wait() time.Duration }:
 		t.wait = v.Wait()
@@ -111,37 +113,46 @@ func decoderOf(call reflect.Type) *decoder {
 	d := &decoder{}
 	var late []reader // behind what stands in the path
 	for _, f := range reflect.VisibleFields(call) {
-		at := f.Index
+		at := fieldAt(f.Index)
 		name, inQuery := f.Tag.Lookup("query")
 		header, inHeader := f.Tag.Lookup("header")
 		switch read := inPath[f.Tag.Get("path")]; {
 		case read != nil:
 			d.readers = append(d.readers, func(x *exchange, c reflect.Value) error {
-				value, err := read(x.c.Param)
-				c.FieldByIndex(at).SetString(value)
+				value, err := read(x.c.Params)
+				at(c).SetString(value)
 				return err
 			})
 		case inQuery:
 			p := param{name: name, need: f.Tag.Get("need")}
 			d.params = append(d.params, p)
 			late = append(late, func(x *exchange, c reflect.Value) error {
-				return x.query.into(p, c.FieldByIndex(at).Addr().Interface())
+				return x.query.into(p, at(c).Addr().Interface())
 			})
 		case inHeader:
 			late = append(late, func(x *exchange, c reflect.Value) error {
 				value, err := x.header(header)
-				c.FieldByIndex(at).SetString(value)
+				at(c).SetString(value)
 				return err
 			})
 		case f.Anonymous && f.Tag.Get("body") == "-":
 		case f.Anonymous:
-			late = append(late, func(x *exchange, c reflect.Value) error { return decode(x.body, c.FieldByIndex(at).Addr().Interface()) })
-		case len(at) == 1:
+			late = append(late, func(x *exchange, c reflect.Value) error { return decode(x.body, at(c).Addr().Interface()) })
+		case len(f.Index) == 1:
 			panic("server: field " + f.Name + " of " + call.Name() + " does not say where it travels")
 		}
 	}
 	d.readers = append(d.readers, late...)
 	return d
+}
+
+// fieldAt returns how a field is found.
+func fieldAt(index []int) func(reflect.Value) reflect.Value {
+	if len(index) == 1 {
+		i := index[0]
+		return func(c reflect.Value) reflect.Value { return c.Field(i) }
+	}
+	return func(c reflect.Value) reflect.Value { return c.FieldByIndex(index) }
 }
 
 // decode reads the call that a request makes into c, a pointer, and validates it.
@@ -165,16 +176,16 @@ func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 }
 
 // inPath reads what stands in a request's path, by the tag of the field that it is
-// for; of returns a variable of the pattern.
-var inPath = map[string]func(of func(string) string) (string, error){
-	"lock":   func(of func(string) string) (string, error) { return lockapi.UnescapePath(of("path")) },
-	"rule":   func(of func(string) string) (string, error) { return lockapi.UnescapeRulePath(of("path")) },
-	"id":     func(of func(string) string) (string, error) { return sessionID(of("id")) },
-	"member": func(of func(string) string) (string, error) { return memberID(of("id")) },
-	"group": func(of func(string) string) (string, error) {
-		name, err := url.PathUnescape(of("name"))
+// for.
+var inPath = map[string]func(gin.Params) (string, error){
+	"lock":   func(of gin.Params) (string, error) { return lockapi.UnescapePath(of.ByName("path")) },
+	"rule":   func(of gin.Params) (string, error) { return lockapi.UnescapeRulePath(of.ByName("path")) },
+	"id":     func(of gin.Params) (string, error) { return sessionID(of.ByName("id")) },
+	"member": func(of gin.Params) (string, error) { return memberID(of.ByName("id")) },
+	"group": func(of gin.Params) (string, error) {
+		name, err := url.PathUnescape(of.ByName("name"))
 		if err != nil {
-			return "", lockapi.Invalid("name", "the name %q of a group is malformed", lockapi.Clip(of("name")))
+			return "", lockapi.Invalid("name", "the name %q of a group is malformed", lockapi.Clip(of.ByName("name")))
 		}
 		return name, lockapi.ValidateGroup(name)
 	},

@@ -46,14 +46,14 @@ type fakeMaster struct {
 // crowded is the lock, and the session, with more than a list is long.
 const crowded = "crowded"
 
-func (f *fakeMaster) Heavy(c lockapi.Call) bool {
+func (f *fakeMaster) Heavy(r *master.Row, c lockapi.Call) bool {
 	switch c := c.(type) {
 	case *lockapi.GetLock:
 		return c.Path == "/"+crowded || c.Waiters > lockapi.DefaultListLimit
 	case *lockapi.GetSession:
 		return c.Session == crowded
 	}
-	return new(master.Master).Heavy(c)
+	return new(master.Master).Heavy(r, c)
 }
 
 type fakeLock struct {

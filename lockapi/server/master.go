@@ -28,7 +28,7 @@ type Office interface {
 	Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
 	// Heavy reports whether the answer to a call takes milliseconds of CPU to make. It
 	// never blocks.
-	Heavy(c lockapi.Call) bool
+	Heavy(r *master.Row, c lockapi.Call) bool
 	// Judge judges a call that this replica answers itself, by its own state.
 	Judge(by *master.Caller) error
 }
