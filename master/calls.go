@@ -28,6 +28,8 @@ type Row struct {
 	Repeats bool // has no effect that a repetition could double
 	Leads   bool // is served by a replica that leads, also out of office
 
+	keyed bool // its answer says whether it was given before
+
 	path  func(lockapi.Call) string   // that the call is about; nil for the cell
 	ask   func(lockapi.Call, *Caller) // for what the call asks besides; nil for nothing
 	heavy func(*Master, lockapi.Call) bool
@@ -72,8 +74,8 @@ func (m *Master) Do(ctx context.Context, by Caller, stale bool, c lockapi.Call) 
 		row.ask(c, &q.Caller)
 	}
 	answer, err = row.serve(ctx, m, &q.Read, c)
-	if again, ok := answer.(interface{ again() bool }); ok {
-		q.out.Replayed = again.again()
+	if row.keyed && err == nil {
+		q.out.Replayed = answer.(interface{ again() bool }).again()
 	}
 	return answer, q.out, err
 }
@@ -103,7 +105,8 @@ type entry struct {
 
 // change is the entry of a call that changes the cell.
 func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, Caller, *C) (A, error)) entry {
-	return entryOf(Row{Right: right, Audit: audit}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
+	_, keyed := any(*new(A)).(interface{ again() bool })
+	return entryOf(Row{Right: right, Audit: audit, keyed: keyed}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
 		return do(m, ctx, r.Caller, c)
 	})
 }

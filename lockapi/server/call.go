@@ -17,6 +17,8 @@ import (
 // plan is what a route does otherwise than the type of its call says.
 type plan[C any] struct {
 	status int                         // of a good answer
+	waits  bool                        // the call is a waiting
+	keyed  bool                        // it is a keyed
 	decode func(*exchange) (*C, error) // instead of what the tags say
 	params []param                     // of the query, that decode reads
 	body   int64                       // as that of a route
@@ -35,6 +37,8 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 		p = but[0]
 	}
 	p.status = status
+	_, p.waits = any(new(C)).(waiting)
+	_, p.keyed = any(new(C)).(keyed)
 	if p.decode == nil {
 		d := decoderOf(t)
 		p.params = d.params
@@ -71,11 +75,11 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	}
 	x.node = row.Path(c)
 	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(row, c), leads: row.Leads}
-	switch v := any(c).(type) {
-	case interface{ Wait() time.Duration }:
-		t.wait = v.Wait()
-	case interface{ Keyed() bool }:
-		t.keyed = v.Keyed()
+	switch {
+	case p.waits:
+		t.wait = any(c).(waiting).Wait()
+	case p.keyed:
+		t.keyed = any(c).(keyed).Keyed()
 	}
 	t.run = func(ctx context.Context) (int, any, error) {
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
@@ -98,10 +102,20 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	return x.dispatch(t)
 }
 
+// What a call may be, besides: see lockapi.Call.
+type (
+	defaulting interface{ SetDefaults() }
+	validating interface{ Validate() error }
+	waiting    interface{ Wait() time.Duration } // for how long it may be held
+	keyed      interface{ Keyed() bool }         // the cell knows it again
+)
+
 // decoder reads calls of one type from requests.
 type decoder struct {
-	readers []reader
-	params  []param // of the query
+	readers  []reader
+	params   []param // of the query
+	defaults bool    // the call is a defaulting
+	valid    bool    // it is a validating
 }
 
 // reader reads a part of a request into a call.
@@ -110,7 +124,7 @@ type reader func(x *exchange, call reflect.Value) error
 // decoderOf reads the tags of a call's fields: see lockapi.Call. It panics where one
 // does not say where it travels.
 func decoderOf(call reflect.Type) *decoder {
-	d := &decoder{}
+	d := &decoder{defaults: reflect.PointerTo(call).Implements(reflect.TypeFor[defaulting]()), valid: reflect.PointerTo(call).Implements(reflect.TypeFor[validating]())}
 	var late []reader // behind what stands in the path
 	for _, f := range reflect.VisibleFields(call) {
 		at := fieldAt(f.Index)
@@ -157,8 +171,8 @@ func fieldAt(index []int) func(reflect.Value) reflect.Value {
 
 // decode reads the call that a request makes into c, a pointer, and validates it.
 func (d *decoder) decode(x *exchange, c lockapi.Call) error {
-	if v, ok := c.(interface{ SetDefaults() }); ok {
-		v.SetDefaults()
+	if d.defaults {
+		c.(defaulting).SetDefaults()
 	}
 	into := reflect.ValueOf(c).Elem()
 	for _, read := range d.readers {
@@ -166,8 +180,8 @@ func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 			return err
 		}
 	}
-	if v, ok := c.(interface{ Validate() error }); ok {
-		if err := v.Validate(); err != nil {
+	if d.valid {
+		if err := c.(validating).Validate(); err != nil {
 			return err
 		}
 	}
