@@ -435,3 +435,26 @@ func TestTableIsNotedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestNoVoteBesideAnEntry: an entry that says that a member is to stay without a vote
+// is under way, and nobody waits for it any more. The next look at the members comes
+// behind it.
+func TestNoVoteBesideAnEntry(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		write(t, m, caughtUpWithin+10)
+		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
+		if _, err := m.AddMember(t.Context(), Caller{}, addition("")); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		c.setDelay(500 * time.Millisecond)
+		put, _ := m.log.State().MemberNamed("r4")
+		put.Stays = true
+		go func() { _, _ = m.inOffice().propose(Caller{}, &state.PutMember{Member: put}) }()
+		pass(time.Millisecond)
+		c.set(func(f *fakeConf) { f.behind[fourth] = 0 })
+		m.memberWakeup.wake()
+		pass(time.Minute)
+		c.wantMembers(t, "it is to stay", m, "r1+", "r2+", "r3+", "r4")
+	})
+}

@@ -23,13 +23,7 @@ var (
 	paramLimit       = param{name: "limit"}
 	paramAfter       = param{name: "after"}
 	paramPrefix      = param{name: "prefix"}
-	paramSession     = param{name: "session", need: "the id of the session that holds or waits"}
-	paramHandle      = param{name: "handle"}
 	paramToken       = param{name: "token"}
-	paramByForce     = param{name: "by_force"}
-	paramValue       = param{name: "value", need: "a sequencer, mode:token:path"}
-	paramWaiters     = param{name: "waiters"}
-	paramForce       = param{name: "force"}
 	paramDirectory   = param{name: "directory"}
 	paramCell        = param{name: "cell", need: "the name of the cell"}
 	paramOnBehalf    = param{name: "session"}
@@ -42,7 +36,6 @@ var (
 	paramPrefixes    = param{name: "prefix", many: true}
 	paramTypes       = param{name: "types"}
 	paramWaitMS      = param{name: "wait_ms"}
-	paramPastOf      = param{name: "path", need: "the path whose history is asked for"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
 )
 
@@ -154,16 +147,6 @@ func (q query) limit() (int, error) {
 	return int(n), err
 }
 
-// waiters is how many places of a queue the caller wants to see.
-func (q query) waiters() (int, error) {
-	value, given := q[paramWaiters.name]
-	if !given {
-		return 0, nil
-	}
-	n, err := wholeNumber(paramWaiters.name, value, 0, lockapi.MaxWaiters)
-	return int(n), err
-}
-
 // flag reads true or false; false where it is not given.
 func (q query) flag(p param) (bool, error) {
 	switch value, given := q[p.name]; {
@@ -183,12 +166,6 @@ func (q query) choice(p param) (*bool, error) {
 	}
 	value, err := q.flag(p)
 	return &value, err
-}
-
-// prefix is that of a list; "" names all there is.
-func (q query) prefix() (string, error) {
-	prefix := q.of(paramPrefix)
-	return prefix, checkPrefix(prefix)
 }
 
 // top is the path at which a list of what begins with a prefix is judged: all that it

@@ -22,10 +22,10 @@ type Rehearsal struct {
 	Token  func(context.Context) (string, error) // nil for none
 	Agent  string
 	Path   string        // below which its own locks are
-	To     string        // who is to be master; empty for any
+	To     string        // the replica that becomes master; empty for any
 	Lead   time.Duration // for how long it looks before
 	Settle time.Duration // and after
-	Doing  func(string)  // told of what goes on
+	Doing  func(string)  // is called with each step
 
 	changed time.Time // when the change was asked for
 }
