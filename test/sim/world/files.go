@@ -168,7 +168,7 @@ func (u *user) listsFiles(ctx context.Context) {
 	m := u.message(http.MethodGet, lockapi.RouteFiles+"?limit=1000&prefix="+prefix, nil, &got)
 	m.reply = header
 	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
-		u.w.judge.filesRead(u.name, floor, revisionIn(header), prefix, got.Files)
+		u.w.judge.filesRead(u.name, floor, revisionIn(header), prefix, &got)
 	}
 }
 

@@ -224,7 +224,7 @@ func (g *guest) lists(ctx context.Context) {
 		p.floor = 0
 	}
 	if err == nil {
-		g.w.judge.listed(p, revisionIn(m.reply), prefix, got.Files)
+		g.w.judge.listed(p, revisionIn(m.reply), prefix, &got)
 	}
 	g.w.judge.forbidden(p, err)
 }

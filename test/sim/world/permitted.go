@@ -231,20 +231,18 @@ func (j *judge) shown(p *plea, path string) {
 	j.w.fail("%s was shown in a refusal what is at %s, and was never allowed to read there since before its call (entry %d)", p.who, path, p.floor)
 }
 
-// listed: a caller was told all files below a prefix that it may read.
-func (j *judge) listed(p *plea, revision uint64, prefix string, got []lockapi.File) {
+// listed: a caller was told the first page of the files below a prefix that it may
+// read.
+func (j *judge) listed(p *plea, revision uint64, prefix string, page *lockapi.FileList) {
 	if !j.readAt(p.who, p.floor, revision) {
 		return
 	}
 	j.w.stats.check("list of what is permitted")
-	var has []string
-	for i := range got {
-		has = append(has, got[i].Path+" "+statLineOf(&got[i].FileStat))
-	}
+	has := linesOf(page)
 	all := j.rightsAt(p.floor, revision)
 	for _, r := range all {
 		who, genuine := r.principal(p.sum, p.began)
-		if genuine && slices.Equal(has, j.annals.listing(prefix, revision, func(path string) bool { return r.may(who, access.Read, path) })) {
+		if genuine && isPage(page, has, j.annals.listing(prefix, revision, func(path string) bool { return r.may(who, access.Read, path) })) {
 			return
 		}
 	}

@@ -170,17 +170,31 @@ func (j *judge) fileRead(who string, floor, revision uint64, path string, got *l
 	}
 }
 
-// filesRead: a caller has listed the files below a prefix, on one page.
-func (j *judge) filesRead(who string, floor, revision uint64, prefix string, got []lockapi.File) {
+// linesOf is a line for each file of a page.
+func linesOf(page *lockapi.FileList) (lines []string) {
+	for i := range page.Files {
+		lines = append(lines, page.Files[i].Path+" "+statLineOf(&page.Files[i].FileStat))
+	}
+	return lines
+}
+
+// isPage reports whether lines are those of all there is, or of the first of it where
+// the page is not the last one.
+func isPage(page *lockapi.FileList, has, all []string) bool {
+	if page.Next != "" {
+		all = all[:min(len(has), len(all))]
+	}
+	return slices.Equal(has, all)
+}
+
+// filesRead: a caller has listed the files below a prefix, of which it saw a page.
+func (j *judge) filesRead(who string, floor, revision uint64, prefix string, page *lockapi.FileList) {
 	if !j.readAt(who, floor, revision) {
 		return
 	}
 	want := j.annals.listing(prefix, revision, func(string) bool { return true })
-	var has []string
-	for i := range got {
-		has = append(has, got[i].Path+" "+statLineOf(&got[i].FileStat))
-	}
-	if !slices.Equal(want, has) {
+	has := linesOf(page)
+	if !isPage(page, has, want) {
 		j.w.fail("%s listed %q at revision %d: %q; there were %q", who, prefix, revision, has, want)
 	}
 }
