@@ -659,6 +659,7 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
 			t.Fatal(err)
 		}
+		pass(time.Second)
 		n.change(func(s *state.State) { s.AccessOn = true })
 		pass(time.Second)
 		if s := n.State(); s.WaitCount() == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,22 +139,24 @@ func groupFor(i, members int) *access.Members {
 // between.
 type growth struct {
 	Log
-	state  *state.State
+	state  atomic.Pointer[state.State]
 	office *office
 }
 
 func newGrowth() *growth {
 	opts := &Options{LeaseTerm: time.Second, Clock: func() time.Duration { return 0 }}
-	g := &growth{state: state.New()}
+	g := &growth{}
+	g.state.Store(state.New())
 	g.office = makeOffice(opts, g, 0, 0, newVitals(opts.LeaseTerm), nil)
 	g.apply([]state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}})
 	return g
 }
 
-func (g *growth) State() *state.State { return g.state }
+func (g *growth) State() *state.State { return g.state.Load() }
 
 func (g *growth) apply(batch []state.Command) {
-	raw, err := (&state.Batch{Epoch: g.state.Epoch, LeaseMS: 1000, Commands: batch}).Encode()
+	s := g.State()
+	raw, err := (&state.Batch{Epoch: s.Epoch, LeaseMS: 1000, Commands: batch}).Encode()
 	if err != nil {
 		panic(err)
 	}
@@ -161,11 +164,11 @@ func (g *growth) apply(batch []state.Command) {
 	if err != nil {
 		panic(err)
 	}
-	next, out := g.state.Apply(g.state.Index+1, 1, again)
+	next, out := s.Apply(s.Index+1, 1, again)
 	if !out.Accepted {
 		panic("a batch was refused")
 	}
-	g.state = next
+	g.state.Store(next)
 	g.office.follow(&out)
 }
 

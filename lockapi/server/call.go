@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -53,6 +54,12 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 	}
 	r.handle = func(x *exchange) error {
 		c, err := p.decode(x)
+		if c != nil {
+			// The audit log has the path also of a call that is malformed behind it.
+			if path := row.Path(c); err == nil || lockapi.ValidateRulePath(path) == nil {
+				x.node = path
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -73,7 +80,6 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	if err != nil {
 		return err
 	}
-	x.node = row.Path(c)
 	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(row, c), leads: row.Leads}
 	switch {
 	case p.waits:
@@ -82,8 +88,10 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		t.keyed = any(c).(keyed).Keyed()
 	}
 	t.run = func(ctx context.Context) (int, any, error) {
+		adopted := x.noted.told.Adopted // by an attempt before
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
 		x.noted.told = out.Told
+		x.noted.told.Adopted = cmp.Or(out.Adopted, adopted)
 		if row.Reads && (err == nil || !errors.Is(err, lockapi.CodeNoMaster)) {
 			x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(out.Revision, 10)}
 		}

@@ -54,6 +54,7 @@ func decodeSequential(x *exchange) (*lockapi.WriteFile, error) {
 func (x *exchange) sequentialPrefix() (string, error) {
 	digits := strings.Repeat("0", lockapi.SequentialDigits)
 	path, err := lockapi.UnescapePath(x.c.Param("path") + digits)
+	x.node = path
 	return strings.TrimSuffix(path, digits), err
 }
 
