@@ -100,6 +100,9 @@ func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-c
 		select {
 		case <-written:
 			return
+		case <-ctx.Done(): // the client has crashed
+			<-written
+			return
 		default:
 			u.bareClose(ctx, u.anyone(), session)
 			u.wait(ctx, 100*time.Millisecond)
