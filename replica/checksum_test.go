@@ -72,7 +72,13 @@ func diverge(r *Replica) {
 
 func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
 	t.Helper()
-	all = startAll(t, options(t, 3)...)
+	opts := options(t, 3)
+	for i := range opts {
+		// One that is behind gets entries: the snapshot of a leader that has diverged
+		// would have it diverge as well.
+		opts[i].TrailingLogs = 1 << 20
+	}
+	all = startAll(t, opts...)
 	leader, epoch = lead(t, all...)
 	for _, r := range all {
 		often(r)
