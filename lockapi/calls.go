@@ -86,7 +86,7 @@ type (
 	WriteFile struct {
 		Path       string // of a sequential file what stands before its number
 		Content    []byte
-		Session    string  // on whose behalf; empty for nobody's
+		Session    string  // the session that the write is for; empty for none
 		Ephemeral  *bool   // the file is to end with Session, or is not; nil leaves that as it is
 		IfRevision *uint64 // only if that is its revision
 		IfAbsent   bool    // only if there is none
@@ -134,7 +134,7 @@ type (
 
 // The calls about the cell and its members.
 type (
-	// ListMembers reads who the members are and how they are: Members.
+	// ListMembers reads the members and their health: Members.
 	ListMembers struct{}
 	// GetURLs reads where the members are called: URLs.
 	GetURLs struct{}
@@ -160,7 +160,7 @@ type (
 	TransferMastership struct{ TransferRequest }
 )
 
-// The calls about who may do what.
+// The calls about access.
 type (
 	// PutRule puts a rule at a path, in place of the one there. The answer is an
 	// AccessRule.
@@ -211,10 +211,10 @@ type (
 	ListGroups struct {
 		After string `query:"after"`
 	}
-	// PutCellAccess sets who observes and who operates the cell. The answer is a
+	// PutCellAccess sets the cell's lists of observers and operators. The answer is a
 	// CellAccess.
 	PutCellAccess struct{ CellAccess }
-	// GetCellAccess reads who observes and who operates the cell: a CellAccess.
+	// GetCellAccess reads the cell's lists of observers and operators: a CellAccess.
 	GetCellAccess struct{}
 	// CreateToken makes a token. The answer is a Token with its secret.
 	CreateToken struct{ TokenRequest }
@@ -231,8 +231,8 @@ type (
 	EnableAccess struct{ EnableRequest }
 	// DisableAccess lets every caller do everything. It has no answer.
 	DisableAccess struct{ NoFields }
-	// GetWhoAmI asks who the caller is taken for, and with Rights which rights in the
-	// cell as a whole it has: a WhoAmI.
+	// GetWhoAmI reads the caller's principal and, with Rights, its rights in the cell as
+	// a whole: a WhoAmI.
 	GetWhoAmI struct {
 		Rights bool `query:"rights"`
 	}

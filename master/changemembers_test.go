@@ -436,9 +436,8 @@ func TestTableIsNotedOnce(t *testing.T) {
 	})
 }
 
-// TestNoVoteBesideAnEntry: an entry that says that a member is to stay without a vote
-// is under way, and nobody waits for it any more. The next look at the members comes
-// behind it.
+// TestNoVoteBesideAnEntry: an entry that denies a member its vote is under way after
+// its call has ended. The next look at the members comes behind that entry.
 func TestNoVoteBesideAnEntry(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, caughtUpWithin+10)

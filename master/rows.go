@@ -127,7 +127,7 @@ func (by *Caller) also(right Right, path string) {
 	by.Also = append(by.Also, Ask{Right: right, Path: path})
 }
 
-// guarded adds what it takes to be told whether grants are held.
+// guarded adds the right to read at the paths of sequencers.
 func (by *Caller) guarded(sequencers []lockapi.Sequencer) {
 	for _, q := range sequencers {
 		by.also(ReadAt, q.Path)

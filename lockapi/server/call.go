@@ -18,8 +18,8 @@ import (
 // plan is what a route does otherwise than the type of its call says.
 type plan[C any] struct {
 	status int                         // of a good answer
-	waits  bool                        // the call is a waiting
-	keyed  bool                        // it is a keyed
+	waits  bool                        // the call implements waiting
+	keyed  bool                        // the call implements keyed
 	decode func(*exchange) (*C, error) // instead of what the tags say
 	params []param                     // of the query, that decode reads
 	body   int64                       // as that of a route
@@ -28,9 +28,9 @@ type plan[C any] struct {
 	reply func(*exchange, *C, any, master.Outcome) (status int, body any)
 }
 
-// serves is the route of a call: its type says what the request has, and its row in
-// package master who may make it and how it is answered. status is that of a good
-// answer.
+// serves returns the route of a call. The type of the call describes the request; its
+// row in package master has the right that it takes and the method that serves it.
+// status is the status of a successful answer.
 func serves[C any](method, template, pattern string, status int, but ...plan[C]) route {
 	t := reflect.TypeFor[C]()
 	row, p := master.RowOf(reflect.PointerTo(t)), plan[C]{}
@@ -122,8 +122,8 @@ type (
 type decoder struct {
 	readers  []reader
 	params   []param // of the query
-	defaults bool    // the call is a defaulting
-	valid    bool    // it is a validating
+	defaults bool    // the call implements defaulting
+	valid    bool    // the call implements validating
 }
 
 // reader reads a part of a request into a call.

@@ -3,8 +3,9 @@
 // lockapi and its openapi.yaml have it.
 //
 // A request becomes a call, a value of a type in package lockapi (call.go): the type
-// says where each field travels, and its row in package master who may make it and how
-// it is answered. A route is a line of routes.go, with a plan for what is special.
+// describes where each field travels, and its row in package master has the right that
+// it takes and the method that serves it. A route is a line of routes.go, with a plan
+// for exceptions.
 //
 // Any replica takes any call. What is malformed is refused where it arrives;
 // what is sound is answered by this replica if it is the master, and is

@@ -176,7 +176,7 @@ func (w *world) voters() (ids []string, ok bool) {
 	committed := uint64(0)
 	for _, m := range w.machines {
 		p := m.process
-		if p == nil || p.replica == nil || m.disk.hangs { // who waits for a disk waits while nobody looks
+		if p == nil || p.replica == nil || m.disk.hangs { // its answer would wait for the disk, and the judge with it
 			continue
 		}
 		committed = max(committed, p.replica.Card().ConfigIndex)
