@@ -16,13 +16,13 @@ help: ## List the targets
 
 .PHONY: run
 run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS and access, ARGS="--port 9001 --data DIR"
-	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
-	@exec bin/local run $(if $(SECURE),--secure) $(ARGS)
+	@$(GO) build -tags $(TAGS) -o bin/devcell ./test/devcell
+	@exec bin/devcell run $(if $(SECURE),--secure) $(ARGS)
 
 .PHONY: demo
 demo: ## Watch a lock survive the death of the master, in a quarter of a minute
-	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
-	@exec bin/local demo
+	@$(GO) build -tags $(TAGS) -o bin/devcell ./test/devcell
+	@exec bin/devcell demo
 
 .PHONY: bench
 bench: ## Put load on a cell of three replicas; ARGS="cycle --n 1,64 --via sdk,http"
@@ -127,7 +127,7 @@ fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(FUZZTIME)
 
 # What faces the network, beside net/http and the contract: for every night.
-LONG ?= lockapi/server client/internal/wire internal/origin
+LONG ?= lockapi/server client/internal/wire internal/browser
 LONGTIME ?= 10m
 
 .PHONY: fuzz-long

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 const (
@@ -217,7 +217,7 @@ func TestNonvoterIsReplaced(t *testing.T) {
 func wiped(more ...member) roll {
 	var r roll
 	for _, id := range []string{"r1", "r2", "r3"} {
-		one := member{MemberStatus: cell.MemberStatus{Member: cell.Member{ID: id}, Directory: "d" + id, Voter: true}, there: true, well: true}
+		one := member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: id}, Directory: "d" + id, Voter: true}, there: true, well: true}
 		if id == "r2" {
 			one.there, one.well, one.stranger = false, false, newDirectory
 		}
@@ -251,7 +251,7 @@ func TestPausedMasterCountsNothing(t *testing.T) {
 // not heard of for as long.
 func TestOperatorsReplacementGoesFirst(t *testing.T) {
 	const most = time.Minute
-	named := member{MemberStatus: cell.MemberStatus{Member: cell.Member{ID: "r2"}, Directory: "named"}, stranger: newDirectory}
+	named := member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: "r2"}, Directory: "named"}, stranger: newDirectory}
 	var a absences
 	a.note(0, most, wiped())
 	for at := 10 * time.Second; at < 2*auto; at += 10 * time.Second {

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/internal/progress"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -86,8 +86,8 @@ func newBatcher(o batcherOptions) *batcher {
 		opts:     o,
 		spare:    sync.Pool{New: func() any { return &call{result: make(chan reply, 1)} }},
 		wakeup:   newWakeup(),
-		slots:    make(chan struct{}, cell.BatchesInFlight),
-		inflight: make(chan flight, cell.BatchesInFlight),
+		slots:    make(chan struct{}, membership.BatchesInFlight),
+		inflight: make(chan flight, membership.BatchesInFlight),
 		done:     make(chan struct{}),
 	}
 	b.loops.Go(b.send)
@@ -96,8 +96,8 @@ func newBatcher(o batcherOptions) *batcher {
 }
 
 // Do proposes one command and waits for its result. The error wraps
-// cell.ErrNotApplied when the command certainly has no effect, and
-// cell.ErrUnknown when it may have one.
+// membership.ErrNotApplied when the command certainly has no effect, and
+// membership.ErrUnknown when it may have one.
 func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd, nil)() }
 
 // Begin takes one command and returns at once: a command that is begun later
@@ -109,7 +109,7 @@ func (b *batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Resul
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse; err != nil {
-		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
+		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, err) }
 	}
 	c := b.spare.Get().(*call)
 	c.cmd, c.traced, c.asked = cmd, traced, asked
@@ -156,10 +156,10 @@ func (b *batcher) abandon(c *call) (state.Result, error) {
 	}
 	for _, p := range b.pending {
 		if p == c {
-			return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, b.refuse)
+			return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, b.refuse)
 		}
 	}
-	return nil, fmt.Errorf("%w: %w", cell.ErrUnknown, b.refuse)
+	return nil, fmt.Errorf("%w: %w", membership.ErrUnknown, b.refuse)
 }
 
 // Renew proposes an empty batch, which only renews the lease, unless commands
@@ -220,7 +220,7 @@ func (b *batcher) receive() {
 		out, err := f.wait()
 		step.Begin()
 		if err == nil && !out.Accepted {
-			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", cell.ErrNotApplied, b.opts.Epoch, out.Epoch)
+			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", membership.ErrNotApplied, b.opts.Epoch, out.Epoch)
 		}
 		if err != nil {
 			b.broke(f, err)

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -179,13 +179,13 @@ func TestBatcherTellsNoEffectFromUnknown(t *testing.T) {
 		}
 		b.Close(errors.New("mastership was lost"))
 		calls.Wait()
-		for i, want := range []error{cell.ErrUnknown, cell.ErrUnknown, cell.ErrNotApplied, cell.ErrNotApplied} {
+		for i, want := range []error{membership.ErrUnknown, membership.ErrUnknown, membership.ErrNotApplied, membership.ErrNotApplied} {
 			if !errors.Is(errs[i], want) {
 				t.Errorf("call %d: %v, want %v", i, errs[i], want)
 			}
 		}
-		if _, err := b.Do(open("late")); !errors.Is(err, cell.ErrNotApplied) {
-			t.Errorf("after the end: %v, want %v", err, cell.ErrNotApplied)
+		if _, err := b.Do(open("late")); !errors.Is(err, membership.ErrNotApplied) {
+			t.Errorf("after the end: %v, want %v", err, membership.ErrNotApplied)
 		}
 		b.Wait()
 	})
@@ -195,8 +195,8 @@ func TestBatcherEndsOnRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Millisecond)
 		b, accepted, failed := newTestBatcher(l, 7) // of an epoch that is not the cell's
-		if _, err := b.Do(open("a")); !errors.Is(err, cell.ErrNotApplied) {
-			t.Errorf("refused batch: %v, want %v", err, cell.ErrNotApplied)
+		if _, err := b.Do(open("a")); !errors.Is(err, membership.ErrNotApplied) {
+			t.Errorf("refused batch: %v, want %v", err, membership.ErrNotApplied)
 		}
 		b.Wait()
 		if len(*accepted) != 0 || len(*failed) != 1 {
@@ -221,8 +221,8 @@ func TestBatcherDrains(t *testing.T) {
 		if err := b.Drain(context.Background(), errors.New("handing over")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Do(open("late")); !errors.Is(err, cell.ErrNotApplied) {
-			t.Errorf("during the drain: %v, want %v", err, cell.ErrNotApplied)
+		if _, err := b.Do(open("late")); !errors.Is(err, membership.ErrNotApplied) {
+			t.Errorf("during the drain: %v, want %v", err, membership.ErrNotApplied)
 		}
 		calls.Wait()
 		b.Close(errors.New("test is over"))
@@ -255,7 +255,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 			}
 		}
 		b.Close(errors.New("test is over"))
-		if _, err := b.Begin(open("late"), nil)(); !errors.Is(err, cell.ErrNotApplied) {
+		if _, err := b.Begin(open("late"), nil)(); !errors.Is(err, membership.ErrNotApplied) {
 			t.Errorf("after the end: %v", err)
 		}
 		b.Wait()
@@ -265,7 +265,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 // TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the
 // batcher makes has room in an entry.
 func TestBatchesAreNoLargerThanEntries(t *testing.T) {
-	for _, each := range []int{0, cell.MaxBatchBytes / maxBatchCommands, cell.MaxBatchBytes, cell.MaxCommandBytes} {
+	for _, each := range []int{0, membership.MaxBatchBytes / maxBatchCommands, membership.MaxBatchBytes, membership.MaxCommandBytes} {
 		var b batcher
 		for i := range 2 * maxBatchCommands {
 			op := &state.OpenSession{Session: fmt.Sprintf("%d", i), TTLMS: 1 << 60, Name: "name", Key: "key", Digest: bytes.Repeat([]byte{1}, 32)}
@@ -285,7 +285,7 @@ func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(raw) > cell.MaxEntryBytes-1<<10 { // a checksum may ride along
+		if len(raw) > membership.MaxEntryBytes-1<<10 { // a checksum may ride along
 			t.Errorf("%d commands of %d bytes are %d encoded", len(batch.Commands), each, len(raw))
 		}
 	}

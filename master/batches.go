@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/faultpoint"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// maxBatchCommands bounds a batch, as do cell.MaxBatchBytes.
+// maxBatchCommands bounds a batch, as do membership.MaxBatchBytes.
 const maxBatchCommands = 128
 
 // pace says when what has gathered is worth an entry: when no entry is under
@@ -107,7 +107,7 @@ func (b *batcher) fits() int {
 	size := 0
 	for i, c := range b.pending {
 		size += c.cmd.Size()
-		if i == maxBatchCommands || (i > 0 && size > cell.MaxBatchBytes) {
+		if i == maxBatchCommands || (i > 0 && size > membership.MaxBatchBytes) {
 			return i
 		}
 	}

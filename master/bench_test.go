@@ -11,8 +11,8 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -48,7 +48,9 @@ type alone struct{ members }
 
 type members = Membership
 
-func (alone) Membership() (cell.Membership, error) { return cell.Membership{}, errors.New("none") }
+func (alone) Membership() (membership.Membership, error) {
+	return membership.Membership{}, errors.New("none")
+}
 func (alone) Ask(context.Context, string) (admission.Card, error) {
 	return admission.Card{}, errors.New("none")
 }

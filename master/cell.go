@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // Cell is the cell as this replica knows it. What only the master knows is
@@ -41,9 +41,9 @@ func (m *Master) Cell() lockapi.Cell {
 }
 
 // onePerName leaves the directories out that are to take a voter's place.
-func onePerName(all []cell.MemberStatus) []cell.MemberStatus {
-	return slices.DeleteFunc(slices.Clone(all), func(s cell.MemberStatus) bool {
-		return !s.Voter && slices.ContainsFunc(all, func(o cell.MemberStatus) bool { return o.Voter && o.ID == s.ID })
+func onePerName(all []membership.MemberStatus) []membership.MemberStatus {
+	return slices.DeleteFunc(slices.Clone(all), func(s membership.MemberStatus) bool {
+		return !s.Voter && slices.ContainsFunc(all, func(o membership.MemberStatus) bool { return o.Voter && o.ID == s.ID })
 	})
 }
 
@@ -59,7 +59,7 @@ func role(id string, voter bool, master string) string {
 
 // memberRole is role in the list of the members, where suffrage tells who
 // votes. The directory that is to take the master's place is not the master.
-func memberRole(s cell.MemberStatus, master string) string {
+func memberRole(s membership.MemberStatus, master string) string {
 	if s.Voter && s.ID == master {
 		return lockapi.RoleMaster
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -42,7 +42,7 @@ func (m *Master) quietly(ctx context.Context, change func(context.Context) error
 	select {
 	case m.membersTurn <- struct{}{}:
 	case <-wait.C:
-		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", cell.ErrBusy)
+		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", membership.ErrBusy)
 	case <-ctx.Done():
 		return errNoMaster("the call ended while it waited for another change of the members")
 	}
@@ -103,13 +103,13 @@ func (m *Master) add(ctx context.Context, o *office, by Caller, req *lockapi.Add
 		if err := m.putMember(o, row); err != nil {
 			return err
 		}
-		return m.change(ctx, now.Index, cell.AddNonvoter, cell.MemberStatus{
-			Member: cell.Member{ID: req.ID, RaftAddr: req.RaftAddr, APIURL: req.URL}, Directory: req.Directory})
+		return m.change(ctx, now.Index, membership.AddNonvoter, membership.MemberStatus{
+			Member: membership.Member{ID: req.ID, RaftAddr: req.RaftAddr, APIURL: req.URL}, Directory: req.Directory})
 	})
 }
 
 // mayAdd says why a member can't be added, if so, or that it is there.
-func mayAdd(now []cell.MemberStatus, row state.Member) (there bool, err error) {
+func mayAdd(now []membership.MemberStatus, row state.Member) (there bool, err error) {
 	for _, s := range now {
 		switch {
 		case s.ID == row.ID && s.Directory == row.Directory:
@@ -133,7 +133,7 @@ func mayAdd(now []cell.MemberStatus, row state.Member) (there bool, err error) {
 }
 
 // addressesFree says which other member has one of a member's addresses.
-func addressesFree(now []cell.MemberStatus, row state.Member) error {
+func addressesFree(now []membership.MemberStatus, row state.Member) error {
 	for _, s := range now {
 		switch {
 		case s.ID == row.ID:
@@ -186,11 +186,11 @@ func (m *Master) drop(ctx context.Context, id, but string, since uint64) error {
 		case err != nil:
 			err = errNoMaster("the membership is not known: %v", err)
 		case !begun && now.Index != since:
-			err = lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
+			err = lockapi.Errorf(lockapi.CodeBusy, "%v; try again", membership.ErrBusy)
 		}
 		next := goesNext(now.Members, id, but)
 		if err == nil && next >= 0 {
-			err = m.change(ctx, now.Index, cell.RemoveMember, now.Members[next])
+			err = m.change(ctx, now.Index, membership.RemoveMember, now.Members[next])
 		}
 		switch {
 		case err != nil && begun:
@@ -203,7 +203,7 @@ func (m *Master) drop(ctx context.Context, id, but string, since uint64) error {
 
 // goesNext is the place of the next directory that drop removes, or -1. Those without a
 // vote go first, in the order in which they were taken in.
-func goesNext(now []cell.MemberStatus, id, but string) int {
+func goesNext(now []membership.MemberStatus, id, but string) int {
 	next := -1
 	for i, s := range now {
 		if s.ID != id || s.Directory == but || but != "" && s.Voter {
@@ -318,7 +318,7 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *
 	case err != nil:
 		return errNoMaster("the membership is not known: %v", err)
 	case now.Index != seen.index, now.Changing: // one that comes late would belie the table
-		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
+		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", membership.ErrBusy)
 	}
 	is := seen.members[place].MemberStatus
 	put, _ := m.log.State().MemberNamed(is.ID)
@@ -334,7 +334,7 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *
 	}
 	if req.Suffrage != nil {
 		if row.Stays = *req.Suffrage == lockapi.SuffrageNonvoter; row.Stays != put.Stays &&
-			slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == is.ID && s.Directory != is.Directory }) {
+			slices.ContainsFunc(now.Members, func(s membership.MemberStatus) bool { return s.ID == is.ID && s.Directory != is.Directory }) {
 			return lockapi.Errorf(lockapi.CodeBusy, "another directory is about to take the place of %q; wait for that, or take it back", is.ID)
 		}
 	}
@@ -346,7 +346,7 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *
 		return errLevel(&state.PutMember{}, o.log.State().Level)
 	}
 	if demote {
-		if err := m.change(ctx, now.Index, cell.DemoteMember, is); err != nil {
+		if err := m.change(ctx, now.Index, membership.DemoteMember, is); err != nil {
 			return err
 		}
 	}
@@ -376,7 +376,7 @@ func (m *Master) move(ctx context.Context) error {
 			return errNoMaster("the membership is not known: %v", err)
 		}
 		s := m.log.State()
-		i := slices.IndexFunc(now.Members, func(is cell.MemberStatus) bool {
+		i := slices.IndexFunc(now.Members, func(is membership.MemberStatus) bool {
 			put, _ := s.MemberNamed(is.ID) // the table may lack the directory yet
 			return put.Put && put.RaftAddr != is.At
 		})
@@ -386,7 +386,7 @@ func (m *Master) move(ctx context.Context) error {
 		moved := now.Members[i]
 		put, _ := s.MemberNamed(moved.ID)
 		moved.RaftAddr = put.RaftAddr
-		if err := m.change(ctx, now.Index, cell.MoveMember, moved); err != nil {
+		if err := m.change(ctx, now.Index, membership.MoveMember, moved); err != nil {
 			return err
 		}
 	}

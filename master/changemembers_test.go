@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -193,7 +193,7 @@ func TestOthersChangeInBetween(t *testing.T) {
 					f.at["r4"] = founder("r4")
 					f.onAsk = func() {
 						f.onAsk = nil
-						f.change(cell.RemoveMember, standing("r4", founder("r4"), true))
+						f.change(membership.RemoveMember, standing("r4", founder("r4"), true))
 					}
 				})
 				code(t, do(t, m), lockapi.CodeBusy)
@@ -365,7 +365,7 @@ func TestMoveOfANewDirectory(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) {
 			f.behind[newDirectory] = 1 << 20 // it never catches up
-			f.change(cell.AddNonvoter, standing("r3", newDirectory, false))
+			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
 		})
 		if _, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}}); err != nil {
 			t.Fatal(err)
@@ -400,7 +400,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 			return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r3"}))
 		}, func(f *fakeConf) {
 			f.behind[newDirectory] = 1 << 20 // it never catches up
-			f.change(cell.AddNonvoter, standing("r3", newDirectory, false))
+			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
 			f.onChange = func(*node) { f.busy = true }
 		}},
 	} {

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/memlog"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -170,7 +170,7 @@ func (n *node) commands() int {
 	return sum
 }
 
-func (n *node) Vitals() cell.Vitals { return cell.Vitals{Term: 7} }
+func (n *node) Vitals() membership.Vitals { return membership.Vitals{Term: 7} }
 
 var (
 	_ Log        = (*node)(nil)

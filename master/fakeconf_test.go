@@ -8,14 +8,14 @@ import (
 
 	"github.com/stoutlock/stout/internal/memlog"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // fakeConf is the membership of a fake cell, and what runs at each name. It is
 // guarded by the cell's mu, under which the log's own may be taken.
 type fakeConf struct {
 	index    uint64
-	members  []cell.MemberStatus
+	members  []membership.MemberStatus
 	at       map[string]string // name → directory that answers there; none where it is away
 	behind   map[string]uint64 // directory → how far
 	level    map[string]uint64 // directory → the level that its release knows, if it is not 1
@@ -46,28 +46,28 @@ func newFakeConf(nodes []*node) fakeConf {
 	return c
 }
 
-func standing(name, directory string, voter bool) cell.MemberStatus {
-	return cell.MemberStatus{Member: cell.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter, At: name + ":7201"}
+func standing(name, directory string, voter bool) membership.MemberStatus {
+	return membership.MemberStatus{Member: membership.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter, At: name + ":7201"}
 }
 
-func (c *fakeConf) change(what cell.Change, s cell.MemberStatus) {
-	i := slices.IndexFunc(c.members, func(o cell.MemberStatus) bool { return o.ID == s.ID && o.Directory == s.Directory })
+func (c *fakeConf) change(what membership.Change, s membership.MemberStatus) {
+	i := slices.IndexFunc(c.members, func(o membership.MemberStatus) bool { return o.ID == s.ID && o.Directory == s.Directory })
 	all := slices.Clone(c.members)
 	switch {
-	case what == cell.RemoveMember && i >= 0:
+	case what == membership.RemoveMember && i >= 0:
 		all = slices.Delete(all, i, i+1)
-	case what == cell.MakeVoter && i >= 0:
+	case what == membership.MakeVoter && i >= 0:
 		all[i].Voter = true
-	case what == cell.AddNonvoter && i < 0:
+	case what == membership.AddNonvoter && i < 0:
 		s.Voter, s.At = false, s.RaftAddr
 		all = append(all, s)
-	case what == cell.DemoteMember && i >= 0:
+	case what == membership.DemoteMember && i >= 0:
 		all[i].Voter = false
-	case what == cell.MoveMember && i >= 0:
+	case what == membership.MoveMember && i >= 0:
 		all[i].RaftAddr, all[i].At = s.RaftAddr, s.RaftAddr
 	}
 	for _, m := range c.members {
-		c.lost = c.lost || !slices.ContainsFunc(all, func(o cell.MemberStatus) bool { return o.ID == m.ID })
+		c.lost = c.lost || !slices.ContainsFunc(all, func(o membership.MemberStatus) bool { return o.ID == m.ID })
 	}
 	c.members = all
 	c.index++
@@ -92,28 +92,28 @@ func (c *fakeCell) set(change func(*fakeConf)) {
 
 // What follows makes a node a Membership.
 
-func (n *node) Members() []cell.MemberStatus {
+func (n *node) Members() []membership.MemberStatus {
 	m, _ := n.Membership()
 	return m.Members
 }
 
-func (n *node) Membership() (cell.Membership, error) {
+func (n *node) Membership() (membership.Membership, error) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return cell.Membership{Index: n.c.conf.index, Members: n.c.conf.members, Changing: n.c.conf.lands != nil}, nil
+	return membership.Membership{Index: n.c.conf.index, Members: n.c.conf.members, Changing: n.c.conf.lands != nil}, nil
 }
 
-func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
+func (n *node) ChangeMember(_ context.Context, since uint64, change membership.Change, s membership.MemberStatus) error {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	switch conf := &n.c.conf; {
 	case !n.leads():
-		return fmt.Errorf("%w: not the leader", cell.ErrNotApplied)
+		return fmt.Errorf("%w: not the leader", membership.ErrNotApplied)
 	case conf.busy || since != 0 && since != conf.index:
-		return cell.ErrBusy
+		return membership.ErrBusy
 	case conf.late:
 		conf.late, conf.lands = false, func() { conf.change(change, s) }
-		return cell.ErrUnknown
+		return membership.ErrUnknown
 	default:
 		conf.change(change, s)
 		if conf.onChange != nil {
@@ -139,7 +139,7 @@ func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
 	}
 	applied := n.Node.Health().Applied
 	in := "c1"
-	if n.c.conf.blank[directory] && !slices.ContainsFunc(n.c.conf.members, func(s cell.MemberStatus) bool { return s.Directory == directory }) {
+	if n.c.conf.blank[directory] && !slices.ContainsFunc(n.c.conf.members, func(s membership.MemberStatus) bool { return s.Directory == directory }) {
 		in = ""
 	}
 	return admission.Card{ID: name, Directory: directory, CellID: in, Heard: !n.c.conf.deaf[name], Version: "test", Level: max(1, n.c.conf.level[directory]),
@@ -147,7 +147,7 @@ func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 
-func (n *node) Health() cell.Health {
+func (n *node) Health() membership.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	h := n.Node.Health()

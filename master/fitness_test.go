@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 const ms = time.Millisecond
@@ -63,7 +63,7 @@ func TestSuccessor(t *testing.T) {
 	disk := &unfit{reason: slowDisk, sync: 400 * ms}
 	snapshot := &unfit{reason: unsentSnapshot}
 	voter := func(i int, sync time.Duration) member {
-		return member{MemberStatus: cell.MemberStatus{Member: cell.Member{ID: fmt.Sprintf("r%d", i)}, Voter: true},
+		return member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: fmt.Sprintf("r%d", i)}, Voter: true},
 			card: admission.Card{Applied: 1000, Heard: true, Sync: uint64(sync.Microseconds())}, there: true, well: true}
 	}
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // halfChange is a change of two entries, of which the first alone comes about.
@@ -180,7 +180,7 @@ func TestSupersededTakesNoPlace(t *testing.T) {
 		{MemberStatus: standing("r2", earlier, false), there: true, well: true}, {MemberStatus: standing("r2", newDirectory, false)},
 		{MemberStatus: standing("r3", founder("r3"), true), there: true, well: true},
 	}}
-	toVote := func(s cell.MemberStatus) bool { return !s.Voter }
+	toVote := func(s membership.MemberStatus) bool { return !s.Voter }
 	if seen.step(toVote) != nil {
 		t.Error("a directory that another one supersedes takes the place")
 	}
@@ -194,7 +194,7 @@ func TestSupersededTakesNoPlace(t *testing.T) {
 // without one in the order in which they came, so that none of those that are left is one
 // that another had superseded.
 func TestDirectoriesGoInOrder(t *testing.T) {
-	all := []cell.MemberStatus{standing("r1", founder("r1"), true), standing("r2", founder("r2"), true), standing("r2", earlier, false), standing("r2", newDirectory, false)}
+	all := []membership.MemberStatus{standing("r1", founder("r1"), true), standing("r2", founder("r2"), true), standing("r2", earlier, false), standing("r2", newDirectory, false)}
 	for but, want := range map[string][]string{"": {earlier, newDirectory, founder("r2")}, founder("r2"): {earlier, newDirectory}, newDirectory: {earlier}} {
 		var got []string
 		for left := slices.Clone(all); ; {

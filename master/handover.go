@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // successorBound is how long a transfer waits to see the successor in office.
@@ -178,7 +178,7 @@ func (m *Master) lacks(ctx context.Context, to string) (what string, passes bool
 
 // votes says whether a directory is the one that votes for a member.
 func (m *Master) votes(id, directory string) bool {
-	return slices.ContainsFunc(m.members.Members(), func(s cell.MemberStatus) bool {
+	return slices.ContainsFunc(m.members.Members(), func(s membership.MemberStatus) bool {
 		return s.ID == id && s.Directory == directory && s.Voter
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -110,7 +110,7 @@ func (m *Master) takeStep(ctx context.Context, seen roll) error {
 }
 
 // isToVote reports whether a member is to get a vote that has none.
-func (m *Master) isToVote(s cell.MemberStatus) bool {
+func (m *Master) isToVote(s membership.MemberStatus) bool {
 	put, _ := m.log.State().MemberNamed(s.ID)
 	return !s.Voter && !put.Stays
 }
@@ -122,7 +122,7 @@ func (m *Master) settleMembers(ctx context.Context, o *office) error {
 	if now, err := m.members.Membership(); err != nil {
 		return err
 	} else if now.Changing {
-		return cell.ErrBusy // the table may be ahead of a change that comes late
+		return membership.ErrBusy // the table may be ahead of a change that comes late
 	}
 	if err := m.makeWay(ctx); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (m *Master) makeWay(ctx context.Context) error {
 		if i < 0 {
 			return nil
 		}
-		if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[i]); err != nil {
+		if err := m.change(ctx, now.Index, membership.RemoveMember, now.Members[i]); err != nil {
 			return err
 		}
 	}
@@ -157,9 +157,9 @@ func (m *Master) makeWay(ctx context.Context) error {
 // superseded is the place of a directory without a vote behind which another of its
 // name was taken in, or -1. A configuration lists members in the order in which they
 // were taken in.
-func superseded(members []cell.MemberStatus) int {
+func superseded(members []membership.MemberStatus) int {
 	for i, s := range members {
-		if !s.Voter && slices.ContainsFunc(members[i+1:], func(o cell.MemberStatus) bool { return o.ID == s.ID }) {
+		if !s.Voter && slices.ContainsFunc(members[i+1:], func(o membership.MemberStatus) bool { return o.ID == s.ID }) {
 			return i
 		}
 	}
@@ -169,7 +169,7 @@ func superseded(members []cell.MemberStatus) int {
 // step is the next step of a change that can be taken now, or nil. A directory
 // that is to have the master's own place is not well before the master's
 // process has ended and it runs there: another finishes that.
-func (r roll) step(isToVote func(cell.MemberStatus) bool) func(context.Context, *Master) error {
+func (r roll) step(isToVote func(membership.MemberStatus) bool) func(context.Context, *Master) error {
 	for _, v := range r.members {
 		if !isToVote(v.MemberStatus) || v.Directory != r.latest(v.ID) || !v.well || v.card.Applied+caughtUpWithin < r.applied {
 			continue
@@ -177,17 +177,17 @@ func (r roll) step(isToVote func(cell.MemberStatus) bool) func(context.Context, 
 		old := slices.IndexFunc(r.members, func(o member) bool { return o.ID == v.ID && o.Voter })
 		switch {
 		case old < 0:
-			return r.make(cell.MakeVoter, v)
+			return r.make(membership.MakeVoter, v)
 		case r.mayRemove(old) == nil:
-			return r.make(cell.RemoveMember, r.members[old])
+			return r.make(membership.RemoveMember, r.members[old])
 		}
 	}
 	return nil
 }
 
-func (r roll) make(change cell.Change, v member) func(context.Context, *Master) error {
+func (r roll) make(change membership.Change, v member) func(context.Context, *Master) error {
 	return func(ctx context.Context, m *Master) error {
-		if change == cell.MakeVoter && !m.isToVote(v.MemberStatus) {
+		if change == membership.MakeVoter && !m.isToVote(v.MemberStatus) {
 			return nil // it has come to stay without one
 		}
 		return m.change(ctx, r.index, change, v.MemberStatus)
@@ -195,7 +195,7 @@ func (r roll) make(change cell.Change, v member) func(context.Context, *Master) 
 }
 
 // noteMembers has the state know the members as they are.
-func (m *Master) noteMembers(o *office, now []cell.MemberStatus) error {
+func (m *Master) noteMembers(o *office, now []membership.MemberStatus) error {
 	var table []state.Member
 	for _, s := range now {
 		table = append(table, state.Member{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr, URL: s.APIURL})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -33,10 +33,10 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 		level("while the third is away", 1)
 		c.set(func(f *fakeConf) {
 			f.at["r3"] = founder("r3")
-			f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) // which runs nowhere
+			f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // which runs nowhere
 		})
 		level("with one that has no vote and tells nothing", 1)
-		c.set(func(f *fakeConf) { f.change(cell.RemoveMember, standing("r2", newDirectory, false)) })
+		c.set(func(f *fakeConf) { f.change(membership.RemoveMember, standing("r2", newDirectory, false)) })
 		level("when all know it", 2)
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -55,7 +55,7 @@ func (m *Master) GetURLs(ctx context.Context, q Read, _ *lockapi.GetURLs) (locka
 
 // member is one as it answered.
 type member struct {
-	cell.MemberStatus
+	membership.MemberStatus
 	card admission.Card
 	// there says that it answered and is that very directory; well, that it leads or
 	// hears a leader besides. stranger is the directory that answered in its place and
@@ -200,8 +200,8 @@ func (r roll) mayRemove(place int) error {
 // takeIn makes the new directory a nonvoter, and then has an earlier one make
 // way that was to have the same place and does not vote. The new one comes first, so
 // that there is always one of the name: the cell would not know it any more.
-func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, directory string) error {
-	if err := m.change(ctx, seen.index, cell.AddNonvoter, cell.MemberStatus{Member: as, Directory: directory}); err != nil {
+func (m *Master) takeIn(ctx context.Context, seen roll, as membership.Member, directory string) error {
+	if err := m.change(ctx, seen.index, membership.AddNonvoter, membership.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}
 	return halfway(m.makeWay(ctx))
@@ -209,16 +209,16 @@ func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, director
 
 // change makes one change and puts what became of it into the errors of the
 // contract.
-func (m *Master) change(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
+func (m *Master) change(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error {
 	err := m.members.ChangeMember(ctx, since, change, s)
 	switch {
 	case err == nil:
 		m.opts.Logger.Info().Str("change", string(change)).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
 		m.opts.happened(m.log, memberEvents[change], s.ID, m.log.State().Epoch)
 		return nil
-	case errors.Is(err, cell.ErrBusy):
+	case errors.Is(err, membership.ErrBusy):
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", err)
-	case errors.Is(err, cell.ErrNotApplied):
+	case errors.Is(err, membership.ErrNotApplied):
 		return errNoMaster("mastership was lost before the membership was changed")
 	}
 	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not come about: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)

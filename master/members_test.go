@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 const newDirectory = "00000000000000aa"
@@ -82,10 +82,10 @@ func write(t *testing.T, m *Master, n int) {
 // is lost, the next one goes on from there.
 func TestNextMasterFinishes(t *testing.T) {
 	for point, prepare := range map[string]func(*fakeConf){
-		"taken in": func(f *fakeConf) { f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) },
+		"taken in": func(f *fakeConf) { f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) },
 		"the old one is out": func(f *fakeConf) {
-			f.change(cell.AddNonvoter, standing("r2", newDirectory, false))
-			f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(membership.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
 		},
 	} {
 		t.Run(point, func(t *testing.T) {
@@ -250,8 +250,8 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 func TestNameIsNeverLost(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
-			f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
-			f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(membership.AddNonvoter, standing("r2", "00000000000000bb", false))
+			f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
 			delete(f.at, "r2") // and is emptied again, before it votes
 		})
 		m := c.office("r1").master
@@ -275,8 +275,8 @@ func TestNameIsNeverLost(t *testing.T) {
 	t.Run("the master is lost in between", func(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			c.set(func(f *fakeConf) {
-				f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
-				f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
+				f.change(membership.AddNonvoter, standing("r2", "00000000000000bb", false))
+				f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
 			})
 			m := c.office("r1").master
 			err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
@@ -303,9 +303,9 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) {
-			f.change(cell.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(membership.AddNonvoter, standing("r2", newDirectory, false))
 			f.onAsk = func() {
-				f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
+				f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
 				f.onAsk = nil
 			}
 		})
@@ -338,7 +338,7 @@ func TestReplacedHalfway(t *testing.T) {
 				pass(100 * time.Millisecond) // the office has looked at the members
 				c.set(func(f *fakeConf) {
 					for _, directory := range tt.onTheirWay {
-						f.change(cell.AddNonvoter, standing("r2", directory, false))
+						f.change(membership.AddNonvoter, standing("r2", directory, false))
 					}
 					f.onChange = func(*node) {
 						f.onChange = nil

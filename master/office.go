@@ -8,8 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/faultpoint"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -186,7 +186,7 @@ func (o *office) resign(ctx context.Context, patience time.Duration, why error) 
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	faultpoint.Hit(faultpoint.OfficeResigned)
-	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
+	outcome := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
 		Commands: []state.Command{{Time: time.Now().UnixNano(), Operation: &state.CloseOffice{}}}})
-	_, _ = async.Get(ctx, wait) // unless it was accepted, the successor has to wait
+	_, _ = wait.Get(ctx, outcome) // unless it was accepted, the successor has to wait
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/faultpoint"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -88,8 +88,8 @@ func (m *Master) outwait(ctx context.Context, term uint64, earlier state.Office)
 
 // await waits for an outcome while the replica leads: the log may keep one back
 // for ever once it does not.
-func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Outcome, error)) (*state.Outcome, error) {
-	got := async.Go(wait)
+func (m *Master) await(ctx context.Context, term uint64, outcome func() (*state.Outcome, error)) (*state.Outcome, error) {
+	got := wait.Go(outcome)
 	for {
 		changed := m.log.Changed()
 		if now, leading := m.log.Leading(); !leading || now != term {

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -48,18 +48,18 @@ type Log interface {
 // Membership is what a master shows of its cell. *replica.Replica is one.
 type Membership interface {
 	Leader() string // id of the leader as far as known here, or empty
-	Members() []cell.MemberStatus
+	Members() []membership.MemberStatus
 	// Membership is the latest configuration, ChangeMember makes one change of
 	// it (see package replica), and Ask asks a member how it is,
 	// by its name or its server id.
-	Membership() (cell.Membership, error)
-	ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error
+	Membership() (membership.Membership, error)
+	ChangeMember(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error
 	Ask(ctx context.Context, id string) (admission.Card, error)
 	CellID() string
 	Directory() string
 	URL(id string) string
-	Health() cell.Health
-	Vitals() cell.Vitals
+	Health() membership.Health
+	Vitals() membership.Vitals
 	Promise() (to string, remaining time.Duration, ok bool)
 }
 
@@ -116,8 +116,8 @@ const (
 	MemberMoved   = "member_moved"   // to another address
 )
 
-var memberEvents = map[cell.Change]string{cell.AddNonvoter: MemberAdded, cell.MakeVoter: MemberVotes, cell.RemoveMember: MemberRemoved,
-	cell.DemoteMember: MemberDemoted, cell.MoveMember: MemberMoved}
+var memberEvents = map[membership.Change]string{membership.AddNonvoter: MemberAdded, membership.MakeVoter: MemberVotes, membership.RemoveMember: MemberRemoved,
+	membership.DemoteMember: MemberDemoted, membership.MoveMember: MemberMoved}
 
 func (o *Options) happened(log Log, event, member string, epoch uint64) {
 	if o.Happened != nil {

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/internal/progress"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/replica/state"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -50,9 +50,9 @@ func (p *proposer) begin(by Caller, op state.Operation) func() (state.Result, er
 		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
 	}
 	c := state.Command{Time: time.Now().UnixNano(), Caller: by.Principal, Operation: op}
-	if n := c.Size(); n > cell.MaxCommandBytes { // the log refuses it, and a refused entry ends the office
+	if n := c.Size(); n > membership.MaxCommandBytes { // the log refuses it, and a refused entry ends the office
 		return func() (state.Result, error) {
-			return nil, lockapi.Errorf(lockapi.CodeTooLarge, "the call has %d bytes; the log takes %d", n, cell.MaxCommandBytes)
+			return nil, lockapi.Errorf(lockapi.CodeTooLarge, "the call has %d bytes; the log takes %d", n, membership.MaxCommandBytes)
 		}
 	}
 	wait := p.batcher.Begin(c, by.Timeline)
@@ -66,7 +66,7 @@ func outcomeOf(r state.Result, err error) (state.Result, error) {
 		return r, errNoMaster("the office ended before the call took effect")
 	case err == nil:
 		return r, nil
-	case errors.Is(err, cell.ErrNotApplied):
+	case errors.Is(err, membership.ErrNotApplied):
 		return r, errNoMaster("mastership was lost before the call took effect")
 	}
 	return r, errUnknown()

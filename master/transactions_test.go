@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -249,7 +249,7 @@ func TestLargestTransactions(t *testing.T) {
 			}
 			op := &state.Transaction{Session: s, Key: strings.Repeat("k", 128), Digest: make([]byte, 16), If: conditionsOf(req.If), Then: stepsOf(req.Then)}
 			c := state.Command{Caller: strings.Repeat("c", 255), Operation: op}
-			if size, spare := c.Size(), lockapi.MaxTransactionBytes-len(body); size+spare > cell.MaxCommandBytes {
+			if size, spare := c.Size(), lockapi.MaxTransactionBytes-len(body); size+spare > membership.MaxCommandBytes {
 				t.Errorf("%s: %d bytes and %d to come", name, size, spare)
 			}
 			if _, err := m.Transact(t.Context(), Caller{}, &lockapi.Transact{Transaction: req}); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -40,7 +40,7 @@ type Vitals struct {
 	// What it took to come into office: to apply what was committed before, to wait
 	// for the leases of earlier masters, and to have the office opened in the log.
 	Barrier, Outwaited, Opening histogram.Snapshot
-	Replica                     cell.Vitals
+	Replica                     membership.Vitals
 }
 
 // vitals are counted where they arise, over all offices of this replica.

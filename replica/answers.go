@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // lookAtProgress is how often Answers looks whether a snapshot gets on.
@@ -20,7 +20,7 @@ const lookAtProgress = time.Second
 // bytes of it arrive.
 func (r *Replica) Answers(ctx context.Context) error {
 	before := r.progress.Load()
-	answered := async.Err(func() error { return r.raft.VerifyLeader().Error() })
+	answered := wait.Err(func() error { return r.raft.VerifyLeader().Error() })
 	tick := time.NewTicker(lookAtProgress)
 	defer tick.Stop()
 	for {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // TestNameOfAMemberElsewhere: a replica that joins by the name of a member which is
@@ -15,7 +15,9 @@ func TestNameOfAMemberElsewhere(t *testing.T) {
 	t.Parallel()
 	o := options(t, 1)[0]
 	at := "10.0.0.9:7201"
-	o.Join = func(context.Context) ([]cell.Member, error) { return []cell.Member{{ID: "r1", RaftAddr: at}}, nil }
+	o.Join = func(context.Context) ([]membership.Member, error) {
+		return []membership.Member{{ID: "r1", RaftAddr: at}}, nil
+	}
 	c, err := Prepare(o)
 	if err != nil {
 		t.Fatal(err)

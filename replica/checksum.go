@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoutlock/stout/internal/pace"
+	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -119,7 +119,7 @@ func (c *checksums) sum(m *mark) {
 // throttledSum is the state's Hash, with rests, and how long they were.
 func throttledSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
 	h := sha256.New()
-	g := pace.NewWriter(h)
+	g := throttle.NewWriter(h)
 	if err := s.Snapshot(g); err != nil {
 		panic(err) // a hash cannot fail to be written to, and every state can be encoded
 	}

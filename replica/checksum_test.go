@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/replica/state"
 )
 

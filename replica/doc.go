@@ -16,7 +16,7 @@
 //     (checksum.go)
 //   - a directory that has forgotten what it had acknowledged is refused
 //     (forgotten.go)
-//   - a large state is written and summed with rests (internal/pace)
+//   - a large state is written and summed with rests (internal/throttle)
 //
 // A replica is started on stores and peers (Start), wherever these come from,
 // or on a data directory and a port (Prepare, or Open).

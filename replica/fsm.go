@@ -12,8 +12,8 @@ import (
 
 	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/histogram"
-	"github.com/stoutlock/stout/internal/pace"
 	"github.com/stoutlock/stout/internal/progress"
+	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -140,7 +140,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 type snapshot struct{ state *state.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.state.Snapshot(pace.NewWriter(sink)); err != nil {
+	if err := s.state.Snapshot(throttle.NewWriter(sink)); err != nil {
 		sink.Cancel()
 		return err
 	}

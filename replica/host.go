@@ -13,9 +13,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -24,12 +24,12 @@ import (
 // and after the replica is a member's.
 type host struct {
 	opts    *Options
-	links   *link.Listener
-	caller  link.Caller
+	links   *peerconn.Listener
+	caller  peerconn.Caller
 	dir     *datadir.Dir
-	running atomic.Pointer[Replica]       // nil before it has started
-	told    atomic.Pointer[[]cell.Member] // what Options.Join came to last; nil before
-	few     zerolog.Logger                // of what may come often: a few lines at a time
+	running atomic.Pointer[Replica]             // nil before it has started
+	told    atomic.Pointer[[]membership.Member] // what Options.Join came to last; nil before
+	few     zerolog.Logger                      // of what may come often: a few lines at a time
 }
 
 func newHost(o *Options, dir *datadir.Dir) (*host, error) {
@@ -37,13 +37,13 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
-	h := &host{opts: o, caller: link.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
-	h.links = link.Listen(in, link.Rules{Judge: h.judge, Members: h.members, Believes: h.believes, Security: o.Security, Refused: h.refused})
+	h := &host{opts: o, caller: peerconn.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
+	h.links = peerconn.Listen(in, peerconn.Rules{Judge: h.judge, Members: h.members, Believes: h.believes, Security: o.Security, Refused: h.refused})
 	return h, nil
 }
 
 // judge refuses a connection that is not meant for this member of this cell.
-func (h *host) judge(o link.Opening) (card []byte, err error) {
+func (h *host) judge(o peerconn.Opening) (card []byte, err error) {
 	who := h.dir.Identity()
 	if o.Cell != who.Cell {
 		// The caller is not told of which: the name is all that a stranger has to know
@@ -51,7 +51,7 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 		h.few.Warn().Str("from", fmt.Sprintf("%.80q", o.From)).Str("cell", fmt.Sprintf("%.80q", o.Cell)).Str("own_cell", who.Cell).Msg("a replica of another cell called; is one of the two cell settings mistyped?")
 		return nil, fmt.Errorf("this is replica %s of another cell than %.80q; its log says of which", who.ID, o.Cell)
 	}
-	if o.Kind == link.Ask {
+	if o.Kind == peerconn.Ask {
 		if o.To != who.ID {
 			return nil, fmt.Errorf("this is replica %s, not %s", who.ID, o.To)
 		}
@@ -224,7 +224,7 @@ func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
 
 func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Card, err error) {
 	who := h.dir.Identity()
-	raw, err := h.caller.AskCard(ctx, addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
+	raw, err := h.caller.AskCard(ctx, addr, peerconn.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {
 		return card, err
 	}
@@ -244,7 +244,7 @@ func (h *host) refused(caller net.Addr, err error) {
 
 // dial opens a connection to a member, wherever it may be; at addr, where nothing
 // else is known.
-func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
+func (h *host) dial(ctx context.Context, kind peerconn.Kind, server, addr string) (net.Conn, error) {
 	name, _ := admission.Split(server)
 	addresses := h.addresses(name)
 	if len(addresses) == 0 {
@@ -255,10 +255,10 @@ func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (n
 		func(c net.Conn) { _ = c.Close() })
 }
 
-func (h *host) dialAt(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
+func (h *host) dialAt(ctx context.Context, kind peerconn.Kind, server, addr string) (net.Conn, error) {
 	who := h.dir.Identity()
-	c, err := h.caller.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
-	if errors.Is(err, link.ErrTrust) {
+	c, err := h.caller.Dial(ctx, addr, peerconn.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
+	if errors.Is(err, peerconn.ErrTrust) {
 		h.few.Warn().Str("peer", server).Str("address", addr).Err(err).Msg("no connection to a replica that can be trusted")
 	}
 	return c, err
@@ -268,11 +268,11 @@ func (h *host) dialAt(ctx context.Context, kind link.Kind, server, addr string) 
 func (h *host) network() rafttransport.Network {
 	self, _ := h.opts.member(h.opts.ID)
 	return rafttransport.Network{
-		Listener:   h.links.Kind(link.Raft),
+		Listener:   h.links.Kind(peerconn.Raft),
 		Advertised: self.RaftAddr,
 		Logger:     h.opts.Logger,
 		Dial: func(ctx context.Context, server, addr string) (net.Conn, error) {
-			return h.dial(ctx, link.Raft, server, addr)
+			return h.dial(ctx, peerconn.Raft, server, addr)
 		},
 		At: func(name string) (string, bool) {
 			addresses := h.addresses(name)

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
@@ -109,9 +109,9 @@ func TestLateSnapshotKeepsTheConfiguration(t *testing.T) {
 		for _, id := range []string{"r4", "r5"} {
 			r := c.join(a, id)
 			c.link(c.all...)
-			c.change(a, cell.AddNonvoter, r)
+			c.change(a, membership.AddNonvoter, r)
 			same(t, a, r)
-			c.change(a, cell.MakeVoter, r)
+			c.change(a, membership.MakeVoter, r)
 		}
 		same(t, a, c.all...)
 		until(t, "the follower has got the last change", func() bool { return voters(f) == 5 }) // no state shows a change
@@ -148,7 +148,7 @@ func TestSnapshotWithinTheLog(t *testing.T) {
 		must(t, a.raft.Snapshot().Error())
 		r := c.join(a, "r4")
 		c.link(c.all...)
-		c.change(a, cell.AddNonvoter, r)
+		c.change(a, membership.AddNonvoter, r)
 		same(t, a, c.all...)
 		f := without(c.all, a)[0]
 		before := f.State()
@@ -254,7 +254,7 @@ func (c *memoryCell) stale(r *Replica) (again *Replica, end raft.Log) {
 func (c *memoryCell) join(of *Replica, id string) *Replica {
 	c.t.Helper()
 	o := of.opts
-	o.ID, o.Members = id, append(slices.Clone(o.Members), cell.Member{ID: id, RaftAddr: id})
+	o.ID, o.Members = id, append(slices.Clone(o.Members), membership.Member{ID: id, RaftAddr: id})
 	c.disks[id] = newMemoryDisk(raft.NewInmemStore())
 	_, wire := raft.NewInmemTransportWithTimeout(inMemory(id), rafttransport.Timeout)
 	c.wires[id] = &memoryWire{InmemTransport: wire}
@@ -269,12 +269,12 @@ func (c *memoryCell) join(of *Replica, id string) *Replica {
 }
 
 // change makes one change of the members.
-func (c *memoryCell) change(leader *Replica, what cell.Change, r *Replica) {
+func (c *memoryCell) change(leader *Replica, what membership.Change, r *Replica) {
 	c.t.Helper()
 	until(c.t, "a change of the members", func() bool {
 		m, err := leader.Membership()
 		must(c.t, err)
-		return leader.ChangeMember(c.t.Context(), m.Index, what, cell.MemberStatus{Member: cell.Member{ID: r.ID(), RaftAddr: r.ID()}, Directory: r.ID()}) == nil
+		return leader.ChangeMember(c.t.Context(), m.Index, what, membership.MemberStatus{Member: membership.Member{ID: r.ID(), RaftAddr: r.ID()}, Directory: r.ID()}) == nil
 	})
 }
 

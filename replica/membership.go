@@ -13,10 +13,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
@@ -30,28 +30,28 @@ func (r *Replica) self() raft.ServerID { return raft.ServerID(r.stores.Identity.
 
 // Membership is the latest configuration in this replica's log, committed or
 // not.
-func (r *Replica) Membership() (cell.Membership, error) {
+func (r *Replica) Membership() (membership.Membership, error) {
 	changing := r.changing.Load() > 0 // before the configuration: what has ended since is in it
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
-		return cell.Membership{}, err
+		return membership.Membership{}, err
 	}
 	r.noteSnapshot()
-	m := cell.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest()), Changing: changing}
+	m := membership.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest()), Changing: changing}
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
-	slices.SortStableFunc(m.Members, func(a, b cell.MemberStatus) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(m.Members, func(a, b membership.MemberStatus) int { return strings.Compare(a.ID, b.ID) })
 	return m, nil
 }
 
 // Members are those of Membership, by name.
-func (r *Replica) Members() []cell.MemberStatus {
+func (r *Replica) Members() []membership.MemberStatus {
 	m, _ := r.Membership()
 	return m.Members
 }
 
-func (r *Replica) standing(s raft.Server) cell.MemberStatus {
+func (r *Replica) standing(s raft.Server) membership.MemberStatus {
 	name, directory := admission.Split(string(s.ID))
 	_, at := rafttransport.SplitAddress(s.Address)
 	m := r.member(name)
@@ -59,7 +59,7 @@ func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 		m.RaftAddr = at
 	}
 	id := string(s.ID)
-	return cell.MemberStatus{
+	return membership.MemberStatus{
 		Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter, At: at,
 		Answers: r.wire.Answers(id), Refuses: r.wire.Refuses(id),
 	}
@@ -86,31 +86,31 @@ const changeTimeout = 500 * time.Millisecond
 // ChangeMember makes one change of the membership, if the latest is still the
 // one at index since, and returns when it is committed. The library has it wait
 // until the one before it, and an entry of the leader's own term, are
-// committed. The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown. One that
+// committed. The error is membership.ErrBusy, membership.ErrNotApplied or membership.ErrUnknown. One that
 // ctx has ended may come about later; until then Membership says so.
-func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
+func (r *Replica) ChangeMember(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error {
 	server := admission.ServerID(s.ID, s.Directory)
 	id, addr := raft.ServerID(server), rafttransport.Address(server, s.RaftAddr)
 	var future raft.IndexFuture
 	r.changing.Add(1)
 	switch change {
-	case cell.AddNonvoter:
+	case membership.AddNonvoter:
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
-	case cell.MakeVoter:
+	case membership.MakeVoter:
 		future = r.raft.AddVoter(id, addr, since, changeTimeout)
-	case cell.RemoveMember:
+	case membership.RemoveMember:
 		future = r.raft.RemoveServer(id, since, changeTimeout)
-	case cell.DemoteMember:
+	case membership.DemoteMember:
 		future = r.raft.DemoteVoter(id, since, changeTimeout)
-	case cell.MoveMember:
+	case membership.MoveMember:
 		// Both leave the suffrage as it is.
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
 	}
 	select {
-	case err := <-async.Err(func() error { defer r.changing.Add(-1); return future.Error() }):
+	case err := <-wait.Err(func() error { defer r.changing.Add(-1); return future.Error() }):
 		return r.classifyChange(err)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", cell.ErrUnknown, ctx.Err())
+		return fmt.Errorf("%w: %w", membership.ErrUnknown, ctx.Err())
 	}
 }
 
@@ -119,13 +119,13 @@ func (r *Replica) classifyChange(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raft.ErrEnqueueTimeout):
-		return cell.ErrBusy
+		return membership.ErrBusy
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", membership.ErrNotApplied, err)
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
-		return fmt.Errorf("%w: %w", cell.ErrUnknown, err)
+		return fmt.Errorf("%w: %w", membership.ErrUnknown, err)
 	}
-	return fmt.Errorf("%w: %w", cell.ErrBusy, err) // the library's own check of since
+	return fmt.Errorf("%w: %w", membership.ErrBusy, err) // the library's own check of since
 }
 
 // committed is the latest configuration that is known to be committed.
@@ -326,7 +326,7 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 
 // Calls is the listener of the connections that other members have opened for
 // calls.
-func (r *Replica) Calls() net.Listener { return r.peers.host.links.Kind(link.Call) }
+func (r *Replica) Calls() net.Listener { return r.peers.host.links.Kind(peerconn.Call) }
 
 // FoundedWithAccess says that the founders of the cell have agreed to found it with
 // access on, and this directory is one of theirs.
@@ -337,12 +337,12 @@ func (r *Replica) FoundedWithAccess() bool { return r.stores.Identity.Access != 
 func (r *Replica) Proven() bool { return r.peers.host.opts.Security != nil }
 
 // Caller is the server id of the replica that opened a connection of Calls.
-func (*Replica) Caller(c net.Conn) string { return link.From(c) }
+func (*Replica) Caller(c net.Conn) string { return peerconn.From(c) }
 
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
 	// Of two directories of one name the one that votes is meant.
-	var to *cell.MemberStatus
+	var to *membership.MemberStatus
 	for _, m := range r.Members() {
 		if m.ID == name && (to == nil || m.Voter) {
 			to = &m
@@ -351,5 +351,5 @@ func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
 	if to == nil {
 		return nil, fmt.Errorf("replica %q is not a member of the cell", name)
 	}
-	return r.peers.host.dial(ctx, link.Call, admission.ServerID(to.ID, to.Directory), to.RaftAddr)
+	return r.peers.host.dial(ctx, peerconn.Call, admission.ServerID(to.ID, to.Directory), to.RaftAddr)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -35,7 +35,7 @@ func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
 }
 
 // change makes one change of the membership through the leader.
-func change(t *testing.T, leader *Replica, what cell.Change, s cell.MemberStatus) {
+func change(t *testing.T, leader *Replica, what membership.Change, s membership.MemberStatus) {
 	t.Helper()
 	m, err := leader.Membership()
 	must(t, err)
@@ -68,13 +68,13 @@ func TestEmptiedDirectory(t *testing.T) {
 	}
 	write(t, leader, epoch, "b", 30)
 
-	s := cell.MemberStatus{Member: lost.opts.Members[0], Directory: now.Directory}
+	s := membership.MemberStatus{Member: lost.opts.Members[0], Directory: now.Directory}
 	for _, m := range lost.opts.Members {
 		if m.ID == lost.ID() {
 			s.Member = m
 		}
 	}
-	change(t, leader, cell.AddNonvoter, s)
+	change(t, leader, membership.AddNonvoter, s)
 	must(t, <-admitted)
 	back, err := c.Start()
 	must(t, err)
@@ -85,8 +85,8 @@ func TestEmptiedDirectory(t *testing.T) {
 	}
 	oldOne := s
 	oldOne.Directory = old
-	change(t, leader, cell.RemoveMember, oldOne)
-	change(t, leader, cell.MakeVoter, s)
+	change(t, leader, membership.RemoveMember, oldOne)
+	change(t, leader, membership.MakeVoter, s)
 	until(t, "it is a voter", func() bool {
 		card := back.Card()
 		return len(card.Members) == 3 && card.ConfigIndex > 0 && !card.Founding.Has(string(back.self()))
@@ -178,7 +178,7 @@ func TestFounderPutBackAsNew(t *testing.T) {
 		t.Fatalf("standby %+v", now)
 	}
 	self, _ := lost.opts.member(lost.ID())
-	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: self, Directory: now.Directory})
+	change(t, leader, membership.AddNonvoter, membership.MemberStatus{Member: self, Directory: now.Directory})
 	must(t, <-admitted)
 	back, err := c.Start()
 	must(t, err)
@@ -193,7 +193,7 @@ func TestVotersAreOnTheCard(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	leader, _ := lead(t, r)
-	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
+	change(t, leader, membership.AddNonvoter, membership.MemberStatus{Member: membership.Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
 	until(t, "the card tells", func() bool {
 		card := r.Card()
 		return slices.Equal(card.Members, []string{string(r.self()), "r2/d2"}) && slices.Equal(card.Voters, []string{string(r.self())}) &&
@@ -313,7 +313,7 @@ func TestCellsDoNotMix(t *testing.T) {
 	} {
 		dir, err := datadir.Claim(t.TempDir(), tc.o.Cell, "r1")
 		must(t, err)
-		h := &host{opts: &Options{Members: []cell.Member{{ID: "r2", RaftAddr: b.RaftListen}}}, dir: dir}
+		h := &host{opts: &Options{Members: []membership.Member{{ID: "r2", RaftAddr: b.RaftListen}}}, dir: dir}
 		if _, err := h.Ask(t.Context(), "r2"); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v; want %s", err, tc.want)
 		}
@@ -325,14 +325,14 @@ func TestCellsDoNotMix(t *testing.T) {
 func TestMembersAreInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
 	leader, _ := lead(t, startAll(t, options(t, 1)...)...)
-	change := func(what cell.Change, directory, addr string) {
+	change := func(what membership.Change, directory, addr string) {
 		t.Helper()
-		s := cell.MemberStatus{Member: cell.Member{ID: "r0", RaftAddr: addr}, Directory: directory}
+		s := membership.MemberStatus{Member: membership.Member{ID: "r0", RaftAddr: addr}, Directory: directory}
 		must(t, leader.ChangeMember(t.Context(), 0, what, s))
 	}
-	change(cell.AddNonvoter, "00000000000000ff", "127.0.0.1:1")
-	change(cell.AddNonvoter, "00000000000000aa", "127.0.0.1:1")
-	change(cell.MoveMember, "00000000000000ff", "127.0.0.1:2")
+	change(membership.AddNonvoter, "00000000000000ff", "127.0.0.1:1")
+	change(membership.AddNonvoter, "00000000000000aa", "127.0.0.1:1")
+	change(membership.MoveMember, "00000000000000ff", "127.0.0.1:2")
 	now, err := leader.Membership()
 	must(t, err)
 	if m := now.Members; len(m) != 3 || m[0].Directory != "00000000000000ff" || m[1].Directory != "00000000000000aa" || m[2].ID != leader.ID() {
@@ -350,11 +350,11 @@ func TestLateChange(t *testing.T) {
 	must(t, err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := cell.MemberStatus{Member: cell.Member{ID: "r9", RaftAddr: "127.0.0.1:1"}, Directory: "00000000000000a9"}
-	if err := leader.ChangeMember(gone, before.Index, cell.AddNonvoter, s); err != nil && !errors.Is(err, cell.ErrUnknown) {
+	s := membership.MemberStatus{Member: membership.Member{ID: "r9", RaftAddr: "127.0.0.1:1"}, Directory: "00000000000000a9"}
+	if err := leader.ChangeMember(gone, before.Index, membership.AddNonvoter, s); err != nil && !errors.Is(err, membership.ErrUnknown) {
 		t.Fatal(err)
 	}
-	var after cell.Membership
+	var after membership.Membership
 	until(t, "the change has an outcome", func() bool {
 		after, err = leader.Membership()
 		must(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 )
 
 // Options say how a replica runs. All durations count on the replica's own
@@ -23,15 +23,15 @@ type Options struct {
 	// RaftListen is the address to listen on for the other replicas.
 	RaftListen string
 	// Security is the TLS of connections between replicas; nil is none.
-	Security link.Security
+	Security peerconn.Security
 	// Members found the cell, all together and once (package admission). Later
 	// they only say how to reach each replica; they do not change the
 	// membership.
-	Members []cell.Member
+	Members []membership.Member
 	// Join, where it is not nil, tells the members of a cell that is there: of
 	// Members this replica has its own entry only, and founds no cell. It is called
 	// again and again while the replica is no member, and when it starts.
-	Join    func(context.Context) ([]cell.Member, error)
+	Join    func(context.Context) ([]membership.Member, error)
 	Version string // of this release, for the other replicas to show
 	// FoundAccess is with what the founders found a cell with access on: a digest
 	// of the root's secret, the same on all of them; empty where access is off.
@@ -98,13 +98,13 @@ func (o *Options) check() error {
 	return nil
 }
 
-func (o *Options) member(id string) (cell.Member, bool) {
+func (o *Options) member(id string) (membership.Member, bool) {
 	for _, m := range o.Members {
 		if m.ID == id {
 			return m, true
 		}
 	}
-	return cell.Member{}, false
+	return membership.Member{}, false
 }
 
 func (o *Options) drift() lease.Drift { return lease.Drift(o.ClockDrift) }

@@ -11,12 +11,12 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/progress"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/raftlogger"
 	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/rafttransport"
@@ -268,14 +268,14 @@ func (r *Replica) Close() error {
 // Submit hands a batch to Raft and returns at once; the function it returns
 // waits for the outcome and is to be called once. Batches submitted one after
 // the other by one goroutine keep their order. The error is
-// cell.ErrNotApplied or cell.ErrUnknown.
+// membership.ErrNotApplied or membership.ErrUnknown.
 func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	data, err := b.Encode()
-	if err == nil && len(data) > cell.MaxEntryBytes {
-		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), cell.MaxEntryBytes)
+	if err == nil && len(data) > membership.MaxEntryBytes {
+		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), membership.MaxEntryBytes)
 	}
 	if err != nil {
-		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
+		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, err) }
 	}
 	r.taking.Continue()
 	future := r.raft.ApplyLog(raft.Log{Data: data, Extensions: raftstore.Note(r.applied())}, rafttransport.Timeout)
@@ -286,7 +286,7 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 		}
 		out, ok := future.Response().(*state.Outcome)
 		if !ok {
-			return nil, fmt.Errorf("%w: %v", cell.ErrUnknown, future.Response())
+			return nil, fmt.Errorf("%w: %v", membership.ErrUnknown, future.Response())
 		}
 		return out, nil
 	}
@@ -297,12 +297,12 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 func (r *Replica) classify(err error) error {
 	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		r.stuck()
-		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", membership.ErrNotApplied, err)
 	}
 	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
-		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", membership.ErrNotApplied, err)
 	}
-	return fmt.Errorf("%w: %w", cell.ErrUnknown, err)
+	return fmt.Errorf("%w: %w", membership.ErrUnknown, err)
 }
 
 // stuck fails the replica when the library refuses entries because of a
@@ -326,7 +326,7 @@ func (r *Replica) Barrier(ctx context.Context) error {
 	began := r.opts.Clock()
 	future := r.raft.Barrier(rafttransport.Timeout)
 	select {
-	case err := <-async.Err(future.Error):
+	case err := <-wait.Err(future.Error):
 		if err != nil {
 			return r.classify(err)
 		}
@@ -353,5 +353,5 @@ func (r *Replica) Transfer(ctx context.Context, to string) error {
 		}
 		future = r.raft.LeadershipTransferToServer(server.ID, server.Address)
 	}
-	return async.Do(ctx, future.Error)
+	return wait.Do(ctx, future.Error)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/freeport"
 	"github.com/stoutlock/stout/internal/testrun"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -56,9 +56,9 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 // options are those of n replicas with small thresholds and short time-outs.
 func options(t *testing.T, n int) []Options {
 	t.Helper()
-	var members []cell.Member
+	var members []membership.Member
 	for i, addr := range freeAddrs(t, n) {
-		members = append(members, cell.Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
+		members = append(members, membership.Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
 	}
 	var all []Options
 	for _, m := range members {
@@ -277,7 +277,7 @@ func TestThreeReplicas(t *testing.T) {
 	until(t, "everybody knows the leader", func() bool {
 		return others[0].Leader() == leader.ID() && others[1].Leader() == leader.ID()
 	})
-	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, cell.ErrNotApplied) {
+	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, membership.ErrNotApplied) {
 		t.Errorf("a batch at a follower: %+v, %v", out, err)
 	}
 	if err := others[0].Barrier(t.Context()); err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
@@ -48,18 +48,18 @@ func TestRemovedReplica(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
-	removed := cell.MemberStatus{Member: cell.Member{ID: "r4", RaftAddr: "127.0.0.1:9"}, Directory: "d"}
-	change(t, leader, cell.AddNonvoter, removed)
+	removed := membership.MemberStatus{Member: membership.Member{ID: "r4", RaftAddr: "127.0.0.1:9"}, Directory: "d"}
+	change(t, leader, membership.AddNonvoter, removed)
 	var conns []net.Conn
 	for _, r := range all {
 		until(t, "the new member is believed", func() bool { return r.Believes("r4/d") == nil && r.Member("r4/d") == nil })
-		for _, kind := range []link.Kind{link.Raft, link.Call} {
+		for _, kind := range []peerconn.Kind{peerconn.Raft, peerconn.Call} {
 			c, err := stranger(t, r.opts, kind, "r4/d")
 			must(t, err)
 			conns = append(conns, c)
 		}
 	}
-	change(t, leader, cell.RemoveMember, removed)
+	change(t, leader, membership.RemoveMember, removed)
 	for _, r := range all {
 		until(t, "the member is removed", func() bool { return refuses(r, "r4/d", wasRemoved) })
 	}
@@ -69,7 +69,7 @@ func TestRemovedReplica(t *testing.T) {
 	}
 	for _, r := range all {
 		for server, why := range map[string]string{"r4/d": wasRemoved, "r4/another": wasRemoved, "r9/z": isNone} {
-			for _, kind := range []link.Kind{link.Raft, link.Call} {
+			for _, kind := range []peerconn.Kind{peerconn.Raft, peerconn.Call} {
 				if _, err := stranger(t, r.opts, kind, server); err == nil || !strings.Contains(err.Error(), why) {
 					t.Errorf("%s opens a connection for %v to %s: %v", server, kind, r.ID(), err)
 				}
@@ -97,7 +97,7 @@ func TestRemovedReplica(t *testing.T) {
 		if !refuses(alone, server, wasRemoved) {
 			t.Errorf("alone, it believes %s: %v", server, alone.Believes(server))
 		}
-		if _, err := stranger(t, alone.opts, link.Raft, server); err == nil {
+		if _, err := stranger(t, alone.opts, peerconn.Raft, server); err == nil {
 			t.Errorf("%s opens a connection", server)
 		}
 	}
@@ -175,8 +175,8 @@ func growing(t *testing.T) (all []*Replica, four, five Options) {
 			opts[i].Members = members[:3]
 			continue
 		}
-		opts[i].Members = []cell.Member{members[i]}
-		opts[i].Join = func(context.Context) ([]cell.Member, error) { return members, nil }
+		opts[i].Members = []membership.Member{members[i]}
+		opts[i].Join = func(context.Context) ([]membership.Member, error) { return members, nil }
 	}
 	return startAll(t, opts[:3]...), opts[3], opts[4]
 }
@@ -185,21 +185,21 @@ func growing(t *testing.T) (all []*Replica, four, five Options) {
 func joined(t *testing.T, leader *Replica, o Options) *Replica {
 	t.Helper()
 	c, admitted := waiting(t, o)
-	s := cell.MemberStatus{Member: o.Members[0], Directory: c.Standby().Directory}
-	change(t, leader, cell.AddNonvoter, s)
+	s := membership.MemberStatus{Member: o.Members[0], Directory: c.Standby().Directory}
+	change(t, leader, membership.AddNonvoter, s)
 	must(t, <-admitted)
 	r, err := c.Start()
 	must(t, err)
 	closeAfter(t, r)
 	same(t, leader, r)
-	change(t, leader, cell.MakeVoter, s)
+	change(t, leader, membership.MakeVoter, s)
 	return r
 }
 
 // drop removes a member, whose replica may end by itself.
 func drop(t *testing.T, leader, r *Replica) {
 	t.Helper()
-	change(t, leader, cell.RemoveMember, cell.MemberStatus{Member: cell.Member{ID: r.ID()}, Directory: r.Directory()})
+	change(t, leader, membership.RemoveMember, membership.MemberStatus{Member: membership.Member{ID: r.ID()}, Directory: r.Directory()})
 	_ = r.Close()
 }
 
@@ -239,9 +239,9 @@ func TestAwayWhileOneCameAgain(t *testing.T) {
 	t.Parallel()
 	all, four, _ := growing(t)
 	leader, _ := lead(t, all...)
-	once := cell.MemberStatus{Member: four.Members[0], Directory: "once"}
-	change(t, leader, cell.AddNonvoter, once)
-	change(t, leader, cell.RemoveMember, once)
+	once := membership.MemberStatus{Member: four.Members[0], Directory: "once"}
+	change(t, leader, membership.AddNonvoter, once)
+	change(t, leader, membership.RemoveMember, once)
 	for _, r := range all {
 		until(t, "it is removed", func() bool { return refuses(r, "r4/once", wasRemoved) })
 	}
@@ -268,9 +268,9 @@ func TestCardsOfTheRemoved(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
-	removed := cell.MemberStatus{Member: cell.Member{ID: "r4", RaftAddr: "127.0.0.1:9"}, Directory: "d"}
-	change(t, r, cell.AddNonvoter, removed)
-	change(t, r, cell.RemoveMember, removed)
+	removed := membership.MemberStatus{Member: membership.Member{ID: "r4", RaftAddr: "127.0.0.1:9"}, Directory: "d"}
+	change(t, r, membership.AddNonvoter, removed)
+	change(t, r, membership.RemoveMember, removed)
 	until(t, "it is removed", func() bool { return refuses(r, "r4/d", wasRemoved) })
 	card := admission.Card{
 		ID: "r4", Directory: "x", CellID: r.CellID(), ConfigIndex: 1 << 40, Members: []string{"r4/x"},

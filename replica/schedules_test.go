@@ -13,8 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -91,9 +91,9 @@ func steered(t *testing.T, n int) *memoryCell {
 	t.Helper()
 	const heartbeat = time.Second
 	c := &memoryCell{t: t, disks: map[string]*memoryDisk{}, wires: map[string]*memoryWire{}}
-	var members []cell.Member
+	var members []membership.Member
 	for _, id := range []string{"r1", "r2", "r3", "r4", "r5"}[:n] {
-		members = append(members, cell.Member{ID: id, RaftAddr: id})
+		members = append(members, membership.Member{ID: id, RaftAddr: id})
 	}
 	began := time.Now()
 	for _, m := range members {

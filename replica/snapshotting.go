@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/histogram"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
@@ -44,8 +44,8 @@ func newSnapshotting(l zerolog.Logger, clock func() time.Duration, leads func() 
 	}
 }
 
-func (s *snapshotting) vitals() cell.Snapshots {
-	out := cell.Snapshots{Took: s.took.Snapshot(), Failures: s.failures.Load()}
+func (s *snapshotting) vitals() membership.Snapshots {
+	out := membership.Snapshots{Took: s.took.Snapshot(), Failures: s.failures.Load()}
 	if last := s.last.Load(); last != 0 {
 		out.Last = time.Unix(0, last)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
@@ -124,5 +124,5 @@ func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
 	next, _ := lead(t, back)
 	m, err := next.Membership()
 	must(t, err)
-	must(t, next.ChangeMember(t.Context(), m.Index, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
+	must(t, next.ChangeMember(t.Context(), m.Index, membership.AddNonvoter, membership.MemberStatus{Member: membership.Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 )
 
 // StillRuns says which member of the same cell runs, or may run, nil where none does:
@@ -24,7 +24,7 @@ import (
 //
 // This replica's own name is asked as well: as its directory is open here, who answers
 // has another one that took its place, or a copy.
-func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, gone []string, s link.Security) error {
+func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone []string, s peerconn.Security) error {
 	who := r.dir.Identity()
 	type place struct{ name, addr string }
 	places, names := map[string]place{}, []string{}
@@ -46,10 +46,10 @@ func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, gone []str
 			return fmt.Errorf("replica %q is said to be gone, and is none of the cell's: these are %s", name, strings.Join(names, ", "))
 		}
 	}
-	keys, caller := slices.Sorted(maps.Keys(places)), &link.Caller{Security: s}
+	keys, caller := slices.Sorted(maps.Keys(places)), &peerconn.Caller{Security: s}
 	answers := admission.AskAll(ctx, "", keys, func(ctx context.Context, key string) (card admission.Card, err error) {
 		at := places[key]
-		raw, err := caller.AskCard(ctx, at.addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name})
+		raw, err := caller.AskCard(ctx, at.addr, peerconn.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name})
 		if err == nil {
 			err = cbor.Unmarshal(raw, &card)
 		}
@@ -69,7 +69,7 @@ func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, gone []str
 		return fmt.Errorf("replica %s of this cell runs, at %s: stop it, for good, for two cells that go on from one log give the same locks; where a majority still runs, nothing is lost, and this replica is only to be started again", name, a.Card.RaftAddr)
 	}
 	for _, key := range keys {
-		if at, err := places[key], answers[key].Err; link.Connected(err) && !slices.Contains(gone, at.name) {
+		if at, err := places[key], answers[key].Err; peerconn.Connected(err) && !slices.Contains(gone, at.name) {
 			return fmt.Errorf("replica %s of this cell may run: its address %s takes connections (%w). Stop it, for good, for two cells that go on from one log give the same locks; if it is stopped, and another program listens there, say so by --gone %s", at.name, at.addr, err, at.name)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 )
 
 // stopped is the directory of a cell of one that was founded, opened while nobody runs
@@ -39,14 +39,14 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 		in, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
 		at := in.Addr().String()
-		other := link.Listen(in, link.Rules{
-			Judge: func(link.Opening) ([]byte, error) {
+		other := peerconn.Listen(in, peerconn.Rules{
+			Judge: func(peerconn.Opening) ([]byte, error) {
 				return cbor.Marshal(admission.Card{Cell: o.Cell, ID: o.ID, Directory: tt.directory, CellID: tt.cellID, RaftAddr: at})
 			},
 			Members: func() []string { return nil },
 		})
 		until(t, "an answer in time", func() bool { // a loaded machine may be late
-			err = old.StillRuns(t.Context(), []cell.Member{{ID: o.ID, RaftAddr: at}}, nil, nil)
+			err = old.StillRuns(t.Context(), []membership.Member{{ID: o.ID, RaftAddr: at}}, nil, nil)
 			return err == nil || !strings.Contains(err.Error(), "does not answer the opening")
 		})
 		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
@@ -68,16 +68,16 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 		t.Cleanup(func() { _ = in.Close() })
 		return in
 	}
-	judged := func(judge link.Judge) string {
-		l := link.Listen(listen(), link.Rules{Judge: judge, Members: func() []string { return nil }})
+	judged := func(judge peerconn.Judge) string {
+		l := peerconn.Listen(listen(), peerconn.Rules{Judge: judge, Members: func() []string { return nil }})
 		t.Cleanup(func() { must(t, l.Close()) })
 		return l.Addr().String()
 	}
-	refuses := judged(func(link.Opening) ([]byte, error) { return nil, errors.New("this is replica r3, not r2") })
-	answers := judged(func(link.Opening) ([]byte, error) {
+	refuses := judged(func(peerconn.Opening) ([]byte, error) { return nil, errors.New("this is replica r3, not r2") })
+	answers := judged(func(peerconn.Opening) ([]byte, error) {
 		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: id, RaftAddr: "there"})
 	})
-	another := judged(func(link.Opening) ([]byte, error) {
+	another := judged(func(peerconn.Opening) ([]byte, error) {
 		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: "another", RaftAddr: "there"})
 	})
 	hangs := listen().Addr().String() // it takes connections as the system does for a process that is stopped
@@ -110,9 +110,9 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 		{"another program is said to have its port", []string{hangs, answers}, []string{"r2"}, "replica r2 of this cell runs, at there"},
 		{"one who is gone is mistyped", nil, []string{"r9"}, `replica "r9" is said to be gone, and is none of the cell's: these are r2`},
 	} {
-		given := []cell.Member{{ID: "r2"}}
+		given := []membership.Member{{ID: "r2"}}
 		for _, at := range tt.at {
-			given = append(given, cell.Member{ID: "r2", RaftAddr: at})
+			given = append(given, membership.Member{ID: "r2", RaftAddr: at})
 		}
 		err := old.StillRuns(t.Context(), given, tt.gone, nil)
 		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {

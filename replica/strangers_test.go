@@ -19,21 +19,21 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/peerconn"
 	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 // stranger opens a connection as anybody can who reaches the port: it asks for
 // the card first, which tells all that an opening needs.
-func stranger(t *testing.T, o Options, kind link.Kind, from string) (net.Conn, error) {
+func stranger(t *testing.T, o Options, kind peerconn.Kind, from string) (net.Conn, error) {
 	t.Helper()
-	raw, err := new(link.Caller).AskCard(t.Context(), o.RaftListen, link.Opening{Cell: o.Cell, From: from, To: o.ID})
+	raw, err := new(peerconn.Caller).AskCard(t.Context(), o.RaftListen, peerconn.Opening{Cell: o.Cell, From: from, To: o.ID})
 	must(t, err)
 	var card admission.Card
 	must(t, cbor.Unmarshal(raw, &card))
-	c, err := new(link.Caller).Dial(t.Context(), o.RaftListen, link.Opening{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
+	c, err := new(peerconn.Caller).Dial(t.Context(), o.RaftListen, peerconn.Opening{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}
@@ -78,7 +78,7 @@ func TestBombBehindAnOpening(t *testing.T) {
 	const n = 20 << 20
 	bomb := binary.BigEndian.AppendUint32(append([]byte("\x00\x81\xa7Entries"), 0xdd), n)
 	bomb = append(bomb, bytes.Repeat([]byte{0x80}, n)...)
-	c, err := stranger(t, o, link.Raft, string(r.self()))
+	c, err := stranger(t, o, peerconn.Raft, string(r.self()))
 	must(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -121,7 +121,7 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 		return state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{c}}
 	}
 	for i, lost := 0, 0; i < 2*rafttransport.MaxAppendEntries; i++ {
-		_, err := leader.Submit(large(i, cell.MaxEntryBytes-1<<10))()
+		_, err := leader.Submit(large(i, membership.MaxEntryBytes-1<<10))()
 		if lost < 5 && err != nil { // a busy disk may cost a leader its lead
 			t.Log(err)
 			lost, i = lost+1, i-1
@@ -130,7 +130,7 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := leader.Submit(large(-1, cell.MaxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
+	if _, err := leader.Submit(large(-1, membership.MaxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
 		t.Error(err)
 	}
 	same(t, leader, start(t, away.opts))
@@ -145,7 +145,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	leader, _ := lead(t, all...)
 	// A place counts while its connection is open: on a slow machine the first
 	// are closed, since they send nothing, before the last is dialled.
-	places := func(r *Replica, kind link.Kind, n int) (most int) {
+	places := func(r *Replica, kind peerconn.Kind, n int) (most int) {
 		var open []net.Conn
 		for i := range n {
 			if c, err := stranger(t, r.opts, kind, fmt.Sprintf("x%d/y", i)); err == nil {
@@ -161,7 +161,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 		if ids := r.memberIDs(); len(ids) < 3 || !slices.Contains(ids, string(leader.self())) {
 			t.Fatalf("%s knows %v", r.ID(), ids)
 		}
-		for _, kind := range []link.Kind{link.Raft, link.Call} {
+		for _, kind := range []peerconn.Kind{peerconn.Raft, peerconn.Call} {
 			if n := places(r, kind, 31); n != 0 {
 				t.Errorf("strangers have places for %d callers of kind %v", n, kind)
 			}
@@ -171,7 +171,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	stop(t, others[0])
 	rest := others[1]
 	until(t, "it has no master", func() bool { return rest.Believes("x/y") == nil })
-	for _, kind := range []link.Kind{link.Raft, link.Call} {
+	for _, kind := range []peerconn.Kind{peerconn.Raft, peerconn.Call} {
 		if n := places(rest, kind, 31); n == 0 || n > 4 {
 			t.Errorf("strangers have places for %d callers of kind %v", n, kind)
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -74,20 +74,20 @@ func (r *Replica) URL(id string) string {
 // member is where a member is. What the cell was told counts (state.PutMember),
 // then this replica's settings, then what a master's settings have. The zero
 // Member is of one that nobody knows, or that only Raft's configuration does.
-func (r *Replica) member(name string) cell.Member {
+func (r *Replica) member(name string) membership.Member {
 	noted, known := r.State().MemberNamed(name)
 	if m, ok := r.opts.member(name); ok && !noted.Put {
 		return m
 	}
 	if !known {
-		return cell.Member{ID: name}
+		return membership.Member{ID: name}
 	}
-	return cell.Member{ID: name, RaftAddr: noted.RaftAddr, APIURL: noted.URL}
+	return membership.Member{ID: name, RaftAddr: noted.RaftAddr, APIURL: noted.URL}
 }
 
 // Health describes the replica now.
-func (r *Replica) Health() cell.Health {
-	h := cell.Health{Applied: r.raft.AppliedIndex(), Heard: true}
+func (r *Replica) Health() membership.Health {
+	h := membership.Health{Applied: r.raft.AppliedIndex(), Heard: true}
 	if commit := r.raft.CommitIndex(); commit > h.Applied {
 		h.Behind = commit - h.Applied
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/histogram"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // vitals are counted where they arise.
@@ -65,8 +65,8 @@ func (v *vitals) noticed(data any, own raft.ServerID, heard, now time.Time) {
 }
 
 // Vitals are the figures of this replica now.
-func (r *Replica) Vitals() cell.Vitals {
-	return cell.Vitals{
+func (r *Replica) Vitals() membership.Vitals {
+	return membership.Vitals{
 		Term: r.raft.CurrentTerm(), Last: r.raft.LastIndex(), Committed: r.raft.CommitIndex(), Applied: r.raft.AppliedIndex(),
 		Elections: r.vitals.elections.Load(), Leaders: r.vitals.leaders.Load(),
 		Stored: r.vitals.stored.Snapshot(), Applying: r.vitals.applying.Snapshot(),

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/identity"
-	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -38,7 +38,7 @@ type rotation struct {
 	told chan struct{} // gets one for each new token
 }
 
-func rotate(t *testing.T, by *issuer.Issuer, who string) *rotation {
+func rotate(t *testing.T, by *jwttest.Issuer, who string) *rotation {
 	t.Helper()
 	r := &rotation{filepath.Join(t.TempDir(), "token"), make(chan struct{})}
 	write := func() {
@@ -85,12 +85,12 @@ func (r *rotation) lives(n int) {
 func TestRotatedTokens(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
-	by := issuer.New()
+	by := jwttest.New()
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, by.Keys(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=5s", "--jwt-issuer", issuer.Name, "--jwt-audience", issuer.Audience, "--jwt-keys", keys}})
+	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=5s", "--jwt-issuer", jwttest.Name, "--jwt-audience", jwttest.Audience, "--jwt-keys", keys}})
 	base := c.Ready(t).URL
 	ctx := cell.Bounded(t)
 	root := ""

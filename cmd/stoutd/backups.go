@@ -19,7 +19,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/internal/config"
-	"github.com/stoutlock/stout/internal/pace"
+	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -215,7 +215,7 @@ func (b *backups) write(ctx context.Context) error {
 	counted := &counter{ctx: ctx}
 	err = backup.Save(filepath.Join(b.dir, name), false, func(w io.Writer) error {
 		counted.to = w
-		return backup.Write(pace.NewWriter(counted), h, own.Snapshot)
+		return backup.Write(throttle.NewWriter(counted), h, own.Snapshot)
 	})
 	if err != nil {
 		return err

@@ -4,13 +4,13 @@ import (
 	"net"
 	"net/url"
 
+	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/internal/config"
-	"github.com/stoutlock/stout/internal/origin"
 )
 
 // browsers says who may call from a web page an API that listens at the
 // address.
-func browsers(c *config.Config, at net.Addr) origin.Settings {
+func browsers(c *config.Config, at net.Addr) browser.Settings {
 	names := append([]string(nil), c.APIHosts...)
 	for _, r := range c.Replicas {
 		if u, err := url.Parse(r.APIURL); err == nil {
@@ -18,5 +18,5 @@ func browsers(c *config.Config, at net.Addr) origin.Settings {
 		}
 	}
 	tcp, ok := at.(*net.TCPAddr)
-	return origin.Settings{Allowed: c.AllowOrigins, Names: names, Loopback: ok && tcp.IP.IsLoopback()}
+	return browser.Settings{Allowed: c.AllowOrigins, Names: names, Loopback: ok && tcp.IP.IsLoopback()}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // freeSpaceEvery is how often the file system of the data directory is asked. A
@@ -23,7 +23,7 @@ func (f *freeSpace) watch(ctx context.Context, dir string) {
 	tick := time.NewTicker(freeSpaceEvery)
 	defer tick.Stop()
 	for {
-		left, err := async.Get(ctx, func() (uint64, error) { return freeBytes(dir) })
+		left, err := wait.Get(ctx, func() (uint64, error) { return freeBytes(dir) })
 		switch {
 		case err == nil:
 			f.bytes.Store(&left)

@@ -19,18 +19,18 @@ import (
 
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/identity"
-	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 // jwtFlags are those of a replica that takes an issuer's JWTs.
-func jwtFlags(t *testing.T, by *issuer.Issuer) []string {
+func jwtFlags(t *testing.T, by *jwttest.Issuer) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(file, by.Keys(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--jwt-issuer", issuer.Name, "--jwt-audience", issuer.Audience, "--jwt-keys", file}
+	return []string{"--jwt-issuer", jwttest.Name, "--jwt-audience", jwttest.Audience, "--jwt-keys", file}
 }
 
 // Keys that can't be used are refused before anything is written, with the
@@ -64,7 +64,7 @@ func TestWhoCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := issuer.New(), issuer.New()
+	first, second := jwttest.New(), jwttest.New()
 	flags := jwtFlags(t, first)
 	keys := flags[len(flags)-1]
 	ctx, stop := context.WithCancel(t.Context())
@@ -135,7 +135,7 @@ func TestWhoCalls(t *testing.T) {
 // Keys of the file that are not used are told of, and JWTs that anybody could
 // read on their way.
 func TestNotesOfKeys(t *testing.T) {
-	by := issuer.New()
+	by := jwttest.New()
 	content := bytes.Replace(by.Keys(), []byte("["), []byte(`[{"kty":"oct","kid":"a\u001b","k":"c2VjcmV0"},`), 1)
 	file := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(file, content, 0o600); err != nil {

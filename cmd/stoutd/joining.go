@@ -15,18 +15,18 @@ import (
 
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // joining is how a replica that joins a cell is told its members; nil for one
 // that does not join.
-func (p *process) joining() func(context.Context) ([]cell.Member, error) {
+func (p *process) joining() func(context.Context) ([]membership.Member, error) {
 	c := p.config
 	if len(c.Join) == 0 {
 		return nil
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: joinTLS(c), DisableKeepAlives: true}}
-	return func(ctx context.Context) ([]cell.Member, error) { return askToJoin(ctx, client, c.Cell, c.Join) }
+	return func(ctx context.Context) ([]membership.Member, error) { return askToJoin(ctx, client, c.Cell, c.Join) }
 }
 
 // joinTLS trusts the CA of the replicas' own connections and that of the API's
@@ -38,11 +38,11 @@ func joinTLS(c *config.Config) *tls.Config {
 }
 
 // askToJoin asks all URLs at the same time, and returns what the first tells.
-func askToJoin(ctx context.Context, client *http.Client, name string, urls []string) ([]cell.Member, error) {
+func askToJoin(ctx context.Context, client *http.Client, name string, urls []string) ([]membership.Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	type answer struct {
-		members []cell.Member
+		members []membership.Member
 		err     error
 	}
 	answers := make(chan answer, len(urls))
@@ -63,7 +63,7 @@ func askToJoin(ctx context.Context, client *http.Client, name string, urls []str
 	return nil, errors.Join(errs...)
 }
 
-func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]cell.Member, error) {
+func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]membership.Member, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+lockapi.RouteJoin+"?cell="+url.QueryEscape(name), nil)
 	if err != nil {
 		return nil, err
@@ -93,10 +93,10 @@ func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]
 	if err := json.Unmarshal(body, &told); err != nil {
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	var members []cell.Member
+	var members []membership.Member
 	for _, r := range told.Replicas {
 		if lockapi.ValidateMemberID(r.ID) == nil && lockapi.ValidateRaftAddr(r.RaftAddr) == nil {
-			members = append(members, cell.Member{ID: r.ID, RaftAddr: r.RaftAddr})
+			members = append(members, membership.Member{ID: r.ID, RaftAddr: r.RaftAddr})
 		}
 	}
 	if members == nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/jwttest"
 )
 
 // metricsPage is that of a replica alone, when each route of the API has been
@@ -27,7 +27,7 @@ func metricsPage(t *testing.T) string {
 	dir, https := newCerts(t)
 	go func() {
 		defer close(ended)
-		invokeWith(ctx, append(append(tlsFlags(dir), jwtFlags(t, issuer.New())...), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error", "--audit-log", filepath.Join(dir, "audit.log"))...)
+		invokeWith(ctx, append(append(tlsFlags(dir), jwtFlags(t, jwttest.New())...), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error", "--audit-log", filepath.Join(dir, "audit.log"))...)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	page, again := "", time.NewTicker(10*time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/config"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // movedAfter is how long a replica hears of no master before it looks at its own
@@ -17,7 +17,7 @@ const movedAfter = 10 * time.Second
 
 // warnMoved says what to tell the cell where this replica was started at another
 // address than the members know: they call the old one, and it hears nothing.
-func warnMoved(ctx context.Context, log zerolog.Logger, c *config.Config, known func() bool, members func() []cell.MemberStatus) {
+func warnMoved(ctx context.Context, log zerolog.Logger, c *config.Config, known func() bool, members func() []membership.MemberStatus) {
 	t := time.NewTimer(movedAfter)
 	defer t.Stop()
 	select {
@@ -35,7 +35,7 @@ func warnMoved(ctx context.Context, log zerolog.Logger, c *config.Config, known 
 
 // moved is how the settings have another address for this replica than the members
 // that it knows of, or nothing.
-func moved(c *config.Config, members []cell.MemberStatus) string {
+func moved(c *config.Config, members []membership.MemberStatus) string {
 	for _, own := range c.Replicas {
 		if own.ID != c.ID {
 			continue

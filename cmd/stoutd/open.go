@@ -19,7 +19,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -147,10 +147,10 @@ func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options 
 }
 
 // members is the list of replicas of the settings.
-func members(c *config.Config) []cell.Member {
-	all := make([]cell.Member, len(c.Replicas))
+func members(c *config.Config) []membership.Member {
+	all := make([]membership.Member, len(c.Replicas))
 	for i, r := range c.Replicas {
-		all[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
+		all[i] = membership.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
 	}
 	return all
 }

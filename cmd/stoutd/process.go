@@ -16,13 +16,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/internal/tracing"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
@@ -303,7 +303,7 @@ func (p *process) warn(step string, err error) {
 // atMost calls a step that knows no context, and gives up waiting for it when
 // ctx is over and the grace as well.
 func atMost(ctx context.Context, grace time.Duration, step func() error) error {
-	done := async.Err(step)
+	done := wait.Err(step)
 	select {
 	case err := <-done:
 		return err

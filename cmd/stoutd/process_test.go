@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // TestStopThatHangsEnds the process, and one in good order does not.

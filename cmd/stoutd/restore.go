@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 const restoreHelp = `Founds a cell of one replica from a backup, in the empty data directory of this
@@ -110,7 +110,7 @@ start stoutd with the same settings: it serves after a minute, when every lease 
 
 // noneAnswers makes sure that no replica runs at the addresses of the cell to be founded.
 // Whatever takes connections there is taken for one: it may hang, or have another secret.
-func noneAnswers(ctx context.Context, all []cell.Member) error {
+func noneAnswers(ctx context.Context, all []membership.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for _, m := range all {
@@ -128,7 +128,7 @@ func foundOptions(c *config.Config) replica.Options {
 	self := c.Self()
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: c.DataDir, Version: buildinfo.Version(),
-		Members:     []cell.Member{{ID: self.ID, RaftAddr: self.RaftAddr, APIURL: self.APIURL}},
+		Members:     []membership.Member{{ID: self.ID, RaftAddr: self.RaftAddr, APIURL: self.APIURL}},
 		MasterLease: c.MasterLease, WAL: c.LogStore == config.StoreWAL,
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/safetext"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // supervisor is systemd, or whoever else is told by sd_notify(3) how the process
@@ -104,7 +104,7 @@ func (s *supervisor) once(ctx context.Context) (string, error) {
 		defer cancel()
 		ctx = bounded
 	}
-	status, err := async.Get(ctx, func() (string, error) { return (*look)(ctx) })
+	status, err := wait.Get(ctx, func() (string, error) { return (*look)(ctx) })
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/identity"
-	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/peerconn"
 )
 
 // security is the certificates of a replica, and what JWTs are judged by; each is
@@ -66,7 +66,7 @@ func (s security) serverTLS(c *config.Config) *tls.Config {
 }
 
 // links is that of the connections between replicas, nil where they have none.
-func (s security) links() link.Security {
+func (s security) links() peerconn.Security {
 	if s.raft == nil {
 		return nil
 	}

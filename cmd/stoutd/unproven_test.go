@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // Access without TLS between replicas is warned of once, whenever it comes on.

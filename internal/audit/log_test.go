@@ -15,7 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // disk is a Sink that can be full, or hang.

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // machine has a clock that goes on while it sleeps, unlike Go's timers, and

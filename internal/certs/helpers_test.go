@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // order makes files in a new directory and returns it.

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/internal/browser"
 )
 
 // What may be given several times may be so in each source, and the later
 // source counts as a whole.
 func TestListsFromEachSource(t *testing.T) {
 	const asList = "allow-origin: [\"http://a\", 'https://b:8']\napi-host:\n  - c.example.com\n  - D.\n"
-	a, b := origin.Origin{Scheme: "http", Host: origin.Host{Name: "a"}}, origin.Origin{Scheme: "https", Host: origin.Host{Name: "b", Port: "8"}}
+	a, b := browser.Origin{Scheme: "http", Host: browser.Host{Name: "a"}}, browser.Origin{Scheme: "https", Host: browser.Host{Name: "b", Port: "8"}}
 	for name, in := range map[string]input{
 		"flags":       cell("--allow-origin", "http://a", "--allow-origin", "https://b:8", "--api-host", "c.example.com", "--api-host", "D."),
 		"file":        {args: threeReplicas, file: asList},
@@ -19,7 +19,7 @@ func TestListsFromEachSource(t *testing.T) {
 		"the later":   {args: append(slices.Clone(threeReplicas), "--api-host", "c.example.com", "--api-host", "d"), env: []string{"STOUTD_API_HOST=x y"}, file: asList},
 	} {
 		c := mustLoad(t, in)
-		if !slices.Equal(c.AllowOrigins, []origin.Origin{a, b}) || !slices.Equal(c.APIHosts, []string{"c.example.com", "d"}) {
+		if !slices.Equal(c.AllowOrigins, []browser.Origin{a, b}) || !slices.Equal(c.APIHosts, []string{"c.example.com", "d"}) {
 			t.Errorf("%s: %v %v", name, c.AllowOrigins, c.APIHosts)
 		}
 	}

@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/internal/browser"
 )
 
 // Where log entries go first; see docs/settings.md.
@@ -101,7 +101,7 @@ type Config struct {
 
 	// AllowOrigins are the sites whose web pages may use the API besides its
 	// own.
-	AllowOrigins []origin.Origin
+	AllowOrigins []browser.Origin
 	// APIHosts are names by which browsers, and on loopback anybody, may call
 	// the API besides localhost, addresses and the hosts of Replicas and
 	// AllowOrigins.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // maxFile bounds a file of settings, so that a wrong name (a device, a log)
@@ -18,7 +18,7 @@ const maxFile = 1 << 20
 // that nobody writes to, or lie on a file system that does not answer: where
 // ctx ends first its error is returned, and the read is left behind.
 func readBounded(ctx context.Context, name string) ([]byte, error) {
-	return async.Get(ctx, func() ([]byte, error) { return readAll(name) })
+	return wait.Get(ctx, func() ([]byte, error) { return readAll(name) })
 }
 
 func readAll(name string) ([]byte, error) {

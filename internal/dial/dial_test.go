@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // fakeNet is a DNS and a network.

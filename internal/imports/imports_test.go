@@ -229,7 +229,7 @@ func TestTheRulesBite(t *testing.T) {
 	}{
 		{"master", "lockapi/server", true},
 		{"master", "replica", true},
-		{"master", "replica/cell", false},
+		{"master", "replica/membership", false},
 		{"replica", "replica/datadir", false},
 		{"replica", "replica/wal", true},
 		{"replica/state", "lease", true},

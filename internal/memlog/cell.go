@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -215,4 +215,4 @@ func (c *Cell) commit(n *Node, term uint64, index int) {
 }
 
 // unknown is the outcome of what was under way when leadership ended.
-var unknown = outcome{err: fmt.Errorf("%w: leadership was lost", cell.ErrUnknown)}
+var unknown = outcome{err: fmt.Errorf("%w: leadership was lost", membership.ErrUnknown)}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -33,40 +33,40 @@ func (n *Node) CellID() string { return "c1" }
 func (n *Node) Directory() string { return Directory(n.id) }
 
 // Health is how the node stands to its leader.
-func (n *Node) Health() cell.Health {
+func (n *Node) Health() membership.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return cell.Health{Heard: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
+	return membership.Health{Heard: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
 }
 
 // Vitals are the node's figures.
-func (n *Node) Vitals() cell.Vitals {
+func (n *Node) Vitals() membership.Vitals {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return cell.Vitals{Term: n.seen, Last: uint64(len(n.log)), Committed: uint64(n.applied), Applied: uint64(n.applied)}
+	return membership.Vitals{Term: n.seen, Last: uint64(len(n.log)), Committed: uint64(n.applied), Applied: uint64(n.applied)}
 }
 
 // Promise reports no promise to a leader.
 func (n *Node) Promise() (string, time.Duration, bool) { return "", 0, false }
 
 // Members are all nodes, which vote.
-func (n *Node) Members() []cell.MemberStatus {
-	var out []cell.MemberStatus
+func (n *Node) Members() []membership.MemberStatus {
+	var out []membership.MemberStatus
 	for _, r := range n.c.nodes {
 		addr := r.id + ":7201"
-		out = append(out, cell.MemberStatus{Member: cell.Member{ID: r.id, RaftAddr: addr, APIURL: n.URL(r.id)}, Directory: r.Directory(), Voter: true, At: addr})
+		out = append(out, membership.MemberStatus{Member: membership.Member{ID: r.id, RaftAddr: addr, APIURL: n.URL(r.id)}, Directory: r.Directory(), Voter: true, At: addr})
 	}
 	return out
 }
 
 // Membership is the only configuration.
-func (n *Node) Membership() (cell.Membership, error) {
-	return cell.Membership{Index: 1, Members: n.Members()}, nil
+func (n *Node) Membership() (membership.Membership, error) {
+	return membership.Membership{Index: 1, Members: n.Members()}, nil
 }
 
-// ChangeMember fails with cell.ErrBusy: the members do not change.
-func (n *Node) ChangeMember(context.Context, uint64, cell.Change, cell.MemberStatus) error {
-	return cell.ErrBusy
+// ChangeMember fails with membership.ErrBusy: the members do not change.
+func (n *Node) ChangeMember(context.Context, uint64, membership.Change, membership.MemberStatus) error {
+	return membership.ErrBusy
 }
 
 // Ask asks a node that is in reach how it is.

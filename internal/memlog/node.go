@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -167,7 +167,7 @@ func (n *Node) propose(e entry) chan outcome {
 	defer n.c.mu.Unlock()
 	f := make(chan outcome, 1)
 	if !n.leads {
-		f <- outcome{err: fmt.Errorf("%w: not the leader", cell.ErrNotApplied)}
+		f <- outcome{err: fmt.Errorf("%w: not the leader", membership.ErrNotApplied)}
 		return f
 	}
 	e.term = n.term

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/stoutlock/stout/internal/backup"
-	"github.com/stoutlock/stout/internal/pace"
+	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -63,7 +63,7 @@ func (x *exchange) writeBackup() error {
 	if x.beginBackup() {
 		return nil
 	}
-	x.endBackup(backup.Write(pace.NewWriter(flushing{x}), b.Header, b.Snapshot))
+	x.endBackup(backup.Write(throttle.NewWriter(flushing{x}), b.Header, b.Snapshot))
 	return nil
 }
 

@@ -5,16 +5,16 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // newPolicy is the policy for calls from browsers. Names of members are ours as
 // well, also those of members that have come since the settings were made.
-func (s *Server) newPolicy() *origin.Policy {
+func (s *Server) newPolicy() *browser.Policy {
 	p := s.opts.Browsers
 	p.Named = s.isMember
-	return origin.New(p)
+	return browser.New(p)
 }
 
 // isMember reports whether a member's URL has the name.
@@ -28,7 +28,7 @@ func (s *Server) isMember(name string) bool {
 		if err != nil {
 			continue
 		}
-		if h, ok := origin.ParseHost(u.Host); ok && h.Name == name {
+		if h, ok := browser.ParseHost(u.Host); ok && h.Name == name {
 			return true
 		}
 	}
@@ -53,7 +53,7 @@ var (
 // does, and tells the browser which pages may read the answer. It reports
 // whether the call was a browser's question for that, which is answered.
 func (x *exchange) screen() (answered bool, err error) {
-	v := x.browsers.Judge(origin.CallOf(x.c.Request))
+	v := x.browsers.Judge(browser.CallOf(x.c.Request))
 	h := x.c.Writer.Header()
 	switch {
 	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller, at one time
@@ -62,7 +62,7 @@ func (x *exchange) screen() (answered bool, err error) {
 		h["Vary"] = varyOrigin
 	}
 	switch {
-	case v.Refusal != origin.Fine:
+	case v.Refusal != browser.Fine:
 		return false, x.errCrossOrigin(v.Refusal)
 	case v.Share == "":
 		return false, nil
@@ -81,9 +81,9 @@ func (x *exchange) screen() (answered bool, err error) {
 	return true, x.reply(http.StatusNoContent, nil)
 }
 
-func (x *exchange) errCrossOrigin(why origin.Refusal) error {
+func (x *exchange) errCrossOrigin(why browser.Refusal) error {
 	r := x.c.Request
-	if why == origin.ForeignHost {
+	if why == browser.ForeignHost {
 		return lockapi.Errorf(lockapi.CodeCrossOrigin, "the call is addressed to host %q, and this API knows itself as localhost, by its addresses, "+
 			"the URLs of its members and what --api-host and --allow-origin name; if that is its name, say --api-host to stoutd", lockapi.Clip(r.Host))
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -19,11 +19,11 @@ const (
 
 // shared has the pages of ui use the API.
 func shared(o *server.Options) {
-	site, err := origin.Parse(ui)
+	site, err := browser.Parse(ui)
 	if err != nil {
 		panic(err)
 	}
-	o.Browsers = origin.Settings{Allowed: []origin.Origin{site}, Names: []string{"stout.example.com"}}
+	o.Browsers = browser.Settings{Allowed: []browser.Origin{site}, Names: []string{"stout.example.com"}}
 }
 
 // callAs is call with another Host header.

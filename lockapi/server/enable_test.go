@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/certs"
-	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -139,7 +139,7 @@ func TestPrefixesTellSourcesApart(t *testing.T) {
 // TestReplicasOfOtherPrefixes: a master takes no word of a replica for a principal
 // whose source has other names in the master's settings.
 func TestReplicasOfOtherPrefixes(t *testing.T) {
-	by := issuer.New()
+	by := jwttest.New()
 	s := startSecured(t, proven, func(o *server.Options) {
 		o.JWTs, o.CertificatePrefix = newJWTs(t, by), "cert:"
 		o.JWTs.Prefix = "jwt:"

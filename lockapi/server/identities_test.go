@@ -18,7 +18,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/identity"
-	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -28,7 +28,7 @@ import (
 type trusting struct {
 	*secured
 	ca     *certs.Authority
-	issuer *issuer.Issuer
+	issuer *jwttest.Issuer
 	trust  *x509.CertPool
 }
 
@@ -53,7 +53,7 @@ func pairOf(t *testing.T, ca *certs.Authority, l certs.Leaf) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
-func newJWTs(t *testing.T, by *issuer.Issuer) *identity.JWTs {
+func newJWTs(t *testing.T, by *jwttest.Issuer) *identity.JWTs {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(file, by.Keys(), 0o600); err != nil {
@@ -63,13 +63,13 @@ func newJWTs(t *testing.T, by *issuer.Issuer) *identity.JWTs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &identity.JWTs{Issuer: issuer.Name, Audience: issuer.Audience, Claim: "sub", Keys: keys}
+	return &identity.JWTs{Issuer: jwttest.Name, Audience: jwttest.Audience, Claim: "sub", Keys: keys}
 }
 
 // startTrusting starts it with access off; secure turns that on.
 func startTrusting(t *testing.T, tune ...func(*server.Options)) *trusting {
 	t.Helper()
-	s := &trusting{secured: &secured{tokens: map[string]string{"root": secretOf("root")}}, ca: newCA(t), issuer: issuer.New(), trust: x509.NewCertPool()}
+	s := &trusting{secured: &secured{tokens: map[string]string{"root": secretOf("root")}}, ca: newCA(t), issuer: jwttest.New(), trust: x509.NewCertPool()}
 	s.trust.AddCert(s.ca.Certificate)
 	url, _ := startReal(t, append([]func(*server.Options){func(o *server.Options) {
 		o.TLS, o.Certificates, o.JWTs = s.tls(t), true, newJWTs(t, s.issuer)
@@ -206,7 +206,7 @@ func TestOrderOfProofs(t *testing.T) {
 		}
 		for _, bad := range []string{
 			"", "Bearer", "Bearer ", "Basic YTpi", "Bearer  " + jwt[7:], jwt + "x", jwt[:len(jwt)-8], "Bearer stout_" + strings.Repeat("x", 40), "JWT " + jwt[7:],
-			"Bearer " + s.issuer.Token("zoe", -time.Minute, nil), "Bearer " + s.issuer.Token("root", time.Hour, nil), "Bearer " + issuer.New().Token("zoe", time.Hour, nil),
+			"Bearer " + s.issuer.Token("zoe", -time.Minute, nil), "Bearer " + s.issuer.Token("root", time.Hour, nil), "Bearer " + jwttest.New().Token("zoe", time.Hour, nil),
 			"Bearer " + s.issuer.Token("zoe", time.Hour, map[string]any{"x": strings.Repeat("x", identity.MaxJWT)}),
 		} {
 			r, _ := s.whoAmI(t, via, "Authorization", bad)

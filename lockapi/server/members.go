@@ -8,7 +8,7 @@ import (
 )
 
 // tellJoiner tells a replica that is to join where the others' ports are. Whoever
-// knows the name of the cell is told that there, too (see package link).
+// knows the name of the cell is told that there, too (see package peerconn).
 func tellJoiner(x *exchange) error {
 	cell := x.master.Cell()
 	if name := x.query.of(paramCell); name != cell.Cell {

@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/internal/identity"
-	"github.com/stoutlock/stout/internal/origin"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
@@ -89,7 +89,7 @@ type Options struct {
 	// makes none.
 	Tracer trace.Tracer
 	// Browsers says who may call from a web page. Its Named is the server's own.
-	Browsers origin.Settings
+	Browsers browser.Settings
 
 	// ForwardTimeout bounds the search for a master that takes a call. How long
 	// the master then holds the call is bounded by the call's own wait_ms.
@@ -159,7 +159,7 @@ type Server struct {
 	// find one.
 	lists    chan struct{}
 	spare    *spare
-	browsers *origin.Policy
+	browsers *browser.Policy
 	engine   *gin.Engine
 	http     *wire.Server
 	calls    *http.Server // those of other members

@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // wantSeries checks that the metrics have each line.
@@ -53,11 +53,11 @@ func TestVitals(t *testing.T) {
 		Committed: of(5 * time.Millisecond), Margin: of(0), Waited: of(time.Minute),
 		Held: of(2 * time.Minute), Kept: of(750 * time.Millisecond), Queued: of(time.Millisecond), Replied: of(5 * time.Millisecond),
 		Linear: of(6 * time.Millisecond), Stale: of(7 * time.Millisecond), Barrier: of(8 * time.Millisecond), Outwaited: of(9 * time.Millisecond), Opening: of(10 * time.Millisecond),
-		Replica: cell.Vitals{Term: 8, Last: 12, Committed: 11, Applied: 10, Elections: 13, Leaders: 14,
+		Replica: membership.Vitals{Term: 8, Last: 12, Committed: 11, Applied: 10, Elections: 13, Leaders: 14,
 			Stored: of(time.Millisecond), Applying: of(500 * time.Millisecond),
 			Disk: of(2 * time.Millisecond), Followers: of(3 * time.Millisecond), OwnApplied: of(4 * time.Millisecond),
 			Detected: of(11 * time.Millisecond), Elected: of(12 * time.Millisecond),
-			Snapshots: cell.Snapshots{Took: of(13 * time.Millisecond), Failures: 17, Last: time.UnixMilli(1_777_633_200_500)}},
+			Snapshots: membership.Snapshots{Took: of(13 * time.Millisecond), Failures: 17, Last: time.UnixMilli(1_777_633_200_500)}},
 	})
 	wantSeries(t, n,
 		"stout_ready 1", "stout_has_master 1", "stout_is_master 1", "stout_epoch 3", "stout_offices_total 6",

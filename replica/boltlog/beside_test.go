@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica/wal"
 )

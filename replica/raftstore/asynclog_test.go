@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/internal/histogram"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // asyncBench is an asyncLog over a disk whose writes take a second of virtual

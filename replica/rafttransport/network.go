@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/guard"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/msglimit"
 	"github.com/stoutlock/stout/replica/raftlogger"
 )
 
@@ -126,11 +126,11 @@ type stream struct {
 }
 
 // messageBounds are those of Raft's messages. The largest that is sent has
-// MaxAppendEntries entries of cell.MaxEntryBytes; its own fields, 18 values,
+// MaxAppendEntries entries of membership.MaxEntryBytes; its own fields, 18 values,
 // and those of an entry, 12, take a few hundred bytes. A snapshot's head has
 // the configuration.
-var messageBounds = guard.Bounds{
-	Entries: MaxAppendEntries*(cell.MaxEntryBytes+1<<10) + 64<<10,
+var messageBounds = msglimit.Bounds{
+	Entries: MaxAppendEntries*(membership.MaxEntryBytes+1<<10) + 64<<10,
 	Other:   64 << 10,
 	Values:  1024,
 }
@@ -141,7 +141,7 @@ func (s *stream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return guard.Conn(c, messageBounds, func(err error) {
+	return msglimit.Conn(c, messageBounds, func(err error) {
 		s.logger.Warn().Err(err).Stringer("caller", c.RemoteAddr()).
 			Msg("what arrived on the replicas' port is nothing that a replica of this version sends; the connection was closed")
 	}), nil

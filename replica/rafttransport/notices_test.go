@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // followers take messages, and answer as they are told to.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/test/bench/internal/load"
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )

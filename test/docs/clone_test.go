@@ -112,7 +112,7 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	for _, args := range [][]string{
 		{"make", "build"},
-		{"go", "build", "-tags", cell.BuildTags, "-o", "bin/local", "./test/local"},
+		{"go", "build", "-tags", cell.BuildTags, "-o", "bin/devcell", "./test/devcell"},
 		{"env", "CGO_ENABLED=0", "go", "build", "-tags", cell.BuildTags, "-o", "bin/cell/", "./cmd/stoutd", "./cmd/stout"}, // as cell.Build
 	} {
 		build := exec.Command(args[0], args[1:]...)
@@ -169,7 +169,7 @@ var ports struct {
 }
 
 // freePorts are n ports in a row that nobody has at the moment, and no other test
-// of this process. They are below those of test/local and internal/freeport, and
+// of this process. They are below those of test/devcell and internal/freeport, and
 // of outgoing connections.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()

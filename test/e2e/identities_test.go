@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -17,11 +17,11 @@ import (
 // there what the rules say.
 func TestIdentitiesThroughEveryReplica(t *testing.T) {
 	t.Parallel()
-	by := issuer.New()
+	by := jwttest.New()
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	must(t, os.WriteFile(keys, by.Keys(), 0o600))
 	c := cell.New(t, cell.Options{Secure: true, Clients: []string{"billing"},
-		Args: append([]string{"--jwt-issuer=" + issuer.Name, "--jwt-audience=" + issuer.Audience, "--jwt-keys=" + keys}, calm...)})
+		Args: append([]string{"--jwt-issuer=" + jwttest.Name, "--jwt-audience=" + jwttest.Audience, "--jwt-keys=" + keys}, calm...)})
 	c.Ready(t)
 	shown, err := c.ClientTLS("billing")
 	must(t, err)

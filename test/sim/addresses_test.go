@@ -17,8 +17,8 @@ func TestNoMapsByAddress(t *testing.T) {
 	// Packages that run in simulated cells. What is below lockapi/server serves
 	// real connections, of which there are none.
 	for _, dir := range []string{
-		"client", "lease", "lockapi", "lockapi/server", "master", "replica", "replica/admission", "replica/boltlog", "replica/cell", "replica/datadir",
-		"replica/disk", "replica/raftstore", "replica/rafttransport", "replica/snapshots", "replica/state", "replica/wal", "test/sim/world",
+		"client", "lease", "lockapi", "lockapi/server", "master", "replica", "replica/admission", "replica/boltlog", "replica/membership", "replica/datadir",
+		"replica/disk", "replica/raftstore", "replica/rafttransport", "replica/snapshots", "replica/state", "replica/wal", "test/sim/simcell",
 	} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stoutlock/stout/test/sim/mutants"
-	"github.com/stoutlock/stout/test/sim/world"
+	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
 // settings are the command's flags.
@@ -58,7 +58,7 @@ func command(out, say io.Writer) *cobra.Command {
 	f.Float64Var(&s.skew, "skew", 1, "how far clocks run off, as a multiple of the bound that replicas are told; above 1 promises get broken")
 	f.BoolVar(&s.members, "members", false, "have members come and go in every run, not in one of four")
 	f.BoolVar(&s.access, "access", false, "have callers be judged in every run, not in one of four")
-	f.StringVar(&s.profile, "profile", "", "give every run this special profile, which few have otherwise: "+strings.Join(world.Profiles(), ", "))
+	f.StringVar(&s.profile, "profile", "", "give every run this special profile, which few have otherwise: "+strings.Join(simcell.Profiles(), ", "))
 	f.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "processes at once")
 	f.BoolVar(&s.story, "story", false, "print the story of the run (with --seed)")
 	f.BoolVar(&s.mutants, "mutants", false, "put deliberate faults in, one at a time, and show which are found")
@@ -75,8 +75,8 @@ func (s *settings) check(one bool) error {
 		return fmt.Errorf("--jobs is %d; give at least 1", s.jobs)
 	case s.skew < 0 || s.skew > 10:
 		return fmt.Errorf("--skew is %v; give 0 to 10", s.skew)
-	case s.profile != "" && !slices.Contains(world.Profiles(), s.profile):
-		return fmt.Errorf("--profile is %q; give one of: %s", s.profile, strings.Join(world.Profiles(), ", "))
+	case s.profile != "" && !slices.Contains(simcell.Profiles(), s.profile):
+		return fmt.Errorf("--profile is %q; give one of: %s", s.profile, strings.Join(simcell.Profiles(), ", "))
 	case s.story && !one:
 		return fmt.Errorf("--story needs a --seed: the story of many runs is too long")
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
-	"github.com/stoutlock/stout/test/sim/world"
+	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
 // hunt is the search for a seed that fails with one fault.
@@ -22,7 +22,7 @@ type hunt struct {
 	began   time.Time
 	left    []job             // rows that are not begun
 	running map[uint64]func() // by its first seed: ends a row
-	failure *world.Failure    // of the earliest seed that has failed
+	failure *simcell.Failure  // of the earliest seed that has failed
 	tried   uint64            // seeds
 	took    time.Duration
 }
@@ -37,7 +37,7 @@ func (h *hunt) buildAlone(ctx context.Context, root string, base overlay.Overlay
 }
 
 // fails records that a row has failed. Later rows cannot find an earlier seed.
-func (h *hunt) fails(f *world.Failure, row job, first uint64) {
+func (h *hunt) fails(f *simcell.Failure, row job, first uint64) {
 	h.failure, h.left = f, nil
 	h.tried = row.seed - first + 1
 	if f.Seed >= row.seed && f.Seed < row.seed+row.seeds {
@@ -144,7 +144,7 @@ func (t *table) next(ctx context.Context, end func()) (*hunt, job) {
 
 // ended records how a row has ended: it was cut off, or it has a failure, an
 // error, or neither.
-func (t *table) ended(h *hunt, row job, cut bool, f *world.Failure, err error, stop context.CancelCauseFunc) {
+func (t *table) ended(h *hunt, row job, cut bool, f *simcell.Failure, err error, stop context.CancelCauseFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(h.running, row.seed)

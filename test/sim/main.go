@@ -1,5 +1,5 @@
 // Command sim runs the simulator: whole cells in one process, in virtual time,
-// from seeds (see package world). `make sim` runs a fixed and a fresh set of
+// from seeds (see package simcell). `make sim` runs a fixed and a fresh set of
 // seeds; `make sim SEED=7 STEPS=300` runs one; `make mutants` puts deliberate
 // faults in and shows which the simulator finds.
 package main

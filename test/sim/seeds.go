@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoutlock/stout/test/sim/world"
+	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
 // perProcess is how many seeds one process runs.
@@ -65,10 +65,10 @@ func (s *settings) rows(first, count uint64) []job {
 }
 
 // all runs jobs, several at once, until all are done or one has a failure.
-func (p program) all(ctx context.Context, atOnce int, jobs []job, progress func(world.Report)) (total world.Report, story string, err error) {
+func (p program) all(ctx context.Context, atOnce int, jobs []job, progress func(simcell.Report)) (total simcell.Report, story string, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	total.Add(world.Report{})
+	total.Add(simcell.Report{})
 	queue := make(chan job)
 	go func() {
 		defer close(queue)
@@ -108,14 +108,14 @@ func (p program) all(ctx context.Context, atOnce int, jobs []job, progress func(
 	return total, story, err
 }
 
-func (s *settings) progress(total world.Report) {
+func (s *settings) progress(total simcell.Report) {
 	if total.Stats.Seeds%500 == 0 && total.Stats.Seeds > 0 {
 		fmt.Fprintf(s.say, "%d seeds\n", total.Stats.Seeds)
 	}
 }
 
 // summary says what was done.
-func (s *settings) summary(total world.Report, took time.Duration) {
+func (s *settings) summary(total simcell.Report, took time.Duration) {
 	t := total.Stats
 	fmt.Fprintf(s.out, "%d seeds, %d steps, %v of virtual time in %v\n", t.Seeds, t.Steps, t.Virtual.Round(time.Second), took.Round(time.Second))
 	fmt.Fprintf(s.out, "  %d entries committed, %d terms of office, %d messages of Raft, of which %d were pipelined, %d HTTP requests\n",
@@ -135,7 +135,7 @@ func counts(m map[string]int) string {
 
 // explain finds the shortest prefix of a run that fails too, and keeps its
 // story.
-func (s *settings) explain(ctx context.Context, p program, f *world.Failure) error {
+func (s *settings) explain(ctx context.Context, p program, f *simcell.Failure) error {
 	fmt.Fprintf(s.out, "\nBROKEN: %v\n", f)
 	last, err := p.shortest(ctx, job{seed: f.Seed, seeds: 1, steps: s.steps, skew: s.skew, access: s.access, members: s.members, profile: s.profile}, f)
 	if err != nil {
@@ -156,12 +156,12 @@ func (s *settings) explain(ctx context.Context, p program, f *world.Failure) err
 // ending is how a run with this many steps ended.
 type ending struct {
 	steps   int
-	failure *world.Failure
+	failure *simcell.Failure
 	story   string
 }
 
 // shortest looks for the smallest number of steps with which a seed fails.
-func (p program) shortest(ctx context.Context, j job, f *world.Failure) (last ending, err error) {
+func (p program) shortest(ctx context.Context, j job, f *simcell.Failure) (last ending, err error) {
 	j.story = true
 	try := func(steps int) (bool, error) {
 		j.steps = steps

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/sim/mutants"
-	"github.com/stoutlock/stout/test/sim/world"
+	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
 const steps = 150
@@ -89,18 +89,18 @@ func TestClocksBeyondTheBound(t *testing.T) {
 
 // skewed runs seeds with clocks five times beyond the bound, once for all
 // tests, until one breaks a promise.
-var skewed = sync.OnceValues(func() (world.Report, error) {
+var skewed = sync.OnceValues(func() (simcell.Report, error) {
 	p, err := simulator()
 	if err != nil {
-		return world.Report{}, err
+		return simcell.Report{}, err
 	}
 	s := &settings{steps: steps, skew: 5}
-	total, _, err := p.all(context.Background(), runtime.NumCPU(), s.rows(1, 200), func(world.Report) {})
+	total, _, err := p.all(context.Background(), runtime.NumCPU(), s.rows(1, 200), func(simcell.Report) {})
 	return total, err
 })
 
 // broken is the failure of the seed that does.
-func broken(t *testing.T) *world.Failure {
+func broken(t *testing.T) *simcell.Failure {
 	t.Helper()
 	total, err := skewed()
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 
 	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/fault"
-	"github.com/stoutlock/stout/test/sim/world"
+	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
-// program is the test program of package world, built through an overlay, with
+// program is the test program of package simcell, built through an overlay, with
 // the deliberate fault of this number in it; 0 for none.
 type program struct {
 	path  string
@@ -55,7 +55,7 @@ func build(ctx context.Context, root, name string, o overlay.Overlay) (program, 
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
 		return p, err
 	}
-	return p, overlay.Build(ctx, root, p.path, "./test/sim/world", o, overlay.Tag, "hashicorpmetrics")
+	return p, overlay.Build(ctx, root, p.path, "./test/sim/simcell", o, overlay.Tag, "hashicorpmetrics")
 }
 
 // moduleRoot is the directory of go.mod.
@@ -82,12 +82,12 @@ type job struct {
 // run runs a row of seeds in a process of its own, up to the first that fails.
 // The error is for what is no result: a process that could not be started, or
 // was ended by ctx.
-func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
+func (p program) run(ctx context.Context, j job) (simcell.Report, string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	disks, err := scratch()
 	if err != nil {
-		return world.Report{}, "", err
+		return simcell.Report{}, "", err
 	}
 	defer os.RemoveAll(disks)
 	cmd := exec.CommandContext(ctx, p.path, "-test.run=^TestSeeds$", "-test.timeout=0",
@@ -101,13 +101,13 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	if err := cmd.Start(); err != nil {
-		return world.Report{}, "", err
+		return simcell.Report{}, "", err
 	}
 	leave := complaint.watch(func() (time.Duration, bool) { return spent(cmd.Process.Pid) })
 	err = cmd.Wait()
 	leave()
 	if ctx.Err() != nil && context.Cause(ctx) != errHung {
-		return world.Report{}, "", ctx.Err()
+		return simcell.Report{}, "", ctx.Err()
 	}
 	report, story, found := split(said.Bytes())
 	var exit *exec.ExitError
@@ -122,7 +122,7 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	if ctx.Err() != nil {
 		why = errHung.Error()
 	}
-	report.Failure = &world.Failure{Seed: lastSeed(complaint.Bytes()), What: why}
+	report.Failure = &simcell.Failure{Seed: lastSeed(complaint.Bytes()), What: why}
 	return report, complaint.String() + said.String(), nil
 }
 
@@ -139,7 +139,7 @@ func scratch() (string, error) {
 // seed: what hangs once and then does not is a fault of the simulator or of the
 // runtime, not of the simulated cell. The summary counts it among the checks,
 // and where the goroutines were is kept beside the program.
-func (p program) insist(ctx context.Context, j job) (world.Report, string, error) {
+func (p program) insist(ctx context.Context, j job) (simcell.Report, string, error) {
 	report, said, err := p.run(ctx, j)
 	if err != nil || report.Failure == nil || report.Failure.What != errHung.Error() {
 		return report, said, err
@@ -148,7 +148,7 @@ func (p program) insist(ctx context.Context, j job) (world.Report, string, error
 	if err != nil || again.Failure != nil {
 		return again, saidAgain, err
 	}
-	again.Add(world.Report{Stats: &world.Stats{Checks: map[string]int{"hung, and not again": 1}}})
+	again.Add(simcell.Report{Stats: &simcell.Stats{Checks: map[string]int{"hung, and not again": 1}}})
 	name := fmt.Sprintf("hung-%d.txt", report.Failure.Seed)
 	return again, saidAgain, os.WriteFile(filepath.Join(filepath.Dir(p.path), name), []byte(said), 0o644)
 }
@@ -224,7 +224,7 @@ func spent(pid int) (time.Duration, bool) {
 
 // split finds the report among what a process has printed; the rest is the
 // story.
-func split(said []byte) (report world.Report, story string, found bool) {
+func split(said []byte) (report simcell.Report, story string, found bool) {
 	var rest strings.Builder
 	lines := bufio.NewScanner(bytes.NewReader(said))
 	lines.Buffer(nil, 1<<20)

@@ -20,7 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // kind makes the two ends of a connection of some kind.

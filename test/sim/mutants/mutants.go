@@ -58,7 +58,7 @@ type Mutant struct {
 	overlay.Edit
 }
 
-// profiles are the special profiles of package world that show a mutant within few
+// profiles are the special profiles of package simcell that show a mutant within few
 // seeds, where mixtures of all faults take tens or hundreds.
 var profiles = map[string]string{
 	"client-lease-from-answer":  "late answers",

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -83,7 +83,7 @@ func (u unbounded) Done() <-chan struct{}  { return u }
 func (a *app) runBeside(ctx context.Context, e *ephemeral, f *putFlags, signals <-chan os.Signal) error {
 	if a.ui.json { // before what the command writes
 		_, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (any, error) {
-			return nil, async.Do(ctx, func() error { return a.showStat(e.stat) })
+			return nil, wait.Do(ctx, func() error { return a.showStat(e.stat) })
 		})
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (a *app) runBeside(ctx context.Context, e *ephemeral, f *putFlags, signals 
 func (a *app) endFile(session *client.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(session))
 	defer cancel()
-	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
+	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
 		a.ui.note("could not tell the cell that we are done; the file is gone in at most %s%s", human(session.TTL()), onceInOffice)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // How long an ended command waits to give its lock back, and how long if the
@@ -92,7 +92,7 @@ func (a *app) giveBack(h *heldLock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
 	defer cancel()
 	left, began := h.Remaining(), time.Now()
-	err := async.Do(ctx, func() error { return h.Unlock(context.Background()) })
+	err := wait.Do(ctx, func() error { return h.Unlock(context.Background()) })
 	switch {
 	case errors.Is(err, client.ErrLockLost):
 	case errors.Is(err, client.ErrSessionExpired):
@@ -104,7 +104,7 @@ func (a *app) giveBack(h *heldLock) error {
 		return nil
 	}
 	// The lock is free; that the session ends, too, matters to nobody else.
-	_ = async.Do(ctx, func() error { return h.session.Close(context.Background()) })
+	_ = wait.Do(ctx, func() error { return h.session.Close(context.Background()) })
 	return err
 }
 
@@ -114,7 +114,7 @@ func (a *app) closeSession(ctx context.Context, session *client.Session) {
 	if session == nil {
 		return
 	}
-	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
+	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
 		a.ui.note("could not tell the cell that we stopped waiting; it will know in at most %s%s", human(session.TTL()), onceInOffice)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -59,7 +59,7 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest chan<- os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := async.Go(func() (T, error) { return f(ctx) })
+	done := wait.Go(func() (T, error) { return f(ctx) })
 	for {
 		select {
 		case out := <-done:
@@ -143,7 +143,7 @@ func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (
 // It reports whether one of the channels was closed before. show is called
 // beside that: standard output may block.
 func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() error, over, gone <-chan struct{}) (early bool, err error) {
-	shown := async.Err(show)
+	shown := wait.Err(show)
 	for {
 		select {
 		case err := <-shown:

@@ -14,7 +14,7 @@ import (
 
 	"github.com/muesli/termenv"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // hangs is a stream that takes nothing until it is closed, and then all.

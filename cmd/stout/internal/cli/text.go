@@ -5,17 +5,17 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// What package words writes, by the short names of this package.
-func clean(s string) string                            { return words.Clean(s) }
-func truncate(text string, width int) string           { return words.Truncate(text, width) }
-func human(d time.Duration) string                     { return words.Human(d) }
-func plural(n int, noun string) string                 { return words.Plural(n, noun) }
-func byteSize(n int64) string                          { return words.Bytes(n) }
-func pluralOf[N int | uint64](n N, a, b string) string { return words.PluralOf(n, a, b) }
+// What package format writes, by the short names of this package.
+func clean(s string) string                            { return format.Clean(s) }
+func truncate(text string, width int) string           { return format.Truncate(text, width) }
+func human(d time.Duration) string                     { return format.Human(d) }
+func plural(n int, noun string) string                 { return format.Plural(n, noun) }
+func byteSize(n int64) string                          { return format.Bytes(n) }
+func pluralOf[N int | uint64](n N, a, b string) string { return format.PluralOf(n, a, b) }
 
 // safe makes a sentence with foreign words in it safe to print.
 func safe(s string) string { return safetext.Line(s) }

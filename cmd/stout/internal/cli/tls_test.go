@@ -12,7 +12,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/certs"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // A stout that runs follows its CAs, with a certificate of its own and without:

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -65,7 +65,7 @@ func spare(s *Seen) []Finding {
 	const area, check = AreaCell, "failures borne"
 	switch {
 	case voters < 3:
-		return one(area, check, Warn, "Have three replicas: one of them may then fail.", "none: %s has a vote", words.Plural(voters, "replica"))
+		return one(area, check, Warn, "Have three replicas: one of them may then fail.", "none: %s has a vote", format.Plural(voters, "replica"))
 	case bears == 0:
 		return one(area, check, Bad, "Bring back the members that are down, or replace them: stout status has the command.", "none, where it could be %d: %d of %d voters are well. The next failure may stop the cell", could, well, voters)
 	case bears < could:
@@ -95,7 +95,7 @@ func membership(s *Seen) []Finding {
 		}
 	}
 	if len(g.findings) == 0 {
-		g.ok("%s, no change under way", words.Plural(len(count), "member"))
+		g.ok("%s, no change under way", format.Plural(len(count), "member"))
 	}
 	return g.all()
 }
@@ -236,7 +236,7 @@ func deadlocks(s *Seen) []Finding {
 			continue
 		}
 		if n, ok := at.Figures.value(metricDeadlocks); ok && n > 0 {
-			return one(AreaCell, "deadlocks", Warn, "stout deadlocks shows them; stout session kill SESSION ends one.", "%s of sessions that wait for each other", words.Plural(int(n), "circle"))
+			return one(AreaCell, "deadlocks", Warn, "stout deadlocks shows them; stout session kill SESSION ends one.", "%s of sessions that wait for each other", format.Plural(int(n), "circle"))
 		} else if ok {
 			return one(AreaCell, "deadlocks", OK, "", "no sessions wait for each other")
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
 
 const (
@@ -56,7 +56,7 @@ func disks(s *Seen) []Finding {
 		p99, of := within(at.latest().spread(metricSync), 0.99)
 		term, ok := at.Figures.value(metricTerm)
 		if !ok || of < fewWrites {
-			g.add(Unknown, "", "%s has written %s since its start: too few to judge its disk by", id, words.Plural(int(of), "time"))
+			g.add(Unknown, "", "%s has written %s since its start: too few to judge its disk by", id, format.Plural(int(of), "time"))
 			return
 		}
 		beat := term / leaseOverHeartbeat
@@ -113,9 +113,9 @@ func snapshots(s *Seen) []Finding {
 		switch {
 		case !ok:
 		case later > n:
-			g.add(Bad, do, "snapshots of %s failed %s while it was looked at; %s", id, words.Plural(int(later-n), "time"), last)
+			g.add(Bad, do, "snapshots of %s failed %s while it was looked at; %s", id, format.Plural(int(later-n), "time"), last)
 		case n > 0:
-			g.add(Warn, do, "snapshots of %s failed %s since its start; %s", id, words.Plural(int(n), "time"), last)
+			g.add(Warn, do, "snapshots of %s failed %s since its start; %s", id, format.Plural(int(n), "time"), last)
 		default:
 			g.ok("%s without a failure", id)
 		}
@@ -177,11 +177,11 @@ func margins(s *Seen) []Finding {
 		const do = "Entries take too long to get to a majority: look at the disks and at the network between the replicas. If it is the fault of the master, stout transfer makes another replica the master."
 		switch {
 		case lapsed > 0:
-			g.add(Warn, do, "%s as master let its lease lapse %s, of %d renewals since its start", id, words.Plural(int(lapsed), "time"), of)
+			g.add(Warn, do, "%s as master let its lease lapse %s, of %d renewals since its start", id, format.Plural(int(lapsed), "time"), of)
 		case float64(thin) > 0.01*float64(of):
 			g.add(Warn, do, "%s as master had less than a fifth of its lease left in %d of %d renewals", id, thin, of)
 		default:
-			g.ok("%s as master was in time with each of %s", id, words.Plural(int(of), "renewal"))
+			g.ok("%s as master was in time with each of %s", id, format.Plural(int(of), "renewal"))
 		}
 	})
 	return g.all()
@@ -393,7 +393,7 @@ func replicaCertificates(s *Seen) []Finding {
 		}
 		at.Figures.each(metricCertLoads, "result", func(result string, n float64) {
 			if result == "refused" && n > 0 {
-				g.add(Warn, "The files are broken, and those before are in force until a restart: see its log.", "%s refused new certificates %s since its start", id, words.Plural(int(n), "time"))
+				g.add(Warn, "The files are broken, and those before are in force until a restart: see its log.", "%s refused new certificates %s since its start", id, format.Plural(int(n), "time"))
 			}
 		})
 	})
@@ -427,7 +427,7 @@ func backups(s *Seen) []Finding {
 			return
 		}
 		if n, _ := at.Figures.value(metricBackupFail); n > 0 {
-			g.add(Warn, "Is backup-dir full, or not to be written? See its log.", "%s could not write %s since its start", id, words.Plural(int(n), "backup"))
+			g.add(Warn, "Is backup-dir full, or not to be written? See its log.", "%s could not write %s since its start", id, format.Plural(int(n), "backup"))
 		}
 		age := s.At.Sub(time.Unix(int64(last), 0))
 		switch {
@@ -455,7 +455,7 @@ func auditLog(s *Seen) []Finding {
 		case failing == 1:
 			g.add(Bad, "Make room on its disk, or have stoutd be allowed to write the file: with audit-required no change is made until then.", "%s can't write its file", id)
 		case lost > 0:
-			g.add(Warn, "The file could not be written for a while: see its log.", "%s has lost %s since its start", id, words.Plural(int(lost), "line"))
+			g.add(Warn, "The file could not be written for a while: see its log.", "%s has lost %s since its start", id, format.Plural(int(lost), "line"))
 		default:
 			g.ok("%s is written", id)
 		}

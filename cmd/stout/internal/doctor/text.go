@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
 
 // took is a duration to two or three digits, fractions of a millisecond too.
@@ -31,7 +31,7 @@ func took(d time.Duration) string {
 
 // days is a time until a date.
 func days(d time.Duration) string {
-	return words.Plural(int(d/(24*time.Hour)), "day")
+	return format.Plural(int(d/(24*time.Hour)), "day")
 }
 
 // share is a part of a whole in per cent.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -106,10 +106,10 @@ func (b *Before) sessions() []Concern {
 	}
 	var out []Concern
 	if len(late) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, as if nobody kept it alive: %s", words.Plural(len(late), "session"), nearest(late))})
+		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, as if nobody kept it alive: %s", format.Plural(len(late), "session"), nearest(late))})
 	}
 	if len(short) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s may come near its end in a gap of %s: %s", words.Plural(len(short), "session"), b.Gap(), nearest(short))})
+		out = append(out, Concern{false, fmt.Sprintf("%s may come near its end in a gap of %s: %s", format.Plural(len(short), "session"), b.Gap(), nearest(short))})
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -235,10 +235,10 @@ func (r *Report) judge(s *Seen) {
 		look("%s lost its office again, and not by the rehearsal: at the end %s is master in epoch %d", s.To.Master, s.Last.Master, s.Last.Epoch)
 	}
 	if len(r.Expired) > 0 {
-		fail("%s expired", words.Plural(len(r.Expired), "session"))
+		fail("%s expired", format.Plural(len(r.Expired), "session"))
 	}
 	if len(r.Waiters.Overtaken) > 0 {
-		fail("%s lost its place", words.Plural(len(r.Waiters.Overtaken), "waiter"))
+		fail("%s lost its place", format.Plural(len(r.Waiters.Overtaken), "waiter"))
 	}
 	switch o := s.Own; {
 	case o.Expired:
@@ -246,12 +246,12 @@ func (r *Report) judge(s *Seen) {
 	case !o.LockKept:
 		fail("the rehearsal's own lock was lost")
 	case o.InOrder < o.Waiters:
-		fail("of the rehearsal's own %s %d kept their places", words.Plural(o.Waiters, "waiter"), o.InOrder)
+		fail("of the rehearsal's own %s %d kept their places", format.Plural(o.Waiters, "waiter"), o.InOrder)
 	case o.Jeopardy:
 		look("the rehearsal's own session was in jeopardy")
 	}
 	if r.Jeopardy > 0 {
-		look("%s may have been in jeopardy: what they held could not be relied upon until service was back", words.Plural(r.Jeopardy, "session"))
+		look("%s may have been in jeopardy: what they held could not be relied upon until service was back", format.Plural(r.Jeopardy, "session"))
 	}
 	for _, n := range s.Notes {
 		look("%s", n)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
 )
 

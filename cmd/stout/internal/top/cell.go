@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -45,7 +45,7 @@ func (m *Model) cellLines(height int) []string {
 		}
 	}
 	if len(m.circles) > 0 {
-		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: key 6 shows them", words.Plural(len(m.circles), "circle"))))
+		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: key 6 shows them", format.Plural(len(m.circles), "circle"))))
 	}
 	room := height - len(lines) - 2
 	if room < 2 {
@@ -67,20 +67,20 @@ func (m *Model) glance(c lockapi.Cell) []string {
 	pair := func(name, text string) string { return m.paint.dim(fmt.Sprintf("%-9s", name)) + text }
 	master, lease := m.paint.fail("NONE: nothing can be changed now"), m.paint.fail("not held")
 	if c.Master != nil {
-		master = m.paint.good(words.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + words.Clean(c.Master.URL)
+		master = m.paint.good(format.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + format.Clean(c.Master.URL)
 	}
 	gone := m.now.Sub(m.lookedAt)
 	if l := c.Lease; l.Held {
 		left := max(0, time.Duration(l.RemainingMS)*time.Millisecond-gone)
 		term := time.Duration(l.TermMS) * time.Millisecond
-		text := fmt.Sprintf("%s of %s left", tenths(left), words.Human(term))
+		text := fmt.Sprintf("%s of %s left", tenths(left), format.Human(term))
 		if m.width >= 70 {
 			text += fmt.Sprintf(", renewed %s ago", tenths(time.Duration(l.RenewedAgoMS)*time.Millisecond+gone))
 		}
 		lease = bar(left, term, max(8, min(24, m.width/4))) + " " + text
 		if left == 0 {
 			// A replica that hangs keeps a look waiting: the lease goes on meanwhile.
-			lease = fmt.Sprintf("held when last seen, %s ago; its term is %s", tenths(gone), words.Human(term))
+			lease = fmt.Sprintf("held when last seen, %s ago; its term is %s", tenths(gone), format.Human(term))
 		}
 	}
 	lines := []string{pair("master", master), pair("lease", lease), pair("health", m.verdict(c))}
@@ -88,9 +88,9 @@ func (m *Model) glance(c lockapi.Cell) []string {
 		lines = append(lines, pair("bears", m.borne()))
 	}
 	if c.Sessions != nil && c.Locks != nil && c.Waiters != nil {
-		text := fmt.Sprintf("%s, %s, %s", words.Plural(*c.Sessions, "session"), words.Plural(*c.Locks, "lock"), words.Plural(*c.Waiters, "waiter"))
+		text := fmt.Sprintf("%s, %s, %s", format.Plural(*c.Sessions, "session"), format.Plural(*c.Locks, "lock"), format.Plural(*c.Waiters, "waiter"))
 		if c.Files != nil && c.ContentBytes != nil && m.width >= 70 {
-			text += fmt.Sprintf(", %s of %s", words.Plural(*c.Files, "file"), words.Bytes(*c.ContentBytes))
+			text += fmt.Sprintf(", %s of %s", format.Plural(*c.Files, "file"), format.Bytes(*c.ContentBytes))
 		}
 		lines = append(lines, pair("serving", text))
 	}
@@ -109,7 +109,7 @@ func (m *Model) verdict(c lockapi.Cell) string {
 	var ill []string
 	for _, r := range c.Replicas {
 		if !r.Healthy || slices.Contains(m.look.Deaf, r.ID) {
-			ill = append(ill, words.Clean(r.ID))
+			ill = append(ill, format.Clean(r.ID))
 		}
 	}
 	text, style := "all replicas are well", m.paint.good
@@ -141,13 +141,13 @@ func (m *Model) replicaCells(r lockapi.Replica, newest uint64) []cell {
 			behind.style = m.paint.warn
 		}
 		if r.Promise != nil {
-			promise = fmt.Sprintf("%s %s", words.Clean(r.Promise.To), tenths(max(0, time.Duration(r.Promise.RemainingMS)*time.Millisecond-gone)))
+			promise = fmt.Sprintf("%s %s", format.Clean(r.Promise.To), tenths(max(0, time.Duration(r.Promise.RemainingMS)*time.Millisecond-gone)))
 		}
 	}
 	if slices.Contains(m.look.Deaf, r.ID) {
 		health = cell{text: "no master", style: m.paint.fail}
 	}
-	role := cell{text: words.Clean(r.Role)}
+	role := cell{text: format.Clean(r.Role)}
 	if r.Role == lockapi.RoleMaster {
 		role.style = m.paint.good
 	} else {
@@ -159,5 +159,5 @@ func (m *Model) replicaCells(r lockapi.Replica, newest uint64) []cell {
 			release = member.Version
 		}
 	}
-	return []cell{{text: words.Clean(r.ID)}, role, health, behind, {text: promise}, {text: contact}, {text: words.Clean(release)}, {text: address(r.URL)}}
+	return []cell{{text: format.Clean(r.ID)}, role, health, behind, {text: promise}, {text: contact}, {text: format.Clean(release)}, {text: address(r.URL)}}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -16,13 +16,13 @@ import (
 // detailLines shows what is looked at closely.
 func (m *Model) detailLines() []string {
 	names := map[kind]string{lockKind: "Lock", sessionKind: "Session", fileKind: "File"}
-	lines := m.hard(m.paint.head(names[m.detail.Kind]+" "+words.Clean(m.detail.Name)), m.width)
+	lines := m.hard(m.paint.head(names[m.detail.Kind]+" "+format.Clean(m.detail.Name)), m.width)
 	r := &m.reading
 	if r.of != m.detail {
 		return append(lines, "", m.paint.dim("Reading..."))
 	}
 	if age := m.clock.Sub(r.at); age > oldAfter && m.detail.Kind != fileKind {
-		lines = append(lines, m.paint.warn(fmt.Sprintf("STALE: this is %s old", words.Human(age))))
+		lines = append(lines, m.paint.warn(fmt.Sprintf("STALE: this is %s old", format.Human(age))))
 	} else if r.Stale {
 		lines = append(lines, m.paint.warn("Perhaps out of date: there was no master."))
 	}
@@ -90,9 +90,9 @@ func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	who := called(p.SessionName, p.Session)
 	switch p.Type {
 	case lockapi.EventMasterChanged:
-		return fmt.Sprintf("%s became master, in epoch %d", words.Clean(p.Master), p.Epoch)
+		return fmt.Sprintf("%s became master, in epoch %d", format.Clean(p.Master), p.Epoch)
 	case lockapi.EventLockAcquired:
-		text := fmt.Sprintf("%s, %s, token %d", who, words.Clean(string(p.Mode)), p.Token)
+		text := fmt.Sprintf("%s, %s, token %d", who, format.Clean(string(p.Mode)), p.Token)
 		if p.WaitedMS != nil {
 			text += ", had waited " + millis(*p.WaitedMS)
 		}
@@ -100,7 +100,7 @@ func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	case lockapi.EventLockReleased:
 		text := who + ", " + ending(p.Reason)
 		if p.Reason == lockapi.ReasonForced && p.By != "" {
-			text += " by " + words.Clean(p.By)
+			text += " by " + format.Clean(p.By)
 		}
 		if p.SilentMS != nil {
 			text += fmt.Sprintf(": last keepalive %s%s before, ttl %s", atLeast(p, events), millis(*p.SilentMS), millis(p.TTLMS))
@@ -112,9 +112,9 @@ func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	case lockapi.EventFileDeleted:
 		return ending(p.Reason)
 	case lockapi.EventFileCreated, lockapi.EventFileChanged:
-		text := fmt.Sprintf("%s, generation %d", words.Bytes(int64(p.Size)), p.Generation)
+		text := fmt.Sprintf("%s, generation %d", format.Bytes(int64(p.Size)), p.Generation)
 		if p.By != "" {
-			text += ", by " + words.Clean(p.By)
+			text += ", by " + format.Clean(p.By)
 		}
 		return text
 	}
@@ -139,12 +139,12 @@ func atLeast(end *lockapi.PastEvent, events []lockapi.PastEvent) string {
 func (m *Model) fileLines() []string {
 	f := m.reading.File
 	pairs := [][2]string{
-		{"size", words.Bytes(int64(f.Size))}, {"generation", fmt.Sprintf("%d, revision %d, created as %d", f.Generation, f.Revision, f.Instance)},
-		{"written", fmt.Sprintf("%s, %s ago, by %s", m.timeOfDay(f.ModifiedAt), m.ago(f.ModifiedAt), words.Clean(f.Principal))},
-		{"created", m.timeOfDay(f.CreatedAt)}, {"sha256", words.Clean(f.SHA256)},
+		{"size", format.Bytes(int64(f.Size))}, {"generation", fmt.Sprintf("%d, revision %d, created as %d", f.Generation, f.Revision, f.Instance)},
+		{"written", fmt.Sprintf("%s, %s ago, by %s", m.timeOfDay(f.ModifiedAt), m.ago(f.ModifiedAt), format.Clean(f.Principal))},
+		{"created", m.timeOfDay(f.CreatedAt)}, {"sha256", format.Clean(f.SHA256)},
 	}
 	if f.Session != "" {
-		pairs = append(pairs, [2]string{"ends with", "session " + words.Clean(f.Session)})
+		pairs = append(pairs, [2]string{"ends with", "session " + format.Clean(f.Session)})
 	}
 	var lines []string
 	for _, p := range pairs {

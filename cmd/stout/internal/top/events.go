@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -19,7 +19,7 @@ func happening(t lockapi.EventType) string {
 	if word := happenings[t]; word != "" {
 		return word
 	}
-	return words.Clean(string(t))
+	return format.Clean(string(t))
 }
 
 // ends are the reasons for which something ended.
@@ -33,14 +33,14 @@ func ending(reason string) string {
 	if word := ends[reason]; word != "" {
 		return word
 	}
-	return words.Clean(strings.ReplaceAll(reason, "_", " "))
+	return format.Clean(strings.ReplaceAll(reason, "_", " "))
 }
 
 // told is what an event says beside its type and its path.
 func told(e *lockapi.CellEvent) string {
 	switch {
 	case e.Master != nil:
-		return fmt.Sprintf("%s is master, epoch %d", words.Clean(e.Master.Master), e.Master.Epoch)
+		return fmt.Sprintf("%s is master, epoch %d", format.Clean(e.Master.Master), e.Master.Epoch)
 	case e.Hold != nil && e.Type == lockapi.EventLockReleased:
 		return called(e.Hold.SessionName, e.Hold.Session) + ", " + ending(e.Reason)
 	case e.Hold != nil && e.Hold.Token != 0:
@@ -50,7 +50,7 @@ func told(e *lockapi.CellEvent) string {
 	case e.Type == lockapi.EventFileDeleted:
 		return ending(e.Reason)
 	case e.File != nil:
-		return fmt.Sprintf("%s, generation %d", words.Bytes(int64(e.File.Size)), e.File.Generation)
+		return fmt.Sprintf("%s, generation %d", format.Bytes(int64(e.File.Size)), e.File.Generation)
 	}
 	return ""
 }
@@ -81,9 +81,9 @@ func (m *Model) eventCells(e *seen) []cell {
 	case e.Type == lockapi.EventLockAcquired:
 		what.style = m.paint.good
 	}
-	path, who := cell{text: words.Clean(e.Path)}, told(&e.CellEvent)
+	path, who := cell{text: format.Clean(e.Path)}, told(&e.CellEvent)
 	if e.Master != nil {
-		path.text, who = words.Clean(e.Master.Master), fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)
+		path.text, who = format.Clean(e.Master.Master), fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)
 	}
 	return []cell{{text: m.timeOfDay(e.at), style: m.paint.dim}, what, path, {text: who}, {text: fmt.Sprint(e.Revision), style: m.paint.dim}}
 }

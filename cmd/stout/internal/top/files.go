@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -123,13 +123,13 @@ var fileColumns = []column{
 }
 
 func (m *Model) fileCells(r *fileRow) []cell {
-	name := words.Clean(strings.TrimPrefix(r.Path, m.dir))
+	name := format.Clean(strings.TrimPrefix(r.Path, m.dir))
 	if r.File == nil {
 		return []cell{{text: name, style: m.paint.head}, {text: "directory", style: m.paint.dim}, {}, {}, {}, {}}
 	}
 	f := r.File
 	return []cell{
-		{text: name}, {text: words.Bytes(int64(f.Size))}, {text: some(int(f.Generation))},
-		{text: m.ago(f.ModifiedAt) + " ago"}, {text: words.Clean(f.Principal)}, {text: words.Clean(f.Session)},
+		{text: name}, {text: format.Bytes(int64(f.Size))}, {text: some(int(f.Generation))},
+		{text: m.ago(f.ModifiedAt) + " ago"}, {text: format.Clean(f.Principal)}, {text: format.Clean(f.Session)},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/muesli/termenv"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
 
 // paint is the styles, each a function of text that is safe to print. Colour is
@@ -162,7 +162,7 @@ func bar(part, whole time.Duration, width int) string {
 // tenths is a duration to a tenth of a second.
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
-func millis(ms int64) string { return words.Human(time.Duration(ms) * time.Millisecond) }
+func millis(ms int64) string { return format.Human(time.Duration(ms) * time.Millisecond) }
 
 // ago is how long ago t was.
 func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }
@@ -172,12 +172,12 @@ func whole(d time.Duration) string {
 	if d < time.Second {
 		return "0s"
 	}
-	return words.Human(d.Truncate(time.Second))
+	return format.Human(d.Truncate(time.Second))
 }
 
 // address is a URL as it is named to --server.
 func address(url string) string {
-	return words.Clean(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"))
+	return format.Clean(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"))
 }
 
 // timeOfDay is the time here, with the date where that is not today's.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -244,9 +244,9 @@ func (m *Model) lockCells(r *lockRow) []cell {
 		if m.folded[r.dir] {
 			mark = "+ "
 		}
-		return []cell{{text: indent + mark + words.Clean(r.dir[r.from:]), style: m.paint.head}, {text: words.Plural(r.count, "lock"), style: m.paint.dim}, {}, {}, {}, {}}
+		return []cell{{text: indent + mark + format.Clean(r.dir[r.from:]), style: m.paint.head}, {text: format.Plural(r.count, "lock"), style: m.paint.dim}, {}, {}, {}, {}}
 	}
-	out := []cell{{text: indent + words.Clean(r.Path[r.from:])}, m.stateCell(r), {text: "-"}, {}, {}, {}}
+	out := []cell{{text: indent + format.Clean(r.Path[r.from:])}, m.stateCell(r), {text: "-"}, {}, {}, {}}
 	if r.Waiters > 0 {
 		out[3] = cell{text: fmt.Sprint(r.Waiters), style: m.paint.warn}
 	}
@@ -270,18 +270,18 @@ func (m *Model) stateCell(r *lockRow) cell {
 	case len(r.Holders) == 0:
 		return cell{text: "free", style: m.paint.dim}
 	case r.Limit > 0:
-		return cell{text: fmt.Sprintf("%s %d/%d", words.Clean(string(r.Mode)), len(r.Holders)+r.MoreHolders, r.Limit), style: m.paint.good}
+		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(r.Mode)), len(r.Holders)+r.MoreHolders, r.Limit), style: m.paint.good}
 	}
-	return cell{text: words.Clean(string(r.Mode)), style: m.paint.good}
+	return cell{text: format.Clean(string(r.Mode)), style: m.paint.good}
 }
 
 // called is a session's name, or the beginning of its id where it has none.
 func called(name, id string) string {
 	if name != "" {
-		return words.Clean(name)
+		return format.Clean(name)
 	}
 	if len(id) > 8 {
 		id = id[:8]
 	}
-	return "session " + words.Clean(id)
+	return "session " + format.Clean(id)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -27,7 +27,7 @@ func (m *Model) membersLines() []string {
 	if !m.led() {
 		bears = "It has no master: what it bears is exceeded, or one is about to be elected."
 	}
-	lines := m.wrapped(fmt.Sprintf("Cell %s. %s", words.Clean(m.members.CellID), bears))
+	lines := m.wrapped(fmt.Sprintf("Cell %s. %s", format.Clean(m.members.CellID), bears))
 	lines = append(lines, "")
 	widths := layout(memberColumns, m.width-2)
 	lines = append(lines, "  "+m.heading(memberColumns, widths))
@@ -56,8 +56,8 @@ func (m *Model) memberCells(r *lockapi.Member) []cell {
 		}
 	}
 	return []cell{
-		{text: words.Clean(r.ID)}, {text: part}, health, {text: behind}, {text: words.Clean(r.Version)},
-		{text: m.ago(r.Since)}, {text: address(r.URL)}, {text: words.Clean(r.RaftAddr)}, {text: words.Clean(r.Directory)},
+		{text: format.Clean(r.ID)}, {text: part}, health, {text: behind}, {text: format.Clean(r.Version)},
+		{text: m.ago(r.Since)}, {text: address(r.URL)}, {text: format.Clean(r.RaftAddr)}, {text: format.Clean(r.Directory)},
 	}
 }
 
@@ -81,7 +81,7 @@ func (m *Model) circleLines() []string {
 			if l.Token != 0 {
 				why = fmt.Sprintf("which %s holds", called(next.SessionName, next.Session))
 			}
-			text := fmt.Sprintf("%s waits %s for %s, %s", called(l.SessionName, l.Session), millis(l.WaitingMS), words.Clean(l.Path), why)
+			text := fmt.Sprintf("%s waits %s for %s, %s", called(l.SessionName, l.Session), millis(l.WaitingMS), format.Clean(l.Path), why)
 			for i, line := range m.broken(text, 2) {
 				lines = append(lines, strings.Repeat(" ", 2+2*min(i, 1))+line)
 			}

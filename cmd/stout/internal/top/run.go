@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // Options are what Run needs.
@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) error {
 	modes, _ := term.GetState(int(o.In.Fd()))
 	ended := make(chan struct{})
 	go func() { s.driver.run(ctx); close(ended) }()
-	ran := async.Err(func() error { _, err := p.Run(); return err })
+	ran := wait.Err(func() error { _, err := p.Run(); return err })
 	var err error
 	var sig os.Signal
 	select {

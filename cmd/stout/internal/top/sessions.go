@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -103,7 +103,7 @@ func (m *Model) sessionCells(r *sessionRow) []cell {
 	lease := cell{text: "ttl " + millis(r.TTLMS), style: m.paint.dim}
 	if left := m.left(r); left >= 0 {
 		ttl := time.Duration(r.TTLMS) * time.Millisecond
-		lease = cell{text: bar(left, ttl, 8) + " " + words.Human(left)}
+		lease = cell{text: bar(left, ttl, 8) + " " + format.Human(left)}
 		if left < ttl/4 {
 			lease.style = m.paint.warn
 			lease.tail = " !"
@@ -111,7 +111,7 @@ func (m *Model) sessionCells(r *sessionRow) []cell {
 	}
 	return []cell{
 		{text: called(r.Name, r.ID)}, lease, {text: some(len(r.Holds))}, {text: some(len(r.Waits))},
-		{text: m.ago(r.CreatedAt)}, {text: words.Clean(r.Principal)}, {text: words.Clean(r.ID), style: m.paint.dim},
+		{text: m.ago(r.CreatedAt)}, {text: format.Clean(r.Principal)}, {text: format.Clean(r.ID), style: m.paint.dim},
 	}
 }
 

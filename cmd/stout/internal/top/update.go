@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -103,7 +103,7 @@ func (m *Model) looked(l Looked) {
 		return
 	}
 	if m.lost != nil && !m.lost.Denied && !m.lookedAt.IsZero() {
-		m.note(l.At, fmt.Sprintf("The cell answers again, after %s.", words.Human(l.At.Sub(m.lostSince))))
+		m.note(l.At, fmt.Sprintf("The cell answers again, after %s.", format.Human(l.At.Sub(m.lostSince))))
 	}
 	m.lost, m.look, m.lookedAt = nil, l.Look, l.At
 	if c := l.Look.Cell; inOffice(c) {
@@ -117,7 +117,7 @@ func (m *Model) turn(at time.Time, id string, epoch uint64) {
 		return
 	}
 	if m.master != "" {
-		m.note(at, fmt.Sprintf("%s is master now, epoch %d; it was %s. Sessions and locks stay.", words.Clean(id), epoch, words.Clean(m.master)))
+		m.note(at, fmt.Sprintf("%s is master now, epoch %d; it was %s. Sessions and locks stay.", format.Clean(id), epoch, format.Clean(m.master)))
 		m.notes[len(m.notes)-1].turn = true
 	}
 	m.master = id

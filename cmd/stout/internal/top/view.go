@@ -6,7 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
@@ -34,9 +34,9 @@ func (m *Model) View() string {
 func (m *Model) headLines() []string {
 	name := "stout top"
 	if !m.lookedAt.IsZero() {
-		name = words.Clean(m.look.Cell.Cell)
+		name = format.Clean(m.look.Cell.Cell)
 		if c := m.look.Cell; c.Master != nil {
-			name += fmt.Sprintf("  master %s, epoch %d", words.Clean(c.Master.ID), c.Epoch)
+			name += fmt.Sprintf("  master %s, epoch %d", format.Clean(c.Master.ID), c.Epoch)
 		} else {
 			name += "  NO MASTER"
 		}
@@ -137,17 +137,17 @@ func (m *Model) body(height int) []string {
 		rows := m.sessionRows()
 		return listLines(m, height, sessionColumns, rows, &m.sessions, "No session is open.",
 			func(i int) string { return rows[i].ID }, func(i int) []cell { return m.sessionCells(rows[i]) },
-			fmt.Sprintf("%s by %s", words.Plural(len(m.sessions.rows), "session"), m.order()))
+			fmt.Sprintf("%s by %s", format.Plural(len(m.sessions.rows), "session"), m.order()))
 	case filesPage:
 		rows := m.fileRows()
 		return listLines(m, height, fileColumns, rows, &m.files, fmt.Sprintf("There is nothing here%s.", m.hedge(" that you may read")),
 			func(i int) string { return rows[i].Path }, func(i int) []cell { return m.fileCells(rows[i]) },
-			fmt.Sprintf("%s: %s by %s", words.Clean(m.dir), words.PluralOf(len(m.files.rows), "entry", "entries"), m.order()))
+			fmt.Sprintf("%s: %s by %s", format.Clean(m.dir), format.PluralOf(len(m.files.rows), "entry", "entries"), m.order()))
 	case eventsPage:
 		rows := m.eventRows()
 		known := table[*seen]{read: true}
 		return listLines(m, height, eventColumns, rows, &known, fmt.Sprintf("Nothing%s has changed since stout top was started.", m.hedge(" that you may read")),
-			nil, func(i int) []cell { return m.eventCells(rows[i]) }, words.Plural(len(m.events), "event")+", newest first")
+			nil, func(i int) []cell { return m.eventCells(rows[i]) }, format.Plural(len(m.events), "event")+", newest first")
 	}
 	return m.scrolled(m.membersLines(), height)
 }
@@ -167,7 +167,7 @@ func (m *Model) lockWords() string {
 			n++
 		}
 	}
-	return fmt.Sprintf("%s by %s", words.Plural(n, "lock"), m.order())
+	return fmt.Sprintf("%s by %s", format.Plural(n, "lock"), m.order())
 }
 
 // order is that in which the page is sorted.
@@ -203,7 +203,7 @@ func (m *Model) sorts() []string {
 func listLines[R any](m *Model, height int, columns []column, rows []R, t *table[R], none string, key func(int) string, cells func(int) []cell, about string) []string {
 	l := m.current()
 	if l.search != "" {
-		about += fmt.Sprintf("; %d with %q", len(rows), words.Clean(l.search))
+		about += fmt.Sprintf("; %d with %q", len(rows), format.Clean(l.search))
 	}
 	switch {
 	case t.err != nil && !t.read:
@@ -257,7 +257,7 @@ func (m *Model) scrolled(lines []string, height int) []string {
 	lines = lines[m.scroll:]
 	if len(lines) > height && height > 1 {
 		more := len(lines) - height + 1
-		return append(lines[:height-1:height-1], m.paint.dim(fmt.Sprintf("-- %s more --", words.Plural(more, "line"))))
+		return append(lines[:height-1:height-1], m.paint.dim(fmt.Sprintf("-- %s more --", format.Plural(more, "line"))))
 	}
 	return lines
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
 // stalling is an operation of 1 ms that stands still once, for a second.

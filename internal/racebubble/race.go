@@ -1,0 +1,7 @@
+//go:build race
+
+package racebubble
+
+import "runtime"
+
+func init() { runtime.GOMAXPROCS(1) }

@@ -1,0 +1,16 @@
+package peerconn
+
+import (
+	"context"
+	"net"
+)
+
+// Dial is that of a new Caller.
+func Dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, error) {
+	return (&Caller{Security: s}).Dial(ctx, addr, o)
+}
+
+// AskCard is that of a new Caller.
+func AskCard(ctx context.Context, addr string, o Opening, s Security) ([]byte, error) {
+	return (&Caller{Security: s}).AskCard(ctx, addr, o)
+}

@@ -1,0 +1,120 @@
+package simcell
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// A session that was opened without a credential, while access was off, is nobody's.
+// Once access is on, it becomes that of a caller that may lock wherever it holds or
+// waits.
+
+// leaves opens such a session and takes locks with it; empty where that came to
+// nothing.
+func (g *guest) leaves(ctx context.Context) (session string) {
+	q := lockapi.NewSessionRequest()
+	q.TTLMS = 8000
+	var got lockapi.Session
+	p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), known: true}
+	if g.came(p, g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPost, lockapi.RouteSessions, q, &got)), "that a session is opened") != nil {
+		return ""
+	}
+	for range 1 + g.rng.IntN(2) {
+		at := g.newPair(got.ID, g.path())
+		q := lockapi.LockRequest{Session: got.ID, Handle: at.handle, Mode: lockapi.Shared, Queue: true}
+		var grant lockapi.Grant
+		p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), needs: []need{{access.Lock, at.path}}, session: got.ID}
+		t := g.w.judge.permits
+		t.claims[at] = append(t.claims[at], p)
+		err := g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPut, lockapi.RouteLocks+at.path, q, &grant))
+		g.w.judge.forbidden(p, err)
+		if err == nil && grant.State == lockapi.StateHeld {
+			g.w.judge.acquired(g.name, p.floor, at, grant.Token)
+		}
+	}
+	return got.ID
+}
+
+// takesOver has a guest use a session that may be nobody's.
+func (g *guest) takesOver(ctx context.Context, session string) {
+	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
+	g.uses(p, session)
+	g.w.judge.forbidden(p, g.send(ctx, 2*time.Second, g.anyone(), m))
+}
+
+// uses notes that a call is on behalf of a session, or about it.
+func (g *guest) uses(p *plea, session string) {
+	p.session = session
+	if session != "" {
+		t := g.w.judge.permits
+		t.uses[session] = append(t.uses[session], p)
+	}
+}
+
+// adopted: a session of nobody was given to a guest, which has used it and might have
+// made all its claims.
+func (j *judge) adopted(index uint64, op *state.AdoptSession) {
+	if !slices.ContainsFunc(j.w.access.guests, func(g *guest) bool { return op.Principal == lockapi.PrefixUser+g.name }) {
+		return
+	}
+	j.w.stats.check("adopted session")
+	if !slices.ContainsFunc(j.permits.uses[op.Session], func(p *plea) bool { return j.mayAdopt(p, op, index) }) {
+		j.w.fail("entry %d: session %s becomes %s's, which has not used it, or was never allowed to lock wherever it holds or waits", index, op.Session, op.Principal)
+	}
+}
+
+func (j *judge) mayAdopt(p *plea, op *state.AdoptSession, index uint64) bool {
+	for i := p.floor; i < index; i++ {
+		r := j.permits.by[i]
+		if who, genuine := r.principal(p.sum, p.began); genuine && who == op.Principal && j.locksAll(r, who, i, op.Session) {
+			return true
+		}
+	}
+	return false
+}
+
+// locksAll reports whether a principal may lock wherever a session holds or waits after
+// an entry.
+func (j *judge) locksAll(r *rights, who string, index uint64, session string) bool {
+	for hold, wait := range j.before(index).Claims(session) {
+		path := ""
+		if hold != nil {
+			path = hold.Path
+		} else {
+			path = wait.Path
+		}
+		if !r.may(who, access.Lock, path) {
+			return false
+		}
+	}
+	return true
+}
+
+// openedFor: a caller was given a session, which is its own.
+func (j *judge) openedFor(p *plea, session string) {
+	j.look()
+	if p.sum == "" {
+		return // those without a name share their keys
+	}
+	j.w.stats.check("opened session")
+	// Its token may end before the session is open.
+	owner, lives := "", false
+	all := j.permits.by[p.floor:]
+	for _, r := range all {
+		if of, there := r.owners[session]; there {
+			owner, lives = of, true
+		}
+	}
+	if !lives || !slices.ContainsFunc(all, func(r *rights) bool {
+		who, genuine := r.principal(p.sum, p.began)
+		return genuine && who == owner
+	}) {
+		j.w.fail("%s was given session %s, which is of %q (lives: %v)", p.who, session, owner, lives)
+	}
+}

@@ -1,0 +1,253 @@
+package simcell
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// annals are what has happened in the cell, by revisions, as the judge has it
+// from the committed log: each change of a file, a lock or the master. It is
+// kept apart from the state: what that makes of files, sessions and grants is
+// held against it.
+type annals struct {
+	w       *world
+	events  []happening          // by revision; the first stands for none
+	files   map[string][]version // of each file, in the order of revisions
+	names   map[string]string    // of the sessions that live
+	held    map[uint64]bool      // tokens
+	writes  map[string]*write    // by content, which is each write's own
+	deleted map[string]int       // by path: how often a call has deleted it
+	asked   map[string]int       // by path, or directory: calls that may delete
+	keyed   map[string]int       // by session: answers that it was given to keyed calls
+	answers map[[2]string]int    // by session and key: keyed, when the call took effect last
+	late    int                  // copies of calls that took effect after their keys were forgotten
+	touched []*write             // in the present entry
+}
+
+// version is a file between two of its revisions.
+type version struct {
+	revision, index uint64
+	file            *state.File // nil: there is none
+}
+
+func newAnnals(w *world) *annals {
+	return &annals{
+		w: w, events: make([]happening, 1), files: map[string][]version{}, names: map[string]string{}, held: map[uint64]bool{},
+		writes: map[string]*write{}, deleted: map[string]int{}, asked: map[string]int{}, keyed: map[string]int{},
+		answers: map[[2]string]int{},
+	}
+}
+
+// revision is the present one.
+func (y *annals) revision() uint64 { return uint64(len(y.events) - 1) }
+
+// take takes in what an entry has changed.
+func (y *annals) take(after *state.State, out state.Outcome) {
+	y.touched = nil
+	y.answered(after.Index, out.Changes)
+	for _, c := range out.Changes {
+		y.note(after.Index, c)
+		if h, ok := y.happened(after.Index, c); ok {
+			y.w.stats.check("revision")
+			if r := revisionOf(c); r != uint64(len(y.events)) {
+				y.w.fail("entry %d: %s has revision %d; the one before it has %d", after.Index, h.line, r, y.revision())
+			}
+			y.events = append(y.events, h)
+		}
+	}
+	if after.Revision != y.revision() {
+		y.w.fail("entry %d leads to revision %d; there were %d changes", after.Index, after.Revision, y.revision())
+	}
+	for _, w := range y.touched {
+		y.w.stats.check("write")
+		if len(w.done) != len(w.paths) {
+			y.w.fail("entry %d: of %s's write %s of %q only %v is done", after.Index, w.who, w.content, w.paths, w.done)
+		}
+	}
+}
+
+// note keeps who lives and what is held, in the order in which that changes.
+func (y *annals) note(index uint64, c state.Change) {
+	switch c := c.(type) {
+	case state.SessionOpened:
+		y.names[c.Session.ID] = c.Session.Name
+	case state.SessionEnded:
+		delete(y.names, c.Session.ID)
+		y.orphans(index, c.Session.ID)
+	case state.Granted:
+		y.held[c.Hold.Token] = true
+	case state.Released:
+		delete(y.held, c.Hold.Token)
+	case state.Answered:
+		y.keyed[c.Session]++
+	case state.FileChanged:
+		y.written(index, c.File)
+	case state.FileDeleted:
+		y.gone(index, c)
+	}
+}
+
+// keysKept is how many keyed calls a session remembers (guarantee 35).
+const keysKept = 128
+
+// answered: keyed calls took effect. A copy of one does so again only if its key may be
+// forgotten.
+func (y *annals) answered(index uint64, all []state.Change) {
+	here := map[string]int{} // by session: those of this entry so far
+	for _, c := range all {
+		c, ok := c.(state.Answered)
+		if !ok {
+			continue
+		}
+		here[c.Session]++
+		call, n := [2]string{c.Session, c.Answer.Key}, y.keyed[c.Session]+here[c.Session]
+		switch before, again := y.answers[call]; {
+		case again && n-before <= keysKept:
+			y.w.fail("entry %d: the call with key %q of session %s takes effect again, %d keyed calls later", index, c.Answer.Key, c.Session, n-before)
+		case again:
+			y.late++
+		}
+		y.answers[call] = n
+	}
+}
+
+// orphans: the files of a session end with it, in one entry.
+func (y *annals) orphans(index uint64, session string) {
+	for path := range y.files {
+		if f := y.now(path).file; f != nil && f.Session == session {
+			y.w.fail("entry %d: session %s ends, and its file %s stays", index, session, path)
+		}
+	}
+}
+
+// written: a file was changed by a write that somebody has made, as that asked,
+// once.
+func (y *annals) written(index uint64, f *state.File) {
+	old := y.now(f.Path)
+	y.files[f.Path] = append(y.files[f.Path], version{f.Revision, index, f})
+	w := y.writes[string(f.Content)]
+	if w == nil {
+		y.w.fail("entry %d: %s is written with %q, which nobody has sent", index, f.Path, f.Content)
+		return
+	}
+	if wrong := y.wrong(w, index, f, old); wrong != "" {
+		y.w.fail("entry %d: %s's write %s of %s, revision %d: %s", index, w.who, w.content, f.Path, f.Revision, wrong)
+	}
+	if !slices.Contains(y.touched, w) {
+		y.touched = append(y.touched, w)
+	}
+	w.done[f.Path], w.index = f.Revision, index
+	w.answers = y.keyed[w.session]
+}
+
+// wrong says what is wrong with the effect of a write on a file.
+func (y *annals) wrong(w *write, index uint64, f *state.File, old version) string {
+	_, lives := y.names[w.session]
+	switch {
+	case w.refused != "":
+		return "its caller was told " + w.refused
+	case w.index != 0 && w.index != index && y.keyed[w.session]-w.answers >= keysKept:
+		return "" // its key may be forgotten
+	case w.index != 0 && w.index != index:
+		return fmt.Sprintf("it was done by entry %d", w.index)
+	case w.plea != nil && !y.w.judge.permitted(w.plea, index):
+		return fmt.Sprintf("its caller was never allowed to since entry %d, before its call", w.plea.floor)
+	case w.session != "" && !lives:
+		return "its session does not live"
+	case !w.names(f):
+		return "it was not of that path"
+	case w.plea != nil && w.sequential && !y.w.judge.mayName(w, index, f.Path):
+		return "its caller may not write at that name"
+	}
+	for _, token := range w.guards {
+		if !y.held[token] {
+			return fmt.Sprintf("token %d, which guards it, is not held", token)
+		}
+	}
+	if len(w.done) == 0 {
+		for path, revision := range w.when {
+			if has := y.at(path, f.Revision-1).file; (has == nil) != (revision == 0) || has != nil && has.Revision != revision {
+				return fmt.Sprintf("it was to be done at revision %d of %s only", revision, path)
+			}
+		}
+	}
+	return lineage(w, f, old.file)
+}
+
+// lineage says what is wrong with what a file has from the one before it.
+func lineage(w *write, f, old *state.File) string {
+	instance, generation, owner := f.Revision, uint64(1), ""
+	if old != nil {
+		instance, generation, owner = old.Instance, old.Generation+1, old.Session
+	}
+	if w.ephemeral != nil {
+		owner = ""
+		if *w.ephemeral {
+			owner = w.session
+		}
+	}
+	if f.Instance != instance || f.Generation != generation || f.Session != owner {
+		return fmt.Sprintf("instance %d, generation %d, session %q; want %d, %d, %q", f.Instance, f.Generation, f.Session, instance, generation, owner)
+	}
+	return ""
+}
+
+// gone: a file ended with its session, or by a call for each time.
+func (y *annals) gone(index uint64, c state.FileDeleted) {
+	f := y.now(c.File.Path).file
+	if f == nil || f.Revision != c.File.Revision {
+		y.w.fail("entry %d: %s is deleted, which was not there as %v", index, c.File.Path, c.File)
+		return
+	}
+	y.files[f.Path] = append(y.files[f.Path], version{revision: c.Revision, index: index})
+	switch c.Reason {
+	case state.Deleted:
+		if y.deleted[f.Path]++; y.deleted[f.Path] > y.deletions(f.Path) {
+			y.w.fail("entry %d: %s is deleted by a call for the %dth time, of %d calls", index, f.Path, y.deleted[f.Path], y.deletions(f.Path))
+		}
+	default:
+		if f.Session == "" {
+			y.w.fail("entry %d: %s ends with a session, and has none", index, f.Path)
+		}
+	}
+}
+
+// deletions is how many calls were made that may delete a file. A copy with a forgotten
+// key may do so again.
+func (y *annals) deletions(path string) int {
+	n := y.asked[path] + y.late
+	for i := range path {
+		if path[i] == '/' {
+			n += y.asked[path[:i+1]]
+		}
+	}
+	return n
+}
+
+// now is the last version of a file.
+func (y *annals) now(path string) version {
+	if all := y.files[path]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return version{}
+}
+
+// at is the version of a file at a revision of the cell.
+func (y *annals) at(path string, revision uint64) version {
+	all := y.files[path]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].revision <= revision {
+			return all[i]
+		}
+	}
+	return version{}
+}
+
+// whole reports whether a revision is the last one of its entry: nobody reads
+// the state in the midst of one.
+func (y *annals) whole(revision uint64) bool {
+	next := revision + 1
+	return revision <= y.revision() && (next == uint64(len(y.events)) || y.events[next].index != y.events[revision].index)
+}

@@ -1,0 +1,163 @@
+package simcell
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// In some runs somebody keeps backups: of the cell, from whoever is master, and of
+// replicas by their schedule. What each is of is held against the log, and what a
+// cell would begin with that is restored from it against what the old one gave.
+
+// keeper is who keeps backups.
+type keeper struct {
+	w   *world
+	rng *rand.Rand
+}
+
+// newKeeper draws whether there is one. The draw is of its own: the other runs are
+// what they were.
+func newKeeper(w *world) *keeper {
+	rng := rand.New(rand.NewPCG(w.opts.Seed, 4))
+	if rng.IntN(4) > 0 {
+		return nil
+	}
+	return &keeper{w, rng}
+}
+
+// start starts the keeper.
+func (k *keeper) start() {
+	if k != nil {
+		go k.keep()
+	}
+}
+
+func (k *keeper) keep() {
+	for !k.w.isOver() {
+		time.Sleep(between(k.rng, 10*time.Millisecond, 3*time.Second))
+		if k.w.isOver() {
+			return
+		}
+		m := k.w.machines[k.rng.IntN(len(k.w.machines))]
+		if p := m.process; p != nil && p.master != nil {
+			k.take(p)
+		}
+	}
+}
+
+// take takes a backup at one replica, linearizable or of its own state.
+func (k *keeper) take(p *process) {
+	j, own := k.w.judge, k.rng.IntN(4) == 0
+	floor := j.floor()
+	p.awake()
+	var b master.Backup
+	var err error
+	if own {
+		b, err = p.master.OwnBackup()
+		if b.Header.Stale {
+			floor = 0
+		}
+	} else {
+		b, err = p.master.Backup(p.gone, master.Read{Caller: k.w.operator()})
+	}
+	if p.awake(); err != nil || p.dead() || k.w.isOver() {
+		return
+	}
+	var raw bytes.Buffer
+	if err := b.Snapshot(&raw); err != nil {
+		k.w.fail("a backup by %s cannot be written: %v", p.m.id, err)
+		return
+	}
+	s, err := state.Restore(&raw)
+	if err != nil {
+		k.w.fail("a backup by %s cannot be read: %v", p.m.id, err)
+		return
+	}
+	if h := b.Header; h.Index != s.Index || h.Revision != s.Revision || h.Token != s.LastToken() {
+		k.w.fail("a backup by %s says that it is of entry %d, revision %d, token %d, and is of %d, %d, %d", p.m.id, h.Index, h.Revision, h.Token, s.Index, s.Revision, s.LastToken())
+	}
+	j.backedUp(p.m.id, floor, s)
+	if known := p.disk.knew; own && s.Revision < known && !p.m.putBack {
+		k.w.fail("a backup by %s of its own state is of revision %d; it had applied %d before it was started", p.m.id, s.Revision, known)
+	}
+	j.restored(s, uint64(k.rng.Int64N(2_000)))
+}
+
+// backedUp: a backup is a state that the log made, no earlier than what was told
+// before the call began.
+func (j *judge) backedUp(by string, floor uint64, s *state.State) {
+	j.look()
+	j.w.stats.check("backup")
+	switch {
+	case s.Index < floor:
+		j.w.fail("a backup by %s is of entry %d; before it was asked for, somebody was told of the effect of entry %d", by, s.Index, floor)
+	case s.Index >= uint64(len(j.history)) || j.history[s.Index] == nil || j.hash(j.history[s.Index]) != s.Hash():
+		j.w.fail("a backup by %s is not what the log makes up to entry %d", by, s.Index)
+	}
+}
+
+// restored: what a cell begins with that is restored from a backup has files, and
+// neither sessions nor what lives with them; what was held is delayed, and all that it
+// will give is above what was given, and above the floor.
+func (j *judge) restored(from *state.State, floor uint64) {
+	j.w.stats.check("restore")
+	s := from.Restored(floor)
+	if err := s.Check(); err != nil {
+		j.w.fail("a restored state contradicts itself: %v", err)
+		return
+	}
+	if s.SessionCount() != 0 || s.HoldCount() != 0 || s.WaitCount() != 0 {
+		j.w.fail("a restored state has %d sessions, %d holds and %d waits", s.SessionCount(), s.HoldCount(), s.WaitCount())
+	}
+	highest := uint64(0)
+	for token, g := range j.tokens {
+		if g.index > from.Index {
+			continue
+		}
+		highest = max(highest, token)
+		if g.freed != 0 && g.freed <= from.Index {
+			continue
+		}
+		asked := g.hold.DelayMS
+		if asked == 0 {
+			asked = state.DelayOfNone
+		}
+		if l, ok := s.Lock(g.hold.Path); !ok || l.DelayID == 0 || l.DelayMS < asked {
+			j.w.fail("%s was held with a lock-delay of %d ms, and is restored as %+v", g.hold.Path, g.hold.DelayMS, l)
+		}
+	}
+	if n := s.LastToken(); n <= highest || n < floor {
+		j.w.fail("tokens of a restored cell go on from %d; %d was given, and the floor is %d", n, highest, floor)
+	}
+	if s.Revision <= from.Revision || s.Revision < floor {
+		j.w.fail("revisions of a restored cell go on from %d; the backup has %d, and the floor is %d", s.Revision, from.Revision, floor)
+	}
+	j.restoredFiles(from, s)
+	if !s.Office.Open || s.Office.LeaseMS != state.MaxLeaseMS || s.Epoch <= from.Epoch {
+		j.w.fail("the first master of a restored cell would wait for %+v, in epoch %d after %d", s.Office, s.Epoch, from.Epoch)
+	}
+}
+
+// restoredFiles: those that ended with no session, as they were.
+func (j *judge) restoredFiles(from, s *state.State) {
+	n := 0
+	for f := range from.Files("", "") {
+		got, there := s.File(f.Path)
+		if f.Session != "" {
+			if there {
+				j.w.fail("%s, which ends with session %s, is restored", f.Path, f.Session)
+			}
+			continue
+		}
+		if n++; !there || got.Revision != f.Revision || string(got.Content) != string(f.Content) {
+			j.w.fail("%s of revision %d is restored as %+v", f.Path, f.Revision, got)
+		}
+	}
+	if s.FileCount() != n {
+		j.w.fail("%d files are restored, of %d", s.FileCount(), n)
+	}
+}

@@ -1,0 +1,260 @@
+package simcell
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// newPair is a handle of the user's own for a bare call.
+func (u *user) newPair(session, path string) pair {
+	u.handles++
+	return pair{session, path, fmt.Sprintf("bare-%s-%d", u.name, u.handles)}
+}
+
+func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
+
+// bare takes a lock by bare HTTP, through any replica, each call sent once:
+// what an answer promises is held against the log, code by code. A call that
+// breaks off may be made again at once.
+func (u *user) bare(ctx context.Context, s *client.Session, l want) {
+	p := u.newPair(s.ID(), l.path)
+	q := lockapi.LockRequest{
+		Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, Queue: u.rng.IntN(3) == 0,
+		LockDelayMS: u.delay().Milliseconds(),
+	}
+	if u.rng.IntN(2) == 0 {
+		q.WaitMS = between(u.rng, time.Millisecond, 4*time.Second).Milliseconds()
+	}
+	// Without a word, where its patience ends. A grant whose answer got lost
+	// then stays with the session, so nobody does that when all are to be
+	// served.
+	leaves := u.rng.IntN(3) == 0 && !u.w.quiet
+	answered := true // each call so far was
+	for range 4 {
+		floor := u.w.judge.floor()
+		var g lockapi.Grant
+		patience := between(u.rng, 5*time.Millisecond, u.w.profile.patience)
+		if u.w.quiet {
+			patience = 6 * time.Second
+			if !q.Queue && u.rng.IntN(2) == 0 {
+				patience = 300 * time.Millisecond // long enough for the request to arrive
+			}
+		}
+		err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+		switch {
+		case err == nil && g.State == lockapi.StateHeld:
+			u.w.judge.acquired(u.name, floor, p, g.Token)
+			u.works(ctx)
+			u.free(ctx, p, g.Token)
+			if u.rng.IntN(3) == 0 {
+				u.again(ctx, p, q, g.Token)
+			} else {
+				u.last = p
+			}
+			return
+		case err == nil: // queued: ask again later
+			u.wait(ctx, time.Second)
+			continue
+		case isUnknown(err):
+			answered = false
+			switch u.rng.IntN(4) {
+			case 0, 1:
+				continue
+			case 2:
+				if !u.w.quiet {
+					u.reconciles(ctx, p, q)
+					return
+				}
+			}
+		case errors.Is(err, lockapi.CodeSessionNotFound):
+			u.w.judge.lost(u.name, p.session)
+			return
+		case answered && !q.Queue: // of a kept place, an earlier call may have the effect
+			if u.refused(floor, p, &q, err) {
+				u.w.judge.hadNoEffect(u.name, p, err.Error())
+			}
+			return
+		}
+		break
+	}
+	if !leaves || q.Queue {
+		u.free(ctx, p, 0)
+	}
+}
+
+// isUnknown: the call may have had an effect.
+func isUnknown(err error) bool {
+	var e *lockapi.Error
+	return !errors.As(err, &e) || e.Code == lockapi.CodeOutcomeUnknown
+}
+
+// refused checks a refusal, and reports whether it says that the call had no
+// effect.
+func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) bool {
+	switch {
+	case errors.Is(err, lockapi.CodeLockHeld), errors.Is(err, lockapi.CodeLockDelayed):
+		u.w.judge.stood(u.name, floor, p.path, q, err.Error())
+		return true
+	}
+	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)
+}
+
+// again uses a handle once more, though the contract advises against it, asks
+// twice, and sends a late release of the first hold.
+func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uint64) {
+	var g lockapi.Grant
+	for range 2 {
+		floor := u.w.judge.floor()
+		err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+		if err != nil || g.State != lockapi.StateHeld {
+			u.free(ctx, p, 0)
+			return
+		}
+		u.w.judge.acquired(u.name, floor, p, g.Token)
+	}
+	u.free(ctx, p, old)
+	u.wait(ctx, 20*time.Millisecond)
+	u.free(ctx, p, g.Token)
+}
+
+// bareRead reads a lock at one replica.
+func (u *user) bareRead(ctx context.Context, at, path string) {
+	floor := u.w.judge.floor()
+	var got lockapi.Lock
+	if err := u.send(ctx, 10*time.Second, at, u.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got)); err == nil {
+		u.w.judge.read(u.name, floor, got)
+	}
+}
+
+// bareKeepalive keeps a session alive through one replica. If it is the SDK's,
+// that does not learn of it.
+func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.Duration) {
+	sent := u.clock.read()
+	var got lockapi.Keepalive
+	q := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
+	err := u.send(ctx, 10*time.Second, at, u.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", q, &got))
+	switch {
+	case err == nil:
+		if u.epochs[session] != got.Epoch {
+			u.epochs[session] = got.Epoch
+			u.readSession(ctx, u.anyone(), session)
+		}
+		u.promised[session] = max(u.promised[session], sent+time.Duration(got.HeldMS+got.TTLMS)*time.Millisecond)
+	case errors.Is(err, lockapi.CodeSessionNotFound):
+		u.w.judge.lost(u.name, session)
+	}
+}
+
+// free gives up what the pair has: as far as one call can while there are
+// faults.
+func (u *user) free(ctx context.Context, p pair, token uint64) {
+	for !u.freed(ctx, p, token) && u.w.quiet && ctx.Err() == nil {
+		u.pace(ctx)
+	}
+}
+
+// freed makes one call to that end, and reports whether it was answered.
+func (u *user) freed(ctx context.Context, p pair, token uint64) bool {
+	route := fmt.Sprintf("%s%s?session=%s&handle=%s", lockapi.RouteLocks, p.path, p.session, p.handle)
+	if token != 0 {
+		route += fmt.Sprintf("&token=%d", token)
+	}
+	floor, first := u.w.judge.floor(), !u.releasing[token]
+	u.releasing[token] = true
+	delete(u.w.judge.untouched, p)
+	var out lockapi.Released
+	err := u.send(ctx, 5*time.Second, u.anyone(), u.message(http.MethodDelete, route, nil, &out))
+	if err == nil && token != 0 {
+		u.w.judge.gaveBack(u.name, floor, token, out.Released, first)
+	}
+	if first && token != 0 && (errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)) {
+		u.w.judge.kept(u.name, p, token, err.Error())
+	}
+	return err == nil || errors.Is(err, lockapi.CodeSessionNotFound)
+}
+
+// message is one bare call.
+type message struct {
+	method, route string
+	in, out       any
+	raw           []byte      // instead of in
+	key           string      // of idempotency, or empty
+	header        http.Header // besides
+	reply         http.Header // takes the reply's, unless nil
+	stays         bool        // it is not to be forwarded
+}
+
+// body is what the call sends.
+func (m *message) body() *bytes.Reader {
+	body := m.raw
+	if m.in != nil {
+		body, _ = json.Marshal(m.in)
+	}
+	return bytes.NewReader(body)
+}
+
+// message makes one, which now and then is not to be forwarded.
+func (u *user) message(method, route string, in, out any) message {
+	return message{method: method, route: route, in: in, out: out, stays: u.rng.IntN(4) == 0}
+}
+
+// anyone is the replica to ask: any, or one who may take itself for the master
+// yet.
+func (u *user) anyone() string {
+	if old := u.w.old; old != nil && u.rng.IntN(2) == 0 {
+		return old.id
+	}
+	return u.w.machines[u.rng.IntN(len(u.w.machines))].id
+}
+
+// send makes one call to one replica. The error is a *lockapi.Error where the
+// replica has answered.
+func (u *user) send(ctx context.Context, patience time.Duration, to string, m message) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, m.method, "http://"+to+m.route, m.body())
+	if err != nil {
+		panic(err)
+	}
+	maps.Copy(q.Header, m.header)
+	if m.key != "" {
+		q.Header.Set(lockapi.HeaderIdempotencyKey, m.key)
+	}
+	if m.stays {
+		q.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
+	}
+	resp, err := u.w.endpoint(u.name, u.ctx).RoundTrip(q)
+	if err != nil {
+		return err
+	}
+	raw, _ := io.ReadAll(resp.Body)
+	if m.reply != nil {
+		maps.Copy(m.reply, resp.Header)
+	}
+	u.w.trace.note(u.name, "%s %s by %s → %d %s", m.method, m.route, to, resp.StatusCode, bytes.TrimSpace(raw))
+	switch {
+	case resp.StatusCode == http.StatusNoContent:
+		return nil
+	case resp.StatusCode < 300:
+		return json.Unmarshal(raw, m.out)
+	}
+	e := new(lockapi.Error)
+	if err := json.Unmarshal(raw, e); err != nil {
+		u.w.fail("%s answered %s %s with %d and what is no problem document: %s", to, m.method, m.route, resp.StatusCode, raw)
+	}
+	if e.Code == lockapi.CodeInternal {
+		u.w.fail("%s answered %s %s with %v", to, m.method, m.route, e)
+	}
+	return e
+}

@@ -1,0 +1,71 @@
+package simcell
+
+// Replicas take nothing from one that was removed, as far as they know.
+
+// knows notes which members a process has come to know, by what it has applied.
+func (p *process) knows(now conf) {
+	if p.members == now.index {
+		return
+	}
+	p.members = now.index
+	for id := range now.all() {
+		p.met[id] = true
+	}
+}
+
+// upTo is the last configuration that was committed up to an entry.
+func (r *roster) upTo(index uint64) (last conf) {
+	for _, c := range r.confs {
+		if c.index > index {
+			break
+		}
+		last = c
+	}
+	return last
+}
+
+// believes reports whether the replica takes what another process sends.
+func (p *process) believes(from *process) bool {
+	server, j := from.disk.who.ServerID(), p.m.w.judge
+	applied := p.replica.State().Index
+	believed := p.replica.Believes(server) == nil
+	now := j.roster.upTo(applied)
+	p.knows(now)
+	switch listed := now.hasServer(server); {
+	case believed && !listed && p.met[server] && !p.mayBeAdding(server, now.index):
+		j.w.fail("%s believes %s, which it knows to have been removed (entry %d)", p.m.id, server, now.index)
+	case believed && !listed && p.kept.Gone(server) && !p.mayBeAdding(server, max(now.index, p.kept.Index)):
+		j.w.fail("%s believes %s, which its disk had as removed when it started", p.m.id, server)
+	case !believed && listed && j.roster.listsSince(now.index, server):
+		j.w.fail("%s does not believe %s, which is a member by all that was committed since entry %d", p.m.id, server, now.index)
+	case !believed:
+		j.w.stats.check("not believed")
+	}
+	return believed
+}
+
+// mayBeAdding reports whether a later configuration lists a server: one on the disk, or
+// one that was committed, of which a member may have told.
+func (p *process) mayBeAdding(server string, since uint64) bool {
+	for index, c := range p.m.disk.confs {
+		if index > since && (conf{index, c}).hasServer(server) {
+			return true
+		}
+	}
+	for _, c := range p.m.w.judge.roster.confs {
+		if c.index > since && c.hasServer(server) {
+			return true
+		}
+	}
+	return false
+}
+
+// listsSince reports whether all configurations from an entry on list a server.
+func (r *roster) listsSince(index uint64, server string) bool {
+	for _, c := range r.confs {
+		if c.index >= index && !c.hasServer(server) {
+			return false
+		}
+	}
+	return true
+}

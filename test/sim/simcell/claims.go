@@ -1,0 +1,345 @@
+package simcell
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// What clients were told is held against the committed log here.
+
+// floor is the index of the latest entry whose effect somebody was told of: a
+// call that begins now has to see it. An entry may be committed before anybody
+// is told; it need not be seen yet.
+func (j *judge) floor() uint64 {
+	j.look()
+	return j.told
+}
+
+// acquired: a client was told of a grant. It may have ended since, but not
+// before the call began.
+func (j *judge) acquired(who string, floor uint64, p pair, token uint64) {
+	j.look()
+	j.w.stats.check("told of a grant")
+	g, ok := j.tokens[token]
+	switch {
+	case !ok || g.hold.Path != p.path || g.hold.Session != p.session || g.hold.Handle != p.handle:
+		j.w.fail("%s was told that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
+	case g.taken:
+		j.w.fail("%s was told that %s/%s holds %s with token %d; that grant was taken back by entry %d", who, p.session, p.handle, p.path, token, g.freed)
+	case g.freed != 0 && g.freed <= floor:
+		j.w.fail("%s was told that %s/%s holds %s with token %d; that ended with entry %d, before it asked", who, p.session, p.handle, p.path, token, g.freed)
+	}
+	j.known[token] = who
+	j.told = max(j.told, g.index)
+}
+
+// released: a client was told that its hold is released.
+func (j *judge) released(who string, token uint64) {
+	j.look()
+	j.w.stats.check("told of a release")
+	g := j.tokens[token]
+	if g.freed == 0 {
+		j.w.fail("%s was told that the hold with token %d is released; it lasts", who, token)
+	}
+	j.told = max(j.told, g.freed)
+}
+
+// gaveBack: one call to release a grant was answered. Only a release, or the
+// end of the session, ends a grant that its holder knows of, so the first one
+// finds it there; and none releases what had ended before it was sent.
+func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
+	j.look()
+	h, freed := j.tokens[token].hold, j.tokens[token].freed
+	first = first && (h == nil || !j.copies[pair{h.Session, h.Path, h.Handle}])
+	switch {
+	case !released && first:
+		j.w.fail("%s was told that there is nothing to release of token %d, by the first call to release it; it ended with entry %d", who, token, freed)
+	case released && freed != 0 && freed <= floor:
+		j.w.fail("%s was told that its call has released token %d; that had ended with entry %d", who, token, freed)
+	case released:
+		j.released(who, token)
+	}
+}
+
+// kept: the first call to release a grant was told that it had no effect.
+func (j *judge) kept(who string, p pair, token uint64, why string) {
+	j.look()
+	j.w.stats.check("told of no release")
+	if j.copies[p] {
+		return
+	}
+	j.untouched[p] = why
+	if g := j.tokens[token]; g.given {
+		j.w.fail("%s was told %s by the first call to release token %d, which was released by entry %d", who, why, token, g.freed)
+	}
+}
+
+// stood: a client was told that something stands in the way of its request:
+// that was so at some moment since its call began.
+func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
+	j.look()
+	j.w.stats.check("told of an obstacle")
+	mode := state.Exclusive
+	if q.Mode == lockapi.Shared {
+		mode = state.Shared
+	}
+	if j.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
+		return
+	}
+	if j.claimed[path] <= floor { // else it may have been so in the midst of an entry
+		j.w.fail("%s was told: %s; since before its call it was free to be taken (entry %d)", who, why, floor)
+	}
+}
+
+// toBeHad reports whether somebody who has no claim would be granted a lock at once.
+func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
+	l, ok := s.Lock(path)
+	if !ok || l.Free() {
+		return true
+	}
+	together := mode == state.Shared && l.Mode == state.Shared && l.Limit == limit && (limit == 0 || int64(l.Holders) < limit)
+	return l.DelayID == 0 && l.Waiters == 0 && (l.Holders == 0 || together)
+}
+
+// reopened: the opening of a session was sent again with its key. It gives no
+// other one while that lives, and none that had ended before the call.
+func (j *judge) reopened(who string, floor uint64, first, again string) {
+	j.look()
+	j.w.stats.check("opening repeated")
+	if _, gone := j.ended[first]; !gone && first != again {
+		j.w.fail("%s opened session %s, and %s under the same key while it lives", who, first, again)
+	}
+	if e, gone := j.ended[again]; gone && e.index <= floor {
+		j.w.fail("%s was given session %s under its key, which had ended with entry %d", who, again, e.index)
+	}
+}
+
+// closed: a client was told that a session is closed.
+func (j *judge) closed(who, session string) {
+	j.look()
+	j.w.stats.check("told of a closing")
+	e, gone := j.ended[session]
+	if !gone {
+		j.w.fail("%s was told that session %s is closed; it lives", who, session)
+	}
+	j.told = max(j.told, e.index)
+}
+
+// hadNoEffect: a client was told that an acquire with a handle of its own had
+// no effect. It may not have one later either.
+func (j *judge) hadNoEffect(who string, p pair, why string) {
+	j.look()
+	j.w.stats.check("told of no effect")
+	if j.copies[p] {
+		return
+	}
+	j.refused[p] = why
+	for token, g := range j.tokens {
+		if g.hold.Session == p.session && g.hold.Path == p.path && g.hold.Handle == p.handle {
+			j.w.fail("%s was told %s for %s/%s at %s, which was granted with token %d by entry %d", who, why, p.session, p.handle, p.path, token, g.index)
+		}
+	}
+}
+
+// read: what a client read of a lock was true at some moment since its call
+// began.
+func (j *judge) read(who string, floor uint64, got lockapi.Lock) {
+	j.look()
+	j.w.stats.check("read")
+	want := shape(got)
+	if !j.since(floor, func(s *state.State) bool { return shapeOf(s, got.Path) == want }) {
+		j.w.fail("%s read %s as %s, which it has not been since before the call (entry %d); now it is %s",
+			who, got.Path, want, floor, shapeOf(j.latest(), got.Path))
+	}
+}
+
+// checked: the answer to a check of a sequencer was true since its call began.
+func (j *judge) checked(who string, floor uint64, path string, token uint64, valid bool) {
+	j.look()
+	j.w.stats.check("sequencer")
+	holds := func(s *state.State) bool { _, held := s.HoldByToken(path, token); return held == valid }
+	if !j.since(floor, holds) {
+		j.w.fail("%s was told that token %d at %s is valid: %v, which has not been so since before the call", who, token, path, valid)
+	}
+}
+
+// since reports whether something held after an entry or a later one. The first
+// such entry counts as told.
+func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
+	for floor > 0 && j.history[floor] == nil {
+		floor--
+	}
+	for i, s := range j.history[floor:] {
+		if s != nil && holds(s) {
+			j.told = max(j.told, floor+uint64(i))
+			return true
+		}
+	}
+	return false
+}
+
+// byForce: an operator has ended the session, which its client may not know
+// yet.
+func (j *judge) byForce(s *client.Session) bool {
+	if s == nil {
+		return false
+	}
+	e, gone := j.ended[s.ID()]
+	return gone && !e.expired
+}
+
+// lost: a client was told that its session is not there.
+func (j *judge) lost(who, session string) {
+	j.look()
+	j.w.stats.check("told of a session's end")
+	if _, lives := j.latest().Session(session); lives {
+		j.w.fail("%s was told that session %s is gone; it lives", who, session)
+	}
+}
+
+func (j *judge) latest() *state.State {
+	for i := len(j.history) - 1; ; i-- {
+		if j.history[i] != nil {
+			return j.history[i]
+		}
+	}
+}
+
+// shape is what a read shows of a lock, but for times.
+func shape(l lockapi.Lock) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s with %d waiters", l.State, l.Waiters)
+	for _, h := range l.Holders {
+		fmt.Fprintf(&b, ", %s/%s %s %d", h.Session, h.Handle, h.Mode, h.Token)
+	}
+	return b.String()
+}
+
+func shapeOf(s *state.State, path string) string {
+	out := lockapi.Lock{Path: path, State: lockapi.StateFree}
+	l, ok := s.Lock(path)
+	if ok {
+		out.Waiters = l.Waiters
+		if l.DelayID != 0 {
+			out.State = lockapi.StateDelayed
+		}
+		if l.Holders > 0 {
+			out.State = lockapi.StateHeld
+		}
+	}
+	for h := range s.Holders(path) {
+		mode := lockapi.Exclusive
+		if h.Mode == state.Shared {
+			mode = lockapi.Shared
+		}
+		out.Holders = append(out.Holders, lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode, Token: h.Token})
+	}
+	return shape(out)
+}
+
+// short is an operation or a result in a few words.
+func short(v any) string {
+	switch v := v.(type) {
+	case *state.OpenOffice:
+		return fmt.Sprintf("by %s for term %d", v.Master, v.Term)
+	case *state.Release:
+		return fmt.Sprintf("%v token %d", about(v), v.Token)
+	case *state.Transaction:
+		return fmt.Sprintf("of %.4s, key %q, guards %v, if %s then %s else %s", v.Session, v.Key, v.Guards, partsOf(v.If), partsOf(v.Then), partsOf(v.Else))
+	case state.TransactionResult:
+		return fmt.Sprintf("%v succeeded %v revision %d replayed %v", v.Verdict, v.Succeeded, v.Revision, v.Replayed)
+	case *state.Withdraw:
+		return fmt.Sprintf("%v place %d undo %v", about(v), v.Seq, v.Undo)
+	case *state.EndDelay:
+		return fmt.Sprintf("at %s number %d", v.Path, v.ID)
+	case *state.PutRule:
+		return fmt.Sprintf("at %s %v", v.Rule.Path, v.Rule.Lists)
+	case *state.PutGroup:
+		return fmt.Sprint(v.Group)
+	case *state.DropRule, *state.DropRules, *state.DropToken, *state.AdoptSession, *state.Expel:
+		return fmt.Sprint(v)
+	case *state.AddToken:
+		return fmt.Sprintf("%s of %s until %d", v.Token.ID, v.Token.Principal, v.Token.ExpiresAt)
+	case state.Operation:
+		return fmt.Sprint(about(v))
+	case state.AcquireResult:
+		text := v.Verdict.String()
+		if v.Hold != nil {
+			text += fmt.Sprintf(" token %d", v.Hold.Token)
+		}
+		if v.Wait != nil {
+			text += fmt.Sprintf(" place %d", v.Wait.Seq)
+		}
+		return text
+	case state.SessionResult:
+		return v.Verdict.String()
+	case state.TokenResult:
+		return v.Verdict.String()
+	case nil:
+		return "refused"
+	}
+	return fmt.Sprint(v)
+}
+
+// partsOf writes conditions or steps.
+func partsOf[T any](all []T) string {
+	var text strings.Builder
+	for _, one := range all {
+		if w, ok := any(one).(*state.Write); ok {
+			fmt.Fprintf(&text, "[write %s %q when %d %d owner %d]", w.Path, w.Content, w.When, w.Revision, w.Owner)
+			continue
+		}
+		fmt.Fprintf(&text, "[%T %+v]", one, one)
+	}
+	return text.String()
+}
+
+// about is whom and what an operation is about, as far as it names them.
+func about(op state.Operation) pair {
+	switch op := op.(type) {
+	case *state.OpenSession:
+		return pair{session: op.Session}
+	case *state.CloseSession:
+		return pair{session: op.Session}
+	case *state.ExpireSession:
+		return pair{session: op.Session}
+	case *state.Acquire:
+		return pair{op.Session, op.Path, op.Handle}
+	case *state.Release:
+		return pair{op.Session, op.Path, op.Handle}
+	case *state.Withdraw:
+		return pair{op.Session, op.Path, op.Handle}
+	}
+	return pair{}
+}
+
+// describe writes a batch for the trace.
+func describe(b state.Batch, out state.Outcome) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "epoch %d, lease %d ms", b.Epoch, b.LeaseMS)
+	if !out.Accepted {
+		text.WriteString(", NOT ACCEPTED")
+	}
+	for i, c := range b.Commands {
+		fmt.Fprintf(&text, "; %s %s → %s", state.Name(c.Operation), short(c.Operation), short(out.Results[i]))
+	}
+	for _, c := range out.Changes {
+		switch c := c.(type) {
+		case state.Granted:
+			fmt.Fprintf(&text, "; granted token %d to %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.Released:
+			fmt.Fprintf(&text, "; released token %d of %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.FileChanged:
+			fmt.Fprintf(&text, "; %s revision %d generation %d owner %.4s", c.File.Path, c.File.Revision, c.File.Generation, c.File.Session)
+		case state.FileDeleted:
+			fmt.Fprintf(&text, "; %s deleted by revision %d", c.File.Path, c.Revision)
+		case state.SessionEnded:
+			fmt.Fprintf(&text, "; ended %.4s expired %v", c.Session.ID, c.Expired)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,64 @@
+package simcell
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Copies of requests come late (network.repeat). What a sender is told of its
+// request says nothing of a copy then: a lock that was refused may be granted to
+// the copy, and a write that had no effect may have one.
+
+// repeatable reports whether the contract lets a request come again: it has a
+// key, or says by itself what it is about.
+func repeatable(q *http.Request) bool {
+	at := q.URL.Path
+	named := strings.HasPrefix(at, lockapi.RouteLocks) || strings.HasPrefix(at, lockapi.RouteSessions)
+	switch {
+	case q.Header.Get(lockapi.HeaderIdempotencyKey) != "":
+		return true
+	case q.Method == http.MethodPost:
+		return named && strings.HasSuffix(at, "/keepalive")
+	}
+	return named && q.Method != http.MethodGet
+}
+
+// repeated: a copy of a request comes later.
+func (j *judge) repeated(q *http.Request, body []byte) {
+	if p, _, claims := claimant(q, body); claims {
+		j.copies[p] = true
+	}
+	if p, _ := releaser(q); q.Method == http.MethodDelete {
+		j.copies[p] = true
+	}
+	for _, content := range contents(body) {
+		if w := j.annals.writes[content]; w != nil {
+			w.repeated = true
+		}
+	}
+}
+
+// contents are those of the files that a request writes.
+func contents(body []byte) []string {
+	all := []string{string(body)}
+	var t lockapi.Transaction
+	if json.Unmarshal(body, &t) != nil {
+		return all
+	}
+	for _, op := range slices.Concat(t.Then, t.Else) {
+		for _, w := range []*lockapi.WriteOperation{op.Put, op.Create, op.CreateSequential} {
+			switch {
+			case w == nil:
+			case w.Content != nil:
+				all = append(all, *w.Content)
+			case w.ContentBase64 != nil:
+				all = append(all, string(*w.ContentBase64))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,210 @@
+package simcell
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/test/crash/powerloss"
+	"github.com/stoutlock/stout/test/crash/recorded"
+)
+
+// disk is what a machine does not forget. The stores on it are the real ones:
+// the data directory, the write-ahead log, raft-boltdb with bbolt, and the
+// library's snapshots. They are compiled with package recorded in the place of
+// os, so that the disk knows what was synced: a crash may be a loss of power,
+// which leaves of the rest any sectors and any names, and the next process
+// opens what is left as a replica does. Nothing stands for bbolt, which needs a
+// real file to map: it has one, in a directory of the machine that the
+// simulator runs on, of which nothing shows in a run.
+type disk struct {
+	w     *world
+	power *powerloss.Disk
+	used  int           // how often it was mounted
+	least time.Duration // a sync takes so much longer
+	worst time.Duration // than this at most
+	heavy time.Duration // and storing entries so much longer
+	hangs bool          // and storing entries does not end
+
+	// What the process that has the disk has found and stored, or that had it
+	// last.
+	logs      map[uint64]raft.Log
+	confs     map[uint64]raft.Configuration // of logs
+	snapshot  ending
+	low, high uint64
+	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
+	knew      uint64 // the revision that earlier processes had applied
+	votes     map[string][]byte
+	who       admission.Identity
+}
+
+// ending is the end of the latest snapshot.
+type ending struct {
+	index uint64
+	conf  raft.Configuration
+}
+
+func newDisk(w *world) *disk {
+	w.disks++
+	return &disk{
+		w: w, power: powerloss.NewDisk(powerloss.NewTree()), worst: 2 * time.Millisecond, used: 1000 * w.disks,
+		logs: map[uint64]raft.Log{}, confs: map[uint64]raft.Configuration{}, votes: map[string][]byte{},
+	}
+}
+
+// has notes that an entry is there.
+func (d *disk) has(l raft.Log) {
+	d.logs[l.Index] = l
+	delete(d.confs, l.Index)
+	if l.Type == raft.LogConfiguration {
+		d.confs[l.Index] = raft.DecodeConfiguration(l.Data)
+	}
+	d.w.judge.wrote(l)
+	d.w.judge.held(l, d.who.ServerID())
+}
+
+var errCrashed = errors.New("the machine has crashed")
+
+// mounted is a disk as one process has it: of a process that has died nothing
+// more is written.
+type mounted struct {
+	*disk
+	p    *process
+	top  string
+	at   *recorded.Mounted
+	data *datadir.Dir
+	wal  bool // whether this process wants a write-ahead log
+	log  zerolog.Logger
+}
+
+// mount gives a process the machine's disk.
+func (d *disk) mount(p *process) *mounted {
+	d.used++
+	m := &mounted{disk: d, p: p, top: filepath.Join(d.w.opts.Dir, fmt.Sprintf("%d-%d", d.w.opts.Seed, d.used))}
+	var err error
+	if m.at, err = recorded.Mount(m.top, d.power, m.sync); err != nil {
+		panic(err) // of the machine that the simulator runs on
+	}
+	return m
+}
+
+// unmount takes the disk from a process that has died. What that has not synced
+// is there all the same if only the process has died, and any of it where the
+// power was lost.
+func (d *mounted) unmount() {
+	d.at.Unmount()
+	left := d.power.Seen()
+	if d.w.chance(3) {
+		d.w.stats.check("process killed")
+	} else {
+		d.w.stats.check("power lost")
+		left = d.power.Lose(d.w.rng)
+		d.power = powerloss.NewDisk(left)
+	}
+	var who admission.Identity
+	if raw, ok := left.Read(filepath.Join("data", "replica.json")); ok && json.Unmarshal(raw, &who) != nil {
+		d.w.fail("replica.json is torn: %s", raw)
+	}
+	d.who = who
+}
+
+// claim has the process make sure of its data directory.
+func (d *mounted) claim(log zerolog.Logger) (err error) {
+	d.wal, d.log = !d.w.chance(8), log
+	d.data, err = datadir.Claim(filepath.Join(d.top, "data"), "sim", d.p.m.id)
+	if err == nil {
+		d.who = d.data.Identity()
+	}
+	return err
+}
+
+// save is Save of the stores.
+func (d *mounted) save(who admission.Identity) error {
+	if err := d.data.Save(who); err != nil {
+		return err
+	}
+	if d.p.dead() {
+		return errCrashed
+	}
+	d.who = who
+	return nil
+}
+
+// open opens the stores.
+func (d *mounted) open() (datadir.Stores, error) {
+	stores, err := d.data.Open(d.wal, d.log)
+	if err != nil {
+		return stores, err
+	}
+	if err := d.look(stores); err != nil {
+		return stores, errors.Join(err, stores.Close())
+	}
+	stores.Logs, stores.Votes, stores.Snapshots = watchedLogs{stores.Logs, d}, watchedVotes{stores.Votes, d}, watchedSnapshots{stores.Snapshots, d}
+	stores.Save = d.save
+	return stores, nil
+}
+
+// look takes in what there is.
+func (d *mounted) look(stores datadir.Stores) error {
+	first, err := stores.Logs.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := stores.Logs.LastIndex()
+	if err != nil {
+		return err
+	}
+	metas, err := stores.Snapshots.List()
+	if err != nil {
+		return err
+	}
+	d.logs, d.confs, d.votes = map[uint64]raft.Log{}, map[uint64]raft.Configuration{}, map[string][]byte{}
+	d.low, d.high, d.begun, d.snapshot = first, last, last, ending{}
+	if len(metas) > 0 {
+		d.begun, d.snapshot = max(last, metas[0].Index), ending{metas[0].Index, metas[0].Configuration}
+	}
+	for i := max(first, 1); i <= last; i++ {
+		var l raft.Log
+		switch err := stores.Logs.GetLog(i, &l); {
+		case err == nil:
+			d.has(l)
+		case !errors.Is(err, raft.ErrLogNotFound):
+			return err
+		}
+	}
+	if v, err := stores.Votes.Get([]byte(keyVotedFor)); err == nil {
+		d.votes[keyVotedFor] = v
+	}
+	return nil
+}
+
+// sync is what a sync of the stores takes.
+func (d *mounted) sync() error {
+	if d.p.dead() {
+		return errCrashed
+	}
+	if m := d.p.m; m.fatal > 0 {
+		if m.fatal--; m.fatal == 0 {
+			m.crash()
+			d.w.later(m.afterCrash, func() { m.restart(m.reboots) })
+			return errCrashed
+		}
+	}
+	worst := d.worst
+	if d.p.replica == nil { // a start has many
+		worst = min(worst, 2*time.Millisecond)
+	}
+	time.Sleep(d.least + between(d.w.rng, 50*time.Microsecond, worst))
+	if d.p.dead() {
+		return errCrashed
+	}
+	d.p.awake()
+	return nil
+}

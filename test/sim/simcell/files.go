@@ -1,0 +1,243 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// What a user does with files through the SDK.
+
+// Files that all users write, those that transactions write together, and where
+// sequential ones are made.
+var (
+	commonFiles = []string{"/f/a", "/f/b", "/one"}
+	pairedFiles = []string{"/pair/a", "/pair/b"}
+)
+
+const (
+	queueDir    = "/q/"
+	queuePrefix = "/q/job-"
+)
+
+func (u *user) anyFile() string { return commonFiles[u.rng.IntN(len(commonFiles))] }
+
+// newWrite is a write that nobody else makes.
+func (u *user) newWrite(session string, paths ...string) *write {
+	u.handles++
+	return &write{who: u.name, content: fmt.Sprintf("%s-%d", u.name, u.handles), paths: paths, session: session, when: map[string]uint64{}}
+}
+
+// refusal is the answer that says no; nil where there was another one, or none.
+func refusal(err error) *lockapi.Error {
+	var e *lockapi.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// told takes in what became of a write that was sent as one call.
+func (u *user) told(floor uint64, w *write, err error, stats ...*lockapi.FileStat) {
+	if err == nil {
+		for _, s := range stats {
+			u.w.judge.wroteFile(w, s)
+			u.known[s.Path] = s.Revision
+		}
+		return
+	}
+	if e := refusal(err); e != nil && (e.Code == lockapi.CodePrecondition || e.Code == lockapi.CodeNotHeld) {
+		u.w.judge.stoodFile(w, floor, err)
+		u.w.judge.notWritten(w, err)
+		if e.Current != nil {
+			u.known[e.Current.Path] = e.Current.Revision
+		}
+	}
+}
+
+// writesFile writes a file, on behalf of its session or of nobody.
+func (u *user) writesFile(ctx context.Context, s *client.Session) {
+	path, floor := u.anyFile(), u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var opts []client.WriteOption
+	w := u.newWrite("", path)
+	switch known := u.known[path]; u.rng.IntN(4) {
+	case 0:
+		w.when[path] = 0
+		opts = append(opts, client.IfAbsent())
+	case 1, 2:
+		if known != 0 {
+			w.when[path] = known
+			opts = append(opts, client.IfRevision(known))
+		}
+	}
+	put := u.client.Put
+	if u.rng.IntN(3) > 0 {
+		w.session, put = s.ID(), s.Put
+		if n := u.rng.IntN(4); n < 2 {
+			ephemeral := n == 0
+			w.ephemeral = &ephemeral
+			opts = append(opts, map[bool]client.WriteOption{true: client.Ephemeral(), false: client.Permanent()}[ephemeral])
+		}
+	}
+	stat, err := put(calling, path, []byte(u.w.judge.intends(w).content), opts...)
+	u.told(floor, w, err, &stat)
+	u.rests(ctx, err)
+}
+
+// rests keeps a program whose calls fail from doing nothing else.
+func (u *user) rests(ctx context.Context, err error) {
+	if err != nil {
+		u.pace(ctx)
+	}
+}
+
+// deletesFile deletes a file, or all of the queue.
+func (u *user) deletesFile(ctx context.Context, s *client.Session) {
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if u.rng.IntN(4) == 0 {
+		u.w.judge.annals.asked[queueDir]++
+		_, _, err := s.DeleteBelow(calling, queueDir)
+		u.rests(ctx, err)
+		return
+	}
+	path := u.anyFile()
+	u.w.judge.annals.asked[path]++
+	var err error
+	if u.rng.IntN(2) == 0 {
+		_, err = u.client.Delete(calling, path)
+	} else {
+		_, err = s.Delete(calling, path)
+	}
+	u.rests(ctx, err)
+}
+
+// readsFile reads a file, as it is or, from any replica, as it was.
+func (u *user) readsFile(ctx context.Context) {
+	if u.rng.IntN(2) == 0 {
+		u.readsFileAt(ctx, u.anyone())
+		return
+	}
+	path, floor := u.anyFile(), u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var opts []client.ReadOption
+	if u.rng.IntN(5) == 0 {
+		floor, opts = 0, append(opts, client.Stale())
+	}
+	got, err := u.client.Get(calling, path, opts...)
+	switch e := refusal(err); {
+	case err == nil:
+		u.w.judge.fileRead(u.name, floor, got.AsOf, path, &got.FileStat, got.Content)
+		u.known[path] = got.Revision
+	case e != nil && e.Code == lockapi.CodeNotFound:
+		u.w.judge.fileRead(u.name, floor, e.Revision, path, nil, nil)
+	default:
+		u.pace(ctx)
+	}
+}
+
+// readsFileAt reads a file at one replica.
+func (u *user) readsFileAt(ctx context.Context, at string) {
+	path, floor, header := u.anyFile(), u.w.judge.floor(), http.Header{}
+	var got lockapi.File
+	m := u.message(http.MethodGet, lockapi.RouteFiles+path+"?as=json", nil, &got)
+	m.reply = header
+	switch err := u.send(ctx, 10*time.Second, at, m); {
+	case err == nil:
+		u.w.judge.fileRead(u.name, floor, revisionIn(header), path, &got.FileStat, []byte(*got.Content))
+	case errors.Is(err, lockapi.CodeNotFound):
+		u.w.judge.fileRead(u.name, floor, revisionIn(header), path, nil, nil)
+	}
+}
+
+// listsFiles lists files at one replica.
+func (u *user) listsFiles(ctx context.Context) {
+	prefix, floor := pick(u.rng, "", "/f/", "/pair/", queueDir), u.w.judge.floor()
+	var got lockapi.FileList
+	header := http.Header{}
+	m := u.message(http.MethodGet, lockapi.RouteFiles+"?limit=1000&prefix="+prefix, nil, &got)
+	m.reply = header
+	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
+		u.w.judge.filesRead(u.name, floor, revisionIn(header), prefix, &got)
+	}
+}
+
+// revisionIn is the revision that a reply says it is of.
+func revisionIn(h http.Header) uint64 {
+	n, _ := strconv.ParseUint(h.Get(lockapi.HeaderRevision), 10, 64)
+	return n
+}
+
+// queues makes a sequential file, or takes the first one.
+func (u *user) queues(ctx context.Context, s *client.Session) {
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if u.rng.IntN(2) == 0 {
+		w, floor := u.newWrite(s.ID(), queuePrefix), u.w.judge.floor()
+		w.sequential = true
+		w.paths = []string{queuePrefix}
+		stat, err := s.CreateSequential(calling, queuePrefix, []byte(u.w.judge.intends(w).content))
+		u.told(floor, w, err, &stat)
+		u.rests(ctx, err)
+		return
+	}
+	for f, err := range u.client.List(calling, queueDir) {
+		if err == nil {
+			u.w.judge.annals.asked[f.Path]++
+			_, err = s.Delete(calling, f.Path, client.IfRevision(f.Revision))
+		}
+		u.rests(ctx, err)
+		break
+	}
+}
+
+// whileHeld writes files under a hold, by the SDK and by bare calls of which
+// one may come late.
+func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held) {
+	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
+	w.guards = []uint64{h.Token()}
+	calling, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stat, err := s.Put(calling, w.paths[0], []byte(u.w.judge.intends(w).content), client.While(h))
+	u.told(floor, w, err, &stat)
+	for range u.rng.IntN(3) {
+		go u.underSequencer(ctx, h)
+	}
+}
+
+// underSequencer writes a file by one bare call that a grant guards, whether or
+// not that lasts.
+func (u *user) underSequencer(ctx context.Context, h *client.Held) {
+	u.wait(ctx, u.w.profile.hold)
+	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
+	w.guards = []uint64{h.Token()}
+	route := lockapi.RouteFiles + w.paths[0] + "?sequencer=" + url.QueryEscape(h.Sequencer())
+	if old := u.former; old != nil && u.rng.IntN(3) == 0 {
+		w.guards = append(w.guards, old.Token())
+		route += "&sequencer=" + url.QueryEscape(old.Sequencer())
+	}
+	u.former = h
+	var stat lockapi.FileStat
+	m := u.message(http.MethodPut, route, nil, &stat)
+	m.raw = []byte(u.w.judge.intends(w).content)
+	err := u.send(ctx, 10*time.Second, u.anyone(), m)
+	u.told(floor, w, err, &stat)
+	u.noEffect(w, err)
+}
+
+// noEffect takes in a refusal of a call that was sent once.
+func (u *user) noEffect(w *write, err error) {
+	if e := refusal(err); e != nil && e.Code != lockapi.CodeOutcomeUnknown && e.Code != lockapi.CodeInternal {
+		u.w.judge.notWritten(w, err)
+	}
+}

@@ -1,0 +1,415 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// guest is a program whose rights change. It makes bare calls, each sent once.
+type guest struct {
+	*user
+	g       *operator
+	secrets []string // of its tokens; all but the last have ended, or are about to
+	passing string   // of a token that ends by itself
+	session string   // its own, empty while it has none
+	watcher watcher
+}
+
+// visits is what a guest does until the faults are over.
+func (g *guest) visits(ctx context.Context) {
+	until := time.Duration(0)
+	for !g.w.mended && !g.w.isOver() {
+		if g.w.now() > until {
+			g.session = g.opens(ctx)
+			until = g.w.now() + 3*time.Second
+		}
+		switch g.rng.IntN(16) {
+		case 0, 1:
+			g.puts(ctx)
+		case 2:
+			g.names(ctx, pick(g.rng, namePrefixes...))
+		case 3:
+			g.drops(ctx)
+		case 4, 5:
+			g.gets(ctx)
+		case 6:
+			g.lists(ctx)
+		case 7, 8, 9:
+			g.claims(ctx)
+		case 10:
+			g.sees(ctx)
+		case 11, 12:
+			g.asksEvents(ctx)
+		case 13:
+			g.rules(ctx)
+		case 14:
+			g.transacts(ctx)
+		case 15:
+			g.meddles(ctx)
+		}
+		g.wait(ctx, pick(g.rng, 10*time.Millisecond, 200*time.Millisecond, g.w.profile.think))
+	}
+}
+
+// pleads is a call that is about to be sent with one of the guest's credentials,
+// mostly the one that counts.
+func (g *guest) pleads(m message, needs ...need) (*plea, message) {
+	p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), needs: needs}
+	secret := g.secrets[len(g.secrets)-1]
+	switch n := g.rng.IntN(12); {
+	case n == 0:
+		secret = g.secrets[g.rng.IntN(len(g.secrets))]
+	case n == 1:
+		secret = ""
+	case n < 4 && g.passing != "":
+		secret = g.passing
+	}
+	if m.header == nil {
+		m.header = http.Header{}
+	}
+	if secret != "" {
+		p.sum = sumOf(secret)
+		bear(m.header, secret)
+	}
+	return p, m
+}
+
+// path is where it does something.
+func (g *guest) path() string { return guardedTree[g.rng.IntN(len(guardedTree))] }
+
+// whose is the session on whose behalf it does something: its own, or another's.
+func (g *guest) whose() string {
+	if g.rng.IntN(5) == 0 {
+		return g.g.guests[g.rng.IntN(len(g.g.guests))].session
+	}
+	return g.session
+}
+
+// opens opens a session.
+func (g *guest) opens(ctx context.Context) string {
+	q := lockapi.NewSessionRequest()
+	q.TTLMS = 4000
+	var got lockapi.Session
+	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions, q, &got))
+	p.known = true
+	if g.rng.IntN(2) == 0 { // the keys of guests are alike
+		m.key = fmt.Sprint("visit-", int(g.w.now()/(3*time.Second)))
+	}
+	err := g.send(ctx, 3*time.Second, g.anyone(), m)
+	if g.came(p, err, "that a session is opened") != nil {
+		return ""
+	}
+	g.w.judge.openedFor(p, got.ID)
+	return got.ID
+}
+
+// came takes in how a call was answered.
+func (g *guest) came(p *plea, err error, what string) error {
+	if err == nil {
+		g.w.judge.allowed(p, what)
+	}
+	g.w.judge.forbidden(p, err)
+	return err
+}
+
+// puts writes a file.
+func (g *guest) puts(ctx context.Context) {
+	path := g.path()
+	w, session := g.newWrite("", path), ""
+	route := lockapi.RouteFiles + path
+	if session = g.whose(); session != "" && g.rng.IntN(2) == 0 {
+		w.session = session
+		route += "?session=" + session
+	}
+	var stat lockapi.FileStat
+	p, m := g.pleads(g.message(http.MethodPut, route, nil, &stat), need{access.Write, path})
+	g.uses(p, w.session)
+	w.plea = p
+	if known := g.known[path]; g.rng.IntN(3) == 0 {
+		w.when[path] = known
+		m.header.Set("If-Match", fmt.Sprintf("%q", fmt.Sprint(known)))
+		if known == 0 {
+			m.header.Del("If-Match")
+			m.header.Set("If-None-Match", "*")
+		}
+	}
+	m.raw = []byte(g.w.judge.intends(w).content)
+	err := g.send(ctx, 6*time.Second, g.anyone(), m)
+	g.wrote(p, w, err, &stat)
+}
+
+// wrote takes in what became of a write.
+func (g *guest) wrote(p *plea, w *write, err error, stat *lockapi.FileStat) {
+	if e := refusal(err); isForbidden(err) {
+		g.w.judge.notWritten(w, err)
+	} else if e != nil && e.Current != nil {
+		g.w.judge.shown(p, e.Current.Path)
+	} else if e != nil && e.Code == lockapi.CodePrecondition {
+		g.w.judge.notWritten(w, err)
+		delete(g.known, w.paths[0])
+		return // what stands in the way is not told
+	}
+	_ = g.came(p, err, "that a file is written")
+	g.told(p.floor, w, err, stat)
+	g.noEffect(w, err)
+}
+
+// drops deletes a file, or all below a directory.
+func (g *guest) drops(ctx context.Context) {
+	path := g.path()
+	var got struct{}
+	p, m := g.pleads(g.message(http.MethodDelete, lockapi.RouteFiles+path, nil, &got), need{access.Write, path})
+	g.w.judge.annals.asked[path]++
+	t := g.w.judge.permits
+	t.deletions[path] = append(t.deletions[path], p)
+	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "that a file is deleted")
+	if isForbidden(err) {
+		g.w.judge.annals.asked[path]--
+		for i, one := range t.deletions[path] {
+			if one == p {
+				t.deletions[path] = append(t.deletions[path][:i:i], t.deletions[path][i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// gets reads a file, at times from one replica's own state.
+func (g *guest) gets(ctx context.Context) {
+	path := g.path()
+	query, stale := "?as=json", g.rng.IntN(3) == 0
+	if stale {
+		query += "&consistency=stale"
+	}
+	var got lockapi.File
+	p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteFiles+path+query, nil, &got), need{access.Read, path})
+	m.reply = http.Header{}
+	err := g.send(ctx, 6*time.Second, g.anyone(), m)
+	if stale {
+		p.floor = 0
+	}
+	switch at := revisionIn(m.reply); {
+	case err == nil:
+		g.w.judge.fileRead(g.name, p.floor, at, path, &got.FileStat, []byte(*got.Content))
+		g.w.judge.toldAt(p, at, "the content of "+path)
+		g.known[path] = got.Revision
+	case errors.Is(err, lockapi.CodeNotFound):
+		g.w.judge.fileRead(g.name, p.floor, at, path, nil, nil)
+		g.w.judge.toldAt(p, at, "that there is no "+path)
+	default:
+		g.w.judge.forbidden(p, err)
+	}
+}
+
+// lists lists files.
+func (g *guest) lists(ctx context.Context) {
+	prefix := pick(g.rng, guarded, "/acl/a", "/acl/a/", "")
+	route := lockapi.RouteFiles + "?limit=1000&prefix=" + prefix
+	stale := g.rng.IntN(3) == 0
+	if stale {
+		route += "&consistency=stale"
+	}
+	var got lockapi.FileList
+	p, m := g.pleads(g.message(http.MethodGet, route, nil, &got))
+	p.looks, p.lists = true, prefix
+	m.reply = http.Header{}
+	err := g.send(ctx, 6*time.Second, g.anyone(), m)
+	if stale {
+		p.floor = 0
+	}
+	if err == nil {
+		g.w.judge.listed(p, revisionIn(m.reply), prefix, &got)
+	}
+	g.w.judge.forbidden(p, err)
+}
+
+// claims takes a lock: at once, waiting, or with a place that is kept.
+func (g *guest) claims(ctx context.Context) {
+	session, path := g.whose(), g.path()
+	if session == "" {
+		return
+	}
+	at := g.newPair(session, path)
+	q := lockapi.LockRequest{Session: session, Handle: at.handle, Mode: pick(g.rng, lockapi.Exclusive, lockapi.Exclusive, lockapi.Shared), Queue: g.rng.IntN(2) == 0}
+	if g.rng.IntN(3) > 0 {
+		q.WaitMS = between(g.rng, time.Millisecond, 4*time.Second).Milliseconds()
+	}
+	for first := true; ; first = false {
+		var got lockapi.Grant
+		p, m := g.pleads(g.message(http.MethodPut, lockapi.RouteLocks+path, q, &got), need{access.Lock, path})
+		g.uses(p, session)
+		t := g.w.judge.permits
+		t.claims[at] = append(t.claims[at], p)
+		err := g.send(ctx, 8*time.Second, g.anyone(), m)
+		g.w.judge.forbidden(p, err)
+		switch e := refusal(err); {
+		case err == nil && got.State == lockapi.StateHeld:
+			g.w.judge.allowed(p, "that it holds a lock", t.claims[at]...)
+			g.w.judge.acquired(g.name, p.floor, at, got.Token)
+			g.wait(ctx, pick(g.rng, 50*time.Millisecond, 2*time.Second))
+			g.gives(ctx, at)
+			return
+		case err == nil && first && g.rng.IntN(2) == 0:
+			g.w.judge.allowed(p, "that it waits for a lock")
+			g.wait(ctx, 2*time.Second)
+			q.WaitMS = 1000
+			continue
+		case err == nil:
+			return // the place is left to the end of the session
+		case isForbidden(err) && first:
+			g.w.judge.hadNoEffect(g.name, at, err.Error())
+		case e != nil && len(e.Holders) > 0:
+			g.w.judge.shown(p, path)
+		}
+		return
+	}
+}
+
+// gives releases what it holds.
+func (g *guest) gives(ctx context.Context, at pair) {
+	route := fmt.Sprintf("%s%s?session=%s&handle=%s", lockapi.RouteLocks, at.path, at.session, at.handle)
+	p, m := g.pleads(g.message(http.MethodDelete, route, nil, &lockapi.Released{}))
+	asAdmin := *p
+	asAdmin.needs = []need{{access.Admin, at.path}}
+	g.uses(p, at.session)
+	err := g.send(ctx, 6*time.Second, g.anyone(), m)
+	g.w.judge.forbidden(p, err)
+	if err == nil && !g.w.judge.permitted(&asAdmin, uint64(len(g.w.judge.permits.by))) {
+		g.w.judge.allowed(p, "that it gives a lock back")
+	}
+}
+
+// sees reads a lock, or all of them.
+func (g *guest) sees(ctx context.Context) {
+	if g.rng.IntN(2) == 0 {
+		path := g.path()
+		var got lockapi.Lock
+		p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got), need{access.Read, path})
+		if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "how a lock is") == nil {
+			g.w.judge.read(g.name, p.floor, got)
+		}
+		return
+	}
+	var got lockapi.LockList
+	p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+"?limit=1000", nil, &got))
+	p.looks = true
+	if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "which locks there are") != nil {
+		return
+	}
+	for i := range got.Locks {
+		seen := *p
+		seen.needs = []need{{access.Read, got.Locks[i].Path}}
+		g.w.judge.allowed(&seen, "of lock "+got.Locks[i].Path)
+		g.w.judge.read(g.name, p.floor, got.Locks[i])
+	}
+}
+
+// asksEvents asks one replica for events.
+func (g *guest) asksEvents(ctx context.Context) {
+	w := &g.watcher
+	w.who, w.asked = g.name, asked{prefix: pick(g.rng, "", guarded, "/acl/a/")}
+	route := fmt.Sprintf("%s?after=%d&limit=%d&wait_ms=%d%s", lockapi.RouteEvents, w.after, 1+g.rng.IntN(30), g.rng.IntN(2)*g.rng.IntN(3000), w.asked.query())
+	var got lockapi.EventList
+	p, m := g.pleads(message{method: http.MethodGet, route: route, out: &got})
+	p.looks, p.lists = true, w.asked.prefix
+	p.floor = 0 // a replica's own log
+	err := g.send(ctx, 10*time.Second, g.anyone(), m)
+	g.w.judge.forbidden(p, err)
+	if e := refusal(err); e != nil && e.Code == lockapi.CodeCompacted {
+		g.w.judge.skipped(w, e.Compacted)
+	}
+	if err != nil {
+		return
+	}
+	for i := range got.Events {
+		g.w.judge.eventTold(p, w, &got.Events[i])
+	}
+	g.w.judge.leftOut(p, w, got.Revision+1)
+	w.after = max(w.after, got.Revision)
+}
+
+// looksOn is a stream of events.
+func (g *guest) looksOn(ctx context.Context) {
+	w := &watcher{who: g.name + "'s watcher", asked: asked{prefix: guarded}}
+	for !g.w.mended && !g.w.isOver() {
+		secret := g.secrets[len(g.secrets)-1]
+		p := &plea{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}
+		watching, stop := context.WithTimeout(ctx, between(g.rng, 100*time.Millisecond, 10*time.Second))
+		for e, err := range g.newClient(watching, secret).Watch(watching, w.after, w.asked.filters()...) {
+			switch {
+			case err != nil:
+				g.w.trace.note(w.who, "ends: %v", err)
+			case e.Compacted != nil:
+				g.w.judge.skipped(w, *e.Compacted)
+			default:
+				g.w.judge.eventTold(p, w, &e.CellEvent)
+			}
+			if g.w.isOver() {
+				break
+			}
+		}
+		stop()
+		g.wait(ctx, 500*time.Millisecond)
+	}
+}
+
+// rules puts a rule, with an entry that is its own.
+func (g *guest) rules(ctx context.Context) {
+	path := ruledPaths[g.rng.IntN(len(ruledPaths))]
+	g.handles++
+	mark := fmt.Sprintf("user:mark-%s-%d", g.name, g.handles)
+	lists := lockapi.AccessLists{Read: []string{"group:crew", "user:g1"}, Lock: []string{"user:g2"}, Admin: []string{mark, "user:" + g.name}}
+	p, m := g.pleads(g.message(http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}), need{access.Admin, path})
+	t := g.w.judge.permits
+	t.marks[mark] = p
+	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "that a rule is put")
+	if isForbidden(err) {
+		t.refused[mark] = err.Error()
+	}
+}
+
+// transacts writes one file where it may read another.
+func (g *guest) transacts(ctx context.Context) {
+	path, other := g.path(), g.path()
+	w := g.newWrite("", path)
+	content := g.w.judge.intends(w).content
+	never := uint64(lockapi.MaxToken) // so that it goes on where it may not read, too
+	in := lockapi.Transaction{
+		If:   []lockapi.Condition{{File: other, Revision: &never}},
+		Else: []lockapi.Operation{{Put: &lockapi.WriteOperation{Path: path, Content: &content}}},
+	}
+	var out lockapi.TransactionResult
+	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteTransactions, in, &out), need{access.Read, other}, need{access.Write, path})
+	w.plea = p
+	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "that a transaction is done")
+	switch {
+	case err == nil:
+		g.told(p.floor, w, nil, &out.Results[0].File.FileStat)
+	case isForbidden(err):
+		g.w.judge.notWritten(w, err)
+	}
+}
+
+// meddles does something with a session that may be another's.
+func (g *guest) meddles(ctx context.Context) {
+	session := g.whose()
+	if session == "" {
+		return
+	}
+	route := lockapi.RouteSessions + "/" + session
+	p, m := g.pleads(g.message(http.MethodPost, route+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
+	if g.rng.IntN(4) == 0 {
+		p, m = g.pleads(g.message(http.MethodDelete, route, nil, nil))
+	}
+	g.uses(p, session)
+	err := g.send(ctx, 4*time.Second, g.anyone(), m)
+	if !errors.Is(err, lockapi.CodeSessionNotFound) {
+		_ = g.came(p, err, "that it used session "+session)
+	}
+}

@@ -1,0 +1,98 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// heirloom is a lock that nobody wants but in the plot of the heirs.
+var heirloom = want{path: "/heirloom", mode: lockapi.Exclusive}
+
+// heirs: a client waits for a lock in a place that is not kept, mastership
+// moves, and the lock is released. The client, whose call was told nothing,
+// reads its session, and asks again or does not.
+func (w *world) heirs() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	first, second := w.anyUser(), w.anyUser()
+	held := make(chan struct{})
+	go first.bequeath(first.ctx, held)
+	select {
+	case <-held:
+	case <-time.After(time.Second):
+		return
+	}
+	go second.inherit(second.ctx)
+	w.until(between(w.script, 10*time.Millisecond, 200*time.Millisecond))
+	switch w.script.IntN(3) {
+	case 0:
+		w.handOver(old, next)
+	case 1:
+		old.crash()
+		w.later(between(w.script, 10*time.Millisecond, time.Second), func() { old.restart(false) })
+		w.campaign(next)
+	default:
+		w.part(old)
+		w.later(between(w.script, 10*time.Millisecond, 4*time.Second), w.heal)
+		w.campaign(next)
+	}
+	w.old = old
+	w.soon(func() bool { return w.leader(old) != nil })
+	w.until(between(w.script, 10*time.Millisecond, 2*time.Second))
+}
+
+// life opens a session for one plot.
+func (u *user) life(ctx context.Context) string {
+	u.handles++
+	return u.open(ctx, u.anyone(), fmt.Sprintf("life-%s-%d", u.name, u.handles), between(u.rng, 2*time.Second, 8*time.Second))
+}
+
+// bequeath takes the heirloom, says so, and gives it back in a while, as soon
+// as somebody answers.
+func (u *user) bequeath(ctx context.Context, held chan<- struct{}) {
+	id := u.life(ctx)
+	if id == "" {
+		return
+	}
+	p := u.newPair(id, heirloom.path)
+	token := u.claim(ctx, u.anyone(), p, heirloom, 0)
+	if token == 0 {
+		return
+	}
+	close(held)
+	u.wait(ctx, 3*time.Second)
+	for !u.freed(ctx, p, token) && ctx.Err() == nil && !u.w.isOver() {
+		u.pace(ctx)
+	}
+}
+
+// inherit waits for the heirloom with one call.
+func (u *user) inherit(ctx context.Context) {
+	id := u.life(ctx)
+	if id == "" {
+		return
+	}
+	p := u.newPair(id, heirloom.path)
+	q := lockapi.LockRequest{Session: id, Handle: p.handle, Mode: heirloom.mode, WaitMS: 6000}
+	floor := u.w.judge.floor()
+	var g lockapi.Grant
+	err := u.send(ctx, 7*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+	switch {
+	case err == nil:
+		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.free(ctx, p, g.Token)
+	case errors.Is(err, lockapi.CodeSessionNotFound):
+		u.w.judge.lost(u.name, id)
+	case isUnknown(err):
+		u.reconciles(ctx, p, q)
+	case u.refused(floor, p, &q, err):
+		u.w.judge.hadNoEffect(u.name, p, err.Error())
+	}
+}

@@ -1,0 +1,129 @@
+package simcell
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// In some runs somebody reads histories: of any replica, again and again, by the
+// credential of a user's. What is told is held against the log. He takes locks of his
+// own, and has them end in every way that there is.
+
+// historian is who reads them.
+type historian struct {
+	*user
+}
+
+// newHistorian draws whether there is one. The draws are of its own: the other runs
+// are what they were.
+func newHistorian(w *world) *historian {
+	rng := rand.New(rand.NewPCG(w.opts.Seed, 6))
+	if rng.IntN(4) > 0 {
+		return nil
+	}
+	w.judge.chronicle = &chronicle{waits: map[uint64]span{}}
+	return &historian{user: &user{
+		w: w, name: "u1", rng: rng, clock: &clock{w: w, rate: 1}, ctx: context.Background(),
+		promised: map[string]time.Duration{}, epochs: map[string]uint64{}, releasing: map[uint64]bool{},
+	}}
+}
+
+// start starts the historian.
+func (h *historian) start() {
+	if h == nil {
+		return
+	}
+	go func() {
+		for !h.w.isOver() {
+			h.wait(h.ctx, time.Second)
+			h.reads(h.ctx)
+		}
+	}()
+	go func() {
+		for !h.w.mended && !h.w.isOver() {
+			h.wait(h.ctx, time.Second)
+			h.makes(h.ctx)
+		}
+	}()
+}
+
+// pastPaths are those whose history is read.
+var pastPaths = []string{"/one", "/two", "/few", "/mix", "/past/a", "/past/a", "/past/b", "/f/a", guarded + "a"}
+
+// reads asks one replica for a history.
+func (h *historian) reads(ctx context.Context) {
+	at := h.w.machine(h.anyone())
+	asks, limit := pick(h.rng, pastPaths...), pick(h.rng, 1, 2, 5, 20, 1000)
+	p := at.process
+	var got lockapi.History
+	m := h.message(http.MethodGet, lockapi.RouteHistory+"?"+url.Values{"path": {asks}, "limit": {fmt.Sprint(limit)}}.Encode(), nil, &got)
+	if h.send(ctx, 10*time.Second, at.id, m) != nil || at.process != p {
+		return
+	}
+	h.w.judge.recounted(at.id, asks, limit, &got)
+	if got.Revision < p.recounted {
+		h.w.fail("%s tells the history of %s up to revision %d; before it told one up to %d", at.id, asks, got.Revision, p.recounted)
+	}
+	p.recounted = got.Revision
+}
+
+// makes has one session take a lock that another waits for, and lose it in some way.
+func (h *historian) makes(ctx context.Context) {
+	path := pick(h.rng, "/past/a", "/past/b")
+	first, second := h.lives(ctx), h.lives(ctx)
+	if first == "" || second == "" {
+		return
+	}
+	holds, waits := h.newPair(first, path), h.newPair(second, path)
+	token := h.claims(ctx, holds, 0, false)
+	if h.rng.IntN(2) == 0 {
+		go h.claims(ctx, waits, 2*time.Second, false)
+		h.wait(ctx, time.Second)
+	}
+	h.claims(ctx, waits, 0, true) // and keeps the place that it may have
+	h.wait(ctx, time.Second)
+	switch h.rng.IntN(5) {
+	case 0:
+		h.forces(ctx, holds)
+	case 1:
+		h.freed(ctx, holds, token)
+	case 2:
+		h.bareClose(ctx, h.anyone(), first)
+	case 3:
+		h.bareKeepalive(ctx, h.anyone(), first, time.Second)
+	}
+	if h.rng.IntN(2) == 0 {
+		h.wait(ctx, 3*time.Second)
+		h.bareClose(ctx, h.anyone(), second)
+	}
+}
+
+// lives opens a session, which is left to its end.
+func (h *historian) lives(ctx context.Context) string {
+	h.handles++
+	return h.open(ctx, h.anyone(), fmt.Sprintf("past-%d", h.handles), between(h.rng, time.Second, 5*time.Second))
+}
+
+// claims asks for a lock once. It returns the token where the lock was granted.
+func (h *historian) claims(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
+	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: lockapi.Exclusive, WaitMS: wait.Milliseconds(), Queue: queue}
+	floor := h.w.judge.floor()
+	var g lockapi.Grant
+	if h.send(ctx, 4*time.Second, h.anyone(), h.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)) != nil || g.State != lockapi.StateHeld {
+		return 0
+	}
+	h.w.judge.acquired(h.name, floor, p, g.Token)
+	return g.Token
+}
+
+// forces releases what a pair has, and says that it does so by force.
+func (h *historian) forces(ctx context.Context, p pair) {
+	route := lockapi.RouteLocks + p.path + "?" + url.Values{"session": {p.session}, "handle": {p.handle}, "by_force": {"true"}}.Encode()
+	_ = h.send(ctx, 5*time.Second, h.anyone(), h.message(http.MethodDelete, route, nil, &lockapi.Released{}))
+}

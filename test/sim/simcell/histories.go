@@ -1,0 +1,302 @@
+package simcell
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// What a replica tells of a path's past is held against the log here. What came about
+// how is made out of the commands, not of what the state says of it.
+
+// chronicle is how each change came about, by revision, as the annals' events.
+type chronicle struct {
+	all   []origin        // of revision 1 and those behind
+	waits map[uint64]span // by number of the place in a queue: when it was taken
+}
+
+// span is a time of the cell's that is known to lie between two, Unix nanoseconds.
+type span struct{ least, most int64 }
+
+// origin is how a change came about.
+type origin struct {
+	at     span
+	whose  []*state.Session // whose hold, wait or end it is, before and after the entry
+	ends   []cause          // of a hold that ended: each way in which it may have
+	by     []string         // of a file: each whose command may have done it
+	file   uint64           // its instance
+	waited *span            // of a grant from the queue: from when on it was waited for
+	held   span             // of a hold that ended: since when it was held
+}
+
+// cause is why a hold has ended.
+type cause struct {
+	reason, by string
+	silentMS   int64
+}
+
+// take takes in how what an entry has changed came about. It is called when the annals
+// have it.
+func (c *chronicle) take(before, after *state.State, b state.Batch, out state.Outcome) {
+	if c == nil {
+		return
+	}
+	for _, change := range out.Changes {
+		o := origin{at: moment(before, after, b, func(state.Operation) bool { return true })}
+		switch change := change.(type) {
+		case state.Enqueued:
+			who := pair{change.Wait.Session, change.Wait.Path, change.Wait.Handle}
+			o.at = moment(before, after, b, func(op state.Operation) bool { return about(op) == who })
+			o.whose = sessions(before, after, out, who.session)
+			c.waits[change.Wait.Seq] = o.at
+		case state.Granted:
+			o.whose = sessions(before, after, out, change.Hold.Session)
+			if change.Wait != nil {
+				since := c.waits[change.Wait.Seq]
+				o.waited = &since
+			}
+		case state.Released:
+			o.whose = sessions(before, after, out, change.Hold.Session)
+			o.ends = causes(before, after, b, change.Hold, o.whose)
+			o.held = span{change.Hold.GrantedAt, change.Hold.GrantedAt}
+		case state.FileChanged:
+			o.by, o.file = callers(before, after, b), change.File.Instance
+		case state.FileDeleted:
+			o.by, o.file = callers(before, after, b), change.File.Instance
+		}
+		if revisionOf(change) != 0 {
+			c.all = append(c.all, o)
+		}
+	}
+}
+
+// moment is the cell's time at one of those commands of an entry that fit.
+func moment(before, after *state.State, b state.Batch, fits func(state.Operation) bool) span {
+	at := span{after.Now, after.Now}
+	for i := range b.Commands {
+		if fits(b.Commands[i].Operation) {
+			at.least = min(at.least, max(before.Now, b.Commands[i].Time))
+		}
+	}
+	return at
+}
+
+// sessions are what a session was in an entry: nobody known may have had it before.
+func sessions(before, after *state.State, out state.Outcome, id string) (all []*state.Session) {
+	for _, s := range []*state.State{before, after} {
+		if v, ok := s.Session(id); ok {
+			all = append(all, v)
+		}
+	}
+	for _, c := range out.Changes {
+		switch c := c.(type) {
+		case state.SessionOpened:
+			if c.Session.ID == id {
+				all = append(all, c.Session)
+			}
+		case state.SessionAdopted:
+			if c.Session.ID == id {
+				all = append(all, c.Session)
+			}
+		}
+	}
+	return all
+}
+
+// caller is who a command is by: nobody is told in a cell of the first level.
+func caller(before, after *state.State, c *state.Command) (all []string) {
+	if !before.TellsEndings() {
+		all = append(all, "")
+	}
+	if after.TellsEndings() {
+		all = append(all, c.Caller)
+	}
+	return all
+}
+
+func callers(before, after *state.State, b state.Batch) (all []string) {
+	for i := range b.Commands {
+		all = append(all, caller(before, after, &b.Commands[i])...)
+	}
+	return all
+}
+
+// causes are the ways in which the commands of an entry may have ended a hold.
+func causes(before, after *state.State, b state.Batch, h *state.Hold, whose []*state.Session) (all []cause) {
+	who := pair{h.Session, h.Path, h.Handle}
+	gives := func(c *state.Command, forced bool) {
+		for _, by := range caller(before, after, c) {
+			for _, s := range whose {
+				reason := lockapi.ReasonReleased
+				if forced || by != "" && s.Principal != "" && s.Principal != by {
+					reason = lockapi.ReasonForced
+				}
+				all = append(all, cause{reason: reason, by: by})
+			}
+		}
+	}
+	for i := range b.Commands {
+		c := &b.Commands[i]
+		switch op := c.Operation.(type) {
+		case *state.Release:
+			if about(op) == who {
+				gives(c, op.Forced)
+			}
+		case *state.Withdraw:
+			if about(op) == who {
+				for _, by := range caller(before, after, c) {
+					all = append(all, cause{reason: lockapi.ReasonReleased, by: by})
+				}
+			}
+		case *state.Transaction:
+			if frees(op, who) {
+				gives(c, false)
+			}
+		case *state.CloseSession:
+			if op.Session == h.Session {
+				for _, by := range caller(before, after, c) {
+					all = append(all, cause{reason: lockapi.ReasonSessionClosed, by: by})
+				}
+			}
+		case *state.ExpireSession:
+			if op.Session == h.Session {
+				all = append(all, cause{reason: lockapi.ReasonSessionExpired, silentMS: op.SilentMS})
+			}
+		}
+	}
+	return all
+}
+
+// recounted: a replica has told what it remembers of a path. It is all that happened
+// there, and the masters between, as far back as it says, and as it came about.
+func (j *judge) recounted(by, path string, limit int, got *lockapi.History) {
+	j.look()
+	j.w.stats.check("told of the past")
+	last := j.annals.revision()
+	kept := int(got.Revision) - int(got.Oldest)
+	switch {
+	case got.Revision > last || got.Oldest > got.Revision || !j.annals.whole(got.Revision):
+		j.w.fail("%s tells the history of %s from revision %d to %d; the last is %d", by, path, got.Oldest, got.Revision, last)
+		return
+	case kept > j.w.profile.events:
+		j.w.fail("%s tells that it remembers all since revision %d, at revision %d; it was to keep %d events", by, got.Oldest, got.Revision, j.w.profile.events)
+	case (got.Since == nil) != (kept == 0):
+		j.w.fail("%s tells that it remembers since %v, which is revision %d of %d", by, got.Since, got.Oldest, got.Revision)
+	case got.Since != nil && !j.chronicle.of(got.Oldest+1).at.has(got.Since.UnixNano()):
+		j.w.fail("%s tells that it remembers since %v; revision %d was at %+v", by, got.Since, got.Oldest+1, j.chronicle.of(got.Oldest+1).at)
+	}
+	j.told = max(j.told, j.annals.events[got.Revision].index)
+	want, more := j.annals.past(path, limit, got.Oldest, got.Revision)
+	for i, r := range want {
+		if i >= len(got.Events) || got.Events[i].Revision != r {
+			j.w.fail("%s tells of %s what happened at revisions %v; it was %v (from %d to %d, limit %d)", by, path, revisions(got.Events), want, got.Oldest, got.Revision, limit)
+			return
+		}
+		if wrong := j.chronicle.wrong(&got.Events[i], &j.annals.events[r]); wrong != "" {
+			j.w.fail("%s tells of %s that at revision %d there was %+v: %s", by, path, r, got.Events[i], wrong)
+		}
+	}
+	if len(got.Events) > len(want) || got.More != more {
+		j.w.fail("%s tells of %s what happened at revisions %v, and that there is more: %v; it was %v, and %v", by, path, revisions(got.Events), got.More, want, more)
+	}
+}
+
+func revisions(all []lockapi.PastEvent) (out []uint64) {
+	for i := range all {
+		out = append(out, all[i].Revision)
+	}
+	return out
+}
+
+// past are the revisions that a history tells, newest first, and whether it leaves
+// older ones of the path out.
+func (y *annals) past(path string, limit int, oldest, newest uint64) (told []uint64, more bool) {
+	own, masters := 0, 0
+	for r := newest; r > oldest; r-- {
+		switch h := &y.events[r]; {
+		case h.path == path && own == limit:
+			return told, true
+		case h.path == path:
+			told = append(told, r)
+			own++
+		case h.kind == lockapi.EventMasterChanged && own < limit && masters < limit:
+			told = append(told, r)
+			masters++
+		}
+	}
+	return told, false
+}
+
+// of is how the change with a revision came about.
+func (c *chronicle) of(revision uint64) *origin { return &c.all[revision-1] }
+
+func (s span) has(t int64) bool { return s.least <= t && t <= s.most }
+
+// wrong says what is wrong with what is told of a change.
+func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
+	o, at := c.of(e.Revision), e.At.UnixNano()
+	if line := pastLine(e, o); line != h.line {
+		return "it was " + h.line
+	}
+	if !o.at.has(at) {
+		return fmt.Sprintf("it was between %v and %v", time.Unix(0, o.at.least).UTC(), time.Unix(0, o.at.most).UTC())
+	}
+	if e.Type != lockapi.EventMasterChanged && e.Session != "" && o.whose != nil && !slices.ContainsFunc(o.whose, func(s *state.Session) bool {
+		return s.Name == e.SessionName && s.Principal == e.Principal && s.TTLMS == e.TTLMS
+	}) {
+		return fmt.Sprintf("the session was %q with a ttl of %d ms, of %q", o.whose[0].Name, o.whose[0].TTLMS, o.whose[0].Principal)
+	}
+	switch e.Type {
+	case lockapi.EventLockAcquired:
+		if (e.WaitedMS == nil) != (o.waited == nil) || o.waited != nil && !lasted(*e.WaitedMS, *o.waited, at) {
+			return fmt.Sprintf("it was waited for since %+v", o.waited)
+		}
+	case lockapi.EventLockReleased:
+		return o.wrongEnd(e, at)
+	case lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted:
+		if !slices.Contains(o.by, e.By) {
+			return fmt.Sprintf("the commands were by %q", o.by)
+		}
+	}
+	return ""
+}
+
+// wrongEnd says what is wrong with what is told of the end of a hold. A session is not
+// expired before it was silent for its ttl.
+func (o *origin) wrongEnd(e *lockapi.PastEvent, at int64) string {
+	said := cause{reason: e.Reason, by: e.By}
+	if e.SilentMS != nil {
+		said.silentMS = *e.SilentMS
+	}
+	switch {
+	case !slices.Contains(o.ends, said):
+		return fmt.Sprintf("it may have ended by %+v", o.ends)
+	case said.silentMS != 0 && said.silentMS < e.TTLMS:
+		return "it had not been silent for its ttl"
+	case e.HeldMS == nil || !lasted(*e.HeldMS, o.held, at):
+		return fmt.Sprintf("it was held since %v", time.Unix(0, o.held.least).UTC())
+	}
+	return ""
+}
+
+// lasted reports whether something may have lasted for so long at a time.
+func lasted(ms int64, since span, at int64) bool {
+	return at-since.most < (ms+1)*int64(time.Millisecond) && ms*int64(time.Millisecond) <= at-since.least
+}
+
+// pastLine is an event of a history as a watcher would be told it.
+func pastLine(e *lockapi.PastEvent, o *origin) string {
+	as := lockapi.CellEvent{Revision: e.Revision, Type: e.Type, Path: e.Path, Reason: e.Reason}
+	switch e.Type {
+	case lockapi.EventMasterChanged:
+		as.Master = &lockapi.EventMaster{Epoch: e.Epoch, Master: e.Master}
+	case lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted:
+		as.File = &lockapi.File{FileStat: lockapi.FileStat{Instance: o.file, Generation: e.Generation, Size: e.Size, Session: e.Session}}
+	default:
+		as.Hold = &lockapi.EventHold{Session: e.Session, SessionName: e.SessionName, Handle: e.Handle, Mode: e.Mode, Token: e.Token}
+	}
+	return lineOf(&as)
+}

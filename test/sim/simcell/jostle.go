@@ -1,0 +1,53 @@
+package simcell
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// jostle has two handles of the user after one lock. The second waits, and its
+// call breaks off in about the moment in which the first gives the lock up.
+// Then it asks again at once, several times, or leaves without a word.
+func (u *user) jostle(ctx context.Context, s *client.Session) {
+	l := wants[u.rng.IntN(2)]
+	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
+	at := u.anyone()
+	token := u.claim(ctx, at, first, l, 0)
+	if token == 0 {
+		u.free(ctx, first, 0)
+		return
+	}
+	waiting, breakOff := context.WithCancel(ctx)
+	defer breakOff()
+	go u.claim(waiting, at, second, l, 4*time.Second)
+	u.wait(ctx, 50*time.Millisecond)
+	go u.free(ctx, first, token)
+	u.wait(ctx, 15*time.Millisecond)
+	breakOff()
+	if u.rng.IntN(3) == 0 {
+		return
+	}
+	for range 5 {
+		go u.claim(ctx, at, second, l, 0)
+		time.Sleep(between(u.rng, 50*time.Microsecond, 2*time.Millisecond))
+	}
+	u.wait(ctx, 500*time.Millisecond)
+	u.free(ctx, second, 0)
+}
+
+// claim asks for a lock with one call, and returns the token of the grant, 0
+// for none.
+func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration) uint64 {
+	floor := u.w.judge.floor()
+	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds()}
+	var g lockapi.Grant
+	if err := u.send(ctx, 6*time.Second, at, u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err != nil || g.State != lockapi.StateHeld {
+		return 0
+	}
+	u.w.judge.acquired(u.name, floor, p, g.Token)
+	return g.Token
+}

@@ -1,0 +1,258 @@
+package simcell
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// judge looks at the whole cell from outside, at every step of it. It has the
+// committed log, replayed by itself: what each replica has applied is held
+// against that.
+type judge struct {
+	w       *world
+	looking bool
+	instant time.Duration
+	points  int // steps made at that instant
+
+	annals    *annals    // by revision, where history is by index
+	chronicle *chronicle // how that came about; nil where nobody asks
+	watchers  map[string]*watcher
+	followers map[string]*follower
+
+	history []*state.State // by index; nil where the entry is not one of ours
+	hashed  struct {       // see hash
+		of  *state.State
+		sum [sha256.Size]byte
+	}
+	tokens  map[uint64]grant
+	holds   map[pair]uint64          // the last token of each pair
+	top     uint64                   // highest token so far
+	told    uint64                   // index of the latest entry whose effect somebody was told of
+	telling []toldBy                 // how that went on
+	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
+	holders holders                  // of entries that nobody has applied
+	ended   map[string]end           // by session
+	delays  map[string]time.Duration // by path: until when nobody may be granted
+	refused map[pair]string          // told that it had no effect: why
+	known   map[uint64]string        // by token: who was told of the grant
+	offered map[uint64]offer         // by token: who was shown it as one to be asked for again
+	early   map[uint64]string        // by raft term: who had a lease when an office was to be opened in it
+	signs   map[string]time.Duration // by session: when its client was last answered
+	master  *process                 // holds a valid lease
+	steady  time.Duration            // since when, without a gap
+
+	reviewed time.Duration // when it was last looked for sessions that do not end
+
+	copies    map[pair]bool     // a copy of a call for the pair comes late
+	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
+	untouched map[pair]string   // told that their only release had no effect: why
+	denied    map[place][]pair  // by entry: whose release was answered before it, though it came behind it
+
+	permits *permits
+	roster  roster
+}
+
+// grant is one hold, and what became of it.
+type grant struct {
+	hold  *state.Hold
+	index uint64
+	freed uint64 // index of its end, 0 while it lasts
+	given bool   // it was released
+	taken bool   // it was taken back, since nobody had been told of it
+}
+
+type end struct {
+	index   uint64
+	expired bool
+}
+
+// pair is who holds, and where.
+type pair struct{ session, path, handle string }
+
+func newJudge(w *world) *judge {
+	return &judge{
+		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, holders: holders{}, ended: map[string]end{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, copies: map[pair]bool{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
+		permits: newPermits(), roster: newRoster(),
+	}
+}
+
+// look is called at every step: it takes in what was committed since and checks
+// what has to hold at any instant.
+func (j *judge) look() {
+	if j.looking || j.w.failed() {
+		return
+	}
+	j.looking = true
+	defer func() { j.looking = false }()
+	for _, m := range j.w.machines {
+		if p := m.process; p != nil && p.replica != nil {
+			j.follow(p)
+		}
+	}
+	j.leases()
+	j.overdue()
+	j.noteTold()
+}
+
+// mostPoints is how many steps may be made at one instant: more, and somebody
+// does the same again and again without waiting.
+const mostPoints = 100_000
+
+// spins fails the run where time stands still.
+func (j *judge) spins(p *process) {
+	if now := j.w.now(); now != j.instant {
+		j.instant, j.points = now, 0
+	}
+	if j.points++; j.points == mostPoints {
+		j.w.fail("%s does something over and over: %d steps at one instant", p.m.id, mostPoints)
+		select {} // it would go on
+	}
+}
+
+// follow takes in what a replica knows to be committed and what it has applied
+// since the last look.
+func (j *judge) follow(p *process) {
+	h := p.replica.Health()
+	for committed := h.Applied + h.Behind; uint64(len(j.history)) <= committed; {
+		if _, there := p.m.disk.logs[uint64(len(j.history))]; !there || !j.replay(p) {
+			break
+		}
+	}
+	s := p.replica.State()
+	j.goesForward(p, h.Applied, s)
+	if s == p.seen {
+		return
+	}
+	p.seen = s
+	for uint64(len(j.history)) <= s.Index {
+		if !j.replay(p) {
+			return
+		}
+	}
+	p.knows(j.roster.upTo(s.Index))
+	own := j.history[s.Index]
+	j.w.stats.check("applied state")
+	switch {
+	case own == nil:
+		j.w.fail("%s says it has applied entry %d, which is not one of the office's", p.m.id, s.Index)
+	case own.Epoch != s.Epoch || own.Seq != s.Seq || own.Counter != s.Counter || own.Term != s.Term:
+		j.w.fail("%s has another state at entry %d than the log makes: epoch %d seq %d counter %d term %d, not %d %d %d %d",
+			p.m.id, s.Index, s.Epoch, s.Seq, s.Counter, s.Term, own.Epoch, own.Seq, own.Counter, own.Term)
+	case s.Index%8 == 0 && j.hash(own) != s.Hash():
+		j.w.fail("%s has another state at entry %d than the log makes", p.m.id, s.Index)
+	}
+}
+
+// hash is the hash of a state that the log makes. The replicas come to the same
+// state one after the other, so the last one is kept.
+func (j *judge) hash(own *state.State) [sha256.Size]byte {
+	if j.hashed.of != own {
+		j.hashed.of, j.hashed.sum = own, own.Hash()
+	}
+	return j.hashed.sum
+}
+
+// replay applies the next entry of the log to the judge's own state. p has
+// applied it, so it is committed.
+func (j *judge) replay(p *process) bool {
+	index := uint64(len(j.history))
+	l, ok := j.entry(p, index)
+	if !ok {
+		j.w.fail("no disk ever had entry %d, which %s has applied", index, p.m.id)
+		return false
+	}
+	if l.Type == raft.LogConfiguration {
+		j.configured(l)
+	}
+	j.committed(p, l)
+	if l.Type != raft.LogCommand {
+		j.history = append(j.history, nil)
+		j.permits.skip()
+		return true
+	}
+	batch, err := state.DecodeBatch(l.Data)
+	if err != nil {
+		j.w.fail("entry %d: %v", index, err)
+		return false
+	}
+	before := j.latest()
+	after, out := before.Apply(index, l.Term, batch)
+	j.history = append(j.history, after)
+	j.w.stats.Entries++
+	j.w.trace.mark("entry", index)
+	if j.w.opts.Trace {
+		j.w.trace.note("log", "entry %d, term %d: %s", index, l.Term, describe(batch, out))
+	}
+	j.entitled(batch, out)
+	j.admission(before, l.Term, batch, out)
+	j.transition(before, after, batch, out)
+	j.tabled(before, after)
+	j.annals.take(after, out)
+	j.chronicle.take(before, after, batch, out)
+	j.denials(place{index, l.Term}, batch, out)
+	return !j.w.failed()
+}
+
+// entry finds a committed entry: p has applied it, and it or another has it
+// yet, or had it.
+func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
+	if l, ok := p.m.disk.logs[index]; ok {
+		return l, true
+	}
+	for _, m := range j.w.machines {
+		if l, ok := m.disk.logs[index]; ok {
+			return l, true
+		}
+	}
+	l, ok := j.stored[index] // all have a snapshot that stands for it
+	return l, ok
+}
+
+// wrote notes what was written to a disk.
+func (j *judge) wrote(l raft.Log) {
+	if l.Term >= j.stored[l.Index].Term {
+		j.stored[l.Index] = l
+	}
+}
+
+// admission: a batch is accepted only in the office and the raft term that it
+// was made for.
+func (j *judge) admission(before *state.State, term uint64, b state.Batch, out state.Outcome) {
+	if !out.Accepted {
+		return
+	}
+	if op := opening(b); op != nil {
+		if op.Term != term {
+			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, op.Term)
+		}
+		return
+	}
+	if o := before.Office; !o.Open || o.Term != term || before.Epoch != b.Epoch {
+		j.w.fail("entry %d of term %d and epoch %d is accepted in an office of term %d and epoch %d (open: %v)",
+			out.Index, term, b.Epoch, o.Term, before.Epoch, o.Open)
+	}
+}
+
+// leases: at most one valid master lease.
+func (j *judge) leases() {
+	var holder *process
+	for _, m := range j.w.machines {
+		p := m.process
+		if p == nil || p.master == nil || !p.master.Lease().Held {
+			continue
+		}
+		j.w.stats.check("lease")
+		if holder != nil {
+			j.w.fail("%s and %s both hold a valid master lease", holder.m.id, m.id)
+		}
+		holder = p
+	}
+	if holder != j.master {
+		j.master, j.steady = holder, j.w.now()
+	}
+}

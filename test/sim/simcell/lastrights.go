@@ -1,0 +1,121 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// judgedWithin is how long it may take in a cell that is well until what waits is
+// judged again.
+const judgedWithin = 10 * time.Second
+
+// conclude is for when nothing fails any more: rights are taken away from those
+// who wait, and that is seen.
+func (g *operator) conclude() {
+	if g == nil {
+		return
+	}
+	w := g.w
+	w.within(servedWithin, "the operator is through", func() bool { return g.over })
+	if w.failed() {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	const path = "/acl/a/end"
+	holder, keeper, waiter := g.guests[0], g.guests[1], g.guests[2]
+	lock := []string{"user:g1", "user:g2", "user:g3"}
+	g.insist(ctx, http.MethodPut, lockapi.RouteRules+path, lockapi.AccessLists{Read: append(lock, "group:crew"), Lock: lock}, nil)
+	sessions := map[string]string{} // by the name of a guest
+	for _, one := range g.guests {
+		q := lockapi.NewSessionRequest()
+		q.TTLMS = 60_000
+		var got lockapi.Session
+		one.insists(ctx, http.MethodPost, lockapi.RouteSessions, q, &got)
+		sessions[one.name] = got.ID
+	}
+	ask := func(one *guest, q lockapi.LockRequest) error {
+		q.Session, q.Mode, q.Handle = sessions[one.name], lockapi.Exclusive, "end"
+		return one.insists(ctx, http.MethodPut, lockapi.RouteLocks+path, q, &lockapi.Grant{})
+	}
+	if err := errors.Join(ask(holder, lockapi.LockRequest{}), ask(keeper, lockapi.LockRequest{Queue: true})); err != nil {
+		w.fail("who may lock %s is told %v", path, err)
+	}
+	called, watched := make(chan error, 1), make(chan error, 1)
+	go func() { called <- ask(waiter, lockapi.LockRequest{WaitMS: lockapi.MaxWaitMS}) }()
+	go func() { watched <- keeper.watchesToTheEnd(ctx) }()
+	w.within(judgedWithin, "two wait", func() bool { l, _ := w.judge.latest().Lock(path); return l.Waiters == 2 })
+	w.until(time.Second)
+
+	g.insist(ctx, http.MethodPut, lockapi.RouteRules+path, lockapi.AccessLists{Lock: lock[:1]}, nil)
+	t := w.judge.permits.latest().tokens[sumOf(keeper.secrets[len(keeper.secrets)-1])]
+	for !w.isOver() && g.call(ctx, http.MethodDelete, lockapi.RouteTokens+"/"+t.ID, nil, nil) != nil {
+		g.op.wait(ctx, 100*time.Millisecond)
+	}
+	var told, ended error
+	w.within(judgedWithin, "what waits is judged again", func() bool {
+		select {
+		case told = <-called:
+		case ended = <-watched:
+		default:
+		}
+		l, _ := w.judge.latest().Lock(path)
+		return told != nil && ended != nil && l.Waiters == 0
+	})
+	if !w.failed() && !isForbidden(told) {
+		w.fail("who waits for %s, and may not lock there any more, is told %v", path, told)
+	}
+	for _, one := range []*guest{holder, waiter} {
+		one.insists(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[one.name], nil, nil)
+	}
+	g.insist(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[keeper.name], nil, nil)
+}
+
+// insists makes a call with the token that counts, until it is answered by what
+// does not go over.
+func (g *guest) insists(ctx context.Context, method, route string, in, out any) error {
+	for {
+		m := message{method: method, route: route, in: in, out: out, header: http.Header{}}
+		bear(m.header, g.secrets[len(g.secrets)-1])
+		err := g.send(ctx, lockapi.MaxWaitMS*time.Millisecond, g.anyone(), m)
+		over := err != nil && (isUnknown(err) || errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster))
+		if !over || ctx.Err() != nil || g.w.isOver() {
+			return err
+		}
+		g.wait(ctx, 100*time.Millisecond)
+	}
+}
+
+// watchesToTheEnd watches with the token that counts until it may not any more.
+func (g *guest) watchesToTheEnd(ctx context.Context) error {
+	secret := g.secrets[len(g.secrets)-1]
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, err := range g.newClient(ctx, secret).Watch(ctx, g.w.judge.toldRevision()) {
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the watch has ended: %w", ctx.Err())
+}
+
+// newClient is a client of the SDK that brings a token.
+func (g *guest) newClient(ctx context.Context, secret string) *client.Client {
+	var urls []string
+	for _, m := range g.w.machines {
+		urls = append(urls, "http://"+m.id)
+	}
+	c, err := client.Config{URLs: urls, Transport: g.w.endpoint(g.name, ctx), Clock: g.clock.read,
+		Token: func(context.Context) (string, error) { return secret, nil }}.New()
+	if err != nil {
+		panic(err)
+	}
+	context.AfterFunc(ctx, func() { _ = c.Close() })
+	return c
+}

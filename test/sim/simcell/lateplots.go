@@ -1,0 +1,277 @@
+package simcell
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Plots in which something comes late that is true no more, or not yet: a
+// snapshot, a heartbeat, an event, a list, a request.
+
+// lateSnapshot: a replica that was cut off for longer than a lease gets a
+// snapshot that stands for all there is, and is elected before it stores
+// anything: the snapshot is all that tells it of the lease it has to wait for.
+func (w *world) lateSnapshot() {
+	old, next := w.well()
+	if old == nil || w.snapshotAfter > 100 {
+		return
+	}
+	w.part(next)
+	parted := w.now()
+	for range 8 {
+		w.besiege(old)
+		w.until(100 * time.Millisecond)
+		w.silence(1500 * time.Millisecond)
+		before := old.disk.low
+		cut := w.soonIn(1200*time.Millisecond, func() bool { return old.disk.low != before })
+		lacks := old.disk.low > next.disk.high+1 && old.disk.high < old.disk.low+trailing
+		if cut && lacks && w.now()-parted > old.lease*5/4 {
+			break
+		}
+		w.until(400 * time.Millisecond)
+	}
+	if w.leader() != old || old.disk.low <= next.disk.high+1 {
+		return
+	}
+	old.tardy = 2500 * time.Millisecond // so that nothing follows the snapshot
+	w.heal()
+	w.silence(3 * time.Second)
+	last := old.disk.high
+	got := w.soonIn(2*time.Second, func() bool {
+		return next.process != nil && next.process.replica != nil && next.process.replica.Health().Applied >= last
+	})
+	if got {
+		w.part(old)
+		w.campaign(next)
+		w.soonIn(time.Second, func() bool { return w.leader(old) != nil })
+	}
+	old.tardy = 0
+	w.until(between(w.script, 10*time.Millisecond, time.Second))
+	w.heal()
+}
+
+// unanswered: the leader takes a snapshot, and then all that a follower answers is lost.
+// That one has entries more than the leader knows, takes a snapshot behind them, and
+// cuts its log. When it is heard again it goes on, though the leader's snapshot is older.
+func (w *world) unanswered() {
+	old, next := w.well()
+	if old == nil || w.snapshotAfter > 100 {
+		return
+	}
+	alone := false
+	for range 8 {
+		ours, theirs := old.disk.low, next.disk.low
+		w.besiege(old)
+		alone = w.soonIn(1200*time.Millisecond, func() bool { return old.disk.low != ours }) && next.disk.low == theirs
+		if alone {
+			break
+		}
+	}
+	if !alone {
+		return
+	}
+	known := next.disk.high
+	for _, other := range w.machines {
+		w.net.setCut(next.id, other.id, true)
+	}
+	w.besiege(old)
+	cut := w.soonIn(2*time.Second, func() bool { return next.disk.low > known+1 })
+	w.silence(6 * time.Second)
+	low, high := old.disk.low, old.disk.high
+	w.heal()
+	goesOn := w.soonIn(5*time.Second, func() bool { return next.disk.high > high || old.disk.low != low || w.leader() != old })
+	if cut && !goesOn && next.process != nil {
+		w.fail("%s has entries up to %d, and gets no more: its master has entries up to %d", next.id, next.disk.high, old.disk.high)
+	}
+}
+
+// soonIn waits until something is so, for d at most, and looks often.
+func (w *world) soonIn(d time.Duration, so func() bool) bool {
+	for end := w.now() + d; w.now() < end && !w.isOver(); {
+		if so() {
+			return true
+		}
+		w.until(500 * time.Microsecond)
+	}
+	return false
+}
+
+// lateHeartbeat: the first heartbeat of a leader comes to a replica whose disk
+// is slow while that votes for another, in the next term. Both are leaders
+// then, and the one of the earlier term reaches the voter first. It needs the
+// three of them to be all.
+func (w *world) lateHeartbeat() {
+	if len(w.machines) != 3 || !w.whole() {
+		return
+	}
+	old, next := w.rivals()
+	if old == nil {
+		return
+	}
+	var voter *machine
+	for _, m := range w.machines {
+		if m != old && m != next {
+			voter = m
+		}
+	}
+	w.net.worst = 2 * w.net.calm
+	defer w.net.fair()
+	for _, m := range w.machines {
+		defer func(worst time.Duration) { m.disk.worst = worst }(m.disk.worst)
+		m.disk.worst = 100 * time.Microsecond
+	}
+	const late = 300 * time.Millisecond
+	w.net.lag[[2]string{next.id, voter.id}] = late
+	w.handOver(old, next)
+	if !w.soonIn(5*time.Second, next.leads) {
+		return
+	}
+	w.until(late - between(w.script, 4*time.Millisecond, 24*time.Millisecond))
+	w.net.setCut(old.id, next.id, true)
+	w.net.setCut(next.id, old.id, true)
+	w.net.lag[[2]string{next.id, voter.id}] = 0
+	voter.disk.least = between(w.script, 10*time.Millisecond, 40*time.Millisecond)
+	w.campaign(old)
+	w.until(30 * time.Millisecond)
+	w.net.lag[[2]string{old.id, voter.id}] = 250 * time.Millisecond
+	w.until(30 * time.Millisecond)
+	voter.disk.least = 0
+	for range 4 {
+		w.besiege(next)
+		w.until(50 * time.Millisecond)
+	}
+	w.until(between(w.script, 100*time.Millisecond, time.Second))
+	w.heal()
+	w.until(300 * time.Millisecond)
+}
+
+// hearsay: a master whose followers' answers get lost writes files. Its
+// successor commits that, and waits for the end of its lease yet. Whoever hears
+// of it, from whichever replica, asks the old one.
+func (w *world) hearsay() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.net.worst = 2 * w.net.calm
+	defer w.net.fair()
+	for _, m := range w.machines {
+		defer func(worst time.Duration) { m.disk.worst = worst }(m.disk.worst)
+		m.disk.worst = 100 * time.Microsecond
+	}
+	w.until(50 * time.Millisecond)
+	for i, u := range w.users {
+		at := w.machines[(i+w.script.IntN(2))%len(w.machines)]
+		if at != old {
+			go u.passesOn(u.ctx, at.id, old.id)
+		}
+	}
+	w.until(5 * time.Millisecond)
+	w.deafen(old)
+	for _, u := range w.users {
+		go u.overwrites(u.ctx, old.id)
+	}
+	w.until(between(w.script, 2*time.Millisecond, 30*time.Millisecond))
+	w.campaign(next)
+	w.old = old
+	w.until(600 * time.Millisecond)
+	w.heal()
+}
+
+// passesOn waits for events at one replica, and reads files at another one as
+// soon as there are some.
+func (u *user) passesOn(ctx context.Context, at, then string) {
+	for end := u.w.now() + 600*time.Millisecond; u.w.now() < end && !u.w.failed(); {
+		w := &watcher{who: u.name, ctx: ctx, after: u.w.judge.annals.revision()}
+		var got lockapi.EventList
+		route := fmt.Sprintf("%s?after=%d&limit=100&wait_ms=500", lockapi.RouteEvents, w.after)
+		if err := u.send(ctx, time.Second, at, message{method: http.MethodGet, route: route, out: &got}); err != nil {
+			return
+		}
+		for i := range got.Events {
+			u.w.judge.heard(w, &got.Events[i])
+		}
+		for range min(3, len(got.Events)) {
+			go u.readsFileAt(ctx, then)
+		}
+		u.w.until(time.Millisecond)
+	}
+}
+
+// overwrites writes a file by one bare call.
+func (u *user) overwrites(ctx context.Context, at string) {
+	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
+	var stat lockapi.FileStat
+	m := u.message(http.MethodPut, lockapi.RouteFiles+w.paths[0], nil, &stat)
+	m.raw = []byte(u.w.judge.intends(w).content)
+	err := u.send(ctx, 10*time.Second, at, m)
+	u.told(floor, w, err, &stat)
+	u.noEffect(w, err)
+}
+
+// lateList: one begins to follow files, and the list of them comes to it late,
+// while others write. What it is told then begins where the list ends.
+func (w *world) lateList() {
+	m, _ := w.well()
+	if m == nil {
+		return
+	}
+	u := w.anyUser()
+	ctx, cancel := context.WithCancel(u.ctx)
+	defer cancel()
+	for _, from := range w.machines {
+		w.net.lag[[2]string{from.id, u.name}] = between(w.script, 20*time.Millisecond, 300*time.Millisecond)
+	}
+	go u.followsOnce(ctx)
+	for range 20 {
+		other := w.anyUser()
+		go other.overwrites(other.ctx, m.id)
+		w.until(between(w.script, 10*time.Millisecond, 100*time.Millisecond))
+	}
+	w.until(time.Second)
+	w.heal()
+}
+
+// followsOnce keeps a copy of files for a while.
+func (u *user) followsOnce(ctx context.Context) {
+	f := &follower{files: map[string]uint64{}, ctx: ctx}
+	for change, err := range u.client.Follow(ctx, followed) {
+		if err != nil || u.w.failed() {
+			return
+		}
+		u.w.judge.followed(u.name+" for a while", f, &change)
+	}
+}
+
+// lateAcquire: a Lock is given up while its request is on its way, the SDK looks its
+// session through, and the request arrives then. The SDK releases what that has got.
+func (w *world) lateAcquire() {
+	u := w.anyUser()
+	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
+	s, err := u.client.NewSession(ctx, client.WithTTL(3*time.Second), client.WithName(u.name+" late"))
+	cancel()
+	if err != nil {
+		return
+	}
+	late := between(w.script, time.Second, 8*time.Second)
+	for _, m := range w.machines {
+		w.net.lag[[2]string{u.name, m.id}] = late
+	}
+	w.later(10*time.Millisecond, w.heal)
+	patience := between(w.script, 15*time.Millisecond, 100*time.Millisecond)
+	l := u.anyWant()
+	ctx, cancel = context.WithTimeout(u.ctx, patience)
+	_, err = s.Lock(ctx, l.path, l.options()...)
+	cancel()
+	if w.until(late); err != nil {
+		u.sweeps(u.ctx, s)
+	}
+	ctx, cancel = context.WithTimeout(u.ctx, 10*time.Second)
+	_ = s.Close(ctx)
+	cancel()
+}

@@ -1,0 +1,126 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// lostAnswer: keyed writes are forwarded to a master that does not answer any
+// more, or can't tell what became of them, and there is no other one until the
+// replicas that have forwarded them give up. The next master may do them yet.
+func (w *world) lostAnswer() {
+	old, _ := w.well()
+	if old == nil {
+		return
+	}
+	w.net.worst = 2 * w.net.calm
+	var others []*machine
+	for _, m := range w.machines {
+		if m != old {
+			others = append(others, m)
+		}
+	}
+	for i, u := range w.users {
+		if u.session != nil {
+			go u.sendsKeyed(u.ctx, others[i%len(others)].id, u.session.ID())
+		}
+	}
+	w.until(between(w.script, 200*time.Microsecond, 5*time.Millisecond))
+	for i, m := range others { // they reach nobody, but for their clients
+		for _, other := range others[:i] {
+			w.net.setCut(m.id, other.id, true)
+			w.net.setCut(other.id, m.id, true)
+		}
+		w.net.setCut(m.id, old.id, true)
+	}
+	if w.script.IntN(2) == 0 {
+		w.until(between(w.script, time.Millisecond, 10*time.Millisecond))
+		old.crash()
+	}
+	w.until(5 * time.Second)
+	w.net.fair()
+	w.heal()
+	old.restart(false)
+	w.soon(w.hasMaster)
+	w.until(500 * time.Millisecond)
+}
+
+// lostSession: keyed writes are forwarded to a master that makes them; its
+// answers are lost, it dies, and the sessions end before the replica that has
+// forwarded the writes finds the next master. No caller is told that a write
+// which was made had no effect.
+func (w *world) lostSession() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	sessions := make([]string, len(w.users))
+	for i, u := range w.users {
+		u.handles++
+		sessions[i] = u.open(u.ctx, next.id, fmt.Sprintf("lost-%s-%d", u.name, u.handles), 10*time.Second)
+	}
+	w.net.worst = 2 * w.net.calm
+	dead, over := make(chan struct{}), make(chan struct{}, len(w.users))
+	for i, u := range w.users {
+		go u.writesAndCloses(u.ctx, next.id, sessions[i], dead, over)
+	}
+	w.until(between(w.script, 200*time.Microsecond, 5*time.Millisecond))
+	w.net.setCut(old.id, next.id, true)
+	w.until(between(w.script, 10*time.Millisecond, 200*time.Millisecond))
+	old.crash()
+	close(dead)
+	for range w.users {
+		<-over
+	}
+	w.net.fair()
+	w.heal()
+	old.restart(false)
+	w.soon(w.hasMaster)
+}
+
+// writesAndCloses sends one keyed write once, by one replica, and closes its
+// session by another as soon as the master is dead.
+func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-chan struct{}, over chan<- struct{}) {
+	defer func() { over <- struct{}{} }()
+	if session == "" {
+		return
+	}
+	written := make(chan struct{})
+	go func() {
+		u.sendsKeyed(ctx, at, session)
+		close(written)
+	}()
+	<-dead
+	for {
+		select {
+		case <-written:
+			return
+		case <-ctx.Done(): // the client has crashed
+			<-written
+			return
+		default:
+			u.bareClose(ctx, u.anyone(), session)
+			u.wait(ctx, 100*time.Millisecond)
+		}
+	}
+}
+
+// sendsKeyed sends one keyed write once. A refusal says that it has no effect,
+// nor will have.
+func (u *user) sendsKeyed(ctx context.Context, at, session string) {
+	w, floor := u.newWrite(session, u.anyFile()), u.w.judge.floor()
+	var stat lockapi.FileStat
+	m := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + session, out: &stat, key: "once-" + w.content}
+	m.raw = []byte(u.w.judge.intends(w).content)
+	err := u.send(ctx, 20*time.Second, at, m)
+	u.told(floor, w, err, &stat)
+	if errors.Is(err, lockapi.CodeSessionNotFound) {
+		u.w.judge.lost(u.name, session)
+	}
+	u.noEffect(w, err)
+}

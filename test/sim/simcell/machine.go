@@ -1,0 +1,354 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// The settings that ship, except that leases may be longer than an election
+// takes, and that snapshots may come often and lag little.
+const (
+	heartbeat = 500 * time.Millisecond
+	trailing  = 4
+)
+
+// machine is one replica's home: its disk and its clock outlive the process.
+type machine struct {
+	w       *world
+	id      string
+	disk    *disk
+	attic   []*disk // that it had before
+	clock   *clock
+	lease   time.Duration // that its batches carry
+	process *process      // nil while it is down
+	resume  chan struct{} // closed at the end of a pause; nil where it runs
+	deposed time.Duration // until then it believes that it does not lead
+	notice  chan struct{} // something about deposed has changed
+
+	freeze     int           // it is paused at one in this many points; 0 = it is not
+	snag       int           // a goroutine stalls at one in this many points; 0 = none does
+	snagged    time.Duration // for so long
+	tardy      time.Duration // the next batch is held up for so long; 0 = it is not
+	fatal      int           // it crashes at one in this many writes; 0 = it does not
+	afterCrash time.Duration // and is back after so long
+	reboots    bool          // with a clock that starts anew
+	putBack    bool          // its directory is one that has forgotten something
+	forgot     bool          // and that was found
+	joins      bool          // it is to be a member of the cell that is there
+	port       int           // where it listens; 0 = at no port
+	level      uint64        // the highest that its release knows
+}
+
+func newMachine(w *world, i int) *machine {
+	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: w.lease, level: state.Level, notice: make(chan struct{}, 1)}
+	if w.mixed {
+		m.lease = time.Duration(1+w.script.IntN(5)) * time.Second
+	}
+	m.reboot()
+	return m
+}
+
+// reboot starts the machine's clock anew.
+func (m *machine) reboot() {
+	m.clock = &clock{w: m.w, rate: m.w.rate(), offset: time.Duration(m.w.script.Int64N(int64(time.Hour)))}
+}
+
+func (w *world) machine(id string) *machine {
+	for _, m := range w.machines {
+		if m.id == id {
+			return m
+		}
+	}
+	if w.steward != nil {
+		for _, m := range w.steward.late {
+			if m.id == id {
+				return m
+			}
+		}
+	}
+	panic("no machine " + id)
+}
+
+// at is the machine at an address, and whether it listens there.
+func (w *world) at(addr string) (m *machine, listens bool) {
+	name, port, given := strings.Cut(addr, ":")
+	m = w.machine(name)
+	return m, !given || port == strconv.Itoa(m.port)
+}
+
+func (w *world) isReplica(id string) bool {
+	return slices.ContainsFunc(w.machines, func(m *machine) bool { return m.id == id })
+}
+
+// process is one run of stoutd on a machine.
+type process struct {
+	m       *machine
+	clock   *clock
+	wire    *wire
+	replica *replica.Replica
+	master  *master.Master
+	api     http.Handler
+	peers   http.Handler // the same for calls of other replicas
+	server  *server.Server
+	kept    admission.Roll  // the members and those removed, as its disk had them
+	opened  chan struct{}   // closed when its parts are there, or it has died before
+	gone    context.Context // ends with the process
+	kill    context.CancelFunc
+	changed chan struct{}
+	seen    *state.State    // the last one that the judge has looked at
+	applied uint64          // the last entry that its library has applied
+	members uint64          // the last configuration of those up to there
+	met     map[string]bool // servers that one of them lists
+
+	disk     *mounted
+	stranger bool   // it waits to be admitted
+	level    uint64 // the highest that its release knows
+
+	recounted uint64 // the last revision up to which it told a history
+}
+
+// start starts the machine's process.
+func (m *machine) start() {
+	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{}), met: map[string]bool{}, level: m.level}
+	p.gone, p.kill = context.WithCancel(context.Background())
+	p.wire = newWire(p)
+	p.disk = m.disk.mount(p)
+	m.process = p
+	m.w.trace.note(m.id, "starts; its clock runs at %.3f", m.clock.rate)
+	go p.open()
+}
+
+// open opens what a process is made of, as command stoutd does.
+func (p *process) open() {
+	defer close(p.opened)
+	m := p.m
+	log := zerolog.New(m.w.trace.writer(m.id)).Level(zerolog.InfoLevel)
+	if m.w.opts.Trace {
+		log = log.Level(zerolog.DebugLevel)
+	}
+	stores, peers, ok := p.seek(log)
+	if !ok {
+		return
+	}
+	stores.Quarantine, p.kept = p.quarantined, p.disk.who.Known
+	var err error
+	p.replica, err = replica.Start(replica.Options{
+		Cell: "sim", ID: m.id, Members: m.settings(), MasterLease: m.lease, ClockDrift: drift,
+		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
+		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
+		EventHistory: m.w.profile.events,
+		Logger:       log, Clock: p.now,
+	}, stores, peers)
+	if p.dead() {
+		return
+	}
+	switch {
+	case errors.Is(err, replica.ErrForgotten) && m.putBack:
+		m.crash()
+		return
+	case err != nil:
+		m.w.fail("replica %s does not start: %v", m.id, err)
+		return
+	}
+	m.w.judge.look()
+	if m.w.judge.roster.gone[p.disk.who.ServerID()] {
+		m.w.fail("%s goes on with a directory that was removed", m.id)
+	}
+	m.w.judge.roster.runs(p.disk.who.ServerID(), m.w.now())
+	log = log.With().Logger()
+	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
+		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),
+		Clock: p.now, StaleFor: staleFor, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
+	})
+	p.server = server.New(server.Options{
+		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone), EnableSecret: enableSecret,
+	})
+	p.api, p.peers = p.server.Handler(), p.server.PeerHandler()
+	go p.mindFaults()
+	go p.relay()
+}
+
+// mindFaults judges a replica that ends by itself. One whose library has
+// forgotten to end a transfer does so, and is started again by its supervisor
+// (hashicorp/raft #696). There is no other reason: the simulated disks refuse
+// nothing while the machine is up.
+func (p *process) mindFaults() {
+	m := p.m
+	select {
+	case err := <-p.replica.Failed():
+		switch {
+		case p.dead():
+		case errors.Is(err, replica.ErrReplaced):
+			m.w.stats.check("end of a replaced directory")
+			m.crash()
+			m.w.later(100*time.Millisecond, func() { m.restart(false) })
+		case errors.Is(err, replica.ErrRemoved):
+			m.removed()
+		case errors.Is(err, replica.ErrForgotten) && m.putBack:
+			m.crash()
+		case strings.Contains(err.Error(), "transfer of mastership has not ended"):
+			m.w.stats.check("end of a stuck transfer")
+			m.crash()
+			m.w.later(100*time.Millisecond, func() { m.restart(false) })
+		default:
+			m.w.fail("replica %s ends by itself: %v", m.id, err)
+		}
+	case <-p.gone.Done():
+	}
+}
+
+// quarantined: the replica has found that its state differs from its master's,
+// or that its directory was put back as it was before.
+func (p *process) quarantined(why string) error {
+	if p.dead() { // what it writes down is on no disk any more
+		return nil
+	}
+	if p.m.putBack && strings.Contains(why, replica.ErrForgotten.Error()) {
+		p.m.forgot = true
+		return nil
+	}
+	p.m.w.fail("replica %s quarantines its data: %s", p.m.id, why)
+	return nil
+}
+
+// crash ends the machine's process at once. What it was about to do is not
+// done.
+func (m *machine) crash() {
+	p := m.process
+	if p == nil {
+		return
+	}
+	m.w.trace.note(m.id, "crashes")
+	m.process = nil
+	if p.replica != nil {
+		m.disk.knew = max(m.disk.knew, p.replica.State().Revision)
+	}
+	m.w.judge.roster.leaves(p.disk.who.ServerID(), m.w.now())
+	p.kill()
+	p.disk.unmount()
+	m.wake()
+	go p.bury()
+}
+
+// bury ends the goroutines of a dead process.
+func (p *process) bury() {
+	<-p.opened
+	if p.server != nil {
+		p.server.Drain()
+	}
+	if p.master != nil {
+		_ = p.master.Close(p.gone) // its context has ended: nothing is handed over
+	}
+	if p.replica != nil {
+		_ = p.replica.Close()
+	}
+	if err := p.disk.at.Remove(); err != nil {
+		panic(err) // of the machine that the simulator runs on
+	}
+}
+
+func (p *process) dead() bool { return p.gone.Err() != nil }
+
+// pause stops the process where it stands, until wake.
+func (m *machine) pause() {
+	if m.process != nil && m.resume == nil {
+		m.w.trace.note(m.id, "is paused")
+		m.resume = make(chan struct{})
+	}
+}
+
+func (m *machine) wake() {
+	if m.resume != nil {
+		m.w.trace.note(m.id, "goes on")
+		close(m.resume)
+		m.resume, m.w.woke = nil, m.w.now()
+	}
+}
+
+// awake returns when the process is not paused. Goroutines of a process that
+// goes on get their turn one after the other, in any order.
+func (p *process) awake() {
+	for p.m.resume != nil && !p.dead() {
+		select {
+		case <-p.m.resume:
+			time.Sleep(between(p.m.w.rng, time.Microsecond, 5*time.Millisecond))
+		case <-p.gone.Done():
+		}
+	}
+}
+
+// point is a point between two instructions of a process: it may be paused
+// here, or have been by the operating system for a while.
+func (p *process) point() {
+	w := p.m.w
+	if w.judge.looking || p.dead() {
+		return
+	}
+	w.judge.look()
+	w.judge.spins(p)
+	if m := p.m; m.freeze > 0 {
+		if m.freeze--; m.freeze == 0 {
+			m.pause()
+		}
+	}
+	p.awake()
+	if m := p.m; m.snag > 0 {
+		if m.snag--; m.snag == 0 {
+			p.stall(m.snagged)
+		}
+	}
+	if n := w.profile.stalls; w.pauses && n > 0 && w.chance(n) {
+		w.stats.fault("stall")
+		p.stall(between(w.rng, 20*time.Microsecond, 3*time.Second))
+	}
+}
+
+// stall keeps one goroutine where it stands for a while.
+func (p *process) stall(d time.Duration) {
+	p.m.w.trace.note(p.m.id, "a goroutine stalls for %v", d)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.gone.Done():
+	}
+	p.awake()
+}
+
+// now reads the process's clock. A pause may fall between the reading and its
+// use.
+func (p *process) now() time.Duration {
+	at := p.clock.read()
+	p.point()
+	return at
+}
+
+// settings are what a machine is told of the members: the founding list, or its own
+// entry where it is to join them.
+func (m *machine) settings() []membership.Member {
+	names := m.w.founders
+	if m.joins {
+		names = []string{m.id}
+	}
+	var out []membership.Member
+	for _, name := range names {
+		out = append(out, membership.Member{ID: name, RaftAddr: name, APIURL: "http://" + name})
+	}
+	return out
+}

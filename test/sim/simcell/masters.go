@@ -1,0 +1,203 @@
+package simcell
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Faults of the change from one master to the next.
+
+// coup parts the master from the others, or pauses it, and has another campaign
+// at once, long before the lease is over. Clients reach both. The other may
+// have just been started, or have just got a snapshot: what it has promised
+// since is little.
+func (w *world) coup() {
+	old, next := w.rivals()
+	if old == nil {
+		return
+	}
+	before := time.Duration(0)
+	switch w.script.IntN(4) {
+	case 0:
+		next.crash()
+		w.later(between(w.script, time.Millisecond, 20*time.Millisecond), func() { next.restart(false) })
+		before = between(w.script, 2*time.Millisecond, 100*time.Millisecond)
+	case 1:
+		next = w.straggler(old)
+		w.heal()
+		before = between(w.script, 2*time.Millisecond, 500*time.Millisecond)
+	}
+	if w.script.IntN(4) == 0 { // answers come late before they do not come at all
+		lag := between(w.script, 50*time.Millisecond, 450*time.Millisecond)
+		for _, m := range w.machines {
+			w.net.lag[[2]string{m.id, old.id}] = lag
+		}
+		before += between(w.script, 300*time.Millisecond, 1500*time.Millisecond)
+	}
+	means, span := w.script.IntN(4), between(w.script, 100*time.Millisecond, 8*time.Second)
+	campaign := between(w.script, time.Millisecond, 300*time.Millisecond)
+	w.old = old
+	w.trace.note(next.id, "is to campaign against %s", old.id)
+	w.later(before, func() {
+		if w.mended {
+			return
+		}
+		if w.chance(2) {
+			w.besiege(old)
+			w.until(between(w.rng, 100*time.Microsecond, 5*time.Millisecond))
+			if w.mended { // meanwhile: nothing would heal what follows
+				return
+			}
+		}
+		switch means {
+		case 0:
+			w.part(old)
+		case 1:
+			w.deafen(old)
+		default:
+			old.pause()
+			w.later(span, old.wake)
+		}
+		w.later(campaign, func() { w.campaign(next) })
+	})
+}
+
+// rivals are the master in office, nil without one, and another machine.
+func (w *world) rivals() (old, next *machine) {
+	if old = w.leader(); old == nil {
+		return nil, nil
+	}
+	for next = w.anyMachine(); next == old; {
+		next = w.anyMachine()
+	}
+	return old, next
+}
+
+// besiege has all clients ask one machine everything at the same time.
+func (w *world) besiege(m *machine) {
+	w.trace.note(m.id, "is besieged")
+	for _, u := range w.users {
+		u.ask(m.id)
+	}
+}
+
+// deafen has what the others send to a machine get lost; what it sends arrives.
+func (w *world) deafen(m *machine) {
+	w.trace.note(m.id, "does not hear the others")
+	for _, other := range w.machines {
+		w.net.setCut(other.id, m.id, true)
+	}
+}
+
+// lieInWait keeps a machine away until the master has cut its log behind a new
+// snapshot: see ambush.
+func (w *world) lieInWait() {
+	if old := w.leader(); old != nil && w.waiting == nil {
+		w.waiting = w.straggler(old)
+		w.part(w.waiting)
+	}
+}
+
+// ambush is called when a machine has a new snapshot. Where it is the master's,
+// the one that was kept away gets that snapshot and nothing else, and
+// campaigns.
+func (w *world) ambush(old *machine) {
+	next := w.waiting
+	if next == nil || next == old || w.mended || w.leader() != old {
+		return
+	}
+	w.waiting = nil
+	w.trace.note(next.id, "is to campaign against %s with its snapshot", old.id)
+	w.later(5*time.Millisecond, func() {
+		w.heal()
+		w.net.fair()
+		w.later(between(w.rng, 10*time.Millisecond, 300*time.Millisecond), func() {
+			if !w.mended {
+				w.part(old)
+				w.campaign(next)
+			}
+		})
+	})
+}
+
+// straggler is the machine whose log is the shortest, but for one.
+func (w *world) straggler(but *machine) *machine {
+	var last *machine
+	for _, m := range w.machines {
+		if m != but && (last == nil || m.disk.high < last.disk.high) {
+			last = m
+		}
+	}
+	return last
+}
+
+// leader is the machine whose process is in office, or nil. One may be left out
+// of account.
+func (w *world) leader(but ...*machine) *machine {
+	w.judge.looking = true // a paused process answers all the same
+	defer func() { w.judge.looking = false }()
+	for _, m := range w.machines {
+		if m.process != nil && m.process.master != nil && !slices.Contains(but, m) && m.process.master.Known().Self {
+			return m
+		}
+	}
+	return nil
+}
+
+// transfer hands mastership over, through whichever replica. Another may get in
+// before it is done.
+func (w *world) transfer() {
+	from, to := w.anyMachine(), ""
+	if w.script.IntN(2) == 0 {
+		to = w.anyMachine().id
+	}
+	if m := w.leader(); m != nil {
+		from = m
+	}
+	if w.script.IntN(3) == 0 {
+		next := w.anyMachine()
+		w.later(between(w.script, time.Millisecond, 100*time.Millisecond), func() {
+			if !w.mended {
+				w.campaign(next)
+			}
+		})
+	}
+	if p := from.process; p != nil && p.master != nil {
+		go func() {
+			_, _ = p.master.TransferMastership(p.gone, w.operator(), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
+		}()
+	}
+}
+
+func (w *world) timeoutNow() { w.campaign(w.anyMachine()) }
+
+// campaign delivers the message that makes a replica campaign at once: a late
+// or repeated one, of a transfer that is long over.
+func (w *world) campaign(m *machine) {
+	p := m.process
+	if p == nil || p.replica == nil {
+		return
+	}
+	go p.wire.take(raft.RPC{
+		Command:  &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}},
+		RespChan: make(chan raft.RPCResponse, 1),
+	})
+}
+
+// pretend makes the replicas believe for a while that they do not lead.
+func (w *world) pretend() {
+	span := between(w.script, time.Millisecond, time.Second)
+	for _, m := range w.machines {
+		m.pretend(span)
+	}
+}
+
+func (m *machine) pretend(span time.Duration) {
+	m.deposed = m.w.now() + span
+	m.tell()
+	m.w.later(span+time.Millisecond, m.tell)
+}

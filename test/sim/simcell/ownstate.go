@@ -1,0 +1,100 @@
+package simcell
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A replica answers some calls by its own state. How old that may be is held against the
+// log here: it has all that the replica had applied before it was started again, and with
+// access on it has all that anybody was told of until some time ago.
+
+const (
+	// staleFor is the setting of all replicas.
+	staleFor = 5 * time.Second
+	// wordLag is for how long a master's word may have been on its way: a message takes
+	// seconds at times, is sent again for seconds, and goroutines stall on both sides.
+	wordLag = 15 * time.Second
+)
+
+// toldBy is what somebody had been told of at an instant.
+type toldBy struct {
+	at    time.Duration
+	index uint64
+}
+
+// noteTold takes in how far somebody has been told.
+func (j *judge) noteTold() {
+	if n := len(j.telling); n == 0 || j.telling[n-1].index < j.told {
+		j.telling = append(j.telling, toldBy{j.w.now(), j.told})
+	}
+}
+
+// toldUntil is the latest entry of whose effect somebody had been told at an instant.
+func (j *judge) toldUntil(at time.Duration) uint64 {
+	for _, t := range slices.Backward(j.telling) {
+		if t.at <= at {
+			return t.index
+		}
+	}
+	return 0
+}
+
+// ownAnswer: a process has answered a call by its own state.
+func (j *judge) ownAnswer(p *process, q *http.Request, began time.Duration, got *httptest.ResponseRecorder) {
+	if !strings.Contains(q.URL.RawQuery, "consistency=stale") || got.Code != http.StatusOK && got.Code != http.StatusNotFound || got.Header().Get("Stout-Revision") == "" {
+		return
+	}
+	j.look()
+	revision := revisionIn(got.Header())
+	j.w.stats.check("answer by an own state")
+	if known := p.disk.knew; revision < known && !p.m.putBack {
+		j.w.fail("%s answers %s by its own state at revision %d, and had applied %d before it was started", p.m.id, q.URL, revision, known)
+	}
+	since := began - staleFor - wordLag
+	if since < 0 || j.w.woke > since || slices.ContainsFunc(j.rightsAt(0, revision), func(r *rights) bool { return !r.on }) {
+		return
+	}
+	j.w.stats.check("answer by an own state while access is on")
+	if floor := j.toldUntil(since); len(j.rightsAt(floor, revision)) == 0 {
+		j.w.fail("%s answers %s by its own state at revision %d while access is on; somebody had been told of entry %d for %v", p.m.id, q.URL, revision, floor, staleFor+wordLag)
+	}
+}
+
+// exile cuts a follower off from the others, for longer than it may answer by its own
+// state while access is on, and has a user ask it all the time. Its draws are of its own:
+// what was before is as in a run without it.
+func (w *world) exile() {
+	rng := rand.New(rand.NewPCG(w.opts.Seed, 7))
+	if w.failed() || w.access == nil || !w.access.ready || rng.IntN(2) > 0 {
+		return
+	}
+	w.heal()
+	w.net.fair()
+	m := w.machines[rng.IntN(len(w.machines))]
+	if m == w.leader() || m.process == nil {
+		return
+	}
+	w.trace.note("script", "exile")
+	w.stats.fault("exile")
+	w.part(m)
+	for end := w.now() + staleFor + 2*wordLag; w.now() < end && !w.isOver(); w.until(time.Second) {
+		w.asksOwn(w.users[0].name, m)
+	}
+}
+
+// asksOwn has a machine asked for what it knows by itself.
+func (w *world) asksOwn(who string, m *machine) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.id+"/v1/files?prefix="+guarded+"&limit=1&consistency=stale", nil)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = w.endpoint(who, ctx).RoundTrip(q)
+}

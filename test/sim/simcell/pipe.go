@@ -1,0 +1,244 @@
+package simcell
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// pipe is a connection on which a leader sends entries without waiting for the
+// answers, as the library's netPipeline with two messages in flight: one more
+// waits until the first is answered. An answer that does not come in time, or
+// cannot be read, breaks the connection; an error that the other end sends does
+// not. Behind it all is a stream: what is sent arrives in order, as late as may
+// be and also after the sender has closed the connection, or no more of it
+// arrives.
+type pipe struct {
+	t         *wire
+	to        raft.ServerID
+	receiver  *process
+	sent      chan *flight // the sender's end of the stream
+	answers   chan answered
+	unread    chan *flight // for read, of which netPipeline says "in progress"
+	done      chan raft.AppendFuture
+	closed    chan struct{}
+	broken    chan struct{} // nothing is sent or read any more; also when it is closed
+	breakOnce sync.Once
+	closeOnce sync.Once
+}
+
+// flight is one message on a pipe.
+type flight struct {
+	q     *raft.AppendEntriesRequest
+	a     *raft.AppendEntriesResponse
+	began time.Time
+	at    time.Duration // when it was sent
+	got   chan raft.RPCResponse
+	err   error
+}
+
+func (f *flight) Error() error                          { return f.err }
+func (f *flight) Start() time.Time                      { return f.began }
+func (f *flight) Request() *raft.AppendEntriesRequest   { return f.q }
+func (f *flight) Response() *raft.AppendEntriesResponse { return f.a }
+
+// answered is a message with the answer to it.
+type answered struct {
+	f  *flight
+	r  raft.RPCResponse
+	at time.Duration // when it was given
+}
+
+// socket is how many messages a connection takes before the sender waits: far
+// more than are ever in flight.
+const socket = 16
+
+// readWithin is far more than the time-out of the answer before, the pauses of
+// a process and the stalls of its goroutines come to. The library can stop to
+// read and send one more message for all that (hashicorp/raft #612): then it
+// sends that follower nothing any more, and heartbeats of that term for ever.
+const readWithin = 30 * time.Second
+
+// AppendEntriesPipeline opens a pipe to a replica.
+func (t *wire) AppendEntriesPipeline(id raft.ServerID, _ raft.ServerAddress) (raft.AppendPipeline, error) {
+	if !t.p.m.w.profile.pipelines {
+		return nil, raft.ErrPipelineReplicationNotSupported
+	}
+	t.p.point()
+	name, _ := admission.Split(string(id))
+	receiver, err := t.dial(name)
+	if err != nil {
+		return nil, err
+	}
+	if !receiver.opens(t.p, string(id)) {
+		return nil, errOther
+	}
+	p := &pipe{
+		t: t, to: id, receiver: receiver, sent: make(chan *flight, socket), answers: make(chan answered, socket),
+		unread: make(chan *flight), done: make(chan raft.AppendFuture),
+		closed: make(chan struct{}), broken: make(chan struct{}),
+	}
+	go p.deliver()
+	go p.bring()
+	go p.read()
+	return p, nil
+}
+
+// AppendEntries sends a message, and waits until no more than one is in flight
+// before it.
+func (p *pipe) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	p.t.p.point()
+	if p.isBroken() || p.t.p.dead() {
+		return nil, errReset
+	}
+	w := p.t.p.m.w
+	f := &flight{q: q, a: a, began: time.Now(), at: w.now(), got: make(chan raft.RPCResponse, 1)}
+	w.stats.Pipelined++
+	p.sent <- f
+	repeat(p.t, p.to, *q, nil)
+	stuck := time.NewTimer(readWithin)
+	defer stuck.Stop()
+	select {
+	case p.unread <- f:
+		return f, nil
+	case <-stuck.C:
+		w.fail("%s has sent a message to %s, and for %v nobody reads the answer to the one before", p.t.p.m.id, p.receiver.m.id, readWithin)
+		return nil, errTimeout
+	case <-p.closed:
+		return nil, raft.ErrPipelineShutdown
+	case <-p.t.p.gone.Done():
+		return nil, errReset
+	}
+}
+
+func (p *pipe) Consumer() <-chan raft.AppendFuture { return p.done }
+
+func (p *pipe) Close() error {
+	p.fault()
+	p.closeOnce.Do(func() { close(p.closed) })
+	return nil
+}
+
+// fault breaks the connection for the sender. What is on its way goes on.
+func (p *pipe) fault() { p.breakOnce.Do(func() { close(p.broken) }) }
+
+func (p *pipe) isBroken() bool {
+	select {
+	case <-p.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// deliver takes what was sent to the receiver, which handles one message after
+// the other.
+func (p *pipe) deliver() {
+	defer close(p.answers)
+	w, from, to := p.t.p.m.w, p.t.p.m.id, p.receiver.m.id
+	for f := p.next(); f != nil; f = p.next() {
+		w.stats.Messages++
+		if !w.net.conveys(from, to, f.at) {
+			return
+		}
+		w.trace.mark(to, f.q.PrevLogEntry)
+		w.judge.look()
+		q, got := *f.q, make(chan raft.RPCResponse, 1)
+		if !p.receiver.believes(p.t.p) || !p.receiver.wire.take(raft.RPC{Command: &q, RespChan: got}) {
+			p.hangUp()
+			return
+		}
+		select {
+		case r := <-got:
+			w.judge.look()
+			p.answers <- answered{f, r, w.now()}
+		case <-p.receiver.gone.Done():
+			p.hangUp()
+			return
+		}
+	}
+}
+
+// next is the next message of the stream, nil where there will be none: not of
+// a sender that has died, nor behind the last one of a connection that is
+// closed.
+func (p *pipe) next() *flight {
+	select {
+	case f := <-p.sent:
+		return f
+	default:
+	}
+	select {
+	case f := <-p.sent:
+		return f
+	case <-p.broken:
+	case <-p.t.p.gone.Done():
+	}
+	return nil
+}
+
+// hangUp: the receiver has died. The sender may learn of it at once, where the
+// receiver's machine is up, or by waiting.
+func (p *pipe) hangUp() {
+	w := p.t.p.m.w
+	if w.chance(2) && w.net.arrives(p.receiver.m.id, p.t.p.m.id) {
+		p.fault()
+	}
+}
+
+// bring takes the answers back.
+func (p *pipe) bring() {
+	w, from, to := p.t.p.m.w, p.receiver.m.id, p.t.p.m.id
+	lost := false
+	for a := range p.answers {
+		if lost = lost || !w.net.conveys(from, to, a.at); !lost {
+			a.f.got <- a.r
+		}
+	}
+}
+
+// read waits for the answers, in the order of the messages.
+func (p *pipe) read() {
+	for {
+		select {
+		case f := <-p.unread:
+			if f.err = p.answer(f); f.err != nil {
+				p.t.p.m.w.trace.note(p.t.p.m.id, "hears of a failure through the pipe to %s: %v", p.receiver.m.id, f.err)
+			}
+			p.t.p.point()
+			select {
+			case p.done <- f:
+			case <-p.closed:
+				return
+			case <-p.t.p.gone.Done():
+				return
+			}
+		case <-p.closed:
+			return
+		case <-p.t.p.gone.Done():
+			return
+		}
+	}
+}
+
+// answer waits for the answer to a message.
+func (p *pipe) answer(f *flight) error {
+	timeout := time.NewTimer(wireTimeout)
+	defer timeout.Stop()
+	select {
+	case r := <-f.got:
+		if r.Error == nil {
+			*f.a = *r.Response.(*raft.AppendEntriesResponse)
+		}
+		return r.Error
+	case <-timeout.C:
+		p.fault()
+		return errTimeout
+	case <-p.broken:
+	case <-p.t.p.gone.Done():
+	}
+	return errReset
+}

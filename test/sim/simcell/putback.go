@@ -1,0 +1,75 @@
+package simcell
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/test/crash/powerloss"
+)
+
+// putBack: somebody puts a follower's directory back as it was some time ago.
+// The master, who is in office all the time, knows what that had stored since;
+// so it does not run, or not for long. It may miss the master at its start.
+// Then the operator gives it an empty directory.
+//
+// While nobody is in office who knows, such a directory is not told from a
+// sound one, and what only it had is lost. So here all others have it, too.
+func (w *world) putBack() {
+	old, _ := w.well()
+	if old == nil || !w.steward.rests() {
+		return
+	}
+	defer w.steward.goesOn()
+	voters, _ := w.voters() // one that was replaced is no member, whatever it has
+	i := slices.IndexFunc(w.machines, func(m *machine) bool {
+		return m != old && m.process != nil && slices.Contains(voters, m.disk.who.ServerID()) && w.mayLose(m)
+	})
+	if i < 0 {
+		return
+	}
+	m := w.machines[i]
+	before, had := m.disk.power.Seen(), m.disk.begun
+	w.besiege(old)
+	w.until(between(w.script, 20*time.Millisecond, time.Second))
+	if !w.soon(func() bool { return w.knows(old, m).Index > had && w.allHave(m) }) {
+		return
+	}
+	known := w.knows(old, m)
+	m.crash()
+	m.disk.power = powerloss.NewDisk(before)
+	m.putBack, m.forgot = true, false
+	w.trace.note(m.id, "has its directory as it was up to entry %d, and had stored all up to %d", had, known.Index)
+	if w.script.IntN(2) == 0 {
+		w.part(m)
+		w.later(between(w.script, time.Millisecond, 2*time.Second), w.heal)
+	}
+	m.restart(false)
+	for end := w.now() + 15*time.Second; !m.forgot && w.now() < end && w.knows(old, m).Term == known.Term && !w.isOver(); {
+		w.until(10 * time.Millisecond)
+	}
+	switch {
+	case m.forgot:
+		w.stats.check("end of a directory that was put back")
+	case w.knows(old, m).Term == known.Term && !w.isOver():
+		w.fail("nobody sees that the directory of %s was put back as it was up to entry %d: it had told %s to have stored all up to %d", m.id, had, old.id, known.Index)
+	}
+	m.crash()
+	m.putBack, m.disk = false, newDisk(w)
+	m.restart(false)
+}
+
+// knows is what a machine, as the leader, knows another to have stored.
+func (w *world) knows(leader, m *machine) admission.Stored {
+	w.judge.looking = true
+	defer func() { w.judge.looking = false }()
+	if leader.process == nil || leader.process.replica == nil {
+		return admission.Stored{}
+	}
+	return leader.process.replica.CardFor(m.disk.who.ServerID()).Stored
+}
+
+// allHave reports whether all others have what a machine has.
+func (w *world) allHave(m *machine) bool {
+	return !slices.ContainsFunc(w.machines, func(o *machine) bool { return o.process == nil || o.disk.high < m.disk.high })
+}

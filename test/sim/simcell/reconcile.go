@@ -1,0 +1,117 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// A user whose call had an unknown outcome, or who finds that the master has
+// changed, may read its session and rely on what that shows
+// (docs/guarantees.md, guarantee 29). A grant that it shows without
+// unclaimed_ms is the user's own; one with it is to be asked for again in that
+// time.
+
+// readSession reads a session at one replica. It returns nil where there is no
+// answer, and where the session is gone.
+func (u *user) readSession(ctx context.Context, at, id string) *lockapi.SessionState {
+	sent, floor := u.w.now(), u.w.judge.floor()
+	var got lockapi.SessionState
+	err := u.send(ctx, 5*time.Second, at, u.message(http.MethodGet, lockapi.RouteSessions+"/"+id, nil, &got))
+	switch {
+	case err == nil:
+		u.w.judge.sessionRead(u.name, sent, floor, got)
+		return &got
+	case errors.Is(err, lockapi.CodeSessionNotFound):
+		u.w.judge.lost(u.name, id)
+	}
+	return nil
+}
+
+// holdOf is what a session shows of a pair, nil where that holds nothing.
+func holdOf(s *lockapi.SessionState, p pair) *lockapi.Hold {
+	if s == nil {
+		return nil
+	}
+	for i, h := range s.Holds {
+		if h.Path == p.path && h.Handle == p.handle {
+			return &s.Holds[i]
+		}
+	}
+	return nil
+}
+
+// reconciles finds out by reading what has become of a pair's call, whose
+// outcome is unknown. It relies on a grant that is its own for longer than a
+// master gives to those who do not ask again. One that is not its own yet it
+// asks for again, or it lets that be.
+func (u *user) reconciles(ctx context.Context, p pair, q lockapi.LockRequest) {
+	for range 2 + u.rng.IntN(8) {
+		switch h := holdOf(u.readSession(ctx, u.anyone(), p.session), p); {
+		case h == nil:
+			u.wait(ctx, time.Second)
+		case h.UnclaimedMS == 0:
+			u.wait(ctx, max(u.w.profile.hold, 6*time.Second))
+			u.free(ctx, p, h.Token)
+			return
+		case u.rng.IntN(3) == 0:
+			u.wait(ctx, 2*time.Duration(h.UnclaimedMS)*time.Millisecond)
+		default:
+			u.wait(ctx, time.Duration(h.UnclaimedMS)*time.Millisecond)
+			u.claims(ctx, p, q)
+		}
+	}
+	u.free(ctx, p, 0)
+}
+
+// claims asks again for what the session shows as not claimed yet.
+func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
+	floor := u.w.judge.floor()
+	q.WaitMS, q.Queue = 0, false
+	var g lockapi.Grant
+	err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+	if err == nil && g.State == lockapi.StateHeld {
+		u.w.judge.acquired(u.name, floor, p, g.Token)
+	}
+}
+
+// inherits has one of the user's handles wait for what another holds, until its
+// call breaks or its outcome is unknown. The first is given up when the user
+// cares to.
+func (u *user) inherits(ctx context.Context, s *client.Session) {
+	l := wants[u.rng.IntN(2)]
+	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
+	token := u.claim(ctx, u.anyone(), first, l, time.Second)
+	if token == 0 {
+		u.free(ctx, first, 0)
+		return
+	}
+	q := lockapi.LockRequest{Session: second.session, Handle: second.handle, Mode: l.mode, WaitMS: 8000}
+	var g lockapi.Grant
+	floor := u.w.judge.floor()
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		u.wait(ctx, 8*time.Second)
+		u.free(ctx, first, token)
+	}()
+	patience := between(u.rng, 20*time.Millisecond, 10*time.Second)
+	err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+l.path, q, &g))
+	switch {
+	case err == nil && g.State == lockapi.StateHeld:
+		u.w.judge.acquired(u.name, floor, second, g.Token)
+		u.free(ctx, second, g.Token)
+	case isUnknown(err):
+		u.reconciles(ctx, second, q)
+	default:
+		u.free(ctx, second, 0)
+	}
+	select {
+	case <-released:
+	case <-ctx.Done():
+	}
+}

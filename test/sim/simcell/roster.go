@@ -1,0 +1,488 @@
+package simcell
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// The judge takes in every configuration that was committed, and every table of
+// members, and wants to know what each change is for: a call that may still have an
+// effect, a rule of replacements, or the rest of a change of two entries. So a call
+// that was refused has none, and what was acknowledged stays until somebody asks for
+// something else.
+
+// conf is one configuration that was committed.
+type conf struct {
+	index uint64
+	raft.Configuration
+}
+
+// roster is what the judge knows of the members.
+type roster struct {
+	confs   []conf // in the log's order
+	demands []*demand
+	came    map[string]*demand       // by server id: what it was added by
+	ran     map[string]bool          // by server id: a process of it has run
+	gone    map[string]bool          // by server id: it has ended as one that was removed
+	left    map[string]time.Duration // by server id: when its last process ended
+	away    map[string]outage        // by server id: when it did not run last
+	heard   map[string]time.Duration // by server id: when it answered a leader last
+	since   time.Duration            // when the present office was opened
+}
+
+func newRoster() roster {
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, away: map[string]outage{}, heard: map[string]time.Duration{}}
+}
+
+// runs and leaves: a process with a directory runs from then on, or does not any more.
+func (r *roster) runs(server string, now time.Duration) {
+	if r.ran[server] {
+		r.away[server] = outage{r.left[server], now}
+	}
+	r.ran[server] = true
+}
+
+func (r *roster) leaves(server string, now time.Duration) { r.left[server] = now }
+
+func (r *roster) latest() conf {
+	if len(r.confs) == 0 {
+		return conf{}
+	}
+	return r.confs[len(r.confs)-1]
+}
+
+// all are the server ids, and whether each votes.
+func (c conf) all() iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for _, s := range c.Servers {
+			if !yield(string(s.ID), s.Suffrage == raft.Voter) {
+				return
+			}
+		}
+	}
+}
+
+func (c conf) voters() (n int) {
+	for _, voter := range c.all() {
+		if voter {
+			n++
+		}
+	}
+	return n
+}
+
+// has reports whether a name is a member's.
+func (c conf) has(name string) bool {
+	return slices.ContainsFunc(c.Servers, func(s raft.Server) bool { n, _ := admission.Split(string(s.ID)); return n == name })
+}
+
+// directory is the one of a name that was taken in last; empty for no member.
+func (c conf) directory(name string) (directory string) {
+	for id := range c.all() {
+		if n, d := admission.Split(id); n == name {
+			directory = d
+		}
+	}
+	return directory
+}
+
+func (c conf) server(id string) (raft.Server, bool) {
+	i := slices.IndexFunc(c.Servers, func(s raft.Server) bool { return string(s.ID) == id })
+	if i < 0 {
+		return raft.Server{}, false
+	}
+	return c.Servers[i], true
+}
+
+func (c conf) hasServer(id string) bool { _, ok := c.server(id); return ok }
+
+// votes reports whether a directory of that name votes.
+func (c conf) votes(name string) bool {
+	return slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
+		n, _ := admission.Split(string(s.ID))
+		return n == name && s.Suffrage == raft.Voter
+	})
+}
+
+// What is asked for.
+const (
+	adds      = "add"
+	removes   = "remove"
+	votes     = "promote"
+	demotes   = "demote"
+	relocates = "move"
+	replaces  = "replace"
+)
+
+// demand is one call for a change of the members.
+type demand struct {
+	kind, name, directory string
+	inPlaceOf             string // the directory that the member is to have, as the caller has seen it
+	addr, url             string
+	stays                 bool
+	over                  bool // it has no effect any more
+	done                  bool // it has had one
+	begun                 bool // see meant
+}
+
+func (d *demand) String() string {
+	return fmt.Sprintf("%s %s %s (%s)", d.kind, d.name, d.directory, d.inPlaceOf)
+}
+
+// meant reports whether a call was made for the directory that its member has as the
+// latest. A removal that has begun goes on.
+func (d *demand) meant(before conf) bool {
+	now := d.inPlaceOf == before.directory(d.name)
+	d.begun = d.begun || now && d.kind == removes
+	return now || d.begun
+}
+
+// demanded: a call is made.
+func (j *judge) demanded(d *demand) { j.roster.demands = append(j.roster.demands, d) }
+
+// unknown: it may come about, now or later.
+func (j *judge) unknown(*demand) { j.look() }
+
+// declined: it was refused, and so had no effect, and will have none.
+func (j *judge) declined(d *demand, err error) {
+	j.look()
+	j.w.stats.check("refused change of the members")
+	if d.over = true; d.done {
+		j.w.fail("%v was refused, and has come about: %v", d, err)
+	}
+}
+
+// agreed: it was acknowledged. Where nothing else is under way, that is to be seen.
+func (j *judge) agreed(d *demand, alone bool) {
+	j.look()
+	j.w.stats.check("change of the members: " + d.kind)
+	d.over = true
+	if !alone || j.w.failed() {
+		return
+	}
+	now, table := j.roster.latest(), j.latest()
+	put, noted := table.MemberNamed(d.name)
+	so := true
+	switch d.kind {
+	case adds:
+		so = now.hasServer(admission.ServerID(d.name, d.directory)) && noted && put.RaftAddr == d.addr && put.URL == d.url && put.Stays == d.stays
+	case removes:
+		so = !now.has(d.name)
+	case votes:
+		so = noted && !put.Stays
+	case demotes:
+		so = noted && put.Stays && !now.votes(d.name)
+	case relocates:
+		so = noted && put.RaftAddr == d.addr && put.URL == d.url
+		for _, s := range now.Servers {
+			name, _ := admission.Split(string(s.ID))
+			at := addressIn(s)
+			so = so && (name != d.name || at == d.addr)
+		}
+	}
+	if !so {
+		j.w.fail("%v was acknowledged, and is not so: the table has %+v, and the configuration %v", d, put, now.Servers)
+	}
+}
+
+// asked are the calls that may have an effect yet, of those that fit.
+func (r *roster) asked(fits func(*demand) bool) (found []*demand) {
+	for _, d := range r.demands {
+		if !d.over && fits(d) {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// open finds a call that may have an effect, and notes that it has one, where no
+// other may have the same.
+func (r *roster) open(fits func(*demand) bool) bool {
+	found := r.asked(fits)
+	if len(found) == 1 {
+		found[0].done = true
+	}
+	return len(found) > 0
+}
+
+// configured: the log has come to another configuration.
+func (j *judge) configured(l raft.Log) {
+	next := conf{l.Index, raft.DecodeConfiguration(l.Data)}
+	before := j.roster.latest()
+	j.roster.confs = append(j.roster.confs, next)
+	if j.w.opts.Trace {
+		j.w.trace.note("log", "entry %d, term %d: the members are %v", l.Index, l.Term, next.Servers)
+	}
+	if before.index == 0 {
+		return
+	}
+	j.w.stats.check("configuration")
+	if next.voters() == 0 {
+		j.w.fail("entry %d leaves nobody who votes", l.Index)
+	}
+	changes := 0
+	for _, s := range next.Servers {
+		was, there := before.server(string(s.ID))
+		if there && was == s {
+			continue
+		}
+		changes++
+		name, directory := admission.Split(string(s.ID))
+		why := ""
+		switch {
+		case !there:
+			why = j.mayCome(name, directory, s)
+		case was.Suffrage != s.Suffrage && s.Suffrage == raft.Voter:
+			why = j.mayVote(next, name, s)
+		case was.Suffrage != s.Suffrage:
+			if !j.roster.open(func(d *demand) bool { return d.kind == demotes && d.name == name }) {
+				why = "nobody has asked for it to lose its vote"
+			}
+		default:
+			why = j.mayMove(name, s)
+		}
+		if why != "" {
+			j.w.fail("entry %d has %v where it was %v: %s", l.Index, s, was, why)
+		}
+	}
+	for _, was := range before.Servers {
+		if next.hasServer(string(was.ID)) {
+			continue
+		}
+		changes++
+		if name, _ := admission.Split(string(was.ID)); !j.mayGo(before, next, name, was) {
+			j.w.fail("entry %d takes %s out, and nobody has asked for it", l.Index, was.ID)
+		}
+	}
+	for id, voter := range before.all() {
+		name, _ := admission.Split(id)
+		now, there := next.server(id)
+		if o := j.latest().Office; voter && o.Open && o.Term == l.Term && o.Master == name && (!there || now.Suffrage != raft.Voter) {
+			j.w.fail("entry %d takes the vote of %s, who is the master and has not handed over", l.Index, id)
+		}
+	}
+	if changes > 1 {
+		j.w.fail("entry %d makes %d changes of the members: %v → %v", l.Index, changes, before.Servers, next.Servers)
+	}
+}
+
+// mayCome says why a directory may not become a member. Where a master may take it
+// in unasked, a call for the same need not be the reason: it may be refused yet.
+func (j *judge) mayCome(name, directory string, s raft.Server) string {
+	if s.Suffrage == raft.Voter {
+		return "nobody has a vote from the beginning"
+	}
+	before := j.roster.confs[len(j.roster.confs)-2]
+	asked := j.roster.asked(func(d *demand) bool {
+		fits := d.kind == adds || d.kind == replaces && d.inPlaceOf == before.directory(name)
+		return fits && d.name == name && d.directory == directory
+	})
+	delete(j.roster.came, string(s.ID))
+	delete(j.roster.gone, string(s.ID))
+	unasked := j.mayReplaceUnasked(name, string(s.ID))
+	switch {
+	case len(asked) == 0 && unasked == "":
+		j.w.stats.check("replaced unasked")
+	case len(asked) == 0:
+		return unasked
+	case len(asked) == 1 && unasked != "":
+		asked[0].done = true
+		j.roster.came[string(s.ID)] = asked[0]
+	}
+	return ""
+}
+
+// runsAs reports whether the process is that of a member's directory.
+func (p *process) runsAs(server string) bool {
+	return p.replica != nil && p.disk.who.ServerID() == server
+}
+
+// mayVote says why a directory may not get a vote.
+func (j *judge) mayVote(next conf, name string, s raft.Server) string {
+	if put, ok := j.latest().MemberNamed(name); ok && put.Stays {
+		return "it is to stay without a vote"
+	}
+	for id, voter := range next.all() {
+		if other, _ := admission.Split(id); voter && other == name && id != string(s.ID) {
+			return "two of its name vote"
+		}
+	}
+	if by := j.roster.came[string(s.ID)]; by != nil && by.stays && !j.roster.promoted(by) {
+		return "it was added to stay without a vote"
+	}
+	if !j.roster.ran[string(s.ID)] {
+		return "it has not run yet"
+	}
+	m := j.w.machine(name)
+	got := m.disk.high
+	if p := m.process; p != nil && p.runsAs(string(s.ID)) {
+		got = max(got, p.replica.State().Index) // by a snapshot
+	}
+	if m.disk.who.ServerID() == string(s.ID) && got+mostBehind < next.index {
+		return fmt.Sprintf("it has got no further than entry %d", got)
+	}
+	return ""
+}
+
+// promoted reports whether somebody has asked for a vote since a member was added.
+func (r *roster) promoted(added *demand) bool {
+	i := slices.Index(r.demands, added)
+	return slices.ContainsFunc(r.demands[i:], func(d *demand) bool { return d.kind == votes && d.name == added.name })
+}
+
+// mostBehind is how far behind a directory may be that gets a vote: what the product
+// lets it be, and what comes while it is looked at.
+const mostBehind = 256 + 100
+
+// mayMove says why a member may not be at another address.
+func (j *judge) mayMove(name string, s raft.Server) string {
+	at := addressIn(s)
+	if put, ok := j.latest().MemberNamed(name); !ok || !put.Put || put.RaftAddr != at {
+		return fmt.Sprintf("the table of members has it at %q", put.RaftAddr)
+	}
+	return ""
+}
+
+// mayGo reports whether a directory may go: its name was to be removed, another of its
+// name has come after it, or one that had come before it is to keep the place.
+func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
+	_, directory := admission.Split(string(was.ID))
+	if next.has(name) && before.directory(name) != directory {
+		return true
+	}
+	return j.roster.open(func(d *demand) bool {
+		keeps := d.kind == replaces && next.hasServer(admission.ServerID(name, d.directory))
+		return d.name == name && (d.kind == removes || keeps) && d.meant(before)
+	})
+}
+
+// tabled: an entry has changed the table of members. Nothing of what was put there for
+// a member changes unasked.
+func (j *judge) tabled(before, after *state.State) {
+	if before.Epoch != after.Epoch {
+		j.roster.since = j.w.now()
+	}
+	for _, was := range before.Members {
+		if _, there := after.Member(was.ID, was.Directory); !there && j.roster.latest().hasServer(admission.ServerID(was.ID, was.Directory)) {
+			j.w.fail("entry %d drops %s with directory %s from the table of members, and the configuration has it", after.Index, was.ID, was.Directory)
+		}
+	}
+	if after.Level > before.Level {
+		j.raised(after)
+	}
+	for _, now := range after.Members {
+		was, there := before.Member(now.ID, now.Directory)
+		if !there || was == now {
+			continue
+		}
+		j.w.stats.check("table of members")
+		moved := was.RaftAddr != now.RaftAddr || was.URL != now.URL
+		if moved && was.Put && !j.roster.open(func(d *demand) bool {
+			return (d.kind == relocates || d.kind == adds) && d.name == now.ID && d.addr == now.RaftAddr && d.url == now.URL
+		}) {
+			j.w.fail("entry %d has %s at %s and %s, where it was at %s and %s, and nobody has asked for it", after.Index, now.ID, now.RaftAddr, now.URL, was.RaftAddr, was.URL)
+		}
+		if was.Stays != now.Stays && !j.roster.open(func(d *demand) bool {
+			return (d.kind == votes || d.kind == demotes || d.kind == adds) && d.name == now.ID && d.stays == now.Stays
+		}) {
+			j.w.fail("entry %d has %s stay without a vote: %v, and nobody has asked for it", after.Index, now.ID, now.Stays)
+		}
+	}
+}
+
+// raised: the cell's level is one that every member's release knows.
+func (j *judge) raised(after *state.State) {
+	j.w.stats.check("level raised")
+	for id := range j.roster.latest().all() {
+		name, _ := admission.Split(id)
+		if m := j.w.machine(name); m.level < after.Level {
+			j.w.fail("entry %d raises the cell's level to %d, and %s runs a release that knows level %d", after.Index, after.Level, name, m.level)
+		}
+	}
+}
+
+// counted: a list of the members agrees with itself.
+func (j *judge) counted(by string, got lockapi.Members) {
+	j.w.stats.check("list of the members")
+	all, well := 0, 0
+	for _, m := range got.Members {
+		if m.Suffrage == lockapi.SuffrageVoter {
+			if all++; m.Healthy {
+				well++
+			}
+		}
+	}
+	if most := max(0, well-(all/2+1)); got.Tolerates > most {
+		j.w.fail("%s says that the cell survives %d more failures; %d of %d that vote are well", by, got.Tolerates, well, all)
+	}
+}
+
+// lacked reports whether a directory was a member, and then was none.
+func (r *roster) lacked(server string) bool {
+	had := false
+	for _, c := range r.confs {
+		if has := c.hasServer(server); had && !has {
+			return true
+		} else if has {
+			had = true
+		}
+	}
+	return false
+}
+
+// settled: the table of members and Raft's configuration say the same; every member
+// runs, and votes unless it is to stay without a vote; and who is none, waits to be one.
+func (w *world) settled() bool {
+	if w.steward == nil {
+		return w.allVote()
+	}
+	w.lacks = w.unsettled()
+	return w.lacks == ""
+}
+
+// unsettled is what is lacking to that.
+func (w *world) unsettled() string {
+	if _, ok := w.voters(); !ok || w.steward.calling > 0 {
+		return "a change of the members is under way"
+	}
+	now, s := w.judge.roster.latest(), w.judge.latest()
+	for _, in := range now.Servers {
+		name, directory := admission.Split(string(in.ID))
+		at := addressIn(in)
+		row, noted := s.Member(name, directory)
+		m := w.machine(name)
+		switch {
+		case in.Suffrage == raft.Nonvoter && now.directory(name) != directory:
+			return fmt.Sprintf("%s is a member, and another directory of its name has come after it", in.ID)
+		case in.Suffrage == raft.Nonvoter && now.votes(name): // one that is to have the place, and never comes, holds nothing up
+		case !noted || row.RaftAddr != at || row.Stays != (in.Suffrage == raft.Nonvoter):
+			return fmt.Sprintf("the configuration has %v, and the table %+v", in, row)
+		case m.disk.who.ServerID() != string(in.ID) || m.process == nil || m.process.replica == nil:
+			return fmt.Sprintf("%s does not run, and is a member", in.ID)
+		}
+	}
+	for _, m := range w.machines {
+		if !now.has(m.id) && (m.process == nil || !m.process.stranger) {
+			return fmt.Sprintf("%s does not wait to be a member", m.id)
+		}
+	}
+	if len(s.Members) != len(now.Servers) {
+		return fmt.Sprintf("the table of members has %+v, and the configuration %v", s.Members, now.Servers)
+	}
+	return ""
+}
+
+// addressIn is where a configuration has a member: it says so behind the server's id.
+func addressIn(s raft.Server) string {
+	_, at, _ := strings.Cut(string(s.Address), "@")
+	return at
+}

@@ -1,0 +1,161 @@
+package simcell
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// What a user does through the SDK.
+
+// lock takes a lock through the SDK, works, and releases it.
+func (u *user) lock(ctx context.Context, s *client.Session, l want) {
+	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()))
+	floor := u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var h *client.Held
+	var err error
+	if u.rng.IntN(3) == 0 && !u.w.quiet {
+		h, err = s.TryLock(calling, l.path, opts...)
+	} else {
+		h, err = s.Lock(calling, l.path, opts...)
+	}
+	if err != nil || ctx.Err() != nil {
+		u.pace(ctx)
+		return
+	}
+	u.holds(floor, h, s, l)
+	if u.rng.IntN(4) == 0 && !u.w.quiet {
+		u.whileHeld(ctx, s, h)
+	}
+	u.works(ctx)
+	if u.rng.IntN(4) == 0 && h.Err() == nil {
+		u.checkSequencer(ctx, h)
+	}
+	if u.rng.IntN(12) == 0 && !u.w.quiet {
+		u.forgotten[h.Handle()] = true // the hold lasts as long as the session
+		if u.held == h {
+			u.held = nil
+		}
+		return
+	}
+	unlocking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	err = h.Unlock(unlocking)
+	if u.held == h {
+		u.held = nil
+	}
+	if err == nil && ctx.Err() == nil {
+		u.w.judge.released(u.name, h.Token())
+		u.served[l.path] = u.w.quiet
+		if !u.w.quiet {
+			delete(u.served, l.path)
+		}
+	}
+}
+
+// options are how the lock is wanted of the SDK.
+func (l want) options() (opts []client.LockOption) {
+	if l.mode == lockapi.Shared {
+		opts = append(opts, client.Shared())
+	}
+	if l.max > 0 {
+		opts = append(opts, client.Limit(int(l.max)))
+	}
+	return opts
+}
+
+// pace keeps a program whose calls fail at once from doing nothing else.
+func (u *user) pace(ctx context.Context) { u.wait(ctx, 20*time.Millisecond) }
+
+// holds checks a grant of the SDK against what the other users believe.
+func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
+	if h.Err() != nil {
+		return
+	}
+	u.w.judge.acquired(u.name, floor, pair{s.ID(), h.Path(), h.Handle()}, h.Token())
+	u.w.trace.note(u.name, "holds %s with token %d", h.Path(), h.Token())
+	sharing := int64(1)
+	for _, other := range u.w.users {
+		o := other.held
+		if other == u || !other.counts(h.Path()) || u.w.judge.byForce(other.session) {
+			continue
+		}
+		sharing++
+		if h.Mode() == lockapi.Exclusive || o.Mode() == lockapi.Exclusive {
+			u.w.fail("%s and %s both count on %s, with tokens %d and %d", u.name, other.name, h.Path(), h.Token(), o.Token())
+		}
+	}
+	if l.max > 0 && sharing > l.max {
+		u.w.fail("%d users count on %s, whose limit is %d", sharing, h.Path(), l.max)
+	}
+	u.held = h
+}
+
+// counts reports whether the user works under a lock: it relies on the context,
+// as programs do that nobody reminds of the clock.
+func (u *user) counts(path string) bool {
+	return u.held != nil && u.held.Path() == path && u.held.Context().Err() == nil
+}
+
+// sweepWithin is how long the SDK may take to clean up what it has lost sight
+// of, in a cell that is well.
+const sweepWithin = 30 * time.Second
+
+// sweeps sees that the SDK leaves nothing in the cell that its user does not
+// know.
+func (u *user) sweeps(ctx context.Context, s *client.Session) {
+	for until := u.w.now() + sweepWithin; ctx.Err() == nil && s.Err() == nil; u.wait(ctx, time.Second) {
+		left := u.strays(s.ID())
+		if left == "" {
+			u.w.stats.check("nothing astray")
+			return
+		}
+		if u.w.now() > until {
+			u.w.fail("the SDK of %s leaves %s in the cell", u.name, left)
+			return
+		}
+	}
+}
+
+// strays is what a session has in the cell that its user has given up: of the
+// SDK's handles, all but the forgotten ones, and those for which a copy of a call
+// came late.
+func (u *user) strays(session string) string {
+	u.w.judge.look()
+	copies := u.w.judge.copies
+	for hold, wait := range u.w.judge.latest().Claims(session) {
+		if wait != nil && !isBare(wait.Handle) && !copies[pair{session, wait.Path, wait.Handle}] {
+			return fmt.Sprintf("place %d at %s", wait.Seq, wait.Path)
+		}
+		if hold != nil && !isBare(hold.Handle) && !u.forgotten[hold.Handle] && !copies[pair{session, hold.Path, hold.Handle}] {
+			return fmt.Sprintf("token %d at %s", hold.Token, hold.Path)
+		}
+	}
+	return ""
+}
+
+func (u *user) checkSequencer(ctx context.Context, h *client.Held) {
+	floor := u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	got, err := u.client.CheckSequencer(calling, h.Sequencer())
+	if err == nil {
+		u.w.judge.checked(u.name, floor, h.Path(), h.Token(), got.Valid)
+	}
+}
+
+func (u *user) read(ctx context.Context, path string) {
+	floor := u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if got, err := u.client.ReadLock(calling, path); err == nil {
+		u.w.judge.read(u.name, floor, got)
+	} else {
+		u.pace(ctx)
+	}
+}

@@ -1,0 +1,100 @@
+package simcell
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+)
+
+// Bounds of the second half, in which nothing fails any more.
+const (
+	memberWithin  = 90 * time.Second
+	electedWithin = 20 * time.Second
+	servedWithin  = 90 * time.Second
+	emptyWithin   = 60 * time.Second
+	toldWithin    = 60 * time.Second
+	// The library waits for up to 10 s before it tries again what has failed
+	// often.
+	followedWithin = 20 * time.Second
+)
+
+// settle ends the faults and sees that the cell comes back: a master is in
+// office, every user gets every lock, and when all have gone nothing is left.
+func (w *world) settle() {
+	w.trace.note("script", "the faults are over")
+	w.mend()
+	go w.tend()
+	w.within(memberWithin, "every directory votes", w.settled)
+	w.lacks = ""
+	w.within(electedWithin, "a master is in office", w.hasMaster)
+	w.access.conclude()
+	w.quiet = true
+	for _, u := range w.users {
+		clear(u.served)
+	}
+	w.within(servedWithin, "every user gets every lock", func() bool {
+		for _, u := range w.users {
+			if !u.isServed() {
+				return false
+			}
+		}
+		return true
+	})
+	w.within(emptyWithin, "nothing is left", func() bool {
+		s := w.judge.latest()
+		return s.SessionCount() == 0 && s.LockCount() == 0 && s.HoldCount() == 0 && s.WaitCount() == 0
+	})
+	w.within(toldWithin, "every watcher is told all", w.allTold)
+	all := w.judge.latest().Index
+	w.within(followedWithin, "every replica has applied all", func() bool {
+		return !slices.ContainsFunc(w.machines, func(m *machine) bool {
+			if w.steward != nil && !w.judge.roster.latest().has(m.id) {
+				return false
+			}
+			return m.process == nil || m.process.replica == nil || m.process.replica.State().Index < all
+		})
+	})
+}
+
+// hasMaster: a master holds its lease.
+func (w *world) hasMaster() bool {
+	w.judge.looking = true // a paused process answers all the same
+	defer func() { w.judge.looking = false }()
+	for _, m := range w.machines {
+		if p := m.process; p != nil && p.master != nil && p.master.Lease().Held {
+			return true
+		}
+	}
+	return false
+}
+
+// within waits until something is so, and fails the run where it takes too
+// long.
+func (w *world) within(bound time.Duration, what string, so func() bool) {
+	deadline := w.now() + bound
+	for !w.failed() {
+		w.judge.look()
+		if so() {
+			w.stats.check(what)
+			return
+		}
+		if w.now() > deadline {
+			w.fail("%v after the faults ended it does not hold that %s: %s", bound, what, w.lacks)
+			return
+		}
+		w.until(20 * time.Millisecond)
+	}
+}
+
+// end stops everything that runs in the world.
+func (w *world) end() {
+	close(w.over)
+	for _, u := range w.users {
+		u.crash()
+	}
+	for _, m := range w.machines {
+		m.crash()
+	}
+	time.Sleep(client.DefaultGrace + 2*time.Minute) // for what waits without looking up
+}

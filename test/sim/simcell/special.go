@@ -1,0 +1,93 @@
+package simcell
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A special profile has one schedule met again and again that mixtures of all
+// faults hardly ever meet: what it takes is rare apart, and rarer together.
+var special = []struct {
+	name string
+	set  func(*profile)
+}{
+	{"late answers", func(p *profile) {
+		p.calm()
+		p.acts(3, "late answers")
+		p.hold, p.ttl = 8*time.Second, 1500*time.Millisecond
+	}},
+	{"late copies", func(p *profile) {
+		p.calm()
+		p.acts(30, "client cut off", "slow network", "fair network")
+		p.again = 3
+	}},
+	{"late acquires", func(p *profile) {
+		p.calm()
+		p.acts(3, "late acquire")
+	}},
+	{"late requests", func(p *profile) {
+		p.calm()
+		p.acts(30, "slow network", "fair network")
+		p.stuck, p.ttl = 4, 6*time.Second
+	}},
+	{"outlived office", func(p *profile) {
+		p.calm()
+		p.acts(3, "outlived office")
+		p.ttl, p.witnesses = 6*time.Second, 2
+	}},
+	{"second thoughts", func(p *profile) {
+		p.calm()
+		p.acts(2, "second thoughts")
+	}},
+	{"unfit masters", func(p *profile) {
+		p.calm()
+		p.acts(2, "unfit master")
+	}},
+	{"unanswered entries", func(p *profile) {
+		p.calm()
+		p.acts(2, "unanswered entries")
+	}},
+}
+
+// Profiles are the names of the special profiles.
+func Profiles() (names []string) {
+	for _, s := range special {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// specialize draws what few runs have: late copies of messages, and the special
+// profiles, unless one is named.
+func (p *profile) specialize(r *rand.Rand, name string) {
+	p.again = pick(r, 0, 0, 0, 0, 200, 40, 10)
+	drawn := r.IntN(8 * len(special))
+	for i, s := range special {
+		if s.name == name || name == "" && i == drawn {
+			s.set(p)
+		}
+	}
+}
+
+// calm has users that take locks through the SDK, one after the other, and
+// replicas that do not stall.
+func (p *profile) calm() {
+	for i := range p.work {
+		p.work[i] = 0
+	}
+	p.work[0] = 1
+	p.stalls, p.witnesses, p.silence, p.again = 0, 0, 0, 0
+	p.near, p.think = 2*time.Millisecond, 30*time.Millisecond
+	p.watches, p.follows = false, false
+}
+
+// acts leaves some actions, and steps in which nothing happens.
+func (p *profile) acts(nothing int, names ...string) {
+	for i, a := range actions {
+		if p.weights[i] = 0; slices.Contains(names, a.name) {
+			p.weights[i] = max(1, a.weight)
+		}
+	}
+	p.weights[0] = nothing
+}

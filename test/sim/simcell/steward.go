@@ -1,0 +1,481 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// In some runs members come and go: machines that the founding list does not name
+// join, and an operator adds them, takes members out, gives and takes votes, and
+// tells where they have moved to, while everything else fails as it does. What each
+// of these calls has promised, the judge holds against the log (roster.go).
+
+// steward is that operator.
+type steward struct {
+	w       *world
+	rng     *rand.Rand
+	late    []*machine    // that come later
+	after   time.Duration // of silence a directory is replaced unasked; 0 = never
+	ports   int           // that were given to machines
+	calling int           // calls under way, or whose change may be
+	sending int           // replacements under way
+	begun   int           // calls and replacements
+	resting bool          // no call is made
+	mixes   bool          // the machines run several releases at first
+	five    bool          // a cell of five begins with a member that is away: see absentee
+}
+
+// newSteward draws whether there is one. The draw is of its own: the other runs are
+// what they were.
+func newSteward(w *world) *steward {
+	rng := rand.New(rand.NewPCG(w.opts.Seed, 5))
+	if rng.IntN(4) > 0 && !w.opts.Members {
+		return nil
+	}
+	s := &steward{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
+	if s.five = rng.IntN(3) == 0; s.five {
+		s.after, s.resting = 12*time.Second, true
+	}
+	return s
+}
+
+func (s *steward) autoReplace() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return s.after
+}
+
+// start starts the steward.
+func (s *steward) start() {
+	if s == nil {
+		return
+	}
+	for range 1 + s.rng.IntN(2) {
+		m := newMachine(s.w, len(s.w.machines)+len(s.late))
+		m.joins = true
+		s.late = append(s.late, m)
+	}
+	if s.mixes {
+		for _, m := range s.w.machines {
+			m.level = pick(s.rng, 1, 2, uint64(state.Level))
+		}
+	}
+	go s.serve()
+}
+
+// addresses are those of all machines that there are or will be: a client that is cut
+// off while all others are replaced has to find those from somewhere.
+func (w *world) addresses() (names []string) {
+	for _, m := range w.machines {
+		names = append(names, m.id)
+	}
+	if w.steward != nil {
+		for _, m := range w.steward.late {
+			names = append(names, m.id)
+		}
+	}
+	return names
+}
+
+// upgrades has a machine run the latest release.
+func (s *steward) upgrades() {
+	for _, i := range s.rng.Perm(len(s.w.machines)) {
+		if m := s.w.machines[i]; m.level < state.Level {
+			s.w.stats.check("upgrade")
+			m.crash()
+			m.level = min(state.Level, m.level+1+s.rng.Uint64N(2))
+			m.restart(false)
+			return
+		}
+	}
+	s.mixes = false
+}
+
+// leavesBehind has all machines run the latest release but one of the earliest, which
+// is down meanwhile and tells nobody what it knows.
+func (s *steward) leavesBehind() {
+	var last *machine
+	for _, m := range s.w.machines {
+		if m.level < state.Level && (last == nil || m.level < last.level) {
+			last = m
+		}
+	}
+	if last == nil {
+		s.mixes = false
+		return
+	}
+	s.w.stats.check("release left behind")
+	last.crash()
+	for _, m := range slices.Clone(s.w.machines) {
+		if m == last || m.level == state.Level {
+			continue
+		}
+		if s.w.mended || s.w.isOver() {
+			return
+		}
+		m.crash()
+		m.level = state.Level
+		m.restart(false)
+		s.w.until(between(s.rng, time.Second, 3*time.Second))
+	}
+	s.w.until(between(s.rng, 2*time.Second, 12*time.Second))
+	last.restart(false)
+}
+
+func (s *steward) serve() {
+	for (!s.w.hasMaster() || s.five) && !s.w.isOver() {
+		s.w.until(100 * time.Millisecond)
+	}
+	for pace := pick(s.rng, 200*time.Millisecond, 2*time.Second, 8*time.Second); !s.w.mended && !s.w.isOver(); {
+		s.w.until(between(s.rng, 5*time.Millisecond, pace))
+		if s.w.mended || s.w.isOver() {
+			return
+		}
+		if len(s.late) > 0 && s.rng.IntN(4) == 0 {
+			s.arrives()
+			continue
+		}
+		if s.mixes && s.rng.IntN(3) == 0 {
+			pick(s.rng, s.upgrades, s.upgrades, s.leavesBehind)()
+			continue
+		}
+		if s.rng.IntN(6) == 0 {
+			s.rushes()
+		}
+		s.act(context.Background())
+	}
+}
+
+// arrives has another machine come, which waits until it is added.
+func (s *steward) arrives() {
+	m := s.late[0]
+	s.late = s.late[1:]
+	s.w.machines = append(s.w.machines, m)
+	s.w.stats.check("machine that joins")
+	m.start()
+}
+
+// rushes has something else happen while the next call is under way.
+func (s *steward) rushes() {
+	switch s.rng.IntN(4) {
+	case 0:
+		go s.act(context.Background())
+	case 1:
+		if m := s.w.leader(); m != nil {
+			s.w.later(between(s.rng, time.Millisecond, 500*time.Millisecond), func() {
+				if !s.w.mended {
+					m.crash()
+					s.w.later(between(s.rng, time.Millisecond, 2*time.Second), func() { m.restart(false) })
+				}
+			})
+		}
+	case 2:
+		m := s.w.machines[s.rng.IntN(len(s.w.machines))]
+		s.w.later(between(s.rng, time.Millisecond, 500*time.Millisecond), func() {
+			if !s.w.mended {
+				s.w.campaign(m)
+			}
+		})
+	case 3:
+		m := s.w.leader()
+		if m == nil {
+			return
+		}
+		m.fatal, m.afterCrash, m.reboots = 1+s.rng.IntN(6), between(s.rng, time.Millisecond, time.Second), false
+	}
+}
+
+// rests has the steward make no call, and reports whether none is under way: who
+// mends one member's disk does not change who the others are meanwhile.
+func (s *steward) rests() bool {
+	if s == nil {
+		return true
+	}
+	s.resting = true
+	if s.w.soon(func() bool { return s.calling == 0 }) {
+		return true
+	}
+	s.resting = false
+	return false
+}
+
+func (s *steward) goesOn() {
+	if s != nil {
+		s.resting = false
+	}
+}
+
+// act makes one change.
+func (s *steward) act(ctx context.Context) {
+	if s.resting {
+		return
+	}
+	conf := s.w.judge.roster.latest()
+	switch n := s.rng.IntN(20); {
+	case n < 7:
+		if m := s.waits(); m != nil {
+			s.add(ctx, m, pick(s.rng, "", lockapi.SuffrageVoter, lockapi.SuffrageNonvoter))
+			return
+		}
+	case n < 10 && conf.voters() > 2:
+		s.remove(ctx, s.member(conf, ""))
+		return
+	case n < 11: // the master
+		if m := s.w.leader(); m != nil {
+			s.remove(ctx, m.id)
+			return
+		}
+	case n < 14:
+		if id := s.member(conf, lockapi.SuffrageNonvoter); id != "" {
+			s.set(ctx, id, lockapi.SuffrageVoter, false)
+			return
+		}
+	case n < 16:
+		s.set(ctx, s.member(conf, lockapi.SuffrageVoter), lockapi.SuffrageNonvoter, false)
+		return
+	case n < 18:
+		s.set(ctx, s.member(conf, ""), "", true)
+		return
+	}
+	s.list(ctx)
+}
+
+// waits is a machine that waits to be added.
+func (s *steward) waits() *machine {
+	for _, i := range s.rng.Perm(len(s.w.machines)) {
+		if m := s.w.machines[i]; m.process != nil && m.process.stranger && !s.w.judge.roster.latest().has(m.id) {
+			return m
+		}
+	}
+	return nil
+}
+
+// member draws a member's name, of one with or without a vote; empty for nobody.
+func (s *steward) member(of conf, suffrage string) string {
+	var ids []string
+	for id, voter := range of.all() {
+		name, _ := admission.Split(id)
+		if suffrage == "" || voter == (suffrage == lockapi.SuffrageVoter) {
+			ids = append(ids, name)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	slices.Sort(ids)
+	return ids[s.rng.IntN(len(ids))]
+}
+
+func (s *steward) add(ctx context.Context, m *machine, suffrage string) {
+	s.ports++
+	port := s.ports
+	if s.rng.IntN(4) > 0 {
+		m.port = port
+	}
+	q := lockapi.AddMemberRequest{
+		ID: m.id, Directory: m.disk.who.Directory, RaftAddr: fmt.Sprintf("%s:%d", m.id, port), URL: fmt.Sprintf("http://%s:%d", m.id, port), Suffrage: suffrage,
+	}
+	d := &demand{kind: adds, name: q.ID, directory: q.Directory, addr: q.RaftAddr, url: q.URL, stays: suffrage == lockapi.SuffrageNonvoter}
+	s.call(ctx, d, func(ctx context.Context, m *master.Master) error {
+		_, err := m.AddMember(ctx, s.w.operator(), &lockapi.AddMember{AddMemberRequest: q})
+		return err
+	})
+	m.settles(port)
+}
+
+// settles has the machine be where the cell was told that it is.
+func (m *machine) settles(port int) {
+	if m.port != port {
+		m.w.later(between(m.w.steward.rng, time.Millisecond, time.Second), func() {
+			m.crash()
+			m.port = port
+			m.restart(false)
+		})
+	}
+}
+
+func (s *steward) remove(ctx context.Context, name string) {
+	if name == "" {
+		return
+	}
+	directory := s.w.judge.roster.latest().directory(name)
+	remove := func(ctx context.Context, m *master.Master) error {
+		_, err := m.RemoveMember(ctx, s.w.operator(), &lockapi.RemoveMember{ID: name, RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}})
+		return err
+	}
+	if s.rng.IntN(3) == 0 { // a copy comes late
+		s.w.later(between(s.rng, 100*time.Millisecond, 20*time.Second), func() {
+			if !s.resting && !s.w.mended {
+				s.w.stats.check("late removal")
+				s.call(ctx, &demand{kind: removes, name: name, inPlaceOf: directory}, remove)
+			}
+		})
+	}
+	s.call(ctx, &demand{kind: removes, name: name, inPlaceOf: directory}, remove)
+}
+
+// set gives or takes a vote, or tells of another address.
+func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
+	if name == "" {
+		return
+	}
+	q := &lockapi.SetMember{ID: name}
+	d := &demand{kind: votes, name: name}
+	if suffrage != "" {
+		q.Suffrage = &suffrage
+		if suffrage == lockapi.SuffrageNonvoter {
+			d.kind, d.stays = demotes, true
+		}
+	}
+	if moves {
+		s.ports++
+		addr, url := fmt.Sprintf("%s:%d", name, s.ports), fmt.Sprintf("http://%s:%d", name, s.ports)
+		q.RaftAddr, q.URL = &addr, &url
+		d.kind, d.addr, d.url = relocates, addr, url
+		port := s.ports
+		defer func() {
+			if d.done {
+				s.w.machine(name).settles(port)
+			}
+		}()
+	}
+	s.call(ctx, d, func(ctx context.Context, m *master.Master) error {
+		_, err := m.SetMember(ctx, s.w.operator(), q)
+		return err
+	})
+}
+
+// call makes a call through each replica, until one has taken it, and has the judge
+// know what became of it.
+func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, *master.Master) error) {
+	s.calling++
+	defer func() { s.calling-- }()
+	s.begun++
+	before := s.begun
+	alone := s.calling == 1 && s.sending == 0
+	s.w.judge.demanded(d)
+	for range 3 {
+		for _, m := range s.w.machines {
+			p := m.process
+			if p == nil || p.master == nil || s.w.isOver() {
+				continue
+			}
+			within, cancel := context.WithTimeout(ctx, 6*time.Second)
+			stop := context.AfterFunc(p.gone, cancel)
+			err := do(within, p.master)
+			stop()
+			cancel()
+			s.w.trace.note("steward", "%v through %s: %v", d, m.id, err)
+			switch {
+			case p.dead(), err != nil && isUnknown(err):
+				s.w.judge.unknown(d)
+				s.w.until(6 * time.Second) // it may come about yet
+				return
+			case err == nil:
+				s.w.judge.agreed(d, alone && s.begun == before)
+				return
+			case !errors.Is(err, lockapi.CodeNoMaster):
+				s.w.judge.declined(d, err)
+				return
+			}
+		}
+		s.w.until(300 * time.Millisecond)
+	}
+	s.w.judge.declined(d, errors.New("no master"))
+}
+
+// list looks at who the members are, as whoever is the master says.
+func (s *steward) list(ctx context.Context) {
+	m := s.w.leader()
+	if m == nil || m.process.master == nil {
+		return
+	}
+	got, err := m.process.master.ListMembers(ctx, master.Read{Caller: s.w.operator()}, &lockapi.ListMembers{})
+	if err == nil {
+		s.w.judge.counted(m.id, got)
+	}
+}
+
+// removed is the end of a process whose replica was removed. Somebody starts it again,
+// to be a member again, perhaps with an emptied disk.
+func (m *machine) removed() {
+	w := m.w
+	w.stats.check("end of a removed replica")
+	if w.judge.look(); !w.judge.roster.lacked(m.disk.who.ServerID()) {
+		w.fail("%s ends as one that was removed, and never was", m.id)
+	}
+	w.judge.roster.gone[m.disk.who.ServerID()] = true
+	m.crash()
+	m.joins = true
+	if w.chance(3) {
+		m.swap(newDisk(w), between(w.rng, time.Millisecond, 2*time.Second))
+		return
+	}
+	w.later(between(w.rng, time.Millisecond, 2*time.Second), func() { m.restart(false) })
+}
+
+// mayLose is mayLose of the world where members come and go: nobody can hold the cell
+// to what a majority has forgotten of a configuration that it may come to, either. No
+// call is under way then, and no entry of a configuration on any disk that is not known
+// to be committed.
+func (s *steward) mayLose(m *machine) bool {
+	now := s.w.judge.roster.latest()
+	if s.calling > 0 {
+		return false
+	}
+	for _, o := range s.w.machines {
+		for index, l := range o.disk.logs {
+			if l.Type == raft.LogConfiguration && index > now.index {
+				return false
+			}
+		}
+	}
+	sound := func(server string) bool {
+		name, _ := admission.Split(server)
+		o := s.w.machine(name)
+		return o != m && o.disk.who.ServerID() == server && o.disk.who.Founded
+	}
+	enough := func(with, without string) bool {
+		all, kept := 0, 0
+		for id, voter := range now.all() {
+			if id != without && (voter || id == with) {
+				if all++; sound(id) {
+					kept++
+				}
+			}
+		}
+		return kept > all/2
+	}
+	for id, voter := range now.all() {
+		name, _ := admission.Split(id)
+		switch {
+		case !voter && !enough(id, ""): // it gets a vote
+			return false
+		case voter && !enough("", id) && s.replaced(now, name, id): // or another has its place
+			return false
+		}
+	}
+	return enough("", "")
+}
+
+// replaced reports whether another directory is about to have the place of one.
+func (s *steward) replaced(now conf, name, by string) bool {
+	for id := range now.all() {
+		if other, _ := admission.Split(id); other == name && id != by {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package simcell
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// keyVotedFor is the library's, of the candidate that had the last vote.
+const keyVotedFor = "LastVoteCand"
+
+// watchedLogs is a log of which the disk knows what is in it.
+type watchedLogs struct {
+	raft.LogStore
+	d *mounted
+}
+
+func (s watchedLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+func (s watchedLogs) StoreLogs(all []*raft.Log) error {
+	s.d.w.judge.goesBy(s.d)
+	s.d.w.judge.goesOn(s.d, all[0].Index)
+	copies := make([]raft.Log, len(all))
+	for i, l := range all {
+		copies[i] = *l
+	}
+	for time.Sleep(s.d.heavy); s.d.hangs && !s.d.p.dead(); {
+		time.Sleep(250 * time.Microsecond)
+	}
+	s.d.begun = max(s.d.begun, all[len(all)-1].Index)
+	if err := s.did(s.LogStore.StoreLogs(all)); err != nil {
+		return err
+	}
+	for _, l := range copies {
+		s.d.has(l)
+		s.d.high = max(s.d.high, l.Index)
+		if s.d.low == 0 || l.Index < s.d.low {
+			s.d.low = l.Index
+		}
+	}
+	return nil
+}
+
+func (s watchedLogs) DeleteRange(from, to uint64) error {
+	err := s.did(s.LogStore.DeleteRange(from, to))
+	if err != nil {
+		return err
+	}
+	for i := from; i <= to; i++ {
+		delete(s.d.logs, i)
+		delete(s.d.confs, i)
+	}
+	if s.d.low, err = s.FirstIndex(); err == nil {
+		s.d.high, err = s.LastIndex()
+	}
+	return err
+}
+
+// did is the error of a write, or that the process has died meanwhile: the disk
+// may be another's by now.
+func (s watchedLogs) did(err error) error {
+	if err == nil && s.d.p.dead() {
+		return errCrashed
+	}
+	return err
+}
+
+// watchedVotes ends the goroutine where the process has died: the library
+// panics when a vote or a term cannot be written, which would end the real
+// process as well.
+type watchedVotes struct {
+	raft.StableStore
+	d *mounted
+}
+
+func (s watchedVotes) Set(key, value []byte) error {
+	err := s.StableStore.Set(key, value)
+	if s.d.p.dead() {
+		runtime.Goexit()
+	}
+	s.d.votes[string(key)] = append([]byte(nil), value...)
+	return err
+}
+
+func (s watchedVotes) SetUint64(key []byte, value uint64) error {
+	err := s.StableStore.SetUint64(key, value)
+	if s.d.p.dead() {
+		runtime.Goexit()
+	}
+	return err
+}
+
+// watchedSnapshots notes the latest snapshot that is finished. A replica's own may be
+// finished after a later one that a leader has sent.
+type watchedSnapshots struct {
+	raft.SnapshotStore
+	d *mounted
+}
+
+func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, t raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, conf, confIndex, t)
+	if err != nil {
+		return nil, err
+	}
+	s.d.begun = max(s.d.begun, index)
+	return watchedSink{sink, s.d, ending{index, conf}}, nil
+}
+
+type watchedSink struct {
+	raft.SnapshotSink
+	d   *mounted
+	end ending
+}
+
+func (s watchedSink) Close() error {
+	err := s.SnapshotSink.Close()
+	if err == nil && !s.d.p.dead() {
+		if s.end.index >= s.d.snapshot.index {
+			s.d.snapshot = s.end
+		}
+		s.d.w.ambush(s.d.p.m)
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package simcell
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// When offices open and when sessions end.
+
+// opens is called when a batch is handed to Raft. Whoever proposes to open an
+// office has waited: if that comes about, no earlier lease was valid any more,
+// though the new one is not yet.
+func (j *judge) opens(m *machine, b state.Batch) {
+	op := opening(b)
+	if op == nil || j.looking {
+		return
+	}
+	j.w.stats.check("opening")
+	j.looking = true
+	defer func() { j.looking = false }()
+	for _, other := range j.w.machines {
+		if p := other.process; other != m && p != nil && p.master != nil && p.master.Lease().Held {
+			j.early[op.Term] = other.id
+		}
+	}
+}
+
+// lateEnd is how much later than it has to a session may end: far more than the
+// contract's second, since goroutines stall here and disks are slow.
+const lateEnd = 15 * time.Second
+
+// reviewEvery is how often that is looked at.
+const reviewEvery = time.Second
+
+// answered: a process has answered a client. An opening and a keepalive extend
+// the session.
+func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
+	rest, sessions := strings.CutPrefix(q.URL.Path, lockapi.RouteSessions)
+	if q.Method != http.MethodPost || !sessions || out.Code >= 300 {
+		return
+	}
+	if id, keepalive := strings.CutSuffix(rest, "/keepalive"); keepalive {
+		j.signs[strings.TrimPrefix(id, "/")] = j.w.now()
+		return
+	}
+	var opened lockapi.Session
+	if json.Unmarshal(out.Body.Bytes(), &opened) == nil {
+		j.signs[opened.ID] = j.w.now()
+	}
+}
+
+// overdue looks for sessions that nobody keeps alive and that do not end. The
+// deadline counts from the last answer or, where the master had no lease since,
+// from when it had one again.
+func (j *judge) overdue() {
+	now := j.w.now()
+	if j.master == nil || now < j.reviewed+reviewEvery {
+		return
+	}
+	j.reviewed = now
+	j.linger()
+	j.w.stats.check("review of sessions")
+	s := j.latest()
+	for v := range s.Sessions("") {
+		span := time.Duration(float64(v.TTLMS) * float64(time.Millisecond) * (1 + drift) / (1 - drift) / (1 - drift))
+		if late := now - max(j.signs[v.ID], j.steady) - span; late > lateEnd {
+			j.w.fail("session %s does not end; it was due %v ago, and %s is in office", v.ID, late, j.master.m.id)
+			return
+		}
+	}
+}
+
+// opening is the operation of a batch that opens an office, nil of another.
+func opening(b state.Batch) *state.OpenOffice {
+	if len(b.Commands) != 1 {
+		return nil
+	}
+	op, _ := b.Commands[0].Operation.(*state.OpenOffice)
+	return op
+}

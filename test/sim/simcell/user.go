@@ -1,0 +1,257 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// user is a program that uses the cell through the SDK, and now and then
+// through bare HTTP. Its clock runs at a rate of its own. When it crashes
+// another takes its place.
+type user struct {
+	w     *world
+	name  string
+	rng   *rand.Rand
+	clock *clock
+
+	ctx     context.Context // of the present program
+	crash   context.CancelFunc
+	client  *client.Client
+	session *client.Session // nil while there is none
+	held    *client.Held    // through the SDK; nil while nothing is held
+	handles int
+	served  map[string]bool // paths got and released since the faults ended
+
+	known  map[string]uint64 // the last revisions of files that it was told of
+	former *client.Held      // under which it has written files
+	polled uint64            // it was told all events up to it, by bare calls
+
+	last      pair                     // of bare calls, whose grant it has given back; see ask
+	testimony string                   // the session of its witness; see testify
+	spared    string                   // a session that it has only opened; see spare
+	promised  map[string]time.Duration // by session: until when on its clock, as bare calls were told
+	epochs    map[string]uint64        // by session: the last that a keepalive told
+	releasing map[uint64]bool          // tokens that a bare release was sent for
+	forgotten map[string]bool          // handles of the SDK's holds that are left to the session's end
+}
+
+// want is a lock that all users want. Limits are agreed on, as they have to be;
+// so are modes, but for one lock that is taken in either.
+type want struct {
+	path string
+	mode lockapi.Mode
+	max  int64
+}
+
+var wants = []want{
+	{path: "/one", mode: lockapi.Exclusive},
+	{path: "/two", mode: lockapi.Exclusive},
+	{path: "/few", mode: lockapi.Shared, max: 2},
+	{path: "/mix"},
+}
+
+// anyWant draws a lock, and the mode in which it is wanted.
+func (u *user) anyWant() want {
+	l := wants[u.rng.IntN(len(wants))]
+	if l.mode == "" {
+		l.mode = pick(u.rng, lockapi.Exclusive, lockapi.Shared, lockapi.Shared)
+	}
+	return l
+}
+
+// delay draws a lock-delay, mostly none.
+func (u *user) delay() time.Duration {
+	if u.rng.IntN(u.w.profile.delays) > 0 {
+		return 0
+	}
+	return between(u.rng, 100*time.Millisecond, 3*time.Second)
+}
+
+func newUser(w *world, i int) *user {
+	return &user{
+		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{}, epochs: map[string]uint64{},
+		known: map[string]uint64{}, releasing: map[uint64]bool{}, forgotten: map[string]bool{},
+		rng:   rand.New(rand.NewPCG(w.opts.Seed, uint64(100+i))),
+		clock: &clock{w: w, rate: w.rate()},
+	}
+}
+
+// start starts the user's program, in the place of one that has crashed.
+func (u *user) start() {
+	if u.w.access.holdsUsers() {
+		return
+	}
+	u.ctx, u.crash = context.WithCancel(context.Background())
+	var urls []string
+	for _, name := range u.w.addresses() {
+		urls = append(urls, "http://"+name)
+	}
+	u.rng.Shuffle(len(urls), func(i, j int) { urls[i], urls[j] = urls[j], urls[i] })
+	config := client.Config{URLs: urls, Transport: u.w.endpoint(u.name, u.ctx), Clock: u.clock.read}
+	if u.w.opts.Trace {
+		config.Logger = slog.New(slog.NewTextHandler(u.w.trace.writer(u.name), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	c, err := config.New()
+	if err != nil {
+		panic(err)
+	}
+	context.AfterFunc(u.ctx, func() { _ = c.Close() })
+	u.client = c
+	u.forgets()
+	go u.work(u.ctx)
+	for range u.w.profile.witnesses {
+		go u.witness(u.ctx)
+	}
+	if u.w.profile.watches {
+		go u.watches(u.ctx)
+	}
+	if u.w.profile.follows && u.name == "u1" {
+		go u.follows(u.ctx)
+	}
+}
+
+// kill ends the user's program at once; another one is started.
+func (u *user) kill() {
+	u.w.trace.note(u.name, "crashes")
+	u.crash()
+	u.start()
+}
+
+// forgets is what becomes of what a program knew that has crashed.
+func (u *user) forgets() {
+	u.session, u.held, u.last, u.testimony, u.spared = nil, nil, pair{}, "", ""
+}
+
+// remaining is for how long the user counts on a session yet; false where it
+// does not.
+func (u *user) remaining(id string) (time.Duration, bool) {
+	left := u.promised[id] - u.clock.read()
+	if u.session != nil && u.session.ID() == id && u.session.State() == client.Safe {
+		left = max(left, u.session.Remaining())
+	}
+	return left, left > 0
+}
+
+// work is the user's program.
+func (u *user) work(ctx context.Context) {
+	for ctx.Err() == nil && !u.w.failed() {
+		ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
+		opening, cancel := context.WithTimeout(ctx, 10*time.Second)
+		s, err := u.client.NewSession(opening, client.WithTTL(ttl), client.WithName(u.name))
+		cancel()
+		if err != nil {
+			continue
+		}
+		u.session = s
+		u.w.trace.note(u.name, "has session %.4s with a ttl of %v", s.ID(), ttl)
+		if n := u.w.profile.silence; n > 0 && !u.w.mended && u.rng.IntN(n) == 0 {
+			u.w.mute(u, between(u.rng, time.Second, 12*time.Second))
+		}
+		// What the user has lost sight of goes with a session: it takes a new
+		// one when the faults end.
+		for calm := u.w.quiet; s.Err() == nil && ctx.Err() == nil && calm == u.w.quiet && !u.isServed(); {
+			u.one(ctx, s)
+			u.wait(ctx, u.pause())
+		}
+		if errors.Is(s.Err(), client.ErrSessionExpired) && ctx.Err() == nil {
+			u.w.trace.note(u.name, "session %.4s is over: %v", s.ID(), s.Err())
+		}
+		if u.w.quiet && s.Err() == nil {
+			u.sweeps(ctx, s)
+		}
+		if u.w.quiet || u.rng.IntN(2) == 0 {
+			closing, cancel := context.WithTimeout(ctx, 10*time.Second)
+			_ = s.Close(closing)
+			cancel()
+		}
+		if u.session == s {
+			u.session = nil
+		}
+		if u.isServed() {
+			return
+		}
+	}
+}
+
+// pause is how long the user thinks at most.
+func (u *user) pause() time.Duration {
+	if u.w.quiet {
+		return 200 * time.Millisecond
+	}
+	return u.w.profile.think
+}
+
+// isServed: the faults are over, and the user got all that it wants since.
+func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(wants) }
+
+// deeds are what a user does while there are faults.
+var deeds = []struct {
+	weight int
+	do     func(*user, context.Context, *client.Session)
+}{
+	{5, func(u *user, ctx context.Context, s *client.Session) { u.lock(ctx, s, u.anyWant()) }},
+	{2, func(u *user, ctx context.Context, s *client.Session) { u.bare(ctx, s, u.anyWant()) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.read(ctx, u.anyWant().path) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.bareRead(ctx, u.anyone(), u.anyWant().path) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) {
+		u.bareKeepalive(ctx, u.anyone(), s.ID(), time.Duration(u.rng.Int64N(int64(s.TTL()))))
+	}},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.jostle(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.inherits(ctx, s) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
+	{2, func(u *user, ctx context.Context, s *client.Session) { u.writesFile(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.deletesFile(ctx, s) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.readsFile(ctx) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.listsFiles(ctx) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.queues(ctx, s) }},
+	{2, func(u *user, ctx context.Context, s *client.Session) { u.transacts(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.repeats(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.takesAndWrites(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.remembers(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.writesEither(ctx, s) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.polls(ctx) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.asksNow(ctx) }},
+}
+
+// one does one thing.
+func (u *user) one(ctx context.Context, s *client.Session) {
+	if !u.w.quiet {
+		deeds[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)
+		return
+	}
+	l := u.anyWant()
+	if u.rng.IntN(13) == 0 {
+		u.bare(ctx, s, l)
+		return
+	}
+	for u.served[l.path] {
+		l = u.anyWant()
+	}
+	u.lock(ctx, s, l)
+}
+
+// wait lets up to d pass.
+func (u *user) wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(between(u.rng, time.Millisecond, max(d, time.Millisecond)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// works holds a lock for a while.
+func (u *user) works(ctx context.Context) {
+	most := u.w.profile.hold
+	if u.w.quiet {
+		most = min(most, 500*time.Millisecond)
+	}
+	u.wait(ctx, most)
+}

@@ -1,0 +1,118 @@
+package simcell
+
+import (
+	"slices"
+	"time"
+)
+
+// Plots of new directories that get a vote.
+
+// laggingVoter: one machine gets a new directory, and the last voter that was there
+// before does not hear of its promotion. Then the master loses its disk: the two that
+// are left are a majority. It needs the three of them to be all.
+func (w *world) laggingVoter() {
+	if len(w.machines) != 3 {
+		return
+	}
+	if !w.whole() {
+		return
+	}
+	old, next := w.rivals()
+	if old == nil || !w.mayLose(next) {
+		return
+	}
+	next.swap(newDisk(w), between(w.script, time.Millisecond, 100*time.Millisecond))
+	w.soon(func() bool { return next.process != nil && next.process.stranger })
+	w.replace(next)
+	for _, m := range w.machines { // what is sent to the third takes long, and then does not arrive
+		if m != old && m != next {
+			w.net.lag[[2]string{old.id, m.id}] = between(w.script, 50*time.Millisecond, 300*time.Millisecond)
+		}
+	}
+	promoted := false
+	for end := w.now() + 5*time.Second; w.now() < end && !promoted && !w.isOver(); w.until(200 * time.Microsecond) {
+		ids, ok := w.voters()
+		promoted = ok && slices.Contains(ids, next.disk.who.ServerID())
+	}
+	if promoted && w.mayLose(old) {
+		w.stats.check("lagging voter")
+		w.part(old)
+		w.trace.note(old.id, "has lost its disk")
+		old.swap(newDisk(w), between(w.script, time.Millisecond, 3*time.Second))
+	}
+	w.heal()
+}
+
+// hungryVoter: one machine gets a new directory and becomes a voter before it
+// has anything of the log. Then the master loses its disk, and the third is
+// restarted: it does not know yet that the new directory was committed.
+func (w *world) hungryVoter() {
+	if len(w.machines) != 3 || !w.whole() {
+		return
+	}
+	old, next := w.rivals()
+	if old == nil || !w.mayLose(next) {
+		return
+	}
+	next.swap(newDisk(w), time.Millisecond)
+	if w.soon(func() bool { return next.process != nil && next.process.stranger }) {
+		w.replace(next)
+	}
+	w.net.lag[[2]string{old.id, next.id}] = 300 * time.Millisecond
+	if w.soon(next.runs) {
+		next.disk.hangs = true
+	}
+	promoted := w.soon(func() bool {
+		ids, ok := w.voters()
+		return ok && slices.Contains(ids, next.disk.who.ServerID())
+	})
+	w.part(old)
+	next.disk.hangs = false
+	if promoted && w.mayLose(old) {
+		w.stats.check("hungry voter")
+		for _, m := range w.machines {
+			if m != old && m != next {
+				m.crash()
+				m.restart(false)
+				// Votes come too late, and what is asked about members does not.
+				late := between(w.script, 350*time.Millisecond, 490*time.Millisecond)
+				w.net.lag[[2]string{m.id, next.id}], w.net.lag[[2]string{next.id, m.id}] = late, late
+			}
+		}
+		w.trace.note(old.id, "has lost its disk")
+		old.swap(newDisk(w), between(w.script, time.Millisecond, 3*time.Second))
+		w.until(between(w.script, 3*time.Second, 6*time.Second))
+	}
+	w.heal()
+}
+
+// tooLate: an operator wants the old directory back, and what the master asks
+// the members for takes so long that the old one is taken out meanwhile.
+func (w *world) tooLate() {
+	if !w.whole() {
+		return
+	}
+	old, next := w.rivals()
+	if old == nil || !w.mayLose(next) {
+		return
+	}
+	before := next.disk.who.Directory
+	next.swap(newDisk(w), time.Millisecond)
+	if w.soon(func() bool { return next.process != nil && next.process.stranger }) {
+		w.replace(next)
+	}
+	if !w.soon(next.runs) {
+		return
+	}
+	w.stats.check("taken back too late")
+	w.until(between(w.script, time.Millisecond, 100*time.Millisecond))
+	for _, m := range w.machines {
+		if m != old && m != next {
+			w.net.lag[[2]string{m.id, old.id}] = 800 * time.Millisecond
+		}
+	}
+	go w.command(next.id, before)
+	w.until(3 * time.Millisecond) // what is sent from now on does not take as long
+	clear(w.net.lag)
+	w.until(2 * time.Second)
+}

@@ -1,0 +1,275 @@
+package simcell
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// watcher is one who is told events. Told is all that passes its filter, up to
+// a revision.
+type watcher struct {
+	who   string
+	ctx   context.Context
+	after uint64
+	asked asked
+}
+
+// asked is a filter of events.
+type asked struct {
+	prefix string // empty for all nodes
+	kind   lockapi.EventType
+}
+
+// anyEvents draws what is asked for.
+func anyEvents(r *rand.Rand) asked {
+	return asked{
+		prefix: pick(r, "", "", "/f/", "/one", "/pair/"),
+		kind:   pick(r, "", "", "", lockapi.EventFileDeleted, lockapi.EventLockReleased, lockapi.EventFileChanged),
+	}
+}
+
+func (a asked) passes(h *happening) bool {
+	return h.kind == lockapi.EventMasterChanged || strings.HasPrefix(h.path, a.prefix) && (a.kind == "" || h.kind == a.kind)
+}
+
+func (a asked) filters() (out []client.Filter) {
+	if a.prefix != "" {
+		out = append(out, client.OnPrefix(a.prefix))
+	}
+	if a.kind != "" {
+		out = append(out, client.OfType(a.kind))
+	}
+	return append(out, client.EventContents())
+}
+
+// query is the filter of a bare call.
+func (a asked) query() string {
+	q := ""
+	if a.prefix != "" {
+		q += "&prefix=" + a.prefix
+	}
+	if a.kind != "" {
+		q += "&types=" + string(a.kind)
+	}
+	return q
+}
+
+// next is the revision of the first event after one that passes, 0 for none.
+func (y *annals) next(after uint64, a asked) uint64 {
+	for r := after + 1; r < uint64(len(y.events)); r++ {
+		if a.passes(&y.events[r]) {
+			return r
+		}
+	}
+	return 0
+}
+
+// heard: a watcher was told an event: it is the next one, and whoever asks the
+// master from now on finds it.
+func (j *judge) heard(w *watcher, e *lockapi.CellEvent) {
+	j.look()
+	j.w.stats.check("told of an event")
+	next := j.annals.next(w.after, w.asked)
+	if next != e.Revision {
+		j.w.fail("%s, which was told all %+v up to revision %d, is told %s of revision %d; the next one has revision %d", w.who, w.asked, w.after, lineOf(e), e.Revision, next)
+		return
+	}
+	h := &j.annals.events[next]
+	if h.line != lineOf(e) {
+		j.w.fail("%s is told %s of revision %d, which is %s", w.who, lineOf(e), e.Revision, h.line)
+	}
+	if e.File != nil && e.File.Content != nil && *e.File.Content != string(h.content) {
+		j.w.fail("%s is told that %s was written with %q by revision %d; it was with %q", w.who, e.Path, *e.File.Content, e.Revision, h.content)
+	}
+	w.after = next
+	j.told = max(j.told, h.index)
+}
+
+// skipped: a watcher was told that events are not kept any more.
+func (j *judge) skipped(w *watcher, at lockapi.Compacted) {
+	j.look()
+	j.w.stats.check("told of compaction")
+	if at.Oldest <= w.after || at.Revision < at.Oldest || !j.annals.whole(at.Revision) {
+		j.w.fail("%s, which was told all up to revision %d, is told that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, j.annals.revision())
+		return
+	}
+	w.after = at.Revision
+	j.told = max(j.told, j.annals.events[at.Revision].index)
+}
+
+// toldRevision is the latest revision that somebody may know of.
+func (j *judge) toldRevision() uint64 {
+	for r := j.annals.revision(); r > 0; r-- {
+		if j.annals.events[r].index <= j.told {
+			return r
+		}
+	}
+	return 0
+}
+
+// watches is a program beside the user's that is told events.
+func (u *user) watches(ctx context.Context) {
+	w := &watcher{who: u.name + "'s watcher", ctx: ctx, asked: anyEvents(u.rng)}
+	if u.rng.IntN(2) == 0 {
+		w.after = u.w.judge.toldRevision()
+	}
+	for ctx.Err() == nil && !u.w.isOver() {
+		u.w.judge.watchers[u.name] = w
+		for e, err := range u.client.Watch(ctx, w.after, w.asked.filters()...) {
+			switch {
+			case err != nil:
+				u.w.trace.note(w.who, "ends: %v", err)
+			case e.Compacted != nil:
+				u.w.judge.skipped(w, *e.Compacted)
+			default:
+				u.w.judge.heard(w, &e.CellEvent)
+			}
+			if u.w.failed() {
+				return
+			}
+			if u.w.profile.slow && !u.w.mended && u.rng.IntN(8) == 0 {
+				u.wait(ctx, 4*time.Second) // it holds nothing up
+			}
+		}
+		u.pace(ctx)
+	}
+}
+
+// polls asks one replica for events once.
+func (u *user) polls(ctx context.Context) {
+	w := &watcher{who: u.name, ctx: ctx, asked: anyEvents(u.rng), after: u.polled}
+	limit := 1 + u.rng.IntN(20)
+	route := fmt.Sprintf("%s?after=%d&limit=%d&wait_ms=%d%s", lockapi.RouteEvents, w.after, limit, u.rng.IntN(2)*u.rng.IntN(3000), w.asked.query())
+	var got lockapi.EventList
+	m := message{method: http.MethodGet, route: route, out: &got}
+	err := u.send(ctx, 10*time.Second, u.anyone(), m)
+	if e := refusal(err); e != nil && e.Code == lockapi.CodeCompacted {
+		u.w.judge.skipped(w, e.Compacted)
+		u.polled = w.after
+	}
+	if err != nil {
+		return
+	}
+	for i := range got.Events {
+		u.w.judge.heard(w, &got.Events[i])
+	}
+	u.w.judge.reached(w, got.Revision)
+	u.polled = got.Revision
+}
+
+// reached: a watcher was told that it knows all up to a revision.
+func (j *judge) reached(w *watcher, revision uint64) {
+	j.look()
+	j.w.stats.check("told how far")
+	if next := j.annals.next(w.after, w.asked); revision < w.after || revision > j.annals.revision() || next != 0 && next <= revision {
+		j.w.fail("%s is told that there is nothing of %+v after %d up to revision %d; the next one has %d, the last is %d", w.who, w.asked, w.after, revision, next, j.annals.revision())
+	}
+}
+
+// asksNow asks for the present revision: that of all that was told of before.
+func (u *user) asksNow(ctx context.Context) {
+	floor := u.w.judge.floor()
+	var got lockapi.EventList
+	m := u.message(http.MethodGet, lockapi.RouteEvents+"?limit=1", nil, &got)
+	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
+		u.w.judge.nowIs(u.name, floor, got.Revision)
+	}
+}
+
+// nowIs: a caller was told the present revision. Events may have come with it,
+// so it may be in the midst of an entry.
+func (j *judge) nowIs(who string, floor, revision uint64) {
+	j.look()
+	j.w.stats.check("told the present revision")
+	if least := j.before(floor).Revision; revision < least || revision > j.annals.revision() {
+		j.w.fail("%s was told that the cell is at revision %d; it had been told of %d before its call, and the last is %d", who, revision, least, j.annals.revision())
+		return
+	}
+	j.told = max(j.told, j.annals.events[revision].index)
+}
+
+// follower keeps a copy of the files below a prefix.
+type follower struct {
+	files map[string]uint64 // their revisions
+	ctx   context.Context
+}
+
+const followed = "/f/"
+
+// follows is a program beside the user's that keeps a copy.
+func (u *user) follows(ctx context.Context) {
+	for ctx.Err() == nil && !u.w.isOver() {
+		f := &follower{files: map[string]uint64{}, ctx: ctx}
+		u.w.judge.followers[u.name] = f
+		for change, err := range u.client.Follow(ctx, followed) {
+			if err != nil || u.w.failed() {
+				break
+			}
+			u.w.judge.followed(u.name, f, &change)
+		}
+		u.pace(ctx)
+	}
+}
+
+// followed: a change that Follow tells leads to what the file was then, and
+// nothing is told twice.
+func (j *judge) followed(who string, f *follower, c *client.FileChange) {
+	j.look()
+	j.w.stats.check("followed")
+	switch v := j.annals.at(c.Path, c.Revision); {
+	case c.Synced:
+		j.knowsAll(who, f, c.Revision)
+	case c.File == nil && v.file != nil:
+		j.w.fail("%s is told that %s is gone at revision %d; it was there", who, c.Path, c.Revision)
+	case c.File == nil:
+		delete(f.files, c.Path)
+	case v.revision != c.Revision || v.file == nil || v.file.Instance != c.File.Instance:
+		j.w.fail("%s is told of revision %d of %s, instance %d; the log has %d", who, c.Revision, c.Path, c.File.Instance, v.revision)
+	case c.Revision <= f.files[c.Path]:
+		j.w.fail("%s is told of revision %d of %s after %d", who, c.Revision, c.Path, f.files[c.Path])
+	default:
+		f.files[c.Path] = c.Revision
+	}
+	if !c.Listed && !c.Synced {
+		j.knowsAll(who, f, c.Revision)
+	}
+}
+
+// knowsAll: who was told a change by an event, or that there is no more, knows
+// every file as it was then, or later.
+func (j *judge) knowsAll(who string, f *follower, revision uint64) {
+	for path := range j.annals.files {
+		has, ok := f.files[path]
+		v := j.annals.at(path, revision)
+		if strings.HasPrefix(path, followed) && (ok != (v.file != nil) || ok && has < v.revision) {
+			j.w.fail("%s follows %s, and was told all up to revision %d: it has %d of %s, which was at %d", who, followed, revision, has, path, v.revision)
+		}
+	}
+}
+
+// allTold: every watcher has been told all, and every copy is true.
+func (w *world) allTold() bool {
+	for _, one := range w.judge.watchers {
+		if one.ctx.Err() == nil && w.judge.annals.next(one.after, one.asked) != 0 {
+			return false
+		}
+	}
+	present := map[string]uint64{}
+	for path := range w.judge.annals.files {
+		if v := w.judge.annals.now(path); v.file != nil && strings.HasPrefix(path, followed) {
+			present[path] = v.revision
+		}
+	}
+	return !slices.ContainsFunc(slices.Collect(maps.Values(w.judge.followers)), func(f *follower) bool {
+		return f.ctx.Err() == nil && !maps.Equal(f.files, present)
+	})
+}

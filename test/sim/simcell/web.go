@@ -1,0 +1,188 @@
+package simcell
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// endpoint is the HTTP transport of one sender. It ends with ctx.
+type endpoint struct {
+	w    *world
+	from string
+	ctx  context.Context
+}
+
+func (w *world) endpoint(from string, ctx context.Context) *endpoint { return &endpoint{w, from, ctx} }
+
+// mostRequests is far more than the users' pace and retries come to in a time.
+func mostRequests(within time.Duration) int { return 20_000 + 200*int(within/time.Second) }
+
+// answer is what becomes of a request.
+type answer struct {
+	resp *http.Response
+	err  error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
+	e.w.stats.Requests++
+	with := e.w.access.credential(e.from, q)
+	if e.w.requests++; e.w.requests > mostRequests(e.w.now()) {
+		e.w.fail("%s calls without end: %d requests, the last of them %s %s", e.from, e.w.requests, q.Method, q.URL)
+	}
+	var body []byte
+	if q.Body != nil {
+		body, _ = io.ReadAll(q.Body)
+		_ = q.Body.Close()
+	}
+	got := make(chan answer, 1)
+	go e.carry(q, body, got)
+	e.repeat(q, body)
+	select {
+	case a := <-got:
+		if with && a.err == nil && !ownState(q) && (a.resp.StatusCode == http.StatusUnauthorized || a.resp.StatusCode == http.StatusForbidden) {
+			e.w.fail("%s, who may do everything that it does, is answered %s for %s %s", e.from, a.resp.Status, q.Method, q.URL)
+		}
+		return a.resp, a.err
+	case <-q.Context().Done():
+		return nil, q.Context().Err()
+	case <-e.ctx.Done():
+		return nil, errReset
+	}
+}
+
+// repeat may have a copy of a request come later (see network.repeat), over a
+// connection that lasts, or breaks soon.
+func (e *endpoint) repeat(q *http.Request, body []byte) {
+	if !repeatable(q) || !e.w.net.repeat(e.w.net.again, func() {
+		ctx, breakOff := context.WithCancel(context.Background())
+		defer breakOff()
+		if e.w.net.lates.IntN(2) == 0 {
+			e.w.later(between(e.w.net.lates, time.Millisecond, time.Second), breakOff)
+		}
+		e.carry(q.Clone(ctx), body, make(chan answer, 1))
+	}) {
+		return
+	}
+	e.w.judge.repeated(q, body)
+}
+
+// ownState reports whether a request is judged by its receiver's own state, which
+// may be an old one.
+func ownState(q *http.Request) bool {
+	return q.URL.Path == lockapi.RouteEvents || q.URL.Path == lockapi.RouteHistory || q.URL.Query().Get("consistency") == "stale"
+}
+
+// carry takes the request to its receiver and the answer back. A request that
+// its sender has given up may arrive all the same.
+func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
+	w := e.w
+	m, listens := w.at(q.URL.Host)
+	to := m.id
+	if !w.net.arrives(e.from, to) {
+		return
+	}
+	p := m.process
+	if p == nil || p.api == nil || !listens {
+		got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
+		return
+	}
+	if e.w.isReplica(e.from) {
+		if sender := e.w.machine(e.from).process; sender != nil && !p.believes(sender) {
+			got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
+			return
+		}
+	}
+	if trace := httptrace.ContextClientTrace(q.Context()); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	p.awake()
+	resp := e.served(p, q, body)
+	switch {
+	case resp == nil:
+		if !w.net.isCut(to, e.from) {
+			got <- answer{err: errReset}
+		}
+	case w.net.arrives(to, e.from):
+		got <- answer{resp: resp}
+	}
+}
+
+// served has the process answer, and returns nil if it dies before it has.
+func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Response {
+	ctx, cancel := context.WithCancel(p.gone)
+	// The receiver learns that its caller has gone, unless they are parted.
+	stop := context.AfterFunc(q.Context(), func() {
+		if e.w.net.arrives(e.from, p.m.id) {
+			cancel()
+		}
+	})
+	in, err := http.NewRequestWithContext(ctx, q.Method, q.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
+	who, keeps, claims := claimant(q, body)
+	if keeps {
+		e.w.keeps[who], claims = true, false
+	}
+	if claims {
+		e.w.calling[who]++
+		e.w.called[who] = e.w.now()
+	}
+	came := p.master.Known()
+	var ahead []denial
+	if who, releases := releaser(q); releases {
+		ahead = e.w.judge.underway(who)
+	}
+	api := p.api
+	if e.w.isReplica(e.from) {
+		api = p.peers
+	}
+	done := make(chan *http.Response, 1)
+	out := &reply{ResponseRecorder: httptest.NewRecorder(), stream: &stream{e: e, q: q, at: p, more: make(chan struct{})}, began: make(chan struct{})}
+	began := e.w.now()
+	go func() {
+		defer cancel()
+		defer stop()
+		api.ServeHTTP(out, in)
+		out.over()
+		e.w.judge.deny(ahead, out.ResponseRecorder)
+		e.w.judge.answered(q, out.ResponseRecorder)
+		if !p.dead() {
+			e.w.judge.ownAnswer(p, q, began, out.ResponseRecorder)
+		}
+		if claims {
+			e.w.calling[who]--
+			e.w.called[who] = e.w.now()
+			if out.Code == http.StatusOK {
+				e.w.granted[who] = true
+			}
+		}
+		if claims && ctx.Err() != nil && !p.dead() {
+			p.broke(who, came, out.Code)
+		}
+		p.awake()
+		done <- out.Result()
+	}()
+	select {
+	case resp := <-done:
+		if p.dead() {
+			return nil
+		}
+		e.w.judge.look()
+		return resp
+	case <-out.began:
+		return out.begun(cancel)
+	case <-p.gone.Done():
+		return nil
+	}
+}

@@ -1,0 +1,173 @@
+package simcell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// A witness is a second program of a user, on the same machine, that takes a
+// session by bare HTTP at its word: it keeps the session alive for a while,
+// falls silent, and counts on the session to the last moment of what it was
+// promised.
+
+// witness does so again and again, until the faults are over.
+func (u *user) witness(ctx context.Context) {
+	for ctx.Err() == nil && !u.w.mended && !u.w.failed() {
+		u.testify(ctx)
+		u.wait(ctx, time.Second)
+	}
+}
+
+// testify is the life of one session.
+func (u *user) testify(ctx context.Context) {
+	u.handles++
+	key := fmt.Sprintf("key-%s-%d", u.name, u.handles)
+	ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
+	sent := u.clock.read()
+	id := u.open(ctx, u.anyone(), key, ttl)
+	if id == "" {
+		return
+	}
+	u.testimony, u.promised[id] = id, sent+ttl
+	if u.rng.IntN(3) == 0 {
+		u.takes(ctx, id)
+	}
+	for range u.rng.IntN(5) {
+		u.wait(ctx, ttl/2)
+		if u.rng.IntN(3) == 0 {
+			u.reopen(ctx, key, ttl, id)
+		}
+		u.bareKeepalive(ctx, u.anyone(), id, time.Duration(u.rng.Int64N(int64(ttl))))
+	}
+	if u.rng.IntN(4) == 0 {
+		u.bareClose(ctx, u.anyone(), id)
+	}
+	for left, ok := u.remaining(id); ok && ctx.Err() == nil; left, ok = u.remaining(id) {
+		u.wait(ctx, 2*left)
+		if !u.w.mended && u.rng.IntN(4) == 0 { // else it may go on for ever
+			u.reopen(ctx, key, ttl, id)
+		}
+	}
+}
+
+// open opens a session with one call to one replica. It returns an empty id
+// where the call came to nothing.
+func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) string {
+	q := lockapi.NewSessionRequest()
+	q.TTLMS = ttl.Milliseconds()
+	var got lockapi.Session
+	m := u.message(http.MethodPost, lockapi.RouteSessions, q, &got)
+	m.key = key
+	if err := u.send(ctx, 5*time.Second, at, m); err != nil {
+		return ""
+	}
+	return got.ID
+}
+
+// reopen sends the opening once more: it gives the same session and extends it,
+// unless that has ended. Nobody counts on a new one: an earlier call whose
+// answer got lost may have opened it.
+func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id string) {
+	sent, floor := u.clock.read(), u.w.judge.floor()
+	got := u.open(ctx, u.anyone(), key, ttl)
+	if got == "" {
+		return
+	}
+	u.w.judge.reopened(u.name, floor, id, got)
+	if got == id {
+		u.promised[id] = max(u.promised[id], sent+ttl)
+	}
+}
+
+// bareClose closes a session with one call to one replica. Nobody counts on it
+// any more, whatever is answered.
+func (u *user) bareClose(ctx context.Context, at, id string) {
+	delete(u.promised, id)
+	m := u.message(http.MethodDelete, lockapi.RouteSessions+"/"+id, nil, nil)
+	if u.send(ctx, 5*time.Second, at, m) == nil {
+		u.w.judge.closed(u.name, id)
+	}
+}
+
+// spare opens a session at one replica, for ask to close.
+func (u *user) spare(ctx context.Context, at string) {
+	u.handles++
+	u.spared = u.open(ctx, at, fmt.Sprintf("spare-%s-%d", u.name, u.handles), 5*time.Second)
+}
+
+// takes takes a lock, which is left to the end of the session.
+func (u *user) takes(ctx context.Context, session string) {
+	l := u.anyWant()
+	p := u.newPair(session, l.path)
+	q := lockapi.LockRequest{
+		Session: session, Handle: p.handle, Mode: l.mode, Limit: l.max,
+		WaitMS: 500, LockDelayMS: u.delay().Milliseconds(),
+	}
+	floor := u.w.judge.floor()
+	var g lockapi.Grant
+	if err := u.send(ctx, 2*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err == nil && g.State == lockapi.StateHeld {
+		u.w.judge.acquired(u.name, floor, p, g.Token)
+	}
+}
+
+// ask has the user ask one replica everything at once, and have it answer by
+// itself: if it takes itself wrongly for the master, that shows.
+func (u *user) ask(at string) {
+	ctx := u.ctx
+	for _, l := range wants {
+		go u.bareRead(ctx, at, l.path)
+	}
+	if id := u.spared; id != "" {
+		u.spared = ""
+		go u.bareClose(ctx, at, id)
+	}
+	sessions := []string{u.testimony}
+	if u.session != nil {
+		sessions = append(sessions, u.session.ID())
+	}
+	for _, id := range sessions {
+		if id == "" {
+			continue
+		}
+		go u.readSession(ctx, at, id)
+		go u.bareKeepalive(ctx, at, id, 0)
+		go u.bareKeepalive(ctx, at, id, between(u.rng, 20*time.Millisecond, time.Second))
+		l := u.anyWant()
+		go u.try(ctx, at, u.newPair(id, l.path), l, true)
+	}
+	if p := u.last; p != (pair{}) {
+		u.last = pair{}
+		for _, l := range wants {
+			if l.path == p.path && l.mode != "" {
+				go u.try(ctx, at, p, l, false)
+			}
+		}
+	}
+}
+
+// try makes one call for a lock, which is given back at once. The handle may
+// have been used before.
+func (u *user) try(ctx context.Context, at string, p pair, l want, fresh bool) {
+	floor := u.w.judge.floor()
+	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max}
+	var g lockapi.Grant
+	m := u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)
+	m.stays = true
+	err := u.send(ctx, 10*time.Second, at, m)
+	switch {
+	case err == nil && g.State == lockapi.StateHeld:
+		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.free(ctx, p, g.Token)
+	case isUnknown(err):
+		u.free(ctx, p, 0)
+	case errors.Is(err, lockapi.CodeSessionNotFound):
+		u.w.judge.lost(u.name, p.session)
+	case u.refused(floor, p, &q, err) && fresh:
+		u.w.judge.hadNoEffect(u.name, p, err.Error())
+	}
+}
