@@ -32,7 +32,7 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 				return nil, err
 			}
 			defer leave()
-			if r, err = o.propose(*by, op); err != nil {
+			if r, err = o.propose(by, op); err != nil {
 				return nil, err
 			}
 		}
@@ -47,33 +47,33 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 }
 
 // PutRule puts a rule at a path.
-func (m *Master) PutRule(_ context.Context, by Caller, c *lockapi.PutRule) (lockapi.AccessRule, error) {
+func (m *Master) PutRule(_ context.Context, by *Caller, c *lockapi.PutRule) (lockapi.AccessRule, error) {
 	r := access.Rule{Path: c.Path, Lists: map[access.Permission][]string{}}
 	for p, list := range map[access.Permission][]string{access.Read: c.Read, access.Lock: c.Lock, access.Write: c.Write, access.Admin: c.Admin} {
 		if list != nil {
 			r.Lists[p] = list
 		}
 	}
-	_, err := m.changeAccess(&by, &state.PutRule{Rule: r})
+	_, err := m.changeAccess(by, &state.PutRule{Rule: r})
 	return ruleOf(&r), err
 }
 
 // DeleteRule removes the rule at a path; where there is none it is gone already.
-func (m *Master) DeleteRule(_ context.Context, by Caller, c *lockapi.DeleteRule) error {
-	_, err := m.changeAccess(&by, &state.DropRule{Path: c.Path})
+func (m *Master) DeleteRule(_ context.Context, by *Caller, c *lockapi.DeleteRule) error {
+	_, err := m.changeAccess(by, &state.DropRule{Path: c.Path})
 	return err
 }
 
 // DeleteRulesBelow removes the rules below a directory, and says whether there were any.
 // The rule at the directory itself stays.
-func (m *Master) DeleteRulesBelow(_ context.Context, by Caller, c *lockapi.DeleteRulesBelow) (lockapi.RulesDeleted, error) {
-	r, err := m.changeAccess(&by, &state.DropRules{Dir: top(c.Prefix)})
+func (m *Master) DeleteRulesBelow(_ context.Context, by *Caller, c *lockapi.DeleteRulesBelow) (lockapi.RulesDeleted, error) {
+	r, err := m.changeAccess(by, &state.DropRules{Dir: top(c.Prefix)})
 	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
 }
 
 // GetRule reads the rule at a path. The error is not_found.
-func (m *Master) GetRule(ctx context.Context, q Read, c *lockapi.GetRule) (lockapi.AccessRule, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.AccessRule, error) {
+func (m *Master) GetRule(ctx context.Context, q *Read, c *lockapi.GetRule) (lockapi.AccessRule, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessRule, error) {
 		r, ok := s.Policy().Rule(c.Path)
 		if !ok {
 			return lockapi.AccessRule{}, lockapi.Errorf(lockapi.CodeNotFound, "no rule stands at %q; what is above it decides", lockapi.Clip(c.Path))
@@ -89,8 +89,8 @@ func ruleOf(r *access.Rule) lockapi.AccessRule {
 
 // ListRules reads a page of the rules that the caller may change, in bytewise order of
 // their paths.
-func (m *Master) ListRules(ctx context.Context, q Read, c *lockapi.ListRules) (lockapi.AccessRuleList, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
+func (m *Master) ListRules(ctx context.Context, q *Read, c *lockapi.ListRules) (lockapi.AccessRuleList, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
 		page := lockapi.AccessRuleList{Rules: []lockapi.AccessRule{}}
 		size := 0
 		for r := range s.Policy().Rules(c.Prefix, c.After) {
@@ -121,8 +121,8 @@ func (by *Caller) administers(s *state.State, path string) bool {
 
 // CheckAccess tells what a principal may do at a path while access is on, and which
 // rules say so.
-func (m *Master) CheckAccess(ctx context.Context, q Read, c *lockapi.CheckAccess) (lockapi.AccessCheck, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
+func (m *Master) CheckAccess(ctx context.Context, q *Read, c *lockapi.CheckAccess) (lockapi.AccessCheck, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
 		who := q.Caller.who()
 		if c.Principal != nil {
 			who = *c.Principal
@@ -148,22 +148,22 @@ func (m *Master) CheckAccess(ctx context.Context, q Read, c *lockapi.CheckAccess
 }
 
 // PutGroup makes a group, or gives it other members.
-func (m *Master) PutGroup(_ context.Context, by Caller, c *lockapi.PutGroup) (lockapi.Group, error) {
+func (m *Master) PutGroup(_ context.Context, by *Caller, c *lockapi.PutGroup) (lockapi.Group, error) {
 	g := access.Members{Group: c.Name, Members: c.Members}
-	_, err := m.changeAccess(&by, &state.PutGroup{Group: g})
+	_, err := m.changeAccess(by, &state.PutGroup{Group: g})
 	return groupOf(&g), err
 }
 
 // DeleteGroup removes a group; where there is none it is gone already. Rules that
 // name it stay: it is nobody.
-func (m *Master) DeleteGroup(_ context.Context, by Caller, c *lockapi.DeleteGroup) error {
-	_, err := m.changeAccess(&by, &state.DropGroup{Group: c.Name})
+func (m *Master) DeleteGroup(_ context.Context, by *Caller, c *lockapi.DeleteGroup) error {
+	_, err := m.changeAccess(by, &state.DropGroup{Group: c.Name})
 	return err
 }
 
 // GetGroup reads a group. The error is not_found.
-func (m *Master) GetGroup(ctx context.Context, q Read, c *lockapi.GetGroup) (lockapi.Group, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.Group, error) {
+func (m *Master) GetGroup(ctx context.Context, q *Read, c *lockapi.GetGroup) (lockapi.Group, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.Group, error) {
 		g, ok := s.Policy().Group(c.Name)
 		if !ok {
 			return lockapi.Group{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no group %q", lockapi.Clip(c.Name))
@@ -173,8 +173,8 @@ func (m *Master) GetGroup(ctx context.Context, q Read, c *lockapi.GetGroup) (loc
 }
 
 // ListGroups reads a page of groups in the order of their names.
-func (m *Master) ListGroups(ctx context.Context, q Read, c *lockapi.ListGroups) (lockapi.GroupList, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
+func (m *Master) ListGroups(ctx context.Context, q *Read, c *lockapi.ListGroups) (lockapi.GroupList, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
 		page := lockapi.GroupList{Groups: []lockapi.Group{}}
 		size := 0
 		for g := range s.Policy().Groups(c.After) {
@@ -203,15 +203,15 @@ func entries(list []string) []string {
 }
 
 // PutCellAccess says who observes and who operates the cell.
-func (m *Master) PutCellAccess(_ context.Context, by Caller, c *lockapi.PutCellAccess) (lockapi.CellAccess, error) {
+func (m *Master) PutCellAccess(_ context.Context, by *Caller, c *lockapi.PutCellAccess) (lockapi.CellAccess, error) {
 	rules := access.CellRules{Observe: c.Observe, Operate: c.Operate}
-	_, err := m.changeAccess(&by, &state.PutCellRules{Rules: rules})
+	_, err := m.changeAccess(by, &state.PutCellRules{Rules: rules})
 	return cellAccessOf(rules), err
 }
 
 // GetCellAccess reads who observes and who operates the cell.
-func (m *Master) GetCellAccess(ctx context.Context, q Read, _ *lockapi.GetCellAccess) (lockapi.CellAccess, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.CellAccess, error) {
+func (m *Master) GetCellAccess(ctx context.Context, q *Read, _ *lockapi.GetCellAccess) (lockapi.CellAccess, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.CellAccess, error) {
 		return cellAccessOf(s.Policy().Cell()), nil
 	})
 }
@@ -241,22 +241,22 @@ func sumOf(given string) (sum []byte, secret string) {
 
 // CreateToken makes a token. Its secret is in the answer and nowhere else. A conflict
 // is one with the secret of another token.
-func (m *Master) CreateToken(_ context.Context, by Caller, c *lockapi.CreateToken) (lockapi.Token, error) {
+func (m *Master) CreateToken(_ context.Context, by *Caller, c *lockapi.CreateToken) (lockapi.Token, error) {
 	t := state.Token{ID: rand.Text(), Principal: c.Principal, Note: c.Note}
 	var secret string
 	if t.Sum, secret = sumOf(c.TokenSHA256); c.TTLMS > 0 {
 		t.ExpiresAt = time.Now().Add(time.Duration(c.TTLMS) * time.Millisecond).UnixNano()
 	}
-	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&by, &state.AddToken{Token: t})))
+	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(by, &state.AddToken{Token: t})))
 }
 
 // EnableAccess has callers be judged from now on, and makes a token of the root. A
 // conflict is where access is on.
-func (m *Master) EnableAccess(_ context.Context, by Caller, c *lockapi.EnableAccess) (lockapi.Token, error) {
+func (m *Master) EnableAccess(_ context.Context, by *Caller, c *lockapi.EnableAccess) (lockapi.Token, error) {
 	t := state.Token{ID: rand.Text(), Principal: access.Root, Note: "made when access was enabled"}
 	var secret string
 	t.Sum, secret = sumOf(c.TokenSHA256)
-	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&by, &state.EnableAccess{Token: t})))
+	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(by, &state.EnableAccess{Token: t})))
 }
 
 // tokenMade is the answer to who has asked for a token.
@@ -288,8 +288,8 @@ func tokenOf(t *state.Token) lockapi.Token {
 }
 
 // ListTokens reads a page of tokens, in the order of their ids, without secrets.
-func (m *Master) ListTokens(ctx context.Context, q Read, c *lockapi.ListTokens) (lockapi.TokenList, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.TokenList, error) {
+func (m *Master) ListTokens(ctx context.Context, q *Read, c *lockapi.ListTokens) (lockapi.TokenList, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.TokenList, error) {
 		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
 		size := 0
 		for t := range s.Tokens(c.After) {
@@ -305,14 +305,14 @@ func (m *Master) ListTokens(ctx context.Context, q Read, c *lockapi.ListTokens) 
 }
 
 // RevokeToken ends a token; one that is not there has ended.
-func (m *Master) RevokeToken(_ context.Context, by Caller, c *lockapi.RevokeToken) error {
-	_, err := m.changeAccess(&by, &state.DropToken{ID: c.ID})
+func (m *Master) RevokeToken(_ context.Context, by *Caller, c *lockapi.RevokeToken) error {
+	_, err := m.changeAccess(by, &state.DropToken{ID: c.ID})
 	return err
 }
 
 // DisableAccess lets every caller do everything. Rules, groups and tokens stay.
-func (m *Master) DisableAccess(_ context.Context, by Caller, _ *lockapi.DisableAccess) error {
-	_, err := m.changeAccess(&by, &state.DisableAccess{})
+func (m *Master) DisableAccess(_ context.Context, by *Caller, _ *lockapi.DisableAccess) error {
+	_, err := m.changeAccess(by, &state.DisableAccess{})
 	return err
 }
 
@@ -320,8 +320,8 @@ func (m *Master) DisableAccess(_ context.Context, by Caller, _ *lockapi.DisableA
 func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 
 // GetWhoAmI tells who the caller is taken for.
-func (m *Master) GetWhoAmI(ctx context.Context, q Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
+func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
 		who := q.Caller.who()
 		out := lockapi.WhoAmI{Principal: who, How: q.Caller.How}
 		if c.Rights {

@@ -22,10 +22,10 @@ func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		rule := lockapi.AccessLists{Read: []string{"user:a", "user:c"}, Lock: []string{"user:a", "user:b"}, Write: []string{"user:a"}, Admin: []string{"user:a"}}
-		if _, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/p", AccessLists: rule}); err != nil {
+		if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: rule}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		f(t, m, n, c)
@@ -52,7 +52,7 @@ func using(c Caller, session string) Caller {
 
 func sessionOfCaller(t *testing.T, m *Master, who string) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), by(who, Anybody), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
+	s, err := m.OpenSession(t.Context(), new(by(who, Anybody)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ type request struct {
 }
 
 func ask(ctx context.Context, m *Master, r request) (lockapi.Grant, error) {
-	return m.AcquireLock(ctx, r.by, &r.AcquireLock)
+	return m.AcquireLock(ctx, new(r.by), &r.AcquireLock)
 }
 
 func locking(who, session string, change ...func(*lockapi.LockRequest)) request {
@@ -77,10 +77,10 @@ func locking(who, session string, change ...func(*lockapi.LockRequest)) request 
 // asks for it first need not ask twice.
 func TestAccessWaitsForItsLevel(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		_, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{})
+		_, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})
 		code(t, err, lockapi.CodeConflict)
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
-		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil || n.State().Level != state.Level {
+		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil || n.State().Level != state.Level {
 			t.Errorf("at level %d: %v", n.State().Level, err)
 		}
 	})
@@ -96,10 +96,10 @@ func TestFoundedWithAccess(t *testing.T) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level} })
 		first := c.office("r1")
 		pass(time.Minute)
-		_, err := first.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		_, err := first.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
-		code(t, second(first.master.ListLocks(t.Context(), Read{}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
-		code(t, second(first.master.ListLocks(t.Context(), Read{Stale: true}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
+		code(t, second(first.master.ListLocks(t.Context(), &Read{}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
+		code(t, second(first.master.ListLocks(t.Context(), &Read{Stale: true}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
 		for _, n := range []*node{first, c.node("r2")} {
 			code(t, n.master.Ready(), lockapi.CodeNoMaster)
 			code(t, n.master.Judge(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
@@ -113,9 +113,9 @@ func TestFoundedWithAccess(t *testing.T) {
 		if s := next.State(); !s.AccessOn || s.TokenCount() != 1 {
 			t.Fatalf("access is on: %v, with %d tokens", s.AccessOn, s.TokenCount())
 		}
-		_, err = next.master.OpenSession(t.Context(), by("", Known), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		_, err = next.master.OpenSession(t.Context(), new(by("", Known)), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := next.master.DisableAccess(t.Context(), bearer, &lockapi.DisableAccess{}); err != nil {
+		if err := next.master.DisableAccess(t.Context(), new(bearer), &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		last := c.office("r3")
@@ -129,9 +129,9 @@ func TestFoundedWithAccess(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift, FoundedWithAccess: true}, func(t *testing.T, c *fakeCell) {
 		first := c.office("r1")
 		pass(time.Minute)
-		_, err := first.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		_, err := first.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
-		_, err = first.master.EnableAccess(t.Context(), by("", Operate), &lockapi.EnableAccess{})
+		_, err = first.master.EnableAccess(t.Context(), new(by("", Operate)), &lockapi.EnableAccess{})
 		code(t, err, lockapi.CodeNoMaster)
 	})
 	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
@@ -152,7 +152,7 @@ func TestTokens(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		made := map[string]lockapi.Token{}
 		for name, ttl := range map[string]int64{"lasts": 0, "expires": 60_000} {
-			token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl}})
+			token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl}})
 			if err != nil || len(token.Secret) < len(lockapi.SecretPrefix)+lockapi.MinSecret || (token.ExpiresAt != nil) != (ttl > 0) {
 				t.Fatalf("%+v, %v", token, err)
 			}
@@ -160,7 +160,7 @@ func TestTokens(t *testing.T) {
 		}
 		who := func(name string) (lockapi.WhoAmI, error) {
 			sum := sha256.Sum256([]byte(made[name].Secret))
-			return m.GetWhoAmI(t.Context(), Read{Caller: Caller{Secret: &sum, Ask: Ask{Right: Anybody}}}, &lockapi.GetWhoAmI{})
+			return m.GetWhoAmI(t.Context(), &Read{Caller: Caller{Secret: &sum, Ask: Ask{Right: Anybody}}}, &lockapi.GetWhoAmI{})
 		}
 		for name := range made {
 			if got, err := who(name); err != nil || got != (lockapi.WhoAmI{Principal: "user:a", How: "token"}) {
@@ -170,17 +170,17 @@ func TestTokens(t *testing.T) {
 		pass(time.Minute)
 		_, err := who("expires")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := m.DisableAccess(t.Context(), root(Operate), &lockapi.DisableAccess{}); err != nil {
+		if err := m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = who("expires")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := m.RevokeToken(t.Context(), by("", Operate), &lockapi.RevokeToken{ID: made["lasts"].ID}); err != nil {
+		if err := m.RevokeToken(t.Context(), new(by("", Operate)), &lockapi.RevokeToken{ID: made["lasts"].ID}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = who("lasts")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if list, err := m.ListTokens(t.Context(), Read{}, &lockapi.ListTokens{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
+		if list, err := m.ListTokens(t.Context(), &Read{}, &lockapi.ListTokens{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -194,7 +194,7 @@ func TestProofsThatEnd(t *testing.T) {
 		s := sessionOfCaller(t, m, "user:a")
 		by := Caller{Principal: "user:a", How: lockapi.HowJWT, Ends: time.Now().Add(time.Minute), Ask: Ask{Right: Anybody}}
 		who := func() error {
-			got, err := m.GetWhoAmI(t.Context(), Read{Caller: by}, &lockapi.GetWhoAmI{})
+			got, err := m.GetWhoAmI(t.Context(), &Read{Caller: by}, &lockapi.GetWhoAmI{})
 			if err == nil && got != (lockapi.WhoAmI{Principal: "user:a", How: lockapi.HowJWT}) {
 				t.Errorf("%+v", got)
 			}
@@ -204,7 +204,7 @@ func TestProofsThatEnd(t *testing.T) {
 		keeping := by
 		keeping.Ask = Ask{Right: Nobody, Session: s}
 		go func() {
-			called <- second(m.KeepAlive(context.Background(), keeping, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), new(keeping), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		filter, _ := NewEventFilter(nil, nil, nil, false)
 		watch := watching(t, m, filter.For(by))
@@ -220,11 +220,11 @@ func TestProofsThatEnd(t *testing.T) {
 		code(t, who(), lockapi.CodeUnauthenticated)
 		_, _, err := watch.Read(m.log.State().Revision, 10, 1000)
 		code(t, err, lockapi.CodeUnauthenticated)
-		if _, err := m.PutRule(t.Context(), root(AdminAt), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}}); err != nil {
+		if _, err := m.PutRule(t.Context(), new(root(AdminAt)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, soon(t, called), lockapi.CodeUnauthenticated)
-		if err := m.DisableAccess(t.Context(), root(Operate), &lockapi.DisableAccess{}); err != nil {
+		if err := m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, who(), lockapi.CodeUnauthenticated)
@@ -237,12 +237,12 @@ func TestProofsThatEnd(t *testing.T) {
 // TestForgottenAsksAreDenied: to all but operators.
 func TestForgottenAsksAreDenied(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := m.GetLock(t.Context(), Read{Caller: Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
+		_, err := m.GetLock(t.Context(), &Read{Caller: Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
 		code(t, err, lockapi.CodePermissionDenied)
-		if _, err := m.GetLock(t.Context(), Read{Caller: Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
+		if _, err := m.GetLock(t.Context(), &Read{Caller: Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
 			t.Error(err)
 		}
-		_, err = m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/p"})
+		_, err = m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/p"})
 		code(t, err, lockapi.CodeUnauthenticated)
 	})
 }
@@ -275,18 +275,18 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 		code(t, err, lockapi.CodePermissionDenied)
 
 		caller, keyed := by("user:a", Known), lockapi.OpenSession{Key: "k", SessionRequest: lockapi.NewSessionRequest()}
-		first, err := m.OpenSession(t.Context(), caller, &keyed)
+		first, err := m.OpenSession(t.Context(), new(caller), &keyed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		caller = by("user:b", Known)
 		keyed.Name = "another body"
-		others, err := m.OpenSession(t.Context(), caller, &keyed)
+		others, err := m.OpenSession(t.Context(), new(caller), &keyed)
 		if err != nil || others.ID == first.ID || others.Principal != "user:b" {
 			t.Errorf("under a key of user:a's user:b gets %+v, %v", others, err)
 		}
 		keyed.Name = ""
-		code(t, second(m.OpenSession(t.Context(), caller, &keyed)), lockapi.CodeConflict)
+		code(t, second(m.OpenSession(t.Context(), new(caller), &keyed)), lockapi.CodeConflict)
 	})
 }
 
@@ -298,17 +298,17 @@ func TestAdoption(t *testing.T) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		old := newSession(t, m, time.Hour)
 		for _, path := range []string{"/p/l", "/q/l"} {
-			if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(old)}); err != nil {
+			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(old)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for path, who := range map[string][]string{"/p": {"user:a", "user:b"}, "/q": {"user:b"}} {
 			rule := &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Lock: who, Admin: []string{"user:a"}}}
-			if _, err := m.PutRule(t.Context(), root(Operate), rule); err != nil {
+			if _, err := m.PutRule(t.Context(), new(root(Operate)), rule); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		owner := func() string {
@@ -319,17 +319,17 @@ func TestAdoption(t *testing.T) {
 			caller := by(who, Nobody)
 			caller.Ask.Session, caller.Ask.Uses = old, true
 			caller.Told, caller.Adopts = told, announce
-			_, err := m.KeepAlive(t.Context(), caller, &lockapi.KeepAlive{Session: old})
+			_, err := m.KeepAlive(t.Context(), new(caller), &lockapi.KeepAlive{Session: old})
 			return err
 		}
 		code(t, keep("", nil, nil), lockapi.CodeUnauthenticated)
 		for _, who := range []string{"user:a", "user:c"} {
 			code(t, keep(who, nil, nil), lockapi.CodeSessionNotFound)
 		}
-		code(t, second(m.AcquireLock(t.Context(), using(by("user:a", LockAt, "/p/x"), old), &lockapi.AcquireLock{Path: "/p/x", LockRequest: want(old)})), lockapi.CodeSessionNotFound)
+		code(t, second(m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, "/p/x"), old)), &lockapi.AcquireLock{Path: "/p/x", LockRequest: want(old)})), lockapi.CodeSessionNotFound)
 		forced := by("user:a", AdminAt, "/p/l")
 		forced.Ask.Session, forced.Ask.Uses = old, true
-		if _, err := m.ReleaseLock(t.Context(), forced, &lockapi.ReleaseLock{Path: "/p/l", Session: old, Forced: true}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), new(forced), &lockapi.ReleaseLock{Path: "/p/l", Session: old, Forced: true}); err != nil {
 			t.Errorf("an administrator of the path may release: %v", err)
 		}
 		refusal := errors.New("no line")
@@ -356,26 +356,26 @@ func TestAdoptionOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		old := newSession(t, m, time.Hour)
-		if _, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/p/f", Session: old, Ephemeral: new(true)}); err != nil {
+		if _, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/p/f", Session: old, Ephemeral: new(true)}); err != nil {
 			t.Fatal(err)
 		}
 		rule := &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:a"}, Lock: []string{"user:b"}}}
-		if _, err := m.PutRule(t.Context(), root(Operate), rule); err != nil {
+		if _, err := m.PutRule(t.Context(), new(root(Operate)), rule); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		keep := func(who string) error {
 			caller := by(who, Nobody)
 			caller.Ask.Session, caller.Ask.Uses = old, true
-			_, err := m.KeepAlive(t.Context(), caller, &lockapi.KeepAlive{Session: old})
+			_, err := m.KeepAlive(t.Context(), new(caller), &lockapi.KeepAlive{Session: old})
 			return err
 		}
 		code(t, keep("user:b"), lockapi.CodeSessionNotFound)
 		closing := by("user:b", Operate)
 		closing.Ask.Session = old
-		code(t, m.CloseSession(t.Context(), closing, &lockapi.CloseSession{Session: old}), lockapi.CodeSessionNotFound)
+		code(t, m.CloseSession(t.Context(), new(closing), &lockapi.CloseSession{Session: old}), lockapi.CodeSessionNotFound)
 		if _, ok := n.State().File("/p/f"); !ok {
 			t.Error("the file is gone")
 		}
@@ -394,18 +394,18 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 		}
 		rule := func(path string, write ...string) {
 			t.Helper()
-			if _, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Write: write}}); err != nil {
+			if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Write: write}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		create := func(who, prefix string) (FileWritten, error) {
-			return m.WriteFile(t.Context(), by(who, NameAt, next(prefix, 1)), &lockapi.WriteFile{Path: prefix, Sequential: true})
+			return m.WriteFile(t.Context(), new(by(who, NameAt, next(prefix, 1))), &lockapi.WriteFile{Path: prefix, Sequential: true})
 		}
 		transact := func(who, prefix string) error {
 			caller := by(who, Somebody)
 			caller.Also = []Ask{{Right: NameAt, Path: next(prefix, 1)}}
 			content := "x"
-			_, err := m.Transact(t.Context(), caller, &lockapi.Transact{Transaction: lockapi.Transaction{
+			_, err := m.Transact(t.Context(), new(caller), &lockapi.Transact{Transaction: lockapi.Transaction{
 				Then: []lockapi.Operation{{CreateSequential: &lockapi.WriteOperation{Path: prefix, Content: &content}}}}})
 			return err
 		}
@@ -437,36 +437,36 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.WriteFile(t.Context(), by("user:a", WriteAt, "/p/f"), &lockapi.WriteFile{Path: "/p/f", Content: []byte("secret")}); err != nil {
+		if _, err := m.WriteFile(t.Context(), new(by("user:a", WriteAt, "/p/f")), &lockapi.WriteFile{Path: "/p/f", Content: []byte("secret")}); err != nil {
 			t.Fatal(err)
 		}
 		if e := code(t, second(ask(t.Context(), m, locking("user:b", b))), lockapi.CodeLockHeld); e.Holders != nil || e.MoreHolders != 0 {
 			t.Errorf("%+v", e)
 		}
 		writer, write := by("user:root", WriteAt, "/p/f"), lockapi.WriteFile{Path: "/p/f", IfAbsent: true, Tell: true}
-		if e := code(t, second(m.WriteFile(t.Context(), writer, &write)), lockapi.CodePrecondition); e.Current == nil {
+		if e := code(t, second(m.WriteFile(t.Context(), new(writer), &write)), lockapi.CodePrecondition); e.Current == nil {
 			t.Errorf("%+v", e)
 		}
 		if err := m.changeRule(t, lockapi.AccessLists{Read: []string{"user:c"}, Write: []string{"user:a"}}); err != nil {
 			t.Fatal(err)
 		}
 		writer = by("user:a", WriteAt, "/p/f")
-		if e := code(t, second(m.WriteFile(t.Context(), writer, &write)), lockapi.CodePrecondition); e.Current != nil {
+		if e := code(t, second(m.WriteFile(t.Context(), new(writer), &write)), lockapi.CodePrecondition); e.Current != nil {
 			t.Errorf("%+v", e)
 		}
 		// A write tells the same where there is a file and where there is none.
 		other := uint64(lockapi.MaxToken)
 		unlike := lockapi.WriteFile{Path: "/p/f", IfRevision: &other}
-		there := answered(t, code(t, second(m.WriteFile(t.Context(), writer, &unlike)), lockapi.CodePrecondition))
+		there := answered(t, code(t, second(m.WriteFile(t.Context(), new(writer), &unlike)), lockapi.CodePrecondition))
 		unlike.Path, writer = "/p/g", by("user:a", WriteAt, "/p/g")
-		absent := answered(t, code(t, second(m.WriteFile(t.Context(), writer, &unlike)), lockapi.CodePrecondition))
+		absent := answered(t, code(t, second(m.WriteFile(t.Context(), new(writer), &unlike)), lockapi.CodePrecondition))
 		if there != strings.ReplaceAll(absent, "/p/g", "/p/f") || strings.Contains(there, "current") {
 			t.Errorf("a file that may not be read: %s; none: %s", there, absent)
 		}
 		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
 			read := Read{Caller: by(who, Anybody)}
-			locks, err := m.ListLocks(t.Context(), read, &lockapi.ListLocks{Limit: 10})
-			files, err2 := m.ListFiles(t.Context(), read, &lockapi.ListFiles{Delimiter: true, Prefix: "/", Limit: 10})
+			locks, err := m.ListLocks(t.Context(), new(read), &lockapi.ListLocks{Limit: 10})
+			files, err2 := m.ListFiles(t.Context(), new(read), &lockapi.ListFiles{Delimiter: true, Prefix: "/", Limit: 10})
 			if err != nil || err2 != nil || len(locks.Locks) != sees || len(files.Dirs) != sees {
 				t.Errorf("%q sees %v and %v; %v, %v", who, locks, files, err, err2)
 			}
@@ -498,7 +498,7 @@ func second[T any](_ T, err error) error { return err }
 // changeRule puts another rule at /p.
 func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
 	t.Helper()
-	_, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/p", AccessLists: lists})
+	_, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lists})
 	return err
 }
 
@@ -533,7 +533,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 		if s := n.State(); s.WaitCount() != 0 || s.HoldCount() != 1 {
 			t.Errorf("%d wait and %d hold", s.WaitCount(), s.HoldCount())
 		}
-		k, err := m.KeepAlive(t.Context(), by("user:b", Known), &lockapi.KeepAlive{Session: b})
+		k, err := m.KeepAlive(t.Context(), new(by("user:b", Known)), &lockapi.KeepAlive{Session: b})
 		if err != nil || len(k.Events) != 2 {
 			t.Fatalf("%+v, %v", k, err)
 		}
@@ -542,7 +542,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		k, err = m.KeepAlive(t.Context(), by("user:b", Known), &lockapi.KeepAlive{Session: b, KeepaliveRequest: lockapi.KeepaliveRequest{Ack: k.Events[1].Seq}})
+		k, err = m.KeepAlive(t.Context(), new(by("user:b", Known)), &lockapi.KeepAlive{Session: b, KeepaliveRequest: lockapi.KeepaliveRequest{Ack: k.Events[1].Seq}})
 		if err != nil || len(k.Events) != 0 {
 			t.Errorf("acknowledged, they come again: %+v, %v", k, err)
 		}
@@ -566,7 +566,7 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 		code(t, soon(t, called), lockapi.CodeOutcomeUnknown)
 		c.inOffice(n, time.Minute)
 		release := lockapi.ReleaseLock{Path: "/p/l", Session: a}
-		if r, err := m.ReleaseLock(t.Context(), root(AdminAt), &release); err != nil || !r.Released {
+		if r, err := m.ReleaseLock(t.Context(), new(root(AdminAt)), &release); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		pass(time.Second)
@@ -591,7 +591,7 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 			t.Errorf("%+v, %v; want the grant %+v", again, err, g)
 		}
 		release.Session = b
-		if r, err := m.ReleaseLock(t.Context(), root(AdminAt), &release); err != nil || !r.Released {
+		if r, err := m.ReleaseLock(t.Context(), new(root(AdminAt)), &release); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		denied("released", locking("user:b", b))
@@ -609,7 +609,7 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
+		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -689,7 +689,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
+		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -708,7 +708,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 			}()
 		}
 		pass(time.Second)
-		if err := m.RevokeToken(t.Context(), root(Operate), &lockapi.RevokeToken{ID: token.ID}); err != nil {
+		if err := m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -722,14 +722,14 @@ func TestRefusedWaitIsOver(t *testing.T) {
 // TestRevokedTokensEndWhatWaits: keepalives, and watchers are told.
 func TestRevokedTokensEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
+		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum, s := sha256.Sum256([]byte(token.Secret)), sessionOfCaller(t, m, "user:a")
 		called := make(chan error)
 		go func() {
-			called <- second(m.KeepAlive(context.Background(), Caller{Secret: &sum, Ask: Ask{Right: Nobody, Session: s}}, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), &Caller{Secret: &sum, Ask: Ask{Right: Nobody, Session: s}}, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		pass(time.Second)
 		filter, _ := NewEventFilter(nil, nil, nil, false)
@@ -741,7 +741,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		if len(watch.Ready()) > 0 {
 			t.Fatal("there is nothing to look for")
 		}
-		if err := m.RevokeToken(t.Context(), root(Operate), &lockapi.RevokeToken{ID: token.ID}); err != nil {
+		if err := m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, soon(t, called), lockapi.CodeUnauthenticated)
@@ -766,7 +766,7 @@ func answered(t *testing.T, e *lockapi.Error) string {
 func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const ttl = 5 * time.Second
-		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
+		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -799,7 +799,7 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 			proof.Ask = Ask{Right: Nobody, Session: s}
 			go func() { called <- second(ask(context.Background(), m, req)) }()
 			go func() {
-				_, err := m.KeepAlive(context.Background(), proof, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}})
+				_, err := m.KeepAlive(context.Background(), new(proof), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}})
 				called <- err
 			}()
 		}
@@ -827,7 +827,7 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		s := sessionOfCaller(t, m, "")
 		called := make(chan error, 2)
 		go func() {
-			called <- second(m.KeepAlive(context.Background(), by("", Known), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), new(by("", Known)), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		mustHold(t, m, "/p/l", want(sessionOfCaller(t, m, "")))
 		go func() { called <- second(ask(context.Background(), m, locking("", s, waiting(time.Hour)))) }()
@@ -835,7 +835,7 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		if m.Cell().Access {
 			t.Error("the cell says that access is on")
 		}
-		if _, err := m.EnableAccess(t.Context(), by("", Operate), &lockapi.EnableAccess{}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), new(by("", Operate)), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		if !m.Cell().Access {
@@ -855,11 +855,11 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
 		old := c.office("r1")
-		if _, err := old.master.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+		if _, err := old.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		read := func(m *Master) error {
-			return second(m.GetLock(t.Context(), Read{Caller: by("user:a", ReadAt, "/p")}, &lockapi.GetLock{Path: "/p"}))
+			return second(m.GetLock(t.Context(), &Read{Caller: by("user:a", ReadAt, "/p")}, &lockapi.GetLock{Path: "/p"}))
 		}
 		acquire := func(m *Master) error { return second(ask(t.Context(), m, locking("user:a", "s"))) }
 		code(t, read(old.master), lockapi.CodePermissionDenied)
@@ -869,7 +869,7 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 		code(t, read(old.master), lockapi.CodeNoMaster)
 		code(t, acquire(old.master), lockapi.CodeNoMaster)
 		stale := Read{Caller: by("user:a", ReadAt, "/p"), Stale: true}
-		code(t, second(old.master.GetLock(t.Context(), stale, &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
+		code(t, second(old.master.GetLock(t.Context(), new(stale), &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
 	})
 }
 
@@ -890,7 +890,7 @@ func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						_, _ = m.WriteFile(context.Background(), by("user:a", WriteAt, path), &lockapi.WriteFile{Path: path})
+						_, _ = m.WriteFile(context.Background(), new(by("user:a", WriteAt, path)), &lockapi.WriteFile{Path: path})
 						pass(time.Millisecond)
 					}
 				}
@@ -900,7 +900,7 @@ func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			_, err := m.WriteFile(t.Context(), by("user:a", WriteAt, path), &lockapi.WriteFile{Path: path})
+			_, err := m.WriteFile(t.Context(), new(by("user:a", WriteAt, path)), &lockapi.WriteFile{Path: path})
 			if !errors.Is(err, lockapi.CodePermissionDenied) {
 				t.Fatalf("a write behind the change came to %v", err)
 			}

@@ -27,7 +27,7 @@ func TestAccessChaos(t *testing.T) {
 					f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 				})
 				first := c.office("r1").master
-				if _, err := first.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+				if _, err := first.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 					t.Fatal(err)
 				}
 				work, stop := context.WithCancel(t.Context())
@@ -98,7 +98,7 @@ func (x *accessChaos) toggle() {
 // that, or never.
 func (x *accessChaos) attempt(change lockapi.PutRule) bool {
 	done := make(chan error, 1)
-	go func() { done <- second(x.anyMaster().PutRule(context.Background(), root(Operate), &change)) }()
+	go func() { done <- second(x.anyMaster().PutRule(context.Background(), new(root(Operate)), &change)) }()
 	select {
 	case err := <-done:
 		return err == nil
@@ -112,7 +112,7 @@ func (x *accessChaos) anyMaster() *Master { return x.c.nodes[x.upTo(3)].master }
 func (x *accessChaos) write(writer int) {
 	for n := 0; x.work.Err() == nil; n++ {
 		w := rightWrite{path: fmt.Sprintf("/p/%d-%d", writer, n), began: time.Now()}
-		_, w.err = x.anyMaster().WriteFile(context.Background(), by("user:a", WriteAt, w.path), &lockapi.WriteFile{Path: w.path})
+		_, w.err = x.anyMaster().WriteFile(context.Background(), new(by("user:a", WriteAt, w.path)), &lockapi.WriteFile{Path: w.path})
 		w.ended = time.Now()
 		if !errors.Is(w.err, lockapi.CodeNoMaster) {
 			x.mu.Lock()

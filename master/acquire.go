@@ -18,9 +18,9 @@ import (
 // When ctx ends while the call waits, its wait ends: session and handle leave
 // the queue unless another of their calls waits or the place is a kept one, and
 // a grant that came in the same moment is taken back.
-func (m *Master) AcquireLock(ctx context.Context, by Caller, req *lockapi.AcquireLock) (lockapi.Grant, error) {
+func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.AcquireLock) (lockapi.Grant, error) {
 	return serve(m, func(o *office) (lockapi.Grant, error) {
-		err := o.admit(&by)
+		err := o.admit(by)
 		if errors.Is(err, lockapi.CodePermissionDenied) {
 			return o.held(by, req, err)
 		}
@@ -41,7 +41,7 @@ func (m *Master) AcquireLock(ctx context.Context, by Caller, req *lockapi.Acquir
 // already: a hold stays when the right to it is taken away, and one of which nobody
 // was told is taken back unless its session asks for it. To all others it says that
 // they were denied.
-func (o *office) held(by Caller, req *lockapi.AcquireLock, denied error) (lockapi.Grant, error) {
+func (o *office) held(by *Caller, req *lockapi.AcquireLock, denied error) (lockapi.Grant, error) {
 	a, s := newAcquire(o, by, req), o.log.State()
 	own, _ := s.Session(req.Session)
 	if hold, _ := a.key.in(s); hold == nil || own == nil || own.Principal != by.Principal {
@@ -58,7 +58,7 @@ func (o *office) held(by Caller, req *lockapi.AcquireLock, denied error) (lockap
 // acquire is one call under way.
 type acquire struct {
 	o      *office
-	by     Caller
+	by     *Caller
 	req    *lockapi.AcquireLock
 	key    claimKey
 	op     state.Acquire // is never changed: the log may have it
@@ -67,7 +67,7 @@ type acquire struct {
 	waiter *waiter
 }
 
-func newAcquire(o *office, by Caller, req *lockapi.AcquireLock) *acquire {
+func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 	a := &acquire{o: o, by: by, req: req, op: state.Acquire{
 		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
 		Wait: waitFor(req), DelayMS: req.LockDelayMS,

@@ -335,7 +335,7 @@ func (o *office) adopt(by *Caller) error {
 			return err
 		}
 	}
-	r, err := o.propose(*by, &state.AdoptSession{Session: by.adopts, Principal: by.Principal})
+	r, err := o.propose(by, &state.AdoptSession{Session: by.adopts, Principal: by.Principal})
 	if err != nil || r == state.Done {
 		return err
 	}

@@ -54,38 +54,38 @@ func TestAdmitted(t *testing.T) {
 		before := n.State()
 		for _, change := range []func(Caller) error{
 			func(by Caller) error {
-				_, err := m.PutRule(t.Context(), by, &lockapi.PutRule{Path: "/refused"})
+				_, err := m.PutRule(t.Context(), new(by), &lockapi.PutRule{Path: "/refused"})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.OpenSession(t.Context(), by, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+				_, err := m.OpenSession(t.Context(), new(by), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.WriteFile(t.Context(), by, &lockapi.WriteFile{Path: "/a"})
+				_, err := m.WriteFile(t.Context(), new(by), &lockapi.WriteFile{Path: "/a"})
 				return err
 			},
 			func(by Caller) error {
-				return m.CloseSession(t.Context(), by, &lockapi.CloseSession{Session: "s"})
+				return m.CloseSession(t.Context(), new(by), &lockapi.CloseSession{Session: "s"})
 			},
-			func(by Caller) error { return m.DisableAccess(t.Context(), by, &lockapi.DisableAccess{}) },
+			func(by Caller) error { return m.DisableAccess(t.Context(), new(by), &lockapi.DisableAccess{}) },
 			func(by Caller) error {
-				_, err := m.TransferMastership(t.Context(), by, &lockapi.TransferMastership{})
+				_, err := m.TransferMastership(t.Context(), new(by), &lockapi.TransferMastership{})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.Transact(t.Context(), by, &lockapi.Transact{})
+				_, err := m.Transact(t.Context(), new(by), &lockapi.Transact{})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.ReleaseLock(t.Context(), by, &lockapi.ReleaseLock{Session: "s", Path: "/a"})
+				_, err := m.ReleaseLock(t.Context(), new(by), &lockapi.ReleaseLock{Session: "s", Path: "/a"})
 				return err
 			},
 			func(by Caller) error {
-				_, err := m.AcquireLock(t.Context(), by, &lockapi.AcquireLock{Path: "/a", LockRequest: lockapi.NewLockRequest("s")})
+				_, err := m.AcquireLock(t.Context(), new(by), &lockapi.AcquireLock{Path: "/a", LockRequest: lockapi.NewLockRequest("s")})
 				return err
 			},
-			func(by Caller) error { return second(m.ReplaceMember(t.Context(), by, &lockapi.ReplaceMember{})) },
+			func(by Caller) error { return second(m.ReplaceMember(t.Context(), new(by), &lockapi.ReplaceMember{})) },
 		} {
 			var told Told
 			asked = 0
@@ -111,19 +111,19 @@ func TestAdmitted(t *testing.T) {
 func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		sum := sha256.Sum256([]byte("stout_a"))
-		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TokenSHA256: hex.EncodeToString(sum[:])}})
+		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TokenSHA256: hex.EncodeToString(sum[:])}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rule := func(lists lockapi.AccessLists) {
-			if _, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/p", AccessLists: lists}); err != nil {
+			if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lists}); err != nil {
 				t.Error(err)
 			}
 		}
 		write := func(announced func()) error {
 			by := Caller{Secret: &sum, Ask: Ask{Right: WriteAt, Path: "/p/f"}}
 			by.Admitted = func(Told) error { announced(); return nil }
-			_, err := m.WriteFile(t.Context(), by, &lockapi.WriteFile{Path: "/p/f"})
+			_, err := m.WriteFile(t.Context(), new(by), &lockapi.WriteFile{Path: "/p/f"})
 			return err
 		}
 		if err := write(func() {}); err != nil {
@@ -133,7 +133,7 @@ func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 		code(t, write(func() { rule(lockapi.AccessLists{}) }), lockapi.CodePermissionDenied)
 		rule(lockapi.AccessLists{Write: []string{"user:a"}})
 		code(t, write(func() {
-			if err := m.RevokeToken(t.Context(), root(Operate), &lockapi.RevokeToken{ID: token.ID}); err != nil {
+			if err := m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}); err != nil {
 				t.Error(err)
 			}
 		}), lockapi.CodeUnauthenticated)

@@ -198,7 +198,7 @@ func TestNextMasterCountsAnew(t *testing.T) {
 // TestNonvoterIsReplaced, which is to stay one.
 func TestNonvoterIsReplaced(t *testing.T) {
 	inMembersCellWith(t, 3, Options{Drift: drift, AutoReplace: auto}, func(t *testing.T, c *fakeCell, m *Master) {
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
 			t.Fatal(err)
 		}
 		c.set(func(f *fakeConf) { wipe(f, "r4", newDirectory) })

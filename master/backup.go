@@ -18,9 +18,9 @@ type Backup struct {
 
 // Backup is a backup of the cell as of now: with every change that was acknowledged
 // before the call. The error is no_master on a replica that is not the master.
-func (m *Master) Backup(ctx context.Context, r Read) (Backup, error) {
+func (m *Master) Backup(ctx context.Context, r *Read) (Backup, error) {
 	r.Stale = false
-	return read(ctx, m, &r, func(_ *office, s *state.State) (Backup, error) { return m.backupOf(s, false), nil })
+	return read(ctx, m, r, func(_ *office, s *state.State) (Backup, error) { return m.backupOf(s, false), nil })
 }
 
 // OwnBackup is a backup of this replica's own state, also without a master. It is marked

@@ -15,11 +15,11 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
 		req := lockapi.NewLockRequest(s)
-		g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: req})
+		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: req})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := m.Backup(t.Context(), Read{})
+		b, err := m.Backup(t.Context(), &Read{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestBackupOfAReplica(t *testing.T) {
 				t.Errorf("%s, which has not caught up since its start: %v", n.id, err)
 			}
 			n.Lag(false)
-			_, err = n.master.Backup(t.Context(), Read{Stale: true})
+			_, err = n.master.Backup(t.Context(), &Read{Stale: true})
 			if n.id == "r1" && err != nil || n.id != "r1" && !errors.Is(err, lockapi.CodeNoMaster) {
 				t.Errorf("%s: %v", n.id, err)
 			}

@@ -74,7 +74,7 @@ func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 }
 
 func benchSession(b *testing.B, m *Master) string {
-	s, err := m.OpenSession(b.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}})
+	s, err := m.OpenSession(b.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,11 +96,11 @@ func BenchmarkCycle(b *testing.B) {
 				callers.Go(func() {
 					path, request := fmt.Sprintf("/bench/%d", i), lockapi.NewLockRequest(session)
 					for done.Add(1) <= int64(b.N) {
-						if _, err := m.AcquireLock(b.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: request}); err != nil {
+						if _, err := m.AcquireLock(b.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: request}); err != nil {
 							b.Error(err)
 							return
 						}
-						if _, err := m.ReleaseLock(b.Context(), Caller{}, &lockapi.ReleaseLock{Path: path, Session: session}); err != nil {
+						if _, err := m.ReleaseLock(b.Context(), &Caller{}, &lockapi.ReleaseLock{Path: path, Session: session}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -155,7 +155,7 @@ func BenchmarkSessionTable(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if _, err := m.KeepAlive(b.Context(), Caller{}, &lockapi.KeepAlive{Session: sessions[i%n]}); err != nil {
+				if _, err := m.KeepAlive(b.Context(), &Caller{}, &lockapi.KeepAlive{Session: sessions[i%n]}); err != nil {
 					b.Fatal(err)
 				}
 				i++
@@ -164,7 +164,7 @@ func BenchmarkSessionTable(b *testing.B) {
 		b.Run(fmt.Sprintf("open-close/sessions=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := m.CloseSession(b.Context(), Caller{}, &lockapi.CloseSession{Session: benchSession(b, m)}); err != nil {
+				if err := m.CloseSession(b.Context(), &Caller{}, &lockapi.CloseSession{Session: benchSession(b, m)}); err != nil {
 					b.Fatal(err)
 				}
 			}

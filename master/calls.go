@@ -62,12 +62,12 @@ type Outcome struct {
 // replica's own state; every other call takes an office. The error is a
 // *lockapi.Error. The caller's right is judged by the call's row. A nil answer is
 // that of a call that has none.
-func (m *Master) Do(ctx context.Context, by Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
+func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
 	row := rows[reflect.TypeOf(c)]
 	if row == nil {
 		return nil, out, fmt.Errorf("no row for a %T", c)
 	}
-	q := &asked{Read: Read{Caller: by, Stale: stale && row.Reads || row.Own}}
+	q := &asked{Read: Read{Caller: *by, Stale: stale && row.Reads || row.Own}}
 	q.out.Told = Told{Principal: by.Principal, How: by.How}
 	q.AsOf, q.Caller.Told, q.Caller.Ask = &q.out.Revision, &q.out.Told, Ask{Right: row.Right, Path: row.Path(c)}
 	if row.ask != nil {
@@ -104,29 +104,29 @@ type entry struct {
 }
 
 // change is the entry of a call that changes the cell.
-func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, Caller, *C) (A, error)) entry {
+func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, *Caller, *C) (A, error)) entry {
 	_, keyed := any(*new(A)).(interface{ again() bool })
 	return entryOf(Row{Right: right, Audit: audit, keyed: keyed}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
-		return do(m, ctx, r.Caller, c)
+		return do(m, ctx, &r.Caller, c)
 	})
 }
 
 // remove is change for a call that has no answer.
-func remove[C any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, Caller, *C) error) entry {
+func remove[C any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, *Caller, *C) error) entry {
 	return entryOf(Row{Right: right, Audit: audit}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
-		return nil, do(m, ctx, r.Caller, c)
+		return nil, do(m, ctx, &r.Caller, c)
 	})
 }
 
 // query is the entry of a call that reads.
-func query[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, Read, *C) (A, error)) entry {
+func query[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, *Read, *C) (A, error)) entry {
 	return entryOf(Row{Right: right, Reads: true}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
-		return do(m, ctx, *r, c)
+		return do(m, ctx, r, c)
 	})
 }
 
 // list is query for an answer that is a list.
-func list[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, Read, *C) (A, error)) entry {
+func list[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, *Read, *C) (A, error)) entry {
 	return heavy(query(right, path, do), func(*Master, *C) bool { return true })
 }
 

@@ -44,8 +44,8 @@ func (f EventFilter) For(by Caller) EventFilter {
 
 // Revision is the cell's present one. Linearizable, it is that of every change which
 // was acknowledged before the call, or a later one.
-func (m *Master) Revision(ctx context.Context, r Read) (uint64, error) {
-	return read(ctx, m, &r, func(_ *office, s *state.State) (uint64, error) { return s.Revision, nil })
+func (m *Master) Revision(ctx context.Context, r *Read) (uint64, error) {
+	return read(ctx, m, r, func(_ *office, s *state.State) (uint64, error) { return s.Revision, nil })
 }
 
 // EventWatch reads events that pass its filter, and wakes its reader for these and

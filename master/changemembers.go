@@ -61,7 +61,7 @@ func (m *Master) putMember(o *office, row state.Member) error {
 	r, ok := o.fromMemory(op)
 	if !ok {
 		var err error
-		if r, err = o.propose(Caller{}, op); err != nil {
+		if r, err = o.propose(&Caller{}, op); err != nil {
 			return err
 		}
 	}
@@ -79,12 +79,12 @@ func errFull() error {
 // taken it in; this master, or the next, gives it a vote once it has caught up,
 // unless it is to stay without one (see keepMembers). To add a member again that
 // is one already changes nothing.
-func (m *Master) AddMember(ctx context.Context, by Caller, req *lockapi.AddMember) (lockapi.MemberChange, error) {
+func (m *Master) AddMember(ctx context.Context, by *Caller, req *lockapi.AddMember) (lockapi.MemberChange, error) {
 	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.add(ctx, o, by, req) })
 }
 
-func (m *Master) add(ctx context.Context, o *office, by Caller, req *lockapi.AddMember) error {
-	if err := o.admit(&by); err != nil {
+func (m *Master) add(ctx context.Context, o *office, by *Caller, req *lockapi.AddMember) error {
+	if err := o.admit(by); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {
@@ -149,12 +149,12 @@ func addressesFree(now []membership.MemberStatus, row state.Member) error {
 // RemoveMember takes a member out, with all directories of its name. The master hands
 // over first, which is a no_master: the next master is to be asked. A request that names
 // another directory than the member's latest is a conflict.
-func (m *Master) RemoveMember(ctx context.Context, by Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
+func (m *Master) RemoveMember(ctx context.Context, by *Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
 	return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.served(func(o *office) error { return m.remove(ctx, o, by, req) })
 }
 
-func (m *Master) remove(ctx context.Context, o *office, by Caller, req *lockapi.RemoveMember) error {
-	if err := o.admit(&by); err != nil {
+func (m *Master) remove(ctx context.Context, o *office, by *Caller, req *lockapi.RemoveMember) error {
+	if err := o.admit(by); err != nil {
 		return err
 	}
 	seen, err := m.look(ctx)
@@ -274,12 +274,12 @@ func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) 
 // SetMember changes where a member is reached, and whether it votes. One that is to get
 // a vote gets it once it has caught up. The master hands over before it loses its
 // own, which is a no_master.
-func (m *Master) SetMember(ctx context.Context, by Caller, req *lockapi.SetMember) (lockapi.Member, error) {
+func (m *Master) SetMember(ctx context.Context, by *Caller, req *lockapi.SetMember) (lockapi.Member, error) {
 	return serve(m, func(o *office) (lockapi.Member, error) { return m.setMember(ctx, o, by, req) })
 }
 
-func (m *Master) setMember(ctx context.Context, o *office, by Caller, req *lockapi.SetMember) (lockapi.Member, error) {
-	if err := o.admit(&by); err != nil {
+func (m *Master) setMember(ctx context.Context, o *office, by *Caller, req *lockapi.SetMember) (lockapi.Member, error) {
+	if err := o.admit(by); err != nil {
 		return lockapi.Member{}, err
 	}
 	if err := req.Validate(); err != nil {

@@ -78,43 +78,43 @@ func TestAdd(t *testing.T) {
 		write(t, m, caughtUpWithin+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
 		for range 2 { // the second changes nothing
-			if err := second(m.AddMember(t.Context(), Caller{}, addition(""))); err != nil {
+			if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		pass(time.Minute)
 		c.wantMembers(t, "behind", m, "r1+", "r2+", "r3+", "r4")
-		list, err := m.ListMembers(t.Context(), Read{}, &lockapi.ListMembers{})
+		list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{})
 		if err != nil || list.Members[3].URL != "http://r4" || list.Members[3].Behind == 0 {
 			t.Errorf("%+v, %v", list, err)
 		}
 		c.set(func(f *fakeConf) { f.behind[fourth] = 0 })
 		pass(time.Second)
 		c.wantMembers(t, "caught up", m, "r1+", "r2+", "r3+", "r4+")
-		if err := second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r4"})); err != nil {
+		if err := second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r4"})); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		c.wantMembers(t, "removed", m, "r1+", "r2+", "r3+")
-		code(t, second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r4"})), lockapi.CodeNotFound)
+		code(t, second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r4"})), lockapi.CodeNotFound)
 
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Minute)
 		c.wantMembers(t, "without a vote", m, "r1+", "r2+", "r3+", "r4")
-		if _, err := m.SetMember(t.Context(), Caller{}, suffrage(lockapi.SuffrageVoter)); err != nil {
+		if _, err := m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageVoter)); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		c.wantMembers(t, "promoted", m, "r1+", "r2+", "r3+", "r4+")
-		got, err := m.SetMember(t.Context(), Caller{}, suffrage(lockapi.SuffrageNonvoter))
+		got, err := m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageNonvoter))
 		if err != nil || got.Suffrage != lockapi.SuffrageNonvoter {
 			t.Errorf("%+v, %v", got, err)
 		}
 		pass(time.Minute)
 		c.wantMembers(t, "demoted", m, "r1+", "r2+", "r3+", "r4")
-		got, err = m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1"), URL: text("http://moved")}})
+		got, err = m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1"), URL: text("http://moved")}})
 		if err != nil || got.ID != "r2" {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -128,7 +128,7 @@ func TestAdd(t *testing.T) {
 func TestLateChange(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) { f.late = true })
-		code(t, second(m.AddMember(t.Context(), Caller{}, addition(lockapi.SuffrageNonvoter))), lockapi.CodeOutcomeUnknown)
+		code(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))), lockapi.CodeOutcomeUnknown)
 		pass(time.Minute)
 		c.set(func(f *fakeConf) {
 			f.lands()
@@ -148,13 +148,13 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, caughtUpWithin+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(""))); err != nil {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		c.set(func(f *fakeConf) { f.behind[fourth], f.late = 0, true })
 		pass(time.Second)
-		_, err := m.SetMember(t.Context(), Caller{}, suffrage(lockapi.SuffrageNonvoter))
+		_, err := m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageNonvoter))
 		code(t, err, lockapi.CodeBusy)
 		c.set(func(f *fakeConf) {
 			f.lands()
@@ -173,18 +173,18 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 func TestOthersChangeInBetween(t *testing.T) {
 	for name, do := range map[string]func(*testing.T, *Master) error{
 		"set": func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{URL: text("http://moved")}})
+			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{URL: text("http://moved")}})
 			return err
 		},
 		"demote": func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
+			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
 			return err
 		},
 		"remove": func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r5"}))
+			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r5"}))
 		},
 		"replace": func(t *testing.T, m *Master) error {
-			return second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r5", ReplaceMemberRequest: replaceBy(newDirectory)}))
+			return second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r5", ReplaceMemberRequest: replaceBy(newDirectory)}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,10 +218,10 @@ func TestMasterRemovesItself(t *testing.T) {
 		want []string
 	}{
 		"removed": {func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r1"}))
+			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r1"}))
 		}, []string{"r2+", "r3+"}},
 		"demoted": {func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r1", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
+			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r1", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
 			return err
 		}, []string{"r1", "r2+", "r3+"}},
 	} {
@@ -254,19 +254,19 @@ func TestMasterRemovesItself(t *testing.T) {
 func TestChangeRefusals(t *testing.T) {
 	remove := func(id string, force bool) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: id, RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: force}}))
+			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: id, RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: force}}))
 		}
 	}
 	add := func(change func(*lockapi.AddMemberRequest)) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
 			req := addition("")
 			change(&req.AddMemberRequest)
-			return second(m.AddMember(t.Context(), Caller{}, req))
+			return second(m.AddMember(t.Context(), &Caller{}, req))
 		}
 	}
 	set := func(id string, req lockapi.SetMemberRequest) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: req})
+			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: req})
 			return err
 		}
 	}
@@ -349,11 +349,11 @@ func TestChangeRefusals(t *testing.T) {
 func TestOneChangeAtATime(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, _ *fakeCell, m *Master) {
 		m.membersTurn <- struct{}{}
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(""))); !errors.Is(err, lockapi.CodeBusy) {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); !errors.Is(err, lockapi.CodeBusy) {
 			t.Errorf("it comes to %v", err)
 		}
 		<-m.membersTurn
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(""))); err != nil {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
 			t.Error(err)
 		}
 	})
@@ -367,7 +367,7 @@ func TestMoveOfANewDirectory(t *testing.T) {
 			f.behind[newDirectory] = 1 << 20 // it never catches up
 			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
 		})
-		if _, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}}); err != nil {
+		if _, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}}); err != nil {
 			t.Fatal(err)
 		}
 		now, _ := m.members.Membership()
@@ -384,7 +384,7 @@ func TestMoveOfANewDirectory(t *testing.T) {
 func TestHalfIsNoRefusal(t *testing.T) {
 	set := func(q lockapi.SetMemberRequest) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: q})
+			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: q})
 			return err
 		}
 	}
@@ -397,7 +397,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 		}},
 		"move": {set(lockapi.SetMemberRequest{RaftAddr: text("moved:1")}), func(f *fakeConf) { f.busy = true }},
 		"remove": {func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r3"}))
+			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r3"}))
 		}, func(f *fakeConf) {
 			f.behind[newDirectory] = 1 << 20 // it never catches up
 			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
@@ -417,7 +417,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 // again and again, also where an operator has put something there.
 func TestTableIsNotedOnce(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Minute + time.Millisecond) // the office writes entries of its own at full seconds
@@ -442,14 +442,14 @@ func TestNoVoteBesideAnEntry(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, caughtUpWithin+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
-		if _, err := m.AddMember(t.Context(), Caller{}, addition("")); err != nil {
+		if _, err := m.AddMember(t.Context(), &Caller{}, addition("")); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		c.setDelay(500 * time.Millisecond)
 		put, _ := m.log.State().MemberNamed("r4")
 		put.Stays = true
-		go func() { _, _ = m.inOffice().propose(Caller{}, &state.PutMember{Member: put}) }()
+		go func() { _, _ = m.inOffice().propose(&Caller{}, &state.PutMember{Member: put}) }()
 		pass(time.Millisecond)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 0 })
 		m.memberWakeup.wake()

@@ -102,7 +102,7 @@ func (x *chaos) faults(rounds int) {
 			go func() {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				_, _ = x.c.node(id).master.TransferMastership(ctx, Caller{}, &lockapi.TransferMastership{})
+				_, _ = x.c.node(id).master.TransferMastership(ctx, &Caller{}, &lockapi.TransferMastership{})
 			}()
 		case 4:
 			x.c.setDelay(time.Millisecond + x.upTo(100*time.Millisecond))
@@ -245,7 +245,7 @@ func (k *contender) keepAlive(ctx context.Context) {
 func (k *contender) reconcile(ctx context.Context, id string) {
 	var s lockapi.SessionState
 	_ = k.call(ctx, func(m *Master) (err error) {
-		s, err = m.GetSession(ctx, Read{}, &lockapi.GetSession{Session: id})
+		s, err = m.GetSession(ctx, &Read{}, &lockapi.GetSession{Session: id})
 		return err
 	})
 	for _, h := range s.Holds {
@@ -271,7 +271,7 @@ func (k *contender) expired(id string) {
 func (k *contender) open(ctx context.Context) {
 	key := fmt.Sprintf("%d-%d", k.id, k.clock())
 	_ = k.call(ctx, func(m *Master) error {
-		s, err := m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, Key: key})
+		s, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, Key: key})
 		if err == nil {
 			// An answer to a repeated call may tell of a session that is older
 			// than the call: only a keepalive makes the client sure of its
@@ -313,7 +313,7 @@ func (k *contender) hold(session, handle string) {
 				ctx, cancel = context.WithTimeout(context.Background(), k.upTo(2*time.Second)) // its connection breaks
 			}
 			defer cancel()
-			g, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: r})
+			g, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: r})
 			return err
 		})
 		if err != nil {
@@ -358,7 +358,7 @@ func (k *contender) release(session, handle string, token uint64) {
 
 func (k *contender) drop(session, handle string, token uint64) {
 	_ = k.call(context.Background(), func(m *Master) error {
-		_, err := m.ReleaseLock(context.Background(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: session, Handle: handle, Token: token})
+		_, err := m.ReleaseLock(context.Background(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: session, Handle: handle, Token: token})
 		return err
 	})
 }

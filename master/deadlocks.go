@@ -15,8 +15,8 @@ import (
 const mostCircles = 10 * lockapi.MaxDeadlocks
 
 // FindDeadlocks finds sessions that wait for each other in circles.
-func (m *Master) FindDeadlocks(ctx context.Context, q Read, _ *lockapi.FindDeadlocks) (lockapi.Deadlocks, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.Deadlocks, error) {
+func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDeadlocks) (lockapi.Deadlocks, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.Deadlocks, error) {
 		out := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{}}
 		_ = ctx.Done() // from now on the caller's leaving is noticed
 		found, err := deadlock.Find(ctx, s, mostCircles)

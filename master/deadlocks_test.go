@@ -19,13 +19,13 @@ func TestDeadlocks(t *testing.T) {
 		first, second := mustHold(t, m, "/1", want(a)), mustHold(t, m, "/2", want(b))
 		find := func(m *Master, stale bool) []lockapi.Deadlock {
 			t.Helper()
-			d, err := m.FindDeadlocks(t.Context(), Read{Caller: root(Anybody), Stale: stale}, &lockapi.FindDeadlocks{})
+			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: root(Anybody), Stale: stale}, &lockapi.FindDeadlocks{})
 			must(t, err)
 			return d.Deadlocks
 		}
 		ask := func(session, path string) {
 			t.Helper()
-			_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
+			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
 			must(t, err)
 		}
 		if ask(a, "/2"); len(find(m, false)) != 0 || m.Vitals().Deadlocks != 0 {
@@ -48,7 +48,7 @@ func TestDeadlocks(t *testing.T) {
 				}
 			}
 		}
-		must(t, m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: a}))
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: a}))
 		if found := find(m, false); len(found) != 0 {
 			t.Errorf("after its end: %+v", found)
 		}
@@ -58,11 +58,11 @@ func TestDeadlocks(t *testing.T) {
 // TestDeadlocksLeaveOut circles with a path that the caller may not read.
 func TestDeadlocksLeaveOut(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		_, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
+		_, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
 		must(t, err)
 		ask := func(session, path string) {
 			t.Helper()
-			_, err := m.AcquireLock(t.Context(), using(by("user:a", LockAt, path), session), &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
+			_, err := m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), session)), &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
 			must(t, err)
 		}
 		for _, paths := range [][2]string{{"/p/1", "/p/2"}, {"/p/3", "/q/1"}} {
@@ -73,7 +73,7 @@ func TestDeadlocksLeaveOut(t *testing.T) {
 			ask(other, paths[0])
 		}
 		for who, seen := range map[string]int{"user:c": 1, "user:root": 2, "user:zoe": 0} {
-			d, err := m.FindDeadlocks(t.Context(), Read{Caller: by(who, Anybody)}, &lockapi.FindDeadlocks{})
+			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: by(who, Anybody)}, &lockapi.FindDeadlocks{})
 			must(t, err)
 			if len(d.Deadlocks) != seen {
 				t.Errorf("%s sees %+v", who, d.Deadlocks)
@@ -87,7 +87,7 @@ func TestCirclesAreCounted(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Hour)
 		mustHold(t, m, "/l", want(s))
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s, handle("again"), queueing)})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s, handle("again"), queueing)})
 		must(t, err)
 		c := &m.counted
 		for _, x := range []struct {

@@ -46,7 +46,7 @@ type delayEnd struct {
 // due proposes the end of a lock-delay, unless another has followed it.
 func (e delayEnd) due(o *office, now time.Duration) {
 	if d := o.delays.inForce[e.path]; d.id == e.id && d.until <= now {
-		go o.propose(Caller{}, &state.EndDelay{Path: e.path, ID: e.id})
+		go o.propose(&Caller{}, &state.EndDelay{Path: e.path, ID: e.id})
 	}
 }
 

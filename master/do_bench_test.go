@@ -13,13 +13,13 @@ func BenchmarkDo(b *testing.B) {
 	b.Run("direct", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = m.GetLock(b.Context(), Read{}, c)
+			_, _ = m.GetLock(b.Context(), &Read{}, c)
 		}
 	})
 	b.Run("do", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _, _ = m.Do(b.Context(), Caller{}, false, c)
+			_, _, _ = m.Do(b.Context(), &Caller{}, false, c)
 		}
 	})
 }

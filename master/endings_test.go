@@ -30,7 +30,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 		for id := range heavy {
 			if closed = !closed; closed {
 				all.Go(func() {
-					if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
+					if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -38,7 +38,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 			}
 			o := openOffice(t, n)
 			all.Go(func() {
-				if _, err := o.proposeEnd(Caller{}, &state.ExpireSession{Session: id}, id); err != nil {
+				if _, err := o.proposeEnd(&Caller{}, &state.ExpireSession{Session: id}, id); err != nil {
 					t.Error(err)
 				}
 			})

@@ -13,7 +13,7 @@ import (
 // putSized writes a file of so many bytes.
 func putSized(t *testing.T, m *Master, path string, size int) error {
 	t.Helper()
-	_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, size)})
+	_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, size)})
 	return err
 }
 
@@ -23,9 +23,9 @@ func TestQuotaOfFiles(t *testing.T) {
 		must(t, putSized(t, m, "/b", 1))
 		refusedBy(t, putSized(t, m, "/c", 0), "max-files")
 		must(t, putSized(t, m, "/a", 100)) // it is no further one
-		_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/q-", Sequential: true})
+		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Sequential: true})
 		refusedBy(t, err, "max-files")
-		_, err = m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/a"})
+		_, err = m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/a"})
 		must(t, err)
 		must(t, putSized(t, m, "/c", 1))
 	})
@@ -54,7 +54,7 @@ func TestQuotaOfBytesCountsFiles(t *testing.T) {
 // TestQuotaOfBytesCountsNumbers: also those that a sequential file is to have.
 func TestQuotaOfBytesCountsNumbers(t *testing.T) {
 	write := func(m *Master) error {
-		_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/q-", Sequential: true})
+		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Sequential: true})
 		return err
 	}
 	most := fileUsage("/q-0000000000000001", 0).bytes
@@ -82,7 +82,7 @@ func TestTransactionNeedsRoomAsAWhole(t *testing.T) {
 			return lockapi.Operation{Put: &lockapi.WriteOperation{Path: path, Content: &content}}
 		}
 		transact := func(operations ...lockapi.Operation) error {
-			_, err := m.Transact(t.Context(), Caller{}, &lockapi.Transact{Transaction: lockapi.Transaction{Then: operations}})
+			_, err := m.Transact(t.Context(), &Caller{}, &lockapi.Transact{Transaction: lockapi.Transaction{Then: operations}})
 			return err
 		}
 		refusedBy(t, transact(put("/a", 1), put("/b", 1), put("/c", 1), put("/d", 1)), "max-files")
@@ -103,7 +103,7 @@ func TestQuotaOfFilesUnderConcurrency(t *testing.T) {
 		for i := range 40 {
 			all.Go(func() {
 				path := "/" + strings.Repeat("x", 1+i%20)
-				if _, err := m.WriteFile(context.Background(), Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, 10)}); err == nil {
+				if _, err := m.WriteFile(context.Background(), &Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, 10)}); err == nil {
 					written.Add(1)
 				}
 			})

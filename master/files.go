@@ -37,7 +37,7 @@ func (d FilesDeleted) again() bool { return d.Replayed }
 // WriteFile writes a file. The errors are precondition_failed, not_held, conflict
 // for another call under the key, session_not_found, too_many, and those of every
 // call.
-func (m *Master) WriteFile(_ context.Context, by Caller, w *lockapi.WriteFile) (FileWritten, error) {
+func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
 	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
 	switch {
@@ -58,7 +58,7 @@ func (m *Master) WriteFile(_ context.Context, by Caller, w *lockapi.WriteFile) (
 
 // DeleteFiles deletes one file, or those below a directory. The errors are those of
 // WriteFile, and invalid_argument for too many files.
-func (m *Master) DeleteFiles(_ context.Context, by Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
+func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
 	var step state.Step = &state.DeleteBelow{Prefix: d.Prefix}
 	if d.Path != "" {
 		one := &state.Delete{Path: d.Path}
@@ -76,15 +76,15 @@ func (m *Master) DeleteFiles(_ context.Context, by Caller, d *lockapi.DeleteFile
 
 // transact puts a transaction through the log, unless it would change nothing.
 // call is what the caller has asked for, of which the key's digest is made.
-func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
+func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
 	return serve(m, func(o *office) (state.TransactionResult, error) {
-		if err := o.admit(&by); err != nil {
+		if err := o.admit(by); err != nil {
 			return state.TransactionResult{}, err
 		}
 		if op.Key != "" {
 			op.Digest = digestOf(call)
 		}
-		op := o.judgingNames(&by, op)
+		op := o.judgingNames(by, op)
 		found, ok := o.fromMemory(op)
 		if !ok {
 			var err error
@@ -102,7 +102,7 @@ func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.Tra
 
 // putThrough puts a transaction through the log when its turn has come, and there is
 // room.
-func (o *office) putThrough(by Caller, op *state.Transaction) (found state.Result, err error) {
+func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Result, err error) {
 	placed := func() {}
 	if c := contestant(op); c != nil && o.turns.enter(c, o.done) {
 		placed = func() { o.turns.placed(c) }
@@ -228,8 +228,8 @@ type FileRead struct {
 }
 
 // GetFile reads a file. The errors are not_found and those of every read.
-func (m *Master) GetFile(ctx context.Context, q Read, c *lockapi.GetFile) (FileRead, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (FileRead, error) {
+func (m *Master) GetFile(ctx context.Context, q *Read, c *lockapi.GetFile) (FileRead, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (FileRead, error) {
 		f, ok := s.File(c.Path)
 		if !ok {
 			return FileRead{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(c.Path))
@@ -240,8 +240,8 @@ func (m *Master) GetFile(ctx context.Context, q Read, c *lockapi.GetFile) (FileR
 
 // ListFiles reads a page of files in bytewise order. It ends at the limit, or with the
 // file that makes it lockapi.PageBytes long.
-func (m *Master) ListFiles(ctx context.Context, q Read, c *lockapi.ListFiles) (lockapi.FileList, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.FileList, error) {
+func (m *Master) ListFiles(ctx context.Context, q *Read, c *lockapi.ListFiles) (lockapi.FileList, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.FileList, error) {
 		if s.AccessOn {
 			return filePage(*c).of(visibleFiles{s, &q.Caller}), nil
 		}

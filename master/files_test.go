@@ -14,7 +14,7 @@ import (
 // put writes a file for nobody in particular.
 func put(t *testing.T, m *Master, path, content string) lockapi.FileStat {
 	t.Helper()
-	w, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: path, Content: []byte(content)})
+	w, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: path, Content: []byte(content)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +31,21 @@ func TestReadsAreOfARevision(t *testing.T) {
 			var got uint64
 			r := Read{Stale: stale, AsOf: &got}
 			for name, read := range map[string]func() error{
-				"session":     func() error { _, err := m.GetSession(t.Context(), r, &lockapi.GetSession{Session: a}); return err },
-				"no session":  func() error { _, err := m.GetSession(t.Context(), r, &lockapi.GetSession{Session: "x"}); return err },
-				"sessions":    func() error { _, err := m.ListSessions(t.Context(), r, &lockapi.ListSessions{Limit: 1}); return err },
-				"lock":        func() error { _, err := m.GetLock(t.Context(), r, &lockapi.GetLock{Path: "/a"}); return err },
-				"locks":       func() error { _, err := m.ListLocks(t.Context(), r, &lockapi.ListLocks{Limit: 1}); return err },
-				"file":        func() error { _, err := m.GetFile(t.Context(), r, &lockapi.GetFile{Path: "/f"}); return err },
-				"no file":     func() error { _, err := m.GetFile(t.Context(), r, &lockapi.GetFile{Path: "/none"}); return err },
-				"a lock's is": func() error { _, err := m.GetFile(t.Context(), r, &lockapi.GetFile{Path: "/a"}); return err },
-				"files":       func() error { _, err := m.ListFiles(t.Context(), r, &lockapi.ListFiles{Limit: 1}); return err },
+				"session": func() error { _, err := m.GetSession(t.Context(), new(r), &lockapi.GetSession{Session: a}); return err },
+				"no session": func() error {
+					_, err := m.GetSession(t.Context(), new(r), &lockapi.GetSession{Session: "x"})
+					return err
+				},
+				"sessions": func() error {
+					_, err := m.ListSessions(t.Context(), new(r), &lockapi.ListSessions{Limit: 1})
+					return err
+				},
+				"lock":        func() error { _, err := m.GetLock(t.Context(), new(r), &lockapi.GetLock{Path: "/a"}); return err },
+				"locks":       func() error { _, err := m.ListLocks(t.Context(), new(r), &lockapi.ListLocks{Limit: 1}); return err },
+				"file":        func() error { _, err := m.GetFile(t.Context(), new(r), &lockapi.GetFile{Path: "/f"}); return err },
+				"no file":     func() error { _, err := m.GetFile(t.Context(), new(r), &lockapi.GetFile{Path: "/none"}); return err },
+				"a lock's is": func() error { _, err := m.GetFile(t.Context(), new(r), &lockapi.GetFile{Path: "/a"}); return err },
+				"files":       func() error { _, err := m.ListFiles(t.Context(), new(r), &lockapi.ListFiles{Limit: 1}); return err },
 			} {
 				got = 0
 				if err := read(); got != at || err != nil && !errors.Is(err, lockapi.CodeNotFound) && !errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -57,26 +63,26 @@ func TestReplayedRefusal(t *testing.T) {
 		s := newSession(t, m, time.Minute)
 		first := put(t, m, "/f", "x")
 		w := lockapi.WriteFile{Path: "/f", Session: s, Key: "k", IfAbsent: true}
-		_, err := m.WriteFile(t.Context(), Caller{}, &w)
+		_, err := m.WriteFile(t.Context(), &Caller{}, &w)
 		e := new(lockapi.Error)
 		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
 			t.Fatalf("%+v", err)
 		}
-		if _, err := m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/f"}); err != nil {
+		if _, err := m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/f"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.WriteFile(t.Context(), Caller{}, &w)
+		_, err = m.WriteFile(t.Context(), &Caller{}, &w)
 		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || !e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
 			t.Errorf("again: %+v", err)
 		}
 		other := w
 		other.IfAbsent = false
-		if _, err := m.WriteFile(t.Context(), Caller{}, &other); !errors.Is(err, lockapi.CodeConflict) {
+		if _, err := m.WriteFile(t.Context(), &Caller{}, &other); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("another call: %v", err)
 		}
 		other = w
 		other.Query = map[string]string{"session": s, "as": "json"}
-		if _, err := m.WriteFile(t.Context(), Caller{}, &other); !errors.Is(err, lockapi.CodeConflict) {
+		if _, err := m.WriteFile(t.Context(), &Caller{}, &other); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("another query: %v", err)
 		}
 	})
@@ -91,7 +97,7 @@ func TestRefusalsTellTheContent(t *testing.T) {
 			first := put(t, m, "/f", content)
 			try := func(w lockapi.WriteFile) *lockapi.Error {
 				w.Path, w.IfAbsent = "/f", true
-				_, err := m.WriteFile(t.Context(), Caller{}, &w)
+				_, err := m.WriteFile(t.Context(), &Caller{}, &w)
 				e, ok := err.(*lockapi.Error)
 				if !ok || e.Code != lockapi.CodePrecondition || e.Current == nil {
 					t.Fatalf("%q: %+v", content, err)
@@ -110,7 +116,7 @@ func TestRefusalsTellTheContent(t *testing.T) {
 			if e := try(w); string(e.Current.Bytes()) != content || e.Current.Revision != first.Revision || !e.Replayed {
 				t.Errorf("%q: told again is %q at %d", content, e.Current.Bytes(), e.Current.Revision)
 			}
-			if _, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/f", IfAbsent: true, Session: s, Key: w.Key}); !errors.Is(err, lockapi.CodeConflict) {
+			if _, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/f", IfAbsent: true, Session: s, Key: w.Key}); !errors.Is(err, lockapi.CodeConflict) {
 				t.Errorf("the same call without the content: %v", err)
 			}
 		}
@@ -123,12 +129,12 @@ func TestTooLongToTell(t *testing.T) {
 		s := newSession(t, m, time.Minute)
 		put(t, m, "/f", strings.Repeat("x", lockapi.MaxRememberedAnswer))
 		w := lockapi.WriteFile{Path: "/f", IfAbsent: true, Tell: true}
-		if _, err := m.WriteFile(t.Context(), Caller{}, &w); !errors.Is(err, lockapi.CodePrecondition) {
+		if _, err := m.WriteFile(t.Context(), &Caller{}, &w); !errors.Is(err, lockapi.CodePrecondition) {
 			t.Errorf("without a key: %v", err)
 		}
 		w.Session, w.Key = s, "k"
 		for range 2 {
-			_, err := m.WriteFile(t.Context(), Caller{}, &w)
+			_, err := m.WriteFile(t.Context(), &Caller{}, &w)
 			if e, ok := err.(*lockapi.Error); !ok || e.Code != lockapi.CodeInvalidArgument || e.Field != lockapi.HeaderIdempotencyKey {
 				t.Errorf("under a key: %v", err)
 			}
@@ -144,7 +150,7 @@ func TestPagesAreBounded(t *testing.T) {
 			for i := range 64 {
 				put(t, m, fmt.Sprintf("/f%d", i), one)
 			}
-			page, err := m.ListFiles(t.Context(), Read{}, &lockapi.ListFiles{Content: true, Limit: 1000})
+			page, err := m.ListFiles(t.Context(), &Read{}, &lockapi.ListFiles{Content: true, Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -52,6 +52,6 @@ func (o *office) enableAtFounding() error {
 	if err := o.readyFor(op); err != nil {
 		return err
 	}
-	_, err := o.propose(Caller{}, op)
+	_, err := o.propose(&Caller{}, op)
 	return err
 }

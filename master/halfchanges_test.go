@@ -26,17 +26,17 @@ const earlier = "00000000000000bb"
 func halfChanges() map[string]halfChange {
 	replace := func(id, by string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: replaceBy(by)}))
+			return second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: replaceBy(by)}))
 		}
 	}
 	set := func(id string, q lockapi.SetMemberRequest) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: q})
+			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: q})
 			return err
 		}
 	}
 	remove := func(t *testing.T, m *Master) error {
-		return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r3"}))
+		return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r3"}))
 	}
 	whole := func(call func(*testing.T, *Master) error) func(*testing.T, *fakeCell, *Master) {
 		return func(t *testing.T, _ *fakeCell, m *Master) {
@@ -47,7 +47,7 @@ func halfChanges() map[string]halfChange {
 	}
 	add := func(suffrage string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return second(m.AddMember(t.Context(), Caller{}, addition(suffrage)))
+			return second(m.AddMember(t.Context(), &Caller{}, addition(suffrage)))
 		}
 	}
 	comes := func(c *fakeCell, id string) { c.set(func(f *fakeConf) { f.at[id] = newDirectory }) }

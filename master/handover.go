@@ -21,13 +21,13 @@ const askAgain = 50 * time.Millisecond
 // and returns when it is in office. An unknown name is an invalid_argument; one
 // that is not well within askTimeout, and a cell where nobody else votes, are a
 // conflict. This replica's own name changes nothing. It takes no lease: see mayTransfer.
-func (m *Master) TransferMastership(ctx context.Context, by Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
+func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
 		return serve(m, func(o *office) (lockapi.Transferred, error) {
-			return lockapi.Transferred{Master: req.To}, o.admit(&by)
+			return lockapi.Transferred{Master: req.To}, o.admit(by)
 		})
 	}
-	if err := m.mayTransfer(ctx, &by, req.To); err != nil {
+	if err := m.mayTransfer(ctx, by, req.To); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	return m.handOff(ctx, req.To)

@@ -17,18 +17,18 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		transfer := func(to string, want lockapi.Code, says string) {
 			t.Helper()
-			_, err := m.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
+			_, err := m.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
 			if e := code(t, err, want); !strings.Contains(e.Detail, says) {
 				t.Errorf("%q does not say %q", e.Detail, says)
 			}
 		}
-		if err := second(m.AddMember(t.Context(), Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
+		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		transfer("r4", lockapi.CodeInvalidArgument, "does not vote")
 		c.set(func(f *fakeConf) { f.behind[newDirectory] = 1 << 20 })
-		if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
+		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 			t.Fatal(err)
 		}
 		c.set(func(f *fakeConf) { f.at["r3"] = newDirectory })
@@ -51,7 +51,7 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 func TestHandOverWithoutALease(t *testing.T) {
 	transfer := func(t *testing.T, n *node, who Caller, to string) (lockapi.Transferred, time.Duration, error) {
 		began := time.Now()
-		done, err := n.master.TransferMastership(t.Context(), who, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
+		done, err := n.master.TransferMastership(t.Context(), new(who), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
 		return done, time.Since(began), err
 	}
 	closed := func(t *testing.T, c *fakeCell) *node {
@@ -59,7 +59,7 @@ func TestHandOverWithoutALease(t *testing.T) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
 		n := c.office("r1")
-		if _, err := n.master.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+		if _, err := n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -73,7 +73,7 @@ func openOffice(t *testing.T, n *node) *office {
 
 func newSession(t *testing.T, m *Master, ttl time.Duration) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}})
+	s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}})
 	if err != nil {
 		t.Fatalf("open a session: %v", err)
 	}
@@ -81,7 +81,7 @@ func newSession(t *testing.T, m *Master, ttl time.Duration) string {
 }
 
 func keepalive1(m *Master, id string, wait time.Duration, ack uint64) (lockapi.Keepalive, error) {
-	return m.KeepAlive(context.Background(), Caller{}, &lockapi.KeepAlive{Session: id, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}})
+	return m.KeepAlive(context.Background(), &Caller{}, &lockapi.KeepAlive{Session: id, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}})
 }
 
 // want is what an acquire asks for, with the defaults of the contract.
@@ -113,7 +113,7 @@ func shared(limit int64) func(*lockapi.LockRequest) {
 
 func mustHold(t *testing.T, m *Master, path string, r lockapi.LockRequest) lockapi.Grant {
 	t.Helper()
-	g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
+	g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
 	if err != nil || g.State != lockapi.StateHeld {
 		t.Fatalf("acquire %s: %+v, %v; want it held", path, g, err)
 	}
@@ -133,7 +133,7 @@ func begin(ctx context.Context, m *Master, path string, r lockapi.LockRequest) *
 	began := time.Now()
 	go func() {
 		defer close(a.done)
-		a.grant, a.err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
+		a.grant, a.err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
 		a.took = time.Since(began)
 	}()
 	pass(5 * fakeDelay) // it is in the queue now, or answered

@@ -11,9 +11,9 @@ import (
 
 // GetHistory is what this replica remembers of the lock and the file at a path. It needs
 // no master, and never blocks.
-func (m *Master) GetHistory(ctx context.Context, q Read, c *lockapi.GetHistory) (lockapi.History, error) {
+func (m *Master) GetHistory(ctx context.Context, q *Read, c *lockapi.GetHistory) (lockapi.History, error) {
 	q.Stale = true
-	return read(ctx, m, &q, func(*office, *state.State) (lockapi.History, error) {
+	return read(ctx, m, q, func(*office, *state.State) (lockapi.History, error) {
 		past := m.log.Events().Past(c.Path, c.Limit)
 		out := lockapi.History{Path: c.Path, Events: make([]lockapi.PastEvent, 0, len(past.Events)), More: past.More, Oldest: past.Oldest, Revision: past.Revision}
 		if past.Since != 0 {

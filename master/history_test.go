@@ -13,7 +13,7 @@ import (
 // historyText is what a replica remembers of a path, an event a line.
 func historyText(t *testing.T, m *Master, path string, limit int) (string, lockapi.History) {
 	t.Helper()
-	h, err := m.GetHistory(t.Context(), Read{Caller: root(ReadAt)}, &lockapi.GetHistory{Path: path, Limit: limit})
+	h, err := m.GetHistory(t.Context(), &Read{Caller: root(ReadAt)}, &lockapi.GetHistory{Path: path, Limit: limit})
 	must(t, err)
 	var lines []string
 	for _, e := range h.Events {
@@ -30,7 +30,7 @@ func historyText(t *testing.T, m *Master, path string, limit int) (string, locka
 
 func lasting(t *testing.T, m *Master, name string, ttl time.Duration) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: name}})
+	s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: name}})
 	must(t, err)
 	return s.ID
 }
@@ -43,21 +43,21 @@ func TestHistory(t *testing.T) {
 		c.set(func(f *fakeConf) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
-		_, err := n.master.PutGroup(t.Context(), Caller{}, &lockapi.PutGroup{Name: "g"}) // which takes the level that the times of silence are told from
+		_, err := n.master.PutGroup(t.Context(), &Caller{}, &lockapi.PutGroup{Name: "g"}) // which takes the level that the times of silence are told from
 		must(t, err)
 		a, b := lasting(t, n.master, "a", time.Hour), lasting(t, n.master, "b", 12*time.Second)
 		held := mustHold(t, n.master, "/l", want(a))
 		mustHold(t, n.master, "/other", want(a))
 		call := begin(t.Context(), n.master, "/l", want(b, waiting(time.Minute)))
 		pass(5 * time.Second)
-		_, err = n.master.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/l", Session: a})
+		_, err = n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/l", Session: a})
 		must(t, err)
 		<-call.done
 		must(t, call.err)
 		alive(n, b, time.Minute) // and no longer
 		n = c.office("r2")
 		mustHold(t, n.master, "/l", want(a))
-		must(t, n.master.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: a}))
+		must(t, n.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: a}))
 		pass(time.Second) // for the others to hear of it
 		const all = "lock_released session_closed a\nlock_acquired a\nmaster_changed r2\nlock_released session_expired silent 12s b\n" +
 			"lock_acquired waited 5s b\nlock_released released a\nlock_contended b\nlock_acquired a\nmaster_changed r1"
@@ -84,14 +84,14 @@ func TestHistory(t *testing.T) {
 func TestHistoryNamesWhoForced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		for i := range 2 {
-			s, err := m.OpenSession(t.Context(), by("user:a", Anybody), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
+			s, err := m.OpenSession(t.Context(), new(by("user:a", Anybody)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
 			must(t, err)
-			_, err = m.AcquireLock(t.Context(), using(by("user:a", LockAt, "/p/l"), s.ID), &lockapi.AcquireLock{Path: "/p/l", LockRequest: want(s.ID)})
+			_, err = m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, "/p/l"), s.ID)), &lockapi.AcquireLock{Path: "/p/l", LockRequest: want(s.ID)})
 			must(t, err)
 			if i == 0 {
-				_, err = m.ReleaseLock(t.Context(), root(AdminAt), &lockapi.ReleaseLock{Path: "/p/l", Session: s.ID})
+				_, err = m.ReleaseLock(t.Context(), new(root(AdminAt)), &lockapi.ReleaseLock{Path: "/p/l", Session: s.ID})
 			} else {
-				err = m.CloseSession(t.Context(), root(Operate), &lockapi.CloseSession{Session: s.ID})
+				err = m.CloseSession(t.Context(), new(root(Operate)), &lockapi.CloseSession{Session: s.ID})
 			}
 			must(t, err)
 		}
@@ -111,7 +111,7 @@ func TestHistoryOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		must(t, putSized(t, m, "/f", 100))
 		must(t, putSized(t, m, "/f", 10))
-		_, err := m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/f"})
+		_, err := m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/f"})
 		must(t, err)
 		got, h := historyText(t, m, "/f", 20)
 		if got != "file_deleted deleted\nfile_changed\nfile_created\nmaster_changed r1" || h.Events[1].Size != 10 || h.Events[1].Generation != 2 {

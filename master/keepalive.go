@@ -18,14 +18,14 @@ const mostWaiting = 8
 // it was last extended (then the caller has to be quick), or when mostWaiting
 // others have come after it. A session past due is not revived; the call waits
 // for its end and answers session_not_found.
-func (m *Master) KeepAlive(ctx context.Context, by Caller, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
+func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
 	return serve(m, func(o *office) (lockapi.Keepalive, error) {
-		if err := o.admit(&by); err != nil {
+		if err := o.admit(by); err != nil {
 			return lockapi.Keepalive{}, err
 		}
 		k := newKeepalive(o)
 		if by.Principal != "" || by.Secret != nil || m.log.State().AccessOn {
-			k.by = &by
+			k.by = by
 		}
 		k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
 		return k.run(ctx, req.Session)

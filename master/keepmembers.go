@@ -203,7 +203,7 @@ func (m *Master) noteMembers(o *office, now []membership.MemberStatus) error {
 	if table == nil || slices.EqualFunc(table, m.log.State().Members, sameMember) {
 		return nil
 	}
-	_, err := o.propose(Caller{}, &state.NoteMembers{Members: table})
+	_, err := o.propose(&Caller{}, &state.NoteMembers{Members: table})
 	return err
 }
 

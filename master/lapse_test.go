@@ -27,10 +27,10 @@ func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 			mustHold(t, c.node("r2").master, "/a", want(id))
 		}
 		n.OnState(hook)
-		_, err := n.master.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"})
+		_, err := n.master.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"})
 		code(t, err, lockapi.CodeNoMaster)
 		n.OnState(nil)
-		if l, err := n.master.GetLock(t.Context(), Read{Stale: true}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateFree {
+		if l, err := n.master.GetLock(t.Context(), &Read{Stale: true}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateFree {
 			t.Errorf("stale read of the old master: %+v, %v", l, err)
 		}
 	})
@@ -47,7 +47,7 @@ func TestReadRidesOutALapse(t *testing.T) {
 		}
 		go func() { pass(time.Second); c.cutOff("r1", false) }()
 		began := time.Now()
-		if _, err := n.master.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); err != nil {
+		if _, err := n.master.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil {
 			t.Error(err)
 		}
 		if d := time.Since(began); d < time.Second {
@@ -108,7 +108,7 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 		next := c.elect("r2")
 		c.inOffice(next, time.Minute)
 		opened := time.Now()
-		l, err := next.master.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"})
+		l, err := next.master.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"})
 		if err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS < 19_000 {
 			t.Errorf("lock-delay after the change of master: %+v, %v; want it whole again", l, err)
 		}
@@ -121,11 +121,11 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 			t.Error("not expired a second after its ttl")
 		}
 		pass(10 * time.Second)
-		if l, _ := next.master.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); l.State != lockapi.StateDelayed {
+		if l, _ := next.master.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); l.State != lockapi.StateDelayed {
 			t.Errorf("the lock-delay ended early: %+v", l)
 		}
 		pass(2 * time.Second)
-		if l, _ := next.master.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); l.State != lockapi.StateFree {
+		if l, _ := next.master.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); l.State != lockapi.StateFree {
 			t.Errorf("the lock-delay does not end: %+v", l)
 		}
 	})
@@ -144,7 +144,7 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := make(chan error, 1)
 		go func() {
-			_, err := n.master.KeepAlive(ctx, Caller{}, &lockapi.KeepAlive{Session: id})
+			_, err := n.master.KeepAlive(ctx, &Caller{}, &lockapi.KeepAlive{Session: id})
 			waits <- err
 		}()
 		pass(6500 * time.Millisecond)
@@ -220,7 +220,7 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 		pass(3500 * time.Millisecond)
 		c.cutOff("r1", false)
 		pass(300 * time.Millisecond) // regained: it lapsed for a second and a half or more
-		s, err := n.master.GetSession(t.Context(), Read{}, &lockapi.GetSession{Session: kept})
+		s, err := n.master.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: kept})
 		if left := ttl - 3800*time.Millisecond + time.Second; err != nil || *s.LeaseRemainingMS < left.Milliseconds() {
 			t.Errorf("%+v, %v; want it to show more than %v: the lapse is given back", s, err, left)
 		}
@@ -241,7 +241,7 @@ func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 		c.setDelay(700 * time.Millisecond)
 		n = c.office("r2")
 		began := time.Now()
-		if l, err := n.master.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.DelayRemainingMS != ttl.Milliseconds() {
+		if l, err := n.master.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.DelayRemainingMS != ttl.Milliseconds() {
 			t.Errorf("%+v, %v; want the whole lock-delay to be left", l, err)
 		}
 		o := openOffice(t, n)
@@ -284,7 +284,7 @@ func TestNoSuchSessionNeedsTheLease(t *testing.T) {
 		id := newSession(t, c.office("r2").master, time.Hour)
 		_, err := keepalive1(old.master, id, 0, 0)
 		code(t, err, lockapi.CodeNoMaster)
-		_, err = old.master.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(id)})
+		_, err = old.master.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(id)})
 		if !unanswered(err) {
 			t.Errorf("%v; the session lives at the master", err)
 		}

@@ -15,12 +15,12 @@ func TestLateCopies(t *testing.T) {
 	old := founder("r2")
 	replace := func(by, inPlaceOf string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: by, InPlaceOf: inPlaceOf}}))
+			return second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: by, InPlaceOf: inPlaceOf}}))
 		}
 	}
 	remove := func(directory string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), Caller{}, &lockapi.RemoveMember{ID: "r2", RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}}))
+			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r2", RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}}))
 		}
 	}
 	type calls = []func(*testing.T, *Master) error

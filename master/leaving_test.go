@@ -26,9 +26,9 @@ func TestLateExitSparesTheNextCall(t *testing.T) {
 		code(t, other.answered(t).err, lockapi.CodeLockHeld)
 		next := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
 		next.running(t)
-		go m.ReleaseLock(context.Background(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
+		go m.ReleaseLock(context.Background(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
 		pass(fakeDelay / 2) // the grant is on its way
-		o.exit(Caller{}, key, c, late)
+		o.exit(&Caller{}, key, c, late)
 		g := next.answered(t)
 		pass(5 * fakeDelay)
 		if g.err != nil || holder(n.State(), "/a") != b {
@@ -47,7 +47,7 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 		mustHold(t, n.master, "/a", want(a))
 		call := begin(t.Context(), n.master, "/a", want(b, waiting(time.Second)))
 		pass(time.Second - 5*fakeDelay - 2*time.Millisecond) // begin took some of it
-		go n.master.TransferMastership(context.Background(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
+		go n.master.TransferMastership(context.Background(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
 		code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
 		if waits(n) != 1 {
 			t.Errorf("%d waits; the test shows nothing", waits(n))
@@ -77,10 +77,10 @@ func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 				if !tc.late {
 					call.breakOff(place)
 				}
-				if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || holder(n.State(), "/a") != b {
+				if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || holder(n.State(), "/a") != b {
 					t.Fatalf("held by %q, %v", holder(n.State(), "/a"), err)
 				}
-				call.o.exit(Caller{}, call.key, c, w)
+				call.o.exit(&Caller{}, call.key, c, w)
 				pass(5 * fakeDelay)
 				k, err := keepalive1(m, b, 0, 0)
 				if err != nil || (len(k.Events) == 1) != tc.kept || (holder(n.State(), "/a") == b) != tc.kept {
@@ -111,8 +111,8 @@ func TestEventIsNotToldTwice(t *testing.T) {
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Fatalf("acknowledged: %+v, %v", k.Events, err)
 		}
-		o.exit(Caller{}, key, c, w)
-		_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
+		o.exit(&Caller{}, key, c, w)
+		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
 		code(t, err, lockapi.CodeConflict)
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Errorf("told again: %+v, %v", k.Events, err)
@@ -140,7 +140,7 @@ func TestGrantBehindA202IsAnEvent(t *testing.T) {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 			a, b := two(t, m)
 			mustHold(t, m, "/a", want(a))
-			if g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued {
+			if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))

@@ -22,7 +22,7 @@ func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if to <= m.log.State().Level {
 		return nil
 	}
-	if _, err := o.propose(Caller{}, &state.RaiseLevel{Level: to}); err != nil {
+	if _, err := o.propose(&Caller{}, &state.RaiseLevel{Level: to}); err != nil {
 		return err
 	}
 	o.logger.Info().Uint64("cell_level", to).Msg("the cell's level was raised: replicas of earlier releases can't join any more")

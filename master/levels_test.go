@@ -56,7 +56,7 @@ func TestEarlyOperationsAreRefused(t *testing.T) {
 		level(0) // every operation is of a later one
 		defer level(was)
 		sent := len(n.sent())
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("it comes to %v", err)
 		}
 		for _, b := range n.sent()[sent:] {

@@ -20,24 +20,24 @@ func TestRefusalsAndReadsCostNoEntry(t *testing.T) {
 		g := mustHold(t, m, "/a", want(a))
 		before := n.commands()
 		for range 10 {
-			_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b)})
+			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b)})
 			if e := code(t, err, lockapi.CodeLockHeld); len(e.Holders) != 1 || e.Holders[0].Session != a || e.Holders[0].Token != g.Token {
 				t.Fatalf("holders %+v", e.Holders)
 			}
-			_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want("nobody")})
+			_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want("nobody")})
 			code(t, err, lockapi.CodeSessionNotFound)
-			_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0))})
+			_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0))})
 			code(t, err, lockapi.CodeConflict)
 			if again := mustHold(t, m, "/a", want(a)); again.Token != g.Token || !again.GrantedAt.Equal(*g.GrantedAt) {
 				t.Fatalf("the same claim key got %+v, then %+v", g, again)
 			}
-			if l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateHeld || l.Mode != lockapi.Exclusive {
+			if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateHeld || l.Mode != lockapi.Exclusive {
 				t.Fatalf("%+v, %v", l, err)
 			}
-			if l, err := m.ListLocks(t.Context(), Read{}, &lockapi.ListLocks{Prefix: "/", Limit: 10}); err != nil || len(l.Locks) != 1 {
+			if l, err := m.ListLocks(t.Context(), &Read{}, &lockapi.ListLocks{Prefix: "/", Limit: 10}); err != nil || len(l.Locks) != 1 {
 				t.Fatalf("%+v, %v", l, err)
 			}
-			if r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || r.Released {
+			if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || r.Released {
 				t.Fatalf("%+v, %v", r, err)
 			}
 		}
@@ -59,7 +59,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		second := begin(t.Context(), m, "/a", want(b, handle("2"), waiting(time.Minute)))
 		first.running(t)
 		before := n.commands()
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		g := first.answered(t)
@@ -70,7 +70,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		if n.commands() != before+1 {
 			t.Errorf("the hand-over took %d commands", n.commands()-before)
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b, Handle: "1"}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b, Handle: "1"}); err != nil {
 			t.Fatal(err)
 		}
 		if after := second.answered(t); after.err != nil || after.grant.Token <= g.grant.Token {
@@ -103,23 +103,23 @@ func TestQueueKeepsThePlace(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		began := time.Now()
-		g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, waiting(time.Second))})
+		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, waiting(time.Second))})
 		if d := time.Since(began); err != nil || g.State != lockapi.StateQueued || g.Position != 1 || d < time.Second {
 			t.Fatalf("%+v, %v after %v", g, err, d)
 		}
-		if g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, handle("2"), queueing)}); err != nil || g.Position != 2 {
+		if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, handle("2"), queueing)}); err != nil || g.Position != 2 {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		before := n.commands()
 		for range 3 { // asking again tells the place
-			if g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
+			if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
 		if n.commands() != before {
 			t.Errorf("asking for the place cost %d commands", n.commands()-before)
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		if g := mustHold(t, m, "/a", want(b, queueing)); g.Token == 0 {
@@ -137,12 +137,12 @@ func TestLockDelay(t *testing.T) {
 		alive(n, dead, time.Minute)
 		over := time.Now().Add(5 * time.Second)
 		mustHold(t, m, "/free", want(a)) // no lock-delay was asked for
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a)})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a)})
 		if e := code(t, err, lockapi.CodeLockDelayed); e.DelayRemainingMS < 4900 || e.DelayRemainingMS > 5100 {
 			t.Errorf("delay_remaining_ms %d", e.DelayRemainingMS)
 		}
 		pass(2 * time.Second)
-		if l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS > 3100 || l.DelayRemainingMS < 2900 {
+		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS > 3100 || l.DelayRemainingMS < 2900 {
 			t.Errorf("%+v, %v", l, err)
 		}
 		call := begin(t.Context(), m, "/a", want(a, waiting(time.Minute)))
@@ -162,7 +162,7 @@ func TestLockDelayBesideOtherHolders(t *testing.T) {
 		mustHold(t, m, "/a", want(a, shared(0)))
 		mustHold(t, m, "/a", want(dead, shared(0), delayed(5*time.Second)))
 		alive(n, dead, time.Minute)
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
 		if e := code(t, err, lockapi.CodeLockHeld); e.DelayRemainingMS < 4900 || len(e.Holders) != 1 {
 			t.Errorf("%+v", e)
 		}
@@ -181,16 +181,16 @@ func TestSemaphore(t *testing.T) {
 		if len(tokens) != 3 {
 			t.Errorf("tokens %v", tokens)
 		}
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(3))})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(3))})
 		if e := code(t, err, lockapi.CodeLockHeld); len(e.Holders) != 3 {
 			t.Errorf("%+v", e.Holders)
 		}
-		_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(4))})
+		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(4))})
 		code(t, err, lockapi.CodeConflict)
-		_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(2), handle("1"))})
+		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(2), handle("1"))})
 		code(t, err, lockapi.CodeConflict)
 		call := begin(t.Context(), m, "/a", want(b, shared(3), waiting(time.Minute)))
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "2"}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "2"}); err != nil {
 			t.Fatal(err)
 		}
 		if g := call.answered(t); g.err != nil {
@@ -205,9 +205,9 @@ func TestSharedNeverOvertakes(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a, shared(0)))
 		exclusive := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0), handle("2"))})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0), handle("2"))})
 		code(t, err, lockapi.CodeLockHeld)
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		if g := exclusive.answered(t); g.err != nil {
@@ -220,7 +220,7 @@ func TestRelease(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		old := mustHold(t, m, "/a", want(a, handle("h")))
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "h"}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "h"}); err != nil {
 			t.Fatal(err)
 		}
 		g := mustHold(t, m, "/a", want(a, handle("h")))
@@ -235,12 +235,12 @@ func TestRelease(t *testing.T) {
 			{"this grant", a, "h", g.Token, true},
 			{"again", a, "h", g.Token, false},
 		} {
-			r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: tc.session, Handle: tc.handle, Token: tc.token})
+			r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: tc.session, Handle: tc.handle, Token: tc.token})
 			if err != nil || r.Released != tc.released {
 				t.Errorf("%s: %+v, %v", tc.name, r, err)
 			}
 		}
-		_, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: "nobody", Handle: "h"})
+		_, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: "nobody", Handle: "h"})
 		code(t, err, lockapi.CodeSessionNotFound)
 		if n.State().LockCount() != 0 {
 			t.Error("a free lock leaves something behind")
@@ -258,7 +258,7 @@ func TestSequencer(t *testing.T) {
 			t.Fatal(err)
 		}
 		check := func(q lockapi.Sequencer) lockapi.SequencerCheck {
-			r, err := m.CheckSequencer(t.Context(), Read{}, &lockapi.CheckSequencer{Sequencer: q})
+			r, err := m.CheckSequencer(t.Context(), &Read{}, &lockapi.CheckSequencer{Sequencer: q})
 			if err != nil || r.Valid != (r.Reason == "") {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -269,7 +269,7 @@ func TestSequencer(t *testing.T) {
 		if !check(q).Valid || check(wrong).Valid {
 			t.Error("a sequencer is valid in its own mode only")
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		again := mustHold(t, m, "/a", want(a))
@@ -288,7 +288,7 @@ func TestPages(t *testing.T) {
 		}
 		var got []string
 		for after := ""; ; {
-			page, err := m.ListLocks(t.Context(), Read{}, &lockapi.ListLocks{Prefix: "/b/", After: after, Limit: 2})
+			page, err := m.ListLocks(t.Context(), &Read{}, &lockapi.ListLocks{Prefix: "/b/", After: after, Limit: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,9 +24,9 @@ func (m *Master) Directory() string { return m.members.Directory() }
 
 // ListMembers tells who the members are and how they are, as this replica sees
 // them. On the master it is linearizable.
-func (m *Master) ListMembers(ctx context.Context, q Read, _ *lockapi.ListMembers) (lockapi.Members, error) {
+func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMembers) (lockapi.Members, error) {
 	if q.Stale {
-		if _, err := read(ctx, m, &q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
+		if _, err := read(ctx, m, q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
 			return lockapi.Members{}, err
 		}
 	}
@@ -38,13 +38,13 @@ func (m *Master) ListMembers(ctx context.Context, q Read, _ *lockapi.ListMembers
 		return m.show(seen), nil
 	}
 	// The members were asked before the lease is checked: they are as they were then.
-	return linear(ctx, m, &q, func(*office, *state.State) (lockapi.Members, error) { return m.show(seen), nil })
+	return linear(ctx, m, q, func(*office, *state.State) (lockapi.Members, error) { return m.show(seen), nil })
 }
 
 // GetURLs tells where the replicas are called: as of the last change of the members on the
 // master, as this replica has heard elsewhere. No other replica is asked.
-func (m *Master) GetURLs(ctx context.Context, q Read, _ *lockapi.GetURLs) (lockapi.URLs, error) {
-	return read(ctx, m, &q, func(*office, *state.State) (lockapi.URLs, error) {
+func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lockapi.URLs, error) {
+	return read(ctx, m, q, func(*office, *state.State) (lockapi.URLs, error) {
 		out := lockapi.URLs{CellID: m.members.CellID(), Replicas: []lockapi.ReplicaURL{}}
 		for _, r := range onePerName(m.members.Members()) {
 			out.Replicas = append(out.Replicas, lockapi.ReplicaURL{ID: r.ID, URL: r.APIURL})
@@ -149,12 +149,12 @@ func (m *Master) show(r roll) lockapi.Members {
 // goes on, and that which has it keeps it; any other that is on its way is
 // taken back. A request that is to replace another directory than the member's latest is
 // a conflict, unless the latest is the one that it wants.
-func (m *Master) ReplaceMember(ctx context.Context, by Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
+func (m *Master) ReplaceMember(ctx context.Context, by *Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
 	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.replace(ctx, o, by, req) })
 }
 
-func (m *Master) replace(ctx context.Context, o *office, by Caller, req *lockapi.ReplaceMember) error {
-	if err := o.admit(&by); err != nil {
+func (m *Master) replace(ctx context.Context, o *office, by *Caller, req *lockapi.ReplaceMember) error {
+	if err := o.admit(by); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {

@@ -24,13 +24,13 @@ func TestReplaceIsFinished(t *testing.T) {
 		m := c.office("r1").master
 		write(t, m, caughtUpWithin+10)
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; f.behind[newDirectory] = 1 << 20 })
-		if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
+		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.GetURLs(t.Context(), Read{}, &lockapi.GetURLs{}); err != nil || len(list.Replicas) != 3 || list.CellID == "" || list.Replicas[0].ID != "r1" {
+		if list, err := m.GetURLs(t.Context(), &Read{}, &lockapi.GetURLs{}); err != nil || len(list.Replicas) != 3 || list.CellID == "" || list.Replicas[0].ID != "r1" {
 			t.Errorf("%+v, %v", list, err) // each name once
 		}
-		if list, err := m.ListMembers(t.Context(), Read{}, &lockapi.ListMembers{}); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
+		if list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{}); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("%+v, %v", list, err)
 		}
 		pass(5 * time.Second)
@@ -47,7 +47,7 @@ func TestReplaceIsFinished(t *testing.T) {
 				t.Errorf("%q with up to %d voters of one name, want %q", f.changes, f.most, want)
 			}
 		})
-		list, err := m.ListMembers(t.Context(), Read{}, &lockapi.ListMembers{})
+		list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{})
 		if err != nil || len(list.Members) != 3 || list.Tolerates != 1 || list.CellID != "c1" {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -63,7 +63,7 @@ func TestMembersTellTheirRevision(t *testing.T) {
 		m := c.office("r1").master
 		for _, stale := range []bool{false, true} {
 			var got uint64
-			if _, err := m.ListMembers(t.Context(), Read{Stale: stale, AsOf: &got}, &lockapi.ListMembers{}); err != nil || got == 0 || got != m.log.State().Revision {
+			if _, err := m.ListMembers(t.Context(), &Read{Stale: stale, AsOf: &got}, &lockapi.ListMembers{}); err != nil || got == 0 || got != m.log.State().Revision {
 				t.Errorf("stale %t: revision %d, %v; the state's is %d", stale, got, err, m.log.State().Revision)
 			}
 		}
@@ -108,10 +108,10 @@ func TestNextMasterFinishes(t *testing.T) {
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r1", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
+		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r1", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.ListMembers(t.Context(), Read{}, &lockapi.ListMembers{}); err != nil || len(list.Members) != 4 ||
+		if list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{}); err != nil || len(list.Members) != 4 ||
 			list.Members[0].Role != lockapi.RoleMaster || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("both directories of the master's name: %+v, %v", list, err)
 		}
@@ -149,7 +149,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				for _, directory := range []string{newDirectory, founder("r2"), founder("r2")} {
-					if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})); err != nil {
+					if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})); err != nil {
 						t.Fatal(err)
 					}
 					pass(time.Second)
@@ -161,7 +161,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				c.set(func(f *fakeConf) { f.busy = true })
-				if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))})); err != nil {
+				if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))})); err != nil {
 					t.Errorf("with nothing to take back: %v", err)
 				}
 			})
@@ -198,7 +198,7 @@ func TestReplaceRefusals(t *testing.T) {
 						tc.prepare(f)
 					}
 				})
-				err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: tc.id, ReplaceMemberRequest: tc.req}))
+				err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: tc.id, ReplaceMemberRequest: tc.req}))
 				if tc.want == "" {
 					if err != nil {
 						t.Error(err)
@@ -225,7 +225,7 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) { delete(f.at, "r2") })
 		for _, directory := range []string{"00000000000000bb", newDirectory, newDirectory} {
-			if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})); err != nil {
+			if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})); err != nil {
 				t.Fatal(err)
 			}
 			pass(time.Minute)
@@ -256,7 +256,7 @@ func TestNameIsNeverLost(t *testing.T) {
 		})
 		m := c.office("r1").master
 		for range 2 {
-			if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
+			if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -279,10 +279,10 @@ func TestNameIsNeverLost(t *testing.T) {
 				f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
 			})
 			m := c.office("r1").master
-			err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
+			err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
 			for errors.Is(err, lockapi.CodeBusy) { // the office finishes what it found
 				pass(fakeDelay)
-				err = second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
+				err = second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -309,7 +309,7 @@ func TestTakingBackComesTooLate(t *testing.T) {
 				f.onAsk = nil
 			}
 		})
-		if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))})); !errors.Is(err, lockapi.CodeBusy) {
+		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))})); !errors.Is(err, lockapi.CodeBusy) {
 			t.Errorf("it comes to %v", err)
 		}
 		c.set(func(f *fakeConf) {
@@ -345,7 +345,7 @@ func TestReplacedHalfway(t *testing.T) {
 						tt.then(f)
 					}
 				})
-				err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(tt.by)}))
+				err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(tt.by)}))
 				if !errors.Is(err, lockapi.CodeOutcomeUnknown) {
 					t.Errorf("it comes to %v", err)
 				}
@@ -360,7 +360,7 @@ func TestReplacedHalfway(t *testing.T) {
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := second(m.ReplaceMember(t.Context(), Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
+		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 			t.Fatal(err)
 		}
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; delete(f.at, "r3"); delete(f.at, "r4") })

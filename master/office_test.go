@@ -70,7 +70,7 @@ func TestSuccessorDoesNotWaitAfterAClosing(t *testing.T) {
 		n := c.office("r1")
 		pass(time.Second)
 		began := time.Now()
-		to, err := n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
+		to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
 		if err != nil || to.Master != "r3" {
 			t.Fatalf("transfer: %+v, %v", to, err)
 		}
@@ -231,7 +231,7 @@ func TestOfficeEndsWithoutMajority(t *testing.T) {
 		n := c.office("r1")
 		c.cutOff("r1", true)
 		began := time.Now()
-		_, err := n.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		_, err := n.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeOutcomeUnknown)
 		if took := time.Since(began); took > stalledAfter+time.Second {
 			t.Errorf("answered after %v", took)
@@ -270,7 +270,7 @@ func TestRefusedBatchEndsTheOffice(t *testing.T) {
 		if err != nil || !out.Accepted {
 			t.Fatal(out, err)
 		}
-		_, err = m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		_, err = m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
 		<-o.done
 		if o.lease.Valid(n.clock()) {
@@ -294,7 +294,7 @@ func TestLostLeadershipLeavesTheOutcomeUnknown(t *testing.T) {
 				}
 				errs := make(chan error, 1)
 				go func() {
-					_, err := n.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
+					_, err := n.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
 					errs <- err
 				}()
 				pass(c.delay * 3 / 4) // stored by those that it reaches, not committed
@@ -306,8 +306,8 @@ func TestLostLeadershipLeavesTheOutcomeUnknown(t *testing.T) {
 				if got := next.State().SessionCount(); got != map[bool]int{true: 1, false: 0}[kept] {
 					t.Errorf("%d sessions under the successor", got)
 				}
-				first, err := next.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
-				again, err2 := next.master.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
+				first, err := next.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
+				again, err2 := next.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
 				if err != nil || err2 != nil || first.ID != again.ID || next.State().SessionCount() != 1 {
 					t.Errorf("sent again: %v %v, %v %v", first.ID, again.ID, err, err2)
 				}
@@ -355,7 +355,7 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 		n := c.office("r1")
 		id := newSession(t, n.master, time.Minute)
 		n.RefuseTransfer(errors.New("the target does not answer"))
-		_, err := n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
+		_, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
 		code(t, err, lockapi.CodeOutcomeUnknown)
 		if o := c.inOffice(n, time.Second); o.epoch != 2 {
 			t.Errorf("epoch %d, want 2", o.epoch)
@@ -377,7 +377,7 @@ func TestTransferToOneThatHasJustStarted(t *testing.T) {
 		})
 		time.AfterFunc(400*time.Millisecond, func() { c.set(func(f *fakeConf) { f.deaf = nil }) })
 		began := time.Now()
-		to, err := n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
+		to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
 		if took := time.Since(began); err != nil || to.Master != "r3" || took > 500*time.Millisecond {
 			t.Errorf("%+v, %v after %v", to, err, took)
 		}
@@ -387,14 +387,14 @@ func TestTransferToOneThatHasJustStarted(t *testing.T) {
 func TestTransferIsValidated(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
-		_, err := n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r9"}})
+		_, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r9"}})
 		if e := code(t, err, lockapi.CodeInvalidArgument); e.Field != "to" {
 			t.Errorf("field %q", e.Field)
 		}
-		if to, err := n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r1"}}); err != nil || to.Master != "r1" {
+		if to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r1"}}); err != nil || to.Master != "r1" {
 			t.Errorf("to itself: %+v, %v", to, err)
 		}
-		_, err = c.node("r2").master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
+		_, err = c.node("r2").master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
 		code(t, err, lockapi.CodeNoMaster)
 		for says, set := range map[string]func(f *fakeConf){
 			"does not answer":           func(f *fakeConf) { delete(f.at, "r3") },
@@ -402,7 +402,7 @@ func TestTransferIsValidated(t *testing.T) {
 			"does not hear this master": func(f *fakeConf) { f.at["r3"], f.deaf = founder("r3"), map[string]bool{"r3": true} },
 		} {
 			c.set(set)
-			_, err = n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
+			_, err = n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
 			if e := code(t, err, lockapi.CodeConflict); !strings.Contains(e.Detail, `"r3" is not well`) || !strings.Contains(e.Detail, says) {
 				t.Errorf("to one that is not well: %v", err)
 			}
@@ -410,13 +410,13 @@ func TestTransferIsValidated(t *testing.T) {
 		if e := openOffice(t, n).epoch; e != 1 {
 			t.Errorf("epoch %d: a refused transfer changed something", e)
 		}
-		to, err := n.master.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{})
+		to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{})
 		if err != nil || to.Master == "r1" {
 			t.Errorf("to anybody: %+v, %v", to, err)
 		}
 	})
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := m.TransferMastership(t.Context(), Caller{}, &lockapi.TransferMastership{})
+		_, err := m.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{})
 		code(t, err, lockapi.CodeConflict)
 	})
 }
@@ -489,7 +489,7 @@ func TestCloseIsForGood(t *testing.T) {
 				var transfer sync.WaitGroup
 				if tc.transferring {
 					transfer.Go(func() {
-						_, _ = n.master.TransferMastership(context.Background(), Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
+						_, _ = n.master.TransferMastership(context.Background(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
 					})
 					pass(c.delay / 2)
 				}

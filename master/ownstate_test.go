@@ -26,25 +26,29 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 	ctx := context.Background()
 	stale := func(by Caller) Read { return Read{Caller: by, Stale: true} }
 	return map[string]func(Caller) error{
-		"lock":  func(by Caller) error { return second(m.GetLock(ctx, stale(by), &lockapi.GetLock{Path: "/p/a"})) },
-		"locks": func(by Caller) error { return second(m.ListLocks(ctx, stale(by), &lockapi.ListLocks{Limit: 1})) },
+		"lock":  func(by Caller) error { return second(m.GetLock(ctx, new(stale(by)), &lockapi.GetLock{Path: "/p/a"})) },
+		"locks": func(by Caller) error { return second(m.ListLocks(ctx, new(stale(by)), &lockapi.ListLocks{Limit: 1})) },
 		"sequencer": func(by Caller) error {
-			return second(m.CheckSequencer(ctx, stale(by), &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Path: "/p/a", Token: 1}}))
+			return second(m.CheckSequencer(ctx, new(stale(by)), &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Path: "/p/a", Token: 1}}))
 		},
-		"sessions":    func(by Caller) error { return second(m.ListSessions(ctx, stale(by), &lockapi.ListSessions{Limit: 1})) },
-		"files":       func(by Caller) error { return second(m.ListFiles(ctx, stale(by), &lockapi.ListFiles{Limit: 1})) },
-		"deadlocks":   func(by Caller) error { return second(m.FindDeadlocks(ctx, stale(by), &lockapi.FindDeadlocks{})) },
-		"rules":       func(by Caller) error { return second(m.ListRules(ctx, stale(by), &lockapi.ListRules{Limit: 1})) },
-		"check":       func(by Caller) error { return second(m.CheckAccess(ctx, stale(by), &lockapi.CheckAccess{Path: "/p"})) },
-		"groups":      func(by Caller) error { return second(m.ListGroups(ctx, stale(by), &lockapi.ListGroups{})) },
-		"tokens":      func(by Caller) error { return second(m.ListTokens(ctx, stale(by), &lockapi.ListTokens{Limit: 1})) },
-		"cell access": func(by Caller) error { return second(m.GetCellAccess(ctx, stale(by), &lockapi.GetCellAccess{})) },
-		"who am I":    func(by Caller) error { return second(m.GetWhoAmI(ctx, stale(by), &lockapi.GetWhoAmI{})) },
-		"revision":    func(by Caller) error { return second(m.Revision(ctx, stale(by))) },
-		"members":     func(by Caller) error { return second(m.ListMembers(ctx, stale(by), &lockapi.ListMembers{})) },
-		"URLs":        func(by Caller) error { return second(m.GetURLs(ctx, stale(by), &lockapi.GetURLs{})) },
+		"sessions": func(by Caller) error {
+			return second(m.ListSessions(ctx, new(stale(by)), &lockapi.ListSessions{Limit: 1}))
+		},
+		"files":     func(by Caller) error { return second(m.ListFiles(ctx, new(stale(by)), &lockapi.ListFiles{Limit: 1})) },
+		"deadlocks": func(by Caller) error { return second(m.FindDeadlocks(ctx, new(stale(by)), &lockapi.FindDeadlocks{})) },
+		"rules":     func(by Caller) error { return second(m.ListRules(ctx, new(stale(by)), &lockapi.ListRules{Limit: 1})) },
+		"check": func(by Caller) error {
+			return second(m.CheckAccess(ctx, new(stale(by)), &lockapi.CheckAccess{Path: "/p"}))
+		},
+		"groups":      func(by Caller) error { return second(m.ListGroups(ctx, new(stale(by)), &lockapi.ListGroups{})) },
+		"tokens":      func(by Caller) error { return second(m.ListTokens(ctx, new(stale(by)), &lockapi.ListTokens{Limit: 1})) },
+		"cell access": func(by Caller) error { return second(m.GetCellAccess(ctx, new(stale(by)), &lockapi.GetCellAccess{})) },
+		"who am I":    func(by Caller) error { return second(m.GetWhoAmI(ctx, new(stale(by)), &lockapi.GetWhoAmI{})) },
+		"revision":    func(by Caller) error { return second(m.Revision(ctx, new(stale(by)))) },
+		"members":     func(by Caller) error { return second(m.ListMembers(ctx, new(stale(by)), &lockapi.ListMembers{})) },
+		"URLs":        func(by Caller) error { return second(m.GetURLs(ctx, new(stale(by)), &lockapi.GetURLs{})) },
 		"history": func(by Caller) error {
-			return second(m.GetHistory(ctx, Read{Caller: by}, &lockapi.GetHistory{Path: "/p/a", Limit: 1}))
+			return second(m.GetHistory(ctx, &Read{Caller: by}, &lockapi.GetHistory{Path: "/p/a", Limit: 1}))
 		},
 		"events": func(by Caller) error {
 			w, err := m.WatchEvents(EventFilter{}.For(by))
@@ -79,7 +83,7 @@ func accessible(t *testing.T, c *fakeCell) *node {
 		}
 	})
 	n := c.office("r1")
-	if _, err := n.master.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
+	if _, err := n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
 		t.Fatal(err)
 	}
 	pass(time.Second) // all replicas have that

@@ -38,14 +38,14 @@ func (p *proposer) fromMemory(op state.Operation) (state.Result, bool) {
 // propose puts an operation through the log and waits for its result. The error
 // is a *lockapi.Error: no_master where it certainly has no effect,
 // outcome_unknown where it may have.
-func (p *proposer) propose(by Caller, op state.Operation) (state.Result, error) {
+func (p *proposer) propose(by *Caller, op state.Operation) (state.Result, error) {
 	return p.begin(by, op)()
 }
 
 // begin is propose in two steps: the operation has its place in the log's order
 // when begin returns; the function that it returns waits for the result and is
 // to be called once.
-func (p *proposer) begin(by Caller, op state.Operation) func() (state.Result, error) {
+func (p *proposer) begin(by *Caller, op state.Operation) func() (state.Result, error) {
 	if s := p.log.State(); !s.Knows(op) {
 		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
 	}

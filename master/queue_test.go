@@ -12,7 +12,7 @@ import (
 // named opens a session with a name and metadata.
 func named(t *testing.T, m *Master, name string, meta map[string]string) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 600_000, Name: name, Meta: meta}})
+	s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 600_000, Name: name, Meta: meta}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,17 +31,17 @@ func TestWhoWaits(t *testing.T) {
 		began := time.Now()
 		for _, h := range []string{"first", "second", "third"} {
 			pass(time.Second)
-			if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle(h))}); err != nil {
+			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle(h))}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		m = c.office("r2").master
 		pass(time.Minute)
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("first"))}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("first"))}); err != nil {
 			t.Fatal(err)
 		}
 		for _, stale := range []bool{false, true} {
-			l, err := m.GetLock(t.Context(), Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: 2})
+			l, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: 2})
 			if err != nil || len(l.Queue) != 2 || l.Waiters != 3 {
 				t.Fatalf("%+v, %v; want two places of three", l, err)
 			}
@@ -70,16 +70,16 @@ func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.Queue != nil {
+		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.Queue != nil {
 			t.Errorf("%+v, %v", l, err)
 		}
-		if l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/free", Waiters: 5}); err != nil || l.Queue == nil || len(l.Queue) != 0 {
+		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/free", Waiters: 5}); err != nil || l.Queue == nil || len(l.Queue) != 0 {
 			t.Errorf("%+v, %v", l, err)
 		}
-		if page, err := m.ListLocks(context.Background(), Read{}, &lockapi.ListLocks{Prefix: "/", Limit: 10}); err != nil || len(page.Locks) != 1 || page.Locks[0].Queue != nil {
+		if page, err := m.ListLocks(context.Background(), &Read{}, &lockapi.ListLocks{Prefix: "/", Limit: 10}); err != nil || len(page.Locks) != 1 || page.Locks[0].Queue != nil {
 			t.Errorf("%+v, %v", page, err)
 		}
 	})
@@ -91,7 +91,7 @@ func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)

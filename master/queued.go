@@ -26,7 +26,7 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		if done, grant, err := a.look(seq); done {
 			return grant, err
 		}
-		if err := a.o.judge(&a.by); err != nil {
+		if err := a.o.judge(a.by); err != nil {
 			return a.forbidden(seq, err)
 		}
 		left := a.until - a.o.now()
@@ -87,7 +87,7 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	if _, lives := s.Session(a.key.session); !lives {
 		return true, grant, errNoSession(a.key.session)
 	}
-	if err := a.o.judge(&a.by); err != nil { // for which it was ended
+	if err := a.o.judge(a.by); err != nil { // for which it was ended
 		return true, grant, err
 	}
 	return true, grant, a.errHeld()

@@ -100,21 +100,21 @@ func settled(t *testing.T, n *node) {
 func TestQuotaOfSessions(t *testing.T) {
 	withQuotas(t, quotas, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		ctx, body := t.Context(), lockapi.SessionRequest{TTLMS: 12_000}
-		first, err := m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"})
+		first, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
 			newSession(t, m, time.Minute)
 		}
-		_, err = m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: body})
+		_, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body})
 		refusedBy(t, err, "max-sessions")
-		if again, err := m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"}); err != nil || again.ID != first.ID {
+		if again, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"}); err != nil || again.ID != first.ID {
 			t.Errorf("the repeated call: %+v, %v; want session %s", again, err, first.ID)
 		}
-		_, err = m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 13_000}, Key: "key"})
+		_, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 13_000}, Key: "key"})
 		code(t, err, lockapi.CodeConflict)
-		if err := m.CloseSession(ctx, Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
+		if err := m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
 			t.Fatal(err)
 		}
 		newSession(t, m, time.Minute)
@@ -129,20 +129,20 @@ func TestQuotaOfHolds(t *testing.T) {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
 		before := n.commands()
-		_, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/a/4", LockRequest: want(a)})
+		_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a/4", LockRequest: want(a)})
 		refusedBy(t, err, "max-session-holds")
 		for i := range 2 {
 			mustHold(t, m, "/b/"+strconv.Itoa(i), want(b))
 		}
-		_, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/b/2", LockRequest: want(b)})
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/b/2", LockRequest: want(b)})
 		refusedBy(t, err, "max-holds")
-		_, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)})
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)})
 		refusedBy(t, err, "max-holds")
 		if got := n.commands() - before; got != 2 {
 			t.Errorf("%d commands, want those of the 2 grants alone", got)
 		}
 		mustHold(t, m, "/a/3", want(a)) // again
-		if _, err := m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: "/a/3", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a/3", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		mustHold(t, m, "/b/2", want(b))
@@ -155,28 +155,28 @@ func TestQuotaOfWaiters(t *testing.T) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		mustHold(t, m, "/x", want(a))
 		for _, h := range []string{"1", "2"} {
-			if g, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle(h), queueing)}); err != nil || g.State != lockapi.StateQueued {
+			if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle(h), queueing)}); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
-		_, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("3"), waiting(time.Minute))})
+		_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("3"), waiting(time.Minute))})
 		refusedBy(t, err, "max-session-waiters")
-		if g, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("2"), queueing)}); err != nil || g.Position != 2 {
+		if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("2"), queueing)}); err != nil || g.Position != 2 {
 			t.Errorf("the repeated call: %+v, %v; want place 2", g, err)
 		}
 		third := begin(ctx, m, "/x", want(a, handle("3"), waiting(time.Minute)))
-		_, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"), queueing)})
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"), queueing)})
 		refusedBy(t, err, "max-waiters")
 		third.running(t)
 		// A call that would wait is granted what is free, and a try is not
 		// asked.
 		mustHold(t, m, "/free", want(b, queueing))
-		_, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"))})
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"))})
 		code(t, err, lockapi.CodeLockHeld)
-		if _, err := m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a}); err != nil {
 			t.Fatal(err)
 		}
-		if g, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("4"), queueing)}); err != nil || g.Position != 3 {
+		if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("4"), queueing)}); err != nil || g.Position != 3 {
 			t.Errorf("behind a grant: %+v, %v; want place 3", g, err)
 		}
 		settled(t, n)
@@ -193,12 +193,12 @@ func TestQuotaOfBytes(t *testing.T) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, 3*time.Second)
 		mustHold(t, m, "/x/0", want(a))
 		mustHold(t, m, "/x/1", want(a))
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/x/2", LockRequest: want(a)})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x/2", LockRequest: want(a)})
 		refusedBy(t, err, "max-session-bytes")
 		mustHold(t, m, "/x/2", want(b, delayed(time.Minute)))
-		_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/x/3", LockRequest: want(b)})
+		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x/3", LockRequest: want(b)})
 		refusedBy(t, err, "max-bytes")
-		_, err = m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}})
+		_, err = m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}})
 		refusedBy(t, err, "max-session-bytes")
 		pass(5 * time.Second) // b expires and leaves a lock-delay, which takes room as well
 		settled(t, n)
@@ -218,7 +218,7 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 		for i := range 5 {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
 		c.node("r2").master.opts.Quotas = quotas
@@ -226,11 +226,11 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 		m = n.master
 		settled(t, n)
 		mustHold(t, m, "/a/4", want(a))
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a/5", LockRequest: want(a)})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/5", LockRequest: want(a)})
 		refusedBy(t, err, "max-session-holds")
-		_, err = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/b/0", LockRequest: want(b)})
+		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b/0", LockRequest: want(b)})
 		refusedBy(t, err, "max-holds")
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a/0", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a/0", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		mustHold(t, m, "/b/0", want(b))
@@ -245,7 +245,7 @@ func TestQuotasAreTold(t *testing.T) {
 		for range 3 {
 			newSession(t, m, time.Minute)
 		}
-		_, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000}})
+		_, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000}})
 		refusedBy(t, err, "max-sessions")
 		want := QuotaUse{Name: "max-sessions", Max: 3, Used: 3, Known: true, Refused: 1}
 		if got := m.Quotas()[quotaSessions]; got != want {

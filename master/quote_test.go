@@ -15,27 +15,27 @@ func TestUnknownIDsAreQuotedInPart(t *testing.T) {
 		made := strings.Repeat("é", 30_000)
 		for name, call := range map[string]func(context.Context) error{
 			"keepalive": func(ctx context.Context) error {
-				_, err := m.KeepAlive(ctx, Caller{}, &lockapi.KeepAlive{Session: made})
+				_, err := m.KeepAlive(ctx, &Caller{}, &lockapi.KeepAlive{Session: made})
 				return err
 			},
 			"read": func(ctx context.Context) error {
-				_, err := m.GetSession(ctx, Read{}, &lockapi.GetSession{Session: made})
+				_, err := m.GetSession(ctx, &Read{}, &lockapi.GetSession{Session: made})
 				return err
 			},
 			"stale read": func(ctx context.Context) error {
-				_, err := m.GetSession(ctx, Read{Stale: true}, &lockapi.GetSession{Session: made})
+				_, err := m.GetSession(ctx, &Read{Stale: true}, &lockapi.GetSession{Session: made})
 				return err
 			},
 			"acquire": func(ctx context.Context) error {
-				_, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(made)})
+				_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(made)})
 				return err
 			},
 			"release": func(ctx context.Context) error {
-				_, err := m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: made})
+				_, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: made})
 				return err
 			},
 			"transfer": func(ctx context.Context) error {
-				_, err := m.TransferMastership(ctx, Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: made}})
+				_, err := m.TransferMastership(ctx, &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: made}})
 				return err
 			},
 		} {

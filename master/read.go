@@ -73,8 +73,8 @@ func judged[T any](o *office, s *state.State, q *Read, read func(o *office, s *s
 }
 
 // GetSession reads one session with what it holds and waits for.
-func (m *Master) GetSession(ctx context.Context, q Read, c *lockapi.GetSession) (lockapi.SessionState, error) {
-	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.SessionState, error) {
+func (m *Master) GetSession(ctx context.Context, q *Read, c *lockapi.GetSession) (lockapi.SessionState, error) {
+	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.SessionState, error) {
 		v, ok := s.Session(c.Session)
 		if !ok {
 			return lockapi.SessionState{}, errNoSession(c.Session)
@@ -85,8 +85,8 @@ func (m *Master) GetSession(ctx context.Context, q Read, c *lockapi.GetSession) 
 
 // ListSessions reads a page of sessions in the order of their ids. It ends at
 // c.Limit, or with the session that makes it lockapi.PageBytes long.
-func (m *Master) ListSessions(ctx context.Context, q Read, c *lockapi.ListSessions) (lockapi.SessionList, error) {
-	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.SessionList, error) {
+func (m *Master) ListSessions(ctx context.Context, q *Read, c *lockapi.ListSessions) (lockapi.SessionList, error) {
+	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.SessionList, error) {
 		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
 		size := 0
 		for v := range s.Sessions(c.After) {
@@ -105,8 +105,8 @@ func (m *Master) ListSessions(ctx context.Context, q Read, c *lockapi.ListSessio
 // GetLock reads one lock, with the first positions in its queue. Holders are shown
 // up to lockapi.MaxHolders, and metadata of sessions up to
 // lockapi.MaxReplyMeta.
-func (m *Master) GetLock(ctx context.Context, q Read, c *lockapi.GetLock) (lockapi.Lock, error) {
-	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.Lock, error) {
+func (m *Master) GetLock(ctx context.Context, q *Read, c *lockapi.GetLock) (lockapi.Lock, error) {
+	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.Lock, error) {
 		room := metaRoom(lockapi.MaxReplyMeta)
 		out := lockOf(o, s, c.Path, lockapi.MaxHolders, &room)
 		if c.Waiters > 0 {
@@ -119,8 +119,8 @@ func (m *Master) GetLock(ctx context.Context, q Read, c *lockapi.GetLock) (locka
 // ListLocks reads a page of the locks that are not free, in bytewise order of their
 // paths. It ends at c.Limit, or with the lock that makes it lockapi.PageBytes
 // long.
-func (m *Master) ListLocks(ctx context.Context, q Read, c *lockapi.ListLocks) (lockapi.LockList, error) {
-	return read(ctx, m, &q, func(o *office, s *state.State) (lockapi.LockList, error) {
+func (m *Master) ListLocks(ctx context.Context, q *Read, c *lockapi.ListLocks) (lockapi.LockList, error) {
+	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
 		size, room := 0, metaRoom(lockapi.MaxReplyMeta)
 		for l := range s.Locks(c.Prefix, c.After) {
@@ -140,8 +140,8 @@ func (m *Master) ListLocks(ctx context.Context, q Read, c *lockapi.ListLocks) (l
 }
 
 // CheckSequencer reports whether the grant that a sequencer describes is held.
-func (m *Master) CheckSequencer(ctx context.Context, q Read, c *lockapi.CheckSequencer) (lockapi.SequencerCheck, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
+func (m *Master) CheckSequencer(ctx context.Context, q *Read, c *lockapi.CheckSequencer) (lockapi.SequencerCheck, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
 		h, ok := s.HoldByToken(c.Path, c.Token)
 		switch {
 		case ok && mode(h.Mode) == c.Mode:

@@ -120,7 +120,7 @@ func (o *office) judgePart(s *state.State, waits []*state.Wait) error {
 	var under []func() (state.Result, error)
 	for _, w := range waits {
 		if !mayWait(s, w) {
-			under = append(under, o.begin(Caller{}, &state.Expel{Session: w.Session, Path: w.Path, Handle: w.Handle, Seq: w.Seq}))
+			under = append(under, o.begin(&Caller{}, &state.Expel{Session: w.Session, Path: w.Path, Handle: w.Handle, Seq: w.Seq}))
 		}
 	}
 	var err error

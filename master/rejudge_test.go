@@ -17,7 +17,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		calls := map[string]*waiter{}
 		for _, path := range []string{"/p", "/p/q", "/p/q/r", "/p/q!", "/p/qq"} {
 			for _, s := range []string{first, second} {
-				_, err := m.AcquireLock(t.Context(), using(by("user:a", LockAt, path), s), &lockapi.AcquireLock{Path: path, LockRequest: want(s, queueing)})
+				_, err := m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), s)), &lockapi.AcquireLock{Path: path, LockRequest: want(s, queueing)})
 				must(t, err)
 			}
 			o.mu.Lock()
@@ -38,7 +38,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		}
 		put := func(path string, lists lockapi.AccessLists) {
 			t.Helper()
-			_, err := m.PutRule(t.Context(), root(AdminAt), &lockapi.PutRule{Path: path, AccessLists: lists})
+			_, err := m.PutRule(t.Context(), new(root(AdminAt)), &lockapi.PutRule{Path: path, AccessLists: lists})
 			must(t, err)
 		}
 		for path, want := range map[string]string{"/p/q": "map[/p/q:true /p/q/r:true]", "/p/q!": "map[/p/q!:true]", "/z": "map[]", "/p/q/r/s": "map[]"} {

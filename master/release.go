@@ -10,9 +10,9 @@ import (
 // ReleaseLock ends the hold or the wait of (session, handle) at path; with a token
 // other than 0 only that very grant. Where there is nothing to release it costs
 // no log entry.
-func (m *Master) ReleaseLock(_ context.Context, by Caller, req *lockapi.ReleaseLock) (lockapi.Released, error) {
+func (m *Master) ReleaseLock(_ context.Context, by *Caller, req *lockapi.ReleaseLock) (lockapi.Released, error) {
 	return serve(m, func(o *office) (lockapi.Released, error) {
-		if err := o.admit(&by); err != nil {
+		if err := o.admit(by); err != nil {
 			return lockapi.Released{}, err
 		}
 		op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().TellsEndings()}

@@ -21,11 +21,11 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 			c.setDelay(100 * time.Millisecond)
 			got := make(chan lockapi.Grant, 1)
 			go func() {
-				g, _ := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing)})
+				g, _ := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing)})
 				got <- g
 			}()
 			pass(50 * time.Millisecond)
-			r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
+			r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
 			if err != nil || !r.Released {
 				t.Errorf("queued %v: %+v, %v; want it to release what the acquire before it got", queued, r, err)
 			}
@@ -46,7 +46,7 @@ func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 		mustHold(t, c.office("r2").master, "/a", want(id))
 		answer := make(chan error, 1)
 		go func() {
-			_, err := old.master.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id})
+			_, err := old.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id})
 			answer <- err
 		}()
 		pass(time.Second)
@@ -63,13 +63,13 @@ func TestSessionThatCannotBe(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const id = "a\x00b"
 		before := n.State().Index
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(id)}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(id)}); !errors.Is(err, lockapi.CodeSessionNotFound) {
 			t.Errorf("acquire: %v; want %v", err, lockapi.CodeSessionNotFound)
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id}); !errors.Is(err, lockapi.CodeSessionNotFound) {
 			t.Errorf("release: %v; want %v", err, lockapi.CodeSessionNotFound)
 		}
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
 			t.Errorf("close: %v; it is closed already", err)
 		}
 		if after := n.State().Index; after != before {

@@ -11,7 +11,7 @@ import (
 // openKeyed opens a session under a key.
 func openKeyed(t *testing.T, m *Master, key string, ttl time.Duration) (lockapi.Session, error) {
 	t.Helper()
-	return m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}, Key: key})
+	return m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}, Key: key})
 }
 
 // TestOpeningAgainExtends: the caller may have retried for longer than the ttl,
@@ -115,7 +115,7 @@ func TestOpeningAgainNeedsTheLease(t *testing.T) {
 			}
 			c.cutOff("r1", true)
 			next := c.office("r2")
-			if err := next.master.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
+			if err := next.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
 				t.Fatal(err)
 			}
 			ttl := time.Hour
@@ -140,7 +140,7 @@ func TestClosingNeedsTheLease(t *testing.T) {
 		c.cutOff("r1", true)
 		id := newSession(t, c.office("r2").master, time.Hour)
 		answer := make(chan error, 1)
-		go func() { answer <- old.master.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: id}) }()
+		go func() { answer <- old.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}) }()
 		pass(time.Second)
 		c.depose("r1")
 		if err := <-answer; !unanswered(err) {

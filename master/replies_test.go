@@ -44,7 +44,7 @@ func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	var calls sync.WaitGroup
 	for i := range n {
 		calls.Go(func() {
-			if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, shared(0), handle(fmt.Sprint(i)))}); err != nil {
+			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, shared(0), handle(fmt.Sprint(i)))}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -61,15 +61,15 @@ func TestMetadataIsBounded(t *testing.T) {
 		holdOften(t, m, "/a", a, 300)
 		mustHold(t, m, "/a", want(b, shared(0)))
 		for i := range 50 {
-			if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing, handle(fmt.Sprint("w", i)))}); err != nil {
+			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing, handle(fmt.Sprint("w", i)))}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("w"))}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("w"))}); err != nil {
 			t.Fatal(err)
 		}
 		for _, stale := range []bool{false, true} {
-			l, err := m.GetLock(t.Context(), Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: lockapi.MaxWaiters})
+			l, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: lockapi.MaxWaiters})
 			if err != nil || len(l.Holders) != 301 || l.MoreHolders != 0 || len(l.Queue) != 51 {
 				t.Fatalf("%d holders and %d more, %d waiters, %v", len(l.Holders), l.MoreHolders, len(l.Queue), err)
 			}
@@ -81,7 +81,7 @@ func TestMetadataIsBounded(t *testing.T) {
 					t.Errorf("%d: metadata of %d pairs, want %d", i, len(got), len(want))
 				}
 			}
-			page, err := m.ListLocks(t.Context(), Read{Stale: stale}, &lockapi.ListLocks{Prefix: "", Limit: 10})
+			page, err := m.ListLocks(t.Context(), &Read{Stale: stale}, &lockapi.ListLocks{Prefix: "", Limit: 10})
 			if n := jsonSize(t, page); err != nil || n > lockapi.MaxReplyMeta+302*shortItem || len(page.Locks[0].Holders) != 301 {
 				t.Errorf("a list of %d bytes, %v", n, err)
 			}
@@ -98,7 +98,7 @@ func TestRefusalsAreShort(t *testing.T) {
 		a, b, c := named(t, m, "a", longMeta()), named(t, m, "b", meta), named(t, m, "c", nil)
 		mustHold(t, m, "/a", want(b, shared(0)))
 		holdOften(t, m, "/a", a, 300)
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(c)})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(c)})
 		e := code(t, err, lockapi.CodeLockHeld)
 		if n := jsonSize(t, e); n > lockapi.MaxRefusalMeta+102*shortItem || len(e.Holders) != lockapi.MaxRefusalHolders || e.MoreHolders != 201 ||
 			!strings.Contains(e.Detail, "holders: 301,") {
@@ -121,11 +121,11 @@ func TestHoldersAreBounded(t *testing.T) {
 		a := newSession(t, m, 24*time.Hour)
 		first := mustHold(t, m, "/a", want(a, shared(0)))
 		holdOften(t, m, "/a", a, lockapi.MaxHolders+2)
-		l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/a"})
+		l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"})
 		if err != nil || len(l.Holders) != lockapi.MaxHolders || l.MoreHolders != 3 || l.Holders[0].Token != first.Token {
 			t.Errorf("%d holders and %d more, %v", len(l.Holders), l.MoreHolders, err)
 		}
-		if page, err := m.ListLocks(t.Context(), Read{Stale: true}, &lockapi.ListLocks{Prefix: "", Limit: 1}); err != nil || len(page.Locks[0].Holders) != lockapi.MaxHolders || page.Locks[0].MoreHolders != 3 {
+		if page, err := m.ListLocks(t.Context(), &Read{Stale: true}, &lockapi.ListLocks{Prefix: "", Limit: 1}); err != nil || len(page.Locks[0].Holders) != lockapi.MaxHolders || page.Locks[0].MoreHolders != 3 {
 			t.Errorf("%d locks, %v", len(page.Locks), err)
 		}
 	})
@@ -145,7 +145,7 @@ func TestPagesEnd(t *testing.T) {
 		}
 		var locks, sessions, pages []string
 		for after := ""; ; {
-			page, err := m.ListLocks(t.Context(), Read{}, &lockapi.ListLocks{Prefix: "", After: after, Limit: 1000})
+			page, err := m.ListLocks(t.Context(), &Read{}, &lockapi.ListLocks{Prefix: "", After: after, Limit: 1000})
 			if n := jsonSize(t, page); err != nil || n > lockapi.PageBytes+700*(shortItem+6*len(name)) || len(page.Locks) == 0 {
 				t.Fatalf("%d bytes, %v", n, err)
 			}
@@ -165,7 +165,7 @@ func TestPagesEnd(t *testing.T) {
 		}
 		pages = nil
 		for after := ""; ; {
-			page, err := m.ListSessions(t.Context(), Read{}, &lockapi.ListSessions{After: after, Limit: 1000})
+			page, err := m.ListSessions(t.Context(), &Read{}, &lockapi.ListSessions{After: after, Limit: 1000})
 			if n := jsonSize(t, page); err != nil || n > 2*lockapi.PageBytes || len(page.Sessions) == 0 {
 				t.Fatalf("%d bytes, %v", n, err)
 			}

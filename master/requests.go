@@ -71,7 +71,7 @@ type Read struct {
 }
 
 // of notes the state that is read.
-func (r Read) of(s *state.State) {
+func (r *Read) of(s *state.State) {
 	if r.AsOf != nil {
 		*r.AsOf = s.Revision
 	}

@@ -17,24 +17,24 @@ func TestCallersAreInTheLog(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		ctx := t.Context()
 		as := func(who string) Caller { return Caller{Principal: who, RemoteAddr: "192.0.2.1:4711"} }
-		s, err := m.OpenSession(ctx, as("opens"), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		s, err := m.OpenSession(ctx, new(as("opens")), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		other := newSession(t, m, time.Second)
 		mustHold(t, m, "/a", want(other, delayed(time.Second)))
-		if _, err := m.AcquireLock(ctx, as("tries"), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(100*time.Millisecond))}); err == nil {
+		if _, err := m.AcquireLock(ctx, new(as("tries")), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(100*time.Millisecond))}); err == nil {
 			t.Error("got what is held")
 		}
 		left, leave := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer leave()
-		_, _ = m.AcquireLock(left, as("leaves"), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(time.Minute))})
+		_, _ = m.AcquireLock(left, new(as("leaves")), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(time.Minute))})
 		pass(5 * time.Second) // the other session expires, and then its lock-delay ends
 		mustHold(t, m, "/a", want(s.ID))
-		if r, err := m.ReleaseLock(ctx, as("releases"), &lockapi.ReleaseLock{Path: "/a", Session: s.ID}); err != nil || !r.Released {
+		if r, err := m.ReleaseLock(ctx, new(as("releases")), &lockapi.ReleaseLock{Path: "/a", Session: s.ID}); err != nil || !r.Released {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if err := m.CloseSession(ctx, as("closes"), &lockapi.CloseSession{Session: s.ID}); err != nil {
+		if err := m.CloseSession(ctx, new(as("closes")), &lockapi.CloseSession{Session: s.ID}); err != nil {
 			t.Error(err)
 		}
 		for who, ops := range map[string][]string{

@@ -20,16 +20,16 @@ func TestFullQueueFoundOutByTheLog(t *testing.T) {
 	withQuotas(t, Quotas{Waiters: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
 		mustHold(t, m, "/held", want(a))
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/held", LockRequest: want(a, handle("w"), queueing)}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/held", LockRequest: want(a, handle("w"), queueing)}); err != nil {
 			t.Fatal(err)
 		}
 		first := make(chan error, 1)
 		go func() {
-			_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("1"))})
+			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("1"))})
 			first <- err
 		}()
 		pass(time.Millisecond) // it is in the log
-		_, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("2"), queueing)})
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("2"), queueing)})
 		refusedBy(t, err, "max-waiters")
 		if err := <-first; err != nil {
 			t.Error(err)
@@ -56,15 +56,15 @@ func TestQuotaUnderConcurrency(t *testing.T) {
 		}
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		atOnce(100, func(int) (lockapi.Grant, error) {
-			_, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
+			_, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
 			return lockapi.Grant{}, err
 		}, &opened)
 		atOnce(100, func(i int) (lockapi.Grant, error) {
-			return m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/" + strconv.Itoa(i), LockRequest: want(a)})
+			return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/" + strconv.Itoa(i), LockRequest: want(a)})
 		}, &granted)
 		mustHold(t, m, "/q", want(b))
 		atOnce(100, func(i int) (lockapi.Grant, error) {
-			return m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/q", LockRequest: want(b, handle(strconv.Itoa(i)), queueing)})
+			return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/q", LockRequest: want(b, handle(strconv.Itoa(i)), queueing)})
 		}, &queued)
 		if opened.Load() != 18 || granted.Load() != 7 || queued.Load() != 5 {
 			t.Errorf("%d sessions, %d grants, %d places; want 18, 7, 5", opened.Load(), granted.Load(), queued.Load())
@@ -79,7 +79,7 @@ func TestRepeatedCallUnderWayNeedsNoRoom(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range ids {
 			all.Go(func() {
-				s, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}, Key: "key"})
+				s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}, Key: "key"})
 				ids[i], errs[i] = s.ID, err
 			})
 		}
@@ -89,7 +89,7 @@ func TestRepeatedCallUnderWayNeedsNoRoom(t *testing.T) {
 		}
 		for i := range errs {
 			all.Go(func() {
-				_, errs[i] = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(ids[0])})
+				_, errs[i] = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(ids[0])})
 			})
 		}
 		all.Wait()
@@ -147,9 +147,9 @@ func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map)
 	var err error
 	switch rng.IntN(14) {
 	case 10, 11:
-		_, err = m.WriteFile(ctx, Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, rng.IntN(30)), Sequential: rng.IntN(3) == 0})
+		_, err = m.WriteFile(ctx, &Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, rng.IntN(30)), Sequential: rng.IntN(3) == 0})
 	case 12:
-		_, err = m.DeleteFiles(ctx, Caller{}, &lockapi.DeleteFiles{Prefix: "/"})
+		_, err = m.DeleteFiles(ctx, &Caller{}, &lockapi.DeleteFiles{Prefix: "/"})
 	case 13:
 		content := strings.Repeat("x", rng.IntN(30))
 		put := func(path string) lockapi.Operation {
@@ -165,30 +165,30 @@ func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map)
 		if session != "" {
 			call.Key = []string{"", "k", "l"}[rng.IntN(3)]
 		}
-		_, err = m.Transact(ctx, Caller{}, call)
+		_, err = m.Transact(ctx, &Caller{}, call)
 	case 0:
 		if rng.IntN(4) == 0 {
 			key = ""
 		}
 		var s lockapi.Session
-		if s, err = m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 1000}, Key: key}); err == nil {
+		if s, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 1000}, Key: key}); err == nil {
 			sessions.Store(key, s.ID)
 		}
 	case 1:
 		if rng.IntN(3) == 0 {
-			err = m.CloseSession(ctx, Caller{}, &lockapi.CloseSession{Session: session})
+			err = m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: session})
 		}
 	case 2:
-		_, err = m.KeepAlive(short, Caller{}, &lockapi.KeepAlive{Session: session})
+		_, err = m.KeepAlive(short, &Caller{}, &lockapi.KeepAlive{Session: session})
 	case 3, 4:
-		_, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, delayed(300*time.Millisecond))})
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, delayed(300*time.Millisecond))})
 	case 5:
-		_, err = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, queueing)})
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, queueing)})
 	case 6, 7:
-		_, err = m.AcquireLock(short, Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, waiting(50*time.Millisecond))})
+		_, err = m.AcquireLock(short, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, waiting(50*time.Millisecond))})
 	default:
-		_, err = m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: path, Session: session})
-		_, _ = m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: path, Session: session, Handle: strconv.Itoa(rng.IntN(3))})
+		_, err = m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: path, Session: session})
+		_, _ = m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: path, Session: session, Handle: strconv.Itoa(rng.IntN(3))})
 	}
 	return err
 }
@@ -203,14 +203,14 @@ func TestRoomPassesToTheCallInTheLog(t *testing.T) {
 			var released, taken error
 			var all sync.WaitGroup
 			all.Go(func() {
-				_, released = m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a, Handle: "w"})
+				_, released = m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a, Handle: "w"})
 			})
 			pass(fakeDelay / 2)
 			all.Go(func() {
-				_, taken = m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("w"), queueing)})
+				_, taken = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("w"), queueing)})
 			})
 			pass(fakeDelay * 3 / 4) // the release is through, the acquire is not
-			_, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("v"), queueing)})
+			_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("v"), queueing)})
 			refusedBy(t, err, name)
 			if all.Wait(); released != nil || taken != nil {
 				t.Errorf("%v, %v; want the place given up and taken anew", released, taken)
@@ -223,7 +223,7 @@ func TestRoomPassesToTheCallInTheLog(t *testing.T) {
 func TestRoomPassesToTheOpeningInTheLog(t *testing.T) {
 	withQuotas(t, Quotas{Sessions: 1}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		ctx, body := t.Context(), lockapi.SessionRequest{TTLMS: 60_000}
-		s, err := m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"})
+		s, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,10 +231,10 @@ func TestRoomPassesToTheOpeningInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.CloseSession(ctx, Caller{}, &lockapi.CloseSession{Session: s.ID}); err != nil {
+		if err := m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: s.ID}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: body})
+		_, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body})
 		refusedBy(t, err, "max-sessions")
 		release()
 		newSession(t, m, time.Minute)

@@ -16,14 +16,14 @@ func TestLargeResultsAreRefused(t *testing.T) {
 		s := sessionOfCaller(t, m, lockapi.PrincipalRoot)
 		write := func(content string) {
 			t.Helper()
-			_, err := m.WriteFile(t.Context(), root(WriteAt), &lockapi.WriteFile{Path: "/p/f", Content: []byte(content)})
+			_, err := m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: []byte(content)})
 			must(t, err)
 		}
 		write(strings.Repeat("x", lockapi.MaxFileBytes))
 		get := lockapi.Operation{Get: &lockapi.FileOperation{Path: "/p/f"}}
 		put := lockapi.Operation{Put: &lockapi.WriteOperation{Path: "/p/g", Content: new("x")}}
 		ask := func(key string, ops ...lockapi.Operation) (TransactionDone, error) {
-			return m.Transact(t.Context(), using(root(Anybody), s), &lockapi.Transact{Key: key, Transaction: lockapi.Transaction{Session: s, Then: ops}})
+			return m.Transact(t.Context(), new(using(root(Anybody), s)), &lockapi.Transact{Key: key, Transaction: lockapi.Transaction{Session: s, Then: ops}})
 		}
 		if done, err := ask("", slices.Repeat([]lockapi.Operation{get}, 4)...); err != nil || len(done.Results) != 4 {
 			t.Fatalf("%d results, %v", len(done.Results), err)
@@ -53,12 +53,12 @@ func TestListsEndAtABound(t *testing.T) {
 			members = append(members, fmt.Sprintf("user:%s%04d", strings.Repeat("\"", 200), i))
 		}
 		for i := range 5 {
-			_, err := m.PutGroup(t.Context(), root(Operate), &lockapi.PutGroup{Name: fmt.Sprint(i), GroupMembers: lockapi.GroupMembers{Members: members}})
+			_, err := m.PutGroup(t.Context(), new(root(Operate)), &lockapi.PutGroup{Name: fmt.Sprint(i), GroupMembers: lockapi.GroupMembers{Members: members}})
 			must(t, err)
 		}
 		var names []string
 		for page, after := 0, ""; ; page++ {
-			list, err := m.ListGroups(t.Context(), Read{Caller: root(Operate)}, &lockapi.ListGroups{After: after})
+			list, err := m.ListGroups(t.Context(), &Read{Caller: root(Operate)}, &lockapi.ListGroups{After: after})
 			must(t, err)
 			if n := jsonSize(t, list); n > 2*lockapi.PageBytes || page > 5 {
 				t.Fatalf("page %d has %d bytes", page, n)

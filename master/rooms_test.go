@@ -14,7 +14,7 @@ import (
 // keyedPut overwrites a file by a keyed call.
 func keyedPut(t *testing.T, m *Master, session, key string) error {
 	t.Helper()
-	_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/file", Session: session, Key: key})
+	_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/file", Session: session, Key: key})
 	return err
 }
 
@@ -35,10 +35,10 @@ func TestQuotaOfBytesCountsAnswers(t *testing.T) {
 		must(t, keyedPut(t, m, s, "001"))
 		must(t, keyedPut(t, m, s, ""))
 		must(t, keyedPut(t, m, other, "001"))
-		_, err := m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/file", Session: s, Key: "004"})
+		_, err := m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/file", Session: s, Key: "004"})
 		must(t, err)
 		settled(t, n)
-		must(t, m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: s}))
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: s}))
 	})
 }
 
@@ -46,7 +46,7 @@ func TestQuotaOfBytesCountsAnswers(t *testing.T) {
 func TestQuotaOfBytesCountsToldContents(t *testing.T) {
 	withQuotas(t, Quotas{SessionBytes: 100_000}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
-		_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/file", Content: []byte(strings.Repeat("x", 40_000))})
+		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/file", Content: []byte(strings.Repeat("x", 40_000))})
 		must(t, err)
 		read := func(key string) error {
 			_, err := transacting(t, m, key, `{"session":"`+s+`","then":[{"get":{"path":"/file"}}]}`)
@@ -86,7 +86,7 @@ func TestQuotaOfBytesCountsContentsToCome(t *testing.T) {
 // TestQuotaOfBytesCountsToldHolders: with their names, which may be gone otherwise.
 func TestQuotaOfBytesCountsToldHolders(t *testing.T) {
 	withQuotas(t, Quotas{SessionBytes: 50_000}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		crowd, err := m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{
+		crowd, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{
 			TTLMS: 60_000, Name: strings.Repeat("n", lockapi.MaxNameBytes)}})
 		must(t, err)
 		for i := range state.MostTold {
@@ -125,7 +125,7 @@ func TestForgottenAnswerIsNotGuessed(t *testing.T) {
 	room := sessionUsage("", "", nil).bytes + (state.MostAnswers-1)*answerOfPut() + long + 5_000
 	withQuotas(t, Quotas{SessionBytes: room}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
-		_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/long", Content: []byte(strings.Repeat("x", long))})
+		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/long", Content: []byte(strings.Repeat("x", long))})
 		must(t, err)
 		read := func(key string) error {
 			_, err := transacting(t, m, key, `{"session":"`+s+`","then":[{"get":{"path":"/long"}}]}`)
@@ -141,7 +141,7 @@ func TestForgottenAnswerIsNotGuessed(t *testing.T) {
 		var all sync.WaitGroup
 		for _, content := range []string{"first", "conflict"} {
 			all.Go(func() {
-				_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/file", Content: []byte(content), Session: s, Key: "key"})
+				_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/file", Content: []byte(content), Session: s, Key: "key"})
 				if (err == nil) != (content == "first") {
 					t.Errorf("%s: %v", content, err)
 				}
@@ -162,7 +162,7 @@ func TestAnswersAreCountedByANewMaster(t *testing.T) {
 		must(t, keyedPut(t, m, s, "001"))
 		n := c.office("r2")
 		settled(t, n)
-		must(t, n.master.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: s}))
+		must(t, n.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: s}))
 		settled(t, n)
 	})
 }
@@ -175,7 +175,7 @@ func TestRepeatedCreationNeedsNoRoom(t *testing.T) {
 		m := n.master
 		s := newSession(t, m, time.Minute)
 		create := func() (FileWritten, error) {
-			return m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "k", Sequential: true})
+			return m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "k", Sequential: true})
 		}
 		acquire := `{"session":"` + s + `","then":[{"acquire":{"path":"/old"}}]}`
 		var made [2]FileWritten
@@ -190,11 +190,11 @@ func TestRepeatedCreationNeedsNoRoom(t *testing.T) {
 		if made[0].Stat != made[1].Stat || made[0].Replayed == made[1].Replayed {
 			t.Errorf("%+v", made)
 		}
-		_, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "other", Sequential: true})
+		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "other", Sequential: true})
 		refusedBy(t, err, "max-files")
 		_, err = transacting(t, m, "l", acquire)
 		must(t, err)
-		_, err = m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/old", Session: s})
+		_, err = m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/old", Session: s})
 		must(t, err)
 		mustHold(t, m, "/new", want(s)) // it has the room
 		_, err = transacting(t, m, "fresh", acquire)
@@ -256,7 +256,7 @@ func TestChoiceIsNotShared(t *testing.T) {
 		leave, err := a.reserveTransaction(&state.Transaction{Then: put("/a", 100), Else: put("/b", 60)})
 		must(t, err)
 		refusedBy(t, putSized(t, m, "/b", 60), "max-content")
-		_, err = m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/a"})
+		_, err = m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/a"})
 		must(t, err)
 		refusedBy(t, putSized(t, m, "/c", 1), "max-content") // as /a may be made anew
 		leave()
@@ -273,7 +273,7 @@ func TestChoiceGivesWhatIsThereBack(t *testing.T) {
 		body := `{"then":[{"put":{"path":"/a"}},{"create_sequential":{"path":"/q"}}],"else":[{"put":{"path":"/b"}}]}`
 		_, err := transacting(t, m, "", body)
 		refusedBy(t, err, "max-files")
-		_, err = m.DeleteFiles(t.Context(), Caller{}, &lockapi.DeleteFiles{Path: "/b"})
+		_, err = m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/b"})
 		must(t, err)
 		_, err = transacting(t, m, "", body)
 		must(t, err)

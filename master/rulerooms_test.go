@@ -16,7 +16,7 @@ func ruled(t *testing.T, q Quotas, f func(t *testing.T, m *Master, n *node)) {
 	t.Helper()
 	withQuotas(t, q, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
-		_, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{})
+		_, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})
 		must(t, err)
 		must(t, putRule(t, m, lockapi.PrincipalRoot, "/p", lockapi.AccessLists{Admin: []string{"user:a"}, Write: []string{"user:a"}}))
 		f(t, m, n)
@@ -25,7 +25,7 @@ func ruled(t *testing.T, q Quotas, f func(t *testing.T, m *Master, n *node)) {
 
 func putRule(t *testing.T, m *Master, who, path string, lists lockapi.AccessLists) error {
 	t.Helper()
-	_, err := m.PutRule(t.Context(), by(who, AdminAt, path), &lockapi.PutRule{Path: path, AccessLists: lists})
+	_, err := m.PutRule(t.Context(), new(by(who, AdminAt, path)), &lockapi.PutRule{Path: path, AccessLists: lists})
 	return err
 }
 
@@ -51,11 +51,11 @@ func TestRulesCountInBytes(t *testing.T) {
 		must(t, putRule(t, m, "user:a", "/p/0", lockapi.AccessLists{Read: long.Read[1:]}))
 		refusedBy(t, putRule(t, m, "user:a", "/p/x", long), "max-bytes")
 		must(t, putRule(t, m, lockapi.PrincipalRoot, "/root", long))
-		done, err := m.DeleteRulesBelow(t.Context(), by("user:a", AdminBelow, "/p"), &lockapi.DeleteRulesBelow{Prefix: "/p"})
+		done, err := m.DeleteRulesBelow(t.Context(), new(by("user:a", AdminBelow, "/p")), &lockapi.DeleteRulesBelow{Prefix: "/p"})
 		if err != nil || !done.Deleted || n.State().Policy().RuleCount() != 2 {
 			t.Errorf("%+v, %v, %d rules", done, err, n.State().Policy().RuleCount())
 		}
-		_, err = m.WriteFile(t.Context(), root(WriteAt), &lockapi.WriteFile{Path: "/p/f", Content: make([]byte, most/2)})
+		_, err = m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: make([]byte, most/2)})
 		must(t, err)
 	})
 }
@@ -89,7 +89,7 @@ func TestRulesBelowAreDeleted(t *testing.T) {
 			must(t, putRule(t, m, lockapi.PrincipalRoot, path, lockapi.AccessLists{Read: []string{"user:b"}}))
 		}
 		below := func(who, path string) error {
-			_, err := m.DeleteRulesBelow(t.Context(), by(who, AdminBelow, path), &lockapi.DeleteRulesBelow{Prefix: path})
+			_, err := m.DeleteRulesBelow(t.Context(), new(by(who, AdminBelow, path)), &lockapi.DeleteRulesBelow{Prefix: path})
 			return err
 		}
 		must(t, putRule(t, m, lockapi.PrincipalRoot, "/p/3", lockapi.AccessLists{Admin: []string{"user:b"}}))

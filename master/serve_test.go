@@ -22,7 +22,7 @@ type heldCell struct {
 }
 
 func (h *heldCell) transact(by Caller, body lockapi.Transaction, key string) error {
-	return second(h.m.Transact(context.Background(), by, &lockapi.Transact{Key: key, Transaction: body}))
+	return second(h.m.Transact(context.Background(), new(by), &lockapi.Transact{Key: key, Transaction: body}))
 }
 
 func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
@@ -39,17 +39,17 @@ func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 		}
 	}
 	all, ctx := root(Operate), t.Context()
-	must(second(h.m.EnableAccess(ctx, all, &lockapi.EnableAccess{})))
-	s, err := h.m.OpenSession(ctx, all, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}, Key: "k"})
+	must(second(h.m.EnableAccess(ctx, new(all), &lockapi.EnableAccess{})))
+	s, err := h.m.OpenSession(ctx, new(all), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}, Key: "k"})
 	must(err)
 	h.holder, h.other = s.ID, sessionOfCaller(t, h.m, lockapi.PrincipalRoot)
-	h.grant, err = h.m.AcquireLock(ctx, all, &lockapi.AcquireLock{Path: "/l", LockRequest: want(h.holder)})
+	h.grant, err = h.m.AcquireLock(ctx, new(all), &lockapi.AcquireLock{Path: "/l", LockRequest: want(h.holder)})
 	must(err)
-	must(second(h.m.WriteFile(ctx, all, &lockapi.WriteFile{Path: "/f", Session: h.holder, Key: "w"})))
-	must(second(h.m.PutRule(ctx, all, &lockapi.PutRule{Path: "/p"})))
-	must(second(h.m.PutGroup(ctx, all, &lockapi.PutGroup{Name: "g"})))
-	must(second(h.m.PutGroup(ctx, all, &lockapi.PutGroup{Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
-	must(second(h.m.PutCellAccess(ctx, all, &lockapi.PutCellAccess{})))
+	must(second(h.m.WriteFile(ctx, new(all), &lockapi.WriteFile{Path: "/f", Session: h.holder, Key: "w"})))
+	must(second(h.m.PutRule(ctx, new(all), &lockapi.PutRule{Path: "/p"})))
+	must(second(h.m.PutGroup(ctx, new(all), &lockapi.PutGroup{Name: "g"})))
+	must(second(h.m.PutGroup(ctx, new(all), &lockapi.PutGroup{Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
+	must(second(h.m.PutCellAccess(ctx, new(all), &lockapi.PutCellAccess{})))
 	return h
 }
 
@@ -74,18 +74,18 @@ var calls = map[string][]leaving{
 	},
 	"CloseSession": {
 		{"", func(h *heldCell, by Caller) error {
-			return h.m.CloseSession(withoutEnd, by, &lockapi.CloseSession{Session: "none"})
+			return h.m.CloseSession(withoutEnd, new(by), &lockapi.CloseSession{Session: "none"})
 		}},
 		{"", func(h *heldCell, by Caller) error {
-			return h.m.CloseSession(withoutEnd, by, &lockapi.CloseSession{Session: h.holder})
+			return h.m.CloseSession(withoutEnd, new(by), &lockapi.CloseSession{Session: h.holder})
 		}},
 	},
 	"KeepAlive": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.KeepAlive(withoutEnd, by, &lockapi.KeepAlive{Session: h.holder}))
+			return second(h.m.KeepAlive(withoutEnd, new(by), &lockapi.KeepAlive{Session: h.holder}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.KeepAlive(withoutEnd, by, &lockapi.KeepAlive{Session: "none"}))
+			return second(h.m.KeepAlive(withoutEnd, new(by), &lockapi.KeepAlive{Session: "none"}))
 		}},
 	},
 	"AcquireLock": {
@@ -116,59 +116,61 @@ var calls = map[string][]leaving{
 	},
 	"WriteFile": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", Session: h.holder, Key: "w"}))
+			return second(h.m.WriteFile(withoutEnd, new(by), &lockapi.WriteFile{Path: "/f", Session: h.holder, Key: "w"}))
 		}},
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/g"}))
+			return second(h.m.WriteFile(withoutEnd, new(by), &lockapi.WriteFile{Path: "/g"}))
 		}},
 		{lockapi.CodePrecondition, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", IfAbsent: true}))
+			return second(h.m.WriteFile(withoutEnd, new(by), &lockapi.WriteFile{Path: "/f", IfAbsent: true}))
 		}},
 		{lockapi.CodeNotHeld, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", Sequencers: []lockapi.Sequencer{{Mode: lockapi.Exclusive, Token: 1, Path: "/x"}}}))
+			return second(h.m.WriteFile(withoutEnd, new(by), &lockapi.WriteFile{Path: "/f", Sequencers: []lockapi.Sequencer{{Mode: lockapi.Exclusive, Token: 1, Path: "/x"}}}))
 		}},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/g", Session: h.holder, Key: "w"}))
+			return second(h.m.WriteFile(withoutEnd, new(by), &lockapi.WriteFile{Path: "/g", Session: h.holder, Key: "w"}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.WriteFile(withoutEnd, by, &lockapi.WriteFile{Path: "/f", Session: "none"}))
+			return second(h.m.WriteFile(withoutEnd, new(by), &lockapi.WriteFile{Path: "/f", Session: "none"}))
 		}},
 	},
 	"DeleteFiles": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.DeleteFiles(withoutEnd, by, &lockapi.DeleteFiles{Path: "/none"}))
+		return second(h.m.DeleteFiles(withoutEnd, new(by), &lockapi.DeleteFiles{Path: "/none"}))
 	}}},
 
 	"PutRule": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.PutRule(withoutEnd, by, &lockapi.PutRule{Path: "/p"}))
+		return second(h.m.PutRule(withoutEnd, new(by), &lockapi.PutRule{Path: "/p"}))
 	}}},
 	"DeleteRulesBelow": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.DeleteRulesBelow(withoutEnd, by, &lockapi.DeleteRulesBelow{Prefix: "/"}))
+		return second(h.m.DeleteRulesBelow(withoutEnd, new(by), &lockapi.DeleteRulesBelow{Prefix: "/"}))
 	}}},
 	"DeleteRule": {{"", func(h *heldCell, by Caller) error {
-		return h.m.DeleteRule(withoutEnd, by, &lockapi.DeleteRule{Path: "/q"})
+		return h.m.DeleteRule(withoutEnd, new(by), &lockapi.DeleteRule{Path: "/q"})
 	}}},
 	"DeleteGroup": {{"", func(h *heldCell, by Caller) error {
-		return h.m.DeleteGroup(withoutEnd, by, &lockapi.DeleteGroup{Name: "x"})
+		return h.m.DeleteGroup(withoutEnd, new(by), &lockapi.DeleteGroup{Name: "x"})
 	}}},
 	"RevokeToken": {{"", func(h *heldCell, by Caller) error {
-		return h.m.RevokeToken(withoutEnd, by, &lockapi.RevokeToken{ID: "T"})
+		return h.m.RevokeToken(withoutEnd, new(by), &lockapi.RevokeToken{ID: "T"})
 	}}},
-	"DisableAccess": {{"", func(h *heldCell, by Caller) error { return h.m.DisableAccess(withoutEnd, by, &lockapi.DisableAccess{}) }}},
+	"DisableAccess": {{"", func(h *heldCell, by Caller) error {
+		return h.m.DisableAccess(withoutEnd, new(by), &lockapi.DisableAccess{})
+	}}},
 	"PutCellAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.PutCellAccess(withoutEnd, by, &lockapi.PutCellAccess{}))
+		return second(h.m.PutCellAccess(withoutEnd, new(by), &lockapi.PutCellAccess{}))
 	}}},
 	"CreateToken": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CreateToken(withoutEnd, by, &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}}))
+		return second(h.m.CreateToken(withoutEnd, new(by), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}}))
 	}}},
 	"EnableAccess": {{lockapi.CodeConflict, func(h *heldCell, by Caller) error {
-		return second(h.m.EnableAccess(withoutEnd, by, &lockapi.EnableAccess{}))
+		return second(h.m.EnableAccess(withoutEnd, new(by), &lockapi.EnableAccess{}))
 	}}},
 	"PutGroup": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.PutGroup(withoutEnd, by, &lockapi.PutGroup{Name: "g"}))
+			return second(h.m.PutGroup(withoutEnd, new(by), &lockapi.PutGroup{Name: "g"}))
 		}},
 		{lockapi.CodeInvalidArgument, func(h *heldCell, by Caller) error {
-			return second(h.m.PutGroup(withoutEnd, by, &lockapi.PutGroup{Name: "g", GroupMembers: lockapi.GroupMembers{Members: []string{"group:h"}}}))
+			return second(h.m.PutGroup(withoutEnd, new(by), &lockapi.PutGroup{Name: "g", GroupMembers: lockapi.GroupMembers{Members: []string{"group:h"}}}))
 		}},
 	},
 
@@ -177,14 +179,14 @@ var calls = map[string][]leaving{
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.add(by, "r2", founder("r9")) }},
 	},
 	"RemoveMember": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.RemoveMember(withoutEnd, by, &lockapi.RemoveMember{ID: "r9"}))
+		return second(h.m.RemoveMember(withoutEnd, new(by), &lockapi.RemoveMember{ID: "r9"}))
 	}}},
 	"SetMember": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.SetMember(withoutEnd, by, &lockapi.SetMember{ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r2")}}))
+			return second(h.m.SetMember(withoutEnd, new(by), &lockapi.SetMember{ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r2")}}))
 		}},
 		{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.SetMember(withoutEnd, by, &lockapi.SetMember{ID: "r9", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r9")}}))
+			return second(h.m.SetMember(withoutEnd, new(by), &lockapi.SetMember{ID: "r9", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r9")}}))
 		}},
 	},
 	"ReplaceMember": {
@@ -194,74 +196,74 @@ var calls = map[string][]leaving{
 	},
 	"TransferMastership": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.TransferMastership(withoutEnd, by, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r1"}}))
+			return second(h.m.TransferMastership(withoutEnd, new(by), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r1"}}))
 		}},
 		{lockapi.CodeInvalidArgument, func(h *heldCell, by Caller) error {
-			return second(h.m.TransferMastership(withoutEnd, by, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r9"}}))
+			return second(h.m.TransferMastership(withoutEnd, new(by), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r9"}}))
 		}},
 	},
 
 	"GetSession": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.GetSession(withoutEnd, Read{Caller: by}, &lockapi.GetSession{Session: h.holder}))
+			return second(h.m.GetSession(withoutEnd, &Read{Caller: by}, &lockapi.GetSession{Session: h.holder}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.GetSession(withoutEnd, Read{Caller: by}, &lockapi.GetSession{Session: "none"}))
+			return second(h.m.GetSession(withoutEnd, &Read{Caller: by}, &lockapi.GetSession{Session: "none"}))
 		}},
 	},
 	"GetFile": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.GetFile(withoutEnd, Read{Caller: by}, &lockapi.GetFile{Path: "/none"}))
+		return second(h.m.GetFile(withoutEnd, &Read{Caller: by}, &lockapi.GetFile{Path: "/none"}))
 	}}},
 	"GetRule": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.GetRule(withoutEnd, Read{Caller: by}, &lockapi.GetRule{Path: "/q"}))
+		return second(h.m.GetRule(withoutEnd, &Read{Caller: by}, &lockapi.GetRule{Path: "/q"}))
 	}}},
 	"GetGroup": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.GetGroup(withoutEnd, Read{Caller: by}, &lockapi.GetGroup{Name: "x"}))
+		return second(h.m.GetGroup(withoutEnd, &Read{Caller: by}, &lockapi.GetGroup{Name: "x"}))
 	}}},
 	"CheckSequencer": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CheckSequencer(withoutEnd, Read{Caller: by}, &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
+		return second(h.m.CheckSequencer(withoutEnd, &Read{Caller: by}, &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
 	}}},
 	"ListSessions": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListSessions(withoutEnd, Read{Caller: by}, &lockapi.ListSessions{Limit: 9}))
+		return second(h.m.ListSessions(withoutEnd, &Read{Caller: by}, &lockapi.ListSessions{Limit: 9}))
 	}}},
 	"GetLock": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetLock(withoutEnd, Read{Caller: by}, &lockapi.GetLock{Path: "/l"}))
+		return second(h.m.GetLock(withoutEnd, &Read{Caller: by}, &lockapi.GetLock{Path: "/l"}))
 	}}},
 	"ListLocks": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListLocks(withoutEnd, Read{Caller: by}, &lockapi.ListLocks{Limit: 9}))
+		return second(h.m.ListLocks(withoutEnd, &Read{Caller: by}, &lockapi.ListLocks{Limit: 9}))
 	}}},
 	"ListFiles": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListFiles(withoutEnd, Read{Caller: by}, &lockapi.ListFiles{Limit: 9}))
+		return second(h.m.ListFiles(withoutEnd, &Read{Caller: by}, &lockapi.ListFiles{Limit: 9}))
 	}}},
 	"ListRules": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListRules(withoutEnd, Read{Caller: by}, &lockapi.ListRules{Limit: 9}))
+		return second(h.m.ListRules(withoutEnd, &Read{Caller: by}, &lockapi.ListRules{Limit: 9}))
 	}}},
 	"ListTokens": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListTokens(withoutEnd, Read{Caller: by}, &lockapi.ListTokens{Limit: 9}))
+		return second(h.m.ListTokens(withoutEnd, &Read{Caller: by}, &lockapi.ListTokens{Limit: 9}))
 	}}},
 	"CheckAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CheckAccess(withoutEnd, Read{Caller: by}, &lockapi.CheckAccess{Path: "/p"}))
+		return second(h.m.CheckAccess(withoutEnd, &Read{Caller: by}, &lockapi.CheckAccess{Path: "/p"}))
 	}}},
 	"ListGroups": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListGroups(withoutEnd, Read{Caller: by}, &lockapi.ListGroups{}))
+		return second(h.m.ListGroups(withoutEnd, &Read{Caller: by}, &lockapi.ListGroups{}))
 	}}},
 	"GetCellAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetCellAccess(withoutEnd, Read{Caller: by}, &lockapi.GetCellAccess{}))
+		return second(h.m.GetCellAccess(withoutEnd, &Read{Caller: by}, &lockapi.GetCellAccess{}))
 	}}},
 	"GetWhoAmI": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetWhoAmI(withoutEnd, Read{Caller: by}, &lockapi.GetWhoAmI{}))
+		return second(h.m.GetWhoAmI(withoutEnd, &Read{Caller: by}, &lockapi.GetWhoAmI{}))
 	}}},
 	"ListMembers": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListMembers(withoutEnd, Read{Caller: by}, &lockapi.ListMembers{}))
+		return second(h.m.ListMembers(withoutEnd, &Read{Caller: by}, &lockapi.ListMembers{}))
 	}}},
 	"GetURLs": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetURLs(withoutEnd, Read{Caller: by}, &lockapi.GetURLs{}))
+		return second(h.m.GetURLs(withoutEnd, &Read{Caller: by}, &lockapi.GetURLs{}))
 	}}},
-	"Revision": {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, Read{Caller: by})) }}},
+	"Revision": {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, &Read{Caller: by})) }}},
 	"FindDeadlocks": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.FindDeadlocks(withoutEnd, Read{Caller: by}, &lockapi.FindDeadlocks{}))
+		return second(h.m.FindDeadlocks(withoutEnd, &Read{Caller: by}, &lockapi.FindDeadlocks{}))
 	}}},
-	"Backup": {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, Read{Caller: by})) }}},
+	"Backup": {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, &Read{Caller: by})) }}},
 }
 
 // ofTheReplica are the calls that a replica answers for itself, master or not, and Do,
@@ -269,23 +271,23 @@ var calls = map[string][]leaving{
 var ofTheReplica = map[string]bool{"Close": true, "Do": true, "Hangs": true, "GetHistory": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
 
 func (h *heldCell) open(by Caller, ttl int64) error {
-	return second(h.m.OpenSession(withoutEnd, by, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))
+	return second(h.m.OpenSession(withoutEnd, new(by), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))
 }
 
 func (h *heldCell) acquire(by Caller, path string, r lockapi.LockRequest) error {
-	return second(h.m.AcquireLock(withoutEnd, by, &lockapi.AcquireLock{Path: path, LockRequest: r}))
+	return second(h.m.AcquireLock(withoutEnd, new(by), &lockapi.AcquireLock{Path: path, LockRequest: r}))
 }
 
 func (h *heldCell) release(by Caller, session string) error {
-	return second(h.m.ReleaseLock(withoutEnd, by, &lockapi.ReleaseLock{Path: "/l", Session: session}))
+	return second(h.m.ReleaseLock(withoutEnd, new(by), &lockapi.ReleaseLock{Path: "/l", Session: session}))
 }
 
 func (h *heldCell) add(by Caller, id, directory string) error {
-	return second(h.m.AddMember(withoutEnd, by, &lockapi.AddMember{AddMemberRequest: lockapi.AddMemberRequest{ID: id, Directory: directory, RaftAddr: id + ":7201", URL: "http://" + id}}))
+	return second(h.m.AddMember(withoutEnd, new(by), &lockapi.AddMember{AddMemberRequest: lockapi.AddMemberRequest{ID: id, Directory: directory, RaftAddr: id + ":7201", URL: "http://" + id}}))
 }
 
 func (h *heldCell) replace(by Caller, id, directory string) error {
-	return second(h.m.ReplaceMember(withoutEnd, by, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}}))
+	return second(h.m.ReplaceMember(withoutEnd, new(by), &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}}))
 }
 
 // TestNoAnswerLeavesWithoutTheLease: no answer of any method of a Master leaves, good

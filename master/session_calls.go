@@ -16,12 +16,12 @@ import (
 // past due is not revived; the call waits for its end and opens another.
 // Another request under the key is a conflict. A quota that is used up is
 // too_many.
-func (m *Master) OpenSession(ctx context.Context, by Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
+func (m *Master) OpenSession(ctx context.Context, by *Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
 	return serve(m, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, by, req) })
 }
 
-func (o *office) openSession(ctx context.Context, by Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
-	if err := o.admit(&by); err != nil {
+func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
+	if err := o.admit(by); err != nil {
 		return lockapi.Session{}, err
 	}
 	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: by.ownKey(req.Key)}
@@ -57,7 +57,7 @@ func (by *Caller) ownKey(key string) string {
 // sessionUnder finds the session that was opened with an operation's
 // idempotency key, or opens it. Whether one that it finds still lives, a
 // keepalive has to see.
-func (o *office) sessionUnder(by Caller, key string, op *state.OpenSession) (*state.Session, error) {
+func (o *office) sessionUnder(by *Caller, key string, op *state.OpenSession) (*state.Session, error) {
 	if r, changes := o.log.State().Would(op); !changes {
 		switch found, _ := r.(state.SessionResult); {
 		case found.Verdict == state.Done:
@@ -88,9 +88,9 @@ func errOtherBody(key string) error {
 
 // CloseSession ends a session and frees all that it holds, without lock-delay.
 // A session that is not there is closed already.
-func (m *Master) CloseSession(_ context.Context, by Caller, req *lockapi.CloseSession) error {
+func (m *Master) CloseSession(_ context.Context, by *Caller, req *lockapi.CloseSession) error {
 	return m.served(func(o *office) error {
-		if err := o.admit(&by); err != nil {
+		if err := o.admit(by); err != nil {
 			return err
 		}
 		op := &state.CloseSession{Session: req.Session}

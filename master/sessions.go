@@ -158,7 +158,7 @@ func (s *session) due(o *office, now time.Duration) {
 	if o.log.State().TellsEndings() {
 		op.SilentMS = (now - s.base).Milliseconds()
 	}
-	go o.proposeEnd(Caller{}, op, s.id)
+	go o.proposeEnd(&Caller{}, op, s.id)
 }
 
 // sessionEnded takes note of a session's end, and returns what there is to log
@@ -173,7 +173,7 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 }
 
 // proposeEnd is propose for the end of a session, when its turn has come.
-func (o *office) proposeEnd(by Caller, op state.Operation, session string) (state.Result, error) {
+func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
 	e := o.endings.begin(1 + o.accounting.claimsOf(session))
 	select {
 	case <-e.turn:

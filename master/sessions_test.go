@@ -207,11 +207,11 @@ func TestKeepaliveRightBehindTheOpening(t *testing.T) {
 func granted202(t *testing.T, m *Master, path, a, b string) {
 	t.Helper()
 	mustHold(t, m, path, want(a))
-	g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(b, queueing)})
+	g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(b, queueing)})
 	if err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
 		t.Fatalf("queue: %+v, %v", g, err)
 	}
-	if r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: path, Session: a}); err != nil || !r.Released {
+	if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: path, Session: a}); err != nil || !r.Released {
 		t.Fatalf("release: %+v, %v", r, err)
 	}
 }
@@ -282,7 +282,7 @@ func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))
-		if r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
+		if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
 			t.Fatalf("release: %+v, %v", r, err)
 		}
 		granted202(t, m, "/b", a, b)
@@ -337,7 +337,7 @@ func TestReleaseDropsTheEvent(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		granted202(t, m, "/a", a, b)
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
 			t.Fatal(err)
 		}
 		if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 0 {
@@ -353,7 +353,7 @@ func TestNoEventWithoutA202(t *testing.T) {
 		mustHold(t, m, "/a", want(a))
 		call := begin(t.Context(), m, "/a", want(b, queueing, waiting(time.Minute)))
 		call.running(t)
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		if g := call.answered(t); g.err != nil || g.grant.State != lockapi.StateHeld {
@@ -376,7 +376,7 @@ func TestClosingASessionAnswersItsCallsAtOnce(t *testing.T) {
 		go func() { _, err := keepalive1(m, b, 30*time.Second, 0); alive <- err }()
 		call.running(t)
 		began := time.Now()
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, call.answered(t).err, lockapi.CodeSessionNotFound)
@@ -386,7 +386,7 @@ func TestClosingASessionAnswersItsCallsAtOnce(t *testing.T) {
 		}
 		mustHold(t, m, "/b", want(a)) // without lock-delay
 		before := n.commands()
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: b}); err != nil || n.commands() != before {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil || n.commands() != before {
 			t.Errorf("closing it again: %v, %d commands", err, n.commands()-before)
 		}
 	})
@@ -395,7 +395,7 @@ func TestClosingASessionAnswersItsCallsAtOnce(t *testing.T) {
 func TestIdempotencyKey(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		open := func(key string, r lockapi.SessionRequest) (lockapi.Session, error) {
-			return m.OpenSession(t.Context(), Caller{}, &lockapi.OpenSession{SessionRequest: r, Key: key})
+			return m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: r, Key: key})
 		}
 		r := lockapi.SessionRequest{TTLMS: 5000, Name: "n", Meta: map[string]string{"a": "1", "b": "2"}}
 		first, err := open("k", r)
@@ -409,7 +409,7 @@ func TestIdempotencyKey(t *testing.T) {
 		r.TTLMS = 6000
 		_, err = open("k", r)
 		code(t, err, lockapi.CodeConflict)
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
 			t.Fatal(err)
 		}
 		if other, err := open("k", r); err != nil || other.ID == first.ID {
@@ -424,25 +424,25 @@ func TestSessionIsShown(t *testing.T) {
 		a, b := newSession(t, m, 10*time.Second), newSession(t, m, time.Minute)
 		mustHold(t, m, "/a", want(a))
 		mustHold(t, m, "/b", want(b))
-		if _, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/b", LockRequest: want(a, queueing, handle("h"))}); err != nil {
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b", LockRequest: want(a, queueing, handle("h"))}); err != nil {
 			t.Fatal(err)
 		}
 		pass(3 * time.Second)
-		s, err := m.GetSession(t.Context(), Read{}, &lockapi.GetSession{Session: a})
+		s, err := m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: a})
 		if err != nil || len(s.Holds) != 1 || len(s.Waits) != 1 || s.Waits[0].Handle != "h" || s.Waits[0].Position != 1 {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		if left := time.Duration(*s.LeaseRemainingMS) * time.Millisecond; left > 7*time.Second || left < 6900*time.Millisecond {
 			t.Errorf("lease_remaining_ms %v, want some 7s", left)
 		}
-		if s, err := m.GetSession(t.Context(), Read{Stale: true}, &lockapi.GetSession{Session: a}); err != nil || s.LeaseRemainingMS != nil {
+		if s, err := m.GetSession(t.Context(), &Read{Stale: true}, &lockapi.GetSession{Session: a}); err != nil || s.LeaseRemainingMS != nil {
 			t.Errorf("stale: %+v, %v", s, err)
 		}
-		_, err = m.GetSession(t.Context(), Read{}, &lockapi.GetSession{Session: "nobody"})
+		_, err = m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: "nobody"})
 		code(t, err, lockapi.CodeSessionNotFound)
 		var ids []string
 		for after := ""; ; {
-			page, err := m.ListSessions(t.Context(), Read{}, &lockapi.ListSessions{After: after, Limit: 1})
+			page, err := m.ListSessions(t.Context(), &Read{}, &lockapi.ListSessions{After: after, Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -472,26 +472,29 @@ func TestCallsWithoutAMaster(t *testing.T) {
 		ctx := context.Background()
 		for name, call := range map[string]func() error{
 			"open": func() error {
-				_, err := m.OpenSession(ctx, Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+				_, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 				return err
 			},
-			"close":     func() error { return m.CloseSession(ctx, Caller{}, &lockapi.CloseSession{Session: "s"}) },
+			"close":     func() error { return m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: "s"}) },
 			"keepalive": func() error { _, err := keepalive1(m, "s", 0, 0); return err },
 			"acquire": func() error {
-				_, err := m.AcquireLock(ctx, Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want("s")})
+				_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want("s")})
 				return err
 			},
 			"release": func() error {
-				_, err := m.ReleaseLock(ctx, Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: "s"})
+				_, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: "s"})
 				return err
 			},
-			"read": func() error { _, err := m.GetLock(ctx, Read{}, &lockapi.GetLock{Path: "/a"}); return err },
+			"read": func() error { _, err := m.GetLock(ctx, &Read{}, &lockapi.GetLock{Path: "/a"}); return err },
 			"stale read": func() error {
-				_, err := m.GetLock(ctx, Read{Stale: true}, &lockapi.GetLock{Path: "/a"})
+				_, err := m.GetLock(ctx, &Read{Stale: true}, &lockapi.GetLock{Path: "/a"})
 				return err
 			},
-			"transfer": func() error { _, err := m.TransferMastership(ctx, Caller{}, &lockapi.TransferMastership{}); return err },
-			"ready":    m.Ready,
+			"transfer": func() error {
+				_, err := m.TransferMastership(ctx, &Caller{}, &lockapi.TransferMastership{})
+				return err
+			},
+			"ready": m.Ready,
 		} {
 			err := call()
 			if e := code(t, err, lockapi.CodeNoMaster); e.RetryAfter != 1 {

@@ -23,14 +23,14 @@ func (d TransactionDone) again() bool { return d.Replayed }
 // Transact does several things at one moment, or none of them. The errors are
 // precondition_failed with the operation that can't be done, conflict for another
 // call under the key, session_not_found, too_many, and those of every call.
-func (m *Master) Transact(_ context.Context, by Caller, req *lockapi.Transact) (TransactionDone, error) {
+func (m *Master) Transact(_ context.Context, by *Caller, req *lockapi.Transact) (TransactionDone, error) {
 	return serve(m, func(o *office) (TransactionDone, error) {
-		if err := o.admit(&by); err != nil {
+		if err := o.admit(by); err != nil {
 			return TransactionDone{}, err
 		}
 		t := &transaction{o: o, by: by, req: req, op: &state.Transaction{Session: req.Session, Key: req.Key,
 			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
-		t.op = o.judgingNames(&by, t.op)
+		t.op = o.judgingNames(by, t.op)
 		if req.Key != "" {
 			t.op.Digest = digestOf(req)
 		}
@@ -48,7 +48,7 @@ func (m *Master) Transact(_ context.Context, by Caller, req *lockapi.Transact) (
 // transaction is one call under way.
 type transaction struct {
 	o   *office
-	by  Caller
+	by  *Caller
 	req *lockapi.Transact
 	op  *state.Transaction // is never changed: the log may have it
 }

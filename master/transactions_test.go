@@ -26,7 +26,7 @@ func transacting(t *testing.T, m *Master, key, body string) (TransactionDone, er
 	if err := req.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	return m.Transact(t.Context(), Caller{}, req)
+	return m.Transact(t.Context(), &Caller{}, req)
 }
 
 // TestTransaction: each operation once, and what it answers.
@@ -103,10 +103,10 @@ func TestTransactionThatCantBeDone(t *testing.T) {
 				}
 			}
 		}
-		if l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/free"}); err != nil || l.State != lockapi.StateFree {
+		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/free"}); err != nil || l.State != lockapi.StateFree {
 			t.Errorf("%+v, %v", l, err)
 		}
-		if _, err := m.GetFile(t.Context(), Read{}, &lockapi.GetFile{Path: "/g"}); !errors.Is(err, lockapi.CodeNotFound) {
+		if _, err := m.GetFile(t.Context(), &Read{}, &lockapi.GetFile{Path: "/g"}); !errors.Is(err, lockapi.CodeNotFound) {
 			t.Error(err)
 		}
 		if _, err := transacting(t, m, "", `{"session":"nobody"}`); !errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -126,7 +126,7 @@ func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
 		if !errors.As(first, &e) || e.Replayed || len(e.Holders) != 1 || e.Holders[0].Token != held.Token {
 			t.Fatalf("%+v", first)
 		}
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: other}); err != nil {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: other}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := transacting(t, m, "k", body)
@@ -150,10 +150,10 @@ func TestReplayTakesNothingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		held := mustHold(t, m, "/l", want(other))
-		a := newAcquire(openOffice(t, n), Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s, func(r *lockapi.LockRequest) { r.WaitMS = 10_000 })})
+		a := newAcquire(openOffice(t, n), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s, func(r *lockapi.LockRequest) { r.WaitMS = 10_000 })})
 		a.enter()
 		time.AfterFunc(time.Second, func() {
-			_, _ = m.ReleaseLock(context.Background(), Caller{}, &lockapi.ReleaseLock{Session: other, Path: "/l", Token: held.Token})
+			_, _ = m.ReleaseLock(context.Background(), &Caller{}, &lockapi.ReleaseLock{Session: other, Path: "/l", Token: held.Token})
 		})
 		mine, err := a.run(t.Context())
 		if err != nil {
@@ -164,7 +164,7 @@ func TestReplayTakesNothingBack(t *testing.T) {
 		}
 		a.exit()
 		time.Sleep(time.Second)
-		if l, err := m.GetLock(t.Context(), Read{}, &lockapi.GetLock{Path: "/l"}); err != nil || len(l.Holders) != 1 || l.Holders[0].Token != mine.Token {
+		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/l"}); err != nil || len(l.Holders) != 1 || l.Holders[0].Token != mine.Token {
 			t.Errorf("%+v, %v", l, err)
 		}
 	})
@@ -187,7 +187,7 @@ func TestTransactionOnce(t *testing.T) {
 		if _, err := transacting(t, m, "k", `{"session":"`+s+`"}`); !errors.Is(err, lockapi.CodeConflict) {
 			t.Error(err)
 		}
-		if _, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/q/", Session: s, Key: "k", Sequential: true}); !errors.Is(err, lockapi.CodeConflict) {
+		if _, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q/", Session: s, Key: "k", Sequential: true}); !errors.Is(err, lockapi.CodeConflict) {
 			t.Error(err)
 		}
 		put(t, m, "/long", strings.Repeat("x", 66<<10))
@@ -195,7 +195,7 @@ func TestTransactionOnce(t *testing.T) {
 		if _, err := transacting(t, m, "k2", long); !errors.Is(err, lockapi.CodeInvalidArgument) {
 			t.Error(err)
 		}
-		if _, err := m.GetFile(t.Context(), Read{}, &lockapi.GetFile{Path: "/g"}); !errors.Is(err, lockapi.CodeNotFound) {
+		if _, err := m.GetFile(t.Context(), &Read{}, &lockapi.GetFile{Path: "/g"}); !errors.Is(err, lockapi.CodeNotFound) {
 			t.Error(err)
 		}
 		put(t, m, "/control", strings.Repeat("\x01", 12<<10)) // six bytes each in JSON
@@ -252,13 +252,13 @@ func TestLargestTransactions(t *testing.T) {
 			if size, spare := c.Size(), lockapi.MaxTransactionBytes-len(body); size+spare > membership.MaxCommandBytes {
 				t.Errorf("%s: %d bytes and %d to come", name, size, spare)
 			}
-			if _, err := m.Transact(t.Context(), Caller{}, &lockapi.Transact{Transaction: req}); err != nil {
+			if _, err := m.Transact(t.Context(), &Caller{}, &lockapi.Transact{Transaction: req}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		before := n.State().Epoch
 		req := lockapi.Transaction{Then: slices.Repeat([]lockapi.Operation{{Put: &lockapi.WriteOperation{Path: "/a", Content: new(strings.Repeat("x", 256<<10))}}}, 3)}
-		if _, err := m.Transact(t.Context(), Caller{}, &lockapi.Transact{Transaction: req}); !errors.Is(err, lockapi.CodeTooLarge) {
+		if _, err := m.Transact(t.Context(), &Caller{}, &lockapi.Transact{Transaction: req}); !errors.Is(err, lockapi.CodeTooLarge) {
 			t.Error(err)
 		}
 		if put(t, m, "/b", "x"); n.State().Epoch != before {

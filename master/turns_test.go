@@ -16,7 +16,7 @@ import (
 // swap writes a file by compare-and-set. It returns the revision that the file has.
 func swap(t *testing.T, m *Master, session, key string, revision uint64) (now uint64, done bool) {
 	t.Helper()
-	w, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/f", Content: []byte(key), Session: session, Key: key, IfRevision: &revision})
+	w, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/f", Content: []byte(key), Session: session, Key: key, IfRevision: &revision})
 	e := new(lockapi.Error)
 	switch {
 	case err == nil:
@@ -147,7 +147,7 @@ func TestTurnComesToAll(t *testing.T) {
 		nobodysTurn(t, n)
 		time.AfterFunc(round/2, func() { c.depose(n.id) })
 		all(func(s string) {
-			if _, err := m.WriteFile(t.Context(), Caller{}, &lockapi.WriteFile{Path: "/f", Session: s, Key: "2", IfRevision: &at}); err == nil {
+			if _, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/f", Session: s, Key: "2", IfRevision: &at}); err == nil {
 				t.Error("it is done, in an office that has ended")
 			}
 		})

@@ -10,7 +10,7 @@ import (
 // holdOf is what a session's state shows of its hold at path.
 func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) {
 	t.Helper()
-	s, err := m.GetSession(t.Context(), Read{}, &lockapi.GetSession{Session: session})
+	s, err := m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: session})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b stri
 	next = c.office("r2").master
 	code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
 	pass(time.Second)
-	if r, err := next.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
+	if r, err := next.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	return next, a, b
@@ -54,13 +54,13 @@ func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
 				if left := time.Duration(h.UnclaimedMS) * time.Millisecond; !ok || left <= 0 || left > ends-n.clock() || left < ends-n.clock()-time.Millisecond {
 					t.Fatalf("ttl %v: %v, %+v; want it to show that it may be claimed for another %v", ttl, ok, h, ends-n.clock())
 				}
-				if page, err := next.ListSessions(t.Context(), Read{}, &lockapi.ListSessions{Limit: 10}); err != nil || len(page.Sessions) != 2 ||
+				if page, err := next.ListSessions(t.Context(), &Read{}, &lockapi.ListSessions{Limit: 10}); err != nil || len(page.Sessions) != 2 ||
 					len(page.Sessions[0].Holds)+len(page.Sessions[1].Holds) != 1 {
 					t.Fatalf("%+v, %v", page, err)
 				} else if h := append(page.Sessions[0].Holds, page.Sessions[1].Holds...)[0]; h.UnclaimedMS == 0 {
 					t.Errorf("a list of sessions shows %+v", h)
 				}
-				if s, err := next.GetSession(t.Context(), Read{Stale: true}, &lockapi.GetSession{Session: b}); err != nil || len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 0 {
+				if s, err := next.GetSession(t.Context(), &Read{Stale: true}, &lockapi.GetSession{Session: b}); err != nil || len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 0 {
 					t.Fatalf("a stale read, which cannot tell, shows %+v, %v", s, err)
 				}
 				pass(100 * time.Millisecond)
@@ -82,7 +82,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 			shown, _ := holdOf(t, next, b, "/a")
 			q := want(b)
 			q.Mode = mode
-			g, err := next.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: q})
+			g, err := next.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: q})
 			if mode == lockapi.Shared {
 				code(t, err, lockapi.CodeConflict)
 			} else if err != nil || g.Token != shown.Token {
@@ -105,7 +105,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		next, a, b := heir(t, c, time.Hour)
-		if r, err := next.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || !r.Released {
+		if r, err := next.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		g := mustHold(t, next, "/a", want(a))
@@ -127,7 +127,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		granted202(t, m, "/kept", a, b)
 		mustHold(t, m, "/waited", want(a))
 		call := begin(t.Context(), m, "/waited", want(b, waiting(time.Minute)))
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/waited", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/waited", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		if err := call.answered(t).err; err != nil {
@@ -150,7 +150,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
 			t.Errorf("while a call for it is under way: %v, %+v", ok, h)
 		}
-		o.exit(Caller{}, key, own, w)
+		o.exit(&Caller{}, key, own, w)
 		pass(10 * time.Second)
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
 			t.Errorf("behind it: %v, %+v", ok, h)
@@ -166,7 +166,7 @@ func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 			a, b := two(t, m)
 			mustHold(t, m, "/a", want(a))
 			call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
-			if r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
+			if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {

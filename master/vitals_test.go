@@ -18,7 +18,7 @@ func TestVitals(t *testing.T) {
 		g := mustHold(t, m, "/a", want(holder))
 		got := make(chan lockapi.Grant)
 		go func() {
-			g, err := m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(waiter, waiting(time.Minute))})
+			g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(waiter, waiting(time.Minute))})
 			if err != nil {
 				t.Error(err)
 			}
@@ -29,18 +29,18 @@ func TestVitals(t *testing.T) {
 		if v := m.Vitals(); v.Sessions != 2 || v.Locks != 1 || v.Waiters != 1 || v.Files != 1 || v.Content != 7 || v.Expired != 1 || v.Waited.Count != 0 {
 			t.Errorf("%+v", v)
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: holder, Token: g.Token}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: holder, Token: g.Token}); err != nil {
 			t.Fatal(err)
 		}
 		<-got
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: holder}); err != nil {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: holder}); err != nil {
 			t.Fatal(err)
 		}
 		v := m.Vitals()
 		if v.Waiters != 0 || v.Expired != 1 || v.Waited.Count != 1 || v.Waited.UpTo[10*time.Second] != 1 || v.Waited.UpTo[time.Second] != 0 {
 			t.Errorf("%+v", v)
 		}
-		if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: waiter}); err != nil {
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: waiter}); err != nil {
 			t.Fatal(err)
 		}
 		if v := m.Vitals(); v.Held.Count != 2 || v.Held.UpTo[10*time.Second] != 2 || v.Held.UpTo[time.Second] != 1 {
@@ -64,12 +64,12 @@ func TestStages(t *testing.T) {
 		mustHold(t, m, "/a", want(s))
 		pass(4 * time.Second)
 		for range 2 { // the first answer has the lease count anew
-			if _, err := m.KeepAlive(t.Context(), Caller{}, &lockapi.KeepAlive{Session: s}); err != nil {
+			if _, err := m.KeepAlive(t.Context(), &Caller{}, &lockapi.KeepAlive{Session: s}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, stale := range []bool{false, false, true} {
-			if _, err := m.GetLock(t.Context(), Read{Stale: stale}, &lockapi.GetLock{Path: "/a"}); err != nil {
+			if _, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -146,7 +146,7 @@ func (w orphan) due(o *office, _ time.Duration) {
 	if c := o.waiters.claims[key]; c != nil && c.orphan != 0 {
 		seq := c.orphan
 		c.orphan = 0
-		go o.withdraw(Caller{}, key, c, seq, true)()
+		go o.withdraw(&Caller{}, key, c, seq, true)()
 	}
 }
 
@@ -185,7 +185,7 @@ func (o *office) busy(key claimKey) bool {
 }
 
 // exit ends a call's registration, however the call ended.
-func (o *office) exit(by Caller, key claimKey, c *claim, w *waiter) {
+func (o *office) exit(by *Caller, key claimKey, c *claim, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.leave(w)
@@ -203,7 +203,7 @@ func (o *office) exit(by Caller, key claimKey, c *claim, w *waiter) {
 // withdrawal is under way goes through the log and finds its place behind it:
 // otherwise it could be told of a grant that is about to be taken back. o.mu is
 // held.
-func (o *office) withdraw(by Caller, key claimKey, c *claim, seq uint64, undo bool) func() (state.AcquireResult, error) {
+func (o *office) withdraw(by *Caller, key claimKey, c *claim, seq uint64, undo bool) func() (state.AcquireResult, error) {
 	c.withdrawals++
 	wait := o.begin(by, &state.Withdraw{Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
 	return func() (state.AcquireResult, error) {

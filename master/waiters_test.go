@@ -22,7 +22,7 @@ func TestTwoCallsForOneClaim(t *testing.T) {
 		if waits(n) != 1 {
 			t.Fatalf("%d waits", waits(n))
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		one, other := long.answered(t), longer.answered(t)
@@ -62,7 +62,7 @@ func TestCallsOfOnePairThatEndTogether(t *testing.T) {
 						cancel()
 					case "conflict": // a call that wants something else outlives them
 						go cancel()
-						_, _ = m.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0), waiting(time.Second))})
+						_, _ = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0), waiting(time.Second))})
 					}
 					cancel()
 					for _, c := range calls {
@@ -91,7 +91,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 				cancel()
 			} else {
 				go func() { pass(race); cancel() }()
-				if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+				if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -106,7 +106,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 			}
 			cancel()
 			for _, s := range []string{a, b} {
-				if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: s}); err != nil {
+				if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: s}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -125,14 +125,14 @@ func TestRetryBehindABreakIsNotUndone(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			call := begin(ctx, m, "/a", want(b, waiting(time.Minute)))
 			go func() { pass(race); cancel() }()
-			go m.ReleaseLock(context.Background(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
+			go m.ReleaseLock(context.Background(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
 			<-call.done
 			again := mustHold(t, m, "/a", want(b, waiting(time.Minute)))
 			pass(5 * fakeDelay)
 			if h, ok := n.State().HoldByToken("/a", again.Token); !ok || h.Session != b {
 				t.Fatalf("retry %d: told of token %d, which is not held", i, again.Token)
 			}
-			if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
+			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
 				t.Fatal(err)
 			}
 			cancel()
@@ -153,7 +153,7 @@ func TestBrokenCallOfAPairWithAnother(t *testing.T) {
 		if waits(n) != 1 {
 			t.Fatalf("%d waits", waits(n))
 		}
-		if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		if g := stays.answered(t); g.err != nil {
@@ -177,7 +177,7 @@ func TestBrokenCallOfAKeptPlace(t *testing.T) {
 			} else {
 				go func() { pass(race); cancel() }()
 			}
-			if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 				t.Fatal(err)
 			}
 			told := call.answered(t).err == nil
@@ -186,7 +186,7 @@ func TestBrokenCallOfAKeptPlace(t *testing.T) {
 				t.Errorf("break after %v: told by the call %v, %d events, %v", race, told, len(k.Events), err)
 			}
 			cancel()
-			if err := m.CloseSession(t.Context(), Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
+			if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -199,7 +199,7 @@ func TestDeleteOfAWaitAnswersItsCall(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		call := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
-		if r, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || !r.Released {
+		if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		code(t, call.answered(t).err, lockapi.CodeLockHeld)
@@ -236,7 +236,7 @@ func TestOrphanedWaits(t *testing.T) {
 				code(t, lost.answered(t).err, lockapi.CodeOutcomeUnknown)
 				pass(time.Second)
 				if tc.granted {
-					if _, err := n.master.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+					if _, err := n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -270,11 +270,11 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 			begin(t.Context(), old.master, "/a", want(b, waiting(10*time.Minute)))
 			n := c.office("r2")
 			if granted {
-				if _, err := n.master.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+				if _, err := n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			_, err := n.master.AcquireLock(t.Context(), Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
+			_, err := n.master.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
 			code(t, err, lockapi.CodeConflict)
 			pass(orphanGrace + time.Second)
 			if waits(n) != 0 || (holder(n.State(), "/a") == b) != granted {
@@ -287,7 +287,7 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 // placed makes a call by hand, which stands still with its place in the queue.
 func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *acquire, place uint64) {
 	t.Helper()
-	call = newAcquire(openOffice(t, n), Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
+	call = newAcquire(openOffice(t, n), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
 	call.enter()
 	call.until = n.clock() + time.Minute
 	got, _, err := call.decide()
@@ -323,7 +323,7 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 			r := want(b, waiting(time.Minute))
 			r.Queue = kept
 			call, place := placed(t, n, "/a", r)
-			if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 				t.Fatal(err)
 			}
 			call.breakOff(place)
@@ -353,7 +353,7 @@ func TestGrantToldByATransactionStays(t *testing.T) {
 			}
 			n.BeforeState(nil)
 			call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
-			if _, err := m.ReleaseLock(t.Context(), Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
 				t.Error(err)
 			}
 			call.breakOff(place)

@@ -69,12 +69,12 @@ func (c *Cell) ReleaseByForce(path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	m := c.inOffice().running()
-	lock, err := m.GetLock(ctx, master.Read{}, &lockapi.GetLock{Path: path})
+	lock, err := m.GetLock(ctx, &master.Read{}, &lockapi.GetLock{Path: path})
 	if err != nil {
 		c.fatalf("ReleaseByForce: the holders of %q: %v", path, err)
 	}
 	for _, h := range lock.Holders {
-		_, err := m.ReleaseLock(ctx, master.Caller{}, &lockapi.ReleaseLock{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
+		_, err := m.ReleaseLock(ctx, &master.Caller{}, &lockapi.ReleaseLock{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
 		if err != nil {
 			c.fatalf("ReleaseByForce: %q: %v", path, err)
 		}

@@ -53,7 +53,7 @@ func readBackup(x *exchange) error {
 // writeBackup answers with this master's own state. The work rests as long as it
 // takes, so that calls find a processor beside it.
 func (x *exchange) writeBackup() error {
-	b, err := x.master.Backup(x.ctx(), master.Read{Caller: x.caller()})
+	b, err := x.master.Backup(x.ctx(), &master.Read{Caller: *x.caller()})
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func newSure(t testing.TB) sure {
 
 func (s sure) Heavy(*master.Row, lockapi.Call) bool { return false }
 
-func (s sure) Do(_ context.Context, _ master.Caller, _ bool, c lockapi.Call) (any, master.Outcome, error) {
+func (s sure) Do(_ context.Context, _ *master.Caller, _ bool, c lockapi.Call) (any, master.Outcome, error) {
 	switch c := c.(type) {
 	case *lockapi.AcquireLock:
 		e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", c.Path, 1, 0, 0)

@@ -328,7 +328,7 @@ type resigning struct {
 	resign func()
 }
 
-func (r *resigning) Do(context.Context, master.Caller, bool, lockapi.Call) (any, master.Outcome, error) {
+func (r *resigning) Do(context.Context, *master.Caller, bool, lockapi.Call) (any, master.Outcome, error) {
 	r.resign()
 	return nil, master.Outcome{}, lockapi.Errorf(lockapi.CodeNoMaster, "not any more")
 }
@@ -345,9 +345,9 @@ type noting struct {
 	by []master.Caller
 }
 
-func (n *noting) Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+func (n *noting) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	n.mu.Lock()
-	n.by = append(n.by, by)
+	n.by = append(n.by, *by)
 	n.mu.Unlock()
 	return n.fakeMaster.Do(ctx, by, stale, c)
 }
@@ -421,7 +421,7 @@ type seeing struct {
 	by *master.Caller
 }
 
-func (s seeing) Do(_ context.Context, by master.Caller, _ bool, _ lockapi.Call) (any, master.Outcome, error) {
-	*s.by = by
+func (s seeing) Do(_ context.Context, by *master.Caller, _ bool, _ lockapi.Call) (any, master.Outcome, error) {
+	*s.by = *by
 	return lockapi.WhoAmI{}, master.Outcome{}, nil
 }

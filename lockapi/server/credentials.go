@@ -153,9 +153,11 @@ func errMisplaced(at Location) *lockapi.Error {
 	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the secret of break-glass-token-file counts in calls to the master itself only, where that has the same file: %s", where)
 }
 
-// caller is who makes the call, and what its route asks for.
-func (x *exchange) caller() master.Caller {
-	by := master.Caller{
+// caller returns who makes the call, and what its route asks for. The next call of
+// caller writes it anew.
+func (x *exchange) caller() *master.Caller {
+	by := &x.by
+	*by = master.Caller{
 		Principal: x.claim.Principal, How: x.claim.How, Ends: x.claim.Ends, Secret: x.secret, RemoteAddr: x.remote(),
 		Ask: master.Ask{Right: x.asks, Path: x.node}, Also: x.also,
 	}
@@ -165,7 +167,7 @@ func (x *exchange) caller() master.Caller {
 	if x.broke {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
-	x.watch(&by)
+	x.watch(by)
 	by.Timeline, by.WhileOff = x.timeline, x.whileOff
 	return by
 }

@@ -229,10 +229,10 @@ func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 	}
 	x.also = seen(paths, prefixes)
 	by := x.caller()
-	if err := x.master.Judge(&by); err != nil {
+	if err := x.master.Judge(by); err != nil {
 		return none, err
 	}
-	return filter.For(by), nil
+	return filter.For(*by), nil
 }
 
 // seen is what a watch of nodes asks for: of all nodes where it names none.
@@ -318,7 +318,7 @@ func (x *exchange) presentRevision() (revision uint64, err error) {
 	err = x.seek(task{repeatable: true}, follow, func(at Location) error {
 		switch {
 		case at.Self:
-			revision, err = x.master.Revision(x.ctx(), master.Read{Caller: x.caller()})
+			revision, err = x.master.Revision(x.ctx(), &master.Read{Caller: *x.caller()})
 		case !follow:
 			err = x.errNotMaster(at)
 		default:

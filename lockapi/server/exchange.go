@@ -40,6 +40,7 @@ type exchange struct {
 	claim  claim             // what another member says of the caller
 	// enables says that it may enable access while that is off.
 	enables  bool
+	by       master.Caller  // is caller's
 	whileOff error          // refuses it while access is off; nil for nothing
 	broke    bool           // it brings the secret behind the glass
 	proof    identity.Proof // who its JWT or certificate says that the caller is
@@ -173,7 +174,7 @@ func (x *exchange) refuseStranger(refused lockapi.Code) error {
 		}
 		return nil
 	}
-	_, err := x.master.Revision(x.ctx(), master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Somebody}}})
+	_, err := x.master.Revision(x.ctx(), &master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Somebody}}})
 	if errors.Is(err, lockapi.CodeUnauthenticated) {
 		return err
 	}
@@ -233,8 +234,7 @@ func (x *exchange) admit(r *route) (err error) {
 	if !r.local {
 		return nil
 	}
-	by := x.caller()
-	return x.master.Judge(&by)
+	return x.master.Judge(x.caller())
 }
 
 // panicked answers a panic of the operation, where nothing was written yet.

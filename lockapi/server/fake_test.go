@@ -558,7 +558,7 @@ func (f *fakeMaster) Deadlocks(ctx context.Context, stale bool) (lockapi.Deadloc
 }
 
 // Backup is of so many bytes as the fake was told, all of them the same.
-func (f *fakeMaster) Backup(ctx context.Context, r master.Read) (master.Backup, error) {
+func (f *fakeMaster) Backup(ctx context.Context, r *master.Read) (master.Backup, error) {
 	if err := f.enter(ctx, "backup", false); err != nil {
 		return master.Backup{}, err
 	}

@@ -81,7 +81,7 @@ func (w *fakeWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, u
 	return w.f.Events(master.EventFilter{}, after, limit, bytes)
 }
 
-func (f *fakeMaster) Revision(ctx context.Context, r master.Read) (uint64, error) {
+func (f *fakeMaster) Revision(ctx context.Context, r *master.Read) (uint64, error) {
 	if err := f.enter(ctx, "revision", r.Stale); err != nil {
 		return 0, err
 	}

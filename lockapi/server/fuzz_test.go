@@ -32,7 +32,7 @@ func (s *strictMaster) want(errs ...error) {
 }
 
 // Do has the fake answer, if the call is one that an office takes.
-func (s *strictMaster) Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+func (s *strictMaster) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	if v, ok := c.(interface{ Validate() error }); ok {
 		s.want(v.Validate())
 	}

@@ -25,7 +25,7 @@ type Master interface {
 // Office serves calls.
 type Office interface {
 	// Do serves a call: see master.Master.
-	Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
+	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
 	// Heavy reports whether the answer to a call takes milliseconds of CPU to make. It
 	// never blocks.
 	Heavy(r *master.Row, c lockapi.Call) bool
@@ -48,7 +48,7 @@ type Locator interface {
 // needs no master but for the linearizable Revision, and to have caught up with one.
 type EventService interface {
 	// Revision is the present one.
-	Revision(ctx context.Context, r master.Read) (uint64, error)
+	Revision(ctx context.Context, r *master.Read) (uint64, error)
 	// WatchEvents reads those after a revision, and wakes its reader. The error is
 	// no_master where the replica does not answer by its own state.
 	WatchEvents(f master.EventFilter) (master.EventWatch, error)
@@ -71,7 +71,7 @@ type Observer interface {
 	Quotas() []master.QuotaUse
 	// Backup is a backup of the cell as of now; no_master on a replica that is not
 	// the master.
-	Backup(ctx context.Context, r master.Read) (master.Backup, error)
+	Backup(ctx context.Context, r *master.Read) (master.Backup, error)
 	// Ready is nil while this replica is the master, or hears of one and answers stale
 	// reads; else the reason why it is not ready.
 	Ready() error

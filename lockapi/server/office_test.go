@@ -20,7 +20,7 @@ func (f *fakeMaster) Judge(*master.Caller) error { return nil }
 
 // Do notes the call, runs the hook, and answers; the calls about access are served by
 // an office of its own behind the fake.
-func (f *fakeMaster) Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (answer any, out master.Outcome, err error) {
+func (f *fakeMaster) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (answer any, out master.Outcome, err error) {
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *fakeMaster) Do(ctx context.Context, by master.Caller, stale bool, c loc
 	return answer, out, err
 }
 
-func (f *fakeMaster) real(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+func (f *fakeMaster) real(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	name := strings.TrimPrefix(fmt.Sprintf("%T", c), "*lockapi.")
 	if err := f.enter(ctx, fmt.Sprintf("%s %+v", name, c), stale); err != nil {
 		return nil, master.Outcome{}, err

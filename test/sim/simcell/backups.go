@@ -62,7 +62,7 @@ func (k *keeper) take(p *process) {
 			floor = 0
 		}
 	} else {
-		b, err = p.master.Backup(p.gone, master.Read{Caller: k.w.operator()})
+		b, err = p.master.Backup(p.gone, &master.Read{Caller: *k.w.operator()})
 	}
 	if p.awake(); err != nil || p.dead() || k.w.isOver() {
 		return

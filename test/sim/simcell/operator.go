@@ -102,11 +102,11 @@ func sumOf(secret string) string {
 }
 
 // operator is who commands masters, within their own process.
-func (w *world) operator() master.Caller {
+func (w *world) operator() *master.Caller {
 	if w.access == nil {
-		return master.Caller{}
+		return &master.Caller{}
 	}
-	return master.Caller{Principal: access.Root}
+	return &master.Caller{Principal: access.Root}
 }
 
 // call makes one call of the operator's.
