@@ -297,7 +297,7 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)
 		b, accepted, failed := newTestBatcher(l, 1)
-		due := []state.Command{{Operation: &state.MarkState{}}, {Operation: &state.TellSum{Entry: 1, Sum: make([]byte, 32)}}}
+		due := []state.Command{{Operation: &state.MarkState{}}, {Operation: &state.ReportSum{Entry: 1, Sum: make([]byte, 32)}}}
 		b.opts.Due = func() (c state.Command, ok bool) {
 			if len(due) > 0 {
 				c, due, ok = due[0], due[1:], true

@@ -15,7 +15,7 @@ func (m *Master) ReleaseLock(_ context.Context, by *Caller, req *lockapi.Release
 		if err := o.admit(by); err != nil {
 			return lockapi.Released{}, err
 		}
-		op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().TellsEndings()}
+		op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().RecordsEndings()}
 		if r, ok := o.nothingToRelease(op); ok {
 			return released(op, r, nil)
 		}

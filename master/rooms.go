@@ -214,7 +214,7 @@ func (a *accounting) failureMost(s *state.State, step state.Step) int {
 	case *state.Take:
 		n, told := toldBytes, 0
 		for h := range s.Holders(step.Path) {
-			if told++; told > state.MostTold {
+			if told++; told > state.MaxStandingHolders {
 				break
 			}
 			v, _ := s.Session(h.Session)

@@ -89,7 +89,7 @@ func TestQuotaOfBytesCountsToldHolders(t *testing.T) {
 		crowd, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{
 			TTLMS: 60_000, Name: strings.Repeat("n", lockapi.MaxNameBytes)}})
 		must(t, err)
-		for i := range state.MostTold {
+		for i := range state.MaxStandingHolders {
 			handle := fmt.Sprintf("%0*d", lockapi.MaxHandleBytes, i)
 			mustHold(t, m, "/l", want(crowd.ID, shared(0), func(r *lockapi.LockRequest) { r.Handle = handle }))
 		}

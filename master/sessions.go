@@ -155,7 +155,7 @@ func (s *session) due(o *office, now time.Duration) {
 	}
 	s.expiring = true
 	op := &state.ExpireSession{Session: s.id}
-	if o.log.State().TellsEndings() {
+	if o.log.State().RecordsEndings() {
 		op.SilentMS = (now - s.base).Milliseconds()
 	}
 	go o.proposeEnd(&Caller{}, op, s.id)

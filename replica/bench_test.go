@@ -23,7 +23,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 			f.sums = newChecksums(f.clock, func(own, told Checksum) { b.Errorf("own %v, told %v", own, told) })
 			f.sums.every = every
 			f.current.Store(state.New())
-			f.telling = telling{leads: func(uint64) bool { return true }, events: events.New(65536, 64<<20, 0)}
+			f.publisher = publisher{leads: func(uint64) bool { return true }, events: events.New(65536, 64<<20, 0)}
 			at := uint64(0)
 			apply := func(batch state.Batch) {
 				at++

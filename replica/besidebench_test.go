@@ -44,7 +44,7 @@ func BenchmarkStoreBeside(b *testing.B) {
 
 func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, files raft.SnapshotStore, n uint64)) {
 	dir := b.TempDir()
-	d, err := datadir.Claim(dir, "bench", "r1")
+	d, err := datadir.Open(dir, "bench", "r1")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -120,8 +120,8 @@ func (c *Candidate) elsewhere(d admission.Decision) string {
 	return ""
 }
 
-// take has the candidate's parts go over to one caller.
-func (c *Candidate) take() error {
+// use has the candidate's parts go over to one caller.
+func (c *Candidate) use() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.taken {
@@ -139,7 +139,7 @@ const leaderAnswers = 250 * time.Millisecond
 // Start starts the replica, after Wait. The candidate is used up, also where it
 // fails.
 func (c *Candidate) Start() (*Replica, error) {
-	if err := c.take(); err != nil {
+	if err := c.use(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.answers)
@@ -168,7 +168,7 @@ func (c *Candidate) open() (datadir.Stores, Peers, error) {
 
 // Close gives the candidate up.
 func (c *Candidate) Close() error {
-	if err := c.take(); err != nil {
+	if err := c.use(); err != nil {
 		return err
 	}
 	return c.host.close()

@@ -88,7 +88,7 @@ func (c *checksums) note(s *state.State, out *state.Outcome) {
 		switch told := change.(type) {
 		case state.Marked:
 			c.mark(s)
-		case state.SumTold:
+		case state.SumReported:
 			c.compare(out.Index, Checksum{Index: told.Entry, Sum: told.Sum})
 		}
 	}
@@ -132,7 +132,7 @@ func (c *checksums) summed(m *mark, sum [sha256.Size]byte, took time.Duration) *
 	defer c.mu.Unlock()
 	m.sum, m.state, c.took = &Checksum{m.index, sum}, nil, took
 	c.done = m.sum
-	c.judge(m)
+	c.compareMark(m)
 	if c.next == nil {
 		return nil
 	}
@@ -151,13 +151,13 @@ func (c *checksums) compare(index uint64, told Checksum) {
 	for _, m := range []*mark{c.now, c.next} {
 		if m != nil && m.index == told.Index {
 			m.told = &told
-			c.judge(m)
+			c.compareMark(m)
 		}
 	}
 }
 
-// judge compares the two sums of a mark once both are there. c.mu is held.
-func (c *checksums) judge(m *mark) {
+// compareMark compares the two sums of a mark once both are there. c.mu is held.
+func (c *checksums) compareMark(m *mark) {
 	if m.sum != nil && m.told != nil && *m.sum != *m.told {
 		c.differs(*m.sum, *m.told)
 	}
@@ -174,7 +174,7 @@ func (c *checksums) due() (state.Command, bool) {
 	}
 	if m != nil && c.told < m.index && now-m.at >= c.tell {
 		c.told = m.index
-		return state.Command{Operation: &state.TellSum{Entry: m.index, Sum: m.sum.Sum[:]}}, true
+		return state.Command{Operation: &state.ReportSum{Entry: m.index, Sum: m.sum.Sum[:]}}, true
 	}
 	if now-c.marked >= max(c.every, checksumShare*c.took) {
 		c.marked = now

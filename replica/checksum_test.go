@@ -194,7 +194,7 @@ func (b *bench) propose() []state.Command {
 }
 
 func tell(index uint64, sum [sha256.Size]byte) state.Command {
-	return state.Command{Operation: &state.TellSum{Entry: index, Sum: sum[:]}}
+	return state.Command{Operation: &state.ReportSum{Entry: index, Sum: sum[:]}}
 }
 
 // TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer
@@ -286,7 +286,7 @@ func TestSuccessorTellsTheSum(t *testing.T) {
 
 // isSum reports whether a command tells that sum of that entry.
 func isSum(c state.Command, entry uint64, sum [sha256.Size]byte) bool {
-	op, ok := c.Operation.(*state.TellSum)
+	op, ok := c.Operation.(*state.ReportSum)
 	return ok && op.Entry == entry && bytes.Equal(op.Sum, sum[:])
 }
 

@@ -73,7 +73,7 @@ func (r *Replica) quarantineIf(forgotten error) error {
 	return errors.Join(err, r.stores.Quarantine(err.Error()))
 }
 
-// tellForgotten logs that a follower is sent nothing more.
-func (r *Replica) tellForgotten(id raft.ServerID, why error) {
+// logForgotten logs that a follower is sent nothing more.
+func (r *Replica) logForgotten(id raft.ServerID, why error) {
 	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica has lost what it had acknowledged")
 }

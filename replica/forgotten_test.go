@@ -69,7 +69,7 @@ func TestDirectoryPutBackUnseen(t *testing.T) {
 	_, _, o := putBack(t)
 	c, err := Prepare(o)
 	must(t, err)
-	must(t, errors.Join(c.Wait(t.Context()), c.take()))
+	must(t, errors.Join(c.Wait(t.Context()), c.use()))
 	s, p, err := c.open()
 	must(t, err)
 	r, err := Start(c.opts, s, p) // without asking before

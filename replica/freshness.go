@@ -85,6 +85,6 @@ func (f *freshness) since(at time.Duration) {
 // before it. Read it before State. It is false until the replica has caught up with a
 // master since its start, or with the cell as its leader.
 func (r *Replica) AsOf() (at time.Duration, known bool) {
-	n := r.fsm.telling.fresh.asOf.Load()
+	n := r.fsm.publisher.fresh.asOf.Load()
 	return time.Duration(n - 1), n > 0
 }

@@ -11,7 +11,7 @@ import (
 func (w *teller) wantAsOf(when string, want time.Duration) {
 	w.t.Helper()
 	r := &Replica{fsm: &fsm{}}
-	r.fsm.telling.fresh.asOf.Store(w.fresh.asOf.Load())
+	r.fsm.publisher.fresh.asOf.Store(w.fresh.asOf.Load())
 	if at, known := r.AsOf(); known != (want >= 0) || known && at != want {
 		w.t.Errorf("%s: as of %v, %v; want %v", when, at, known, want)
 	}
@@ -21,7 +21,7 @@ func (w *teller) wantAsOf(when string, want time.Duration) {
 // whether the message goes to the end of its log.
 func (w *teller) says(term, index uint64, last bool) {
 	w.now++
-	w.telling.hear(term, index, last)
+	w.publisher.committed(term, index, last)
 }
 
 // TestStateIsAsOfTheWordThatItReached, of a master in office, to the end of its log.

@@ -21,12 +21,12 @@ import (
 // fsm carries Raft's committed entries to the pure state machine and publishes
 // each new state.
 type fsm struct {
-	current  atomic.Pointer[state.State]
-	telling  telling // of what was applied here
-	promises *lease.Promises
-	clock    func() time.Duration
-	fail     func(error)
-	leave    func() // ends the goroutine that restores a snapshot, where it cannot be read; nil in tests
+	current   atomic.Pointer[state.State]
+	publisher publisher // of what was applied here
+	promises  *lease.Promises
+	clock     func() time.Duration
+	fail      func(error)
+	leave     func() // ends the goroutine that restores a snapshot, where it cannot be read; nil in tests
 	// waitCommitted waits until an entry that the library takes for committed is.
 	waitCommitted func(index, term uint64) error
 	step          *progress.Step // an entry that is applied; nil in tests
@@ -67,7 +67,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	began := f.clock()
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
-	f.telling.took(l.Index, out.Changes, next)
+	f.publisher.append(l.Index, out.Changes, next)
 	f.timed(l, &out, began, f.clock())
 	f.sums.note(next, &out)
 	return &out
@@ -84,7 +84,7 @@ func (f *fsm) timed(l *raft.Log, out *state.Outcome, began, ended time.Duration)
 		f.followers.Observe(max(0, began-cmp.Or(arrived, began)))
 		f.applied.Observe(ended - began)
 		if out.Accepted {
-			f.telling.proposed(left)
+			f.publisher.proposed(left)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 		f.configured(index, c)
 	}
 	if !f.broken {
-		f.telling.took(index, nil, f.current.Load())
+		f.publisher.append(index, nil, f.current.Load())
 	}
 }
 
@@ -132,7 +132,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.restored.Store(true) // before the state is to be seen, see Replica.Card
 	f.current.Store(s)
-	f.telling.restored(s)
+	f.publisher.restored(s)
 	f.promises.Restored(f.clock())
 	return nil
 }

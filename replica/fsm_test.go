@@ -18,7 +18,7 @@ import (
 func newTestFSM(now *time.Duration, failed *error) *fsm {
 	f := &fsm{waitCommitted: func(_, _ uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
 	f.current.Store(state.New())
-	f.telling = telling{leads: func(uint64) bool { return true }, events: events.New(100, 1<<20, 0)}
+	f.publisher = publisher{leads: func(uint64) bool { return true }, events: events.New(100, 1<<20, 0)}
 	f.sums = newChecksums(f.clock, func(own, told Checksum) { *failed = fmt.Errorf("own %v, told %v", own, told) })
 	return f
 }
@@ -139,7 +139,7 @@ func TestEventsAreWhatWasApplied(t *testing.T) {
 	for _, l := range twoEntries(t) {
 		f.Apply(l)
 	}
-	if got, upTo, err := f.telling.events.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || got[0].Type != events.MasterChanged || upTo != 1 {
+	if got, upTo, err := f.publisher.events.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || got[0].Type != events.MasterChanged || upTo != 1 {
 		t.Fatalf("%v up to %d, %v", got, upTo, err)
 	}
 	var snapshot bytes.Buffer
@@ -150,7 +150,7 @@ func TestEventsAreWhatWasApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	var gone *events.Compacted
-	if _, _, err := f.telling.events.Read(0, events.Filter{}, 10); !errors.As(err, &gone) || gone.Oldest != 1 {
+	if _, _, err := f.publisher.events.Read(0, events.Filter{}, 10); !errors.As(err, &gone) || gone.Oldest != 1 {
 		t.Errorf("before the restore: %v", err)
 	}
 }

@@ -38,12 +38,12 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
 	h := &host{opts: o, caller: peerconn.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
-	h.links = peerconn.Listen(in, peerconn.Rules{Judge: h.judge, Members: h.members, Believes: h.believes, Security: o.Security, Refused: h.refused})
+	h.links = peerconn.Listen(in, peerconn.Rules{Admit: h.admit, Members: h.members, Believes: h.believes, Security: o.Security, Refused: h.refused})
 	return h, nil
 }
 
-// judge refuses a connection that is not meant for this member of this cell.
-func (h *host) judge(o peerconn.Opening) (card []byte, err error) {
+// admit refuses a connection that is not meant for this member of this cell.
+func (h *host) admit(o peerconn.Hello) (card []byte, err error) {
 	who := h.dir.Identity()
 	if o.Cell != who.Cell {
 		// The caller is not told of which: the name is all that a stranger has to know
@@ -224,7 +224,7 @@ func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
 
 func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Card, err error) {
 	who := h.dir.Identity()
-	raw, err := h.caller.AskCard(ctx, addr, peerconn.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
+	raw, err := h.caller.AskCard(ctx, addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {
 		return card, err
 	}
@@ -257,7 +257,7 @@ func (h *host) dial(ctx context.Context, kind peerconn.Kind, server, addr string
 
 func (h *host) dialAt(ctx context.Context, kind peerconn.Kind, server, addr string) (net.Conn, error) {
 	who := h.dir.Identity()
-	c, err := h.caller.Dial(ctx, addr, peerconn.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
+	c, err := h.caller.Dial(ctx, addr, peerconn.Hello{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
 	if errors.Is(err, peerconn.ErrTrust) {
 		h.few.Warn().Str("peer", server).Str("address", addr).Err(err).Msg("no connection to a replica that can be trusted")
 	}

@@ -39,7 +39,7 @@ func (r *Replica) lostChanges() error {
 	return nil
 }
 
-// tellLost logs at the master that a follower refuses its entries.
-func (r *Replica) tellLost(id raft.ServerID, why error) {
+// logLost logs at the master that a follower refuses its entries.
+func (r *Replica) logLost(id raft.ServerID, why error) {
 	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica knows of acknowledged changes that this master lacks")
 }

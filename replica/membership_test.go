@@ -167,7 +167,7 @@ func TestFounderPutBackAsNew(t *testing.T) {
 	old := lost.Directory()
 	stop(t, lost)
 	must(t, os.RemoveAll(lost.opts.DataDir))
-	dir, err := datadir.Claim(lost.opts.DataDir, lost.opts.Cell, lost.ID())
+	dir, err := datadir.Open(lost.opts.DataDir, lost.opts.Cell, lost.ID())
 	must(t, err)
 	who := dir.Identity()
 	who.Directory = old
@@ -311,7 +311,7 @@ func TestCellsDoNotMix(t *testing.T) {
 		{Options{Cell: "test", ID: "r2"}, `of another cell than "test"`},
 		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
 	} {
-		dir, err := datadir.Claim(t.TempDir(), tc.o.Cell, "r1")
+		dir, err := datadir.Open(t.TempDir(), tc.o.Cell, "r1")
 		must(t, err)
 		h := &host{opts: &Options{Members: []membership.Member{{ID: "r2", RaftAddr: b.RaftListen}}}, dir: dir}
 		if _, err := h.Ask(t.Context(), "r2"); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -71,8 +71,8 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
 	r.taking, r.fsm.step = o.Progress.Step("raft"), o.Progress.Step("apply")
 	r.fsm.current.Store(state.New())
-	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
-	r.fsm.telling.fresh.clock, r.fsm.telling.fresh.present = o.Clock, r.term
+	r.fsm.publisher = publisher{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
+	r.fsm.publisher.fresh.clock, r.fsm.publisher.fresh.present = o.Clock, r.term
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	r.fsm.configured = r.noteCommitted
 	err := o.check()
@@ -122,16 +122,16 @@ func (r *Replica) startRaft() error {
 	r.roll.begin(r.stores.Identity)
 	var err error
 	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err == nil {
-		r.fsm.telling.fresh.before, err = r.lastStored()
+		r.fsm.publisher.fresh.before, err = r.lastStored()
 	}
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, taken{r.disk.Logs, r.taking}, r.disk.Votes, snapshotStore{r.disk.Snapshots, r.snapshots}, r.wire); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, steppedStore{r.disk.Logs, r.taking}, r.disk.Votes, snapshotStore{r.disk.Snapshots, r.snapshots}, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
-	r.watching.Go(func() { r.wire.Notify(r.fsm.telling.advanced, r.quit) })
+	r.watching.Go(func() { r.wire.Notify(r.fsm.publisher.advanced, r.quit) })
 	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
 	r.watching.Go(r.suspectSilence)
@@ -156,8 +156,8 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Clings: r.clingsAsCandidate,
-		Told: r.fsm.telling.upTo, Acknowledged: r.disk.Acknowledged, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
-		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.tellLost, Sent: r.snapshots.sent,
+		Told: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Heard: r.fsm.publisher.committed, Forgot: r.logForgotten,
+		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent,
 	})
 	return nil
 }
@@ -192,14 +192,14 @@ func (r *Replica) hangs() error {
 	return nil
 }
 
-// taken is the log as the library's main loop has it: the loop has taken what was
+// steppedStore is the log as the library's main loop has it: the loop has taken what was
 // submitted when that is stored, or left for the disk.
-type taken struct {
+type steppedStore struct {
 	raft.LogStore
 	step *progress.Step
 }
 
-func (t taken) StoreLogs(logs []*raft.Log) error {
+func (t steppedStore) StoreLogs(logs []*raft.Log) error {
 	defer t.step.End()
 	return t.LogStore.StoreLogs(logs)
 }
@@ -330,7 +330,7 @@ func (r *Replica) Barrier(ctx context.Context) error {
 		if err != nil {
 			return r.classify(err)
 		}
-		r.fsm.telling.proposed(began)
+		r.fsm.publisher.proposed(began)
 		r.mu.Lock()
 		r.transfer = 0
 		r.mu.Unlock()

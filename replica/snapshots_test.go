@@ -52,7 +52,7 @@ func aDataDir(t *testing.T, trailing uint64) (Options, [32]byte) {
 // storesOf opens the stores of a replica that does not run.
 func storesOf(t *testing.T, o Options) datadir.Stores {
 	t.Helper()
-	d, err := datadir.Claim(o.DataDir, o.Cell, o.ID)
+	d, err := datadir.Open(o.DataDir, o.Cell, o.ID)
 	must(t, err)
 	s, err := d.Open(o.WAL, o.Logger)
 	must(t, err)

@@ -40,7 +40,7 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 		must(t, err)
 		at := in.Addr().String()
 		other := peerconn.Listen(in, peerconn.Rules{
-			Judge: func(peerconn.Opening) ([]byte, error) {
+			Admit: func(peerconn.Hello) ([]byte, error) {
 				return cbor.Marshal(admission.Card{Cell: o.Cell, ID: o.ID, Directory: tt.directory, CellID: tt.cellID, RaftAddr: at})
 			},
 			Members: func() []string { return nil },
@@ -68,16 +68,16 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 		t.Cleanup(func() { _ = in.Close() })
 		return in
 	}
-	judged := func(judge peerconn.Judge) string {
-		l := peerconn.Listen(listen(), peerconn.Rules{Judge: judge, Members: func() []string { return nil }})
+	judged := func(judge peerconn.Admit) string {
+		l := peerconn.Listen(listen(), peerconn.Rules{Admit: judge, Members: func() []string { return nil }})
 		t.Cleanup(func() { must(t, l.Close()) })
 		return l.Addr().String()
 	}
-	refuses := judged(func(peerconn.Opening) ([]byte, error) { return nil, errors.New("this is replica r3, not r2") })
-	answers := judged(func(peerconn.Opening) ([]byte, error) {
+	refuses := judged(func(peerconn.Hello) ([]byte, error) { return nil, errors.New("this is replica r3, not r2") })
+	answers := judged(func(peerconn.Hello) ([]byte, error) {
 		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: id, RaftAddr: "there"})
 	})
-	another := judged(func(peerconn.Opening) ([]byte, error) {
+	another := judged(func(peerconn.Hello) ([]byte, error) {
 		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: "another", RaftAddr: "there"})
 	})
 	hangs := listen().Addr().String() // it takes connections as the system does for a process that is stopped

@@ -29,11 +29,11 @@ import (
 // the card first, which tells all that an opening needs.
 func stranger(t *testing.T, o Options, kind peerconn.Kind, from string) (net.Conn, error) {
 	t.Helper()
-	raw, err := new(peerconn.Caller).AskCard(t.Context(), o.RaftListen, peerconn.Opening{Cell: o.Cell, From: from, To: o.ID})
+	raw, err := new(peerconn.Caller).AskCard(t.Context(), o.RaftListen, peerconn.Hello{Cell: o.Cell, From: from, To: o.ID})
 	must(t, err)
 	var card admission.Card
 	must(t, cbor.Unmarshal(raw, &card))
-	c, err := new(peerconn.Caller).Dial(t.Context(), o.RaftListen, peerconn.Opening{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
+	c, err := new(peerconn.Caller).Dial(t.Context(), o.RaftListen, peerconn.Hello{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}

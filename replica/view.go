@@ -31,7 +31,7 @@ func (r *Replica) State() *state.State { return r.fsm.current.Load() }
 
 // Events are the last ones of what was applied here. They are told after State
 // shows them.
-func (r *Replica) Events() *events.Ring { return r.fsm.telling.events }
+func (r *Replica) Events() *events.Ring { return r.fsm.publisher.events }
 
 // Leading reports whether this replica leads, and in which raft term. To lead
 // is no licence to act: see package master.

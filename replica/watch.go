@@ -25,7 +25,7 @@ func (r *Replica) watch(notify <-chan bool) {
 		for {
 			select {
 			case <-notify:
-				r.tellChanged()
+				r.notifyChanged()
 			case <-r.quit:
 				return
 			}
@@ -45,7 +45,7 @@ func (r *Replica) watch(notify <-chan bool) {
 	})
 }
 
-func (r *Replica) tellChanged() {
+func (r *Replica) notifyChanged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.changed)
@@ -60,7 +60,7 @@ func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
 	switch d := data.(type) {
 	case raft.LeaderObservation:
 		clear(silent)
-		r.tellChanged()
+		r.notifyChanged()
 		switch id, _ := admission.Split(string(d.LeaderID)); id {
 		case r.opts.ID: // package master tells when it is in office
 		case "":

@@ -223,7 +223,7 @@ func (l *Log) run() {
 		}
 		select {
 		case first := <-l.lines:
-			l.take(first)
+			l.collect(first)
 		case <-l.reopen:
 			l.openAgain()
 		case <-l.look: // and have it retried
@@ -238,7 +238,7 @@ func (l *Log) run() {
 
 func (l *Log) finish() {
 	if first := l.waiting(); first != nil {
-		l.take(*first)
+		l.collect(*first)
 	}
 	if err := l.sink.Close(); err != nil {
 		l.logger.Warn().Err(err).Msg("the audit log was not closed in good order")
@@ -248,8 +248,8 @@ func (l *Log) finish() {
 // mostTogether bounds what is written at once: a pipe takes so much as a whole.
 const mostTogether = 4096
 
-// take writes an entry and those that wait behind it.
-func (l *Log) take(first entry) {
+// collect writes an entry and those that wait behind it.
+func (l *Log) collect(first entry) {
 	for next := &first; next != nil; {
 		together, text := []entry{*next}, next.text
 		for next = l.waiting(); next != nil && len(text)+len(next.text) <= mostTogether; next = l.waiting() {

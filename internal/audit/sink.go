@@ -44,7 +44,7 @@ func openSink(o *Options) (Sink, error) {
 		}
 		return openStream(o.Path, info.Mode())
 	}
-	lock, err := claim(o.Path)
+	lock, err := lockFile(o.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func openSink(o *Options) (Sink, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &claimed{sink, lock}, nil
+	return &lockedSink{sink, lock}, nil
 }
 
 func openRegular(o *Options) (Sink, error) {
@@ -69,9 +69,9 @@ func openRegular(o *Options) (Sink, error) {
 	return newRotating(o), nil
 }
 
-// claim has the file for this process alone: what two replicas wrote and rotated
+// lockFile has the file for this process alone: what two replicas wrote and rotated
 // would be lost between them. The lock is beside the file, which comes and goes.
-func claim(path string) (*os.File, error) {
+func lockFile(path string) (*os.File, error) {
 	if whole, err := filepath.EvalSymlinks(path); err == nil {
 		path = whole
 	}
@@ -90,13 +90,13 @@ func claim(path string) (*os.File, error) {
 	}
 }
 
-// claimed gives the claim up with the file.
-type claimed struct {
+// lockedSink gives the claim up with the file.
+type lockedSink struct {
 	Sink
 	lock *os.File
 }
 
-func (c *claimed) Close() error { return errors.Join(c.Sink.Close(), c.lock.Close()) }
+func (c *lockedSink) Close() error { return errors.Join(c.Sink.Close(), c.lock.Close()) }
 
 // file is a file, named pipe or device that is open, or is to be with the next
 // write.

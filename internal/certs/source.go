@@ -68,7 +68,7 @@ func Open(files Files, check Check) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.judge(c)
+	set, err := s.validate(c)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func Open(files Files, check Check) (*Source, error) {
 	return s, nil
 }
 
-func (s *Source) judge(c contents) (*Set, error) {
+func (s *Source) validate(c contents) (*Set, error) {
 	set, err := s.files.parse(c)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (s *Source) look() (taken bool, refused error) {
 	}
 	var set *Set
 	if err == nil {
-		set, err = s.judge(c)
+		set, err = s.validate(c)
 	}
 	if err == nil {
 		err = s.alive(set)

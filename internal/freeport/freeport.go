@@ -36,7 +36,7 @@ func Get() (int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
 	if ports.claim == nil {
-		if err := claimBlock(); err != nil {
+		if err := reserveBlock(); err != nil {
 			return 0, err
 		}
 	}
@@ -66,10 +66,10 @@ func Listen() (net.Listener, error) {
 	}
 }
 
-// claimBlock takes the first block of ports whose lock file no living process
+// reserveBlock takes the first block of ports whose lock file no living process
 // holds. Test programs run side by side, and would otherwise take a port that
 // the other has just found free.
-func claimBlock() error {
+func reserveBlock() error {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("stout-test-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

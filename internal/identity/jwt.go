@@ -91,7 +91,7 @@ func (j *JWTs) verify(keys *keySet, token string, now time.Time) (*Proof, error)
 	} else if err != nil {
 		return nil, errors.New("its claims are malformed")
 	}
-	return j.judge(&claims, all, now)
+	return j.verifyClaims(&claims, all, now)
 }
 
 // inForm reports a token that is not in the one form in which it was made, or
@@ -140,8 +140,8 @@ func keyFor(keys *keySet, h *jose.Header) (k key, err error) {
 	return k, nil
 }
 
-// judge looks at the claims of a token whose signature is right.
-func (j *JWTs) judge(claims *jwt.Claims, all map[string]any, now time.Time) (*Proof, error) {
+// verifyClaims looks at the claims of a token whose signature is right.
+func (j *JWTs) verifyClaims(claims *jwt.Claims, all map[string]any, now time.Time) (*Proof, error) {
 	if claims.Expiry == nil {
 		return nil, errors.New("it has no exp: it would never end")
 	}

@@ -105,7 +105,7 @@ func (c *Cell) elect(n *Node) {
 			r.follow(n)
 		}
 	}
-	n.tellChanged()
+	n.notifyChanged()
 	c.send(n, len(n.log))
 }
 

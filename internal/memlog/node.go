@@ -298,7 +298,7 @@ func (n *Node) apply(index int) {
 			}
 			n.state, answer.out = next, &out
 			n.ring.Append(out.Changes, next)
-			n.ring.Tell()
+			n.ring.Publish()
 			n.asOf = n.Clock()
 		}
 		if f := n.futures[n.applied]; f != nil {
@@ -315,7 +315,7 @@ func (n *Node) follow(leader *Node) {
 	n.stepDown()
 	if n.leader != leader.id {
 		n.leader = leader.id
-		n.tellChanged()
+		n.notifyChanged()
 	}
 }
 
@@ -324,7 +324,7 @@ func (n *Node) follow(leader *Node) {
 func (n *Node) stepDown() {
 	if n.leads {
 		n.leads, n.leader = false, ""
-		n.tellChanged()
+		n.notifyChanged()
 	}
 	for i, f := range n.futures {
 		delete(n.futures, i)
@@ -332,8 +332,8 @@ func (n *Node) stepDown() {
 	}
 }
 
-// tellChanged is called with c.mu held.
-func (n *Node) tellChanged() {
+// notifyChanged is called with c.mu held.
+func (n *Node) notifyChanged() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }

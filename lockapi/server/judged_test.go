@@ -278,7 +278,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	log.Depose(n)
 	s.call(t, "root", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodeNoMaster)
 	n.Events().Append([]state.Change{state.AccessChanged{Below: "/"}}, n.State()) // as time would have it
-	n.Events().Tell()
+	n.Events().Publish()
 	(<-waiting).wantCode(t, lockapi.CodeNoMaster)
 	if _, err := io.ReadAll(told.Body); err != nil {
 		t.Errorf("the stream ends with %v", err)

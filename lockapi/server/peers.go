@@ -16,7 +16,7 @@ import (
 )
 
 // Calls from one member to another travel over the members' own connections,
-// not through the API's port: those connections say in their opening that both
+// not through the API's port: those connections say in their hello that both
 // ends are members of this cell, and no flood of API connections is in their
 // way. A pair of members has one connection each way, HTTP/2 without TLS of its
 // own, on which any number of calls wait at the cost of one file.

@@ -36,17 +36,17 @@ type Dir struct {
 	who admission.Identity
 }
 
-// Claim makes the data directory, or makes sure that it belongs to this very
+// Open makes the data directory, or makes sure that it belongs to this very
 // replica of this very cell. The error says why it must not be opened. Nobody
 // else may have it meanwhile: see Lock.
-func Claim(path, cell, id string) (*Dir, error) { return claimIf(path, cell, id, openable) }
+func Open(path, cell, id string) (*Dir, error) { return openIf(path, cell, id, openable) }
 
-// claimIf is Claim of a directory for which may is nil.
-func claimIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
+// openIf is Claim of a directory for which may is nil.
+func openIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	if err := may(path); err != nil {
 		return nil, err
 	}
-	who, err := claim(path, cell, id)
+	who, err := identify(path, cell, id)
 	return &Dir{path: path, who: who}, err
 }
 
@@ -67,7 +67,7 @@ func lock(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := claimIf(path, cell, id, may)
+	d, err := openIf(path, cell, id, may)
 	if err != nil {
 		return nil, errors.Join(err, locked.Close())
 	}

@@ -33,7 +33,7 @@ func must(t *testing.T, err error) {
 
 func storesIn(t *testing.T, dir string) Stores {
 	t.Helper()
-	d, err := Claim(dir, "test", "r1")
+	d, err := Open(dir, "test", "r1")
 	must(t, err)
 	s, err := d.Open(true, zerolog.Nop())
 	must(t, err)

@@ -88,7 +88,7 @@ func goldenEntry(index uint64) raft.Log {
 // record writes the directory.
 func record(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r1")
-	d, err := Claim(dir, "prod", "r1")
+	d, err := Open(dir, "prod", "r1")
 	must(t, err)
 	who := d.Identity()
 	who.Directory, who.CellID, who.Founded = "0123456789abcdef", "5cfd2797946bf3c3", true
@@ -154,7 +154,7 @@ func TestGoldenDirectory(t *testing.T) {
 		record(t)
 	}
 	for _, wal := range []bool{true, false} {
-		d, err := Claim(unpack(t, goldenDirectory), "prod", "r1")
+		d, err := Open(unpack(t, goldenDirectory), "prod", "r1")
 		must(t, err)
 		if who := d.Identity(); who.CellID != "5cfd2797946bf3c3" || !who.Founded || who.ServerID() != "r1/0123456789abcdef" {
 			t.Errorf("%+v", who)

@@ -18,10 +18,10 @@ const dataFormat = 4
 
 const identityFile = "replica.json"
 
-// claim makes the directory, or makes sure that it belongs to this very
+// identify makes the directory, or makes sure that it belongs to this very
 // replica of this very cell. Votes and log entries are promises of one member:
 // under another name they would be broken.
-func claim(dir, cell, id string) (admission.Identity, error) {
+func identify(dir, cell, id string) (admission.Identity, error) {
 	var have admission.Identity
 	if err := disk.MakeDir(dir); err != nil {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)

@@ -16,7 +16,7 @@ import (
 func TestDataDirIsClaimedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	for i := range 3 {
-		if _, err := claim(dir, "local", "r1"); err != nil {
+		if _, err := identify(dir, "local", "r1"); err != nil {
 			t.Fatalf("claim %d: %v", i, err)
 		}
 	}
@@ -28,7 +28,7 @@ func TestDataDirIsClaimedOnce(t *testing.T) {
 // TestFlippedBitsInTheIdentity: none makes it another one.
 func TestFlippedBitsInTheIdentity(t *testing.T) {
 	dir := t.TempDir()
-	who, err := claim(dir, "local", "r1")
+	who, err := identify(dir, "local", "r1")
 	must(t, err)
 	who.CellID, who.Founding = "5cfd2797946bf3c3", admission.Founding{{ID: "r1", Directory: who.Directory, RaftAddr: "r1:7201"}}
 	must(t, writeIdentity(dir, who))
@@ -40,7 +40,7 @@ func TestFlippedBitsInTheIdentity(t *testing.T) {
 			flipped := bytes.Clone(raw)
 			flipped[at] ^= 1 << bit
 			must(t, os.WriteFile(name, flipped, 0o600))
-			if have, err := claim(dir, "local", "r1"); err == nil && !reflect.DeepEqual(have, who) {
+			if have, err := identify(dir, "local", "r1"); err == nil && !reflect.DeepEqual(have, who) {
 				t.Fatalf("bit %d of byte %d flipped: it is %+v, and was %+v", bit, at, have, who)
 			}
 		}
@@ -53,7 +53,7 @@ func TestCrashWhileClaiming(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, identityFile+".new"), []byte(`{"for`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := claim(dir, "local", "r1"); err != nil {
+	if _, err := identify(dir, "local", "r1"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestDataDirRefusals(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, tc.file), []byte(tc.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := claim(dir, "local", "r1")
+			_, err := identify(dir, "local", "r1")
 			if err == nil {
 				t.Fatal("claimed")
 			}

@@ -166,13 +166,13 @@ func TestRingAgainstModel(t *testing.T) {
 			"append": func(t *rapid.T) {
 				changes := m.entry(t)
 				ring.Append(changes, at(m.reached))
-				ring.Tell()
+				ring.Publish()
 			},
 			"restore": func(t *rapid.T) {
 				m.reached += rapid.Uint64Range(0, 5).Draw(t, "ahead")
 				m.began, m.all = m.reached, nil
 				ring.Restore(m.reached)
-				ring.Tell()
+				ring.Publish()
 				oldest = m.began
 			},
 			"read": func(t *rapid.T) {

@@ -56,8 +56,8 @@ func (r *Ring) Append(changes []state.Change, after *state.State) {
 	r.access = r.access || slices.ContainsFunc(changes, func(c state.Change) bool { _, ok := c.(state.AccessChanged); return ok })
 }
 
-// Tell has readers told all that was appended.
-func (r *Ring) Tell() {
+// Publish has readers told all that was appended.
+func (r *Ring) Publish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.told == r.reached && !r.access {

@@ -18,7 +18,7 @@ func TestEdge(t *testing.T) {
 	for r := uint64(11); r <= 15; r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
-		ring.Tell()
+		ring.Publish()
 	}
 	got, upTo, err := ring.Read(12, events.Filter{}, 100)
 	if err != nil || len(got) != 3 || got[0].Revision != 13 || upTo != 15 {
@@ -68,7 +68,7 @@ func TestReadersTogether(t *testing.T) {
 		for r := uint64(1); r <= last; r++ {
 			c, _ := change(int(r%7), r, "/a")
 			ring.Append([]state.Change{c}, at(r))
-			if ring.Tell(); r%100 == 0 {
+			if ring.Publish(); r%100 == 0 {
 				synctest.Wait()
 			}
 		}
@@ -94,7 +94,7 @@ func TestRestoreWakes(t *testing.T) {
 		}()
 		synctest.Wait()
 		ring.Restore(9)
-		ring.Tell()
+		ring.Publish()
 	})
 }
 
@@ -105,7 +105,7 @@ func TestAReadStays(t *testing.T) {
 	for r := uint64(1); r <= 100; r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
-		ring.Tell()
+		ring.Publish()
 		if r == 4 {
 			before, _, _ = ring.Read(0, events.Filter{}, 4)
 		}
@@ -126,7 +126,7 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 		ring.Append([]state.Change{c}, at(r))
 	}
 	add(1)
-	ring.Tell()
+	ring.Publish()
 	watch := ring.Watch(events.Filter{})
 	watch.Read(1, 10)
 	add(2)
@@ -136,7 +136,7 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 	if past := ring.Past("/a", 10); len(past.Events) != 1 || past.Revision != 1 {
 		t.Errorf("remembered is %+v", past)
 	}
-	ring.Tell()
+	ring.Publish()
 	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 2 || upTo != 2 || !ready(watch) {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
@@ -150,7 +150,7 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 	if got, upTo, err := ring.Read(1, events.Filter{}, 10); err != nil || got != nil || upTo != 1 {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
-	ring.Tell()
+	ring.Publish()
 	if _, _, err := ring.Read(2, events.Filter{}, 10); !errors.As(err, &gone) || *gone != (events.Compacted{Oldest: 6, Revision: 9}) {
 		t.Errorf("after 2: %+v, %v", gone, err)
 	}
@@ -165,12 +165,12 @@ func TestContent(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	s, out := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
 	ring.Append(out.Changes, s)
-	ring.Tell()
+	ring.Publish()
 	for i, content := range []string{"one", "two"} {
 		write := &state.Write{Path: "/f", Content: []byte(content), Sum: make([]byte, 32)}
 		s, out = s.Apply(uint64(i)+2, 1, state.Batch{LeaseMS: 1000, Epoch: out.Epoch, Commands: []state.Command{{Operation: &state.Transaction{Then: []state.Step{write}}}}})
 		ring.Append(out.Changes, s)
-		ring.Tell()
+		ring.Publish()
 	}
 	got, _, err := ring.Read(0, events.Filter{}, 10)
 	if err != nil || len(got) != 3 {
@@ -194,7 +194,7 @@ func TestSessionNames(t *testing.T) {
 	h := &state.Hold{Path: "/l", Session: "s1"}
 	ring.Append([]state.Change{state.Granted{Revision: 1, Hold: h}, state.Released{Revision: 2, Hold: h, Reason: state.Expired},
 		state.SessionEnded{Session: &state.Session{ID: "s1", Name: "worker"}, Expired: true}}, at(2))
-	ring.Tell()
+	ring.Publish()
 	got, _, _ := ring.Read(0, events.Filter{}, 10)
 	if len(got) != 2 || got[0].Owner().Name != "worker" || got[1].Owner().Name != "worker" || got[1].Reason() != "session_expired" {
 		t.Errorf("%+v", got)
@@ -263,7 +263,7 @@ func BenchmarkAppend(b *testing.B) {
 	for r := uint64(65537); b.Loop(); r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
-		ring.Tell()
+		ring.Publish()
 	}
 }
 
@@ -272,7 +272,7 @@ func full() *events.Ring {
 	for r := uint64(1); r <= 65536; r++ {
 		c, _ := change(5, r, fmt.Sprintf("/app/%d", r))
 		ring.Append([]state.Change{c}, at(r))
-		ring.Tell()
+		ring.Publish()
 	}
 	return ring
 }

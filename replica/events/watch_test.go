@@ -106,7 +106,7 @@ func TestWatchesAgainstModel(t *testing.T) {
 				s.ring.Append(changes, at(s.reached))
 			},
 			"tell": func(*rapid.T) {
-				s.ring.Tell()
+				s.ring.Publish()
 				s.told = s.reached
 			},
 			"restore": func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestWatchesAreWokenByName(t *testing.T) {
 		w.Read(0, 1)
 		change, _ := change(c.kind, 1, c.path)
 		ring.Append([]state.Change{change}, at(1))
-		ring.Tell()
+		ring.Publish()
 		if ready(w) != c.woken {
 			t.Errorf("%+v: woken by %q is %v", c.asked, c.path, ready(w))
 		}
@@ -181,7 +181,7 @@ func TestWatchIsWokenForWhatIsToldWhileItReads(t *testing.T) {
 		change, _ := change(5, revision+1, "/a")
 		ring.Append([]state.Change{change}, at(revision+1))
 	}
-	ring.Tell()
+	ring.Publish()
 	for after := range uint64(4) {
 		w := ring.Watch(events.Filter{})
 		if got, upTo, err := w.Read(after, 0); got != nil || upTo != after || err != nil {
@@ -200,7 +200,7 @@ func TestWatchOfARingThatWasEmptied(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	change, _ := change(5, 1, "/a")
 	ring.Append([]state.Change{change}, at(1))
-	ring.Tell()
+	ring.Publish()
 	w := ring.Watch(events.Filter{})
 	defer w.Close()
 	ring.Restore(2)
@@ -209,7 +209,7 @@ func TestWatchOfARingThatWasEmptied(t *testing.T) {
 			t.Errorf("before it may be told: %v up to %d, %v", said(got), upTo, err)
 		}
 	}
-	ring.Tell()
+	ring.Publish()
 	var gone *events.Compacted
 	if _, _, err := w.Read(0, 1); !ready(w) || !errors.As(err, &gone) || gone.Oldest != 2 {
 		t.Errorf("woken %v, %v", ready(w), err)
@@ -248,7 +248,7 @@ func TestWatchesOfReaders(t *testing.T) {
 			w.Read(0, 1)
 			one, _ := change(5, 1, c.path)
 			ring.Append([]state.Change{one}, ruled(t, 1, c.on))
-			ring.Tell()
+			ring.Publish()
 			if ready(w) != c.woken {
 				t.Errorf("%q, who watches %s, is woken by %s: %v; access is on: %v", c.reader, name, c.path, ready(w), c.on)
 			}
@@ -256,7 +256,7 @@ func TestWatchesOfReaders(t *testing.T) {
 				t.Errorf("%q reads %v up to %d, %v", c.reader, said(got), upTo, err)
 			}
 			ring.Append([]state.Change{state.AccessChanged{}}, ruled(t, 1, c.on))
-			ring.Tell()
+			ring.Publish()
 			if got, _, err := w.Read(0, 10); !ready(w) || len(got) != 1 || err != nil {
 				t.Errorf("after a change of access %q is woken: %v, and reads %v, %v", c.reader, ready(w), said(got), err)
 			}

@@ -82,7 +82,7 @@ func (s *stream) step(c byte) error {
 	if !s.begun {
 		return s.begin(c)
 	}
-	if err := s.take(1); err != nil {
+	if err := s.consume(1); err != nil {
 		return err
 	}
 	if s.digits == 0 {
@@ -143,7 +143,7 @@ func (s *stream) value(c byte) error {
 func (s *stream) announce(of what, n int64) error {
 	if of == str {
 		s.skip = n
-		return s.take(n)
+		return s.consume(n)
 	}
 	if of == pairs {
 		n *= 2
@@ -155,8 +155,8 @@ func (s *stream) announce(of what, n int64) error {
 	return nil
 }
 
-// take counts bytes of a message.
-func (s *stream) take(n int64) error {
+// consume counts bytes of a message.
+func (s *stream) consume(n int64) error {
 	most := s.bounds.Other
 	if s.kind == appendEntries {
 		most = s.bounds.Entries

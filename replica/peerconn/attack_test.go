@@ -58,7 +58,7 @@ func TestTenThousandConnections(t *testing.T) {
 			}
 			files := &openFiles{Listener: in}
 			l := Listen(files, Rules{Security: test.security, Members: func() []string { return nil },
-				Judge: func(Opening) ([]byte, error) { return []byte("card"), nil }})
+				Admit: func(Hello) ([]byte, error) { return []byte("card"), nil }})
 			defer l.Close()
 			member := test.member()
 			var before, after runtime.MemStats
@@ -103,12 +103,12 @@ func TestTenThousandConnections(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				asked := time.Now()
-				_, err := AskCard(ctx, l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, member)
+				_, err := AskCard(ctx, l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, member)
 				cancel()
 				switch took := time.Since(asked); {
 				case err == nil:
 					late = 0
-				case took < openingTimeout: // it was not for want of time
+				case took < helloTimeout: // it was not for want of time
 					t.Errorf("a member had to make way after %v: %v", took, err)
 				default: // a busy machine: it tries again, as replicas do
 					if late++; late == 3 {
@@ -162,7 +162,7 @@ func (c *counted) Close() error {
 }
 
 // TestDrippingIsCutOff: who sends a byte now and then gets no more time for his
-// opening than anybody.
+// hello than anybody.
 func TestDrippingIsCutOff(t *testing.T) {
 	c := newCA(t)
 	security, hello := c.source(t, of("r1")), firstFlight(t, c)
@@ -170,14 +170,14 @@ func TestDrippingIsCutOff(t *testing.T) {
 		security Security
 		bytes    string
 	}{
-		"an opening":  {nil, string(binary.BigEndian.AppendUint32([]byte(magic), maxFrame)) + strings.Repeat("x", maxFrame)},
+		"a hello":  {nil, string(binary.BigEndian.AppendUint32([]byte(magic), maxFrame)) + strings.Repeat("x", maxFrame)},
 		"a handshake": {security, hello + strings.Repeat("x", maxFrame)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in := &pipe{conns: make(chan net.Conn), done: make(chan struct{})}
 				l := Listen(in, Rules{Security: test.security, Members: func() []string { return nil },
-					Judge: func(Opening) ([]byte, error) { return nil, nil }})
+					Admit: func(Hello) ([]byte, error) { return nil, nil }})
 				defer l.Close()
 				conn, theirs := net.Pipe()
 				defer conn.Close()
@@ -190,7 +190,7 @@ func TestDrippingIsCutOff(t *testing.T) {
 					}
 					time.Sleep(10 * time.Millisecond)
 				}
-				if took := time.Since(began); took > openingTimeout+20*time.Millisecond {
+				if took := time.Since(began); took > helloTimeout+20*time.Millisecond {
 					t.Errorf("it is cut off after %v", took)
 				}
 			})
@@ -229,7 +229,7 @@ func TestNobodyElseIsTold(t *testing.T) {
 		"another cell's":          trusting{other.source(t, of("r2")), c}.mutual(t),
 		"that of a name with r2/": c.source(t, of("r2/b")),
 	} {
-		card, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, s)
+		card, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, s)
 		if err == nil || card != nil || strings.Contains(err.Error(), "card of") || strings.Contains(err.Error(), "cell id") {
 			t.Errorf("%s certificate: %q, %v", name, card, err)
 		}

@@ -17,7 +17,7 @@ func doubting(t *testing.T) (l *Listener, doubts *atomic.Bool) {
 	}
 	doubts = new(atomic.Bool)
 	l = Listen(in, Rules{
-		Judge:   func(Opening) ([]byte, error) { return nil, nil },
+		Admit:   func(Hello) ([]byte, error) { return nil, nil },
 		Members: func() []string { return nil },
 		Believes: func(server string) error {
 			if doubts.Load() && server == "r2/b" {

@@ -16,15 +16,15 @@ type Caller struct {
 }
 
 // Dial connects to addr and opens the connection within the context's time, and
-// at most twice openingTimeout. An error that is ErrRefused came from the other
+// at most twice helloTimeout. An error that is ErrRefused came from the other
 // end.
-func (r *Caller) Dial(ctx context.Context, addr string, o Opening) (net.Conn, error) {
+func (r *Caller) Dial(ctx context.Context, addr string, o Hello) (net.Conn, error) {
 	c, _, err := r.open(ctx, addr, o)
 	return c, err
 }
 
 // AskCard asks the replica at addr for its card, as the other end encoded it.
-func (r *Caller) AskCard(ctx context.Context, addr string, o Opening) ([]byte, error) {
+func (r *Caller) AskCard(ctx context.Context, addr string, o Hello) ([]byte, error) {
 	o.Kind = Ask
 	c, card, err := r.open(ctx, addr, o)
 	if err != nil {
@@ -40,8 +40,8 @@ func Connected(err error) bool {
 	return err != nil && (!ok || op.Op != "dial")
 }
 
-func (r *Caller) open(ctx context.Context, addr string, o Opening) (net.Conn, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*openingTimeout)
+func (r *Caller) open(ctx context.Context, addr string, o Hello) (net.Conn, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*helloTimeout)
 	defer cancel()
 	under, err := r.dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {

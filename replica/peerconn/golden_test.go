@@ -11,12 +11,12 @@ import (
 // TestGoldenOpening: replicas of two releases talk to each other. What they say first
 // does not change unnoticed.
 func TestGoldenOpening(t *testing.T) {
-	opening := Opening{Kind: Call, Cell: "prod", CellID: "5cfd2797946bf3c3", From: "r2/b", To: "r1/a"}
+	hello := Hello{Kind: Call, Cell: "prod", CellID: "5cfd2797946bf3c3", From: "r2/b", To: "r1/a"}
 	for what, tc := range map[string]struct {
 		say, into any
 		want      string
 	}{
-		"opening": {&opening, new(Opening), "73746f75742d7265706c6963612d310a00000027a50102026470726f64037035636664323739373934366266336333046472322f62056472312f61"},
+		"hello": {&hello, new(Hello), "73746f75742d7265706c6963612d310a00000027a50102026470726f64037035636664323739373934366266336333046472322f62056472312f61"},
 		"reply":   {&reply{Refused: "why", Card: []byte("card")}, new(reply), "73746f75742d7265706c6963612d310a0000000ca20163776879024463617264"},
 	} {
 		var b bytes.Buffer
@@ -34,7 +34,7 @@ func TestGoldenOpening(t *testing.T) {
 
 // TestOpeningOfAnotherVersion is refused, whatever follows.
 func TestOpeningOfAnotherVersion(t *testing.T) {
-	err := readFrame(strings.NewReader("stout-replica-2\n\x00\x00\x00\x01\xa0"), magic, new(Opening))
+	err := readFrame(strings.NewReader("stout-replica-2\n\x00\x00\x00\x01\xa0"), magic, new(Hello))
 	if err == nil || !strings.Contains(err.Error(), "not the bytes of a Stout replica of this version") {
 		t.Error(err)
 	}

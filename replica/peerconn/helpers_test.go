@@ -6,11 +6,11 @@ import (
 )
 
 // Dial is that of a new Caller.
-func Dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, error) {
+func Dial(ctx context.Context, addr string, o Hello, s Security) (net.Conn, error) {
 	return (&Caller{Security: s}).Dial(ctx, addr, o)
 }
 
 // AskCard is that of a new Caller.
-func AskCard(ctx context.Context, addr string, o Opening, s Security) ([]byte, error) {
+func AskCard(ctx context.Context, addr string, o Hello, s Security) ([]byte, error) {
 	return (&Caller{Security: s}).AskCard(ctx, addr, o)
 }

@@ -23,7 +23,7 @@ func serveWith(t *testing.T, security Security) *Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listen(in, Rules{Security: security, Judge: func(o Opening) ([]byte, error) {
+	l := Listen(in, Rules{Security: security, Admit: func(o Hello) ([]byte, error) {
 		switch {
 		case o.Kind == Ask && o.Cell == "c":
 			return []byte("card of " + o.To), nil
@@ -40,8 +40,8 @@ func serveWith(t *testing.T, security Security) *Listener {
 	return l
 }
 
-func good(kind Kind) Opening {
-	return Opening{Kind: kind, Cell: "c", CellID: "id", From: "r2/b", To: "r1/a"}
+func good(kind Kind) Hello {
+	return Hello{Kind: kind, Cell: "c", CellID: "id", From: "r2/b", To: "r1/a"}
 }
 
 func TestOpeningReachesItsKind(t *testing.T) {
@@ -69,7 +69,7 @@ func TestOpeningReachesItsKind(t *testing.T) {
 		}
 		_, _ = c.Close(), other.Close()
 	}
-	card, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, nil)
+	card, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, nil)
 	if err != nil || string(card) != "card of r1" {
 		t.Errorf("%q, %v", card, err)
 	}
@@ -77,12 +77,12 @@ func TestOpeningReachesItsKind(t *testing.T) {
 
 func TestOthersAreRefused(t *testing.T) {
 	l := serve(t)
-	for name, change := range map[string]func(*Opening){
-		"another cell":      func(o *Opening) { o.CellID = "other" },
-		"no cell":           func(o *Opening) { o.CellID = "" },
-		"another directory": func(o *Opening) { o.To = "r1/x" },
-		"another member":    func(o *Opening) { o.To = "r3/a" },
-		"another kind":      func(o *Opening) { o.Kind = 9 },
+	for name, change := range map[string]func(*Hello){
+		"another cell":      func(o *Hello) { o.CellID = "other" },
+		"no cell":           func(o *Hello) { o.CellID = "" },
+		"another directory": func(o *Hello) { o.To = "r1/x" },
+		"another member":    func(o *Hello) { o.To = "r3/a" },
+		"another kind":      func(o *Hello) { o.Kind = 9 },
 	} {
 		o := good(Raft)
 		change(&o)
@@ -106,8 +106,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// TestGarbageIsClosed: what is no opening, or claims to be a huge one, is
-// closed at once; what opens half, within openingTimeout.
+// TestGarbageIsClosed: what is no hello, or claims to be a huge one, is
+// closed at once; what opens half, within helloTimeout.
 func TestGarbageIsClosed(t *testing.T) {
 	l := serve(t)
 	for name, bytes := range map[string]string{
@@ -146,7 +146,7 @@ func TestTooManyUnopened(t *testing.T) {
 		quiet = append(quiet, c)
 		defer c.Close()
 	}
-	if _, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, nil); err != nil {
+	if _, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, nil); err != nil {
 		t.Errorf("no place beside %d that say nothing: %v", len(quiet), err)
 	}
 	l.mu.Lock()
@@ -278,7 +278,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 func FuzzOpening(f *testing.F) {
 	f.Add([]byte(magic + "\x00\x00\x00\x01\xa0"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var o Opening
+		var o Hello
 		_ = readFrame(strings.NewReader(string(b)), magic, &o)
 	})
 }

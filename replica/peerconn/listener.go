@@ -26,9 +26,9 @@ const (
 	maxStrangers = 4
 )
 
-// Judge says what to make of an opening: an error refuses it, for the reason
+// Admit says what to make of a hello: an error refuses it, for the reason
 // given. A card answers a question. It is called by many goroutines.
-type Judge func(Opening) (card []byte, err error)
+type Admit func(Hello) (card []byte, err error)
 
 // Members are the server ids of those who have room whatever strangers do, as
 // far as is known now. It is called by many goroutines.
@@ -36,7 +36,7 @@ type Members func() []string
 
 // Rules are those of a Listener. Refused is called by many goroutines.
 type Rules struct {
-	Judge   Judge
+	Admit   Admit
 	Members Members
 	// Believes returns an error if nothing that a server sends is to be taken. It is
 	// called for each part of what arrives on an opened connection, by many goroutines.
@@ -176,13 +176,13 @@ func (l *Listener) crowd() (oldest *list.Element) {
 	return oldest
 }
 
-// admit reads the opening and hands the connection on.
+// admit reads the hello and hands the connection on.
 func (l *Listener) admit(under net.Conn, e *list.Element) {
 	var (
-		o Opening
+		o Hello
 		c net.Conn
 	)
-	err := under.SetDeadline(time.Now().Add(openingTimeout))
+	err := under.SetDeadline(time.Now().Add(helloTimeout))
 	if err == nil {
 		c, err = l.secure(under)
 	}
@@ -194,18 +194,18 @@ func (l *Listener) admit(under net.Conn, e *list.Element) {
 	l.mu.Unlock()
 	if err != nil {
 		_ = under.Close()
-		l.tell(under, err)
+		l.reportRefusal(under, err)
 		return
 	}
-	if err := l.take(c, o); err != nil {
+	if err := l.handOver(c, o); err != nil {
 		_ = writeFrame(c, magic, reply{Refused: err.Error()})
 		_ = c.Close()
 	}
 }
 
-// tell says why a connection did not open, unless nothing came of it: a check
+// reportRefusal says why a connection did not open, unless nothing came of it: a check
 // whether the port is open, for one.
-func (l *Listener) tell(c net.Conn, err error) {
+func (l *Listener) reportRefusal(c net.Conn, err error) {
 	op, cut := errors.AsType[*net.OpError](err)
 	cut = cut && op.Op != "remote error"
 	if l.rules.Refused != nil && !cut && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -213,14 +213,14 @@ func (l *Listener) tell(c net.Conn, err error) {
 	}
 }
 
-// take judges an opening. It answers the connection, or returns why it is
+// handOver judges a hello. It answers the connection, or returns why it is
 // refused.
-func (l *Listener) take(c net.Conn, o Opening) error {
+func (l *Listener) handOver(c net.Conn, o Hello) error {
 	if err := l.prove(c, o.From); err != nil {
-		l.tell(c, err)
+		l.reportRefusal(c, err)
 		return err
 	}
-	card, err := l.rules.Judge(o)
+	card, err := l.rules.Admit(o)
 	if err != nil {
 		return err
 	}
@@ -359,7 +359,7 @@ type kindListener struct {
 }
 
 func (k *kindListener) hand(c net.Conn) bool {
-	timeout := time.NewTimer(openingTimeout)
+	timeout := time.NewTimer(helloTimeout)
 	defer timeout.Stop()
 	select {
 	case k.conns <- c:

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Security lays TLS under the opening of a connection, in which both ends show
+// Security lays TLS under the hello of a connection, in which both ends show
 // a certificate. It is asked anew for each connection, by many goroutines.
 type Security interface {
 	// Server is the configuration for connections that are taken. It takes only

@@ -102,7 +102,7 @@ func TestSecureOpening(t *testing.T) {
 	if _, err := io.ReadFull(conn, b); err != nil || string(b) != "hello" {
 		t.Errorf("%q, %v", b, err)
 	}
-	card, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, r2)
+	card, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, r2)
 	if err != nil || string(card) != "card of r1" {
 		t.Errorf("%q, %v", card, err)
 	}
@@ -205,7 +205,7 @@ func TestRefusalsAreTold(t *testing.T) {
 		}
 		told := make(chan error, 10)
 		l := Listen(in, Rules{Security: test.security, Members: func() []string { return nil },
-			Judge:   func(Opening) ([]byte, error) { return nil, nil },
+			Admit:   func(Hello) ([]byte, error) { return nil, nil },
 			Refused: func(_ net.Addr, err error) { told <- err }})
 		test.then(l.Addr().String())
 		if test.want != "" {
@@ -267,7 +267,7 @@ func upTo12(c *tls.Config) *tls.Config {
 }
 
 // What is no handshake is closed at once, what is half of one within
-// openingTimeout.
+// helloTimeout.
 func TestGarbageWhereTLSIsSpoken(t *testing.T) {
 	c := newCA(t)
 	l := serveWith(t, c.source(t, of("r1")))
@@ -275,7 +275,7 @@ func TestGarbageWhereTLSIsSpoken(t *testing.T) {
 	hello := firstFlight(t, c)
 	for name, bytes := range map[string]string{
 		"HTTP":                    "GET / HTTP/1.1\r\nHost: x\r\n\r\n........",
-		"a huge opening":          magic + "\xff\xff\xff\xff",
+		"a huge hello":          magic + "\xff\xff\xff\xff",
 		"a huge record":           "\x16\x03\x01\xff\xff" + strings.Repeat("x", 1<<16),
 		"a huge message":          "\x16\x03\x01\x00\x04\x01\xff\xff\xff",
 		"TLS 1.0":                 "\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x01" + strings.Repeat("r", 32) + "\x00\x00\x04\x00\x2f\x00\x35\x01\x00",
@@ -300,7 +300,7 @@ func TestGarbageWhereTLSIsSpoken(t *testing.T) {
 	}
 }
 
-// Half a handshake is closed within openingTimeout, too, and however many there
+// Half a handshake is closed within helloTimeout, too, and however many there
 // are, they keep nobody out.
 func TestTooManyHandshakes(t *testing.T) {
 	c := newCA(t)
@@ -317,7 +317,7 @@ func TestTooManyHandshakes(t *testing.T) {
 		_, _ = io.WriteString(conn, hello[:len(hello)/2])
 		quiet = append(quiet, conn)
 	}
-	if _, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, c.source(t, of("r2"))); err != nil {
+	if _, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, c.source(t, of("r2"))); err != nil {
 		t.Errorf("no place beside %d half handshakes: %v", len(quiet), err)
 	}
 	for _, conn := range quiet {
@@ -341,7 +341,7 @@ func TestFloodOfOneAddress(t *testing.T) {
 			}
 			t.Cleanup(func() { conn.Close() })
 		}
-		if conn, err := Dial(t.Context(), l.Addr().String(), Opening{Kind: Ask, Cell: "c", From: "r2/b", To: "r1"}, c.source(t, of("r2"))); err == nil {
+		if conn, err := Dial(t.Context(), l.Addr().String(), Hello{Kind: Ask, Cell: "c", From: "r2/b", To: "r1"}, c.source(t, of("r2"))); err == nil {
 			conn.Close() // those before it were taken
 		}
 	}
@@ -357,7 +357,7 @@ func TestFloodOfOneAddress(t *testing.T) {
 		t.Fatalf("kept out in the handshake: %v", err)
 	}
 	if _, err := open(conn, good(Ask), time.Now().Add(time.Minute)); err != nil {
-		t.Errorf("kept out before the opening: %v", err)
+		t.Errorf("kept out before the hello: %v", err)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestDiscardWhatDisagreesWithASnapshot(t *testing.T) {
 func TestGapOfAnEarlierRelease(t *testing.T) {
 	for _, gap := range []uint64{1, 20} {
 		t.Run(fmt.Sprintf("of %d entries", gap), func(t *testing.T) {
-			d, err := datadir.Claim(t.TempDir(), "test", "r1")
+			d, err := datadir.Open(t.TempDir(), "test", "r1")
 			must(t, err)
 			s, err := d.Open(false, zerolog.Nop())
 			must(t, err)

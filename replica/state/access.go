@@ -76,7 +76,7 @@ func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {
 func (e *editor) putPolicy(r Result, below string) func(*access.Policy, error) Result {
 	return func(p *access.Policy, _ error) Result {
 		e.policy = p
-		e.tell(AccessChanged{Below: below})
+		e.record(AccessChanged{Below: below})
 		return r
 	}
 }
@@ -210,7 +210,7 @@ func (op *EnableAccess) do(e *editor, r Result) Result {
 	if found.Token == nil {
 		found.Token = e.addToken(&op.Token)
 	}
-	e.tell(AccessChanged{Below: "/"})
+	e.record(AccessChanged{Below: "/"})
 	return found
 }
 
@@ -230,7 +230,7 @@ func (op *DisableAccess) would(s *State) (Result, bool) { return doneIf(s.Access
 
 func (op *DisableAccess) do(e *editor, r Result) Result {
 	e.AccessOn = false
-	e.tell(AccessChanged{Below: "/"})
+	e.record(AccessChanged{Below: "/"})
 	return r
 }
 
@@ -268,7 +268,7 @@ func (op *AdoptSession) do(e *editor, r Result) Result {
 	if v.Key != "" {
 		e.keys.Put(v.Key, &v)
 	}
-	e.tell(SessionAdopted{Session: &v})
+	e.record(SessionAdopted{Session: &v})
 	return r
 }
 
@@ -307,7 +307,7 @@ func (op *Expel) do(e *editor, r Result) Result {
 // expel ends a wait whose session's principal may not lock there any more.
 func (e *editor) expel(w *Wait) {
 	e.dropWait(w)
-	e.tell(Expelled{Wait: w, EventSeq: e.nextSeq()})
+	e.record(Expelled{Wait: w, EventSeq: e.nextSeq()})
 }
 
 // mayLock reports whether the principal of a wait's session may lock there.

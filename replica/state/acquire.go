@@ -138,7 +138,7 @@ func (op *Acquire) do(e *editor, found Result) Result {
 		kept.Keep = true
 		r.Wait = &kept
 		e.putWait(r.Wait)
-		e.tell(Kept{Wait: r.Wait})
+		e.record(Kept{Wait: r.Wait})
 	default:
 		r.Wait = e.enqueue(op, n)
 	}
@@ -159,6 +159,6 @@ func (e *editor) enqueue(op *Acquire, n Node) *Wait {
 		n.Limit = w.Limit
 	}
 	e.putNode(n)
-	e.tell(q)
+	e.record(q)
 	return w
 }

@@ -146,5 +146,5 @@ func (e *editor) remember(op *Transaction, r TransactionResult) {
 	told := Answered{Session: op.Session, Answer: &Answer{Key: op.Key, Digest: op.Digest, Result: r}}
 	all, told.Forgotten = all.add(told.Answer)
 	e.answers.Put(op.Session, all)
-	e.tell(told)
+	e.record(told)
 }

@@ -53,7 +53,7 @@ func (e *editor) apply(c *Command) Result {
 	if e.caller, e.silentMS = "", 0; e.Level >= levelAccess {
 		e.caller = c.Caller
 	}
-	if t, ok := c.Operation.(*Transaction); ok && e.takes(t) {
+	if t, ok := c.Operation.(*Transaction); ok && e.supports(t) {
 		return t.try(e) // which decides by doing, or doing nothing
 	}
 	r, changes := e.Would(c.Operation)

@@ -21,7 +21,7 @@ func (Released) change()       {}
 func (DelayBegan) change()     {}
 func (DelayEnded) change()     {}
 func (Marked) change()         {}
-func (SumTold) change()        {}
+func (SumReported) change()    {}
 func (MembersNoted) change()   {}
 func (LevelRaised) change()    {}
 func (FileChanged) change()    {}

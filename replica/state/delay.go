@@ -36,7 +36,7 @@ func (op *EndDelay) do(e *editor, r Result) Result {
 	n := e.node(op.Path)
 	n.DelayID, n.DelayMS = 0, 0
 	e.putNode(n)
-	e.tell(DelayEnded{Path: n.Path, ID: op.ID})
+	e.record(DelayEnded{Path: n.Path, ID: op.ID})
 	e.settle(op.Path)
 	return r
 }
@@ -48,5 +48,5 @@ func (e *editor) delay(path string, ms int64) {
 	n.DelayID = e.nextSeq()
 	n.DelayMS = max(n.DelayMS, ms)
 	e.putNode(n)
-	e.tell(DelayBegan{Path: n.Path, ID: n.DelayID, MS: ms})
+	e.record(DelayBegan{Path: n.Path, ID: n.DelayID, MS: ms})
 }

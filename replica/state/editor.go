@@ -53,8 +53,8 @@ func (e *editor) attempt(do func() bool) bool {
 	return false
 }
 
-// tell adds to what Apply returns.
-func (e *editor) tell(c Change) {
+// record adds to what Apply returns.
+func (e *editor) record(c Change) {
 	if e.changes == nil {
 		e.changes = make([]Change, 0, e.likely)
 	}

@@ -15,7 +15,7 @@ type Failure struct {
 
 // Standing is how it stands with a lock.
 type Standing struct {
-	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first of them, up to MostTold
+	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first of them, up to MaxStandingHolders
 	Held    int       `cbor:"2,keyasint,omitempty"` // all of them
 	Waiters int       `cbor:"3,keyasint,omitempty"`
 	DelayMS int64     `cbor:"4,keyasint,omitempty"` // of the lock-delay in force, its whole length
@@ -32,11 +32,11 @@ type Holding struct {
 	Principal string `cbor:"7,keyasint,omitempty"` // whose the session is
 }
 
-// MostTold bounds the holders that a Standing has.
-const MostTold = 100
+// MaxStandingHolders bounds the holders that a Standing has.
+const MaxStandingHolders = 100
 
-// tell puts into a failure what stands in the way.
-func (f *Failure) tell(s *State, branch []Step) {
+// describe puts into a failure what stands in the way.
+func (f *Failure) describe(s *State, branch []Step) {
 	if f == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (s *State) standing(path string) *Standing {
 		out.DelayMS = n.DelayMS
 	}
 	for h := range s.Holders(path) {
-		if len(out.Holders) == MostTold {
+		if len(out.Holders) == MaxStandingHolders {
 			break
 		}
 		v, _ := s.Session(h.Session)

@@ -102,7 +102,7 @@ func (e *editor) dropFile(f *File, why Reason) {
 	e.content -= int64(len(f.Content))
 	n.File = nil
 	e.putNode(n)
-	e.tell(FileDeleted{Revision: e.nextRevision(), File: f, Reason: why, Ending: e.ending()})
+	e.record(FileDeleted{Revision: e.nextRevision(), File: f, Reason: why, Ending: e.ending()})
 }
 
 func (e *editor) disown(f *File) {

@@ -29,7 +29,7 @@ func FuzzDecodeBatch(f *testing.F) {
 		&state.Acquire{Session: "s1", Path: "/a\x00b", Mode: state.Exclusive},
 		&state.OpenSession{Session: "s9", Meta: map[string]string{}},
 		&state.OpenOffice{Master: "r1", Term: 1}, // not alone
-		&state.TellSum{Entry: 1, Sum: []byte{1, 2, 3}},
+		&state.ReportSum{Entry: 1, Sum: []byte{1, 2, 3}},
 	)}
 	data, err := odd.Encode()
 	if err != nil {

@@ -31,7 +31,7 @@ func fullBatch() state.Batch {
 		&state.Withdraw{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Seq: 1 << 40, Undo: true},
 		&state.EndDelay{Path: "/db/migrate", ID: 1 << 40},
 		&state.MarkState{},
-		&state.TellSum{Entry: 1000, Sum: bytes.Repeat([]byte{0xab}, 32)},
+		&state.ReportSum{Entry: 1000, Sum: bytes.Repeat([]byte{0xab}, 32)},
 		&state.NoteMembers{Members: []state.Member{
 			{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", URL: "http://10.0.0.1:7101", Since: 5}}},
 		&state.RaiseLevel{Level: 1},

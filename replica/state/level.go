@@ -46,7 +46,7 @@ func (op *RaiseLevel) would(s *State) (Result, bool) {
 
 func (op *RaiseLevel) do(e *editor, r Result) Result {
 	e.Level = op.Level
-	e.tell(LevelRaised{Level: op.Level})
+	e.record(LevelRaised{Level: op.Level})
 	return r
 }
 

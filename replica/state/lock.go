@@ -123,7 +123,7 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	if queued {
 		g.Wait = w
 	}
-	e.tell(g)
+	e.record(g)
 	return h
 }
 
@@ -176,7 +176,7 @@ func (e *editor) dropWait(w *Wait) {
 	e.unqueue(&n, w)
 	e.claims.Delete(claimKey{w.Session, w.Path, w.Handle})
 	e.putNode(n)
-	e.tell(Withdrawn{Wait: w})
+	e.record(Withdrawn{Wait: w})
 }
 
 func (e *editor) dropHold(h *Hold, why Reason) {
@@ -188,7 +188,7 @@ func (e *editor) dropHold(h *Hold, why Reason) {
 		n.shared--
 	}
 	e.putNode(n)
-	e.tell(Released{Revision: e.nextRevision(), Hold: h, Reason: why, Ending: e.ending()})
+	e.record(Released{Revision: e.nextRevision(), Hold: h, Reason: why, Ending: e.ending()})
 }
 
 // ending is what is known of an end that the present command brings about.

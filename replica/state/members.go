@@ -99,7 +99,7 @@ func (e *editor) putMembers(table []Member) {
 		}
 	}
 	e.Members = table
-	e.tell(MembersNoted{})
+	e.record(MembersNoted{})
 }
 
 func (op *PutMember) wellFormed() bool { return soundMembers([]Member{op.Member}) }

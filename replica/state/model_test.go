@@ -135,7 +135,7 @@ func (m *model) senseless(op state.Operation) bool {
 	case *state.OpenSession:
 		known := slices.ContainsFunc(m.sessions, func(s *state.Session) bool { return op.Key != "" && s.Key == op.Key })
 		return m.session(op.Session) != nil && !known
-	case *state.TellSum:
+	case *state.ReportSum:
 		return op.Entry < 1 || op.Entry > m.index
 	case *state.NoteMembers:
 		return oddMembers(op.Members)
@@ -176,8 +176,8 @@ func (m *model) command(op state.Operation) state.Result {
 	case *state.MarkState:
 		m.emit(state.Marked{})
 		return state.Done
-	case *state.TellSum:
-		m.emit(state.SumTold{Entry: op.Entry, Sum: [32]byte(op.Sum)})
+	case *state.ReportSum:
+		m.emit(state.SumReported{Entry: op.Entry, Sum: [32]byte(op.Sum)})
 		return state.Done
 	case *state.NoteMembers:
 		return m.noteMembers(op)

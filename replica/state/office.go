@@ -43,7 +43,7 @@ func (e *editor) openOffice(op *OpenOffice, term uint64, leaseMS, now int64) boo
 	e.Epoch++
 	e.Now = max(e.Now, now)
 	e.Office = Office{Open: true, Term: term, Master: op.Master, LeaseMS: leaseMS}
-	e.tell(OfficeOpened{Revision: e.nextRevision(), Epoch: e.Epoch, Master: op.Master, At: e.Now})
+	e.record(OfficeOpened{Revision: e.nextRevision(), Epoch: e.Epoch, Master: op.Master, At: e.Now})
 	return true
 }
 
@@ -65,6 +65,6 @@ func (op *CloseOffice) size() int                   { return 1 }
 
 func (op *CloseOffice) do(e *editor, r Result) Result {
 	e.Office.Open = false
-	e.tell(OfficeClosed{})
+	e.record(OfficeClosed{})
 	return r
 }

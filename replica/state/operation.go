@@ -52,7 +52,7 @@ var operations = [...]row{
 	8:  {"withdraw", 1, decode[Withdraw]},
 	9:  {"end-delay", 1, decode[EndDelay]},
 	10: {"mark-state", 1, decode[MarkState]},
-	11: {"tell-sum", 1, decode[TellSum]},
+	11: {"tell-sum", 1, decode[ReportSum]},
 	12: {"note-members", 1, decode[NoteMembers]},
 	13: {"raise-level", 1, decode[RaiseLevel]},
 	14: {"transaction", 1, decodeTransaction},
@@ -81,7 +81,7 @@ func (*Release) kind() Kind       { return 7 }
 func (*Withdraw) kind() Kind      { return 8 }
 func (*EndDelay) kind() Kind      { return 9 }
 func (*MarkState) kind() Kind     { return 10 }
-func (*TellSum) kind() Kind       { return 11 }
+func (*ReportSum) kind() Kind     { return 11 }
 func (*NoteMembers) kind() Kind   { return 12 }
 func (*RaiseLevel) kind() Kind    { return 13 }
 func (*Transaction) kind() Kind   { return 14 }
@@ -127,14 +127,14 @@ func Name(op Operation) string { return op.kind().String() }
 // function by which Apply decides: who may answer from memory need not ask the
 // log where nothing would change.
 func (s *State) Would(op Operation) (r Result, changes bool) {
-	if !s.takes(op) {
+	if !s.supports(op) {
 		return nil, false
 	}
 	return op.would(s)
 }
 
-// takes reports whether op is not refused, whatever it comes to.
-func (s *State) takes(op Operation) bool {
+// supports reports whether op is not refused, whatever it comes to.
+func (s *State) supports(op Operation) bool {
 	return s.Office.Open && operations[op.kind()].level <= s.Level && op.wellFormed()
 }
 

@@ -47,7 +47,7 @@ var parsers = map[string]func(a *args) state.Operation{
 	},
 	"end-delay":  func(a *args) state.Operation { return &state.EndDelay{Path: a.path(), ID: a.unsigned("seq")} },
 	"mark-state": func(*args) state.Operation { return &state.MarkState{} },
-	"tell-sum":   func(a *args) state.Operation { return &state.TellSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
+	"tell-sum":   func(a *args) state.Operation { return &state.ReportSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
 	"note-members": func(a *args) state.Operation {
 		op := &state.NoteMembers{}
 		for len(a.plain) > 0 {

@@ -305,7 +305,7 @@ func (r *run) withdraw(t *rapid.T) state.Operation {
 
 func (r *run) tellSum(t *rapid.T) state.Operation {
 	entry := rapid.Uint64Range(0, r.state.Index+2).Draw(t, "entry")
-	return &state.TellSum{Entry: entry, Sum: bytes.Repeat([]byte{byte(entry)}, 32)}
+	return &state.ReportSum{Entry: entry, Sum: bytes.Repeat([]byte{byte(entry)}, 32)}
 }
 
 func (r *run) endDelay(t *rapid.T) state.Operation {

@@ -8,7 +8,7 @@ type Release struct {
 	Handle  string `cbor:"3,keyasint,omitempty"`
 	Token   uint64 `cbor:"4,keyasint,omitempty"` // only that very grant; 0 = any, and a place in the queue
 	// Forced says that somebody else than the holder's program does it: see
-	// State.TellsEndings. It is only shown to people.
+	// State.RecordsEndings. It is only shown to people.
 	Forced bool `cbor:"5,keyasint,omitempty"`
 }
 

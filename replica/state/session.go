@@ -80,7 +80,7 @@ func (op *OpenSession) do(e *editor, _ Result) Result {
 	if v.Key != "" {
 		e.keys.Put(v.Key, v)
 	}
-	e.tell(SessionOpened{Session: v})
+	e.record(SessionOpened{Session: v})
 	return SessionResult{Verdict: Done, Session: v}
 }
 
@@ -94,14 +94,14 @@ type CloseSession struct {
 type ExpireSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	// SilentMS is for how long the master had heard nothing of it, in milliseconds;
-	// 0 where that was not told: see State.TellsEndings. It is only shown to people.
+	// 0 where that was not told: see State.RecordsEndings. It is only shown to people.
 	SilentMS int64 `cbor:"2,keyasint,omitempty"`
 }
 
-// TellsEndings reports whether commands may say more of how something ends than what
+// RecordsEndings reports whether commands may say more of how something ends than what
 // it comes to: ExpireSession.SilentMS and Release.Forced. Members of a cell of an
 // earlier level may run a release that can't read it.
-func (s *State) TellsEndings() bool { return s.Level >= levelAccess }
+func (s *State) RecordsEndings() bool { return s.Level >= levelAccess }
 
 func (op *CloseSession) wellFormed() bool  { return true }
 func (op *ExpireSession) wellFormed() bool { return true }
@@ -161,5 +161,5 @@ func (e *editor) endSession(id string, why Reason) {
 	for _, path := range slices.Compact(touched) {
 		e.settle(path)
 	}
-	e.tell(SessionEnded{Session: s, Expired: why == Expired})
+	e.record(SessionEnded{Session: s, Expired: why == Expired})
 }

@@ -98,7 +98,7 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 		f.Session = session
 	}
 	e.putFile(f)
-	e.tell(FileChanged{File: f})
+	e.record(FileChanged{File: f})
 	return StepResult{File: f.stat()}, nil
 }
 

@@ -133,7 +133,7 @@ func changeText(c state.Change) string {
 		return fields("delay-over", c.Path, opt("delay-seq", c.ID))
 	case state.Marked:
 		return "marked"
-	case state.SumTold:
+	case state.SumReported:
 		return fmt.Sprintf("sum entry=%d %x", c.Entry, c.Sum)
 	case state.FileChanged:
 		return "file " + fileText(c.File)

@@ -53,7 +53,7 @@ func (op *AddToken) would(s *State) (Result, bool) { return s.wouldAdd(&op.Token
 
 func (op *AddToken) do(e *editor, _ Result) Result {
 	t := e.addToken(&op.Token)
-	e.tell(AccessChanged{Below: "/"})
+	e.record(AccessChanged{Below: "/"})
 	return TokenResult{Verdict: Done, Token: t}
 }
 
@@ -105,7 +105,7 @@ func (op *DropToken) would(s *State) (Result, bool) {
 func (op *DropToken) do(e *editor, r Result) Result {
 	t, _ := e.tokens.Get(op.ID)
 	e.dropToken(t)
-	e.tell(AccessChanged{Below: "/"})
+	e.record(AccessChanged{Below: "/"})
 	return r
 }
 

@@ -94,7 +94,7 @@ func (op *Transaction) try(e *editor) Result {
 			return earlier.again(op.Digest)
 		}
 	}
-	r := op.judge(e)
+	r := op.execute(e)
 	if op.Key != "" && r.Verdict != TooLong && !r.denied() {
 		e.remember(op, r)
 	}
@@ -105,8 +105,8 @@ func (op *Transaction) try(e *editor) Result {
 // remembered: rights change, and each call is judged by those of its time.
 func (r *TransactionResult) denied() bool { return r.Failure != nil && r.Failure.Why == Denied }
 
-// judge decides and acts.
-func (op *Transaction) judge(e *editor) TransactionResult {
+// execute decides and acts.
+func (op *Transaction) execute(e *editor) TransactionResult {
 	for i := range op.Guards {
 		if !e.Held(op.Guards[i]) {
 			return TransactionResult{Verdict: NotHeld, Guard: &op.Guards[i], Revision: e.Revision}
@@ -137,7 +137,7 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 		}
 		return true
 	})
-	r.Failure.tell(e.State, branch)
+	r.Failure.describe(e.State, branch)
 	if op.Key != "" && r.size() > maxAnswer {
 		r.Verdict, r.Failure = TooLong, nil
 	}

@@ -200,11 +200,11 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		{&state.Withdraw{Session: "s1", Path: "/a\x00w", Seq: 1}, nil},
 		{&state.Withdraw{Session: "s1\x00/a", Path: "w", Seq: 1}, state.AcquireResult{Verdict: state.Nothing}},
 		{&state.EndDelay{Path: "\x00"}, nil},
-		{&state.TellSum{Entry: 1}, nil},
-		{&state.TellSum{Entry: 1, Sum: make([]byte, 31)}, nil},
-		{&state.TellSum{Sum: make([]byte, 32)}, nil},
-		{&state.TellSum{Entry: s.Index + 1, Sum: make([]byte, 32)}, nil}, // its own entry
-		{&state.OpenOffice{Master: "r2", Term: 1}, nil},                  // not alone
+		{&state.ReportSum{Entry: 1}, nil},
+		{&state.ReportSum{Entry: 1, Sum: make([]byte, 31)}, nil},
+		{&state.ReportSum{Sum: make([]byte, 32)}, nil},
+		{&state.ReportSum{Entry: s.Index + 1, Sum: make([]byte, 32)}, nil}, // its own entry
+		{&state.OpenOffice{Master: "r2", Term: 1}, nil},                    // not alone
 	} {
 		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands(tt.op, &state.EndDelay{Path: "/a", ID: 1})})
 		if !out.Accepted || out.Results[0] != tt.want || out.Results[1] != state.Nothing {

@@ -25,7 +25,7 @@ func dataDir(top string) string { return filepath.Join(top, "stout", "r1") }
 type stores struct{ datadir.Stores }
 
 func open(top string, wal bool) (*stores, error) {
-	d, err := datadir.Claim(dataDir(top), "crash", "r1")
+	d, err := datadir.Open(dataDir(top), "crash", "r1")
 	if err != nil {
 		return nil, err
 	}

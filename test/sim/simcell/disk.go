@@ -118,7 +118,7 @@ func (d *mounted) unmount() {
 // claim has the process make sure of its data directory.
 func (d *mounted) claim(log zerolog.Logger) (err error) {
 	d.wal, d.log = !d.w.chance(8), log
-	d.data, err = datadir.Claim(filepath.Join(d.top, "data"), "sim", d.p.m.id)
+	d.data, err = datadir.Open(filepath.Join(d.top, "data"), "sim", d.p.m.id)
 	if err == nil {
 		d.who = d.data.Identity()
 	}

@@ -108,10 +108,10 @@ func sessions(before, after *state.State, out state.Outcome, id string) (all []*
 
 // caller is who a command is by: nobody is told in a cell of the first level.
 func caller(before, after *state.State, c *state.Command) (all []string) {
-	if !before.TellsEndings() {
+	if !before.RecordsEndings() {
 		all = append(all, "")
 	}
-	if after.TellsEndings() {
+	if after.RecordsEndings() {
 		all = append(all, c.Caller)
 	}
 	return all

@@ -28,8 +28,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
 
-// Opening is what whoever dials says first.
-type Opening struct {
+// Hello is what whoever dials says first.
+type Hello struct {
 	Kind   Kind   `cbor:"1,keyasint"`
 	Cell   string `cbor:"2,keyasint"`           // name of the cell
 	CellID string `cbor:"3,keyasint,omitempty"` // empty where the caller has none yet: Ask only
@@ -48,13 +48,13 @@ type reply struct {
 var ErrRefused = errors.New("refused")
 
 const (
-	// magic is the first of an opening: a name and a version of the format.
+	// magic is the first of a hello: a name and a version of the format.
 	magic = "stout-replica-1\n"
-	// maxFrame bounds an opening and the reply to it.
+	// maxFrame bounds a hello and the reply to it.
 	maxFrame = 64 << 10
-	// openingTimeout is what a handshake of TLS, an opening and the reply may take
+	// helloTimeout is what a handshake of TLS, a hello and the reply may take
 	// together.
-	openingTimeout = time.Second
+	helloTimeout = time.Second
 )
 
 // decoding refuses what a stranger could make large or ambiguous.
@@ -105,7 +105,7 @@ func readFrame(r io.Reader, head string, v any) error {
 	return decoding.Unmarshal(body, v)
 }
 
-// noAnswer says that an opening got none. Its words are the same each time, so
+// noAnswer says that a hello got none. Its words are the same each time, so
 // that who tries again and again says so once: those of package net have the
 // connection's own port in them.
 type noAnswer struct{ err error }
@@ -120,16 +120,16 @@ func (e noAnswer) Error() string {
 		return rejected
 	}
 	if t := net.Error(nil); errors.As(e.err, &t) && t.Timeout() {
-		return "what listens there does not answer the opening of a connection"
+		return "what listens there does not answer the hello of a connection"
 	}
-	return "what listens there ends connections without an answer to their opening; is it a Stout replica of this version?"
+	return "what listens there ends connections without an answer to their hello; is it a Stout replica of this version?"
 }
 
 func (e noAnswer) Unwrap() error { return e.err }
 
 // open opens a connection that was dialled and returns the reply's card. The
 // connection is the caller's to close, also on an error.
-func open(c net.Conn, o Opening, deadline time.Time) ([]byte, error) {
+func open(c net.Conn, o Hello, deadline time.Time) ([]byte, error) {
 	if err := c.SetDeadline(deadline); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // teller is a telling of a test's, of a replica that leads in one term.
 type teller struct {
-	telling
+	publisher
 	t       *testing.T
 	term    uint64
 	state   *state.State
@@ -21,13 +21,13 @@ type teller struct {
 
 func newTeller(t *testing.T) *teller {
 	w := &teller{t: t, state: state.New()}
-	w.telling = telling{leads: func(term uint64) bool { return term == w.term }, events: events.New(100, 1<<20, 0), advanced: make(chan struct{}, 1)}
+	w.publisher = publisher{leads: func(term uint64) bool { return term == w.term }, events: events.New(100, 1<<20, 0), advanced: make(chan struct{}, 1)}
 	w.fresh.clock, w.fresh.present = func() time.Duration { return w.now }, func() uint64 { return w.present }
 	return w
 }
 
 // hear hears a leader, as far as only what is committed counts.
-func (w *teller) hear(index uint64) { w.telling.hear(w.present, index, false) }
+func (w *teller) hear(index uint64) { w.publisher.committed(w.present, index, false) }
 
 // apply applies an entry of a term that writes a file, or that opens an office.
 func (w *teller) apply(index, term uint64, opens bool) {
@@ -42,15 +42,15 @@ func (w *teller) apply(index, term uint64, opens bool) {
 		w.t.Fatalf("entry %d is refused", index)
 	}
 	w.state = next
-	w.took(index, out.Changes, next)
+	w.append(index, out.Changes, next)
 }
 
 // wantTold checks up to which entry followers may be told, and up to which
 // revision watchers here are.
 func (w *teller) wantTold(entry, revision uint64) {
 	w.t.Helper()
-	if _, upTo, err := w.events.Read(0, events.Filter{}, 100); upTo != revision || w.upTo() != entry || err != nil {
-		w.t.Errorf("told is up to entry %d and revision %d (%v), want %d and %d", w.upTo(), upTo, err, entry, revision)
+	if _, upTo, err := w.events.Read(0, events.Filter{}, 100); upTo != revision || w.publishedTo() != entry || err != nil {
+		w.t.Errorf("told is up to entry %d and revision %d (%v), want %d and %d", w.publishedTo(), upTo, err, entry, revision)
 	}
 }
 
