@@ -170,7 +170,7 @@ func TestDrippingIsCutOff(t *testing.T) {
 		security Security
 		bytes    string
 	}{
-		"a hello":  {nil, string(binary.BigEndian.AppendUint32([]byte(magic), maxFrame)) + strings.Repeat("x", maxFrame)},
+		"a hello":     {nil, string(binary.BigEndian.AppendUint32([]byte(magic), maxFrame)) + strings.Repeat("x", maxFrame)},
 		"a handshake": {security, hello + strings.Repeat("x", maxFrame)},
 	} {
 		t.Run(name, func(t *testing.T) {

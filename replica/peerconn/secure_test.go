@@ -275,7 +275,7 @@ func TestGarbageWhereTLSIsSpoken(t *testing.T) {
 	hello := firstFlight(t, c)
 	for name, bytes := range map[string]string{
 		"HTTP":                    "GET / HTTP/1.1\r\nHost: x\r\n\r\n........",
-		"a huge hello":          magic + "\xff\xff\xff\xff",
+		"a huge hello":            magic + "\xff\xff\xff\xff",
 		"a huge record":           "\x16\x03\x01\xff\xff" + strings.Repeat("x", 1<<16),
 		"a huge message":          "\x16\x03\x01\x00\x04\x01\xff\xff\xff",
 		"TLS 1.0":                 "\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x01" + strings.Repeat("r", 32) + "\x00\x00\x04\x00\x2f\x00\x35\x01\x00",
