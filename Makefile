@@ -51,7 +51,8 @@ crash: ## Lose the power under a replica's stores, at any write; ARGS="--duratio
 
 .PHONY: build
 build: ## Build bin/stoutd, bin/stout and bin/stoutlab, static binaries
-	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout ./cmd/stoutlab
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
+	CGO_ENABLED=0 $(GO) build -C cmd/stoutlab -trimpath -ldflags '-X main.version=$(VERSION)' -o ../../bin/ .
 
 # What makes a release is a module of its own: what that needs chooses no version
 # of what the programs are built from. The same commit gives the same bytes.
@@ -88,12 +89,18 @@ e2e: ## Run the tests of real processes, the page, the shown commands, monitorin
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
 
+# The lab is a module of its own: the programs build without it.
+.PHONY: lab
+lab: ## Run the tests of the lab, cmd/stoutlab
+	cd cmd/stoutlab && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
+
 .PHONY: nightly
 nightly: ## Run every test under the race detector with the whole of each attack, and fuzz for hours
 	@.ci/needs 'cc|gcc|clang=all of it'
 	@CGO_ENABLED=1 STOUT_TEST=nightly $(GOTEST) -race $(TEST) -timeout 90m ./...
 	cd internal/release && STOUT_TEST=nightly $(GO) test -vet=off -count=1 -timeout 60m ./...
 	cd internal/monitoring && STOUT_TEST=nightly $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
+	cd cmd/stoutlab && STOUT_TEST=nightly $(GO) test -race -vet=off -count=1 -timeout 60m ./...
 	$(MAKE) cross-vet fuzz fuzz-long
 
 .PHONY: lint
@@ -102,16 +109,18 @@ lint: ## Check the format, and run go vet and staticcheck
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
-	staticcheck=$$($(GO) tool -n staticcheck) && cd internal/release && $(GO) vet ./... && "$$staticcheck" ./...
-	staticcheck=$$($(GO) tool -n staticcheck) && cd internal/monitoring && $(GO) vet ./... && "$$staticcheck" ./...
+	@staticcheck=$$($(GO) tool -n staticcheck); for module in internal/release internal/monitoring cmd/stoutlab; do \
+		echo "$$module"; (cd "$$module" && $(GO) vet ./... && "$$staticcheck" ./...) || exit 1; \
+	done
 
 # Systems that the programs are for, and that this machine may not be. stoutd
 # wants a system whose disks can be synced and files locked as on Unix.
-CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...,./cmd/stoutlab,./client/...
+CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...,./client/...
 
 .PHONY: cross
 cross: ## Check that the programs compile for the other systems that they are for
 	@$(GO) run ./internal/cross $(CROSS)
+	@for system in darwin windows; do echo "$$system: cmd/stoutlab"; GOOS=$$system CGO_ENABLED=0 $(GO) vet -C cmd/stoutlab ./... || exit 1; done
 
 .PHONY: cross-vet
 cross-vet: ## The same by go vet, which compiles everything: nightly

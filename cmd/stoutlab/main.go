@@ -5,10 +5,17 @@ package main
 
 import (
 	"os"
+	"runtime/debug"
 
-	"github.com/stoutlock/stout/internal/lab/cli"
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/cli"
 )
 
+// version is set by the linker: -ldflags "-X main.version=v1.2.3".
+var version string
+
 func main() {
-	os.Exit(cli.Run(os.Args[1:], os.Stdout, os.Stderr))
+	if build, ok := debug.ReadBuildInfo(); ok && version == "" {
+		version = build.Main.Version
+	}
+	os.Exit(cli.Run(version, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -18,7 +18,7 @@ var notRun = []string{
 }
 
 // labPages are run whole by a test of the lab: each line calls stoutlab.
-const labPages = "internal/lab/cli TestPages"
+const labPages = "cmd/stoutlab/internal/cli TestPages"
 
 // TestBlocksAreRun: a block of commands is run by test/docs, or by a test that it
 // names, or has one of the few reasons not to be.

@@ -1,0 +1,166 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
+)
+
+// judgeElection looks at what each process believes at the end.
+//
+// Safety: no two live processes believe in different leaders, and the one that
+// they believe in is alive and the best alive. Liveness: the run ends, and
+// every live process knows a leader. Of an election for a span of office,
+// safety is that no two spans overlap, in true time.
+func (p *Plan) judgeElection(r *Result) {
+	out := r.Outcome
+	e := &ElectionResult{Leaders: map[int]*int{}, Announced: out.Announced, WinnersPerPhase: out.Tally}
+	if e.Announced == nil {
+		e.Announced = []int{}
+	}
+	if p.Algorithm.Phases && e.WinnersPerPhase == nil {
+		e.WinnersPerPhase = []int{}
+	}
+	r.ElectionResult = e
+	var without []int
+	for id := range p.Case.N {
+		if !out.Alive[id] {
+			continue
+		}
+		e.Leaders[id] = nil
+		if leader := out.Leaders[id]; leader != sim.Nobody {
+			e.Leaders[id] = &leader
+		} else if !out.Cut[id] {
+			without = append(without, id)
+		}
+	}
+	if p.Algorithm.Office {
+		p.judgeOffice(r, without)
+		return
+	}
+	e.Leader = p.common(out)
+	bad := p.firstWrong(out)
+	r.Safety = bad == nil
+	r.Violation = bad
+	r.Liveness = !out.Endless && len(without) == 0
+	if r.Safety && !r.Liveness {
+		r.Violation = &Violation{"liveness", out.Time, p.stuck(out, without)}
+	}
+}
+
+func (p *Plan) stuck(out *sim.Outcome, without []int) string {
+	if out.Endless {
+		return endless(out)
+	}
+	return fmt.Sprintf("nothing is left to do, and %s know%s no leader", list(without), s(len(without) == 1))
+}
+
+func s(one bool) string {
+	if one {
+		return "s"
+	}
+	return ""
+}
+
+// common is the leader that all live processes believe in, or nil.
+func (p *Plan) common(out *sim.Outcome) *int {
+	leader := sim.Nobody
+	for id := range p.Case.N {
+		if !out.Alive[id] {
+			continue
+		}
+		if out.Leaders[id] == sim.Nobody || leader != sim.Nobody && out.Leaders[id] != leader {
+			return nil
+		}
+		leader = out.Leaders[id]
+	}
+	if leader == sim.Nobody {
+		return nil
+	}
+	return &leader
+}
+
+// best is who should be elected, or Nobody where anybody may be.
+func (p *Plan) best(out *sim.Outcome) int {
+	a, c := p.Algorithm, p.Case
+	if a.Winner == spec.Anybody || a.Nobody && len(c.Initiators) > 0 {
+		return sim.Nobody
+	}
+	best := sim.Nobody
+	candidates := a.Candidates && !p.begunAnew(out)
+	for id := range c.N {
+		if !out.Alive[id] || out.Cut[id] || candidates && !c.Starts(id) {
+			continue
+		}
+		if best == sim.Nobody || a.Winner == spec.Highest {
+			best = id
+		}
+	}
+	return best
+}
+
+// begunAnew reports whether all were told of a crash, and began anew.
+func (p *Plan) begunAnew(out *sim.Outcome) bool {
+	d := p.Config.Detector
+	return p.Algorithm.Anew && (d == sim.Perfect || d == sim.Inaccurate) && slices.Contains(out.Alive[:p.Case.N], false)
+}
+
+// firstWrong is the first event by which a process came to a belief that it
+// still has at the end, and that is wrong.
+func (p *Plan) firstWrong(out *sim.Outcome) *Violation {
+	best := p.best(out)
+	var first *sim.Belief
+	for i := range out.Beliefs {
+		b := &out.Beliefs[i]
+		if b.Leader == sim.Nobody || !out.Alive[b.Process] || out.Leaders[b.Process] != b.Leader {
+			continue
+		}
+		wrong := ""
+		switch {
+		case !out.Alive[b.Leader]:
+			wrong = fmt.Sprintf("process %d believes in %d, which has crashed", b.Process, b.Leader)
+		case first != nil && first.Leader != b.Leader:
+			wrong = fmt.Sprintf("process %d believes in %d, and process %d in %d",
+				b.Process, b.Leader, first.Process, first.Leader)
+		case best != sim.Nobody && b.Leader != best && !p.bestIsBelieved(out, best):
+			wrong = fmt.Sprintf("process %d believes in %d, and the best alive is %d", b.Process, b.Leader, best)
+		}
+		if wrong != "" {
+			return &Violation{"safety", b.At, wrong}
+		}
+		if first == nil {
+			first = b
+		}
+	}
+	return nil
+}
+
+// bestIsBelieved reports whether somebody believes in the best: then a belief
+// in another is told as one of two.
+func (p *Plan) bestIsBelieved(out *sim.Outcome, best int) bool {
+	for id, leader := range out.Leaders {
+		if out.Alive[id] && leader == best {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Plan) judgeOffice(r *Result, without []int) {
+	out := r.Outcome
+	r.Safety = out.Broken == nil
+	for id, leader := range out.Leaders {
+		if out.Alive[id] && leader == id {
+			r.Liveness = true
+			r.Leader = &leader
+		}
+	}
+	switch {
+	case !r.Safety:
+		r.Violation = &Violation{"safety", out.Broken.At, out.Broken.Text}
+	case !r.Liveness:
+		r.Violation = &Violation{"liveness", out.Time, fmt.Sprintf("nobody is master at the end; %d processes know none", len(without))}
+	}
+}

@@ -1,0 +1,187 @@
+package mutex
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
+)
+
+// deadlockFree is maekawa where votes can be taken back. Requests have Lamport
+// times, and earlier ones come first. A member whose vote is out asks for it
+// back when an earlier request comes (inquire), and tells everybody who waits
+// behind something earlier so (failed). Who is asked, and knows that it fails
+// somewhere, gives back all its votes, to all of its set (relinquish): its
+// request stays, and members vote anew.
+//
+// Relinquish crosses votes that are on their way. So each time that a process
+// gives back it begins a new attempt, and a vote counts only for the attempt
+// that it names.
+type deadlockFree struct {
+	Id      int
+	Set     []int
+	Clock   int
+	Wants   bool
+	Attempt int
+	Time    int   // of its request
+	Votes   []int // members that vote for it
+	Failed  []int // members where it waits behind something earlier
+	Asked   []int // members that want their vote back
+
+	// As a member:
+	Vote    claim // whom it votes for
+	Voted   bool
+	Inquire bool // it has asked for its vote back
+	Queue   []claim
+}
+
+// claim is a request as a member remembers it.
+type claim struct {
+	Time, Id, Attempt int
+	Told              bool // that it fails
+}
+
+func (a claim) compare(b claim) int {
+	if a.Time != b.Time {
+		return a.Time - b.Time
+	}
+	return a.Id - b.Id
+}
+
+const (
+	inquire sim.Kind = iota + 3
+	failed
+	relinquish
+)
+
+func (p *deadlockFree) Init(*sim.Port) {}
+
+func (p *deadlockFree) Request(net *sim.Port) {
+	p.Clock++
+	p.Wants, p.Time, p.Attempt = true, p.Clock, p.Attempt+1
+	toAll(net, p.Set, sim.Message{Kind: request, ID: p.Id, Round: p.Time, Hops: p.Attempt})
+}
+
+func (p *deadlockFree) Release(net *sim.Port) {
+	p.Votes, p.Failed, p.Asked = nil, nil, nil
+	toAll(net, p.Set, sim.Message{Kind: release, ID: p.Id})
+}
+
+func (p *deadlockFree) Receive(net *sim.Port, m sim.Message) {
+	p.Clock = max(p.Clock, m.Round)
+	switch m.Kind {
+	case request:
+		p.Clock++
+		p.Queue = append(p.Queue, claim{Time: m.Round, Id: m.ID, Attempt: m.Hops})
+		p.serve(net)
+	case release:
+		p.Voted = false
+		p.serve(net)
+	case relinquish:
+		p.takeBack(m)
+		p.serve(net)
+	default:
+		if p.Wants {
+			p.answered(net, m)
+		}
+	}
+}
+
+// answered takes in what a member says to a process that waits.
+func (p *deadlockFree) answered(net *sim.Port, m sim.Message) {
+	if m.Hops != p.Attempt {
+		return
+	}
+	switch m.Kind {
+	case maekawaVote:
+		p.Votes = append(p.Votes, m.From)
+		p.Failed = slices.DeleteFunc(p.Failed, func(id int) bool { return id == m.From })
+	case failed:
+		p.Failed = append(p.Failed, m.From)
+	case inquire:
+		p.Asked = append(p.Asked, m.From)
+	}
+	switch {
+	case len(p.Votes) == len(p.Set):
+		p.Wants = false
+		enter(net)
+	case len(p.Asked) > 0 && len(p.Failed) > 0:
+		p.Attempt++
+		p.Votes, p.Failed, p.Asked = nil, nil, nil
+		toAll(net, p.Set, sim.Message{Kind: relinquish, ID: p.Id, Hops: p.Attempt})
+	}
+}
+
+// takeBack puts a request, whose votes are given back, into the queue again.
+func (p *deadlockFree) takeBack(m sim.Message) {
+	if p.Voted && p.Vote.Id == m.ID {
+		p.Voted = false
+		p.Queue = append(p.Queue, p.Vote)
+	}
+	for i := range p.Queue {
+		if p.Queue[i].Id == m.ID {
+			p.Queue[i].Attempt, p.Queue[i].Told = m.Hops, false
+		}
+	}
+}
+
+// serve votes for the earliest request, if the vote is free, and tells those
+// who wait where they stand.
+func (p *deadlockFree) serve(net *sim.Port) {
+	slices.SortFunc(p.Queue, claim.compare)
+	if !p.Voted && len(p.Queue) > 0 {
+		p.Vote, p.Voted, p.Inquire = p.Queue[0], true, false
+		p.Queue = p.Queue[1:]
+		p.say(net, maekawaVote, p.Vote)
+	}
+	for i := range p.Queue {
+		c := &p.Queue[i]
+		if first := i == 0 && c.compare(p.Vote) < 0; !first && !c.Told {
+			c.Told = true
+			p.say(net, failed, *c)
+		} else if first && !p.Inquire {
+			p.Inquire = true
+			p.say(net, inquire, p.Vote)
+		}
+	}
+}
+
+func (p *deadlockFree) say(net *sim.Port, kind sim.Kind, to claim) {
+	net.Send(to.Id, sim.Message{Kind: kind, Hops: to.Attempt})
+}
+
+func (p *deadlockFree) Timeout(*sim.Port, int) {}
+
+func (p *deadlockFree) String() string {
+	type plain deadlockFree // without this method
+	return fmt.Sprintf("%+v", plain(*p))
+}
+
+var deadlockFreeSpec = spec.Algorithm{
+	Name:   "maekawa-deadlock-free",
+	Line:   "maekawa with inquire, failed and relinquish: an earlier request gets votes back",
+	Family: spec.Mutex,
+	Breaks: "the crash of a member: whose set it is in can't enter any more",
+	Kinds: []sim.KindInfo{
+		{Name: "request", Carries: "id round"}, {Name: "vote", Carries: "hops"}, {Name: "release", Carries: "id"},
+		{Name: "inquire", Carries: "hops"}, {Name: "failed", Carries: "hops"}, {Name: "relinquish", Carries: "id hops"},
+	},
+	New: using(func(c spec.Case, id int) Lock {
+		return &deadlockFree{Id: id, Set: setOf(c, id)}
+	}),
+	Crowd: true, Sets: setsOf, Default: 6, Delay: sixDelays,
+	Expect: func(c spec.Case) *spec.Expected {
+		e := maekawaExpect(c)
+		if c.N > 1 && entries(c) > 1 {
+			// Every request may be failed, inquired and relinquished, as often
+			// as an earlier one comes to one of its members.
+			e.Messages.Max *= 3 + entries(c)
+			e.Turnaround.Max *= 3
+			e.SynchronizationDelay.Max = 6 // votes may have to be taken back first
+		}
+		e.Formula = "3K an entry alone, up to 6K and more where requests meet"
+		e.Source = "Maekawa 1985; Sanders 1987; " + books
+		return e
+	},
+}

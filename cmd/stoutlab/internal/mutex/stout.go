@@ -1,0 +1,97 @@
+package mutex
+
+import (
+	"slices"
+
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
+	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
+)
+
+// stoutUser asks a cell for a lock, as a user of Stout does: acquire, be
+// granted with a token, release.
+type stoutUser struct{ Token int }
+
+// stoutCell is the cell, seen from outside: one node that does not fail, for it
+// is replicated. It has the queue, and a counter for tokens that only grows. A
+// release and the grant to the next are one step; so are the end of a session
+// and the grant to the next.
+type stoutCell struct {
+	Holder int
+	Token  int
+	Queue  []int
+	Ended  []int // whose sessions have ended: nothing is granted to them any more
+}
+
+func (p *stoutUser) Init(*sim.Port)         {}
+func (p *stoutUser) Timeout(*sim.Port, int) {}
+
+func (p *stoutUser) Request(net *sim.Port) { net.Send(net.N(), sim.Message{Kind: request}) }
+
+func (p *stoutUser) Release(net *sim.Port) {
+	net.Send(net.N(), sim.Message{Kind: release, Round: p.Token})
+}
+
+func (p *stoutUser) Receive(net *sim.Port, m sim.Message) {
+	p.Token = m.Round
+	enter(net)
+}
+
+func (p *stoutCell) Init(*sim.Port)         {}
+func (p *stoutCell) Timeout(*sim.Port, int) {}
+func (p *stoutCell) Request(*sim.Port)      {}
+func (p *stoutCell) Release(*sim.Port)      {}
+
+func (p *stoutCell) Receive(net *sim.Port, m sim.Message) {
+	switch {
+	case slices.Contains(p.Ended, m.From):
+	case m.Kind == request:
+		p.Queue = append(p.Queue, m.From)
+	case p.Holder == m.From && p.Token == m.Round:
+		p.Holder = sim.Nobody
+	}
+	p.grant(net)
+}
+
+func (p *stoutCell) grant(net *sim.Port) {
+	if p.Holder != sim.Nobody || len(p.Queue) == 0 {
+		return
+	}
+	p.Holder, p.Queue = p.Queue[0], p.Queue[1:]
+	p.Token++
+	net.Send(p.Holder, sim.Message{Kind: grant, Round: p.Token})
+}
+
+// Suspect is the end of a session: its hold and its queue position go with it.
+func (p *stoutCell) Suspect(net *sim.Port, who int) {
+	p.Ended = append(p.Ended, who)
+	p.Queue = slices.DeleteFunc(p.Queue, func(id int) bool { return id == who })
+	if p.Holder == who {
+		p.Holder = sim.Nobody
+	}
+	p.grant(net)
+}
+
+var stoutSpec = spec.Algorithm{
+	Name:   "stout",
+	Line:   "a lock of a replicated cell: queue, session and fencing token",
+	Family: spec.Mutex,
+	Breaks: "a session that ends while its user is still at work: hence the token, which the resource checks",
+	Kinds: []sim.KindInfo{
+		{Name: "acquire"}, {Name: "grant", Carries: "round"}, {Name: "release", Carries: "round"},
+	},
+	New: using(func(c spec.Case, id int) Lock {
+		if id == c.N {
+			return &stoutCell{Holder: sim.Nobody}
+		}
+		return &stoutUser{}
+	}),
+	Extra: 1, Session: true,
+	Expect: func(c spec.Case) *spec.Expected {
+		e := &spec.Expected{
+			Messages: spec.Exactly(3 * entries(c)), Turnaround: spec.Range{Min: 0, Max: 6 * entries(c)},
+			Formula: "3 an entry; client delay 2, synchronization delay 2; replication within the cell not counted",
+			Source:  "docs/design.md",
+		}
+		return e.Delays(spec.Exactly(2), spec.Exactly(2))
+	},
+}
