@@ -64,10 +64,12 @@ func matchesAny(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
 }
 
+var systems = []string{"linux", "darwin", "windows"}
+
 // onEach runs a check of all packages of the project as each operating system
 // builds them.
 func onEach(t *testing.T, check func(t *testing.T, all []pkg)) {
-	for _, goos := range []string{"linux", "darwin", "windows"} {
+	for _, goos := range systems {
 		t.Run(goos, func(t *testing.T) { check(t, list(t, goos, module+"...")) })
 	}
 }
@@ -80,6 +82,53 @@ func TestArrowsPointDownward(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTheRulesAreTrue: each row names only rows below it, each import that a row
+// allows is made by some package, and ups has exactly the arrows that run up.
+func TestTheRulesAreTrue(t *testing.T) {
+	row := func(path string) int {
+		return slices.IndexFunc(arrows, func(a arrow) bool { return matches(a.from, path) || a.from == path })
+	}
+	used, up := map[[2]string]bool{}, map[[2]string]bool{}
+	for _, goos := range systems {
+		for _, p := range list(t, goos, module+"...") {
+			from := strings.TrimPrefix(p.ImportPath, module)
+			i := row(from)
+			for _, imp := range p.Imports {
+				to, own := strings.CutPrefix(imp, module)
+				if !own || i < 0 {
+					continue
+				}
+				if row(to) < i {
+					t.Errorf("%s imports %s, which stands above it in arrows", from, to)
+				}
+				for _, allowed := range arrows[i].to {
+					used[[2]string{arrows[i].from, allowed}] = used[[2]string{arrows[i].from, allowed}] || matches(allowed, to)
+				}
+				if room(to) < room(from) {
+					top, _, _ := strings.Cut(to, "/")
+					up[[2]string{from, top}] = true
+				}
+			}
+		}
+	}
+	for _, a := range arrows {
+		for _, to := range a.to {
+			if !used[[2]string{a.from, to}] {
+				t.Errorf("%s may import %s, and does not", a.from, to)
+			}
+		}
+	}
+	for _, u := range ups {
+		if !up[[2]string{u.from, u.to}] {
+			t.Errorf("%s does not import %s", u.from, u.to)
+		}
+		delete(up, [2]string{u.from, u.to})
+	}
+	for a := range up {
+		t.Errorf("%s imports %s, a higher folder: give the reason in ups", a[0], a[1])
+	}
 }
 
 // against checks one package's imports of the project's own packages.
