@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,8 +153,12 @@ var screens = []struct {
 	{"nasty-search", script(nastyThings(), keys("2", "/"), Key{Name: "paste", Text: nasty})},
 }
 
-// Each screen is as it was recorded, on a terminal of the usual size, a small and
-// a large one; fits there; and holds nothing that a terminal would obey.
+// onLarge are the screens that are recorded on a large terminal as well: one of
+// each list, with all its columns.
+var onLarge = []string{"cell-well", "locks-by-queue", "sessions", "files", "events", "members"}
+
+// TestScreens: each screen fits on a terminal of the usual size, a small and a
+// large one, holds nothing that a terminal would obey, and is as it was recorded.
 func TestScreens(t *testing.T) {
 	for _, s := range screens {
 		for _, size := range [][2]int{{80, 24}, {40, 20}, {200, 60}} {
@@ -162,6 +167,9 @@ func TestScreens(t *testing.T) {
 				var got strings.Builder
 				for line := range strings.Lines(shown(t, false, size[0], size[1], s.messages) + "\n") {
 					got.WriteString(strings.TrimRight(line, " \n") + "\n")
+				}
+				if size[0] == 200 && !slices.Contains(onLarge, s.name) {
+					return
 				}
 				file := filepath.Join("testdata", name+".txt")
 				if *rewrite {
