@@ -14,10 +14,26 @@ import (
 // largeLag is from where on a replica's lag is worth a look.
 const largeLag = 64
 
-var replicaColumns = []column{
-	{title: "REPLICA", width: 8}, {title: "ROLE", width: 8}, {title: "HEALTH", width: 9},
-	{title: "BEHIND", width: 6, right: true}, {title: "PROMISE", width: 10, rank: 1}, {title: "CONTACT", width: 7, right: true, rank: 3},
-	{title: "RELEASE", width: 14, rank: 4}, {title: "ADDRESS", flex: 17, rank: 2},
+var replicaColumns = []column[lockapi.Replica]{
+	{title: "REPLICA", width: 8, cell: func(_ *Model, r lockapi.Replica) cell { return cell{text: format.Clean(r.ID)} }},
+	{title: "ROLE", width: 8, cell: (*Model).roleCell},
+	{title: "HEALTH", width: 9, cell: (*Model).healthCell},
+	{title: "BEHIND", width: 6, right: true, cell: (*Model).behindCell},
+	{title: "PROMISE", width: 10, rank: 1, cell: (*Model).promiseCell},
+	{title: "CONTACT", width: 7, right: true, rank: 3, cell: func(_ *Model, r lockapi.Replica) cell {
+		if r.Role == lockapi.RoleMaster {
+			return cell{text: "-"}
+		}
+		return cell{text: millis(r.LastContactMS)}
+	}},
+	{title: "RELEASE", width: 14, rank: 4, cell: func(m *Model, r lockapi.Replica) cell {
+		i := slices.IndexFunc(m.members.Members, func(member lockapi.Member) bool { return member.ID == r.ID })
+		if i < 0 {
+			return cell{}
+		}
+		return cell{text: format.Clean(m.members.Members[i].Version)}
+	}},
+	{title: "ADDRESS", flex: 17, rank: 2, cell: func(_ *Model, r lockapi.Replica) cell { return cell{text: address(r.URL)} }},
 }
 
 // cellLines shows the cell at a glance.
@@ -32,9 +48,9 @@ func (m *Model) cellLines(height int) []string {
 	lines := m.glance(c)
 	lines = append(lines, "")
 	widths := layout(replicaColumns, m.width-2)
-	lines = append(lines, "  "+m.heading(replicaColumns, widths))
+	lines = append(lines, "  "+heading(m, replicaColumns, widths))
 	for _, r := range slices.SortedFunc(slices.Values(c.Replicas), func(a, b lockapi.Replica) int { return cmp.Compare(a.ID, b.ID) }) {
-		lines = append(lines, "  "+row(m.replicaCells(r, newest(c.Replicas)), replicaColumns, widths))
+		lines = append(lines, "  "+row(m, r, replicaColumns, widths))
 	}
 	for i, f := range m.look.Findings {
 		if i == 0 {
@@ -57,7 +73,7 @@ func (m *Model) cellLines(height int) []string {
 	}
 	widths = layout(eventColumns, m.width-2)
 	for i := range m.events[:min(room, len(m.events))] {
-		lines = append(lines, "  "+row(m.eventCells(&m.events[i]), eventColumns, widths))
+		lines = append(lines, "  "+row(m, &m.events[i], eventColumns, widths))
 	}
 	return lines
 }
@@ -132,32 +148,40 @@ func newest(replicas []lockapi.Replica) (index uint64) {
 	return index
 }
 
-func (m *Model) replicaCells(r lockapi.Replica, newest uint64) []cell {
-	gone := m.now.Sub(m.lookedAt)
-	health, behind, promise, contact := cell{text: "DOWN", style: m.paint.fail}, cell{text: "-"}, "-", "-"
-	if r.Healthy {
-		health, behind = cell{text: "ok", style: m.paint.good}, cell{text: fmt.Sprint(newest - r.AppliedIndex)}
-		if newest-r.AppliedIndex > largeLag {
-			behind.style = m.paint.warn
-		}
-		if r.Promise != nil {
-			promise = fmt.Sprintf("%s %s", format.Clean(r.Promise.To), tenths(max(0, time.Duration(r.Promise.RemainingMS)*time.Millisecond-gone)))
-		}
-	}
-	if slices.Contains(m.look.Deaf, r.ID) {
-		health = cell{text: "no master", style: m.paint.fail}
-	}
-	role := cell{text: format.Clean(r.Role)}
+func (m *Model) roleCell(r lockapi.Replica) cell {
+	c := cell{text: format.Clean(r.Role)}
 	if r.Role == lockapi.RoleMaster {
-		role.style = m.paint.good
-	} else {
-		contact = millis(r.LastContactMS)
+		c.style = m.paint.good
 	}
-	release := ""
-	for _, member := range m.members.Members {
-		if member.ID == r.ID {
-			release = member.Version
-		}
+	return c
+}
+
+func (m *Model) healthCell(r lockapi.Replica) cell {
+	switch {
+	case slices.Contains(m.look.Deaf, r.ID):
+		return cell{text: "no master", style: m.paint.fail}
+	case r.Healthy:
+		return cell{text: "ok", style: m.paint.good}
 	}
-	return []cell{{text: format.Clean(r.ID)}, role, health, behind, {text: promise}, {text: contact}, {text: format.Clean(release)}, {text: address(r.URL)}}
+	return cell{text: "DOWN", style: m.paint.fail}
+}
+
+func (m *Model) behindCell(r lockapi.Replica) cell {
+	if !r.Healthy {
+		return cell{text: "-"}
+	}
+	behind := newest(m.look.Cell.Replicas) - r.AppliedIndex
+	c := cell{text: fmt.Sprint(behind)}
+	if behind > largeLag {
+		c.style = m.paint.warn
+	}
+	return c
+}
+
+func (m *Model) promiseCell(r lockapi.Replica) cell {
+	if !r.Healthy || r.Promise == nil {
+		return cell{text: "-"}
+	}
+	left := time.Duration(r.Promise.RemainingMS)*time.Millisecond - m.now.Sub(m.lookedAt)
+	return cell{text: format.Clean(r.Promise.To) + " " + tenths(left)}
 }

@@ -68,22 +68,31 @@ func (m *Model) eventRows() []*seen {
 	return out
 }
 
-var eventColumns = []column{
-	{title: "SEEN", width: 8}, {title: "WHAT", width: 8}, {title: "PATH", flex: 16},
-	{title: "WHO", width: 34, most: 80, rank: 1}, {title: "REVISION", width: 9, right: true, rank: 2},
+var eventColumns = []column[*seen]{
+	{title: "SEEN", width: 8, cell: func(m *Model, e *seen) cell { return cell{text: m.timeOfDay(e.at), style: m.paint.dim} }},
+	{title: "WHAT", width: 8, cell: (*Model).whatCell},
+	{title: "PATH", flex: 16, cell: func(_ *Model, e *seen) cell {
+		if e.Master != nil {
+			return cell{text: format.Clean(e.Master.Master)}
+		}
+		return cell{text: format.Clean(e.Path)}
+	}},
+	{title: "WHO", width: 34, most: 80, rank: 1, cell: func(_ *Model, e *seen) cell {
+		if e.Master != nil {
+			return cell{text: fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)}
+		}
+		return cell{text: told(&e.CellEvent)}
+	}},
+	{title: "REVISION", width: 9, right: true, rank: 2, cell: func(m *Model, e *seen) cell { return cell{text: fmt.Sprint(e.Revision), style: m.paint.dim} }},
 }
 
-func (m *Model) eventCells(e *seen) []cell {
-	what := cell{text: happening(e.Type)}
+func (m *Model) whatCell(e *seen) cell {
+	c := cell{text: happening(e.Type)}
 	switch {
 	case e.Type == lockapi.EventMasterChanged, e.Reason == lockapi.ReasonSessionExpired, e.Reason == lockapi.ReasonForced:
-		what.style = m.paint.warn
+		c.style = m.paint.warn
 	case e.Type == lockapi.EventLockAcquired:
-		what.style = m.paint.good
+		c.style = m.paint.good
 	}
-	path, who := cell{text: format.Clean(e.Path)}, told(&e.CellEvent)
-	if e.Master != nil {
-		path.text, who = format.Clean(e.Master.Master), fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)
-	}
-	return []cell{{text: m.timeOfDay(e.at), style: m.paint.dim}, what, path, {text: who}, {text: fmt.Sprint(e.Revision), style: m.paint.dim}}
+	return c
 }

@@ -117,19 +117,32 @@ func (m *Model) fileRows() []*fileRow {
 	return out
 }
 
-var fileColumns = []column{
-	{title: "NAME", flex: 16}, {title: "SIZE", width: 10, right: true}, {title: "GEN", width: 5, right: true, rank: 2},
-	{title: "WRITTEN", width: 10, right: true, rank: 1}, {title: "BY", width: 20, most: 40, rank: 3}, {title: "ENDS WITH SESSION", width: 26, rank: 4},
+var fileColumns = []column[*fileRow]{
+	{title: "NAME", flex: 16, cell: func(m *Model, r *fileRow) cell {
+		name := cell{text: format.Clean(strings.TrimPrefix(r.Path, m.dir))}
+		if r.File == nil {
+			name.style = m.paint.head
+		}
+		return name
+	}},
+	{title: "SIZE", width: 10, right: true, cell: func(m *Model, r *fileRow) cell {
+		if r.File == nil {
+			return cell{text: "directory", style: m.paint.dim}
+		}
+		return cell{text: format.Bytes(int64(r.File.Size))}
+	}},
+	{title: "GEN", width: 5, right: true, rank: 2, cell: ofFile(func(_ *Model, f *client.File) string { return some(int(f.Generation)) })},
+	{title: "WRITTEN", width: 10, right: true, rank: 1, cell: ofFile(func(m *Model, f *client.File) string { return m.ago(f.ModifiedAt) + " ago" })},
+	{title: "BY", width: 20, most: 40, rank: 3, cell: ofFile(func(_ *Model, f *client.File) string { return format.Clean(f.Principal) })},
+	{title: "ENDS WITH SESSION", width: 26, rank: 4, cell: ofFile(func(_ *Model, f *client.File) string { return format.Clean(f.Session) })},
 }
 
-func (m *Model) fileCells(r *fileRow) []cell {
-	name := format.Clean(strings.TrimPrefix(r.Path, m.dir))
-	if r.File == nil {
-		return []cell{{text: name, style: m.paint.head}, {text: "directory", style: m.paint.dim}, {}, {}, {}, {}}
-	}
-	f := r.File
-	return []cell{
-		{text: name}, {text: format.Bytes(int64(f.Size))}, {text: some(int(f.Generation))},
-		{text: m.ago(f.ModifiedAt) + " ago"}, {text: format.Clean(f.Principal)}, {text: format.Clean(f.Session)},
+// ofFile is a cell that is empty for a directory.
+func ofFile(text func(*Model, *client.File) string) func(*Model, *fileRow) cell {
+	return func(m *Model, r *fileRow) cell {
+		if r.File == nil {
+			return cell{}
+		}
+		return cell{text: text(m, r.File)}
 	}
 }

@@ -35,10 +35,10 @@ func newPaint(colour bool) paint {
 	}
 }
 
-// column is one of a list. A column with flex takes what the others leave, at
-// least that much; others are left out for that, the highest rank first. Those of
-// rank 0 stay. Where there is room one grows up to most.
-type column struct {
+// column is one of a list, with its cell in a row. A column with flex takes what
+// the others leave, at least that much; others are left out for that, the highest
+// rank first. Those of rank 0 stay. Where there is room one grows up to most.
+type column[R any] struct {
 	title string
 	width int
 	most  int
@@ -46,6 +46,7 @@ type column struct {
 	least int // of flex, before one of rank 1 is left out; 0 stands for flex
 	right bool
 	rank  int
+	cell  func(*Model, R) cell
 }
 
 // cell is what stands in a column of a row: text that is safe to print.
@@ -57,7 +58,7 @@ type cell struct {
 const gap = 2
 
 // layout is how wide each column is on a screen; 0 for those that are left out.
-func layout(columns []column, width int) []int {
+func layout[R any](columns []column[R], width int) []int {
 	out := make([]int, len(columns))
 	for i, c := range columns {
 		out[i] = c.width + c.flex
@@ -72,7 +73,7 @@ func layout(columns []column, width int) []int {
 		if last < 0 {
 			break
 		}
-		if at := slices.IndexFunc(columns, func(c column) bool { return c.least > 0 }); at >= 0 && columns[last].rank == 1 && out[at] > columns[at].least {
+		if at := slices.IndexFunc(columns, func(c column[R]) bool { return c.least > 0 }); at >= 0 && columns[last].rank == 1 && out[at] > columns[at].least {
 			out[at] = columns[at].least
 			continue
 		}
@@ -105,19 +106,30 @@ func sum(widths []int) int {
 	return n
 }
 
-// row sets cells in their columns.
-func row(cells []cell, columns []column, widths []int) string {
+// row is the cells of a row in their columns.
+func row[R any](m *Model, r R, columns []column[R], widths []int) string {
+	return set(columns, widths, func(c column[R]) cell { return c.cell(m, r) })
+}
+
+// heading is the columns' titles.
+func heading[R any](m *Model, columns []column[R], widths []int) string {
+	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.head} })
+}
+
+// set puts a cell into each column that has a width.
+func set[R any](columns []column[R], widths []int, of func(column[R]) cell) string {
 	var parts []string
-	for i, c := range cells {
+	for i, column := range columns {
 		if widths[i] == 0 {
 			continue
 		}
+		c := of(column)
 		text := middle(c.text, widths[i]-ansi.StringWidth(c.tail)) + c.tail
 		blanks := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(text)))
 		if c.style != nil && text != "" {
 			text = c.style(text)
 		}
-		if columns[i].right {
+		if column.right {
 			text = blanks + text
 		} else {
 			text += blanks
@@ -125,14 +137,6 @@ func row(cells []cell, columns []column, widths []int) string {
 		parts = append(parts, text)
 	}
 	return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
-}
-
-func (m *Model) heading(columns []column, widths []int) string {
-	cells := make([]cell, len(columns))
-	for i, c := range columns {
-		cells[i] = cell{text: c.title, style: m.paint.head}
-	}
-	return row(cells, columns, widths)
 }
 
 // middle cuts text to a width, out of its middle: paths and names differ at their

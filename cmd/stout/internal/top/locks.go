@@ -231,40 +231,57 @@ func onlyChild(path string, i int, counts map[string]int) bool {
 	return next >= 0 && counts[path[:i+next+1]] == counts[path[:i]]
 }
 
-var lockColumns = []column{
-	{title: "PATH", flex: 26, least: 17}, {title: "STATE", width: 12}, {title: "HOLDER", width: 18, most: 48, rank: 1},
-	{title: "QUEUE", width: 5, right: true}, {title: "TOKEN", width: 10, right: true, rank: 3}, {title: "HELD", width: 7, right: true, rank: 2},
+var lockColumns = []column[*lockRow]{
+	{title: "PATH", flex: 26, least: 17, cell: (*Model).pathCell},
+	{title: "STATE", width: 12, cell: (*Model).stateCell},
+	{title: "HOLDER", width: 18, most: 48, rank: 1, cell: (*Model).holderCell},
+	{title: "QUEUE", width: 5, right: true, cell: func(m *Model, r *lockRow) cell { return cell{text: some(r.Waiters), style: m.paint.warn} }},
+	{title: "TOKEN", width: 10, right: true, rank: 3, cell: func(_ *Model, r *lockRow) cell {
+		if len(r.Holders) == 0 {
+			return cell{}
+		}
+		return cell{text: fmt.Sprint(r.Holders[0].Token)}
+	}},
+	{title: "HELD", width: 7, right: true, rank: 2, cell: func(m *Model, r *lockRow) cell {
+		if len(r.Holders) == 0 {
+			return cell{}
+		}
+		return cell{text: m.ago(r.Holders[0].GrantedAt)}
+	}},
 }
 
-// lockCells are the columns of a row.
-func (m *Model) lockCells(r *lockRow) []cell {
+func (m *Model) pathCell(r *lockRow) cell {
 	indent := strings.Repeat("  ", r.depth)
-	if r.dir != "" {
-		mark := "- "
-		if m.folded[r.dir] {
-			mark = "+ "
-		}
-		return []cell{{text: indent + mark + format.Clean(r.dir[r.from:]), style: m.paint.head}, {text: format.Plural(r.count, "lock"), style: m.paint.dim}, {}, {}, {}, {}}
+	switch {
+	case r.dir == "":
+		return cell{text: indent + format.Clean(r.Path[r.from:])}
+	case m.folded[r.dir]:
+		return cell{text: indent + "+ " + format.Clean(r.dir[r.from:]), style: m.paint.head}
 	}
-	out := []cell{{text: indent + format.Clean(r.Path[r.from:])}, m.stateCell(r), {text: "-"}, {}, {}, {}}
-	if r.Waiters > 0 {
-		out[3] = cell{text: fmt.Sprint(r.Waiters), style: m.paint.warn}
-	}
-	if n := len(r.Holders); n > 0 {
-		h := r.Holders[0]
-		out[2].text = called(h.SessionName, h.Session)
-		if more := n - 1 + r.MoreHolders; more > 0 {
-			out[2].tail = fmt.Sprintf(" +%d", more)
-		}
-		out[4].text, out[5].text = fmt.Sprint(h.Token), m.ago(h.GrantedAt)
-	}
-	return out
+	return cell{text: indent + "- " + format.Clean(r.dir[r.from:]), style: m.paint.head}
 }
 
-// stateCell is a lock's state in a word.
+// holderCell names the first holder of a lock, and says how many more there are.
+func (m *Model) holderCell(r *lockRow) cell {
+	switch {
+	case r.dir != "":
+		return cell{}
+	case len(r.Holders) == 0:
+		return cell{text: "-"}
+	}
+	c := cell{text: called(r.Holders[0].SessionName, r.Holders[0].Session)}
+	if more := len(r.Holders) - 1 + r.MoreHolders; more > 0 {
+		c.tail = fmt.Sprintf(" +%d", more)
+	}
+	return c
+}
+
+// stateCell is a lock's state in a word; of a directory how many locks it has.
 func (m *Model) stateCell(r *lockRow) cell {
 	left := time.Duration(r.DelayRemainingMS)*time.Millisecond - m.now.Sub(r.at)
 	switch {
+	case r.dir != "":
+		return cell{text: format.Plural(r.count, "lock"), style: m.paint.dim}
 	case r.State == lockapi.StateDelayed || r.DelayRemainingMS > 0 && len(r.Holders) == 0:
 		return cell{text: "delay " + whole(left), style: m.paint.warn}
 	case len(r.Holders) == 0:

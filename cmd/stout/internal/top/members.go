@@ -9,10 +9,21 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-var memberColumns = []column{
-	{title: "MEMBER", width: 8}, {title: "PART", width: 8}, {title: "HEALTH", width: 9},
-	{title: "BEHIND", width: 6, right: true}, {title: "RELEASE", width: 12, rank: 1}, {title: "SINCE", width: 10, right: true, rank: 2},
-	{title: "ADDRESS", flex: 22}, {title: "RAFT", width: 22, rank: 3}, {title: "DIRECTORY", width: 16, rank: 4},
+var memberColumns = []column[*lockapi.Member]{
+	{title: "MEMBER", width: 8, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: format.Clean(r.ID)} }},
+	{title: "PART", width: 8, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: memberPart(r)} }},
+	{title: "HEALTH", width: 9, cell: (*Model).memberHealth},
+	{title: "BEHIND", width: 6, right: true, cell: func(_ *Model, r *lockapi.Member) cell {
+		if !r.Healthy {
+			return cell{text: "-"}
+		}
+		return cell{text: fmt.Sprint(r.Behind)}
+	}},
+	{title: "RELEASE", width: 12, rank: 1, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: format.Clean(r.Version)} }},
+	{title: "SINCE", width: 10, right: true, rank: 2, cell: func(m *Model, r *lockapi.Member) cell { return cell{text: m.ago(r.Since)} }},
+	{title: "ADDRESS", flex: 22, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: address(r.URL)} }},
+	{title: "RAFT", width: 22, rank: 3, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: format.Clean(r.RaftAddr)} }},
+	{title: "DIRECTORY", width: 16, rank: 4, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: format.Clean(r.Directory)} }},
 }
 
 // membersLines shows who makes up the cell, and who waits for each other in it.
@@ -30,9 +41,9 @@ func (m *Model) membersLines() []string {
 	lines := m.wrapped(fmt.Sprintf("Cell %s. %s", format.Clean(m.members.CellID), bears))
 	lines = append(lines, "")
 	widths := layout(memberColumns, m.width-2)
-	lines = append(lines, "  "+m.heading(memberColumns, widths))
+	lines = append(lines, "  "+heading(m, memberColumns, widths))
 	for i := range m.members.Members {
-		lines = append(lines, "  "+row(m.memberCells(&m.members.Members[i]), memberColumns, widths))
+		lines = append(lines, "  "+row(m, &m.members.Members[i], memberColumns, widths))
 	}
 	lines = append(lines, "")
 	if len(m.circles) == 0 {
@@ -41,24 +52,25 @@ func (m *Model) membersLines() []string {
 	return append(lines, m.circleLines()...)
 }
 
-func (m *Model) memberCells(r *lockapi.Member) []cell {
-	part, health, behind := "votes", cell{text: "ok", style: m.paint.good}, fmt.Sprint(r.Behind)
-	if r.Suffrage != lockapi.SuffrageVoter {
-		part = "no vote"
+// memberPart is what a member does in the cell.
+func memberPart(r *lockapi.Member) string {
+	switch {
+	case r.Role == lockapi.RoleMaster:
+		return "master"
+	case r.Suffrage != lockapi.SuffrageVoter:
+		return "no vote"
 	}
-	if r.Role == lockapi.RoleMaster {
-		part = "master"
+	return "votes"
+}
+
+func (m *Model) memberHealth(r *lockapi.Member) cell {
+	switch {
+	case r.Healthy:
+		return cell{text: "ok", style: m.paint.good}
+	case r.Version != "": // it answers with its release, and has no master
+		return cell{text: "no master", style: m.paint.fail}
 	}
-	if !r.Healthy {
-		health, behind = cell{text: "DOWN", style: m.paint.fail}, "-"
-		if r.Version != "" { // it has told its release, and hears no master
-			health.text = "no master"
-		}
-	}
-	return []cell{
-		{text: format.Clean(r.ID)}, {text: part}, health, {text: behind}, {text: format.Clean(r.Version)},
-		{text: m.ago(r.Since)}, {text: address(r.URL)}, {text: format.Clean(r.RaftAddr)}, {text: format.Clean(r.Directory)},
-	}
+	return cell{text: "DOWN", style: m.paint.fail}
 }
 
 // led says whether the members that were told have a master.

@@ -93,26 +93,26 @@ func fits(search string, row *sessionRow, more []string) bool {
 	return matches(search, row.Name, more...)
 }
 
-var sessionColumns = []column{
-	{title: "SESSION", flex: 16}, {title: "LEASE LEFT", width: 18}, {title: "HOLDS", width: 5, right: true, rank: 1},
-	{title: "WAITS", width: 5, right: true, rank: 1}, {title: "OPEN FOR", width: 8, right: true, rank: 2},
-	{title: "PRINCIPAL", width: 20, most: 40, rank: 3}, {title: "ID", width: 26, rank: 4},
+var sessionColumns = []column[*sessionRow]{
+	{title: "SESSION", flex: 16, cell: func(_ *Model, r *sessionRow) cell { return cell{text: called(r.Name, r.ID)} }},
+	{title: "LEASE LEFT", width: 18, cell: (*Model).leaseCell},
+	{title: "HOLDS", width: 5, right: true, rank: 1, cell: func(_ *Model, r *sessionRow) cell { return cell{text: some(len(r.Holds))} }},
+	{title: "WAITS", width: 5, right: true, rank: 1, cell: func(_ *Model, r *sessionRow) cell { return cell{text: some(len(r.Waits))} }},
+	{title: "OPEN FOR", width: 8, right: true, rank: 2, cell: func(m *Model, r *sessionRow) cell { return cell{text: m.ago(r.CreatedAt)} }},
+	{title: "PRINCIPAL", width: 20, most: 40, rank: 3, cell: func(_ *Model, r *sessionRow) cell { return cell{text: format.Clean(r.Principal)} }},
+	{title: "ID", width: 26, rank: 4, cell: func(m *Model, r *sessionRow) cell { return cell{text: format.Clean(r.ID), style: m.paint.dim} }},
 }
 
-func (m *Model) sessionCells(r *sessionRow) []cell {
-	lease := cell{text: "ttl " + millis(r.TTLMS), style: m.paint.dim}
-	if left := m.left(r); left >= 0 {
-		ttl := time.Duration(r.TTLMS) * time.Millisecond
-		lease = cell{text: bar(left, ttl, 8) + " " + format.Human(left)}
-		if left < ttl/4 {
-			lease.style = m.paint.warn
-			lease.tail = " !"
-		}
+func (m *Model) leaseCell(r *sessionRow) cell {
+	left, ttl := m.left(r), time.Duration(r.TTLMS)*time.Millisecond
+	if left < 0 {
+		return cell{text: "ttl " + millis(r.TTLMS), style: m.paint.dim}
 	}
-	return []cell{
-		{text: called(r.Name, r.ID)}, lease, {text: some(len(r.Holds))}, {text: some(len(r.Waits))},
-		{text: m.ago(r.CreatedAt)}, {text: format.Clean(r.Principal)}, {text: format.Clean(r.ID), style: m.paint.dim},
+	c := cell{text: bar(left, ttl, 8) + " " + format.Human(left)}
+	if left < ttl/4 {
+		c.style, c.tail = m.paint.warn, " !"
 	}
+	return c
 }
 
 // some is a number that is only worth showing where it is one.

@@ -132,22 +132,22 @@ func (m *Model) body(height int) []string {
 		rows := m.lockRows()
 		none := fmt.Sprintf("No lock%s is held, waited for or delayed.", m.hedge(" that you may read"))
 		return listLines(m, height, lockColumns, rows, &m.locks, none,
-			func(i int) string { return rows[i].key() }, func(i int) []cell { return m.lockCells(rows[i]) }, m.lockWords())
+			func(i int) string { return rows[i].key() }, m.lockWords())
 	case sessionsPage:
 		rows := m.sessionRows()
 		return listLines(m, height, sessionColumns, rows, &m.sessions, "No session is open.",
-			func(i int) string { return rows[i].ID }, func(i int) []cell { return m.sessionCells(rows[i]) },
+			func(i int) string { return rows[i].ID },
 			fmt.Sprintf("%s by %s", format.Plural(len(m.sessions.rows), "session"), m.order()))
 	case filesPage:
 		rows := m.fileRows()
 		return listLines(m, height, fileColumns, rows, &m.files, fmt.Sprintf("There is nothing here%s.", m.hedge(" that you may read")),
-			func(i int) string { return rows[i].Path }, func(i int) []cell { return m.fileCells(rows[i]) },
+			func(i int) string { return rows[i].Path },
 			fmt.Sprintf("%s: %s by %s", format.Clean(m.dir), format.PluralOf(len(m.files.rows), "entry", "entries"), m.order()))
 	case eventsPage:
 		rows := m.eventRows()
 		known := table[*seen]{read: true}
 		return listLines(m, height, eventColumns, rows, &known, fmt.Sprintf("Nothing%s has changed since stout top was started.", m.hedge(" that you may read")),
-			nil, func(i int) []cell { return m.eventCells(rows[i]) }, format.Plural(len(m.events), "event")+", newest first")
+			nil, format.Plural(len(m.events), "event")+", newest first")
 	}
 	return m.scrolled(m.membersLines(), height)
 }
@@ -200,7 +200,7 @@ func (m *Model) sorts() []string {
 }
 
 // listLines shows the part of a list that there is room for, whatever its length.
-func listLines[R any](m *Model, height int, columns []column, rows []R, t *table[R], none string, key func(int) string, cells func(int) []cell, about string) []string {
+func listLines[R any](m *Model, height int, columns []column[R], rows []R, t *table[R], none string, key func(int) string, about string) []string {
 	l := m.current()
 	if l.search != "" {
 		about += fmt.Sprintf("; %d with %q", len(rows), format.Clean(l.search))
@@ -239,13 +239,13 @@ func listLines[R any](m *Model, height int, columns []column, rows []R, t *table
 		}
 		return lines
 	}
-	lines = append(lines, "  "+m.heading(columns, widths))
+	lines = append(lines, "  "+heading(m, columns, widths))
 	for i := l.offset; i < min(len(rows), l.offset+room); i++ {
 		if i != l.cursor {
-			lines = append(lines, "  "+row(cells(i), columns, widths))
+			lines = append(lines, "  "+row(m, rows[i], columns, widths))
 			continue
 		}
-		text := ansi.Strip(row(cells(i), columns, widths))
+		text := ansi.Strip(row(m, rows[i], columns, widths))
 		lines = append(lines, m.paint.chosen("> "+text+strings.Repeat(" ", max(0, m.width-2-ansi.StringWidth(text)))))
 	}
 	return lines
