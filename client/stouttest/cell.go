@@ -24,6 +24,10 @@ type Options struct {
 	// Events is how many events each replica keeps; a reader that is further behind
 	// learns that they are compacted. Default: 1000.
 	Events int
+	// URL, if it is set, is the base URL under which clients find a replica, which may
+	// change: for a test that serves the cell on ports, and calls a replica through
+	// the Transport of a Client. Default: "http://" and the replica's id.
+	URL func(id string) string
 	// Log, if it is set, is called with each line that a replica logs. Default: the
 	// lines are dropped.
 	Log func(replica, line string)
@@ -80,7 +84,7 @@ func New(t TB, o Options) *Cell {
 	if o.Size < 1 || o.Size%2 == 0 {
 		c.fatalf("a cell of %d replicas: Size is to be odd", o.Size)
 	}
-	c.log = memlog.New(o.Size, memlog.Options{Events: o.Events, Broken: c.broken})
+	c.log = memlog.New(o.Size, memlog.Options{Events: o.Events, URL: o.URL, Broken: c.broken})
 	c.log.SetDelay(entryTime)
 	for _, n := range c.log.Nodes() {
 		r := &replica{c: c, node: n}

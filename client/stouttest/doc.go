@@ -19,7 +19,8 @@
 //
 // # Harm
 //
-// KillMaster and IsolateMaster have another replica take over, ExpireSession
+// KillMaster and IsolateMaster have another replica take over, Stop and Start end
+// and begin the process of one, ExpireSession
 // and ReleaseByForce take away what a program holds, Cut, Lose and LoseAnswers
 // disturb the network of one client until Mend, and Delay that of all clients
 // until it is set to 0.

@@ -15,17 +15,9 @@ import (
 // replica that very one is the next master. Sessions and locks live on; what
 // was under way has an unknown outcome.
 func (c *Cell) KillMaster() {
-	old := c.inOffice()
-	old.end()
-	time.Sleep(electionTime)
-	if len(c.replicas) > 1 {
-		c.elect(old)
-	}
-	old.begin()
-	c.log.Cut(old.node, false)
-	if len(c.replicas) == 1 {
-		c.elect(nil)
-	}
+	old := c.inOffice().node.ID()
+	c.Stop(old)
+	c.Start(old)
 }
 
 // IsolateMaster parts the master from the other replicas, and returns when

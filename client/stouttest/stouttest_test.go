@@ -71,6 +71,25 @@ func TestMasterIsKilled(t *testing.T) {
 	}
 }
 
+// TestMajorityIsStopped: the cell has no master until a majority runs again.
+func TestMajorityIsStopped(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		cell.Stop("r3")
+		if cell.Master() != "r1" {
+			t.Errorf("%q is master of two replicas", cell.Master())
+		}
+		s := open(t, cell.Client(), time.Minute)
+		cell.Stop("r2")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := s.TryLock(ctx, "/a"); err == nil || cell.Master() != "" {
+			t.Errorf("the lock of one replica of three: %v; %q is master", err, cell.Master())
+		}
+		cell.Start("r3")
+		lock(t, s, "/a")
+	})
+}
+
 // TestMasterIsIsolated: another takes over, and clients of the old one follow.
 func TestMasterIsIsolated(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {

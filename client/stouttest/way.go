@@ -82,16 +82,15 @@ type conn struct {
 	gap bool // something was lost; guarded by w.mu
 }
 
-// dial opens a connection to the replica of that name.
+// here is the address of the clients, which are on the host of each replica.
+const here = "127.0.0.1:0"
+
+// dial opens a connection to the replica at an address.
 func (w *way) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
 	if err := w.awaitNetwork(ctx); err != nil {
 		return nil, err
 	}
-	under, err := w.c.net.dial(ctx, "client", host)
+	under, err := w.c.net.dial(ctx, here, w.c.at(address))
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/testrun"
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // bashCompletion is where systems that have bash's completion functions keep
@@ -27,7 +26,7 @@ const standIn = `_get_comp_words_by_ref() {
 
 // inBash types keys into an interactive bash that completes stout's command
 // line, as in ~/.bashrc, and returns what the terminal showed. It runs in dir.
-func inBash(t *testing.T, c *fakeCell, dir, keys string) string {
+func inBash(t *testing.T, c *testCell, dir, keys string) string {
 	t.Helper()
 	testrun.E2E(t) // it takes bash
 	bash, err := exec.LookPath("bash")
@@ -46,7 +45,7 @@ func inBash(t *testing.T, c *fakeCell, dir, keys string) string {
 	keyboard, screen := newTerminal(t)
 	cmd := exec.Command(bash, "--noprofile", "--rcfile", rcFile, "-i")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url, "TERM=dumb", "HISTFILE=", "INPUTRC=/dev/null")
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=dumb", "HISTFILE=", "INPUTRC=/dev/null")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -83,16 +82,10 @@ func TestBashCompletionRunsNothing(t *testing.T) {
 		"beside colons": {"/x:`touch ran`/a", "/x:`touch ran`/b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, stop := serveFakeCell()
-			defer stop()
-			c.mu.Lock()
+			c := startCell(t)
 			for _, word := range words {
-				s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: word})
-				if err := c.request(word, lockapi.NewLockRequest(s.ID)); err != nil {
-					t.Fatal(err)
-				}
+				c.take(t, word, word)
 			}
-			c.mu.Unlock()
 			dir := t.TempDir()
 			shown := inBash(t, c, dir,
 				"stout locks /x\t\t\t\x01\x0bstout session show \t\t\t\x01\x0bstout release /\t\t --session \t\t\t")
@@ -105,16 +98,10 @@ func TestBashCompletionRunsNothing(t *testing.T) {
 
 // What is plain is completed: what several have in common, and then the rest.
 func TestBashCompletion(t *testing.T) {
-	c, stop := serveFakeCell()
-	defer stop()
-	c.mu.Lock()
+	c := startCell(t)
 	for i, path := range []string{"/jobs/nightly", "/jobs/nightmare", "/jobs/`x`"} {
-		s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: fmt.Sprint("s", i)})
-		if err := c.request(path, lockapi.NewLockRequest(s.ID)); err != nil {
-			t.Fatal(err)
-		}
+		c.take(t, fmt.Sprint("s", i), path)
 	}
-	c.mu.Unlock()
 	shown := inBash(t, c, t.TempDir(), "stout locks /j\tl\t| tr a-z A-Z\n")
 	if !strings.Contains(shown, "\n/JOBS/NIGHTLY ") {
 		t.Errorf("not completed:\n%s", shown)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -28,41 +29,42 @@ const (
 	nastyName = "u\u202eb\u2066\ufeff\u200b\u2028\ufe0f"
 )
 
-// evilCell is a cell of which whatever somebody may choose is nasty, and the
-// words that stand for its things on a command line.
-func evilCell(t *testing.T) (*fakeCell, map[string]string) {
+// evilCell is a cell in which all that somebody may choose is nasty, and the words
+// that stand for its things on a command line.
+func evilCell(t *testing.T) (*testCell, map[string]string) {
 	t.Helper()
-	c, stop := serveFakeCell()
-	t.Cleanup(stop)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	words := map[string]string{"PATH": nastyPath, "USER": "user:" + nastyName, "GROUP": nastyName, "TOKEN": "TOKEN9\u202e"}
-	for _, id := range []string{"HOLDER", "WAITER"} {
-		s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: nasty, Meta: map[string]string{nasty: nasty}})
-		req := lockapi.NewLockRequest(s.ID)
-		req.Handle = nasty
-		if err := c.request(nastyPath, req); err != nil {
+	c := startCell(t)
+	put := func(path string, in any) {
+		t.Helper()
+		if err := c.do(http.MethodPut, path, in, nil); err != nil {
 			t.Fatal(err)
 		}
-		words[id] = s.ID
 	}
-	c.fault = evil
-	content := strings.ToValidUTF8(nasty, "")
-	c.files.files[nastyPath] = &lockapi.File{FileStat: lockapi.FileStat{Path: nastyPath, Revision: 1, Instance: 1, Generation: 1, Size: len(content), SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(content))), Session: nasty}, Content: &content}
+	holder, waiter := c.take(t, "holder", nastyPath), c.take(t, "waiter", nastyPath)
+	for _, s := range []lockapi.Session{waiter, holder} { // a circle
+		req := lockapi.NewLockRequest(s.ID)
+		req.Queue = true
+		put(lockapi.RouteLocks+"/b", req)
+	}
+	put(lockapi.RouteFiles+escaped(nastyPath), []byte(strings.ToValidUTF8(nasty, "")))
 	list := []string{"user:" + nastyName, "group:" + nastyName}
-	rule := lockapi.AccessRule{Path: nastyPath, AccessLists: lockapi.AccessLists{Read: list, Lock: list, Write: list, Admin: list}}
-	c.access.rules[nastyPath] = rule
-	c.access.groups[nastyName] = lockapi.Group{Name: nastyName, GroupMembers: lockapi.GroupMembers{Members: list[:1]}}
-	c.access.cell = lockapi.CellAccess{Observe: list, Operate: list}
-	c.access.tokens["0"] = &lockapi.Token{ID: words["TOKEN"], Principal: "user:" + nastyName, Note: nasty}
-	return c, words
+	put(lockapi.RouteGroups+escaped("/"+nastyName), lockapi.GroupMembers{Members: list[:1]})
+	put(lockapi.RouteRules+escaped(nastyPath), lockapi.AccessLists{Read: list, Lock: list, Write: list, Admin: list})
+	put(lockapi.RouteCellAccess, lockapi.CellAccess{Observe: list, Operate: list})
+	var token lockapi.Token
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("secret")))
+	if err := c.do(http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:" + nastyName, TokenSHA256: sum}, &token); err != nil {
+		t.Fatal(err)
+	}
+	c.fail(evil)
+	return c, map[string]string{"PATH": nastyPath, "USER": "user:" + nastyName, "GROUP": nastyName, "TOKEN": token.ID, "HOLDER": holder.ID, "WAITER": waiter.ID}
 }
 
 // evilLines call every command that prints what the cell says, and say what is not
 // there as well as what is. A word in capitals stands for a thing of the cell.
 var evilLines = []string{
 	"status", "status --check", "top", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
-	"session show nobody", "doctor --for 10ms", "rehearse failover --yes", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
+	"session show nobody", "doctor --for 10ms", "rehearse failover --yes", "check exclusive:1:PATH", "transfer", "transfer r1", "transfer r9", "lock PATH --try -- true",
 	"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "explain PATH", "session kill WAITER", "explain PATH --last 1",
 	"lock /free -- true",
 	"ls", "ls --all", "ls --tree", "ls PATH", "get PATH -o json", "get /none", "put PATH x --if-absent", "put PATH x --if-revision 7",
@@ -103,7 +105,7 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			cmd := exec.CommandContext(ctx, "stout", args...)
 			cmd.Dir = t.TempDir()
-			cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url)
+			cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"))
 			out, _ := cmd.CombinedOutput()
 			if ctx.Err() != nil {
 				t.Errorf("%q has not ended", args)

@@ -18,8 +18,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestScriptOnProcesses runs testdata/script on a cell of three real replicas:
-// the fake cell is to be no kinder than that.
+// TestScriptOnProcesses runs testdata/script on three processes: the cell in
+// memory must be no kinder than that.
 func TestScriptOnProcesses(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()

@@ -5,14 +5,21 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +28,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -36,16 +44,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, commands)
 }
 
-// TestScript runs testdata/script, which a real cell passes too: name its
-// replicas in STOUT_TEST_SERVER to have it do so. Without it each script gets a
-// fake cell of its own.
+// TestScript runs testdata/script, each on a cell in memory of its own, or on the
+// replicas that STOUT_TEST_SERVER names.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, params("testdata/script", os.Getenv("STOUT_TEST_SERVER")))
 }
 
-// TestFault runs testdata/fault: scripts that need the fake cell, because they
-// have it fail or compare its every number, and those that need none.
+// TestFault runs testdata/fault: scripts that have a cell in memory fail, and
+// those that need none.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, params("testdata/fault", ""))
@@ -63,7 +70,7 @@ func params(dir, server string) testscript.Params {
 			env.Setenv("STOUT_SERVER", server)
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			if server == "" {
-				c, stop := serveFakeCell()
+				c, stop := newCell()
 				env.Values[cellKey{}] = c
 				env.Setenv("STOUT_SERVER", c.url)
 				env.Setenv("ADDRESS", strings.TrimPrefix(c.url, "http://"))
@@ -73,7 +80,7 @@ func params(dir, server string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fault": cmdFault, "take": cmdTake, "until": cmdUntil, "signal": cmdSignal, "outlasted": cmdOutlasted,
-			"hung": cmdHung, "outsider": cmdOutsider, "secure": cmdSecure, "exits": cmdExits,
+			"hung": cmdHung, "outsider": cmdOutsider, "secure": cmdSecure, "exits": cmdExits, "screen": cmdScreen,
 		},
 	}
 }
@@ -119,28 +126,63 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// fault KIND has the fake cell fail from now on; fault none ends that.
+// fault KIND has the cell fail from now on; fault none ends that.
 func cmdFault(ts *testscript.TestScript, neg bool, args []string) {
-	c := ts.Value(cellKey{}).(*fakeCell)
+	ts.Value(cellKey{}).(*testCell).fail(fault(args[0]))
+}
+
+// screen STREAM FILE compares line by line. In FILE a # stands for a figure or an
+// instant that may be any, blanks for one or more, and variables are expanded.
+func cmdScreen(ts *testscript.TestScript, neg bool, args []string) {
+	got, want := ts.ReadFile(args[0]), os.Expand(ts.ReadFile(args[1]), ts.Getenv)
+	pattern := regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(want), " +")
+	pattern = strings.ReplaceAll(pattern, "#", "[-.:0-9a-zTZµ]+")
+	if !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
+		ts.Fatalf("%s is\n%s\nand not\n%s", args[0], got, want)
+	}
+}
+
+// hung NAME sets a variable to the URL of a server that takes calls and answers
+// none.
+func cmdHung(ts *testscript.TestScript, neg bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv(args[0], "http://"+l.Addr().String())
+}
+
+// secure DIR has the cell speak https from now on, with the certificate of r1 in
+// DIR, to clients that show one. It sets SECURE to its address, and PLAIN to the
+// one without TLS.
+func cmdSecure(ts *testscript.TestScript, neg bool, args []string) {
+	at := func(name string) string { return filepath.Join(ts.MkAbs(args[0]), name) }
+	source, err := certs.Open(certs.Files{Cert: at("r1.pem"), Key: at("r1-key.pem"), CA: at("ca.pem")}, nil)
+	ts.Check(err)
+	c := ts.Value(cellKey{}).(*testCell)
+	s := httptest.NewUnstartedServer(c)
+	s.Config.ErrorLog = c.port.Config.ErrorLog
+	s.TLS = source.Server(tls.RequireAndVerifyClientCert)
+	s.StartTLS()
+	ts.Defer(func() { s.CloseClientConnections(); s.Close() })
+	ts.Setenv("PLAIN", c.target().Host)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fault = fault(strings.TrimPrefix(args[0], "none"))
-	c.change()
+	c.url = "https://" + s.Listener.Addr().String()
+	c.mu.Unlock()
+	ts.Setenv("SECURE", c.target().Host)
 }
 
 // outlasted PATH FILE checks that the last expired holder of PATH made its last
-// change to FILE while its lease still ran, by the cell's own count.
+// change to FILE before the cell ended its hold.
 func cmdOutlasted(ts *testscript.TestScript, neg bool, args []string) {
-	c := ts.Value(cellKey{}).(*fakeCell)
 	info, err := os.Stat(ts.MkAbs(args[1]))
 	ts.Check(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	end, ok := c.expiries[args[0]]
-	if !ok || !info.ModTime().Before(end) {
-		ts.Fatalf("the lease on %s ended at %v (%v), %s was changed at %v", args[0], end, ok, args[1], info.ModTime())
+	var past lockapi.History
+	ts.Check(api(ts, http.MethodGet, lockapi.RouteHistory+"?path="+url.QueryEscape(args[0]), nil, &past))
+	i := slices.IndexFunc(past.Events, func(e lockapi.PastEvent) bool { return e.Reason == lockapi.ReasonSessionExpired })
+	if i < 0 || !info.ModTime().Before(past.Events[i].At) {
+		ts.Fatalf("the hold of %s ended at %+v, %s was changed at %v", args[0], past.Events, args[1], info.ModTime())
 	}
-	ts.Logf("%s before the end of the lease", end.Sub(info.ModTime()))
+	ts.Logf("%s before the end of the hold", past.Events[i].At.Sub(info.ModTime()))
 }
 
 // take NAME PATH [JSON] opens a session called NAME and asks for a lock with
@@ -165,23 +207,34 @@ func api(ts *testscript.TestScript, method, path string, in, out any) error {
 	server, _, _ := strings.Cut(ts.Getenv("STOUT_SERVER"), ",")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	return call(ctx, http.DefaultTransport, method, server+path, in, out)
+}
+
+// call makes one call. A body of bytes goes as it is, any other as JSON.
+func call(ctx context.Context, via http.RoundTripper, method, url string, in, out any) error {
 	var body bytes.Buffer
-	if in != nil {
+	if raw, ok := in.([]byte); ok {
+		body.Write(raw)
+	} else if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, server+path, &body)
+	req, err := http.NewRequestWithContext(ctx, method, url, &body)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := via.RoundTrip(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %s", method, path, resp.Status)
+		text, _ := io.ReadAll(resp.Body)
+		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
+	}
+	if out == nil {
+		return nil
 	}
 	return json.NewDecoder(resp.Body).Decode(out)
 }

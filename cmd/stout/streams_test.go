@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // fullPipe is the end to write of a pipe that takes nothing more, and its other
@@ -37,10 +35,10 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 }
 
 // started starts stout against a cell. The function returned waits for its end.
-func started(t *testing.T, c *fakeCell, stdout, stderr *os.File, args ...string) (cmd *exec.Cmd, ended func() *os.ProcessState) {
+func started(t *testing.T, c *testCell, stdout, stderr *os.File, args ...string) (cmd *exec.Cmd, ended func() *os.ProcessState) {
 	t.Helper()
 	cmd = exec.Command("stout", args...)
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url)
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"))
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -53,20 +51,14 @@ func started(t *testing.T, c *fakeCell, stdout, stderr *os.File, args ...string)
 	}
 }
 
-// awaited waits until a condition of the cell holds.
-func awaited(t *testing.T, c *fakeCell, holds func() bool) {
+// awaited waits until a condition holds.
+func awaited(t *testing.T, holds func() bool) {
 	t.Helper()
-	end := time.After(patience)
-	for {
-		c.mu.Lock()
-		ok, changed := holds(), c.changed
-		c.mu.Unlock()
-		if ok {
-			return
-		}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(patience); !holds(); {
 		select {
-		case <-changed:
-		case <-time.After(5 * time.Millisecond): // it is no change of the cell's
+		case <-tick.C:
 		case <-end:
 			t.Fatal("it does not come about")
 		}
@@ -82,8 +74,7 @@ func TestLockWithoutAReader(t *testing.T) {
 		for _, command := range []string{"", "sleep 1000"} {
 			t.Run(reader+" "+command, func(t *testing.T) {
 				t.Parallel()
-				c, stop := serveFakeCell()
-				t.Cleanup(stop)
+				c := startCell(t)
 				r, w := fullPipe(t)
 				if reader == "gone" {
 					r.Close()
@@ -93,13 +84,10 @@ func TestLockWithoutAReader(t *testing.T) {
 					args, stdout = append(append(args, "--"), strings.Fields(command)...), nil
 				}
 				_, ended := started(t, c, stdout, w, args...)
-				awaited(t, c, func() bool { return c.locks["/a"] != nil })
+				awaited(t, func() bool { return c.waiters(t, "/a") == 0 })
 				atOnce := command == "" && reader == "gone" // it ends by what it says of the grant
 				if !atOnce {
-					c.mu.Lock()
-					h := c.locks["/a"].holders[0]
-					c.release("/a", h.Session, h.Handle, 0, lockapi.ReasonForced)
-					c.mu.Unlock()
+					c.ReleaseByForce("/a")
 				}
 				state := ended()
 				switch {
@@ -119,26 +107,18 @@ func TestLockWithoutAReader(t *testing.T) {
 // signal.
 func TestWaiterWithoutAReader(t *testing.T) {
 	t.Parallel()
-	c, stop := serveFakeCell()
-	t.Cleanup(stop)
-	c.mu.Lock()
-	holder := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "holder"})
-	if err := c.request("/a", lockapi.NewLockRequest(holder.ID)); err != nil {
-		t.Fatal(err)
-	}
-	c.mu.Unlock()
+	c := startCell(t)
+	holder := c.take(t, "holder", "/a")
 	_, w := fullPipe(t)
 	first, firstEnded := started(t, c, nil, w, "lock", "/a", "--", "sh", "-c", "exit 3")
-	awaited(t, c, func() bool { return len(c.locks["/a"].waiters) == 1 && c.reads > 0 })
+	awaited(t, func() bool { return c.waiters(t, "/a") == 1 && c.reads.Load() > 0 })
 	second, secondEnded := started(t, c, nil, w, "lock", "/a", "--", "true")
-	awaited(t, c, func() bool { return len(c.locks["/a"].waiters) == 2 && c.reads > 1 })
+	awaited(t, func() bool { return c.waiters(t, "/a") == 2 && c.reads.Load() > 1 })
 	_ = second.Process.Signal(syscall.SIGTERM)
 	if state := secondEnded(); state.ExitCode() != 128+int(syscall.SIGTERM) {
 		t.Errorf("the one that was signalled ended as %v", state)
 	}
-	c.mu.Lock()
-	c.end(holder.ID)
-	c.mu.Unlock()
+	c.ExpireSession(holder.ID)
 	if state := firstEnded(); state.ExitCode() != 3 {
 		t.Errorf("%v ended as %v", first.Args, state)
 	}
@@ -149,20 +129,13 @@ func TestWaiterWithoutAReader(t *testing.T) {
 // says nothing.
 func TestAnswersThatNobodyGets(t *testing.T) {
 	t.Parallel()
-	c, stop := serveFakeCell()
-	t.Cleanup(stop)
+	c := startCell(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
 	}
 	defer full.Close()
-	c.mu.Lock()
-	s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "holder"})
-	taken := c.request("/a", lockapi.NewLockRequest(s.ID))
-	c.mu.Unlock()
-	if taken != nil {
-		t.Fatal(taken)
-	}
+	s := c.take(t, "holder", "/a")
 	lines := []string{
 		"status", "locks", "explain /a", "sessions", "session show " + s.ID, "check exclusive:101:/a", "check exclusive:7:/b",
 		"put /f x", "get /f", "ls", "ls --tree", "watch /f --after 0 -n 1", "watch /f --after 0", "watch /f --after 0 -o json", "rm /f",
@@ -194,9 +167,7 @@ func TestAnswersThatNobodyGets(t *testing.T) {
 			t.Errorf("stout %s, to nobody: %v", line, state)
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.locks) != 1 {
-		t.Errorf("locks were left behind: %v", c.locks)
+	if locks := c.locks(t); len(locks) != 1 {
+		t.Errorf("locks were left behind: %v", locks)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,30 +20,29 @@ import (
 // once it has printed prompt, and returns all that the terminal showed.
 func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os.ProcessState) {
 	t.Helper()
-	c, stop := serveFakeCell()
-	defer stop()
+	c := startCell(t)
 	shown, state := withTerminal(t, c, prompt, input, args...)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.locks) > 0 {
-		t.Errorf("locks were left behind: %v", c.locks)
+	if locks := c.locks(t); len(locks) > 0 {
+		t.Errorf("locks were left behind: %v", locks)
 	}
 	return shown, state
 }
 
 // withTerminal is onTerminal with a given cell.
-func withTerminal(t *testing.T, c *fakeCell, prompt, input string, args ...string) (string, *os.ProcessState) {
+func withTerminal(t *testing.T, c *testCell, prompt, input string, args ...string) (string, *os.ProcessState) {
 	t.Helper()
 	keyboard, screen := newTerminal(t)
 
 	cmd := exec.Command("stout", args...)
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url, "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	screen.Close()
+	kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
 
 	var shown bytes.Buffer
 	buf := make([]byte, 4096)
@@ -144,7 +143,7 @@ func TestTerminalColor(t *testing.T) {
 
 // A watched status is shown again and again, in the same place, until Ctrl-C.
 func TestTerminalWatch(t *testing.T) {
-	const first, again = "\x1b[2J\x1b[Hcell     fake", "\x1b[J\x1b[Hcell     fake"
+	const first, again = "\x1b[2J\x1b[Hcell     test", "\x1b[J\x1b[Hcell     test"
 	shown, state := onTerminal(t, again, "\x03", "status", "--watch", "--no-color")
 	status := state.Sys().(syscall.WaitStatus)
 	if !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.HasPrefix(shown, first) {
@@ -168,14 +167,11 @@ func TestTerminalNarrow(t *testing.T) {
 // To replace a directory is asked about; only a yes is one.
 func TestTerminalConfirm(t *testing.T) {
 	for answer, done := range map[string]bool{"y": true, "YES": true, "": false, "n": false, "yo": false, "\x04": false} {
-		c, stop := serveFakeCell()
-		other := httptest.NewServer(http.HandlerFunc(outsider))
-		c.mu.Lock()
-		c.third = other.URL
-		c.mu.Unlock()
+		c := startCell(t)
+		other := c.outsider()
 		shown, state := withTerminal(t, c, "[y/N] ", answer+"\n", "member", "replace", "r3", "--no-wait")
 		c.mu.Lock()
-		began := c.next == newDirectory
+		began := c.changes.next == newDirectory
 		c.mu.Unlock()
 		if began != done || state.Success() != done || strings.Contains(shown, "nothing was changed") == done {
 			t.Errorf("%q: began %v, %v, shown:\n%s", answer, began, state, shown)
@@ -186,30 +182,21 @@ func TestTerminalConfirm(t *testing.T) {
 			}
 		}
 		other.Close()
-		stop()
 	}
 }
 
 // Who waits at a terminal sees for whom, and at which position, in one line,
 // which is gone when the wait is over.
 func TestTerminalWaiting(t *testing.T) {
-	c, stop := serveFakeCell()
-	defer stop()
-	c.mu.Lock()
-	other := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "other"})
-	if err := c.request("/a", lockapi.NewLockRequest(other.ID)); err != nil {
-		t.Fatal(err)
-	}
-	c.mu.Unlock()
-	const line = "\r\x1b[Kstout: waiting, place 1: /a is held by other, token 101,"
+	c := startCell(t)
+	c.take(t, "other", "/a")
+	const line = "\r\x1b[Kstout: waiting, place 1: /a is held by other, token 1,"
 	shown, state := withTerminal(t, c, line, "\x03", "lock", "/a", "--", "true")
 	status := state.Sys().(syscall.WaitStatus)
 	if !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.HasSuffix(shown, "\r\x1b[K") {
 		t.Errorf("%v, shown:\n%q", state, shown)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.locks["/a"].waiters) > 0 {
+	if c.waiters(t, "/a") > 0 {
 		t.Error("it waits still")
 	}
 }
@@ -227,7 +214,7 @@ func TestGetOnATerminal(t *testing.T) {
 		t.Errorf("shown with --raw is %q", shown)
 	}
 	cmd := exec.Command("stout", "get", nastyPath)
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url)
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"))
 	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "x\x1b[2J\u009b2J") || strings.HasSuffix(string(out), "\n") {
 		t.Errorf("a program is given %q, %v", out, err)
 	}
@@ -235,19 +222,12 @@ func TestGetOnATerminal(t *testing.T) {
 
 // To enable access is asked about, after what there is to judge by was said.
 func TestTerminalEnable(t *testing.T) {
-	c, stop := serveFakeCell()
-	defer stop()
 	for answer, code := range map[string]int{"\n": 1, "no\n": 1, "y\n": 0} {
+		c := startCell(t)
 		shown, state := withTerminal(t, c, "Enable access? [y/N] ", answer, "access", "enable")
-		c.mu.Lock()
-		on := c.access.on
-		c.mu.Unlock()
+		on := c.do(http.MethodGet, lockapi.RouteTokens, nil, nil) != nil
 		if state.ExitCode() != code || on != (code == 0) || !strings.Contains(shown, "by 0 rules and") || strings.Contains(shown, "stout_") != on {
 			t.Errorf("answered %q: it is on: %v, %v\n%s", answer, on, state, shown)
 		}
-		c.mu.Lock()
-		c.access.on = false
-		clear(c.access.tokens)
-		c.mu.Unlock()
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stoutlock/stout/internal/safetext"
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // What a program does to a terminal that it has for itself, and gives back.
@@ -40,7 +39,7 @@ type topTerminal struct {
 }
 
 // startOnTerminal runs a command on a terminal of 24 by 80, against a cell.
-func startOnTerminal(t *testing.T, c *fakeCell, args ...string) *topTerminal {
+func startOnTerminal(t *testing.T, c *testCell, args ...string) *topTerminal {
 	t.Helper()
 	keyboard, screen := newTerminal(t)
 	if err := unix.IoctlSetWinsize(int(keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
@@ -52,7 +51,7 @@ func startOnTerminal(t *testing.T, c *fakeCell, args ...string) *topTerminal {
 	}
 	tt := &topTerminal{t: t, keyboard: keyboard, screen: screen, before: before, news: make(chan struct{})}
 	tt.cmd = exec.Command(args[0], args[1:]...)
-	tt.cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url, "TERM=xterm", "NO_COLOR=1")
+	tt.cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=xterm", "NO_COLOR=1")
 	tt.cmd.Stdin, tt.cmd.Stdout, tt.cmd.Stderr = screen, screen, screen
 	tt.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := tt.cmd.Start(); err != nil {
@@ -146,18 +145,11 @@ func (tt *topTerminal) end() (syscall.WaitStatus, string) {
 }
 
 // lockedCell is a cell with a lock that is held and waited for.
-func lockedCell(t *testing.T) *fakeCell {
+func lockedCell(t *testing.T) *testCell {
 	t.Helper()
-	c, stop := serveFakeCell()
-	t.Cleanup(stop)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, name := range []string{"first-holder", "first-waiter"} {
-		s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: name})
-		if err := c.request("/db/primary", lockapi.NewLockRequest(s.ID)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c := startCell(t)
+	c.take(t, "first-holder", "/db/primary")
+	c.take(t, "first-waiter", "/db/primary")
 	return c
 }
 
@@ -175,7 +167,7 @@ func TestTopOnATerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt := startOnTerminal(t, lockedCell(t), "stout", "top")
-			tt.until("fake")
+			tt.until("test  master r1")
 			tt.until("REPLICA")
 			tt.press("2")
 			tt.until("/db/primary")
@@ -235,7 +227,7 @@ func TestTopIsNotControlled(t *testing.T) {
 	c, _ := evilCell(t)
 	tt := startOnTerminal(t, c, "stout", "top")
 	tt.until("REPLICA")
-	for _, step := range [][2]string{{"2", "1 lock"}, {"\r", "u202e"}, {"3", "LEASE LEFT"}, {"\r", "u202e"}, {"4", "1 entry"}, {"\r", "u202e"}, {"5", "0 events"}, {"6", "MEMBER"}, {"/", ""}} {
+	for _, step := range [][2]string{{"2", "2 locks"}, {"\r", "u202e"}, {"3", "LEASE LEFT"}, {"\r", "u202e"}, {"4", "1 entry"}, {"\r", "u202e"}, {"5", "0 events"}, {"6", "MEMBER"}, {"/", ""}} {
 		tt.press(step[0])
 		tt.until(step[1])
 	}
