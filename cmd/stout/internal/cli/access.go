@@ -7,17 +7,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/readfile"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) accessCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "access",
-		Short: "Say and show who may do what",
-		Long: `Says and shows who may do what. While access is off, everybody may do
+func (a *app) access() runner {
+	return group{
+		use: "access", short: "Say and show who may do what", like: "acl rbac auth permissions rules policy grant", about: aboutAccess,
+		long: `Says and shows who may do what. While access is off, everybody may do
 everything; rules, groups and tokens can be made, and checked, all the same.
 
 Callers are user:NAME, by a token or a certificate, or anonymous. In a list, *
@@ -25,47 +25,27 @@ is everybody who is known, and group:NAME the members of a group. Rules stand
 at paths and hold for all below. For each of read, lock, write and admin the
 nearest rule upward that names it decides, alone. Where none does, only those
 may who operate the cell.`,
-		Example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
+		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access check /billing/leader user:billing
   stout access enable --out root-token`,
-		SuggestFor: []string{"acl", "rbac", "auth", "permissions", "rules", "policy", "grant"},
-		Args:       cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to do: stout access rules, groups, cell, check, whoami, enable or disable")
-		},
+		sub: []runner{a.rules(), a.groups(), a.cellAccess(), &checkAccess{app: a}, a.whoAmI(), &enableAccess{app: a}, &disableAccess{app: a}},
 	}
-	cmd.AddCommand(a.rulesCommand(), a.groupsCommand(), a.cellAccessCommand(), a.checkAccessCommand(), a.whoAmICommand(), a.enableCommand(), a.disableCommand())
-	return cmd
 }
 
 // aboutAccess puts into words what is wrong with a call about access.
 func aboutAccess(err error) error {
-	refused, ok := errors.AsType[*lockapi.Error](err)
+	refused, _ := errors.AsType[*lockapi.Error](err)
 	switch {
-	case !ok:
-		return err
-	case refused.Code == lockapi.CodeNotFound && refused.Detail != "":
+	case refused == nil:
+	case refused.Code == lockapi.CodeNotFound && refused.Detail != "", refused.Code == lockapi.CodeConflict, refused.Code == lockapi.CodeTooMany:
 		return &failure{code: exitFailed, message: clean(refused.Detail)}
-	case refused.Code == lockapi.CodeConflict, refused.Code == lockapi.CodeTooMany:
-		return &failure{code: exitFailed, message: clean(refused.Detail)}
-	case refused.Code == lockapi.CodeOutcomeUnknown:
-		return (&failure{code: exitUnknown, message: clean(refused.Detail)}).hint("it may or may not be done: look how things are before it is done again")
 	}
 	return err
 }
 
-func (a *app) whoAmICommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "whoami",
-		Short: "Show who the cell takes you for",
-		Long: `Shows who the cell takes you for, and by what: a token, a certificate or a JWT.
-
-` + exitHelp,
-		Args:              cobra.NoArgs,
-		SuggestFor:        []string{"who", "id", "me"},
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.whoAmI(cmd.Context()) },
-	}
+func isNotFound(err error) bool {
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	return ok && refused.Code == lockapi.CodeNotFound
 }
 
 // hows are the ways to be known.
@@ -74,66 +54,45 @@ var hows = map[string]string{
 	lockapi.HowBreakGlass: "by the break-glass token", lockapi.HowNone: "no credential was sent",
 }
 
-func (a *app) whoAmI(ctx context.Context) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	me, err := a.client.Access().WhoAmI(ctx)
-	if err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(me)
-	}
-	how, known := hows[me.How]
-	if !known {
-		how = clean(me.How)
-	}
-	a.ui.printf("%s, %s\n", clean(me.Principal), how)
-	return nil
+func (a *app) whoAmI() runner {
+	return viewer(a, command{
+		use: "whoami", short: "Show who the cell takes you for", like: "who id me", exits: reads,
+		long: `Shows who the cell takes you for, and by what: a token, a certificate or a JWT.`,
+	}, func(ctx context.Context, _ []string) (lockapi.WhoAmI, error) { return a.client.Access().WhoAmI(ctx) },
+		func(me lockapi.WhoAmI) {
+			how, known := hows[me.How]
+			if !known {
+				how = clean(me.How)
+			}
+			a.ui.printf("%s, %s\n", clean(me.Principal), how)
+		})
 }
 
-func (a *app) checkAccessCommand() *cobra.Command {
-	var can string
-	cmd := &cobra.Command{
-		Use:   "check PATH [PRINCIPAL]",
-		Short: "Show what somebody may do at a path, and which rule says so",
-		Long: `Shows what PRINCIPAL (user:NAME or anonymous, without it you) may do at PATH,
+type checkAccess struct {
+	*app
+	can string
+}
+
+func (c *checkAccess) command() command {
+	return command{
+		use: "check PATH [PRINCIPAL]", short: "Show what somebody may do at a path, and which rule says so",
+		long: `Shows what PRINCIPAL (user:NAME or anonymous, without it you) may do at PATH,
 and for each permission the rule that decides. It is by the rules as they are,
 also while access is off.
 
-With --can it asks about one permission, and the exit code tells.
-
-Exit codes: 0 shown (with --can: allowed), 1 the cell said no (with --can: not
-allowed), 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
-		Example: `  stout access check /billing/leader user:billing
+With --can it asks about one permission, and the exit code tells.`,
+		exits: readExits("shown (with --can: allowed)", "the cell said no (with --can: not allowed)"),
+		example: `  stout access check /billing/leader user:billing
   stout access check /billing/leader --can lock`,
-		Args:              cobra.RangeArgs(1, 2),
-		SuggestFor:        []string{"explain", "can-i", "may", "test"},
-		ValidArgsFunction: a.completeRule,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := validRulePath(args[0]); err != nil {
-				return err
-			}
-			principal := ""
-			if len(args) == 2 {
-				if principal = args[1]; lockapi.ValidatePrincipal(principal) != nil {
-					return badPrincipal(principal, "user:NAME or anonymous")
-				}
-			}
-			if can != "" && !slices.Contains(permissions, can) {
-				return usagef("--can is %q; it is one of %s", can, strings.Join(permissions, ", "))
-			}
-			return a.checkAccess(cmd.Context(), args[0], principal, can)
+		like: "explain can-i may test", words: c.completeRule(),
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.can, "can", "", "ask about this `permission`: "+strings.Join(permissions, ", "))
 		},
+		values: map[string]completer{"can": fixed(permissions...)},
 	}
-	cmd.Flags().StringVar(&can, "can", "", "ask about this `permission`: "+strings.Join(permissions, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("can", cobra.FixedCompletions(permissions, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
-var permissions = []string{lockapi.PermissionRead, lockapi.PermissionLock, lockapi.PermissionWrite, lockapi.PermissionAdmin}
-
-// badPrincipal is a principal that none is.
+// badPrincipal is the error of a malformed principal.
 func badPrincipal(principal, what string) error {
 	f := usagef("%q is no principal; one is %s", principal, what)
 	if lockapi.IsUser(lockapi.PrefixUser + principal) {
@@ -142,72 +101,60 @@ func badPrincipal(principal, what string) error {
 	return f
 }
 
-// validRulePath is validPath for where a rule may stand: the root as well.
-func validRulePath(path string) error {
-	if path == "/" {
-		return nil
+func (c *checkAccess) run(ctx context.Context, args []string) error {
+	principal := strings.Join(args[1:], "")
+	if err := validRulePath(args[0]); err != nil {
+		return err
 	}
-	return validPath(path)
-}
-
-func (a *app) checkAccess(ctx context.Context, path, principal, can string) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	answer, err := a.client.Access().Check(ctx, path, principal)
-	if err != nil {
-		return aboutAccess(err)
+	if len(args) == 2 && lockapi.ValidatePrincipal(principal) != nil {
+		return badPrincipal(principal, "user:NAME or anonymous")
 	}
+	if c.can != "" && !slices.Contains(permissions, c.can) {
+		return usagef("--can is %q; it is one of %s", c.can, strings.Join(permissions, ", "))
+	}
+	got, err := c.client.Access().Check(ctx, args[0], principal)
 	verdicts := map[string]lockapi.AccessVerdict{
-		lockapi.PermissionRead: answer.Read, lockapi.PermissionLock: answer.Lock,
-		lockapi.PermissionWrite: answer.Write, lockapi.PermissionAdmin: answer.Admin,
+		lockapi.PermissionRead: got.Read, lockapi.PermissionLock: got.Lock,
+		lockapi.PermissionWrite: got.Write, lockapi.PermissionAdmin: got.Admin,
 	}
-	denied := can != "" && !verdicts[can].Allowed
-	switch {
-	case a.ui.json:
-		if err := a.ui.object(answer); err != nil {
-			return err
+	err = answer(c.ui, got, err, func(lockapi.AccessCheck) {
+		switch {
+		case c.can == "":
+			c.sayVerdicts(ctx, &got, permissions, verdicts)
+		case !c.ui.quiet: // else the exit code says it
+			c.sayVerdicts(ctx, &got, []string{c.can}, verdicts)
 		}
-	case can != "" && a.ui.quiet: // the exit code says it
-	default:
-		ps := permissions
-		if can != "" {
-			ps = []string{can}
-		}
-		a.sayVerdicts(ctx, &answer, ps, verdicts)
-	}
-	if denied {
+	})
+	if err == nil && c.can != "" && !verdicts[c.can].Allowed {
 		return &failure{code: exitFailed}
 	}
-	return nil
+	return err
 }
 
 // sayVerdicts says what a principal may do, and why, a sentence each.
-func (a *app) sayVerdicts(ctx context.Context, answer *lockapi.AccessCheck, ps []string, verdicts map[string]lockapi.AccessVerdict) {
-	book := &rulebook{access: a.client.Access(), rules: map[string]*lockapi.AccessRule{}}
-	a.ui.printf("%s, at %s:\n", clean(answer.Principal), clean(answer.Path))
-	for _, p := range ps {
+func (c *checkAccess) sayVerdicts(ctx context.Context, got *lockapi.AccessCheck, asked []string, verdicts map[string]lockapi.AccessVerdict) {
+	book := &rulebook{access: c.client.Access(), rules: map[string]*lockapi.AccessRule{}}
+	c.ui.printf("%s, at %s:\n", clean(got.Principal), clean(got.Path))
+	for _, p := range asked {
 		v := verdicts[p]
-		may := a.ui.out.fail.Render("may not " + p)
+		may, style := "may not "+p, c.ui.out.fail
 		if v.Allowed {
-			may = a.ui.out.good.Render("may " + p)
+			may, style = "may "+p, c.ui.out.good
 		}
-		pad := strings.Repeat(" ", max(0, len("may not admin")-len("may "+p)))
-		if !v.Allowed {
-			pad = strings.Repeat(" ", len("admin")-len(p))
-		}
-		a.ui.printf("  %s%s  %s\n", may, pad, book.reason(ctx, answer.Principal, p, v))
+		pad := strings.Repeat(" ", len("may not admin")-len(may))
+		c.ui.printf("  %s%s  %s\n", style.Render(may), pad, book.reason(ctx, got.Principal, p, v))
 	}
 }
 
-// rulebook looks up what verdicts are about, once each. What one may not read, or
-// is gone meanwhile, is left out of the reasons.
+// rulebook looks up the rules and groups that verdicts name, once each. A rule that the
+// caller may not read, or that is gone meanwhile, is left out of the reasons.
 type rulebook struct {
 	access client.Access
 	rules  map[string]*lockapi.AccessRule
 	groups map[string][]string // members by name; nil before the first look
 }
 
-// reason is why somebody may or may not.
+// reason says why a principal has a permission, or has it not.
 func (b *rulebook) reason(ctx context.Context, principal, permission string, v lockapi.AccessVerdict) string {
 	switch {
 	case v.Rule == nil && v.Allowed:
@@ -216,7 +163,13 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 		return fmt.Sprintf("no rule here is about %s: only who operates the cell may", permission)
 	}
 	at := "the rule at " + clean(*v.Rule)
-	rule := b.rule(ctx, *v.Rule)
+	rule, known := b.rules[*v.Rule]
+	if !known {
+		if r, err := b.access.Rule(ctx, *v.Rule); err == nil {
+			rule = &r
+		}
+		b.rules[*v.Rule] = rule
+	}
 	if rule == nil {
 		return "by " + at
 	}
@@ -240,25 +193,14 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 		return at + " is for everybody who is known"
 	}
 	reason := fmt.Sprintf("%s names %s, of which %s is a member", at, clean(entry), clean(principal))
-	for i, group := range through {
-		reason += []string{" by way of ", ", "}[min(i, 1)] + clean(group)
+	if len(through) > 0 {
+		reason += " by way of " + entries(through, len(through))
 	}
 	return reason
 }
 
-func (b *rulebook) rule(ctx context.Context, path string) *lockapi.AccessRule {
-	rule, known := b.rules[path]
-	if !known {
-		if r, err := b.access.Rule(ctx, path); err == nil {
-			rule = &r
-		}
-		b.rules[path] = rule
-	}
-	return rule
-}
-
-// entryFor is the entry of a list by which a principal is in it, "" where none is
-// seen to be, and for a group the groups that lead from it to the principal.
+// entryFor is the entry of a list by which a principal is in it, or "", and for a group
+// the groups that lead from it to the principal.
 func (b *rulebook) entryFor(ctx context.Context, list []string, principal string) (entry string, through []string) {
 	switch {
 	case slices.Contains(list, principal):
@@ -274,8 +216,8 @@ func (b *rulebook) entryFor(ctx context.Context, list []string, principal string
 	return "", nil
 }
 
-// leads reports whether a group has a principal among its members, and by which
-// groups in between.
+// leads reports whether a group has a principal among its members, and by which groups
+// in between.
 func (b *rulebook) leads(ctx context.Context, entry, principal string, seen []string) (through []string, in bool) {
 	name, isGroup := strings.CutPrefix(entry, lockapi.PrefixGroup)
 	if !isGroup || slices.Contains(seen, name) {
@@ -300,34 +242,125 @@ func (b *rulebook) leads(ctx context.Context, entry, principal string, seen []st
 	return nil, false
 }
 
-// listOf is the list of a permission.
-func listOf(lists *lockapi.AccessLists, permission string) *[]string {
-	switch permission {
-	case lockapi.PermissionRead:
-		return &lists.Read
-	case lockapi.PermissionLock:
-		return &lists.Lock
-	case lockapi.PermissionWrite:
-		return &lists.Write
-	}
-	return &lists.Admin
+type enableAccess struct {
+	*app
+	out, secretFile string
+	yes             bool
 }
 
-// entries are the first of a list, for a line.
-func entries(list []string, most int) string {
-	switch {
-	case list == nil:
-		return "inherited"
-	case len(list) == 0:
-		return "nobody"
+func (c *enableAccess) command() command {
+	return command{
+		use: "enable", short: "Have the cell judge its callers, from now on", like: "on start", endless: true,
+		long: `Has the cell judge each call from now on, by the rules, groups and tokens that
+there are, and makes a token of user:root, which may do everything. The token is
+printed this once, or written into the file of --out before the cell is asked.
+Keep it well: without it the way back is stoutd's --break-glass-token-file.
+
+Make the rules, the groups and the tokens of your programs before: they can be
+checked with stout access check while access is off. A program without a
+credential can then do nothing that no rule lets anonymous do. Its session can't
+be extended either, so what it holds is lost when its lease ends.
+
+From another host than the replica's own it takes --secret-file: a copy of
+enable.secret in the data directory of the master, which each start writes anew.
+The refusal names the replica whose file it is.
+
+It says first what will be, and asks; --yes is for scripts.`,
+		exits: changeExits("enabled", "it was on already or nobody said yes"),
+		example: `  stout access enable --out root-token
+  STOUT_AUTH_TOKEN_FILE=root-token stout access whoami`,
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.out, "out", "", outUsage)
+			f.StringVar(&c.secretFile, "secret-file", "", "the `file` "+lockapi.EnableSecretFile+" of the master's data directory, for a call from another host")
+			addYes(f, &c.yes)
+		},
 	}
-	var shown []string
-	for _, e := range list[:min(len(list), most)] {
-		shown = append(shown, clean(e))
+}
+
+func (c *enableAccess) run(ctx context.Context, _ []string) error {
+	req := lockapi.EnableRequest{}
+	if c.secretFile != "" {
+		var err error
+		if req.Secret, err = secretIn(new(readfile.Reader), c.secretFile); err == nil {
+			err = req.Validate()
+		}
+		if err != nil {
+			return usagef("--secret-file: %v", err)
+		}
 	}
-	text := strings.Join(shown, ", ")
-	if more := len(list) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	if !c.yes {
+		if err := c.confirm(ctx); err != nil {
+			return err
+		}
 	}
-	return text
+	s, err := newSecret(c.out)
+	if err != nil {
+		return err
+	}
+	token, err := c.made(ctx, s, lockapi.PrincipalRoot, func(ctx context.Context) (lockapi.Token, error) {
+		req.TokenSHA256 = s.sum
+		return c.client.Access().Enable(ctx, req)
+	})
+	if errors.Is(err, client.ErrConflict) {
+		return &failure{code: exitFailed, message: "access is on already"}
+	}
+	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePermissionDenied && refused.Principal == "" {
+		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("give a copy of it: --secret-file FILE; or call that replica from its own host, by 127.0.0.1")
+	}
+	if err != nil {
+		return err
+	}
+	c.ui.note("access is on: each call is judged from now on")
+	return c.showSecret(s, token)
+}
+
+// confirm says by what calls will be judged, and asks.
+func (c *enableAccess) confirm(ctx context.Context) error {
+	const why = "to enable access ends what programs without a credential do"
+	if err := c.someoneToAsk(why); err != nil {
+		return err
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	access := c.client.Access()
+	rules, err := collect(access.Rules(ctx, ""))
+	if err != nil {
+		return err
+	}
+	tokens, err := collect(access.Tokens(ctx))
+	if err != nil {
+		return err
+	}
+	lists, err := access.Cell(ctx)
+	if err != nil {
+		return err
+	}
+	return c.warn(false, why, fmt.Sprintf("From then on each call is judged, by %s and %s. The cell is operated by %s and %s. "+
+		"A program without a credential can do nothing that no rule lets anonymous do; what it holds is lost when its session's lease ends.",
+		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access?")
+}
+
+type disableAccess struct {
+	*app
+	yes bool
+}
+
+func (c *disableAccess) command() command {
+	return command{
+		use: "disable", short: "Let every caller do everything again", like: "off stop", endless: true,
+		long: `Lets everybody who reaches the cell do everything again. Rules, groups and
+tokens stay, for the next time. It asks first; --yes is for scripts.`,
+		exits: changeExits("disabled", "the cell said no, or nobody said yes"),
+		flags: func(f *pflag.FlagSet) { addYes(f, &c.yes) },
+	}
+}
+
+func (c *disableAccess) run(ctx context.Context, _ []string) error {
+	err := c.warn(c.yes, "to disable access lets everybody do everything",
+		"From then on everybody who reaches the cell may do everything: read and write all files, take and release all locks, end others' sessions. "+
+			"Rules, groups and tokens stay, for the next time.", "Disable access?")
+	if err != nil {
+		return err
+	}
+	return c.remove(ctx, c.client.Access().Disable, "access is off: everybody may do everything\n")
 }

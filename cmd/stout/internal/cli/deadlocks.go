@@ -4,53 +4,34 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) deadlocksCommand() *cobra.Command {
+func (a *app) deadlocks() runner {
 	var stale bool
-	cmd := &cobra.Command{
-		Use:   "deadlocks",
-		Short: "Find sessions that wait for each other",
-		Long: `Finds circles of sessions each of which waits for a lock that the next one
+	return viewer(a, command{
+		use: "deadlocks", short: "Find sessions that wait for each other", like: "deadlock cycles circles", exits: reads,
+		long: `Finds circles of sessions each of which waits for a lock that the next one
 holds, or stands ahead for, and the last one because of the first. None of them
 gets on until one gives up or is ended (stout session kill).
 
 A session is taken as a whole: a program with several threads may hold and wait
-by different ones, and get on by itself.
-
-` + exitHelp,
-		SuggestFor:        []string{"deadlock", "cycles", "circles"},
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.deadlocks(cmd.Context(), readOptions(stale))
-		},
-	}
-	addStale(cmd, &stale)
-	return cmd
-}
-
-func (a *app) deadlocks(ctx context.Context, opts []client.ReadOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	all, err := a.client.Deadlocks(ctx, opts...)
-	if err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(lockapi.Deadlocks{Deadlocks: all})
-	}
-	if len(all) == 0 {
-		a.ui.note("no sessions wait for each other%s", a.thatMayBeRead(ctx, " over locks that you may read"))
-		return nil
-	}
-	a.tellDeadlocks(all)
-	a.ui.note("each gets on when one of its sessions gives up; stout session kill SESSION ends one")
-	return nil
+by different ones, and get on by itself.`,
+		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+	}, func(ctx context.Context, _ []string) (l lockapi.Deadlocks, err error) {
+		l.Deadlocks, err = a.client.Deadlocks(ctx, readOptions(stale)...)
+		if err == nil && len(l.Deadlocks) == 0 && !a.ui.json {
+			a.ui.note("no sessions wait for each other%s", a.thatMayBeRead(ctx, " over locks that you may read"))
+		}
+		return l, err
+	}, func(l lockapi.Deadlocks) {
+		if len(l.Deadlocks) > 0 {
+			a.tellDeadlocks(l.Deadlocks)
+			a.ui.note("each gets on when one of its sessions gives up; stout session kill SESSION ends one")
+		}
+	})
 }
 
 // tellDeadlocks tells of circles, a session a line.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/doctor"
 	"github.com/stoutlock/stout/internal/buildinfo"
@@ -15,15 +15,15 @@ import (
 // nothing that is bad.
 const exitLook = 5
 
-// doctorFor is for how long clocks are watched unless somebody says.
-const doctorFor = 3 * time.Second
+type runDoctor struct {
+	*app
+	watched time.Duration
+}
 
-func (a *app) doctorCommand() *cobra.Command {
-	var watched time.Duration
-	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check a cell and the way to it, and say what to do",
-		Long: `Checks the way from here to the cell (names, connections, TLS, certificates,
+func (c *runDoctor) command() command {
+	return command{
+		use: "doctor", short: "Check a cell and the way to it, and say what to do", like: "diagnose checkup verify-cell troubleshoot", endless: true,
+		long: `Checks the way from here to the cell (names, connections, TLS, certificates,
 latency, credentials), the cell (its master, how many failures it bears, lag,
 releases) and each replica (disk and lease against the timing, elections, the
 rates of clocks, quotas, open files, connections, certificates, backups). It
@@ -31,32 +31,25 @@ asks each replica that is named and each that a member tells of, and changes
 nothing. Findings that are not well say what to do.
 
 The rates of clocks are told from how fast each replica's uptime grows, within
-bounds that are told, too: --for 30s tells them ten times as exactly as 3s.
-
-Exit codes: 0 nothing is the matter, 1 something is bad, 2 wrong usage, 3 the
-cell has no master, 4 no replica can be reached, 5 there is something to look
-at, and nothing bad.`,
-		Example: `  stout doctor
+bounds that are told, too: --for 30s tells them ten times as exactly as 3s.`,
+		exits: readExits("nothing is the matter", "something is bad") + ", 5 there is something to look at, and nothing bad",
+		example: `  stout doctor
   stout doctor --for 30s
   stout doctor -o json | jq '.findings[] | select(.verdict == "bad")'`,
-		Args:              cobra.NoArgs,
-		SuggestFor:        []string{"diagnose", "checkup", "verify-cell", "troubleshoot"},
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watched < 0 || watched > 10*time.Minute {
-				return usagef("--for is %v; it is within 0s and 10m", watched)
-			}
-			return a.doctor(cmd.Context(), watched)
+		flags: func(f *pflag.FlagSet) {
+			f.DurationVar(&c.watched, "for", 3*time.Second, "watch clocks and mastership for this `duration`")
 		},
 	}
-	cmd.Flags().DurationVar(&watched, "for", doctorFor, "watch clocks and mastership for this `duration`")
-	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, watched time.Duration) error {
+func (c *runDoctor) run(ctx context.Context, _ []string) error {
+	a := c.app
+	if c.watched < 0 || c.watched > 10*time.Minute {
+		return usagef("--for is %v; it is within 0s and 10m", c.watched)
+	}
 	look := doctor.Looker{
 		Client: a.client, Servers: a.opts.servers, TLS: a.tlsSource(), Token: a.token, Version: buildinfo.Version(),
-		Step: min(a.opts.timeout, defaultTimeout), For: watched,
+		Step: min(a.opts.timeout, defaultTimeout), For: c.watched,
 		Doing: func(what string) { a.ui.progress("doctor", what) },
 	}
 	seen := look.Look(ctx)
@@ -65,12 +58,8 @@ func (a *app) doctor(ctx context.Context, watched time.Duration) error {
 		return err
 	}
 	report := doctor.Examine(seen)
-	if a.ui.json {
-		if err := a.ui.object(report); err != nil {
-			return err
-		}
-	} else {
-		a.showReport(report)
+	if err := answer(a.ui, report, nil, a.showReport); err != nil {
+		return err
 	}
 	return doctorFailure(seen, report)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lastSteps is how long a command whose session is over has to end by itself.
+// lastSteps is how long a command whose session is over has to end by itselc.
 // Nobody waits for it: its file is gone, and guards nothing.
 const lastSteps = 10 * time.Second
 
@@ -29,22 +29,22 @@ type ephemeral struct {
 //
 // Signals are collected from here on, so that none gets lost between writing
 // the file and ending its session.
-func (a *app) putEphemeral(ctx context.Context, f *putFlags, content []byte) error {
+func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 	signals, stop := child.Signals()
 	defer stop()
-	e, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (*ephemeral, error) { return a.writeEphemeral(ctx, f, content) })
+	e, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (*ephemeral, error) { return c.writeEphemeral(ctx, content) })
 	if e != nil {
-		defer a.endFile(e.session)
+		defer c.endFile(e.session)
 	}
 	if err != nil {
 		return err
 	}
-	if len(f.command) > 0 {
-		return a.runBeside(ctx, e, f, signals)
+	if len(c.cmd) > 0 {
+		return c.runBeside(ctx, e, signals)
 	}
 	early, err := untilSignal(ctx, signals, func() error {
-		defer a.ui.note("Ctrl-C deletes it")
-		return a.showStat(e.stat)
+		defer c.ui.note("Ctrl-C deletes it")
+		return c.showStat(e.stat)
 	}, e.session.Done(), nil)
 	if early {
 		return sessionOver()
@@ -54,16 +54,16 @@ func (a *app) putEphemeral(ctx context.Context, f *putFlags, content []byte) err
 
 // writeEphemeral opens a session and writes the file. What it returns beside an
 // error is to be ended.
-func (a *app) writeEphemeral(ctx context.Context, f *putFlags, content []byte) (*ephemeral, error) {
-	ctx, cancel := a.bounded(ctx)
+func (c *putFile) writeEphemeral(ctx context.Context, content []byte) (*ephemeral, error) {
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	session, err := a.client.NewSession(ctx, client.WithTTL(f.ttl), client.WithName(f.name))
+	session, err := c.client.NewSession(ctx, client.WithTTL(c.ttl), client.WithName(c.name))
 	if err != nil {
 		return nil, err
 	}
-	stat, err := session.Put(ctx, f.path, content, append(f.conditions, client.Ephemeral())...)
+	stat, err := session.Put(ctx, c.path, content, append(c.conditions, client.Ephemeral())...)
 	if err != nil {
-		err = aboutFile(f.path, err)
+		err = aboutFile(c.path, err)
 	}
 	return &ephemeral{session, stat}, err
 }
@@ -80,20 +80,20 @@ func (unbounded) Remaining() time.Duration { return math.MaxInt64 }
 func (u unbounded) Done() <-chan struct{}  { return u }
 
 // runBeside runs the command until it has ended. Its exit code is ours.
-func (a *app) runBeside(ctx context.Context, e *ephemeral, f *putFlags, signals <-chan os.Signal) error {
-	if a.ui.json { // before what the command writes
+func (c *putFile) runBeside(ctx context.Context, e *ephemeral, signals <-chan os.Signal) error {
+	if c.ui.json { // before what the command writes
 		_, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (any, error) {
-			return nil, wait.Do(ctx, func() error { return a.showStat(e.stat) })
+			return nil, wait.Do(ctx, func() error { return c.showStat(e.stat) })
 		})
 		if err != nil {
 			return err
 		}
 	}
-	result, err := a.command(child.Command{
-		Args: f.command, Env: append(a.cellEnvironment(), "STOUT_PATH="+f.path),
+	result, err := c.runCommand(child.Command{
+		Args: c.cmd, Env: append(c.cellEnvironment(), "STOUT_PATH="+c.path),
 		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: e.session.Done(), Signals: signals,
 	}, make(unbounded), func(what child.Event) string {
-		return happened(what, f.command[0], "the session is over", fmt.Sprintf("%s is gone in %s", clean(f.path), human(f.ttl)))
+		return happened(what, c.cmd[0], "the session is over", fmt.Sprintf("%s is gone in %s", clean(c.path), human(c.ttl)))
 	})
 	if result.Lost || e.session.Err() != nil {
 		return sessionOver()
@@ -102,11 +102,11 @@ func (a *app) runBeside(ctx context.Context, e *ephemeral, f *putFlags, signals 
 }
 
 // endFile ends the session, and the file with it.
-func (a *app) endFile(session *client.Session) {
+func (c *putFile) endFile(session *client.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(session))
 	defer cancel()
 	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.ui.note("could not tell the cell that we are done; the file is gone in at most %s%s", human(session.TTL()), onceInOffice)
+		c.ui.note("could not tell the cell that we are done; the file is gone in at most %s%s", human(session.TTL()), onceInOffice)
 	}
 }

@@ -28,14 +28,21 @@ const (
 	exitSignal      = 128 // + n: ended by signal n
 )
 
-// exitHelp is part of the help of every command that has nothing to add.
-const exitHelp = `Exit codes: 0 done, 1 the cell said no, 2 wrong usage, 3 the cell has no
-master, 4 no replica can be reached, 74 the answer can't be written.`
+// readExits and changeExits are the exit codes of commands that read, and of those that
+// change something. done and no are what 0 and 1 stand for.
+func readExits(done, no string) string {
+	return "0 " + done + ", 1 " + no + ", 2 wrong usage, 3 the cell has no master, 4 no replica can be reached"
+}
 
-// changeHelp is that of commands that change something.
-const changeHelp = `Exit codes: 0 done, 1 the cell said no, 2 wrong usage, 3 the cell has no
-master, 4 no replica can be reached, 6 it is not known whether it is done, 74
-the answer can't be written.`
+func changeExits(done, no string) string {
+	return readExits(done, no) + ", 6 it is not known whether it is done"
+}
+
+// The exit codes of a command that has nothing to add.
+var (
+	reads   = readExits("done", "the cell said no") + ", 74 the answer can't be written"
+	changes = changeExits("done", "the cell said no") + ", 74 the answer can't be written"
+)
 
 // failure is an error that knows its exit code and what to do about it. An
 // empty message prints nothing: all was said already, or the code says it.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -23,13 +23,16 @@ type explained struct {
 	stale bool              // any replica was allowed to answer, also without a master
 }
 
-func (a *app) explainCommand() *cobra.Command {
-	var stale bool
-	last := 5
-	cmd := &cobra.Command{
-		Use:   "explain PATH",
-		Short: "Tell who holds a lock, who waits, and how it came to that",
-		Long: `Tells in plain sentences how the lock at PATH stands: who holds it, by which
+type explainLock struct {
+	*app
+	stale bool
+	last  int
+}
+
+func (c *explainLock) command() command {
+	return command{
+		use: "explain PATH", short: "Tell who holds a lock, who waits, and how it came to that", like: "why who history describe info",
+		long: `Tells in plain sentences how the lock at PATH stands: who holds it, by which
 session, since when and for how long the session is still good; who waits at
 which place; what would happen if the holder died now; and who held it before,
 and why each of them lost it. Of the file at PATH it tells who wrote it.
@@ -37,35 +40,31 @@ and why each of them lost it. Of the file at PATH it tells who wrote it.
 What was before is told from the memory of the replicas, each of which keeps the
 last events of the cell: of the one that answers, and of those that --server
 names by their URLs, where they remember more. How far that reaches is told as
-well.
-
-` + exitHelp,
-		Example: `  stout explain /jobs/nightly
+well.`,
+		exits: reads, words: c.completePath(),
+		example: `  stout explain /jobs/nightly
   stout explain /jobs/nightly --last 20`,
-		SuggestFor:        []string{"why", "who", "history", "describe", "info"},
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completePath,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := validPath(args[0]); err != nil {
-				return err
-			}
-			if last < 0 || last > mostLast {
-				return usagef("--last is %d; it must be within 0..%d", last, mostLast)
-			}
-			return a.orStale(a.explainPath(cmd.Context(), args[0], last, readOptions(stale)), stale)
+		flags: func(f *pflag.FlagSet) {
+			addStale(f, &c.stale)
+			f.IntVar(&c.last, "last", 5, "tell of at most so `many` earlier holders and writes")
 		},
 	}
-	addStale(cmd, &stale)
-	cmd.Flags().IntVar(&last, "last", last, "tell of at most so `many` earlier holders and writes")
-	return cmd
+}
+
+func (c *explainLock) run(ctx context.Context, args []string) error {
+	if err := validPath(args[0]); err != nil {
+		return err
+	}
+	if c.last < 0 || c.last > mostLast {
+		return usagef("--last is %d; it must be within 0..%d", c.last, mostLast)
+	}
+	return c.orStale(c.explainPath(ctx, args[0], c.last, readOptions(c.stale)), c.stale)
 }
 
 // mostLast is how many earlier holders can be asked for. One takes up to three events.
 const mostLast = lockapi.MaxListLimit / 4
 
 func (a *app) explainPath(ctx context.Context, path string, last int, opts []client.ReadOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
 	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}, stale: len(opts) > 0}
 	var err error
 	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Queue(lockapi.MaxWaiters))...); err != nil {

@@ -8,51 +8,46 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) getCommand() *cobra.Command {
-	var stale, raw bool
-	cmd := &cobra.Command{
-		Use:   "get PATH",
-		Short: "Print a file",
-		Long: `Prints the content of the file at PATH as it is; with -o json its stat as well.
-
-On a terminal, what that would obey rather than show (others may have written
-the file) is printed as an escape, such as \x1b; --raw prints it as it is.
-
-` + exitHelp,
-		Example: `  stout get /app/conf > app.conf
-  stout get /app/conf -o json | jq .revision`,
-		SuggestFor:        []string{"cat", "read"},
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := validPath(args[0]); err != nil {
-				return err
-			}
-			return a.get(cmd.Context(), args[0], raw, readOptions(stale))
-		},
-	}
-	addStale(cmd, &stale)
-	cmd.Flags().BoolVar(&raw, "raw", false, "print the content as it is also on a terminal, whatever it does to that")
-	return cmd
+type getFile struct {
+	*app
+	stale, raw bool
 }
 
-func (a *app) get(ctx context.Context, path string, raw bool, opts []client.ReadOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	file, err := a.client.Get(ctx, path, opts...)
-	if err != nil {
+func (c *getFile) command() command {
+	return command{
+		use: "get PATH", short: "Print a file", like: "cat read", words: c.completeFile(), exits: reads,
+		long: `Prints the content of the file at PATH as it is; with -o json its stat as well.
+
+On a terminal, what that would obey rather than show (others may have written
+the file) is printed as an escape, such as \x1b; --raw prints it as it is.`,
+		example: `  stout get /app/conf > app.conf
+  stout get /app/conf -o json | jq .revision`,
+		flags: func(f *pflag.FlagSet) {
+			addStale(f, &c.stale)
+			f.BoolVar(&c.raw, "raw", false, "print the content as it is also on a terminal, whatever it does to that")
+		},
+	}
+}
+
+func (c *getFile) run(ctx context.Context, args []string) error {
+	path := args[0]
+	if err := validPath(path); err != nil {
+		return err
+	}
+	file, err := c.client.Get(ctx, path, readOptions(c.stale)...)
+	switch {
+	case err != nil:
 		return aboutFile(path, err)
+	case c.ui.json:
+		return c.ui.object(jsonFile(&file))
 	}
-	if a.ui.json {
-		return a.ui.object(jsonFile(&file))
-	}
-	return a.ui.content(file.Content, raw)
+	return c.ui.content(file.Content, c.raw)
 }
 
 // jsonFile is a file as the API shows it.
@@ -85,84 +80,71 @@ func aboutFile(path string, err error) error {
 	return err
 }
 
-func (a *app) lsCommand() *cobra.Command {
-	var stale, all, tree bool
-	cmd := &cobra.Command{
-		Use:   "ls [PATH]",
-		Short: "List the files in a directory",
-		Long: `Lists what lies in the directory PATH (the root without it): files with their
+type listFiles struct {
+	*app
+	stale, all, tree bool
+}
+
+func (c *listFiles) command() command {
+	return command{
+		use: "ls [PATH]", short: "List the files in a directory", like: "files dir tree", words: c.completeFile(), exits: reads,
+		long: `Lists what lies in the directory PATH (the root without it): files with their
 stats, and directories, which are implied by the files below them. With --all it
 lists all files below, with --tree as a tree. A PATH below which there is
-nothing may be a file: then it lists that.
-
-` + exitHelp,
-		Example: `  stout ls
+nothing may be a file: then it lists that.`,
+		example: `  stout ls
   stout ls /app --tree`,
-		SuggestFor:        []string{"files", "dir", "tree"},
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, file := "/", ""
-			if len(args) == 1 && args[0] != "/" {
-				path := strings.TrimSuffix(args[0], "/")
-				if err := validPath(path); err != nil {
-					return err
-				}
-				if dir = path + "/"; path == args[0] {
-					file = path
-				}
-			}
-			return a.ls(cmd.Context(), dir, file, all || tree, tree, readOptions(stale))
+		flags: func(f *pflag.FlagSet) {
+			addStale(f, &c.stale)
+			f.BoolVarP(&c.all, "all", "a", false, "list all files below, not only those in the directory itself")
+			f.BoolVar(&c.tree, "tree", false, "show all files below as a tree")
 		},
 	}
-	addStale(cmd, &stale)
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "list all files below, not only those in the directory itself")
-	cmd.Flags().BoolVar(&tree, "tree", false, "show all files below as a tree")
-	return cmd
 }
 
-// ls lists a directory, or else, if it has a name, the file.
-func (a *app) ls(ctx context.Context, dir, file string, all, tree bool, opts []client.ReadOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	entries, err := a.entries(ctx, dir, all, opts)
+func (c *listFiles) run(ctx context.Context, args []string) error {
+	dir, file := "/", ""
+	if len(args) == 1 && args[0] != "/" {
+		path := strings.TrimSuffix(args[0], "/")
+		if err := validPath(path); err != nil {
+			return err
+		}
+		if dir = path + "/"; path == args[0] {
+			file = path
+		}
+	}
+	entries, err := c.entries(ctx, dir)
 	if err == nil && len(entries) == 0 && file != "" {
-		entries, err = a.entry(ctx, file, opts)
+		entries, err = c.entry(ctx, file)
 	}
-	switch {
-	case err != nil:
-		return err
-	case a.ui.json:
-		return a.ui.object(fileList(entries))
-	case len(entries) == 0:
-		a.ui.note("there is no file%s below %s", a.thatMayBeRead(ctx, " that you may read"), clean(dir))
-		return nil
-	case tree && strings.HasPrefix(entries[0].Path, dir):
-		a.showTree(dir, entries)
-		return nil
-	}
-	rows := make([][]string, len(entries))
-	for i, e := range entries {
-		if e.File == nil {
-			rows[i] = []string{clean(e.Path), "-", "-", "-", "-", ""}
-			continue
+	return answer(c.ui, fileList(entries), err, func(lockapi.FileList) {
+		switch {
+		case len(entries) == 0:
+			c.ui.note("there is no file%s below %s", c.thatMayBeRead(ctx, " that you may read"), clean(dir))
+		case c.tree && strings.HasPrefix(entries[0].Path, dir):
+			c.showTree(dir, entries)
+		default:
+			c.ui.table([]column{
+				left("PATH"), right("BYTES"), right("REVISION").sparing(1), right("WRITTEN").sparing(3), right("AGE"), left("ENDS WITH").sparing(2),
+			}, rows(entries, func(e client.DirEntry) []string {
+				if e.File == nil {
+					return []string{clean(e.Path), "-", "-", "-", "-", ""}
+				}
+				return []string{
+					clean(e.Path), fmt.Sprint(e.File.Size), fmt.Sprint(e.File.Revision), fmt.Sprint(e.File.Generation),
+					since(e.File.ModifiedAt), clean(e.File.Session),
+				}
+			}))
 		}
-		rows[i] = []string{
-			clean(e.Path), fmt.Sprint(e.File.Size), fmt.Sprint(e.File.Revision), fmt.Sprint(e.File.Generation),
-			since(e.File.ModifiedAt), clean(e.File.Session),
-		}
-	}
-	a.ui.table([]column{
-		left("PATH"), right("BYTES"), right("REVISION").sparing(1), right("WRITTEN").sparing(3), right("AGE"), left("ENDS WITH").sparing(2),
-	}, rows)
-	return nil
+	})
 }
 
-func (a *app) entries(ctx context.Context, dir string, all bool, opts []client.ReadOption) ([]client.DirEntry, error) {
-	if !all {
-		return collect(a.client.ReadDir(ctx, dir, opts...))
+func (c *listFiles) entries(ctx context.Context, dir string) ([]client.DirEntry, error) {
+	opts := readOptions(c.stale)
+	if !c.all && !c.tree {
+		return collect(c.client.ReadDir(ctx, dir, opts...))
 	}
-	files, err := collect(a.client.List(ctx, dir, opts...))
+	files, err := collect(c.client.List(ctx, dir, opts...))
 	out := make([]client.DirEntry, len(files))
 	for i := range files {
 		out[i] = client.DirEntry{Path: files[i].Path, File: &files[i]}
@@ -170,17 +152,13 @@ func (a *app) entries(ctx context.Context, dir string, all bool, opts []client.R
 	return out, err
 }
 
-// entry is a file as an entry of a list; none where there is none.
-func (a *app) entry(ctx context.Context, path string, opts []client.ReadOption) ([]client.DirEntry, error) {
-	file, err := a.client.Get(ctx, path, opts...)
-	refused, ok := errors.AsType[*lockapi.Error](err)
-	switch {
-	case err == nil:
-		return []client.DirEntry{{Path: file.Path, File: &file}}, nil
-	case ok && refused.Code == lockapi.CodeNotFound && refused.Revision > 0:
+// entry is a file as an entry of a list; none if there is no such file.
+func (c *listFiles) entry(ctx context.Context, path string) ([]client.DirEntry, error) {
+	file, err := c.client.Get(ctx, path, readOptions(c.stale)...)
+	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodeNotFound && refused.Revision > 0 {
 		return nil, nil
 	}
-	return nil, err
+	return []client.DirEntry{{Path: file.Path, File: &file}}, err
 }
 
 // fileList is a list as the API shows it.
@@ -198,8 +176,8 @@ func fileList(entries []client.DirEntry) lockapi.FileList {
 
 // showTree shows files, which are in the order of their paths, below their
 // directories.
-func (a *app) showTree(dir string, files []client.DirEntry) {
-	a.ui.printf("%s\n", clean(dir))
+func (c *listFiles) showTree(dir string, files []client.DirEntry) {
+	c.ui.printf("%s\n", clean(dir))
 	var above []string
 	for _, e := range files {
 		parts := strings.Split(strings.TrimPrefix(e.Path, dir), "/")
@@ -209,75 +187,66 @@ func (a *app) showTree(dir string, files []client.DirEntry) {
 			same++
 		}
 		for depth := same; depth < len(parents); depth++ {
-			a.ui.printf("%s%s/\n", strings.Repeat("  ", depth+1), clean(parents[depth]))
+			c.ui.printf("%s%s/\n", strings.Repeat("  ", depth+1), clean(parents[depth]))
 		}
-		a.ui.printf("%s%s  %s\n", strings.Repeat("  ", len(parts)), clean(parts[len(parts)-1]), a.ui.out.dim.Render(plural(e.File.Size, "byte")))
+		c.ui.printf("%s%s  %s\n", strings.Repeat("  ", len(parts)), clean(parts[len(parts)-1]), c.ui.out.dim.Render(plural(e.File.Size, "byte")))
 		above = slices.Clone(parents)
 	}
 }
 
-func (a *app) rmCommand() *cobra.Command {
-	var revision uint64
-	var all bool
-	cmd := &cobra.Command{
-		Use:   "rm PATH",
-		Short: "Delete a file, or all files below a directory",
-		Long: `Deletes the file at PATH; with --all all files below the directory PATH, as one
-change, of at most 10000 files.
-
-Exit codes: 0 deleted, 1 there was none, or the cell said no, 2 wrong usage, 3
-the cell has no master, 4 no replica can be reached, 6 it is not known whether
-it is done.`,
-		Example: `  stout rm /app/conf
-  stout rm --all /app`,
-		SuggestFor:        []string{"delete", "remove", "unlink"},
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path := strings.TrimSuffix(args[0], "/")
-			if err := validPath(path); err != nil {
-				return err
-			}
-			if path != args[0] && !all {
-				return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes what lies below it", clean(args[0]))
-			}
-			if all && cmd.Flags().Changed("if-revision") {
-				return usagef("--if-revision is about one file, and --all about many")
-			}
-			var opts []client.WriteOption
-			if cmd.Flags().Changed("if-revision") {
-				opts = append(opts, client.IfRevision(revision))
-			}
-			return a.rm(cmd.Context(), path, all, opts)
-		},
-	}
-	cmd.Flags().Uint64Var(&revision, "if-revision", 0, "only if the file is at this `revision`")
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "all files below the directory")
-	return cmd
+type removeFile struct {
+	*app
+	revision uint64
+	all      bool
 }
 
-func (a *app) rm(ctx context.Context, path string, all bool, opts []client.WriteOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
+func (c *removeFile) command() command {
+	return command{
+		use: "rm PATH", short: "Delete a file, or all files below a directory", like: "delete remove unlink", words: c.completeFile(),
+		long: `Deletes the file at PATH; with --all all files below the directory PATH, as one
+change, of at most 10000 files.`,
+		exits: changeExits("deleted", "there was none, or the cell said no"),
+		example: `  stout rm /app/conf
+  stout rm --all /app`,
+		flags: func(f *pflag.FlagSet) {
+			f.Uint64Var(&c.revision, "if-revision", 0, "only if the file is at this `revision`")
+			f.BoolVarP(&c.all, "all", "a", false, "all files below the directory")
+		},
+	}
+}
+
+func (c *removeFile) run(ctx context.Context, args []string) (err error) {
+	path := strings.TrimSuffix(args[0], "/")
+	if err := validPath(path); err != nil {
+		return err
+	}
+	var opts []client.WriteOption
+	switch conditional := c.given("if-revision"); {
+	case path != args[0] && !c.all:
+		return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes what lies below it", clean(args[0]))
+	case c.all && conditional:
+		return usagef("--if-revision is about one file, and --all about many")
+	case conditional:
+		opts = append(opts, client.IfRevision(c.revision))
+	}
 	n, revision, what := 0, uint64(0), "file "+clean(path)
-	var err error
-	if all {
+	if c.all {
 		what = "file below " + clean(path) + "/"
-		n, revision, err = a.client.DeleteBelow(ctx, path+"/", opts...)
-	} else if revision, err = a.client.Delete(ctx, path, opts...); revision > 0 {
+		n, revision, err = c.client.DeleteBelow(ctx, path+"/", opts...)
+	} else if revision, err = c.client.Delete(ctx, path, opts...); revision > 0 {
 		n = 1
 	}
 	switch {
 	case err != nil:
 		return aboutFile(path, err)
-	case a.ui.json && all:
-		err = a.ui.object(lockapi.FilesDeleted{Deleted: n, Revision: revision})
-	case a.ui.json:
-		err = a.ui.object(lockapi.FileDeleted{Deleted: n > 0, Revision: revision})
-	case all && n > 0:
-		a.ui.printf("deleted %s below %s/\n", plural(n, "file"), clean(path))
+	case c.ui.json && c.all:
+		err = c.ui.object(lockapi.FilesDeleted{Deleted: n, Revision: revision})
+	case c.ui.json:
+		err = c.ui.object(lockapi.FileDeleted{Deleted: n > 0, Revision: revision})
+	case c.all && n > 0:
+		c.ui.printf("deleted %s below %s/\n", plural(n, "file"), clean(path))
 	case n > 0:
-		a.ui.printf("deleted %s\n", clean(path))
+		c.ui.printf("deleted %s\n", clean(path))
 	}
 	if err == nil && n == 0 {
 		return &failure{code: exitFailed, message: "there is no " + what, expected: true}

@@ -86,7 +86,7 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest 
 // command was asked to stop or killed for it; the error is how the command
 // ended. The command's exit code is ours.
 func (a *app) run(_ context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	result, err := a.command(child.Command{
+	result, err := a.runCommand(child.Command{
 		Args: h.flags.command, Env: a.environment(h.Held),
 		Margins: h.flags.margins, Revoked: h.watch.gone, Signals: signals,
 	}, h, h.says)
@@ -96,10 +96,10 @@ func (a *app) run(_ context.Context, h *heldLock, signals <-chan os.Signal) (los
 	return nil, err
 }
 
-// command runs a command that has our streams, and for standard input its own
+// runCommand runs a command that has our streams, and for standard input its own
 // where it is given one. says puts what happens to it into words. The error is
 // that it did not start, or has an exit code other than 0.
-func (a *app) command(c child.Command, lease child.Lease, says func(child.Event) string) (child.Result, error) {
+func (a *app) runCommand(c child.Command, lease child.Lease, says func(child.Event) string) (child.Result, error) {
 	c.Stdin, c.Stdout, c.Stderr = cmp.Or(c.Stdin, a.stdin), a.stdout, a.stderr
 	c.Notice = func(e child.Event) {
 		a.ui.note("%s", says(e))

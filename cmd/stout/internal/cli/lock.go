@@ -1,13 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"os/user"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
@@ -97,95 +99,88 @@ run, and
   1   the cell refused: another limit, say
   2   wrong usage`
 
-func (a *app) lockCommand() *cobra.Command {
-	f := lockFlags{}
-	cmd := &cobra.Command{
-		Use:   "lock PATH [flags] [-- CMD [ARG]...]",
-		Short: "Hold a lock while a command runs",
-		Long:  lockHelp,
-		Example: `  stout lock /jobs/nightly -- ./nightly.sh
+type lockCommand struct {
+	*app
+	lockFlags
+}
+
+func (c *lockCommand) command() command {
+	return command{
+		use: "lock PATH [flags] [-- CMD [ARG]...]", short: "Hold a lock while a command runs", like: "acquire hold run exec with",
+		long: lockHelp, words: thenFiles(c.completePath()), all: true, endless: true,
+		example: `  stout lock /jobs/nightly -- ./nightly.sh
   stout lock /jobs/nightly --try -q -- ./nightly.sh || [ $? = 75 ]
   stout lock /jobs/nightly --wait 10m -- ./nightly.sh
   stout lock /pool/workers --limit 4 -- ./worker
   stout lock /db/migrate`,
-		SuggestFor:            []string{"acquire", "hold", "run", "exec", "with"},
-		Args:                  cobra.ArbitraryArgs,
-		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     a.completeLock,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd, args); err != nil {
-				return err
-			}
-			if !f.try && !cmd.Flags().Changed("timeout") {
-				a.opts.timeout = lockTimeout
-			}
-			return a.lock(cmd.Context(), f)
+		flags: func(f *pflag.FlagSet) {
+			f.BoolVar(&c.shared, "shared", false, "share the lock with others that do")
+			f.IntVar(&c.limit, "limit", 0, "share it among at most `n` holders: a semaphore")
+			f.DurationVar(&c.wait, "wait", 0, "give up after this `duration`, session included (default: wait for ever)")
+			f.BoolVar(&c.try, "try", false, "do not wait: take the lock now or not at all")
+			addTTL(f, &c.ttl, "`duration` for which the lock outlives a holder that has gone")
+			f.DurationVar(&c.delay, "lock-delay", 0, "`duration` after the ttl in which nobody gets the lock of a holder that has gone")
+			addName(f, &c.name)
+			f.DurationVar(&c.margins.Term, "term-before", 0, "SIGTERM when this `duration` is left of a lease not renewed (default ttl/6)")
+			f.DurationVar(&c.margins.Kill, "kill-before", 0, "SIGKILL when this `duration` is left of it (default ttl/12)")
+			f.IntVar(&c.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when somebody else has the lock")
+			f.IntVar(&c.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` when the cell could not give it")
+			f.IntVar(&c.lostCode, "lost-exit-code", exitLost, "exit `code` when the lock was lost")
 		},
 	}
-	flags := cmd.Flags()
-	flags.BoolVar(&f.shared, "shared", false, "share the lock with others that do")
-	flags.IntVar(&f.limit, "limit", 0, "share it among at most `n` holders: a semaphore")
-	flags.DurationVar(&f.wait, "wait", 0, "give up after this `duration`, session included (default: wait for ever)")
-	flags.BoolVar(&f.try, "try", false, "do not wait: take the lock now or not at all")
-	flags.DurationVar(&f.ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, "`duration` for which the lock outlives a holder that has gone")
-	flags.DurationVar(&f.delay, "lock-delay", 0, "`duration` after the ttl in which nobody gets the lock of a holder that has gone")
-	flags.StringVar(&f.name, "name", "", "`name` of the session, for operators (default user@host)")
-	flags.DurationVar(&f.margins.Term, "term-before", 0, "SIGTERM when this `duration` is left of a lease not renewed (default ttl/6)")
-	flags.DurationVar(&f.margins.Kill, "kill-before", 0, "SIGKILL when this `duration` is left of it (default ttl/12)")
-	flags.IntVar(&f.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when somebody else has the lock")
-	flags.IntVar(&f.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` when the cell could not give it")
-	flags.IntVar(&f.lostCode, "lost-exit-code", exitLost, "exit `code` when the lock was lost")
-	for _, name := range []string{"limit", "wait", "ttl", "lock-delay", "name", "term-before", "kill-before", "conflict-exit-code", "unavailable-exit-code", "lost-exit-code"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
-	return cmd
 }
 
-// complete checks the arguments and flags, and puts defaults where none are
-// given.
-func (f *lockFlags) complete(cmd *cobra.Command, args []string) error {
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-		args, f.command = args[:dash], args[dash:]
-		if len(f.command) == 0 {
-			return usagef("there is no command after --").hint("leave -- out to hold the lock until Ctrl-C")
-		}
-	}
-	switch len(args) {
-	case 0:
+// addTTL and addName add the flags of commands that open a session.
+func addTTL(flags *pflag.FlagSet, ttl *time.Duration, usage string) {
+	flags.DurationVar(ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, usage)
+}
+
+func addName(flags *pflag.FlagSet, name *string) {
+	flags.StringVar(name, "name", "", "`name` of the session, for operators (default user@host)")
+}
+
+func (c *lockCommand) run(ctx context.Context, args []string) error {
+	args, command := c.behindDash(args)
+	switch {
+	case command != nil && len(command) == 0:
+		return usagef("there is no command after --").hint("leave -- out to hold the lock until Ctrl-C")
+	case len(args) == 0:
 		return usagef("which lock? PATH is missing")
-	case 1:
-		f.path = args[0]
-	default:
+	case len(args) > 1:
 		return usagef("unexpected argument %q", args[1]).
 			hint("a command goes behind --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
 	}
+	f := &c.lockFlags
+	f.path, f.command = args[0], command
 	if err := validPath(f.path); err != nil {
 		return err
 	}
-	given := cmd.Flags().Changed("wait")
 	if f.try && f.wait > 0 {
 		return usagef("--try does not wait, and --wait is %v", f.wait)
 	}
-	f.try = f.try || given && f.wait == 0
-	f.waits = given && !f.try
-	if f.name == "" {
-		f.name = defaultName()
-	}
+	f.try = f.try || c.given("wait") && f.wait == 0
+	f.waits = c.given("wait") && !f.try
 	defaults := child.DefaultMargins(f.ttl)
-	if !cmd.Flags().Changed("term-before") {
+	if !c.given("term-before") {
 		f.margins.Term = max(defaults.Term, f.margins.Kill)
 	}
-	if !cmd.Flags().Changed("kill-before") {
+	if !c.given("kill-before") {
 		f.margins.Kill = min(defaults.Kill, f.margins.Term)
 	}
-	return f.validate(cmd.Flags().Changed("limit"))
+	if err := f.validate(c.given("limit")); err != nil {
+		return err
+	}
+	if !f.try && !c.given("timeout") {
+		c.opts.timeout = lockTimeout
+	}
+	return c.lock(ctx, *f)
 }
 
 func (f *lockFlags) validate(limited bool) error {
 	if f.wait < 0 {
 		return usagef("--wait is %v; it must not be negative", f.wait)
 	}
-	if err := within("--ttl", f.ttl, lockapi.MinTTLMS, lockapi.MaxTTLMS); err != nil {
+	if err := checkSession(f.ttl, &f.name); err != nil {
 		return err
 	}
 	if err := within("--lock-delay", f.delay, 0, lockapi.MaxLockDelayMS); err != nil {
@@ -193,9 +188,6 @@ func (f *lockFlags) validate(limited bool) error {
 	}
 	if limited && (f.limit < 1 || f.limit > lockapi.MaxLimit) {
 		return usagef("--limit is %d; it must be within 1 and %d", f.limit, lockapi.MaxLimit)
-	}
-	if len(f.name) > lockapi.MaxNameBytes {
-		return usagef("--name has %d bytes; at most %d are allowed", len(f.name), lockapi.MaxNameBytes)
 	}
 	if err := f.margins.Validate(f.ttl); err != nil {
 		return usagef("--term-before and --kill-before: %v", err)
@@ -209,6 +201,15 @@ func (f *lockFlags) validate(limited bool) error {
 		}
 	}
 	return nil
+}
+
+// checkSession checks the flags of a session, and gives it a name if it has none.
+func checkSession(ttl time.Duration, name *string) error {
+	*name = cmp.Or(*name, defaultName())
+	if len(*name) > lockapi.MaxNameBytes {
+		return usagef("--name has %d bytes; at most %d are allowed", len(*name), lockapi.MaxNameBytes)
+	}
+	return within("--ttl", ttl, lockapi.MinTTLMS, lockapi.MaxTTLMS)
 }
 
 // within refuses a duration outside of the contract's bounds, which are in

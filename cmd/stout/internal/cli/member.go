@@ -3,63 +3,80 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) memberCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:        "member",
-		Short:      "List the members of the cell, and change them",
-		SuggestFor: []string{"members", "replace"},
-		Args:       cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to do: stout member list, add, remove, set or replace")
-		},
+func (a *app) members() runner {
+	return group{
+		use: "member", short: "List the members of the cell, and change them", like: "members replace",
+		sub: []runner{a.listMembers(), &addMember{app: a}, &removeMember{app: a}, &setMember{app: a}, &replaceMember{app: a}},
 	}
+}
+
+func (a *app) listMembers() runner {
 	var stale bool
-	list := &cobra.Command{
-		Use:   "list",
-		Short: "List the members of the cell",
-		Long: `Lists the members of the cell. A member is a name and a data directory: a
+	return viewer(a, command{
+		use: "list", short: "List the members of the cell", like: "ls status show", exits: reads,
+		long: `Lists the members of the cell. A member is a name and a data directory: a
 replica whose directory was wiped or replaced is none, until stout member
 replace has put the new directory into the old one's place. While that is under
 way both are listed, the new one as a nonvoter.
 
 It also says how many more of the members that are well may fail before the
 cell stops. One that is DOWN does not answer as that member; one with no master
-answers and does not hear one (--stale shows them where there is none).
-
-` + exitHelp,
-		Args:              cobra.NoArgs,
-		SuggestFor:        []string{"ls", "status", "show"},
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.members(cmd.Context(), stale) },
-	}
-	addStale(list, &stale)
-	cmd.AddCommand(list, a.addMemberCommand(), a.removeMemberCommand(), a.setMemberCommand(), a.replaceCommand())
-	return cmd
+answers and does not hear one (--stale shows them where there is none).`,
+		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+	}, func(ctx context.Context, _ []string) (lockapi.Members, error) {
+		return a.client.Members(ctx, readOptions(stale)...)
+	}, func(list lockapi.Members) {
+		a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
+		a.ui.printf("\n")
+		a.ui.table(memberColumns(list), a.memberRows(list.Members))
+	})
 }
 
-func (a *app) members(ctx context.Context, stale bool) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	list, err := a.client.Members(ctx, readOptions(stale)...)
-	if err != nil {
-		return err
+type transfer struct {
+	*app
+	to string
+}
+
+func (c *transfer) command() command {
+	return command{
+		use: "transfer [REPLICA]", short: "Hand mastership over to another replica", like: "failover promote stepdown step-down",
+		long: `Hands mastership over to REPLICA, in good order: sessions and locks stay, and
+the new master need not wait for the lease of the old one. Without REPLICA the
+cell chooses.`,
+		exits: changes,
+		example: `  stout transfer
+  stout transfer r2`,
+		words: c.completeReplica(), values: map[string]completer{"to": c.completeReplica()},
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.to, "to", "", "`id` of the replica that becomes master, the same as REPLICA")
+		},
 	}
-	if a.ui.json {
-		return a.ui.object(list)
+}
+
+func (c *transfer) run(ctx context.Context, args []string) error {
+	if len(args) == 1 {
+		if c.to != "" && c.to != args[0] {
+			return usagef("%q and --to %q name two replicas", args[0], c.to)
+		}
+		c.to = args[0]
 	}
-	a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
-	a.ui.printf("\n")
-	a.ui.table(memberColumns(list), a.memberRows(list.Members))
-	return nil
+	done, err := c.client.Transfer(ctx, c.to)
+	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
+		return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not say within %s whether mastership was handed over", human(c.opts.timeout))}).
+			hint("stout status shows who is master; --timeout waits for longer")
+	}
+	return answer(c.ui, done, err, func(t lockapi.Transferred) { c.ui.printf("%s is master\n", clean(t.Master)) })
 }
 
 // memberColumns are those of memberRows. On a narrow terminal the release goes last.
@@ -96,8 +113,7 @@ func moreFailures(n int) string {
 func (a *app) memberRows(members []lockapi.Member) [][]string {
 	p := a.ui.out
 	members = slices.SortedStableFunc(slices.Values(members), func(x, y lockapi.Member) int { return strings.Compare(x.ID, y.ID) })
-	rows := make([][]string, 0, len(members))
-	for _, m := range members {
+	return rows(members, func(m lockapi.Member) []string {
 		role, health, behind, joined := p.plain.Render(clean(m.Role)), p.fail.Render("DOWN"), "-", "-"
 		if m.Role == lockapi.RoleMaster {
 			role = p.good.Render(clean(m.Role))
@@ -114,12 +130,11 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 		if !m.Since.IsZero() {
 			joined = since(m.Since)
 		}
-		rows = append(rows, []string{
+		return []string{
 			clean(m.ID), role, clean(m.Suffrage), health, behind, clean(m.Directory),
 			a.address(m.URL), clean(m.RaftAddr), clean(m.Version), joined,
-		})
-	}
-	return rows
+		}
+	})
 }
 
 // places are the directories under a member's name: the one that votes, and the

@@ -5,64 +5,53 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
-const memberExits = `
-Exit codes: 0 done, 1 the cell refused or nobody said yes, 2 wrong usage, 3 the
-cell has no master, 4 no replica can be reached, 6 it is not known whether it is
-done.`
+var memberExits = changeExits("done", "the cell refused or nobody said yes")
 
-func (a *app) addMemberCommand() *cobra.Command {
-	var req lockapi.AddMemberRequest
-	var nonvoter bool
-	cmd := &cobra.Command{
-		Use:   "add ID",
-		Short: "Have a replica become a member",
-		Long: `Has the replica ID, which was started with --join and waits for this, become a
+type addMember struct {
+	*app
+	req      lockapi.AddMemberRequest
+	nonvoter bool
+}
+
+func (c *addMember) command() command {
+	return command{
+		use: "add ID", short: "Have a replica become a member", endless: true,
+		long: `Has the replica ID, which was started with --join and waits for this, become a
 member of the cell. Its log and its /readyz tell this command with all that it
 needs. The cell gives it everything, and a vote once it has caught up; stout
-member list shows how far it is.
-` + memberExits,
-		Example: `  stout member add r4 --directory 5f0a81c2d3e4b697 \
+member list shows how far it is.`,
+		exits: memberExits,
+		example: `  stout member add r4 --directory 5f0a81c2d3e4b697 \
     --raft-addr 10.0.0.4:7201 --url http://10.0.0.4:7101`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if req.ID = args[0]; nonvoter {
-				req.Suffrage = lockapi.SuffrageNonvoter
-			}
-			if err := req.Validate(); err != nil {
-				return usagef("%s", err.(*lockapi.Error).Detail)
-			}
-			if err := a.notAnothers(cmd.Context(), req); err != nil {
-				return err
-			}
-			if err := a.changeMember(cmd.Context(), clean(req.ID)+" was added", func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
-				return err
-			}
-			if a.ui.json {
-				return a.ui.object(lockapi.MemberChange{ID: req.ID, Directory: req.Directory})
-			}
-			a.ui.printf("%s is a member, without a vote", req.ID)
-			if !nonvoter {
-				a.ui.printf(" until it has caught up")
-			}
-			a.ui.printf("\n")
-			return nil
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.req.Directory, "directory", "", "`id` of its data directory")
+			f.StringVar(&c.req.RaftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
+			f.StringVar(&c.req.URL, "url", "", "base `URL` of its API")
+			f.BoolVar(&c.nonvoter, "nonvoter", false, "it stays without a vote, for stale reads and events")
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&req.Directory, "directory", "", "`id` of its data directory")
-	flags.StringVar(&req.RaftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
-	flags.StringVar(&req.URL, "url", "", "base `URL` of its API")
-	flags.BoolVar(&nonvoter, "nonvoter", false, "it stays without a vote, for stale reads and events")
-	for _, name := range []string{"directory", "raft-addr", "url"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+}
+
+func (c *addMember) run(ctx context.Context, args []string) error {
+	req := c.req
+	if req.ID = args[0]; c.nonvoter {
+		req.Suffrage = lockapi.SuffrageNonvoter
 	}
-	return cmd
+	if err := req.Validate(); err != nil {
+		return usagef("%s", err.(*lockapi.Error).Detail)
+	}
+	err := c.notAnothers(ctx, req)
+	if err == nil {
+		err = c.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return c.client.AddMember(ctx, req) })
+	}
+	return answer(c.ui, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err, func(lockapi.MemberChange) {
+		c.ui.printf("%s is a member, without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[c.nonvoter])
+	})
 }
 
 // notAnothers refuses a replica that says that it is a member of another cell: it does
@@ -74,7 +63,7 @@ func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) err
 	if is == "" {
 		return nil
 	}
-	list, err := a.listMembers(ctx)
+	list, err := a.readMembers(ctx)
 	if err != nil || list.CellID == "" || list.CellID == is { // what is wrong the change tells
 		return nil
 	}
@@ -82,28 +71,31 @@ func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) err
 		hint("start it with an empty data directory and --join; nothing was changed")
 }
 
-func (a *app) removeMemberCommand() *cobra.Command {
-	var yes, force bool
-	cmd := &cobra.Command{
-		Use:   "remove ID",
-		Short: "Take a member out of the cell",
-		Long: `Takes the member ID out of the cell. Its process says so, and ends. What its
+type removeMember struct {
+	*app
+	yes, force bool
+}
+
+func (c *removeMember) command() command {
+	return command{
+		use: "remove ID", short: "Take a member out of the cell", words: c.completeReplica(), endless: true,
+		long: `Takes the member ID out of the cell. Its process says so, and ends. What its
 directory holds is not used again, unless it is added again. The master hands
 over before it is removed.
 
 It says first what will be, and asks; --yes is for scripts. The cell refuses
 where too few of its other members are well. What --force has it do all the same
-may not be committed: its outcome is unknown then, and the cell may stand still.
-` + memberExits,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeReplica,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.removeMember(cmd.Context(), args[0], yes, force)
+may not be committed: its outcome is unknown then, and the cell may stand still.`,
+		exits: memberExits,
+		flags: func(f *pflag.FlagSet) {
+			addYes(f, &c.yes)
+			addForce(f, &c.force)
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&force, "force", false, "also where too few of the other members are well")
-	return cmd
+}
+
+func addForce(flags *pflag.FlagSet, force *bool) {
+	flags.BoolVar(force, "force", false, "also where too few of the other members are well")
 }
 
 // What a question is about that costs the cell a vote.
@@ -112,42 +104,43 @@ const (
 	toDemote = "to have no vote any more takes it from the cell"
 )
 
-func (a *app) removeMember(ctx context.Context, id string, yes, force bool) error {
-	list, m, err := a.mayLose(ctx, id)
+func (c *removeMember) run(ctx context.Context, args []string) error {
+	id := args[0]
+	list, m, err := c.mayLose(ctx, id)
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
-	if err := a.askToLose(list, m, yes, force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
+	if err := c.askToLose(list, m, c.yes, c.force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
 		return err
 	}
-	if err := a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
-		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
-	}); err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(lockapi.MemberRemoved{ID: id, Removed: true})
-	}
-	a.ui.printf("%s is no member any more\n", clean(id))
-	return nil
+	err = c.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
+		return c.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: c.force})
+	})
+	return answer(c.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
+		c.ui.printf("%s is no member any more\n", clean(id))
+	})
 }
 
 // mayLose finds the member whose vote is to go. That of the only one that votes
 // can't, whatever else is asked for.
 func (a *app) mayLose(ctx context.Context, id string) (list lockapi.Members, m *lockapi.Member, err error) {
-	if list, err = a.listMembers(ctx); err != nil {
+	if list, err = a.readMembers(ctx); err != nil {
 		return list, nil, err
 	}
 	if m = present(list, id); m == nil {
-		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
-			hint("it has %s", strings.Join(names(list), ", "))
+		return list, nil, noMember(list, id)
 	}
 	if others, _ := votersBut(list, id); others == 0 && m.Suffrage == lockapi.SuffrageVoter {
 		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("%s is the only member that votes: without it there is no cell", clean(id))}).
 			hint("have another one vote first: stout member add, or stout member set ID --suffrage voter")
 	}
 	return list, m, nil
+}
+
+func noMember(list lockapi.Members, id string) *failure {
+	return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
+		hint("it has %s", strings.Join(names(list), ", "))
 }
 
 // votersBut are the members that vote, without one, and how many of them are well.
@@ -180,94 +173,72 @@ func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool
 		a.ui.note("%s", what)
 		return nil
 	}
-	if err := a.someoneToAsk(toDo); err != nil {
-		return err
-	}
-	u := *a.ui
-	u.out = a.ui.err // a question is no answer
-	u.pairs([2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
-	u.printf("\n")
 	what = capital(what) + "."
 	if force {
 		what += " Forced where fewer are well, it may stand still, and whether this comes about is unknown until they are back."
 	}
-	u.paragraph("", what)
-	u.printf("\n")
-	return a.ask(toDo, question)
+	return a.confirm(toDo, what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
 }
 
-func (a *app) setMemberCommand() *cobra.Command {
-	var raftAddr, url, suffrage string
-	var yes, force bool
-	cmd := &cobra.Command{
-		Use:   "set ID",
-		Short: "Change a member's addresses, or whether it votes",
-		Long: `Changes where the member ID is reached, or whether it votes. The addresses count
+type setMember struct {
+	*app
+	raftAddr, url, suffrage string
+	yes, force              bool
+}
+
+func (c *setMember) command() command {
+	return command{
+		use: "set ID", short: "Change a member's addresses, or whether it votes", words: c.completeReplica(), endless: true,
+		long: `Changes where the member ID is reached, or whether it votes. The addresses count
 from now on, whatever the settings of replicas say. One that is to vote does so
 once it has caught up. To take a vote is judged as a removal is, and asks first;
-the master hands over before.
-` + memberExits,
-		Example: `  stout member set r2 --raft-addr 10.0.0.9:7201 --url http://10.0.0.9:7101
+the master hands over before.`,
+		exits: memberExits,
+		example: `  stout member set r2 --raft-addr 10.0.0.9:7201 --url http://10.0.0.9:7101
   stout member set r5 --suffrage nonvoter --yes`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeReplica,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req := lockapi.SetMemberRequest{Force: force}
-			for name, to := range map[string]struct {
-				value *string
-				field **string
-			}{"raft-addr": {&raftAddr, &req.RaftAddr}, "url": {&url, &req.URL}, "suffrage": {&suffrage, &req.Suffrage}} {
-				if cmd.Flags().Changed(name) {
-					*to.field = to.value
-				}
-			}
-			if err := req.Validate(); err != nil {
-				return usagef("%s", err.(*lockapi.Error).Detail)
-			}
-			return a.setMember(cmd.Context(), args[0], req, yes)
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
+			f.StringVar(&c.url, "url", "", "base `URL` of its API")
+			f.StringVar(&c.suffrage, "suffrage", "", "voter or nonvoter")
+			addYes(f, &c.yes)
+			addForce(f, &c.force)
 		},
+		values: map[string]completer{"suffrage": fixed(lockapi.SuffrageVoter, lockapi.SuffrageNonvoter)},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
-	flags.StringVar(&url, "url", "", "base `URL` of its API")
-	flags.StringVar(&suffrage, "suffrage", "", "voter or nonvoter")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&force, "force", false, "also where too few of the other members are well")
-	for _, name := range []string{"raft-addr", "url"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
-	_ = cmd.RegisterFlagCompletionFunc("suffrage", cobra.FixedCompletions([]string{lockapi.SuffrageVoter, lockapi.SuffrageNonvoter}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
-func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberRequest, yes bool) error {
-	if req.Suffrage != nil && *req.Suffrage == lockapi.SuffrageNonvoter {
-		list, m, err := a.mayLose(ctx, id)
+func (c *setMember) run(ctx context.Context, args []string) error {
+	id, req := args[0], lockapi.SetMemberRequest{Force: c.force}
+	ifGiven := func(name string, value *string) *string {
+		if !c.given(name) {
+			return nil
+		}
+		return value
+	}
+	req.RaftAddr, req.URL, req.Suffrage = ifGiven("raft-addr", &c.raftAddr), ifGiven("url", &c.url), ifGiven("suffrage", &c.suffrage)
+	if err := req.Validate(); err != nil {
+		return usagef("%s", err.(*lockapi.Error).Detail)
+	}
+	if c.suffrage == lockapi.SuffrageNonvoter {
+		list, m, err := c.mayLose(ctx, id)
+		if err == nil && m.Suffrage == lockapi.SuffrageVoter {
+			change := [2]string{"vote", fmt.Sprintf("none any more; it is %s, and goes on without", wellness(m))}
+			err = c.askToLose(list, m, c.yes, c.force, toDemote, change, "Take its vote?")
+		}
 		if err != nil {
 			return err
 		}
-		if m.Suffrage == lockapi.SuffrageVoter {
-			change := [2]string{"vote", fmt.Sprintf("none any more; it is %s, and goes on without", wellness(m))}
-			if err := a.askToLose(list, m, yes, req.Force, toDemote, change, "Take its vote?"); err != nil {
-				return err
-			}
-		}
 	}
 	var now lockapi.Member
-	err := a.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
-		now, err = a.client.SetMember(ctx, id, req)
+	err := c.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
+		now, err = c.client.SetMember(ctx, id, req)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(now)
-	}
-	a.ui.printf("%s is a %s at %s, %s", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL))
-	if req.Suffrage != nil && *req.Suffrage != now.Suffrage {
-		a.ui.printf("; it gets a vote once it has caught up")
-	}
-	a.ui.printf("\n")
-	return nil
+	return answer(c.ui, now, err, func(lockapi.Member) {
+		later := ""
+		if c.given("suffrage") && c.suffrage != now.Suffrage {
+			later = "; it gets a vote once it has caught up"
+		}
+		c.ui.printf("%s is a %s at %s, %s%s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL), later)
+	})
 }

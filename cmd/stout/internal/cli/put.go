@@ -8,26 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// putFlags are what stout put was asked to do.
-type putFlags struct {
-	path      string
-	content   *string // given as an argument
-	file      string
-	command   []string
-	revision  uint64
-	absent    bool
-	ephemeral bool
-	ttl       time.Duration
-	name      string
-
-	conditions []client.WriteOption
-}
 
 const putHelp = `Writes the file at PATH, whole: CONTENT, or what --file names, or else standard
 input. A file has at most 256 KiB.
@@ -49,108 +34,92 @@ be reached, 6 it is not known whether it is done. With CMD: its own, 128+n if
 signal n ended it, 126 or 127 if it cannot be run, and 76 where the session was
 over before.`
 
-func (a *app) putCommand() *cobra.Command {
-	var f putFlags
-	cmd := &cobra.Command{
-		Use:   "put PATH [CONTENT] [flags] [-- CMD [ARG]...]",
-		Short: "Write a file",
-		Long:  putHelp,
-		Example: `  stout put /app/conf --file app.conf
-  stout put /app/motd hello --if-absent
-  stout put /servers/web1 10.0.0.7:80 --ephemeral -- ./web`,
-		SuggestFor:            []string{"set", "write", "create"},
-		Args:                  cobra.ArbitraryArgs,
-		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     a.completePut,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd, args); err != nil {
-				return err
-			}
-			return a.put(cmd.Context(), &f)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "file", "f", "", "write what is in this `file`; - is standard input")
-	flags.Uint64Var(&f.revision, "if-revision", 0, "only if the file is at this `revision`")
-	flags.BoolVar(&f.absent, "if-absent", false, "only if there is no such file")
-	flags.BoolVar(&f.ephemeral, "ephemeral", false, "the file is there while CMD runs, or until Ctrl-C")
-	flags.DurationVar(&f.ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, "`duration` for which an ephemeral file outlives a stout that has gone")
-	flags.StringVar(&f.name, "name", "", "`name` of the session, for operators (default user@host)")
-	for _, name := range []string{"if-revision", "ttl", "name"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
-	return cmd
+// putFile is stout put.
+type putFile struct {
+	*app
+	path       string
+	content    *string // given as an argument
+	file       string
+	cmd        []string
+	revision   uint64
+	absent     bool
+	ephemeral  bool
+	ttl        time.Duration
+	name       string
+	conditions []client.WriteOption
 }
 
-// complete takes the arguments in.
-func (f *putFlags) complete(cmd *cobra.Command, args []string) error {
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-		args, f.command = args[:dash], args[dash:]
-		if len(f.command) == 0 {
-			return usagef("there is no command after --")
-		}
+func (c *putFile) command() command {
+	return command{
+		use: "put PATH [CONTENT] [flags] [-- CMD [ARG]...]", short: "Write a file", like: "set write create",
+		long: putHelp, words: thenFiles(c.completeFile()), all: true, endless: true,
+		example: `  stout put /app/conf --file app.conf
+  stout put /app/motd hello --if-absent
+  stout put /servers/web1 10.0.0.7:80 --ephemeral -- ./web`,
+		flags: func(f *pflag.FlagSet) {
+			f.StringVarP(&c.file, "file", "f", "", "write what is in this `file`; - is standard input")
+			f.Uint64Var(&c.revision, "if-revision", 0, "only if the file is at this `revision`")
+			f.BoolVar(&c.absent, "if-absent", false, "only if there is no such file")
+			f.BoolVar(&c.ephemeral, "ephemeral", false, "the file is there while CMD runs, or until Ctrl-C")
+			addTTL(f, &c.ttl, "`duration` for which an ephemeral file outlives a stout that has gone")
+			addName(f, &c.name)
+		},
 	}
+}
+
+// check takes the arguments in.
+func (c *putFile) check(args []string) error {
+	args, c.cmd = c.behindDash(args)
 	switch {
+	case c.cmd != nil && len(c.cmd) == 0:
+		return usagef("there is no command after --")
 	case len(args) == 0:
 		return usagef("which file? PATH is missing")
 	case len(args) > 2:
 		return usagef("unexpected argument %q", args[2]).
 			hint("a command goes behind --: stout put %s %q --ephemeral -- %s", args[0], args[1], strings.Join(args[2:], " "))
-	case f.file == "" && cmd.Flags().Changed("file"):
+	case c.file == "" && c.given("file"):
 		return usagef("--file is empty; - stands for standard input")
-	case len(args) == 2 && f.file != "":
-		return usagef("%q and --file %s name two contents", args[1], f.file)
+	case len(args) == 2 && c.file != "":
+		return usagef("%q and --file %s name two contents", args[1], c.file)
 	case len(args) == 2:
-		f.content = &args[1]
+		c.content = &args[1]
 	}
-	f.path = args[0]
-	if err := validPath(f.path); err != nil {
+	c.path = args[0]
+	if err := validPath(c.path); err != nil {
 		return err
 	}
-	if err := f.checkSession(cmd); err != nil {
+	for _, name := range []string{"ttl", "name"} {
+		if !c.ephemeral && c.given(name) {
+			return usagef("--%s is about the session of --ephemeral", name)
+		}
+	}
+	if !c.ephemeral && c.cmd != nil {
+		return usagef("a command goes with --ephemeral only")
+	}
+	if err := checkSession(c.ttl, &c.name); err != nil {
 		return err
 	}
-	if f.absent {
-		f.conditions = append(f.conditions, client.IfAbsent())
+	if c.absent {
+		c.conditions = append(c.conditions, client.IfAbsent())
 	}
-	if cmd.Flags().Changed("if-revision") {
-		f.conditions = append(f.conditions, client.IfRevision(f.revision))
+	if c.given("if-revision") {
+		c.conditions = append(c.conditions, client.IfRevision(c.revision))
 	}
-	if len(f.conditions) > 1 {
+	if len(c.conditions) > 1 {
 		return usagef("--if-absent and --if-revision contradict each other")
 	}
 	return nil
 }
 
-// checkSession checks what is about the session of an ephemeral file.
-func (f *putFlags) checkSession(cmd *cobra.Command) error {
-	if !f.ephemeral {
-		for _, name := range []string{"ttl", "name"} {
-			if cmd.Flags().Changed(name) {
-				return usagef("--%s is about the session of --ephemeral", name)
-			}
-		}
-		if f.command != nil {
-			return usagef("a command goes with --ephemeral only")
-		}
-	}
-	if f.name == "" {
-		f.name = defaultName()
-	}
-	if len(f.name) > lockapi.MaxNameBytes {
-		return usagef("--name has %d bytes; at most %d are allowed", len(f.name), lockapi.MaxNameBytes)
-	}
-	return within("--ttl", f.ttl, lockapi.MinTTLMS, lockapi.MaxTTLMS)
-}
-
 // read is the content to write.
-func (a *app) read(f *putFlags) ([]byte, error) {
-	if f.content != nil {
-		return []byte(*f.content), nil
+func (c *putFile) read() ([]byte, error) {
+	if c.content != nil {
+		return []byte(*c.content), nil
 	}
-	in := a.stdin
-	if f.file != "" && f.file != "-" {
-		file, err := os.Open(f.file)
+	in := c.stdin
+	if c.file != "" && c.file != "-" {
+		file, err := os.Open(c.file)
 		if err != nil {
 			return nil, &failure{code: exitUsage, message: err.Error()}
 		}
@@ -167,27 +136,28 @@ func (a *app) read(f *putFlags) ([]byte, error) {
 	return content, nil
 }
 
-func (a *app) put(ctx context.Context, f *putFlags) error {
-	content, err := a.read(f)
+func (c *putFile) run(ctx context.Context, args []string) error {
+	if err := c.check(args); err != nil {
+		return err
+	}
+	content, err := c.read()
 	if err != nil {
 		return err
 	}
-	if f.ephemeral {
-		return a.putEphemeral(ctx, f, content)
+	if c.ephemeral {
+		return c.putEphemeral(ctx, content)
 	}
-	ctx, cancel := a.bounded(ctx)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	stat, err := a.client.Put(ctx, f.path, content, f.conditions...)
+	stat, err := c.client.Put(ctx, c.path, content, c.conditions...)
 	if err != nil {
-		return aboutFile(f.path, err)
+		return aboutFile(c.path, err)
 	}
-	return a.showStat(stat)
+	return c.showStat(stat)
 }
 
-func (a *app) showStat(stat lockapi.FileStat) error {
-	if a.ui.json {
-		return a.ui.object(stat)
-	}
-	a.ui.printf("%s  revision %d  %s\n", clean(stat.Path), stat.Revision, plural(stat.Size, "byte"))
-	return nil
+func (c *putFile) showStat(stat lockapi.FileStat) error {
+	return answer(c.ui, stat, nil, func(lockapi.FileStat) {
+		c.ui.printf("%s  revision %d  %s\n", clean(stat.Path), stat.Revision, plural(stat.Size, "byte"))
+	})
 }

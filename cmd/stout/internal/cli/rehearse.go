@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
@@ -23,26 +23,24 @@ const exitNotAsItShould = 5
 // rehearsalPath is below which a rehearsal has its locks unless somebody says.
 const rehearsalPath = "/stout-rehearsal"
 
-// rehearsal is what the flags say.
-type rehearsal struct {
+func (a *app) rehearsals() runner {
+	return group{
+		use: "rehearse", short: "Rehearse what is to work when it has to", like: "drill gameday exercise chaos", say: "say what to rehearse",
+		sub: []runner{&rehearseFailover{app: a}},
+	}
+}
+
+type rehearseFailover struct {
+	*app
 	to, path     string
 	yes          bool
 	lead, settle time.Duration
 }
 
-func (a *app) rehearseCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:        "rehearse",
-		Short:      "Rehearse what is to work when it has to",
-		SuggestFor: []string{"drill", "gameday", "exercise", "chaos"},
-		Args:       cobra.NoArgs,
-		RunE:       func(*cobra.Command, []string) error { return usagef("say what to rehearse: stout rehearse failover") },
-	}
-	var r rehearsal
-	failover := &cobra.Command{
-		Use:   "failover",
-		Short: "Change the master, and look what becomes of sessions and waiters",
-		Long: `Says what speaks against a change of master and what it will do, asks, and then
+func (r *rehearseFailover) command() command {
+	return command{
+		use: "failover", short: "Change the master, and look what becomes of sessions and waiters", like: "transfer fail-over", endless: true,
+		long: `Says what speaks against a change of master and what it will do, asks, and then
 changes it while looking: at the time without service, by calls of its own that
 are made in turn to all replicas and never repeated; at each session, how much
 of it was left when service was back; at each waiter, whether it kept its place.
@@ -54,30 +52,22 @@ close behind, the cell bears one more failure, and no change of members is under
 way. Sessions that may come near their end are named.
 
 Who does it needs the right to operate and to observe the cell, and to lock and
-read below --path.
-
-Exit codes: 0 done, and all is as it should be; 1 a no-go, or the cell said no;
-2 wrong usage; 3 the cell has no master; 4 no replica can be reached; 5 done,
-and something was lost, or near it.`,
-		Example: `  stout rehearse failover
+read below --path.`,
+		exits: readExits("done, and all is as it should be", "a no-go, or the cell said no") + ", 5 done, and something was lost, or near it",
+		example: `  stout rehearse failover
   stout rehearse failover --to r2 --yes -o json`,
-		Args:              cobra.NoArgs,
-		SuggestFor:        []string{"transfer", "fail-over"},
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.rehearse(cmd.Context(), r) },
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&r.to, "to", "", "`id` of the replica that becomes master; else the cell chooses")
+			f.StringVar(&r.path, "path", rehearsalPath, "have its own locks below this `path`")
+			addYes(f, &r.yes)
+			f.DurationVar(&r.lead, "before", rehearse.Lead, "look for this `duration` before")
+			f.DurationVar(&r.settle, "after", rehearse.Settle, "look for this `duration` after")
+		},
+		values: map[string]completer{"to": r.completeReplica()},
 	}
-	flags := failover.Flags()
-	flags.StringVar(&r.to, "to", "", "`id` of the replica that becomes master; else the cell chooses")
-	flags.StringVar(&r.path, "path", rehearsalPath, "have its own locks below this `path`")
-	flags.BoolVar(&r.yes, "yes", false, "do not ask")
-	flags.DurationVar(&r.lead, "before", rehearse.Lead, "look for this `duration` before")
-	flags.DurationVar(&r.settle, "after", rehearse.Settle, "look for this `duration` after")
-	_ = failover.RegisterFlagCompletionFunc("to", a.completeReplica)
-	cmd.AddCommand(failover)
-	return cmd
 }
 
-func (r *rehearsal) check() error {
+func (r *rehearseFailover) check() error {
 	if err := validPath(r.path + "/x/held"); err != nil {
 		return err
 	}
@@ -89,7 +79,8 @@ func (r *rehearsal) check() error {
 	return nil
 }
 
-func (a *app) rehearse(ctx context.Context, r rehearsal) error {
+func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
+	a := r.app
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -137,11 +128,7 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 	if err != nil {
 		return err
 	}
-	if a.ui.json {
-		err = a.ui.object(rehearsed{true, concerns, &report})
-	} else {
-		a.showRehearsal(report)
-	}
+	err = answer(a.ui, rehearsed{true, concerns, &report}, nil, func(rehearsed) { a.showRehearsal(report) })
 	if err == nil && report.Verdict != rehearse.Passed {
 		return &failure{code: exitNotAsItShould}
 	}

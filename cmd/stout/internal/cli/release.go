@@ -3,8 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -22,61 +23,49 @@ func (p pick) matches(h lockapi.Holder) bool {
 		(p.token == 0 || p.token == h.Token)
 }
 
-func (a *app) releaseCommand() *cobra.Command {
-	var p pick
-	cmd := &cobra.Command{
-		Use:   "release PATH",
-		Short: "Take a lock away from its holder",
-		Long: `Releases the lock at PATH, whoever holds it. Where one holder holds it, that is
+type releaseLock struct {
+	*app
+	pick
+}
+
+func (c *releaseLock) command() command {
+	return command{
+		use: "release PATH", short: "Take a lock away from its holder", like: "unlock free unhold", words: c.completePath(),
+		long: `Releases the lock at PATH, whoever holds it. Where one holder holds it, that is
 the one; where several share it, --token or --session says which. With
 --session it also takes a place in the queue back.
 
 The holder is not told, and may work on beside the next one until it asks:
 stout lock does so every few seconds, other programs may never. Only fencing
 tokens keep the two apart. stout session kill ends all that its session holds,
-and tells it.
-
-Exit codes: 0 released, 1 there was nothing to release or it is not clear which,
-2 wrong usage, 3 the cell has no master, 4 no replica can be reached, 6 it is
-not known whether it is done.`,
-		Example: `  stout release /jobs/nightly
+and tells it.`,
+		exits: changeExits("released", "there was nothing to release or it is not clear which"),
+		example: `  stout release /jobs/nightly
   stout release /pool/workers --token 4711`,
-		SuggestFor:        []string{"unlock", "free", "unhold"},
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completePath,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := validPath(args[0]); err != nil {
-				return err
-			}
-			p.anyHandle = !cmd.Flags().Changed("handle")
-			return a.release(cmd.Context(), args[0], p)
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.pick.session, "session", "", "`id` of the session that holds or waits")
+			f.StringVar(&c.handle, "handle", "", "`handle` of the hold, where the session has several")
+			f.Uint64Var(&c.pick.token, "token", 0, "fencing `token` of the hold: only this one is released")
 		},
+		values: map[string]completer{"session": c.completeSession()},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&p.session, "session", "", "`id` of the session that holds or waits")
-	flags.StringVar(&p.handle, "handle", "", "`handle` of the hold, where the session has several")
-	flags.Uint64Var(&p.token, "token", 0, "fencing `token` of the hold: only this one is released")
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSession)
-	return cmd
 }
 
-func (a *app) release(ctx context.Context, path string, p pick) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	lock, err := a.client.ReadLock(ctx, path)
+func (c *releaseLock) run(ctx context.Context, args []string) error {
+	path, p := args[0], c.pick
+	if err := validPath(path); err != nil {
+		return err
+	}
+	p.anyHandle = !c.given("handle")
+	lock, err := c.client.ReadLock(ctx, path)
 	if err != nil {
 		return err
 	}
-	var found []lockapi.Holder
-	for _, h := range lock.Holders {
-		if p.matches(h) {
-			found = append(found, h)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(lock.Holders), func(h lockapi.Holder) bool { return !p.matches(h) })
 	switch {
 	case len(found) == 1:
 		h := found[0]
-		return a.releaseOne(ctx, path, h.Session, h.Handle, h.Token, "from "+holderName(h), true)
+		return c.releaseOne(ctx, path, h.Session, h.Handle, h.Token, "from "+holderName(h), true)
 	case len(found) > 1:
 		f := &failure{code: exitFailed, message: fmt.Sprintf("%s is held by %d; say which with --token", clean(path), len(found))}
 		for _, h := range found {
@@ -84,55 +73,54 @@ func (a *app) release(ctx context.Context, path string, p pick) error {
 		}
 		return f
 	case p.session != "" && p.token == 0:
-		return a.leaveQueue(ctx, path, p)
+		return c.leaveQueue(ctx, path, p)
 	case len(lock.Holders) == 0:
-		return a.nothing(path, "nobody holds it")
+		return c.nothing(path, "nobody holds it")
 	case lock.MoreHolders > 0:
-		return a.nothing(path, fmt.Sprintf("none of its first %d holders is the one named, and the cell does not show the other %d", len(lock.Holders), lock.MoreHolders))
-	default:
-		return a.nothing(path, "none of its holders is the one named")
+		return c.nothing(path, fmt.Sprintf("none of its first %d holders is the one named, and the cell does not show the other %d", len(lock.Holders), lock.MoreHolders))
 	}
+	return c.nothing(path, "none of its holders is the one named")
 }
 
 // leaveQueue takes back the session's queue position for path.
-func (a *app) leaveQueue(ctx context.Context, path string, p pick) error {
-	s, err := a.client.ReadSession(ctx, p.session)
+func (c *releaseLock) leaveQueue(ctx context.Context, path string, p pick) error {
+	s, err := c.client.ReadSession(ctx, p.session)
 	if err != nil {
 		return err
 	}
 	for _, w := range s.Waits {
 		if w.Path == path && (p.anyHandle || w.Handle == p.handle) {
-			return a.releaseOne(ctx, path, s.ID, w.Handle, 0, "as waited for by "+clean(s.Name), false)
+			return c.releaseOne(ctx, path, s.ID, w.Handle, 0, "as waited for by "+clean(s.Name), false)
 		}
 	}
-	return a.nothing(path, "the session neither holds it nor waits for it")
+	return c.nothing(path, "the session neither holds it nor waits for it")
 }
 
 // releaseOne releases what was picked, and warns where it was held.
-func (a *app) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string, held bool) error {
-	released, err := a.client.Release(ctx, path, session, handle, token)
+func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string, held bool) error {
+	released, err := c.client.Release(ctx, path, session, handle, token)
 	if err != nil {
 		return err
 	}
 	if !released {
-		return a.nothing(path, "it was released at the same moment")
+		return c.nothing(path, "it was released at the same moment")
 	}
-	if a.ui.json {
-		err = a.ui.object(lockapi.Released{Released: true})
+	if c.ui.json {
+		err = c.ui.object(lockapi.Released{Released: true})
 	} else {
-		a.ui.printf("released %s %s\n", clean(path), whose)
+		c.ui.printf("released %s %s\n", clean(path), whose)
 	}
 	if held {
-		a.ui.note("whoever held it may still be at work; only a resource that checks tokens refuses it")
+		c.ui.note("whoever held it may still be at work; only a resource that checks tokens refuses it")
 	}
 	return err
 }
 
 // nothing is a release that had nothing to do.
-func (a *app) nothing(path, why string) error {
+func (c *releaseLock) nothing(path, why string) error {
 	f := &failure{code: exitFailed, message: fmt.Sprintf("nothing to release at %s: %s", clean(path), why)}
-	if a.ui.json {
-		if err := a.ui.object(lockapi.Released{}); err != nil {
+	if c.ui.json {
+		if err := c.ui.object(lockapi.Released{}); err != nil {
 			return err
 		}
 	}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -24,12 +23,15 @@ type replacement struct {
 	noWait    bool
 }
 
-func (a *app) replaceCommand() *cobra.Command {
-	var r replacement
-	cmd := &cobra.Command{
-		Use:   "replace ID",
-		Short: "Put a new data directory in the place of one that is lost",
-		Long: `Puts the data directory that the replica ID has now in the place of the one
+type replaceMember struct {
+	*app
+	replacement
+}
+
+func (c *replaceMember) command() command {
+	return command{
+		use: "replace ID", short: "Put a new data directory in the place of one that is lost", words: c.completeReplica(), endless: true,
+		long: `Puts the data directory that the replica ID has now in the place of the one
 that it had as a member: its disk was lost, or wiped. The replica has to be
 running; it waits for this. (Is its disk only not mounted? Then mount it, and
 start it again.)
@@ -41,79 +43,67 @@ and the cell goes on with it if stout is interrupted.
 To take back what is not done yet, name the directory that has the place.
 
 It says first what will be, and asks; --yes is for scripts. The cell refuses
-where too few of its other members are well: repair them first.
-
-Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said
-yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached, 6 it
-is not known whether it is done.`,
-		Example: `  stout member replace r1
+where too few of its other members are well: repair them first.`,
+		exits: changeExits("done (with --no-wait: begun)", "the cell refused or nobody said yes"),
+		example: `  stout member replace r1
   stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeReplica,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r.id = args[0]
-			if cmd.Flags().Changed("directory") {
-				if err := lockapi.ValidateDirectory(r.directory); err != nil {
-					return usagef("--%s", err.(*lockapi.Error).Detail)
-				}
-				r.named = true
-			}
-			return a.replace(cmd.Context(), r)
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.directory, "directory", "", "`id` of the new directory (default: the replica is asked)")
+			addYes(f, &c.yes)
+			addForce(f, &c.force)
+			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory votes")
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&r.directory, "directory", "", "`id` of the new directory (default: the replica is asked)")
-	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&r.force, "force", false, "also where too few of the other members are well")
-	flags.BoolVar(&r.noWait, "no-wait", false, "do not wait until the new directory votes")
-	_ = cmd.RegisterFlagCompletionFunc("directory", cobra.NoFileCompletions)
-	return cmd
 }
 
-func (a *app) replace(ctx context.Context, r replacement) error {
-	list, err := a.listMembers(ctx)
+func (c *replaceMember) run(ctx context.Context, args []string) error {
+	r := c.replacement
+	r.id, r.named = args[0], c.given("directory")
+	if r.named {
+		if err := lockapi.ValidateDirectory(r.directory); err != nil {
+			return usagef("--%s", err.(*lockapi.Error).Detail)
+		}
+	}
+	list, err := c.readMembers(ctx)
 	if err != nil {
 		return err
 	}
 	old := present(list, r.id)
 	if old == nil {
-		return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(r.id))}).
-			hint("it has %s", strings.Join(names(list), ", "))
+		return noMember(list, r.id)
 	}
 	if r.directory == "" {
-		if r.directory, err = a.presentDirectory(ctx, old); err != nil {
+		if r.directory, err = c.presentDirectory(ctx, old); err != nil {
 			return err
 		}
 	}
 	r.inPlaceOf = latest(list, r.id)
 	switch voter, next := places(list, r.id); {
 	case voter != nil && voter.Directory == r.directory && next != nil:
-		if err := a.takeBack(ctx, r, *next); err != nil {
-			return err
-		}
+		err = c.takeBack(ctx, r, *next)
 	case voter != nil && voter.Directory == r.directory:
-		a.ui.note("directory %s is that of member %s already: nothing to do", r.directory, clean(r.id))
-		return a.replaced(r, list)
+		c.ui.note("directory %s is that of member %s already: nothing to do", r.directory, clean(r.id))
+		return c.replaced(r, list)
 	case next != nil && next.Directory == r.directory: // begun before
 	default:
-		if err := a.confirm(list, *old, r); err != nil {
-			return err
-		}
-		if err := a.beginReplace(ctx, r); err != nil {
-			return err
+		if err = c.confirmReplace(list, *old, r); err == nil {
+			err = c.beginReplace(ctx, r)
 		}
 	}
-	if r.noWait {
-		a.ui.note("begun; stout member list shows how far it is")
-		return a.replaced(r, lockapi.Members{})
+	switch {
+	case err != nil:
+		return err
+	case r.noWait:
+		c.ui.note("begun; stout member list shows how far it is")
+		return c.replaced(r, lockapi.Members{})
 	}
-	if list, err = a.awaitReplaced(ctx, r); err != nil {
+	if list, err = c.awaitReplaced(ctx, r); err != nil {
 		return err
 	}
-	return a.replaced(r, list)
+	return c.replaced(r, list)
 }
 
-func (a *app) listMembers(ctx context.Context) (lockapi.Members, error) {
+func (a *app) readMembers(ctx context.Context) (lockapi.Members, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	return a.client.Members(ctx)
@@ -161,17 +151,14 @@ func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) 
 
 const forGood = "to replace a directory is for good"
 
-// confirm says what will be, and asks for a yes.
-func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) error {
+// confirmReplace says what will be, and asks.
+func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if r.yes {
 		if old.Healthy {
 			a.ui.note("%s is well with directory %s, which is out for good once %s has caught up; to take it back until then: %s",
 				clean(old.ID), clean(old.Directory), r.directory, replaceCommand(old.ID, old.Directory))
 		}
 		return nil
-	}
-	if err := a.someoneToAsk(forGood); err != nil {
-		return err
 	}
 	state := "not well"
 	if old.Healthy {
@@ -182,19 +169,13 @@ func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) e
 	if old.Suffrage == lockapi.SuffrageVoter {
 		voters++
 	}
-	u := *a.ui
-	u.out = a.ui.err // a question is no answer
-	u.pairs(
+	return a.confirm(forGood, fmt.Sprintf("The old directory is out for good: what it holds is not used again, and should it turn up, it does nothing. "+
+		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
+		plural(others, "member"), well, voters/2+1), "Replace it?",
 		[2]string{"member", clean(old.ID) + "  " + clean(old.URL)},
 		[2]string{"out", fmt.Sprintf("directory %s, %s", clean(old.Directory), state)},
 		[2]string{"in", "directory " + r.directory},
 	)
-	u.printf("\n")
-	u.paragraph("", fmt.Sprintf("The old directory is out for good: what it holds is not used again, and should it turn up, it does nothing. "+
-		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
-		plural(others, "member"), well, voters/2+1))
-	u.printf("\n")
-	return a.ask(forGood, "Replace it?")
 }
 
 // replaceAgain is how long a refusal as busy is waited out before the next try:
@@ -262,7 +243,7 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 	defer a.ui.progress("", "")
 	kind, says, asked := "replace", "", time.Now()
 	for seen := time.Now(); ; {
-		list, err := a.listMembers(ctx)
+		list, err := a.readMembers(ctx)
 		switch {
 		case err == nil:
 			seen = time.Now()
@@ -333,11 +314,9 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 
 // replaced prints the outcome.
 func (a *app) replaced(r replacement, list lockapi.Members) error {
-	if a.ui.json {
-		return a.ui.object(lockapi.MemberChange{ID: r.id, Directory: r.directory})
-	}
-	if len(list.Members) > 0 {
-		a.ui.printf("%s votes with directory %s; the cell tolerates %s\n", clean(r.id), r.directory, a.tolerance(list))
-	}
-	return nil
+	return answer(a.ui, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
+		if len(list.Members) > 0 {
+			a.ui.printf("%s votes with directory %s; the cell tolerates %s\n", clean(r.id), r.directory, a.tolerance(list))
+		}
+	})
 }

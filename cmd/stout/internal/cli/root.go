@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
@@ -46,6 +47,7 @@ type app struct {
 	tokenFrom             string                                // its file; empty where it has none
 	certs                 *certs.Source                         // nil where no certificates were named
 	started               bool                                  // the command line was understood
+	flags                 *pflag.FlagSet                        // of the command that runs
 }
 
 // options are the flags that every command has.
@@ -197,13 +199,26 @@ replicas have that name in their certificates.`,
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
-	cmd.AddCommand(
-		a.statusCommand(), a.topCommand(), a.locksCommand(), a.explainCommand(), a.deadlocksCommand(), a.lockCommand(), a.releaseCommand(),
-		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
-		a.getCommand(), a.putCommand(), a.lsCommand(), a.rmCommand(), a.watchCommand(),
-		a.transferCommand(), a.rehearseCommand(), a.doctorCommand(), a.memberCommand(), a.backupCommand(), a.accessCommand(), a.tokenCommand(), a.certsCommand(), a.versionCommand(),
-	)
+	for _, r := range a.commands() {
+		cmd.AddCommand(a.build(r, nil))
+	}
 	return cmd
+}
+
+// commands is the table of all commands.
+func (a *app) commands() []runner {
+	return []runner{
+		&showStatus{app: a}, &showTop{a}, &listLocks{app: a}, &explainLock{app: a}, a.deadlocks(), &lockCommand{app: a}, &releaseLock{app: a},
+		a.sessions(), a.session(), &checkSequencer{a},
+		&getFile{app: a}, &putFile{app: a}, &listFiles{app: a}, &removeFile{app: a}, &watchEvents{app: a},
+		&transfer{app: a}, a.rehearsals(), &runDoctor{app: a}, a.members(), a.backup(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
+	}
+}
+
+func (a *app) version() runner {
+	return viewer(a, command{use: "version", short: "Print the version of this program"},
+		func(context.Context, []string) (buildinfo.Info, error) { return buildinfo.Get(), nil },
+		func(v buildinfo.Info) { a.ui.printf("stout %s\n", v) })
 }
 
 // prepare runs before every command: it checks the flags that all share and

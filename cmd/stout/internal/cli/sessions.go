@@ -4,61 +4,40 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) sessionsCommand() *cobra.Command {
+func (a *app) sessions() runner {
 	var stale bool
-	cmd := &cobra.Command{
-		Use:   "sessions",
-		Short: "List the open sessions",
-		Long: `Lists the sessions that live, what is left of their leases, and how many locks
-each holds and waits for.
-
-` + exitHelp,
-		SuggestFor:        []string{"clients"},
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.sessions(cmd.Context(), readOptions(stale))
-		},
-	}
-	addStale(cmd, &stale)
-	return cmd
+	return viewer(a, command{
+		use: "sessions", short: "List the open sessions", like: "clients", exits: reads,
+		long: `Lists the sessions that live, what is left of their leases, and how many locks
+each holds and waits for.`,
+		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+	}, func(ctx context.Context, _ []string) (l lockapi.SessionList, err error) {
+		l.Sessions, err = collect(a.client.ListSessions(ctx, readOptions(stale)...))
+		return l, err
+	}, func(l lockapi.SessionList) {
+		if len(l.Sessions) == 0 {
+			a.ui.note("no session lives")
+			return
+		}
+		a.ui.table([]column{
+			left("SESSION"), left("NAME"), right("TTL").sparing(1), right("LEASE LEFT"),
+			right("HOLDS"), right("WAITS"), right("AGE").sparing(2),
+		}, rows(l.Sessions, func(s lockapi.SessionState) []string {
+			return []string{
+				clean(s.ID), clean(s.Name), millis(s.TTLMS), a.leaseLeft(s),
+				fmt.Sprint(len(s.Holds)), fmt.Sprint(len(s.Waits)), since(s.CreatedAt),
+			}
+		}))
+	})
 }
 
-func (a *app) sessions(ctx context.Context, opts []client.ReadOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	sessions, err := collect(a.client.ListSessions(ctx, opts...))
-	if err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(lockapi.SessionList{Sessions: sessions})
-	}
-	if len(sessions) == 0 {
-		a.ui.note("no session lives")
-		return nil
-	}
-	rows := make([][]string, 0, len(sessions))
-	for _, s := range sessions {
-		rows = append(rows, []string{
-			clean(s.ID), clean(s.Name), millis(s.TTLMS), a.leaseLeft(s),
-			fmt.Sprint(len(s.Holds)), fmt.Sprint(len(s.Waits)), since(s.CreatedAt),
-		})
-	}
-	a.ui.table([]column{
-		left("SESSION"), left("NAME"), right("TTL").sparing(1), right("LEASE LEFT"),
-		right("HOLDS"), right("WAITS"), right("AGE").sparing(2),
-	}, rows)
-	return nil
-}
-
-// leaseLeft warns of a lease that was not renewed as it usually is.
+// leaseLeft warns of a lease that was not renewed as usual.
 func (a *app) leaseLeft(s lockapi.SessionState) string {
 	if s.LeaseRemainingMS == nil {
 		return "-"
@@ -70,53 +49,25 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 	return left
 }
 
-func (a *app) sessionCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:        "session",
-		Short:      "Show or end one session",
-		SuggestFor: []string{"kill"},
-		Args:       cobra.NoArgs,
-		RunE:       func(*cobra.Command, []string) error { return usagef("say what to do: stout session show or kill") },
-	}
+func (a *app) session() runner {
 	var stale bool
-	show := &cobra.Command{
-		Use:               "show SESSION",
-		Short:             "Show a session with all that it holds and waits for",
-		Long:              "Shows a session with all that it holds and waits for.\n\n" + exitHelp,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeSession,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.showSession(cmd.Context(), args[0], readOptions(stale))
-		},
-	}
-	addStale(show, &stale)
-	kill := &cobra.Command{
-		Use:   "kill SESSION",
-		Short: "End a session: all that it holds is free at once",
-		Long: `Ends a session. All that it holds is free at once, without lock-delay, and its
-waits are dropped. Its program learns of it by its next keepalive, which may be
-seconds later: until then it may work on, beside the next holder. Only fencing
-tokens keep these apart.
-
-` + changeHelp,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeSession,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.killSession(cmd.Context(), args[0]) },
-	}
-	cmd.AddCommand(show, kill)
-	return cmd
+	show := viewer(a, command{
+		use: "show SESSION", short: "Show a session with all that it holds and waits for",
+		long: "Shows a session with all that it holds and waits for.", exits: reads, words: a.completeSession(),
+		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
+		return a.client.ReadSession(ctx, args[0], readOptions(stale)...)
+	}, a.tellSession)
+	return group{use: "session", short: "Show or end one session", like: "kill", sub: []runner{show, a.killSession()}}
 }
 
+// showSession shows a session as "session show" does.
 func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOption) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
 	s, err := a.client.ReadSession(ctx, id, opts...)
-	if err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(s)
-	}
+	return answer(a.ui, s, err, a.tellSession)
+}
+
+func (a *app) tellSession(s lockapi.SessionState) {
 	word, lease := "ttl", millis(s.TTLMS)
 	if s.LeaseRemainingMS != nil {
 		word, lease = "lease", fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)
@@ -129,58 +80,46 @@ func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOpti
 		pairs = append(pairs, [2]string{"meta", metaText(s.Meta)})
 	}
 	a.ui.pairs(pairs...)
-	a.showHolds(s.Holds)
-	a.showWaits(s.Waits)
-	return nil
-}
-
-func (a *app) showHolds(holds []lockapi.Hold) {
-	if len(holds) == 0 {
-		a.ui.printf("\nholds nothing\n")
-		return
-	}
-	rows := make([][]string, 0, len(holds))
-	for _, h := range holds {
-		rows = append(rows, []string{clean(h.Path), clean(string(h.Mode)), fmt.Sprint(h.Token), clean(h.Handle), clean(h.Sequencer)})
-	}
-	a.ui.printf("\n")
-	a.ui.table([]column{left("HOLDS"), left("MODE"), right("TOKEN"), left("HANDLE"), left("SEQUENCER")}, rows)
-}
-
-func (a *app) showWaits(waits []lockapi.Wait) {
-	if len(waits) == 0 {
-		return
-	}
-	rows := make([][]string, 0, len(waits))
-	for _, w := range waits {
-		rows = append(rows, []string{clean(w.Path), clean(string(w.Mode)), fmt.Sprint(w.Position), clean(w.Handle)})
-	}
-	a.ui.printf("\n")
-	a.ui.table([]column{left("WAITS FOR"), left("MODE"), right("PLACE"), left("HANDLE")}, rows)
-}
-
-// killSession reads the session first: closing one that does not exist is no
-// error to the cell, but it is to someone who mistyped an id.
-func (a *app) killSession(ctx context.Context, id string) error {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	s, err := a.client.ReadSession(ctx, id)
-	if err != nil {
-		return err
-	}
-	if err := a.client.KillSession(ctx, id); err != nil {
-		return err
-	}
-	if a.ui.json {
-		return a.ui.object(s)
-	}
 	if len(s.Holds) == 0 {
-		a.ui.printf("ended session %s (%s), which held nothing\n", clean(s.ID), clean(s.Name))
-		return nil
+		a.ui.printf("\nholds nothing\n")
+	} else {
+		a.ui.printf("\n")
+		a.ui.table([]column{left("HOLDS"), left("MODE"), right("TOKEN"), left("HANDLE"), left("SEQUENCER")}, rows(s.Holds, func(h lockapi.Hold) []string {
+			return []string{clean(h.Path), clean(string(h.Mode)), fmt.Sprint(h.Token), clean(h.Handle), clean(h.Sequencer)}
+		}))
 	}
-	a.ui.printf("ended session %s (%s), which freed:\n", clean(s.ID), clean(s.Name))
-	for _, h := range s.Holds {
-		a.ui.printf("  %s  token %d\n", clean(h.Path), h.Token)
+	if len(s.Waits) > 0 {
+		a.ui.printf("\n")
+		a.ui.table([]column{left("WAITS FOR"), left("MODE"), right("PLACE"), left("HANDLE")}, rows(s.Waits, func(w lockapi.Wait) []string {
+			return []string{clean(w.Path), clean(string(w.Mode)), fmt.Sprint(w.Position), clean(w.Handle)}
+		}))
 	}
-	return nil
+}
+
+// killSession reads the session first: the cell closes one that does not exist, but a
+// person has then mistyped an id.
+func (a *app) killSession() runner {
+	return viewer(a, command{
+		use: "kill SESSION", short: "End a session: all that it holds is free at once",
+		long: `Ends a session. All that it holds is free at once, without lock-delay, and its
+waits are dropped. Its program learns of it by its next keepalive, which may be
+seconds later: until then it may work on, beside the next holder. Only fencing
+tokens keep these apart.`,
+		exits: changes, words: a.completeSession(),
+	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
+		s, err := a.client.ReadSession(ctx, args[0])
+		if err == nil {
+			err = a.client.KillSession(ctx, args[0])
+		}
+		return s, err
+	}, func(s lockapi.SessionState) {
+		if len(s.Holds) == 0 {
+			a.ui.printf("ended session %s (%s), which held nothing\n", clean(s.ID), clean(s.Name))
+			return
+		}
+		a.ui.printf("ended session %s (%s), which freed:\n", clean(s.ID), clean(s.Name))
+		for _, h := range s.Holds {
+			a.ui.printf("  %s  token %d\n", clean(h.Path), h.Token)
+		}
+	})
 }

@@ -1,24 +1,31 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
+	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) statusCommand() *cobra.Command {
-	var check, watch bool
-	cmd := &cobra.Command{
-		Use:        "status",
-		SuggestFor: []string{"cell", "health", "info", "replicas"},
-		Short:      "Show the master, its lease, and every replica",
-		Long: `Shows who is master, for which epoch and how long its lease still runs, and per
+type showStatus struct {
+	*app
+	check, watch bool
+}
+
+func (c *showStatus) command() command {
+	return command{
+		use: "status", short: "Show the master, its lease, and every replica", like: "cell health info replicas", endless: true,
+		long: `Shows who is master, for which epoch and how long its lease still runs, and per
 replica its role, health, applied index and how far that is behind, to whom it
 has promised not to let another master act, and when it last heard of its
 master (or, if it is down, was last heard of). Below that, what is the matter
@@ -36,27 +43,26 @@ ones of several cells, which one may be after a recovery, are told.
 Exit codes: 0 a master holds its lease, 1 the servers are of several cells, 2
 wrong usage, 3 the cell has no master, 4 no replica can be reached; with --check
 1 is also: a master holds its lease, and something else is the matter.`,
-		Example: `  stout status
+		example: `  stout status
   stout status --watch
   stout status --check --quiet || notify-send "the cell is not well"`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watch && check {
-				return usagef("--watch and --check do not go together: --check ends with the answer")
-			}
-			if watch && a.ui.json {
-				return a.refreshLines(cmd.Context(), a.statusLine)
-			}
-			if watch {
-				return a.refresh(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
-			}
-			return a.status(cmd.Context(), check)
+		flags: func(f *pflag.FlagSet) {
+			f.BoolVar(&c.check, "check", false, "exit with 1 also where a replica is not well")
+			f.BoolVarP(&c.watch, "watch", "w", false, "show it again every second, until Ctrl-C")
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "exit with 1 also where a replica is not well")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	return cmd
+}
+
+func (c *showStatus) run(ctx context.Context, _ []string) error {
+	switch {
+	case c.watch && c.check:
+		return usagef("--watch and --check do not go together: --check ends with the answer")
+	case c.watch && c.ui.json:
+		return c.refreshLines(ctx, c.statusLine)
+	case c.watch:
+		return c.refresh(ctx, func(ctx context.Context) error { return c.status(ctx, false) })
+	}
+	return c.status(ctx, c.check)
 }
 
 // statusLook is one look of a watched status, for programs.
@@ -77,7 +83,7 @@ type statusFinding struct {
 
 // statusLine looks at the cell once. That there is no master is told by the cell,
 // and as an error beside it.
-func (a *app) statusLine(ctx context.Context) any {
+func (a *showStatus) statusLine(ctx context.Context) any {
 	cells := a.askCells(ctx)
 	seen, err := a.survey(ctx, a.opts.timeout)
 	line := statusLook{At: time.Now().UTC()}
@@ -101,7 +107,7 @@ func (a *app) statusLine(ctx context.Context) any {
 }
 
 // status shows the cell and returns what is wrong with it as an error.
-func (a *app) status(ctx context.Context, check bool) error {
+func (a *showStatus) status(ctx context.Context, check bool) error {
 	cells := a.askCells(ctx)
 	seen, err := a.survey(ctx, a.opts.timeout)
 	if err != nil {
@@ -239,4 +245,77 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) 
 		health = p.fail.Render("no master")
 	}
 	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
+}
+
+// refreshEvery is how long a watched answer stays.
+const refreshEvery = time.Second
+
+// refresh shows an answer again and again, until ctx ends or a signal ends us.
+// What show prints, and the error that it returns, are the picture: a cell that
+// cannot be reached is one too.
+func (a *app) refresh(ctx context.Context, show func(context.Context) error) error {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	stdout, stderr := a.ui.out.w, a.ui.err.w
+	for first := true; ; first = false {
+		var picture bytes.Buffer
+		a.ui.out.w, a.ui.err.w = &picture, &picture
+		if err := show(ctx); err != nil {
+			picture.WriteString("\n")
+			a.ui.failure(a.explain(err))
+		}
+		a.ui.out.w, a.ui.err.w = stdout, stderr
+		if _, err := io.WriteString(stdout, a.frame(picture.String(), first)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// refreshLines prints an answer again and again, as a line of JSON each time. Each
+// is written as a whole, so that whatever ends us leaves no half of one.
+func (a *app) refreshLines(ctx context.Context, look func(context.Context) any) error {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		line, err := json.Marshal(look(ctx))
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(a.ui.out.w, safetext.JSON(string(line))+"\n"); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// frame is a picture as it goes to standard output. On a terminal it takes the
+// place of the one before, line by line, so that nothing flickers; what is
+// beyond the last line is left out.
+func (a *app) frame(picture string, first bool) string {
+	_, height, err := term.GetSize(int(a.stdout.Fd()))
+	if err != nil {
+		if first {
+			return picture
+		}
+		return "\n" + picture
+	}
+	const home, clear, clearLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
+	lines := strings.Split(strings.TrimSuffix(picture, "\n"), "\n")
+	if height > 1 { // 0 where a terminal does not say
+		lines = lines[:min(len(lines), height-1)]
+	}
+	out := home + strings.Join(lines, clearLine+"\n") + clearLine + "\n" + clearBelow
+	if first {
+		return clear + out
+	}
+	return out
 }

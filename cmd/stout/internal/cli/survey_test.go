@@ -450,7 +450,7 @@ func TestStatusOfTwoCells(t *testing.T) {
 			}
 			a := asApp(t, h, "http://r1", "http://r2", "http://r3")
 			a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(io.Discard, termenv.Ascii), quiet: tt.check}
-			f, ok := errors.AsType[*failure](a.status(t.Context(), tt.check))
+			f, ok := errors.AsType[*failure]((&showStatus{app: a}).status(t.Context(), tt.check))
 			if ok != (tt.says != "") || ok && f.code != exitFailed {
 				t.Fatalf("%s: %+v", name, f)
 			}
@@ -460,7 +460,7 @@ func TestStatusOfTwoCells(t *testing.T) {
 			if text := strings.Join(append([]string{strings.SplitN(f.message, ":", 2)[0]}, f.details...), "|"); text != tt.says || f.expected {
 				t.Errorf("%s: %q", name, text)
 			}
-			line := a.statusLine(t.Context()).(statusLook)
+			line := (&showStatus{app: a}).statusLine(t.Context()).(statusLook)
 			if line.Error != f.message || line.Cell == nil {
 				t.Errorf("%s: a line of it says %q", name, line.Error)
 			}
@@ -529,9 +529,12 @@ func TestReplicaIDsKeepToTheirTime(t *testing.T) {
 		h := hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}
 		a := asApp(t, h, "http://r1", "http://r2", "http://r3")
 		began := time.Now()
-		found := a.replicaIDs(t.Context(), "r")
-		if took := time.Since(began); took > completeTimeout || len(found) != 3 {
-			t.Errorf("%q after %v", found, took)
+		found := 0
+		for range a.replicas(t.Context()) {
+			found++
+		}
+		if took := time.Since(began); took > completeTimeout || found != 3 {
+			t.Errorf("%d after %v", found, took)
 		}
 	})
 }

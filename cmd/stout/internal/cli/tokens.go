@@ -2,209 +2,160 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:        "token",
-		Short:      "Make, list and revoke access tokens",
-		SuggestFor: []string{"tokens", "secret", "credential", "login"},
-		Args:       cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to do: stout token create, list or revoke")
-		},
+func (a *app) tokens() runner {
+	return group{
+		use: "token", short: "Make, list and revoke access tokens", like: "tokens secret credential login", about: aboutAccess,
+		sub: []runner{&createToken{app: a}, a.listTokens(), &revokeTokens{app: a}},
 	}
-	cmd.AddCommand(a.createTokenCommand(), a.listTokensCommand(), a.revokeTokenCommand())
-	return cmd
 }
 
-func (a *app) createTokenCommand() *cobra.Command {
-	var out, ttl, note string
-	cmd := &cobra.Command{
-		Use:   "create user:NAME",
-		Short: "Make a token: who has it is user:NAME",
-		Long: `Makes an access token. Whoever sends it is user:NAME to the cell. It is printed
+type createToken struct {
+	*app
+	out, ttl, note string
+}
+
+func (c *createToken) command() command {
+	return command{
+		use: "create user:NAME", short: "Make a token: who has it is user:NAME", like: "new add make issue", endless: true,
+		long: `Makes an access token. Whoever sends it is user:NAME to the cell. It is printed
 this once, alone on standard output, or written into the file of --out. stout
 takes it by --token-file, STOUT_AUTH_TOKEN_FILE or STOUT_AUTH_TOKEN, other
 programs send it as Authorization: Bearer.
 
-To exchange a token make another one, give it out, and revoke the first.
-
-` + changeHelp,
-		Example: `  stout token create user:billing --note 'host7' --ttl 90d --out billing-token
+To exchange a token make another one, give it out, and revoke the first.`,
+		exits: changes,
+		example: `  stout token create user:billing --note 'host7' --ttl 90d --out billing-token
   stout --token-file billing-token access whoami`,
-		SuggestFor:        []string{"new", "add", "make", "issue"},
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !lockapi.IsUser(args[0]) {
-				return badPrincipal(args[0], "user:NAME")
-			}
-			req := lockapi.TokenRequest{Principal: args[0], Note: note}
-			if ttl != "" {
-				d, err := parseTTL(ttl)
-				if err != nil {
-					return err
-				}
-				req.TTLMS = d.Milliseconds()
-			}
-			if err := req.Validate(); err != nil {
-				return usagef("%s", err.(*lockapi.Error).Detail)
-			}
-			return a.createToken(cmd.Context(), req, out)
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.out, "out", "", outUsage)
+			f.StringVar(&c.ttl, "ttl", "", "it ends by itself after this `duration`, such as 12h or 90d (default: never)")
+			f.StringVar(&c.note, "note", "", "`text` that lists show, such as where the token is used")
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&out, "out", "", outUsage)
-	flags.StringVar(&ttl, "ttl", "", "it ends by itself after this `duration`, such as 12h or 90d (default: never)")
-	flags.StringVar(&note, "note", "", "`text` that lists show, such as where the token is used")
-	_ = cmd.RegisterFlagCompletionFunc("ttl", cobra.NoFileCompletions)
-	_ = cmd.RegisterFlagCompletionFunc("note", cobra.NoFileCompletions)
-	return cmd
+}
+
+func (c *createToken) run(ctx context.Context, args []string) error {
+	if !lockapi.IsUser(args[0]) {
+		return badPrincipal(args[0], "user:NAME")
+	}
+	req := lockapi.TokenRequest{Principal: args[0], Note: c.note}
+	if c.ttl != "" {
+		d, err := parseTTL(c.ttl)
+		if err != nil {
+			return err
+		}
+		req.TTLMS = d.Milliseconds()
+	}
+	if err := req.Validate(); err != nil {
+		return usagef("%s", err.(*lockapi.Error).Detail)
+	}
+	s, err := newSecret(c.out)
+	if err != nil {
+		return err
+	}
+	req.TokenSHA256 = s.sum
+	token, err := c.made(ctx, s, req.Principal, func(ctx context.Context) (lockapi.Token, error) { return c.client.Access().CreateToken(ctx, req) })
+	if err != nil {
+		return err
+	}
+	return c.showSecret(s, token)
 }
 
 // parseTTL reads a duration, which may be in days.
 func parseTTL(text string) (time.Duration, error) {
 	const most = lockapi.MaxTokenTTLMS * time.Millisecond
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 32)
-		if err == nil && n > 0 && n <= uint64(most/(24*time.Hour)) {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
 	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
+	}
 	if err != nil || d < time.Millisecond || d > most {
 		return 0, usagef("--ttl is %q; it is a duration such as 12h or 90d, up to a hundred years", text)
 	}
 	return d, nil
 }
 
-func (a *app) createToken(ctx context.Context, req lockapi.TokenRequest, out string) error {
-	s, err := newSecret(out)
-	if err != nil {
-		return err
-	}
-	req.TokenSHA256 = s.sum
-	token, err := a.made(ctx, s, req.Principal, func(ctx context.Context, c client.Access) (lockapi.Token, error) { return c.CreateToken(ctx, req) })
-	if err != nil {
-		return aboutAccess(err)
-	}
-	return a.showSecret(s, token)
-}
-
-func (a *app) listTokensCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list [user:NAME]",
-		Short: "List the tokens, without their secrets",
-		Long: `Lists the tokens, all or those of user:NAME. Their secrets are nowhere in the
-cell. Those that have ended by themselves are listed until they are revoked.
-
-` + exitHelp,
-		SuggestFor:        []string{"ls", "show"},
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of := strings.Join(args, "")
-			if len(args) > 0 && !lockapi.IsUser(of) {
-				return badPrincipal(of, "user:NAME")
+func (a *app) listTokens() runner {
+	of := ""
+	return viewer(a, command{
+		use: "list [user:NAME]", short: "List the tokens, without their secrets", like: "ls show", exits: reads,
+		long: `Lists the tokens, all or those of user:NAME. Their secrets are nowhere in the
+cell. Those that have ended by themselves are listed until they are revoked.`,
+	}, func(ctx context.Context, args []string) (l lockapi.TokenList, err error) {
+		if of = strings.Join(args, ""); len(args) > 0 && !lockapi.IsUser(of) {
+			return l, badPrincipal(of, "user:NAME")
+		}
+		l.Tokens, err = collect(a.client.Access().Tokens(ctx))
+		if of != "" {
+			l.Tokens = slices.DeleteFunc(l.Tokens, func(t lockapi.Token) bool { return t.Principal != of })
+		}
+		return l, err
+	}, func(l lockapi.TokenList) {
+		if len(l.Tokens) == 0 {
+			a.ui.note("there is no token%s", map[bool]string{true: " of " + clean(of)}[of != ""])
+			return
+		}
+		slices.SortStableFunc(l.Tokens, func(x, y lockapi.Token) int { return strings.Compare(x.Principal, y.Principal) })
+		a.ui.table([]column{left("TOKEN"), left("OF"), right("AGE").sparing(1), left("ENDS IN"), left("NOTE").sparing(2)}, rows(l.Tokens, func(t lockapi.Token) []string {
+			ends := "never"
+			switch {
+			case ended(t):
+				ends = a.ui.out.warn.Render("ended")
+			case t.ExpiresAt != nil:
+				ends = human(time.Until(*t.ExpiresAt))
 			}
-			return a.listTokens(cmd.Context(), of)
-		},
-	}
-}
-
-func (a *app) listTokens(ctx context.Context, of string) error {
-	tokens, err := a.tokens(ctx)
-	if err != nil {
-		return err
-	}
-	if of != "" {
-		tokens = slices.DeleteFunc(tokens, func(t lockapi.Token) bool { return t.Principal != of })
-	}
-	switch {
-	case a.ui.json:
-		return a.ui.object(lockapi.TokenList{Tokens: tokens})
-	case len(tokens) == 0 && of != "":
-		a.ui.note("there is no token of %s", clean(of))
-		return nil
-	case len(tokens) == 0:
-		a.ui.note("there is no token")
-		return nil
-	}
-	slices.SortStableFunc(tokens, func(x, y lockapi.Token) int { return strings.Compare(x.Principal, y.Principal) })
-	rows := make([][]string, 0, len(tokens))
-	for _, t := range tokens {
-		rows = append(rows, []string{clean(t.ID), clean(t.Principal), since(t.CreatedAt), a.endOf(t), truncate(clean(t.Note), 40)})
-	}
-	a.ui.table([]column{left("TOKEN"), left("OF"), right("AGE").sparing(1), left("ENDS IN"), left("NOTE").sparing(2)}, rows)
-	return nil
-}
-
-// endOf is when a token ends by itself.
-func (a *app) endOf(t lockapi.Token) string {
-	switch {
-	case t.ExpiresAt == nil:
-		return "never"
-	case ended(t):
-		return a.ui.out.warn.Render("ended")
-	}
-	return human(time.Until(*t.ExpiresAt))
+			return []string{clean(t.ID), clean(t.Principal), since(t.CreatedAt), ends, truncate(clean(t.Note), 40)}
+		}))
+	})
 }
 
 func ended(t lockapi.Token) bool { return t.ExpiresAt != nil && !t.ExpiresAt.After(time.Now()) }
 
-func (a *app) tokens(ctx context.Context) ([]lockapi.Token, error) {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	tokens, err := collect(a.client.Access().Tokens(ctx))
-	if err != nil {
-		return nil, aboutAccess(err)
-	}
-	return tokens, nil
+type revokeTokens struct {
+	*app
+	yes bool
 }
 
-func (a *app) revokeTokenCommand() *cobra.Command {
-	var yes bool
-	cmd := &cobra.Command{
-		Use:   "revoke TOKEN...",
-		Short: "End tokens at once",
-		Long: `Ends the tokens with the ids TOKEN, which stout token list shows. Calls that
+func (c *revokeTokens) command() command {
+	return command{
+		use: "revoke TOKEN...", short: "End tokens at once", like: "rm remove delete del end", words: c.completeToken(), all: true, endless: true,
+		long: `Ends the tokens with the ids TOKEN, which stout token list shows. Calls that
 begin from then on are refused, those that wait and streams end. Sessions that
 nobody can extend any more end with their leases, and their locks with them.
 
-It asks first where no token of user:root would be left; --yes is for scripts.
-
-Exit codes: 0 revoked, 1 there is no such token, or the cell said no, 2 wrong
-usage, 3 the cell has no master, 4 no replica can be reached, 6 it is not known
-whether it is done.`,
-		SuggestFor:        []string{"rm", "remove", "delete", "del", "end"},
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeToken,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.revokeTokens(cmd.Context(), args, yes) },
+It asks first where no token of user:root would be left; --yes is for scripts.`,
+		exits: changeExits("revoked", "there is no such token, or the cell said no"),
+		flags: func(f *pflag.FlagSet) { addYes(f, &c.yes) },
 	}
-	addYes(cmd.Flags(), &yes)
-	return cmd
 }
 
-// revokeTokens reads the tokens first: to revoke one that does not exist is no
-// error to the cell, but it is to someone who mistyped an id.
-func (a *app) revokeTokens(ctx context.Context, ids []string, yes bool) error {
-	tokens, err := a.tokens(ctx)
+// run reads the tokens first: the cell revokes one that does not exist, but a person
+// has then mistyped an id.
+func (c *revokeTokens) run(ctx context.Context, ids []string) error {
+	reading, cancel := c.bounded(ctx)
+	defer cancel()
+	tokens, err := collect(c.client.Access().Tokens(reading))
 	if err != nil {
 		return err
 	}
 	var gone []lockapi.Token
-	root, left := false, 0
+	root, left := false, false
 	for _, t := range tokens {
 		named := slices.Contains(ids, t.ID)
 		if named {
@@ -212,9 +163,7 @@ func (a *app) revokeTokens(ctx context.Context, ids []string, yes bool) error {
 		}
 		if t.Principal == lockapi.PrincipalRoot && !ended(t) {
 			root = root || named
-			if !named && t.ExpiresAt == nil {
-				left++
-			}
+			left = left || !named && t.ExpiresAt == nil
 		}
 	}
 	for _, id := range ids {
@@ -226,32 +175,131 @@ func (a *app) revokeTokens(ctx context.Context, ids []string, yes bool) error {
 				hint("stout token list shows the tokens")
 		}
 	}
-	if root && left == 0 {
-		err := a.warn(yes, "no token of user:root that lasts would be left",
+	if root && !left {
+		err := c.warn(c.yes, "no token of user:root that lasts would be left",
 			"No token of user:root that lasts would be left. While access is on and nobody else operates the cell, the way back is stoutd's --break-glass-token-file.", "Revoke it?")
 		if err != nil {
 			return err
 		}
 	}
 	for _, t := range gone {
-		if err := a.revokeToken(ctx, t); err != nil {
+		writing, cancel := c.bounded(ctx)
+		err := c.client.Access().RevokeToken(writing, t.ID)
+		cancel()
+		if err != nil {
 			return err
 		}
+		if !c.ui.json {
+			c.ui.printf("revoked token %s of %s\n", clean(t.ID), clean(t.Principal))
+		}
 	}
-	if a.ui.json {
-		return a.ui.object(lockapi.TokenList{Tokens: gone})
-	}
-	return nil
+	return answer(c.ui, lockapi.TokenList{Tokens: gone}, nil, func(lockapi.TokenList) {})
 }
 
-func (a *app) revokeToken(ctx context.Context, t lockapi.Token) error {
+// secret is that of a token which is about to be made. It is made here, and where
+// it goes into a file it is there before the cell is asked: so it is not lost with
+// an answer, and never travels in one.
+type secret struct {
+	text, sum string
+	file      string // "" for standard output
+}
+
+const outUsage = "write the token into this new `file`, which nobody else can read, rather than to standard output"
+
+// newSecret makes a secret, and the file that it is to be in.
+func newSecret(file string) (*secret, error) {
+	s := &secret{file: file}
+	s.text, s.sum = client.NewSecret()
+	if file == "" {
+		return s, nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return nil, usagef("--out %s: the file is there already, and nothing is overwritten", clean(file))
+	case err != nil:
+		return nil, usagef("--out: %v", err)
+	}
+	_, err = f.WriteString(s.text + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		s.forget()
+		return nil, &failure{code: exitFailed, message: err.Error()}
+	}
+	return s, nil
+}
+
+// forget removes the file of a secret that is none.
+func (s *secret) forget() {
+	if s.file != "" {
+		_ = os.Remove(s.file)
+	}
+}
+
+// made makes a token of the secret by a call that says by whose. A call whose
+// outcome got lost is settled by what the cell makes of the secret.
+func (a *app) made(ctx context.Context, s *secret, principal string, call func(context.Context) (lockapi.Token, error)) (lockapi.Token, error) {
+	asked, cancel := a.bounded(ctx)
+	defer cancel()
+	token, err := call(asked)
+	if err == nil {
+		return token, nil
+	}
+	if !errors.Is(err, client.ErrOutcomeUnknown) {
+		s.forget()
+		return token, err
+	}
+	switch me, asErr := a.knows(ctx, s.text); {
+	case asErr == nil && me == principal:
+		return lockapi.Token{Principal: principal}, nil
+	case errors.Is(asErr, client.ErrUnauthenticated):
+		s.forget()
+		return token, &failure{code: exitFailed, message: "the call was lost on its way: there is no such token, and nothing was changed"}
+	}
+	f := &failure{code: exitUnknown, message: "it is not known whether there is such a token: the cell did not say in time"}
+	if s.file == "" {
+		a.ui.printf("%s\n", s.text)
+		return token, f.hint("if there is, it is the one that was printed; stout access whoami --token-file FILE tells")
+	}
+	return token, f.hint("if there is, it is the one in %s; stout access whoami --token-file %s tells", clean(s.file), clean(s.file))
+}
+
+// knows asks the cell whose token a secret is.
+func (a *app) knows(ctx context.Context, secret string) (string, error) {
+	c, err := client.Config{
+		URLs: a.opts.servers, UserAgent: "stout/" + buildinfo.Version(), TLSSource: a.tlsSource(),
+		Token: func(context.Context) (string, error) { return secret, nil },
+	}.New()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	if err := a.client.Access().RevokeToken(ctx, t.ID); err != nil {
-		return aboutAccess(err)
+	me, err := c.Access().WhoAmI(ctx)
+	return me.Principal, err
+}
+
+// show shows a token that was made: its secret is the answer, or in the file.
+func (a *app) showSecret(s *secret, token lockapi.Token) error {
+	if a.ui.json {
+		if s.file == "" {
+			token.Secret = s.text
+		}
+		return a.ui.object(token)
 	}
-	if !a.ui.json {
-		a.ui.printf("revoked token %s of %s\n", clean(t.ID), clean(t.Principal))
+	words := []string{"the token of " + clean(token.Principal)}
+	if token.ID != "" {
+		words = append(words, "id "+clean(token.ID))
 	}
+	if token.ExpiresAt != nil {
+		words = append(words, "until "+token.ExpiresAt.UTC().Format("2006-01-02 15:04 MST"))
+	}
+	said := strings.Join(words, ", ")
+	if s.file != "" {
+		a.ui.note("%s, is in %s", said, clean(s.file))
+		return nil
+	}
+	a.ui.printf("%s\n", s.text)
+	a.ui.note("%s; it is shown this once", said)
 	return nil
 }

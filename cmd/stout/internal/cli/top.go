@@ -9,18 +9,18 @@ import (
 	"os"
 
 	"github.com/muesli/termenv"
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/top"
 )
 
-func (a *app) topCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "top",
-		Short: "Look at the cell, its locks, sessions and files, live",
-		Long: `Shows the cell at a terminal, live, until q: the master, its lease as it runs
+type showTop struct{ *app }
+
+func (c *showTop) command() command {
+	return command{
+		use: "top", short: "Look at the cell, its locks, sessions and files, live", like: "ui tui dashboard monitor live", endless: true,
+		long: `Shows the cell at a terminal, live, until q: the master, its lease as it runs
 out and is renewed, the replicas, and how many more failures are borne; locks
 with who holds them and who waits; sessions with what is left of their leases;
 files; events as they come; members, and sessions that wait for each other. The
@@ -31,20 +31,15 @@ It follows the cell's events. Beside that it asks for the cell each second (each
 what is in sight: up to 8 locks each second, or 1000 sessions. Locks and
 directories are listed once, up to 20000.
 
-Where output is no terminal, stout status --watch shows the cell each second.
-
-Exit codes: 0 it was quit by q, 1 something failed, 2 wrong usage, 128+n if
-signal n ended it: 130 for Ctrl-C.`,
-		Example: `  stout top
+Where output is no terminal, stout status --watch shows the cell each second.`,
+		exits: "0 it was quit by q, 1 something failed, 2 wrong usage, 128+n if signal n ended it: 130 for Ctrl-C",
+		example: `  stout top
   stout top -s 10.0.0.1:7101,10.0.0.2:7101`,
-		SuggestFor:        []string{"ui", "tui", "dashboard", "monitor", "live"},
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context()) },
 	}
 }
 
-func (a *app) top(ctx context.Context) error {
+func (c *showTop) run(ctx context.Context, _ []string) error {
+	a := c.app
 	switch {
 	case a.ui.json:
 		return usagef("stout top has no JSON").hint("stout -o json status --watch prints the cell again and again, a line each time")

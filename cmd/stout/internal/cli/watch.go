@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
@@ -18,10 +18,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// watchFlags are what stout watch was asked to do.
-type watchFlags struct {
+// watchEvents is stout watch.
+type watchEvents struct {
+	*app
 	after   uint64
-	given   bool // after was
 	paths   []string
 	types   []string
 	content bool
@@ -36,12 +36,10 @@ var eventTypes = []string{
 	string(lockapi.EventMasterChanged),
 }
 
-func (a *app) watchCommand() *cobra.Command {
-	var f watchFlags
-	cmd := &cobra.Command{
-		Use:   "watch [PATH]...",
-		Short: "Show what happens to files and locks, as it happens",
-		Long: `Shows each change of the files and locks at the PATHs, or below those that end
+func (c *watchEvents) command() command {
+	return command{
+		use: "watch [PATH]...", short: "Show what happens to files and locks, as it happens", like: "events follow tail subscribe wait",
+		long: `Shows each change of the files and locks at the PATHs, or below those that end
 in a slash, as a line, until Ctrl-C: from now on, or after the revision that
 --after names. Without a PATH it shows all, changes of master as well. With -o
 json each is a line of JSON, as in the HTTP API.
@@ -54,52 +52,45 @@ With --exec CMD is run by the shell for each, one after another, with the event
 as JSON on its standard input, and STOUT_EVENT (its type), STOUT_PATH,
 STOUT_REVISION and STOUT_SERVER in its environment. A CMD that fails ends
 nothing. A signal that ends stout ends CMD before: with a SIGTERM, and a SIGKILL
-10s later.
-
-` + exitHelp,
-		Example: `  stout watch /app/ /db/primary
+10s later.`,
+		exits: reads, words: c.completeFile(), all: true, endless: true,
+		example: `  stout watch /app/ /db/primary
   stout watch /app/conf --exec 'stout get /app/conf > app.conf && ./reload'
   stout watch --after 57 --type file_deleted -o json`,
-		SuggestFor:        []string{"events", "follow", "tail", "subscribe", "wait"},
-		ValidArgsFunction: a.completeFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.given, f.paths = cmd.Flags().Changed("after"), args
-			if f.count < 0 {
-				return usagef("--count is %d; it must not be negative", f.count)
-			}
-			filters, err := f.filters()
-			if err != nil {
-				return err
-			}
-			if f.exec == "" {
-				return a.watch(cmd.Context(), &f, filters)
-			}
-			signals, stop := child.Signals()
-			defer stop()
-			f.signals = make(chan os.Signal, 1)
-			_, err = unlessSignalled(cmd.Context(), signals, f.signals, func(ctx context.Context) (any, error) {
-				return nil, a.watch(ctx, &f, filters)
-			})
-			return err
+		flags: func(f *pflag.FlagSet) {
+			f.Uint64Var(&c.after, "after", 0, "begin after this `revision` (default: from now on)")
+			f.StringSliceVar(&c.types, "type", nil, "only events of these `types`, separated by commas")
+			f.BoolVar(&c.content, "content", false, "with -o json: the content of a changed file, where it is there still")
+			f.StringVar(&c.exec, "exec", "", "run this `command` for each, instead of showing it")
+			f.IntVarP(&c.count, "count", "n", 0, "end after so many `events` (default: never)")
 		},
+		values: map[string]completer{"type": fixed(eventTypes...)},
 	}
-	flags := cmd.Flags()
-	flags.Uint64Var(&f.after, "after", 0, "begin after this `revision` (default: from now on)")
-	flags.StringSliceVar(&f.types, "type", nil, "only events of these `types`, separated by commas")
-	flags.BoolVar(&f.content, "content", false, "with -o json: the content of a changed file, where it is there still")
-	flags.StringVar(&f.exec, "exec", "", "run this `command` for each, instead of showing it")
-	flags.IntVarP(&f.count, "count", "n", 0, "end after so many `events` (default: never)")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
-	for _, name := range []string{"after", "exec", "count"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+}
+
+func (c *watchEvents) run(ctx context.Context, args []string) error {
+	c.paths = args
+	if c.count < 0 {
+		return usagef("--count is %d; it must not be negative", c.count)
 	}
-	return cmd
+	filters, err := c.filters()
+	if err != nil {
+		return err
+	}
+	if c.exec == "" {
+		return c.watch(ctx, filters)
+	}
+	signals, stop := child.Signals()
+	defer stop()
+	c.signals = make(chan os.Signal, 1)
+	_, err = unlessSignalled(ctx, signals, c.signals, func(ctx context.Context) (any, error) { return nil, c.watch(ctx, filters) })
+	return err
 }
 
 // filters are what the arguments ask for.
-func (f *watchFlags) filters() ([]client.Filter, error) {
+func (c *watchEvents) filters() ([]client.Filter, error) {
 	var out []client.Filter
-	for _, path := range f.paths {
+	for _, path := range c.paths {
 		if path == "" {
 			return nil, usagef("a PATH is empty; / stands for all")
 		}
@@ -112,13 +103,13 @@ func (f *watchFlags) filters() ([]client.Filter, error) {
 			out = append(out, client.OnPath(path))
 		}
 	}
-	for _, t := range f.types {
+	for _, t := range c.types {
 		if !slices.Contains(eventTypes, t) {
 			return nil, usagef("--type is %q; the types are %s", t, strings.Join(eventTypes, ", "))
 		}
 		out = append(out, client.OfType(lockapi.EventType(t)))
 	}
-	if f.content {
+	if c.content {
 		out = append(out, client.EventContents())
 	}
 	return out, nil
@@ -126,60 +117,52 @@ func (f *watchFlags) filters() ([]client.Filter, error) {
 
 // wants says whether an event was asked for. The cell tells changes of master
 // whatever is asked; who names a path, or types, has not asked for them.
-func (f *watchFlags) wants(e *client.Event) bool {
-	return e.Type != lockapi.EventMasterChanged || slices.Contains(f.types, string(e.Type)) ||
-		len(f.paths) == 0 && len(f.types) == 0
+func (c *watchEvents) wants(e *client.Event) bool {
+	return e.Type != lockapi.EventMasterChanged || slices.Contains(c.types, string(e.Type)) ||
+		len(c.paths) == 0 && len(c.types) == 0
 }
 
-func (a *app) watch(ctx context.Context, f *watchFlags, filters []client.Filter) error {
-	if !f.given {
-		var err error
-		if f.after, err = a.revision(ctx); err != nil {
-			return err
-		}
-		a.ui.note("watching from now on, after revision %d", f.after)
-	} else if err := a.reach(ctx); err != nil {
+func (c *watchEvents) watch(ctx context.Context, filters []client.Filter) error {
+	if err := c.begin(ctx); err != nil {
 		return err
 	}
 	n := 0
-	for e, err := range a.client.Watch(ctx, f.after, filters...) {
+	for e, err := range c.client.Watch(ctx, c.after, filters...) {
 		if err != nil {
 			return err
 		}
-		if !f.wants(&e) {
+		if !c.wants(&e) {
 			continue
 		}
-		if err := a.showEvent(ctx, f, &e); err != nil {
+		if err := c.showEvent(ctx, &e); err != nil {
 			return err
 		}
-		if n++; n == f.count {
+		if n++; n == c.count {
 			return nil
 		}
 	}
 	return nil
 }
 
-// reach makes sure that there is a replica to watch. Once there was one a watch
-// waits for as long as it takes.
-func (a *app) reach(ctx context.Context) error {
-	ctx, cancel := a.bounded(ctx)
+// begin finds out after which revision to begin, or makes sure that there is a replica
+// to watch. Once there was one, a watch waits for as long as it takes.
+func (c *watchEvents) begin(ctx context.Context) (err error) {
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	_, err := a.client.Cell(ctx)
-	if errors.Is(err, client.ErrPermissionDenied) { // to see the cell; a replica answers
-		return nil
+	if c.given("after") {
+		if _, err = c.client.Cell(ctx); errors.Is(err, client.ErrPermissionDenied) { // to see the cell; a replica answers
+			err = nil
+		}
+		return err
+	}
+	if c.after, err = c.client.Revision(ctx); err == nil {
+		c.ui.note("watching from now on, after revision %d", c.after)
 	}
 	return err
 }
 
-// revision is the cell's present one.
-func (a *app) revision(ctx context.Context) (uint64, error) {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	return a.client.Revision(ctx)
-}
-
 // showEvent shows an event, or has a command deal with it.
-func (a *app) showEvent(ctx context.Context, f *watchFlags, e *client.Event) error {
+func (c *watchEvents) showEvent(ctx context.Context, e *client.Event) error {
 	kind, revision := string(e.Type), e.Revision
 	raw, err := json.Marshal(e.CellEvent)
 	if e.Compacted != nil {
@@ -192,21 +175,21 @@ func (a *app) showEvent(ctx context.Context, f *watchFlags, e *client.Event) err
 	switch {
 	case err != nil:
 		return err
-	case f.exec != "":
-		return a.react(ctx, f, kind, e.Path, revision, append(raw, '\n'))
-	case a.ui.json:
-		a.ui.printf("%s\n", safetext.JSON(string(raw)))
+	case c.exec != "":
+		return c.react(ctx, kind, e.Path, revision, append(raw, '\n'))
+	case c.ui.json:
+		c.ui.printf("%s\n", safetext.JSON(string(raw)))
 	case e.Compacted != nil:
-		a.ui.note("changes are not kept that long; it goes on after revision %d", revision)
+		c.ui.note("changes are not kept that long; it goes on after revision %d", revision)
 	default:
-		a.ui.printf("%-8d  %-14s  %s\n", revision, clean(kind), strings.Join(eventWords(&e.CellEvent), "  "))
+		c.ui.printf("%-8d  %-14s  %s\n", revision, clean(kind), strings.Join(eventWords(&e.CellEvent), "  "))
 	}
 	return nil
 }
 
 // react runs a command of the shell for an event. That it fails is noted; only
 // that there is no shell to run it ends the watch, or that ctx ends it.
-func (a *app) react(ctx context.Context, f *watchFlags, kind, path string, revision uint64, event []byte) error {
+func (c *watchEvents) react(ctx context.Context, kind, path string, revision uint64, event []byte) error {
 	in, out, err := os.Pipe()
 	if err != nil {
 		return err
@@ -217,12 +200,12 @@ func (a *app) react(ctx context.Context, f *watchFlags, kind, path string, revis
 		_, _ = out.Write(event)
 		_ = out.Close()
 	}()
-	result, err := a.command(child.Command{
-		Args: shell(f.exec), Stdin: in, Spares: true,
-		Env:     append(a.cellEnvironment(), "STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision)),
-		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: ctx.Done(), Signals: f.signals,
+	result, err := c.runCommand(child.Command{
+		Args: shell(c.exec), Stdin: in, Spares: true,
+		Env:     append(c.cellEnvironment(), "STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision)),
+		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: ctx.Done(), Signals: c.signals,
 	}, make(unbounded), func(e child.Event) string {
-		return happened(e, f.exec, "the watch ends", "no change is seen")
+		return happened(e, c.exec, "the watch ends", "no change is seen")
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -230,7 +213,7 @@ func (a *app) react(ctx context.Context, f *watchFlags, kind, path string, revis
 	case result.Code == exitOK || result.Interrupted:
 		return err
 	}
-	a.ui.note("the command for revision %d: exit status %d", revision, result.Code)
+	c.ui.note("the command for revision %d: exit status %d", revision, result.Code)
 	return nil
 }
 

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// runner is a command of stout. Its flags are its fields.
+type runner interface {
+	command() command // its row
+	run(ctx context.Context, args []string) error
+}
+
+// command is the row of a command: all that is known of it but what it does.
+//
+// The number of its arguments follows from use, such as "show PATH", "list [PREFIX]"
+// and "add NAME MEMBER...". A command with "[flags]" in it checks them itself.
+type command struct {
+	use, short, long, example string
+	exits                     string               // what its exit codes mean, see reads
+	like                      string               // words for which it is suggested
+	flags                     func(*pflag.FlagSet) // binds its flags
+	words                     completer            // completes its first argument; nil offers nothing
+	all                       bool                 // words completes the other arguments, too
+	values                    map[string]completer // complete its flags
+	alone                     bool                 // it asks no cell
+	endless                   bool                 // --timeout bounds single calls, not the whole run
+	about                     func(error) error    // puts errors into words, also for the commands below it
+	sub                       []runner             // the commands below it
+	first                     bool                 // run alone it does what the first of sub does
+	say                       string               // what it says if run alone; empty for "say what to do"
+}
+
+// group is a command that others stand below.
+type group command
+
+func (g group) command() command { return command(g) }
+
+func (g group) run(ctx context.Context, args []string) error {
+	if g.first {
+		return g.sub[0].run(ctx, args)
+	}
+	var names []string
+	for _, s := range g.sub {
+		name, _, _ := strings.Cut(s.command().use, " ")
+		names = append(names, name)
+	}
+	text := strings.Join(names, ", ")
+	if i := strings.LastIndex(text, ", "); i >= 0 {
+		text = text[:i] + " or " + text[i+2:]
+	}
+	return usagef("%s: stout %s %s", cmp.Or(g.say, "say what to do"), g.use, text)
+}
+
+// build makes a command and those below it.
+func (a *app) build(r runner, about func(error) error) *cobra.Command {
+	c := r.command()
+	if c.about == nil {
+		c.about = about
+	}
+	cmd := &cobra.Command{
+		Use: c.use, Short: c.short, Long: c.long, Example: c.example, SuggestFor: strings.Fields(c.like),
+		Args: arguments(c.use), ValidArgsFunction: c.words,
+		DisableFlagsInUseLine: strings.Contains(c.use, "[flags]") || strings.Contains(c.use, "[--"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.flags = cmd.Flags()
+			ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
+			if !c.endless {
+				ctx, cancel = a.bounded(ctx)
+			}
+			defer cancel()
+			err := r.run(ctx, args)
+			if err != nil && c.about != nil {
+				return c.about(err)
+			}
+			return err
+		},
+	}
+	if c.exits != "" {
+		cmd.Long += "\n\n" + strings.Join(wrap("", "Exit codes: "+c.exits+".", pageWidth, 0), "\n")
+	}
+	switch {
+	case c.words == nil && !strings.Contains(c.use, "FILE"):
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	case c.words != nil && !c.all:
+		cmd.ValidArgsFunction = firstOnly(c.words)
+	}
+	cmd.PersistentPreRunE = a.prepare
+	if c.alone || len(c.sub) > 0 && !c.first {
+		cmd.PersistentPreRunE = a.prepareAlone
+	}
+	if c.flags != nil {
+		c.flags(cmd.Flags())
+		completeFlags(cmd, c.values)
+	}
+	for _, s := range c.sub {
+		cmd.AddCommand(a.build(s, c.about))
+	}
+	return cmd
+}
+
+// arguments is how many arguments a command takes, by its usage.
+func arguments(use string) cobra.PositionalArgs {
+	least, most := 0, 0
+	for _, word := range strings.Fields(use)[1:] {
+		if word == "[flags]" {
+			return cobra.ArbitraryArgs
+		}
+		if strings.HasPrefix(word, "--") || strings.HasPrefix(word, "[--") {
+			break
+		}
+		if most++; !strings.HasPrefix(word, "[") {
+			least++
+		}
+		if strings.HasSuffix(word, "...") {
+			most = math.MaxInt
+		}
+	}
+	switch {
+	case most == 0:
+		return cobra.NoArgs
+	case most == math.MaxInt:
+		return cobra.MinimumNArgs(least)
+	case least == most:
+		return cobra.ExactArgs(least)
+	case least == 0:
+		return cobra.MaximumNArgs(most)
+	}
+	return cobra.RangeArgs(least, most)
+}
+
+// completeFlags has the shell complete files for the flags that name files, and other
+// flags by values, or not at all.
+func completeFlags(cmd *cobra.Command, values map[string]completer) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		words := values[f.Name]
+		if kind, _ := pflag.UnquoteUsage(f); words == nil && kind != "" && kind != "file" && kind != "directory" {
+			words = cobra.NoFileCompletions
+		}
+		if words != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, words)
+		}
+	})
+}
+
+// given reports whether a flag was given.
+func (a *app) given(flag string) bool { return a.flags.Changed(flag) }
+
+// behindDash parts the arguments from the command that follows "--", nil where there
+// is none.
+func (a *app) behindDash(args []string) (before, after []string) {
+	if dash := a.flags.ArgsLenAtDash(); dash >= 0 {
+		return args[:dash], args[dash:]
+	}
+	return args, nil
+}
+
+// viewing is a command that reads something and shows it.
+type viewing[T any] struct {
+	*app
+	row  command
+	read func(ctx context.Context, args []string) (T, error)
+	show func(T)
+}
+
+func viewer[T any](a *app, row command, read func(ctx context.Context, args []string) (T, error), show func(T)) runner {
+	return &viewing[T]{a, row, read, show}
+}
+
+func (v *viewing[T]) command() command { return v.row }
+
+func (v *viewing[T]) run(ctx context.Context, args []string) error {
+	got, err := v.read(ctx, args)
+	return answer(v.ui, got, err, v.show)
+}
+
+// answer prints what the cell has answered: as JSON, or as text does.
+func answer[T any](u *ui, v T, err error, text func(T)) error {
+	switch {
+	case err != nil:
+		return err
+	case u.json:
+		return u.object(v)
+	}
+	text(v)
+	return nil
+}
+
+// rows are those of a table, one for each item.
+func rows[T any](items []T, row func(T) []string) [][]string {
+	out := make([][]string, len(items))
+	for i, item := range items {
+		out[i] = row(item)
+	}
+	return out
+}
