@@ -3,64 +3,33 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// mostReplica bounds what is read of a replica's answer about itself.
-const mostReplica = 64 << 10
-
-// transport is for calls beside the client: of a replica's metrics, and of headers.
-func (a *app) transport() http.RoundTripper {
-	if a.via != nil {
-		return a.via
-	}
-	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: a.tlsConfig()}
-}
-
-// call makes one call of a replica beside the client, as the caller. The caller closes
-// the answer's body.
-func (a *app) call(ctx context.Context, url, route string) (*http.Response, error) {
-	token := ""
-	if a.token != nil {
-		token, _ = a.token(ctx) // the replicas refuse who has none
-	}
-	return a.callAs(ctx, token, url, route)
-}
-
-// callAs makes a call with a token, or with none where that is empty.
-func (a *app) callAs(ctx context.Context, token, url, route string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+route, nil)
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	return a.transport().RoundTrip(req)
+// asker calls single replicas, beside the client.
+func (a *app) asker() ask.Asker {
+	return ask.Asker{Servers: slices.Clone(a.opts.servers), TLS: a.tlsSource(), Token: a.token, Agent: "stout/" + buildinfo.Version(), Via: a.via}
 }
 
 // cellIDAt is the id of the cell of the replica at url; empty where nobody tells, and
 // where that cell has had no master yet: a founding that was cut off may begin anew,
 // with another id. Whoever is there may be no replica of this cell: no token is shown.
 func (a *app) cellIDAt(ctx context.Context, url string) string {
-	if !strings.Contains(url, "://") || strings.HasPrefix(url, "dns+") || a.mayCall(url) != nil {
+	if ask.IsName(url) || a.mayCall(url) != nil {
 		return ""
 	}
-	resp, err := a.callAs(ctx, "", url, lockapi.RouteLive)
-	if err != nil {
+	stranger := a.asker()
+	stranger.Token = nil
+	header, _ := stranger.Get(ctx, url, lockapi.RouteLive, nil) // the header says it, whatever the answer
+	if header.Get(lockapi.HeaderEpoch) == "0" {
 		return ""
 	}
-	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, mostReplica)
-	if resp.Header.Get(lockapi.HeaderEpoch) == "0" {
-		return ""
-	}
-	return lockapi.Clip(resp.Header.Get(lockapi.HeaderCell))
+	return lockapi.Clip(header.Get(lockapi.HeaderCell))
 }
 
 // askCells is cellsOf beside what is done meanwhile.
@@ -77,7 +46,7 @@ func (a *app) cellsOf(ctx context.Context) *failure {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	ids := make([]string, len(a.opts.servers))
-	each(a.opts.servers, func(i int, url string) { ids[i] = a.cellIDAt(ctx, url) })
+	ask.Each(a.opts.servers, func(i int, url string) { ids[i] = a.cellIDAt(ctx, url) })
 	var order []string
 	servers := map[string][]string{}
 	for i, id := range ids {
@@ -97,4 +66,29 @@ func (a *app) cellsOf(ctx context.Context) *failure {
 		out.tell("of the cell with id %s: %s", clean(id), strings.Join(servers[id], ", "))
 	}
 	return out.hint("after stoutd recover or restore stop the replicas of the former cell; else name servers of one cell only")
+}
+
+// thatMayBeRead returns hedge if an empty list may not be all there is: access is on,
+// and the caller, who does not operate the cell, may not read the rest. It takes one
+// second to find out; if no replica says, the caller may not.
+func (a *app) thatMayBeRead(ctx context.Context, hedge string) string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	asker := a.asker()
+	sees := make(chan bool, len(a.opts.servers))
+	for _, url := range a.opts.servers {
+		go func() {
+			var who lockapi.WhoAmI
+			if !ask.IsName(url) {
+				_, _ = asker.Get(ctx, url, lockapi.RouteWhoAmI+"?rights=true&consistency=stale", &who)
+			}
+			sees <- who.Operate
+		}()
+	}
+	for range a.opts.servers {
+		if <-sees {
+			return ""
+		}
+	}
+	return hedge
 }

@@ -27,11 +27,10 @@ func TestACellsIDIsAskedWithoutAToken(t *testing.T) {
 	if id := a.cellIDAt(t.Context(), "http://r1"); id != "c1" || len(way.credentials) != 1 || way.credentials[0] != "" {
 		t.Errorf("id %q, shown %q", id, way.credentials)
 	}
-	resp, err := a.call(t.Context(), "http://r1", lockapi.RouteReplica)
-	if err != nil {
+	asker := a.asker()
+	if _, err := asker.Get(t.Context(), "http://r1", lockapi.RouteReplica, nil); err != nil {
 		t.Fatal(err)
 	}
-	_ = resp.Body.Close()
 	if way.credentials[1] != "Bearer s3cret" {
 		t.Errorf("a call shows %q", way.credentials[1])
 	}

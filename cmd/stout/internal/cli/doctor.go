@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/doctor"
 	"github.com/stoutlock/stout/internal/buildinfo"
 )
@@ -48,7 +49,7 @@ func (c *runDoctor) run(ctx context.Context, _ []string) error {
 		return usagef("--for is %v; it is within 0s and 10m", c.watched)
 	}
 	look := doctor.Looker{
-		Client: a.client, Servers: a.opts.servers, TLS: a.tlsSource(), Token: a.token, Version: buildinfo.Version(),
+		Client: a.client, Asker: a.asker(), Version: buildinfo.Version(),
 		Step: min(a.opts.timeout, defaultTimeout), For: c.watched,
 		Doing: func(what string) { a.ui.progress("doctor", what) },
 	}
@@ -74,7 +75,7 @@ func doctorFailure(seen *doctor.Seen, report doctor.Report) error {
 	switch {
 	case !reached:
 		return &failure{code: exitUnreachable, message: "no replica can be reached", expected: true}
-	case seen.Cell != nil && !inOffice(*seen.Cell):
+	case seen.Cell != nil && !ask.InOffice(*seen.Cell):
 		return &failure{code: exitNoMaster, message: "the cell has no master", expected: true}
 	case report.Worst == doctor.Bad:
 		return &failure{code: exitFailed}

@@ -1,22 +1,16 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// mostMetrics bounds what is read of a replica's metrics.
-const mostMetrics = 4 << 20
 
 // endings adds to what was found the certificates that end soon: those that
 // the replicas tell of in their metrics, where the cell speaks TLS, and our own.
@@ -27,7 +21,7 @@ func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) [
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	said := make([]string, len(cell.Replicas))
-	each(cell.Replicas, func(i int, r lockapi.Replica) {
+	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if r.Healthy {
 			said[i] = strings.Join(a.askEndings(ctx, r.URL), ", and ")
 		}
@@ -54,28 +48,18 @@ func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) [
 	return found
 }
 
-// expiry is a line of a replica's metrics.
-var expiry = regexp.MustCompile(`^stout_certificate_expiry_timestamp_seconds\{part="(ca|certificate)",use="(api|raft)"\} (\S+)$`)
-
-// askEndings asks the replica at url which of its certificates end soon. One
-// that does not tell is not asked again.
+// askEndings asks the replica at url which of its certificates end soon.
 func (a *app) askEndings(ctx context.Context, url string) (said []string) {
-	resp, err := a.call(ctx, url, lockapi.RouteMetrics)
-	if err != nil {
+	var metrics ask.Metrics
+	asker := a.asker()
+	if _, err := asker.Get(ctx, url, lockapi.RouteMetrics, &metrics); err != nil {
 		return nil
 	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(io.LimitReader(resp.Body, mostMetrics))
-	for lines.Scan() {
-		m := expiry.FindStringSubmatch(lines.Text())
-		if m == nil {
-			continue
+	metrics.Each("stout_certificate_expiry_timestamp_seconds", func(label func(string) string, unix float64) {
+		if ends := time.Unix(int64(unix), 0); certs.EndsSoon(ends) {
+			said = append(said, whose(label("part"), label("use"))+" "+when(ends))
 		}
-		unix, err := strconv.ParseFloat(m[3], 64)
-		if ends := time.Unix(int64(unix), 0); err == nil && certs.EndsSoon(ends) {
-			said = append(said, whose(m[1], m[2])+" "+when(ends))
-		}
-	}
+	})
 	return said
 }
 

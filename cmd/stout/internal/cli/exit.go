@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -137,18 +138,18 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	dead := make([]error, len(a.opts.servers))
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		each(a.opts.servers, func(i int, url string) { _, dead[i] = a.client.Replica(ctx, url) })
+		ask.Each(a.opts.servers, func(i int, url string) { _, dead[i] = a.client.Replica(ctx, url) })
 	})
 	cell, err := a.survey(ctx, lastWords)
 	if f, ok := errors.AsType[*failure](err); ok {
 		asked.Wait()
 		return cmp.Or(a.masterSilent(cell.failed, dead, within), f)
 	}
-	if isDenial(err) {
+	if ask.IsDenial(err) {
 		return (&failure{code: exitNoMaster, message: "no master has answered within " + human(within)}).
 			hint("stout status shows which replicas are well, to who may observe the cell")
 	}
-	if !inOffice(cell.Cell) {
+	if !ask.InOffice(cell.Cell) {
 		a.examine(ctx, &cell) // one that is none of the cell's counts for nothing
 		return a.noMaster(cell.Cell)
 	}
@@ -164,7 +165,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 func (a *app) masterSilent(failed map[string]error, dead []error, within time.Duration) *failure {
 	out := &failure{code: exitNoMaster, message: "no master has answered within " + human(within)}
 	for i, url := range a.opts.servers {
-		if dead[i] == nil && !isRefusal(failed[url]) {
+		if dead[i] == nil && !ask.IsRefusal(failed[url]) {
 			out.tell("%s: answers, and its master does not", url)
 		}
 	}

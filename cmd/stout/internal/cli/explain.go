@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -154,7 +155,7 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 		switch {
 		case errors.Is(err, client.ErrSessionNotFound):
 			e.left[h.Session] = "Its session has ended at this moment."
-		case isDenial(err):
+		case ask.IsDenial(err):
 			e.left[h.Session] = "For how long its session is still good only who observes the cell may see."
 		case err != nil:
 			return err

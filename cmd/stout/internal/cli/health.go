@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -43,10 +44,10 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	defer cancel()
 	newest := newestIndex(cell.Replicas)
 	found := make([]finding, len(cell.Replicas))
-	each(cell.Replicas, func(i int, r lockapi.Replica) {
+	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if r.Fault != "" {
 			found[i] = finding{id: r.ID, what: "does not follow the master: " + clean(r.Fault)}
-		} else if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !inOffice(cell.Cell) {
+		} else if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !ask.InOffice(cell.Cell) {
 			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
 		} else if what := a.deadPaths(ctx, cell.Cell, r); what != "" {
 			found[i] = finding{id: r.ID, what: what}
@@ -66,7 +67,7 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 // it has heard from none for a whole term, and holds no promise, which each round of
 // the lease renews.
 func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
-	return inOffice(cell) && r.Healthy && r.ID != cell.Master.ID && r.Promise == nil && r.LastContactMS > cell.Lease.TermMS
+	return ask.InOffice(cell) && r.Healthy && r.ID != cell.Master.ID && r.Promise == nil && r.LastContactMS > cell.Lease.TermMS
 }
 
 // deadPaths says of a replica that the master hears which paths to it, from here, and
@@ -74,7 +75,7 @@ func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
 func (a *app) deadPaths(ctx context.Context, cell lockapi.Cell, r lockapi.Replica) string {
 	var dead []string
 	if slices.Contains(a.opts.servers, strings.TrimRight(r.URL, "/")) {
-		if err := a.client.Ready(ctx, r.URL); err != nil && !isRefusal(err) {
+		if err := a.client.Ready(ctx, r.URL); err != nil && !ask.IsRefusal(err) {
 			dead = append(dead, fmt.Sprintf("does not answer from here (%s), and the master hears it", reason(err, probeTimeout)))
 		}
 	}
@@ -172,7 +173,7 @@ func newestIndex(replicas []lockapi.Replica) uint64 {
 
 // mending introduces the repair command, which needs a master.
 func mending(cell lockapi.Cell) string {
-	if inOffice(cell) {
+	if ask.InOffice(cell) {
 		return "repair it: "
 	}
 	return "repair it, once the cell has a master: "

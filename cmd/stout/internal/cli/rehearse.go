@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
 	"github.com/stoutlock/stout/internal/buildinfo"
@@ -100,7 +101,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if !inOffice(before.Cell) {
+	if !ask.InOffice(before.Cell) {
 		return a.noMaster(before.Cell)
 	}
 	if run.URLs, err = a.proberURLs(looking, before.Cell); err != nil {

@@ -3,58 +3,46 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// remembered is what the replicas remember of a path, up to so many events of each:
-// what the one does that answers the client, and before that what others do who
-// remember more. Servers that are named by their URLs are asked, for a second.
+// remembered is what the replicas remember of a path, up to so many events of each. It
+// is what the replica does that answers the client, and what others remember from
+// before that. Servers that are named by their URLs are asked, for a second.
 func (a *app) remembered(ctx context.Context, path string, limit int) (lockapi.History, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	more := make(chan []told, 1)
-	go func() { more <- a.historiesOf(ctx, path, limit) }()
+	more := wait.Go(func() ([]told, error) {
+		all := make([]told, len(a.opts.servers))
+		asker, query := a.asker(), url.Values{"path": {path}, "limit": {strconv.Itoa(limit)}}
+		ask.Each(a.opts.servers, func(i int, server string) {
+			if ask.IsName(server) {
+				return
+			}
+			var h lockapi.History
+			if header, err := asker.Get(asking, server, lockapi.RouteHistory+"?"+query.Encode(), &h); err == nil {
+				all[i] = told{h, header.Get(lockapi.HeaderCell)}
+			}
+		})
+		return all, nil
+	})
 	h, err := a.client.History(ctx, path, limit)
 	if err != nil || h.More {
 		return h, err
 	}
-	return joined(h, <-more), nil
+	return joined(h, (<-more).Value), nil
 }
 
 // told is what one replica remembers, and the id of its cell.
 type told struct {
 	lockapi.History
 	cell string
-}
-
-func (a *app) historiesOf(ctx context.Context, path string, limit int) []told {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	all := make([]told, len(a.opts.servers))
-	each(a.opts.servers, func(i int, server string) {
-		if !strings.Contains(server, "://") || strings.HasPrefix(server, "dns+") {
-			return
-		}
-		query := url.Values{"path": {path}, "limit": {strconv.Itoa(limit)}}
-		resp, err := a.call(ctx, server, lockapi.RouteHistory+"?"+query.Encode())
-		if err != nil {
-			return
-		}
-		defer resp.Body.Close()
-		var h lockapi.History
-		if err := json.NewDecoder(io.LimitReader(resp.Body, mostMetrics)).Decode(&h); err == nil && resp.StatusCode == http.StatusOK {
-			all[i] = told{h, resp.Header.Get(lockapi.HeaderCell)}
-		}
-	})
-	return all
 }
 
 // joined is a history that has all that its replica remembers, with what others

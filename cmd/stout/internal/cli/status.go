@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -96,7 +97,7 @@ func (a *showStatus) statusLine(ctx context.Context) any {
 		line.Findings = append(line.Findings, statusFinding{f.id, f.what, f.command})
 	}
 	line.Cell = &seen.Cell
-	if !inOffice(seen.Cell) {
+	if !ask.InOffice(seen.Cell) {
 		f := a.noMaster(seen.Cell)
 		line.Error, line.Details = f.message, f.hints
 	}
@@ -128,11 +129,11 @@ func (a *showStatus) status(ctx context.Context, check bool) error {
 	case err != nil:
 		return err
 	case several != nil:
-		if !inOffice(cell) {
+		if !ask.InOffice(cell) {
 			several.code = exitNoMaster
 		}
 		return several
-	case !inOffice(cell):
+	case !ask.InOffice(cell):
 		return a.noMaster(cell)
 	case check && len(found) > 0:
 		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("not well: %d of %s", len(found), plural(len(cell.Replicas), "replica"))}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -55,7 +55,7 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 		return picture{failed: s.failed}, s.denied()
 	case best == nil:
 		return picture{failed: s.failed}, a.unreachable(s.failed, within)
-	case inOffice(*best):
+	case ask.InOffice(*best):
 		return picture{Cell: *best}, nil
 	}
 	return a.askEach(ctx, *best), nil
@@ -65,16 +65,11 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 // observe it; nil where there is none.
 func (s *asking) denied() error {
 	for _, err := range s.failed {
-		if isDenial(err) {
+		if ask.IsDenial(err) {
 			return err
 		}
 	}
 	return nil
-}
-
-// isDenial says whether an error is about who asks.
-func isDenial(err error) bool {
-	return errors.Is(err, client.ErrUnauthenticated) || errors.Is(err, client.ErrPermissionDenied)
 }
 
 // best is the first view that shows a master in office, or else the newest; nil
@@ -97,7 +92,7 @@ func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
 		case o.err != nil:
 			s.failed[o.url] = o.err
 			continue
-		case inOffice(o.cell):
+		case ask.InOffice(o.cell):
 			return &o.cell
 		case best == nil || o.cell.Epoch > best.Epoch:
 			best = &o.cell
@@ -111,9 +106,6 @@ func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
 	}
 	return best
 }
-
-// inOffice says whether a view shows a master that holds its lease.
-func inOffice(cell lockapi.Cell) bool { return cell.Master != nil && cell.Lease.Held }
 
 // opinion is what one replica says of the cell.
 type opinion struct {
@@ -174,14 +166,14 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 		asking.Go(func() { named[i], _ = a.client.Replica(ctx, url) })
 	}
 	var now atomic.Pointer[lockapi.Cell]
-	each(cell.Replicas, func(i int, r lockapi.Replica) {
+	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if failed[i] = a.mayCall(r.URL); failed[i] != nil {
 			return
 		}
 		if own[i], failed[i] = a.client.Replica(ctx, r.URL); failed[i] != nil || own[i].ID != r.ID || own[i].Role != lockapi.RoleMaster {
 			return
 		}
-		if view, err := a.client.CellAt(ctx, r.URL); err == nil && inOffice(view) {
+		if view, err := a.client.CellAt(ctx, r.URL); err == nil && ask.InOffice(view) {
 			now.Store(&view)
 			settled()
 		}
@@ -209,23 +201,10 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	return out
 }
 
-// mayCall says why a URL that the cell has told is not to be called: whatever was
-// asked for in private, a token above all, is not to be told to the network.
+// mayCall returns why a URL that the cell has told is not to be called.
 func (a *app) mayCall(url string) error {
-	isSecure := func(u string) bool { return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "dns+https:") }
-	if isSecure(url) || slices.Contains(a.opts.servers, strings.TrimRight(url, "/")) || !slices.ContainsFunc(a.opts.servers, isSecure) {
-		return nil
-	}
-	return fmt.Errorf("its URL %s leads from https to http", clean(url))
-}
-
-// each calls f for all items at once and returns when all calls have.
-func each[T any](items []T, f func(int, T)) {
-	var wg sync.WaitGroup
-	for i, item := range items {
-		wg.Go(func() { f(i, item) })
-	}
-	wg.Wait()
+	asker := a.asker()
+	return asker.MayCall(url)
 }
 
 // unreachable says of each server what was wrong with it, and what to do. One
@@ -281,13 +260,7 @@ func reason(err error, within time.Duration) string {
 	if why, ok := distrust(err); ok {
 		return why
 	}
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return clean(err.Error())
-		}
-		err = inner
-	}
+	return clean(ask.Innermost(err).Error())
 }
 
 // saying is what a replica says of itself, without the command that it ends
@@ -296,10 +269,4 @@ func reason(err error, within time.Duration) string {
 func saying(refused *lockapi.Error) string {
 	why, _, _ := strings.Cut(refused.Detail, "; to admit it:")
 	return clean(why)
-}
-
-// isRefusal says whether an error is a replica's answer.
-func isRefusal(err error) bool {
-	_, ok := errors.AsType[*lockapi.Error](err)
-	return ok
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/muesli/termenv"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -257,8 +258,8 @@ func TestSurvey(t *testing.T) {
 				if cell.Master != nil {
 					master = cell.Master.ID
 				}
-				if master != tt.master || inOffice(cell.Cell) != tt.held {
-					t.Errorf("master %q, in office: %v", master, inOffice(cell.Cell))
+				if master != tt.master || ask.InOffice(cell.Cell) != tt.held {
+					t.Errorf("master %q, in office: %v", master, ask.InOffice(cell.Cell))
 				}
 				if well := wellOf(cell.Cell); err == nil && !tt.held && !slices.Equal(well, tt.well) {
 					t.Errorf("%q are well, want %q", well, tt.well)

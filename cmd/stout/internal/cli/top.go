@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/top"
 )
 
@@ -78,7 +79,7 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 	out := top.Look{}
 	found := s.a.examine(ctx, &seen)
 	several := <-cells
-	if !inOffice(seen.Cell) {
+	if !ask.InOffice(seen.Cell) {
 		f := s.a.noMaster(seen.Cell)
 		out.Findings = append([]string{safeLine(f.message)}, f.hints...)
 	}
@@ -127,7 +128,7 @@ func (s *topSource) Say(err error) *top.Trouble {
 	if errors.Is(err, client.ErrSessionNotFound) {
 		return &top.Trouble{Text: "There is no such session any more: it was closed, or has expired."}
 	}
-	t := &top.Trouble{Text: capital(safeLine(f.message)) + ".", Denied: isDenial(err)}
+	t := &top.Trouble{Text: capital(safeLine(f.message)) + ".", Denied: ask.IsDenial(err)}
 	for _, line := range f.details {
 		t.More = append(t.More, safeLine(line))
 	}

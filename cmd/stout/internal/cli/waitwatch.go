@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -179,7 +180,7 @@ func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
 	if ctx.Err() != nil {
 		return w.every // we broke it off
 	}
-	if err == nil || isRefusal(err) {
+	if err == nil || ask.IsRefusal(err) {
 		w.hear(false)
 	}
 	if err == nil && w.session.Load() == nil {
@@ -204,7 +205,7 @@ func (w *waitWatch) wellKnown() bool {
 func (w *waitWatch) standby(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, min(firstLook, w.every))
 	defer cancel()
-	if _, err := w.a.client.CellAt(ctx, url); isRefusal(err) {
+	if _, err := w.a.client.CellAt(ctx, url); ask.IsRefusal(err) {
 		return err
 	}
 	return nil

@@ -2,9 +2,9 @@ package doctor
 
 import (
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -16,41 +16,40 @@ const (
 	lagBad  = 10_000
 )
 
-func office(s *Seen) []Finding {
+func office(s *Seen, g *gathered) {
 	switch c := s.Cell; {
-	case c == nil && isDenial(s.CellErr):
-		return one(AreaCell, "master", Unknown, "Ask with a credential of one who may observe.", "the cell does not tell us of its master: %v", s.CellErr)
+	case c == nil && ask.IsDenial(s.CellErr):
+		g.add(Unknown, "Ask with a credential of one who may observe.", "the cell does not tell us of its master: %v", s.CellErr)
 	case c == nil:
-		return one(AreaCell, "master", Unknown, "", "no replica tells of the cell: %s", orNothing(s.CellErr))
+		g.add(Unknown, "", "no replica tells of the cell: %s", orNothing(s.CellErr))
 	case c.Master == nil:
-		return one(AreaCell, "master", Bad, "A master needs a majority of the voters that see each other. Start those that are down; stout status shows which.", "there is none")
+		g.add(Bad, "A master needs a majority of the voters that see each other. Start those that are down; stout status shows which.", "there is none")
 	case !c.Lease.Held:
-		return one(AreaCell, "master", Bad, "If it stays so, stout transfer makes another replica the master. See its log, and look at its disk and its network: it can't reach a majority, or its disk hangs.", "%s is named, and does not hold its lease", c.Master.ID)
+		g.add(Bad, "If it stays so, stout transfer makes another replica the master. See its log, and look at its disk and its network: it can't reach a majority, or its disk hangs.", "%s is named, and does not hold its lease", c.Master.ID)
 	default:
-		return one(AreaCell, "master", OK, "", "%s in epoch %d; its lease of %s has %s left", c.Master.ID, c.Epoch, ms(c.Lease.TermMS), ms(c.Lease.RemainingMS))
+		g.ok("%s in epoch %d; its lease of %s has %s left", c.Master.ID, c.Epoch, ms(c.Lease.TermMS), ms(c.Lease.RemainingMS))
 	}
 }
 
 func ms(n int64) string { return took(time.Duration(n) * time.Millisecond) }
 
 // lostChanges reports replicas that have acknowledged changes which the master lacks.
-func lostChanges(s *Seen) []Finding {
-	g := gathered{area: AreaCell, check: "acknowledged changes"}
+func lostChanges(s *Seen, g *gathered) {
 	if s.Cell == nil {
-		return nil
+		return
 	}
 	for _, r := range s.Cell.Replicas {
 		if r.Fault != "" {
 			g.add(Bad, `Keep every data directory as it is; see "When acknowledged changes are lost" in docs/operations.md.`, "%s does not follow the master: %s", r.ID, r.Fault)
 		}
 	}
-	return g.all()
 }
 
 // spare is how many more failures the cell bears.
-func spare(s *Seen) []Finding {
+func spare(s *Seen, g *gathered) {
 	if s.Members == nil {
-		return one(AreaCell, "failures borne", Unknown, "", "the cell does not tell of its members: %s", orNothing(s.MembersErr))
+		g.add(Unknown, "", "the cell does not tell of its members: %s", orNothing(s.MembersErr))
+		return
 	}
 	voters, well := 0, 0
 	for _, m := range s.Members.Members {
@@ -61,26 +60,25 @@ func spare(s *Seen) []Finding {
 			}
 		}
 	}
-	bears, could := s.Members.Tolerates, (voters-1)/2
-	const area, check = AreaCell, "failures borne"
-	switch {
+	const bringBack = "Bring back the members that are down, or replace them: stout status has the command."
+	switch bears, could := s.Members.Tolerates, (voters-1)/2; {
 	case voters < 3:
-		return one(area, check, Warn, "Have three replicas: one of them may then fail.", "none: %s has a vote", format.Plural(voters, "replica"))
+		g.add(Warn, "Have three replicas: one of them may then fail.", "none: %s has a vote", format.Plural(voters, "replica"))
 	case bears == 0:
-		return one(area, check, Bad, "Bring back the members that are down, or replace them: stout status has the command.", "none, where it could be %d: %d of %d voters are well. The next failure may stop the cell", could, well, voters)
+		g.add(Bad, bringBack, "none, where it could be %d: %d of %d voters are well. The next failure may stop the cell", could, well, voters)
 	case bears < could:
-		return one(area, check, Warn, "Bring back the members that are down, or replace them: stout status has the command.", "%d more, where it could be %d: %d of %d voters are well", bears, could, well, voters)
+		g.add(Warn, bringBack, "%d more, where it could be %d: %d of %d voters are well", bears, could, well, voters)
 	case voters%2 == 0:
-		return one(area, check, Warn, "An even number of voters bears no more failures than one less. Add one, or take the vote from one.", "%d more, of %d voters", bears, voters)
+		g.add(Warn, "An even number of voters bears no more failures than one less. Add one, or take the vote from one.", "%d more, of %d voters", bears, voters)
+	default:
+		g.ok("%d more, of %d voters", bears, voters)
 	}
-	return one(area, check, OK, "", "%d more, of %d voters", bears, voters)
 }
 
-func membership(s *Seen) []Finding {
+func membership(s *Seen, g *gathered) {
 	if s.Members == nil {
-		return nil
+		return
 	}
-	g := gathered{area: AreaCell, check: "members"}
 	count := map[string]int{}
 	for _, m := range s.Members.Members {
 		count[m.ID]++
@@ -97,7 +95,6 @@ func membership(s *Seen) []Finding {
 	if len(g.findings) == 0 {
 		g.ok("%s, no change under way", format.Plural(len(count), "member"))
 	}
-	return g.all()
 }
 
 // replacement is about a member with two directories. Where the one with the vote is
@@ -123,11 +120,10 @@ func (g *gathered) replacement(s *Seen, id string) {
 	g.add(Warn, "Wait until it is through before anything else is changed; stout member list shows how far it is.", "a new directory is taking the place of %s's", id)
 }
 
-func lag(s *Seen) []Finding {
+func lag(s *Seen, g *gathered) {
 	if s.Members == nil {
-		return nil
+		return
 	}
-	g := gathered{area: AreaCell, check: "lag"}
 	master := s.masterWithoutSnapshots()
 	for _, m := range s.Members.Members {
 		switch {
@@ -143,47 +139,64 @@ func lag(s *Seen) []Finding {
 			g.ok("%s %d", m.ID, m.Behind)
 		}
 	}
-	return g.all()
 }
 
-func versions(s *Seen) []Finding {
-	runs := map[string][]string{}
-	var order []string
-	if s.Members != nil {
-		for _, m := range s.Members.Members {
-			if m.Version == "" {
-				continue
-			}
-			if runs[m.Version] == nil {
-				order = append(order, m.Version)
-			}
-			runs[m.Version] = append(runs[m.Version], m.ID)
-		}
+func versions(s *Seen, g *gathered) {
+	if s.Members == nil {
+		return
+	}
+	runs := bySame{}
+	for _, m := range s.Members.Members {
+		runs.add(m.Version, m.ID)
 	}
 	level := uint64(0)
 	if s.Cell != nil {
 		level = s.Cell.Level
 	}
-	switch len(order) {
+	switch len(runs) {
 	case 0:
-		return nil
 	case 1:
-		return one(AreaCell, "releases", OK, "", "all run %s, at level %d", order[0], level)
+		g.ok("all run %s, at level %d", runs[0].what, level)
+	default:
+		var words []string
+		for _, r := range runs {
+			words = append(words, list(r.who)+" run "+r.what)
+		}
+		g.add(Warn, "Finish the upgrade: what is new is off until all members know it (docs/operations.md, Upgrades).", "%s; the level is %d", list(words), level)
 	}
-	var words []string
-	for _, v := range order {
-		words = append(words, list(runs[v])+" run "+v)
+}
+
+// bySame groups what has the same property, in the order in which it was met.
+type bySame []struct {
+	what string
+	who  []string
+}
+
+func (b *bySame) add(what, who string) {
+	if what == "" {
+		return
 	}
-	return one(AreaCell, "releases", Warn, "Finish the upgrade: what is new is off until all members know it (docs/operations.md, Upgrades).", "%s; the level is %d", strings.Join(words, ", "), level)
+	for i := range *b {
+		if one := &(*b)[i]; one.what == what {
+			one.who = append(one.who, who)
+			return
+		}
+	}
+	*b = append(*b, struct {
+		what string
+		who  []string
+	}{what, []string{who}})
 }
 
 // urls is whether what members tell clients can be used from here.
-func urls(s *Seen) []Finding {
-	g := gathered{area: AreaCell, check: "members' URLs"}
-	named := 0
+func urls(s *Seen, g *gathered) {
+	named, members := 0, map[string]bool{}
 	for _, at := range s.Servers {
 		if len(at.Members) == 0 {
 			continue
+		}
+		for _, m := range at.Members {
+			members[m] = true
 		}
 		who := list(at.Members)
 		switch {
@@ -191,7 +204,7 @@ func urls(s *Seen) []Finding {
 			g.add(Bad, "Give each its own: stout member set ID --url URL.", "%s tell one and the same URL, %s", who, at.URL)
 		case at.Replica != nil && at.Replica.ID != at.Members[0]:
 			g.add(Bad, "Correct it: stout member set ID --url URL.", "%s tells %s, where %s answers", who, at.URL, at.Replica.ID)
-		case at.Err != nil && !at.Named && !isDenial(at.Err):
+		case at.Err != nil && !at.Named && !ask.IsDenial(at.Err):
 			g.add(Warn, "Where a master can't be reached from here, another replica passes calls on, which takes longer. If it is up, is its URL one of another network? stout member set ID --url URL changes it.", "%s tells %s, which can't be reached from here: %v", who, at.URL, at.Err)
 		case at.Err == nil:
 			g.ok("%s", at.URL)
@@ -200,46 +213,33 @@ func urls(s *Seen) []Finding {
 			named++
 		}
 	}
-	if members := countMembers(s); named == 1 && members > 1 {
-		g.add(Warn, "Name all of them, so that the cell is found while any of them is up: --server or STOUT_SERVER, parted by commas.", "one of %d members was named", members)
+	if named == 1 && len(members) > 1 {
+		g.add(Warn, "Name all of them, so that the cell is found while any of them is up: --server or STOUT_SERVER, parted by commas.", "one of %d members was named", len(members))
 	}
-	return g.all()
 }
 
-func countMembers(s *Seen) int {
-	all := map[string]bool{}
-	for _, at := range s.Servers {
-		for _, m := range at.Members {
-			all[m] = true
-		}
-	}
-	return len(all)
-}
-
-func accessOn(s *Seen) []Finding {
-	if s.Cell == nil {
-		return nil
-	}
+func accessOn(s *Seen, g *gathered) {
 	away := slices.ContainsFunc(s.Servers, func(at *Server) bool { return at.Err == nil && !at.loopback() })
 	switch {
+	case s.Cell == nil:
 	case s.Cell.Access:
-		return one(AreaCell, "access", OK, "", "on")
+		g.ok("on")
 	case away:
-		return one(AreaCell, "access", Warn, "stout access enable turns it on; docs/settings.md, Access, says what to do before.", "off: whoever reaches the cell may do everything")
+		g.add(Warn, "stout access enable turns it on; docs/settings.md, Access, says what to do before.", "off: whoever reaches the cell may do everything")
+	default:
+		g.ok("off, and the replicas listen on this machine only as far as can be seen")
 	}
-	return one(AreaCell, "access", OK, "", "off, and the replicas listen on this machine only as far as can be seen")
 }
 
-func deadlocks(s *Seen) []Finding {
+func deadlocks(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
-		if is, _ := at.Figures.value(metricMaster); is != 1 {
-			continue
-		}
-		if n, ok := at.Figures.value(metricDeadlocks); ok && n > 0 {
-			return one(AreaCell, "deadlocks", Warn, "stout deadlocks shows them; stout session kill SESSION ends one.", "%s of sessions that wait for each other", format.Plural(int(n), "circle"))
-		} else if ok {
-			return one(AreaCell, "deadlocks", OK, "", "no sessions wait for each other")
+		is, _ := at.Figures.Value(metricMaster)
+		switch n, ok := at.Figures.Value(metricDeadlocks); {
+		case is != 1 || !ok:
+		case n > 0:
+			g.add(Warn, "stout deadlocks shows them; stout session kill SESSION ends one.", "%s of sessions that wait for each other", format.Plural(int(n), "circle"))
+		default:
+			g.ok("no sessions wait for each other")
 		}
 	}
-	return nil
 }

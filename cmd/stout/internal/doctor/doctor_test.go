@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -89,8 +90,8 @@ stout_state_checksum_index 4096
 stout_state_checksum 77
 `
 
-func figuresOf(text string) Figures {
-	f, err := ReadFigures(strings.NewReader(text))
+func figuresOf(text string) ask.Metrics {
+	f, err := ask.ReadMetrics(strings.NewReader(text))
 	if err != nil {
 		panic(err)
 	}
@@ -133,7 +134,7 @@ func tornBy(ms int64) []Sample {
 	return out
 }
 
-func clockSeen(differs, off float64) Figures {
+func clockSeen(differs, off float64) ask.Metrics {
 	return figuresOf(fmt.Sprintf("%sstout_member_clock_rate_difference_ratio{replica=\"r1\"} 1\nstout_member_clock_rate_difference_ratio{replica=\"r2\"} %g\nstout_member_clock_rate_error_ratio{replica=\"r2\"} %g\n", wellFigures, differs, off))
 }
 
@@ -288,7 +289,7 @@ func TestFindings(t *testing.T) {
 		{"a clock as another sees it", func(_ *Seen, r *Server) { r.Figures = clockSeen(-0.0255, 0.005) }, "clocks, as told: bad", "r1 sees r2 differ by at least 20 ms/s"},
 		{"one that may be well", func(_ *Seen, r *Server) { r.Figures = clockSeen(0.0249, 0.015) }, "", ""},
 		{"one that is hardly known yet", func(_ *Seen, r *Server) { r.Figures = clockSeen(0, 0.03) }, "clocks, as told: cannot tell", "within 30 ms/s"},
-		{"another timing", func(_ *Seen, r *Server) { r.with("stout_lease_term_seconds 0.9") }, "timing: warn", "r2 750ms, r3 750ms"},
+		{"another timing", func(_ *Seen, r *Server) { r.with("stout_lease_term_seconds 0.9") }, "timing: warn", "r2, r3 750ms"},
 		{"a quota nearly used", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 80`) }, "quotas: warn", "max-sessions is used to 80%"},
 		{"one used up", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 95`) }, "quotas: bad", "95 of 100"},
 		{"files", func(_ *Seen, r *Server) { r.with("process_open_fds 16000") }, "open files: warn", "16000 of 20000"},
@@ -347,7 +348,7 @@ func TestCuresOfAMaster(t *testing.T) {
 	s.Cell.Lease.Held = false
 	s.Servers[0].with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 0`)
 	s.Servers[1].with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 0`, "stout_is_master 0")
-	for _, f := range slices.Concat(office(s), disks(s)) {
+	for _, f := range slices.Concat(findings("master", s), findings("disk", s)) {
 		if names := strings.Contains(f.Do, "stout transfer"); names != (f.Verdict != OK && !strings.HasPrefix(f.Found, "r2")) {
 			t.Errorf("%s: %s", f.Found, f.Do)
 		}
@@ -361,7 +362,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 	s := wellCell()
 	s.Members.Members[2].Directory = "0123456789abcdef"
 	s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Directory: "00c0ffee00c0ffee", Suffrage: lockapi.SuffrageNonvoter})
-	f := membership(s)
+	f := findings("members", s)
 	if len(f) != 1 || !strings.Contains(f[0].Do, "stout member replace r3 --directory 0123456789abcdef.") {
 		t.Errorf("%+v", f)
 	}
@@ -377,7 +378,7 @@ func TestNobodyAnswers(t *testing.T) {
 				at.Dials, at.Err, at.Replica, at.TLS = []Dial{{Err: errors.New("refused")}}, errors.New("refused"), nil, nil
 			}
 		}
-		f := connections(s)
+		f := findings("connect", s)
 		if i := slices.IndexFunc(f, func(f Finding) bool { return strings.Contains(f.Do, "The others serve") }); i >= 0 != others {
 			t.Errorf("others %v: %+v", others, f)
 		}
@@ -391,10 +392,15 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
+// findings are those of one check.
+func findings(check string, s *Seen) []Finding {
+	return slices.DeleteFunc(Examine(s).Findings, func(f Finding) bool { return f.Check != check })
+}
+
 // A lease that lapsed and was never renewed leaves no margin: nothing is said of it.
 func TestLeaseIsNotPraised(t *testing.T) {
 	t.Parallel()
-	for _, f := range margins(wellCell()) {
+	for _, f := range findings("lease", wellCell()) {
 		if strings.Contains(f.Found, "never") {
 			t.Errorf("%+v", f)
 		}

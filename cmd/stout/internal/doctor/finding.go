@@ -47,20 +47,79 @@ type Report struct {
 	Worst    Verdict   `json:"worst"`
 }
 
+// checks are all checks, in the order in which their findings are shown.
+var checks = []struct {
+	area, name string
+	check      func(*Seen, *gathered)
+}{
+	{AreaWay, "names", names},
+	{AreaWay, "connect", connections},
+	{AreaWay, "proxy", proxies},
+	{AreaWay, "tls", handshakes},
+	{AreaWay, "certificates", certificates},
+	{AreaWay, "encryption", plaintext},
+	{AreaWay, "answers", answers},
+	{AreaWay, "latency", latency},
+	{AreaWay, "one cell", sameCell},
+	{AreaWay, "wall clock", wallClock},
+	{AreaWay, "token", tokenEnd},
+	{AreaWay, "who we are", credential},
+	{AreaWay, "this program", clientVersion},
+	{AreaCell, "master", office},
+	{AreaCell, "failures borne", spare},
+	{AreaCell, "acknowledged changes", lostChanges},
+	{AreaCell, "members", membership},
+	{AreaCell, "lag", lag},
+	{AreaCell, "releases", versions},
+	{AreaCell, "members' URLs", urls},
+	{AreaCell, "access", accessOn},
+	{AreaCell, "deadlocks", deadlocks},
+	{AreaReplicas, "metrics", figures},
+	{AreaReplicas, "disk", each(disks)},
+	{AreaReplicas, "disk space", each(space)},
+	{AreaReplicas, "snapshots", each(snapshots)},
+	{AreaReplicas, "elections", each(stability)},
+	{AreaReplicas, "lease", each(margins)},
+	{AreaReplicas, "clock rates", clockRates},
+	{AreaReplicas, "clocks, as told", each(clocksOfOthers)},
+	{AreaReplicas, "timing", terms},
+	{AreaReplicas, "quotas", each(quotas)},
+	{AreaReplicas, "open files", each(openFiles)},
+	{AreaReplicas, "connections", each(sockets)},
+	{AreaReplicas, "certificates", each(replicaCertificates)},
+	{AreaReplicas, "replicas' port", between},
+	{AreaReplicas, "backups", backups},
+	{AreaReplicas, "audit log", each(auditLog)},
+	{AreaReplicas, "state", sums},
+}
+
+// each is a check of each replica that shows its metrics.
+func each(check func(s *Seen, g *gathered, id string, at *Server)) func(*Seen, *gathered) {
+	return func(s *Seen, g *gathered) {
+		s.eachFigures(func(id string, at *Server) { check(s, g, id, at) })
+	}
+}
+
 // Examine judges what was seen.
 func Examine(s *Seen) Report {
 	var out Report
-	for _, check := range []func(*Seen) []Finding{
-		names, connections, proxies, handshakes, certificates, plaintext, answers, latency, sameCell, wallClock, credential, clientVersion,
-		office, spare, lostChanges, membership, lag, versions, urls, accessOn, deadlocks,
-		figures, disks, space, snapshots, stability, margins, clockRates, clocksOfOthers, terms, quotas, openFiles, sockets, replicaCertificates, between, backups, auditLog, sums,
-	} {
-		out.Findings = append(out.Findings, check(s)...)
+	for _, c := range checks {
+		g := gathered{area: c.area, check: c.name}
+		c.check(s, &g)
+		out.Findings = append(out.Findings, g.all()...)
 	}
 	for _, f := range out.Findings {
 		out.Worst = max(out.Worst, f.Verdict)
 	}
 	return out
+}
+
+// worse is the verdict on what is not well.
+func worse(bad bool) Verdict {
+	if bad {
+		return Bad
+	}
+	return Warn
 }
 
 // gathered are the findings of one check over several things. Those that are well
@@ -97,9 +156,4 @@ func (g *gathered) all() []Finding {
 		return 1
 	})
 	return g.findings
-}
-
-// one is the finding of a check that is of one thing.
-func one(area, check string, v Verdict, do, format string, args ...any) []Finding {
-	return []Finding{{area, check, v, fmt.Sprintf(format, args...), do}}
 }

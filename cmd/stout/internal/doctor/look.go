@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,61 +17,57 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // Looker looks at a cell and at the way to it. It changes nothing.
 type Looker struct {
-	Client  *client.Client
-	Servers []string                              // base URLs and names of the DNS, at least one
-	TLS     func() *tls.Config                    // how https is called; nil for the system's CAs
-	Token   func(context.Context) (string, error) // nil for none
-	Version string                                // of this program
-	Step    time.Duration                         // how long one question may take
-	For     time.Duration                         // for how long clocks are watched
-	Doing   func(string)                          // told of what goes on
+	ask.Asker // has at least one server
+	Client    *client.Client
+	Version   string        // of this program
+	Step      time.Duration // how long one question may take
+	For       time.Duration // for how long clocks are watched
+	Doing     func(string)  // is called with each step
 }
 
-// Look looks at everything. What could not be seen is an error in what it
+const (
+	rounds = 5  // how often a server is asked, to find the fastest answer
+	looks  = 50 // how often a clock is looked at
+)
+
+// Look looks at everything. An error of what could not be seen stands in what it
 // returns.
 func (l *Looker) Look(ctx context.Context) *Seen {
 	s := &Seen{At: time.Now(), Version: l.Version}
-	for _, u := range l.named(ctx, s) {
-		if s.at(u) == nil {
-			s.Servers = append(s.Servers, newServer(u))
+	if slices.ContainsFunc(l.Servers, ask.IsName) { // the client knows what it stands for
+		step, cancel := context.WithTimeout(ctx, l.Step)
+		l.Servers, s.NamesErr = l.Client.URLs(step)
+		cancel()
+	}
+	for i, u := range l.Servers {
+		// Behind a URL that a name stands for is the name, in brackets, by which its
+		// certificate is judged.
+		base, name, _ := strings.Cut(strings.TrimRight(u, "/"), " ")
+		if l.Servers[i] = base; s.at(base) == nil {
+			s.Servers = append(s.Servers, &Server{URL: base, Named: true, CertName: strings.Trim(name, "()"), asked: u})
 		}
 	}
 	l.Doing("calling the servers")
-	l.visitAll(ctx, s, s.Servers)
+	ask.Each(s.Servers, func(_ int, at *Server) { l.visit(at).look(ctx) })
 	l.askCell(ctx, s)
-	if known := s.tellOfMembers(); len(known) > 0 {
+	if others := s.addMembers(); len(others) > 0 {
 		l.Doing("calling the other members")
-		l.visitAll(ctx, s, known)
+		ask.Each(others, func(_ int, at *Server) { l.visit(at).look(ctx) })
 	}
 	l.askWho(ctx, s)
-	l.watch(ctx, s)
-	return s
-}
-
-// named are the base URLs that were named, those that a name of the DNS stands for
-// as the client has them.
-func (l *Looker) named(ctx context.Context, s *Seen) (urls []string) {
-	if !slices.ContainsFunc(l.Servers, isName) {
-		return l.Servers
+	if all := s.answered(); len(all) > 0 && l.For > 0 {
+		s.For = l.For
+		l.Doing("watching clocks and mastership for " + took(l.For))
+		begun := time.Now()
+		ask.Each(all, func(_ int, at *Server) { l.visit(at).watch(ctx, begun) })
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.Step)
-	defer cancel()
-	urls, s.NamesErr = l.Client.URLs(ctx)
-	return urls
-}
-
-func isName(u string) bool { return strings.HasPrefix(u, "dns:") || strings.HasPrefix(u, "dns+") }
-
-// newServer is one that was named. Behind the URL of one that a name stands for is,
-// in brackets, the name that its certificate is judged by.
-func newServer(u string) *Server {
-	base, name, _ := strings.Cut(strings.TrimRight(u, "/"), " ")
-	return &Server{URL: base, Named: true, CertName: strings.Trim(name, "()"), asked: u}
+	return s
 }
 
 // at is the server of a URL, or nil.
@@ -82,8 +80,8 @@ func (s *Seen) at(u string) *Server {
 	return nil
 }
 
-// tellOfMembers notes what URLs the members tell, and returns the new ones.
-func (s *Seen) tellOfMembers() (fresh []*Server) {
+// addMembers notes the URLs of the members, and returns the servers that are new.
+func (s *Seen) addMembers() (fresh []*Server) {
 	if s.Cell == nil {
 		return nil
 	}
@@ -103,57 +101,32 @@ func (s *Seen) tellOfMembers() (fresh []*Server) {
 	return fresh
 }
 
-func (l *Looker) visitAll(ctx context.Context, s *Seen, servers []*Server) {
-	var all sync.WaitGroup
-	for _, at := range servers {
-		all.Go(func() {
-			v := l.visit(s, at)
-			defer v.transport.CloseIdleConnections()
-			v.make(ctx)
-		})
-	}
-	all.Wait()
-}
-
-// visit is one to a server. Where somebody called the cell by https, a token does
-// not go to a URL of http that a member told: as with the SDK.
-func (l *Looker) visit(s *Seen, at *Server) *visit {
-	secret := slices.ContainsFunc(s.Servers, func(at *Server) bool { return at.Named && isSecure(at.URL) })
-	return &visit{l, at, l.transport(at.CertName), at.Named || isSecure(at.URL) || !secret}
-}
-
-func isSecure(u string) bool { return strings.HasPrefix(u, "https://") }
-
-// askCell asks the replicas that answer for the state of the cell, and takes the
-// view that shows a master in office, else the newest. Where they only refuse to
-// tell, that refusal is why there is none.
+// askCell asks the replicas that answer for the state of the cell. It takes the view
+// that shows a master in office, else the newest. If all refuse, a denial is why there
+// is none.
 func (l *Looker) askCell(ctx context.Context, s *Seen) {
 	var mu sync.Mutex
-	var all sync.WaitGroup
 	s.CellErr = errors.New("no server answers")
-	for _, at := range s.Servers {
+	ask.Each(s.Servers, func(_ int, at *Server) {
 		if !at.Answers() {
-			continue
+			return
 		}
-		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, l.Step)
-			defer cancel()
-			view, err := l.Client.CellAt(ctx, at.asked)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil && s.Cell == nil && !isDenial(s.CellErr):
-				s.CellErr = err
-			case err != nil:
-			case s.Cell == nil || better(&view, s.Cell):
-				s.Cell, s.CellErr = &view, nil
-			}
-		})
-	}
-	all.Wait()
+		ctx, cancel := context.WithTimeout(ctx, l.Step)
+		defer cancel()
+		view, err := l.Client.CellAt(ctx, at.asked)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil && s.Cell == nil && !ask.IsDenial(s.CellErr):
+			s.CellErr = err
+		case err != nil:
+		case s.Cell == nil || better(view, *s.Cell):
+			s.Cell, s.CellErr = &view, nil
+		}
+	})
 	if s.Cell == nil || s.Cell.Master == nil {
 		s.MembersErr = errors.New("there is no master that could tell")
-		if isDenial(s.CellErr) {
+		if ask.IsDenial(s.CellErr) {
 			s.MembersErr = s.CellErr
 		}
 		return
@@ -166,8 +139,8 @@ func (l *Looker) askCell(ctx context.Context, s *Seen) {
 	}
 }
 
-func better(view, than *lockapi.Cell) bool {
-	held, other := view.Master != nil && view.Lease.Held, than.Master != nil && than.Lease.Held
+func better(view, than lockapi.Cell) bool {
+	held, other := ask.InOffice(view), ask.InOffice(than)
 	return held && !other || held == other && view.Epoch > than.Epoch
 }
 
@@ -180,11 +153,8 @@ func (l *Looker) askWho(ctx context.Context, s *Seen) {
 			s.TokenEnds = endOf(token)
 		}
 	}
-	if (s.Cell == nil || s.Cell.Master == nil) && !isDenial(s.CellErr) {
-		s.WhoErr = errors.New("there is no master to ask")
-		if s.Cell == nil {
-			s.WhoErr = s.CellErr
-		}
+	if (s.Cell == nil || s.Cell.Master == nil) && !ask.IsDenial(s.CellErr) {
+		s.WhoErr = cmp.Or(s.CellErr, errors.New("there is no master to ask"))
 		return
 	}
 	who, err := l.Client.Access().WhoAmI(ctx)
@@ -193,8 +163,8 @@ func (l *Looker) askWho(ctx context.Context, s *Seen) {
 	}
 }
 
-// endOf is when a JWT says that it ends; zero for what is none, or has no end. It
-// is not judged here.
+// endOf is when a JWT says that it ends; zero for another token, or one without an end.
+// The JWT is not verified here.
 func endOf(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || strings.HasPrefix(token, lockapi.SecretPrefix) {
@@ -210,88 +180,177 @@ func endOf(token string) time.Time {
 	return time.Unix(int64(*claims.Exp), 0)
 }
 
-// watch takes samples of the replicas' clocks for some time, and looks at their
-// metrics once more.
-func (l *Looker) watch(ctx context.Context, s *Seen) {
-	all := s.answered()
-	if len(all) == 0 || l.For <= 0 {
-		return
-	}
-	s.For = l.For
-	l.Doing("watching clocks and mastership for " + took(l.For))
-	begun := time.Now()
-	var done sync.WaitGroup
-	for _, at := range all {
-		done.Go(func() {
-			v := l.visit(s, at)
-			defer v.transport.CloseIdleConnections()
-			v.sample(ctx, begun)
-			_, _ = v.get(ctx, lockapi.RouteMetrics, &at.Later)
-		})
-	}
-	done.Wait()
+// visit looks at one server, step by step, as a call goes there.
+type visit struct {
+	*Server
+	l   *Looker
+	ask ask.Asker
+	via *http.Transport // as the SDK's, with keep-alive
 }
 
-// sample looks at a replica's clock again and again.
-func (v *visit) sample(ctx context.Context, begun time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, v.l.For)
+func (l *Looker) visit(at *Server) *visit {
+	v := &visit{Server: at, l: l, ask: l.Asker, via: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: l.Step, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		TLSClientConfig: l.tls(),
+	}}
+	if at.CertName != "" {
+		v.via.TLSClientConfig.ServerName = cmp.Or(v.via.TLSClientConfig.ServerName, at.CertName)
+	}
+	v.ask.Via = v.via
+	return v
+}
+
+func (l *Looker) tls() *tls.Config {
+	if l.TLS == nil {
+		return new(tls.Config)
+	}
+	return l.TLS().Clone()
+}
+
+func (v *visit) get(ctx context.Context, route string, out any) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.l.Step)
+	defer cancel()
+	return v.ask.Get(ctx, v.URL, route, out)
+}
+
+func (v *visit) look(ctx context.Context) {
+	defer v.via.CloseIdleConnections()
+	u, err := url.Parse(v.URL)
+	if err != nil {
+		v.Err = err
+		return
+	}
+	v.Host = u.Hostname()
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
+		v.Proxy = proxy.Redacted()
+	} else {
+		port := cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")
+		if v.lookUp(ctx); v.LookupErr != nil {
+			v.Err = v.LookupErr
+			return
+		}
+		if v.connect(ctx, port); !v.connects() {
+			v.Err = v.Dials[0].Err
+			return
+		}
+		if u.Scheme == "https" {
+			v.shake(ctx, port)
+		}
+	}
+	if v.askItself(ctx); v.Replica != nil {
+		_, v.FiguresErr = v.get(ctx, lockapi.RouteMetrics, &v.Figures)
+	}
+}
+
+func (v *visit) lookUp(ctx context.Context) {
+	if ip := net.ParseIP(v.Host); ip != nil {
+		v.Literal, v.Addresses = true, []string{v.Host}
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.l.Step)
+	defer cancel()
+	begun := time.Now()
+	v.Addresses, v.LookupErr = net.DefaultResolver.LookupHost(ctx, v.Host)
+	v.LookedUp = time.Since(begun)
+}
+
+func (v *visit) connect(ctx context.Context, port string) {
+	for _, a := range v.Addresses {
+		begun := time.Now()
+		c, err := (&net.Dialer{Timeout: min(v.l.Step, 2*time.Second)}).DialContext(ctx, "tcp", net.JoinHostPort(a, port))
+		if v.Dials = append(v.Dials, Dial{a, time.Since(begun), innermost(err)}); err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
+func innermost(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ask.IsTimeout(err):
+		return ask.ErrNoAnswer
+	}
+	return ask.Innermost(err)
+}
+
+// connects reports whether any of a server's addresses does.
+func (s *Server) connects() bool {
+	return slices.ContainsFunc(s.Dials, func(d Dial) bool { return d.Err == nil })
+}
+
+// shake makes a handshake to see the certificate. It verifies the certificate only
+// afterwards, so that one that is not trusted is seen too, and sends nothing.
+func (v *visit) shake(ctx context.Context, port string) {
+	h := new(Handshake)
+	v.TLS = h
+	ctx, cancel := context.WithTimeout(ctx, v.l.Step)
+	defer cancel()
+	conf, name := v.l.tls(), cmp.Or(v.CertName, v.Host)
+	conf.ServerName, conf.InsecureSkipVerify = name, true
+	c, err := (&tls.Dialer{Config: conf}).DialContext(ctx, "tcp", net.JoinHostPort(v.Host, port))
+	if h.Err = innermost(err); err != nil {
+		return
+	}
+	state := c.(*tls.Conn).ConnectionState()
+	_ = c.Close()
+	h.Version, h.Shown = state.Version, state.PeerCertificates
+	between := x509.NewCertPool()
+	for _, c := range h.Shown[1:] {
+		between.AddCert(c)
+	}
+	chains, err := h.Shown[0].Verify(x509.VerifyOptions{DNSName: name, Roots: conf.RootCAs, Intermediates: between})
+	if h.Distrust = err; err == nil {
+		h.Trusted = chains[0]
+	}
+}
+
+// askItself asks the replica about itself, and takes the time of the fastest answer.
+func (v *visit) askItself(ctx context.Context) {
+	for i := range rounds {
+		var r lockapi.Replica
+		sent := time.Now()
+		header, err := v.get(ctx, lockapi.RouteReplica, &r)
+		got := time.Now()
+		switch {
+		case err != nil && i == 0:
+			v.Err = err
+			return
+		case err != nil:
+			return
+		case i == 0:
+			v.Replica, v.CellID = &r, header.Get(lockapi.HeaderCell)
+		}
+		if v.Took != 0 && got.Sub(sent) >= v.Took {
+			continue
+		}
+		v.Took = got.Sub(sent)
+		// The replica's clock stood within the second of its Date at some instant
+		// between the two. Without Round monotonic clocks would be compared.
+		if t, err := http.ParseTime(header.Get("Date")); err == nil {
+			v.Date, v.Dated = Window{t.Sub(got.Round(0)), t.Add(time.Second).Sub(sent.Round(0))}, true
+		}
+	}
+}
+
+// watch takes samples of the replica's clock for some time, and reads its metrics once
+// more.
+func (v *visit) watch(ctx context.Context, begun time.Time) {
+	defer v.via.CloseIdleConnections()
+	within, cancel := context.WithTimeout(ctx, v.l.For)
 	defer cancel()
 	tick := time.NewTicker(max(v.l.For/looks, 20*time.Millisecond))
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for within.Err() == nil {
 		var r lockapi.Replica
 		sent := time.Since(begun)
-		_, err := v.get(ctx, lockapi.RouteReplica, &r)
-		if err == nil && r.UptimeMS != nil && r.ID == v.at.Replica.ID {
-			v.at.Samples = append(v.at.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
+		if _, err := v.get(within, lockapi.RouteReplica, &r); err == nil && r.UptimeMS != nil && r.ID == v.Replica.ID {
+			v.Samples = append(v.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
+		case <-within.Done():
 		}
 	}
+	_, _ = v.get(ctx, lockapi.RouteMetrics, &v.Later)
 }
-
-// looks is how often a clock is looked at.
-const looks = 50
-
-// transport is that of one server's questions, which are made as the SDK makes
-// them: its certificate is judged by a name, if there is one.
-func (l *Looker) transport(name string) *http.Transport {
-	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: l.Step, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-	}
-	if l.TLS != nil {
-		t.TLSClientConfig = l.TLS().Clone()
-	}
-	if name != "" {
-		if t.TLSClientConfig == nil {
-			t.TLSClientConfig = new(tls.Config)
-		}
-		t.TLSClientConfig.ServerName = cmp.Or(t.TLSClientConfig.ServerName, name)
-	}
-	return t
-}
-
-func proxyOf(u *url.URL) string {
-	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
-	if err != nil || proxy == nil {
-		return ""
-	}
-	return proxy.Redacted()
-}
-
-func isDenial(err error) bool {
-	return errors.Is(err, lockapi.CodePermissionDenied) || isUnauthenticated(err)
-}
-
-// codeOf is the code of a refusal, without its words.
-func codeOf(err error) lockapi.Code {
-	code, _ := errors.AsType[*lockapi.Error](err)
-	return code.Code
-}
-
-// Answers says whether a replica answers there, be it with a refusal.
-func (s *Server) Answers() bool { return s.Err == nil || isDenial(s.Err) }
-
-func isUnauthenticated(err error) bool { return errors.Is(err, lockapi.CodeUnauthenticated) }

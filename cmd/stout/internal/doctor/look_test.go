@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -64,7 +65,7 @@ func TestTokenStaysPrivate(t *testing.T) {
 	}
 	defer c.Close()
 	l := Looker{
-		Client: c, Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token,
+		Client: c, Asker: ask.Asker{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
 		Step: 10 * time.Second, For: 100 * time.Millisecond, Doing: func(string) {},
 	}
 	s := l.Look(t.Context())
@@ -101,12 +102,13 @@ func TestLookWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := (&Looker{Client: c, Servers: []string{server.URL}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
-	if !isDenial(s.CellErr) || !isDenial(s.MembersErr) || s.Who == nil || s.Who.Principal != "user:low" {
+	s := (&Looker{Client: c, Asker: ask.Asker{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
+	if !ask.IsDenial(s.CellErr) || !ask.IsDenial(s.MembersErr) || s.Who == nil || s.Who.Principal != "user:low" {
 		t.Errorf("cell %v, members %v, who %+v (%v)", s.CellErr, s.MembersErr, s.Who, s.WhoErr)
 	}
-	if f := office(s); len(f) != 1 || f[0].Verdict != Unknown || f[0].Do == "" {
-		t.Errorf("of the master: %+v", f)
+	g := new(gathered)
+	if office(s, g); len(g.findings) != 1 || g.findings[0].Verdict != Unknown || g.findings[0].Do == "" {
+		t.Errorf("of the master: %+v", g.findings)
 	}
 }
 
@@ -133,7 +135,7 @@ func TestNamesOfTheDNS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		l := Looker{Client: c, Servers: []string{named}, TLS: func() *tls.Config { return conf }, Step: 10 * time.Second, Doing: func(string) {}}
+		l := Looker{Client: c, Asker: ask.Asker{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
 		s := l.Look(t.Context())
 		if len(s.Servers) != 1 || s.Servers[0].URL != server.URL || s.Servers[0].TLS == nil {
 			t.Fatalf("%s: %v, %+v", name, s.NamesErr, s.Servers)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-func handshakes(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "tls"}
+func handshakes(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
 		switch h := at.TLS; {
 		case h == nil:
@@ -21,7 +20,6 @@ func handshakes(s *Seen) []Finding {
 			g.ok("%s, certificate of %q good for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, cmp.Or(at.CertName, at.Host))
 		}
 	}
-	return g.all()
 }
 
 // distrustText is why a certificate is not trusted, without guesses at why not.
@@ -58,8 +56,7 @@ func namesIn(c *x509.Certificate) []string {
 }
 
 // certificates is about the days that are left of what is shown and of the CA.
-func certificates(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "certificates"}
+func certificates(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
 		if at.TLS == nil || at.TLS.Err != nil {
 			continue
@@ -84,19 +81,17 @@ func certificates(s *Seen) []Finding {
 			}
 		}
 	}
-	return g.all()
 }
 
 // plaintext is about calls that leave this machine unencrypted.
-func plaintext(s *Seen) []Finding {
+func plaintext(s *Seen, g *gathered) {
 	var open []string
 	for _, at := range s.Servers {
 		if strings.HasPrefix(at.URL, "http://") && !at.loopback() && at.Err == nil {
 			open = append(open, at.URL)
 		}
 	}
-	if len(open) == 0 {
-		return nil
+	if len(open) > 0 {
+		g.add(Warn, "Whoever is on the way reads tokens and changes answers. Give the replicas certificates (api-cert, docs/security.md).", "calls go in plain text to %s", list(open))
 	}
-	return one(AreaWay, "encryption", Warn, "Whoever is on the way reads tokens and changes answers. Give the replicas certificates (api-cert, docs/security.md).", "calls go in plain text to %s", list(open))
 }

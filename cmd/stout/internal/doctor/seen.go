@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -53,9 +54,9 @@ type Server struct {
 	Dated   bool
 	Replica *lockapi.Replica
 
-	Figures    Figures // nil where there are none
+	Figures    ask.Metrics // nil where there are none
 	FiguresErr error
-	Later      Figures // after the time for which it was watched; nil where none were got
+	Later      ask.Metrics // after the time for which it was watched; nil where none were got
 	Samples    []Sample
 }
 
@@ -93,7 +94,7 @@ func (s *Server) loopback() bool {
 }
 
 // latest are the figures that were read last.
-func (s *Server) latest() Figures {
+func (s *Server) latest() ask.Metrics {
 	if s.Later != nil {
 		return s.Later
 	}
@@ -112,3 +113,6 @@ func (s *Seen) answered() []*Server {
 	}
 	return out
 }
+
+// Answers reports whether a replica answers there, even if it refuses.
+func (s *Server) Answers() bool { return s.Err == nil || ask.IsDenial(s.Err) }

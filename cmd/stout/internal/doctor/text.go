@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // took is a duration to two or three digits, fractions of a millisecond too.
@@ -46,3 +48,19 @@ func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
+
+// seconds is a figure as a duration, the longest where it is none.
+func seconds(s float64) time.Duration {
+	if d := s * float64(time.Second); d > math.MinInt64 && d < math.MaxInt64 {
+		return time.Duration(d)
+	}
+	return math.MaxInt64
+}
+
+// codeOf is the code of a refusal, without its words.
+func codeOf(err error) lockapi.Code {
+	code, _ := errors.AsType[*lockapi.Error](err)
+	return code.Code
+}
+
+func isUnauthenticated(err error) bool { return errors.Is(err, lockapi.CodeUnauthenticated) }

@@ -2,10 +2,11 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -21,8 +22,7 @@ const (
 	addressWord = "an address, not a name"
 )
 
-func names(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "names"}
+func names(s *Seen, g *gathered) {
 	if s.NamesErr != nil {
 		g.add(Bad, "Correct the name in --server or STOUT_SERVER, or have the DNS know it: dns:NAME:PORT is of addresses, dns:NAME of SRV records.", "%v", s.NamesErr)
 	}
@@ -35,29 +35,20 @@ func names(s *Seen) []Finding {
 			g.add(Bad, "Correct the name in --server or STOUT_SERVER, or have your DNS (or /etc/hosts) know it.", "%s: %v", at.Host, at.LookupErr)
 		case at.LookedUp >= slowLookup:
 			g.add(Warn, "Each new connection may wait for that: look at the resolver (/etc/resolv.conf), or name addresses.", "%s took %s to resolve", at.Host, took(at.LookedUp))
-		case len(at.Addresses) > 1:
-			g.ok("%s is %s (%s)", at.Host, list(at.Addresses), took(at.LookedUp))
 		default:
 			g.ok("%s is %s (%s)", at.Host, list(at.Addresses), took(at.LookedUp))
 		}
 	}
-	return g.all()
 }
 
-func connections(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "connect"}
+func connections(s *Seen, g *gathered) {
 	none := !slices.ContainsFunc(s.Servers, (*Server).Answers)
 	for _, at := range s.Servers {
-		failed := 0
-		for _, d := range at.Dials {
-			if d.Err != nil {
-				failed++
-			}
-		}
+		bad := slices.DeleteFunc(slices.Clone(at.Dials), func(d Dial) bool { return d.Err == nil })
 		switch {
 		case len(at.Dials) == 0: // by a proxy, or without an address
-		case !at.Named && failed == len(at.Dials): // see urls
-		case failed == len(at.Dials):
+		case !at.Named && !at.connects(): // see urls
+		case !at.connects():
 			v, do := Warn, "Is stoutd running there, and does a firewall let this host through?"
 			if none {
 				v = Bad
@@ -65,11 +56,9 @@ func connections(s *Seen) []Finding {
 				do += " The others serve meanwhile, if they are well."
 			}
 			g.add(v, do, "%s: %v", at.URL, at.Dials[0].Err)
-		case failed > 0:
-			for _, d := range at.Dials {
-				if d.Err != nil {
-					g.add(Warn, "Take the address out of DNS, or have it answer: new connections may lose time there.", "%s: %s does not connect, others of its addresses do: %v", at.URL, d.Address, d.Err)
-				}
+		case len(bad) > 0:
+			for _, d := range bad {
+				g.add(Warn, "Take the address out of DNS, or have it answer: new connections may lose time there.", "%s: %s does not connect, others of its addresses do: %v", at.URL, d.Address, d.Err)
 			}
 		case at.slowest() >= slowDial:
 			g.add(Warn, "The way there is long or lossy; a session's ttl should be many times that.", "%s took %s", at.URL, took(at.slowest()))
@@ -77,7 +66,6 @@ func connections(s *Seen) []Finding {
 			g.ok("%s in %s", at.URL, took(at.slowest()))
 		}
 	}
-	return g.all()
 }
 
 func (s *Server) slowest() (longest time.Duration) {
@@ -87,8 +75,7 @@ func (s *Server) slowest() (longest time.Duration) {
 	return longest
 }
 
-func proxies(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "proxy"}
+func proxies(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
 		if at.Proxy != "" {
 			g.add(Warn, "A proxy that limits how long a call may take ends waits and keepalives early. NO_PROXY="+at.Host+" goes past it.", "%s is called through %s, which the environment names", at.URL, at.Proxy)
@@ -97,30 +84,24 @@ func proxies(s *Seen) []Finding {
 	if len(g.findings) == 0 {
 		g.ok("none between here and the cell")
 	}
-	return g.all()
 }
 
 // answers is about servers that connect and do not answer.
-func answers(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "answers"}
+func answers(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
-		connects := at.Proxy != "" || slices.ContainsFunc(at.Dials, func(d Dial) bool { return d.Err == nil })
-		denied := isDenial(at.Err)
 		switch {
 		case at.Err == nil && at.Replica != nil:
 			g.ok("%s is %s", at.URL, cmp.Or(at.Replica.ID, "nameless"))
-		case !connects, at.TLS != nil && (at.TLS.Err != nil || at.TLS.Distrust != nil):
-		case denied:
+		case at.Proxy == "" && !at.connects(), at.TLS != nil && (at.TLS.Err != nil || at.TLS.Distrust != nil):
+		case ask.IsDenial(at.Err):
 			g.add(Warn, "Ask with a credential that may observe the cell: --token-file FILE, or --cert and --key.", "%s tells nothing to who asks: %s", at.URL, codeOf(at.Err))
 		default:
 			g.add(Bad, "Something takes connections there and gives no answer: a process that hangs, a machine that is overloaded, or no stoutd. Look at its log.", "%s: %v", at.URL, at.Err)
 		}
 	}
-	return g.all()
 }
 
-func latency(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "latency"}
+func latency(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
 		if at.Took >= slowAnswer {
 			g.add(Warn, "A call takes at least that, a keepalive too: sessions from here want a ttl of many times that.", "%s: at best %s for an answer", at.Replica.ID, took(at.Took))
@@ -128,38 +109,30 @@ func latency(s *Seen) []Finding {
 			g.ok("%s %s", at.Replica.ID, took(at.Took))
 		}
 	}
-	return g.all()
 }
 
-func sameCell(s *Seen) []Finding {
-	ids := map[string][]string{}
-	var order []string
+func sameCell(s *Seen, g *gathered) {
+	ids := bySame{}
 	for _, at := range s.Servers {
-		if at.Err == nil && at.CellID != "" {
-			if ids[at.CellID] == nil {
-				order = append(order, at.CellID)
-			}
-			ids[at.CellID] = append(ids[at.CellID], at.URL)
+		if at.Err == nil {
+			ids.add(at.CellID, at.URL)
 		}
 	}
-	switch len(order) {
+	switch len(ids) {
 	case 0:
-		return one(AreaWay, "one cell", Unknown, "", "no server has said which cell it is of")
+		g.add(Unknown, "", "no server has said which cell it is of")
 	case 1:
-		return one(AreaWay, "one cell", OK, "", "all answer as the cell with id %s", order[0])
-	}
-	text := ""
-	for _, id := range order {
-		if text != "" {
-			text += "; "
+		g.ok("all answer as the cell with id %s", ids[0].what)
+	default:
+		var words []string
+		for _, c := range ids {
+			words = append(words, c.what+" by "+list(c.who))
 		}
-		text += fmt.Sprintf("%s by %s", id, list(ids[id]))
+		g.add(Bad, "Name replicas of one cell only: a lock of the one is no lock of the other.", "different cells answer: %s", strings.Join(words, "; "))
 	}
-	return one(AreaWay, "one cell", Bad, "Name replicas of one cell only: a lock of the one is no lock of the other.", "different cells answer: %s", text)
 }
 
-func wallClock(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "wall clock"}
+func wallClock(s *Seen, g *gathered) {
 	const do = "Have NTP set the clock of this host or of that one. Certificates and JWTs are judged by it; leases and sessions are not."
 	for _, at := range s.Servers {
 		if !at.Dated {
@@ -170,15 +143,12 @@ func wallClock(s *Seen) []Finding {
 			name = at.Replica.ID
 		}
 		switch {
-		case off >= wallBad:
-			g.add(Bad, do, "%s is %s of this host by at least %s", name, at.Date.side(), took(off))
 		case off >= wallWarn:
-			g.add(Warn, do, "%s is %s of this host by at least %s", name, at.Date.side(), took(off))
+			g.add(worse(off >= wallBad), do, "%s is %s of this host by at least %s", name, at.Date.side(), took(off))
 		default:
 			g.ok("%s within %s", name, took(max(at.Date.High, -at.Date.Low)))
 		}
 	}
-	return g.all()
 }
 
 // least is how far a window is from zero.
@@ -191,37 +161,34 @@ func (w Window) side() string {
 	return "behind"
 }
 
-func credential(s *Seen) []Finding {
-	c := &s.Credential
-	var out []Finding
-	left := c.TokenEnds.Sub(s.At)
-	switch {
-	case c.TokenEnds.IsZero():
+func tokenEnd(s *Seen, g *gathered) {
+	switch left := s.TokenEnds.Sub(s.At); {
+	case s.TokenEnds.IsZero():
 	case left <= 0:
-		out = one(AreaWay, "token", Bad, "Get a new one: calls with it are refused.", "the JWT ended %s ago", took(-left))
+		g.add(Bad, "Get a new one: calls with it are refused.", "the JWT ended %s ago", took(-left))
 	case left < tokenSoon:
-		out = one(AreaWay, "token", Warn, "See that whatever renews it does: a token file is read anew for each call.", "the JWT ends in %s", took(left))
+		g.add(Warn, "See that whatever renews it does: a token file is read anew for each call.", "the JWT ends in %s", took(left))
 	default:
-		out = one(AreaWay, "token", OK, "", "the JWT is good for %s", took(left))
+		g.ok("the JWT is good for %s", took(left))
 	}
-	switch {
-	case c.WhoErr != nil && isUnauthenticated(c.WhoErr):
-		return append(out, one(AreaWay, "who we are", Bad, "Send one that the cell takes: --token-file FILE, or --cert and --key.", "the credential that was sent is refused: %v", c.WhoErr)...)
-	case c.WhoErr != nil || c.Who == nil:
-		return append(out, one(AreaWay, "who we are", Unknown, "", "the cell does not say: %s", orNothing(c.WhoErr))...)
-	case c.Who.How == lockapi.HowNone && c.Token:
-		return append(out, one(AreaWay, "who we are", Warn, "", "a token was sent, and the cell takes us for %s", c.Who.Principal)...)
-	case c.Who.How == lockapi.HowNone && s.Cell != nil && s.Cell.Access:
-		return append(out, one(AreaWay, "who we are", Warn, "Say who you are: --token-file FILE, or --cert and --key.", "no credential is sent, and access is on: we may do what anonymous may")...)
-	}
-	return append(out, one(AreaWay, "who we are", OK, "", "%s, by %s", c.Who.Principal, howWord(c.Who.How))...)
 }
 
-func howWord(how string) string {
-	if how == lockapi.HowNone {
-		return "no credential"
+func credential(s *Seen, g *gathered) {
+	const sayWho = "--token-file FILE, or --cert and --key."
+	switch {
+	case isUnauthenticated(s.WhoErr):
+		g.add(Bad, "Send one that the cell takes: "+sayWho, "the credential that was sent is refused: %v", s.WhoErr)
+	case s.WhoErr != nil || s.Who == nil:
+		g.add(Unknown, "", "the cell does not say: %s", orNothing(s.WhoErr))
+	case s.Who.How != lockapi.HowNone:
+		g.ok("%s, by %s", s.Who.Principal, s.Who.How)
+	case s.Token:
+		g.add(Warn, "", "a token was sent, and the cell takes us for %s", s.Who.Principal)
+	case s.Cell != nil && s.Cell.Access:
+		g.add(Warn, "Say who you are: "+sayWho, "no credential is sent, and access is on: we may do what anonymous may")
+	default:
+		g.ok("%s, by no credential", s.Who.Principal)
 	}
-	return how
 }
 
 func orNothing(err error) string {
@@ -231,8 +198,7 @@ func orNothing(err error) string {
 	return err.Error()
 }
 
-func clientVersion(s *Seen) []Finding {
-	g := gathered{area: AreaWay, check: "this program"}
+func clientVersion(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
 		switch v := at.Replica.Version; v {
 		case "":
@@ -242,5 +208,4 @@ func clientVersion(s *Seen) []Finding {
 			g.add(Warn, "Nothing breaks by that. Upgrade the older one when you can: a program can't use what its cell does not know.", "stout is %s, and %s runs %s", s.Version, at.Replica.ID, v)
 		}
 	}
-	return g.all()
 }

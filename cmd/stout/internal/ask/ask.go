@@ -1,0 +1,158 @@
+// Package ask calls the replicas of a cell one by one, as the caller: once each, without
+// the client's retries and redirects.
+package ask
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Asker calls replicas.
+type Asker struct {
+	Servers []string                              // that the caller named: base URLs, and names of the DNS
+	TLS     func() *tls.Config                    // nil for the system's CAs
+	Token   func(context.Context) (string, error) // nil for none
+	Agent   string
+	Via     http.RoundTripper // nil for a new connection per call
+}
+
+// ErrNoAnswer is the error of a call whose time ran out.
+var ErrNoAnswer = errors.New("no answer in time")
+
+// mostAnswer bounds what is read of an answer.
+const mostAnswer = 8 << 20
+
+// Get asks for a route of the replica at a base URL.
+func (a *Asker) Get(ctx context.Context, base, route string, out any) (http.Header, error) {
+	return a.Call(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+route, nil, out)
+}
+
+// Call makes one call, with in as its body if it is not nil. It reads the answer into
+// out: metrics into a *Metrics, other answers as JSON, none into nil. An answer other
+// than 200 is a *lockapi.Error if the replica says what is wrong. The token goes only
+// to a URL that MayCall allows.
+func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, &body)
+	if err != nil {
+		return nil, err
+	}
+	req.GetBody = nil // or the library would try again by itself
+	req.Header.Set("User-Agent", a.Agent)
+	if a.Token != nil && a.MayCall(url) == nil {
+		token, err := a.Token(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("no token to send: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	via := a.Via
+	if via == nil {
+		t := &http.Transport{DisableKeepAlives: true}
+		if a.TLS != nil {
+			t.TLSClientConfig = a.TLS()
+		}
+		via = t
+	}
+	resp, err := via.RoundTrip(req)
+	switch {
+	case IsTimeout(err):
+		return nil, ErrNoAnswer
+	case err != nil:
+		return nil, Innermost(err)
+	}
+	defer resp.Body.Close()
+	answer := io.LimitReader(resp.Body, mostAnswer)
+	if resp.StatusCode != http.StatusOK {
+		refused := new(lockapi.Error)
+		if json.NewDecoder(answer).Decode(refused) != nil || refused.Code == "" {
+			return resp.Header, fmt.Errorf("it answers %s, which is no answer of stoutd", resp.Status)
+		}
+		return resp.Header, refused
+	}
+	switch out := out.(type) {
+	case nil:
+		_, err = io.Copy(io.Discard, answer)
+	case *Metrics:
+		*out, err = ReadMetrics(answer)
+	default:
+		if err = json.NewDecoder(answer).Decode(out); err != nil {
+			err = fmt.Errorf("the answer is none of stoutd's: %w", err)
+		}
+	}
+	return resp.Header, err
+}
+
+// MayCall returns why a URL that the cell has told is not to be called. What the caller
+// asks for over https, a token above all, must not go over http.
+func (a *Asker) MayCall(url string) error {
+	isSecure := func(u string) bool { return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "dns+https:") }
+	named := func(u string) bool { return strings.HasPrefix(url+"/", strings.TrimRight(u, "/")+"/") }
+	if isSecure(url) || slices.ContainsFunc(a.Servers, named) || !slices.ContainsFunc(a.Servers, isSecure) {
+		return nil
+	}
+	return fmt.Errorf("its URL %s leads from https to http", url)
+}
+
+// IsName reports whether a server is a name of the DNS, which stands for many replicas.
+func IsName(server string) bool {
+	return strings.HasPrefix(server, "dns:") || strings.HasPrefix(server, "dns+") || !strings.Contains(server, "://")
+}
+
+// Each calls f for all items at once, and returns when all calls have.
+func Each[T any](items []T, f func(i int, item T)) {
+	var all sync.WaitGroup
+	for i, item := range items {
+		all.Go(func() { f(i, item) })
+	}
+	all.Wait()
+}
+
+// InOffice reports whether a view shows a master that holds its lease.
+func InOffice(cell lockapi.Cell) bool { return cell.Master != nil && cell.Lease.Held }
+
+// IsRefusal reports whether an error is a replica's answer.
+func IsRefusal(err error) bool {
+	_, ok := errors.AsType[*lockapi.Error](err)
+	return ok
+}
+
+// IsDenial reports whether a replica refused because of the caller.
+func IsDenial(err error) bool {
+	return errors.Is(err, lockapi.CodePermissionDenied) || errors.Is(err, lockapi.CodeUnauthenticated)
+}
+
+// IsTimeout reports whether an error is that the time ran out.
+func IsTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
+}
+
+// Innermost is the part of an error that says what happened, without the names of the
+// calls in which it did.
+func Innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
