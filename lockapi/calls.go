@@ -158,6 +158,10 @@ type (
 	}
 	// TransferMastership hands mastership over. The answer is a Transferred.
 	TransferMastership struct{ TransferRequest }
+	// GetRevision reads the cell's present revision. A backup of it is what GetBackup
+	// reads.
+	GetRevision struct{}
+	GetBackup   struct{}
 )
 
 // The calls about access.

@@ -16,9 +16,10 @@ type Backup struct {
 	Snapshot func(w io.Writer) error
 }
 
-// Backup is a backup of the cell as of now: with every change that was acknowledged
-// before the call. The error is no_master on a replica that is not the master.
-func (m *Master) Backup(ctx context.Context, r *Read) (Backup, error) {
+// GetBackup returns a backup of the cell as of now: with every change that was
+// acknowledged before the call. The error is no_master on a replica that is not the
+// master.
+func (m *Master) GetBackup(ctx context.Context, r *Read, _ *lockapi.GetBackup) (Backup, error) {
 	r.Stale = false
 	return read(ctx, m, r, func(_ *office, s *state.State) (Backup, error) { return m.backupOf(s, false), nil })
 }

@@ -19,7 +19,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := m.Backup(t.Context(), &Read{})
+		b, err := m.GetBackup(t.Context(), &Read{}, &lockapi.GetBackup{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestBackupOfAReplica(t *testing.T) {
 				t.Errorf("%s, which has not caught up since its start: %v", n.id, err)
 			}
 			n.Lag(false)
-			_, err = n.master.Backup(t.Context(), &Read{Stale: true})
+			_, err = n.master.GetBackup(t.Context(), &Read{Stale: true}, &lockapi.GetBackup{})
 			if n.id == "r1" && err != nil || n.id != "r1" && !errors.Is(err, lockapi.CodeNoMaster) {
 				t.Errorf("%s: %v", n.id, err)
 			}

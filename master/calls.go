@@ -29,6 +29,7 @@ type Row struct {
 	Leads   bool // is served by a replica that leads, also out of office
 
 	keyed bool // its answer says whether it was given before
+	asked bool // the caller has set what the call asks for
 
 	path  func(lockapi.Call) string   // that the call is about; nil for the cell
 	ask   func(lockapi.Call, *Caller) // for what the call asks besides; nil for nothing
@@ -47,10 +48,6 @@ func (r *Row) Path(c lockapi.Call) string {
 	return r.path(c)
 }
 
-// Heavy reports whether the answer to a call with that row takes milliseconds of CPU
-// to make, as this replica knows. It never blocks.
-func (m *Master) Heavy(r *Row, c lockapi.Call) bool { return r.heavy != nil && r.heavy(m, c) }
-
 // Outcome is what a call came to besides its answer or its error.
 type Outcome struct {
 	Told
@@ -61,7 +58,8 @@ type Outcome struct {
 // Do serves a call for a caller. stale says that a read may be answered from this
 // replica's own state; every other call takes an office. The error is a
 // *lockapi.Error. The caller's right is judged by the call's row. A nil answer is
-// that of a call that has none.
+// that of a call that has none. A call whose answer takes milliseconds of CPU to make
+// waits for a turn first, see Turns.
 func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
 	row := rows[reflect.TypeOf(c)]
 	if row == nil {
@@ -69,9 +67,17 @@ func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call)
 	}
 	q := &asked{Read: Read{Caller: *by, Stale: stale && row.Reads || row.Own}}
 	q.out.Told = Told{Principal: by.Principal, How: by.How}
-	q.AsOf, q.Caller.Told, q.Caller.Ask = &q.out.Revision, &q.out.Told, Ask{Right: row.Right, Path: row.Path(c)}
+	q.AsOf, q.Caller.Told = &q.out.Revision, &q.out.Told
+	if !row.asked {
+		q.Caller.Ask = Ask{Right: row.Right, Path: row.Path(c)}
+	}
 	if row.ask != nil {
 		row.ask(c, &q.Caller)
+	}
+	if row.heavy != nil && by.Turns != nil && row.heavy(m, c) {
+		if err := by.Turns.TakeTurn(ctx); err != nil {
+			return nil, q.out, err
+		}
 	}
 	answer, err = row.serve(ctx, m, &q.Read, c)
 	if row.keyed && err == nil {

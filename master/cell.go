@@ -90,6 +90,19 @@ func (m *Master) Replica() lockapi.Replica {
 	return out
 }
 
+// View is what a replica knows of its cell and of itself.
+type View struct {
+	CellID string
+	Cell   lockapi.Cell    // what only the master knows is filled in on the master
+	Own    lockapi.Replica // this replica's own entry, complete
+	Ready  error           // see Master.Ready
+}
+
+// View returns what this replica knows now.
+func (m *Master) View() View {
+	return View{CellID: m.CellID(), Cell: m.Cell(), Own: m.Replica(), Ready: m.Ready()}
+}
+
 // Ready is nil when this replica is the master, or hears of one and answers stale
 // reads. How far it is behind that one the master has to be asked: a follower is told
 // only of commits that it has the entries of.

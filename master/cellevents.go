@@ -42,9 +42,9 @@ func (f EventFilter) For(by Caller) EventFilter {
 	return f
 }
 
-// Revision is the cell's present one. Linearizable, it is that of every change which
-// was acknowledged before the call, or a later one.
-func (m *Master) Revision(ctx context.Context, r *Read) (uint64, error) {
+// GetRevision reads the cell's present revision. Linearizable, it is that of every
+// change which was acknowledged before the call, or a later one.
+func (m *Master) GetRevision(ctx context.Context, r *Read, _ *lockapi.GetRevision) (uint64, error) {
 	return read(ctx, m, r, func(_ *office, s *state.State) (uint64, error) { return s.Revision, nil })
 }
 

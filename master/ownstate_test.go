@@ -44,7 +44,7 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 		"tokens":      func(by Caller) error { return second(m.ListTokens(ctx, new(stale(by)), &lockapi.ListTokens{Limit: 1})) },
 		"cell access": func(by Caller) error { return second(m.GetCellAccess(ctx, new(stale(by)), &lockapi.GetCellAccess{})) },
 		"who am I":    func(by Caller) error { return second(m.GetWhoAmI(ctx, new(stale(by)), &lockapi.GetWhoAmI{})) },
-		"revision":    func(by Caller) error { return second(m.Revision(ctx, new(stale(by)))) },
+		"revision":    func(by Caller) error { return second(m.GetRevision(ctx, new(stale(by)), &lockapi.GetRevision{})) },
 		"members":     func(by Caller) error { return second(m.ListMembers(ctx, new(stale(by)), &lockapi.ListMembers{})) },
 		"URLs":        func(by Caller) error { return second(m.GetURLs(ctx, new(stale(by)), &lockapi.GetURLs{})) },
 		"history": func(by Caller) error {

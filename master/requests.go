@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"time"
 
 	"github.com/stoutlock/stout/replica/state"
@@ -35,6 +36,8 @@ type Caller struct {
 	// WhileOff, where it is not nil, refuses the call while access is off.
 	WhileOff error
 
+	// Turns, where it is not nil, gives turns to heavy calls.
+	Turns Turns
 	// Timeline, where it is not nil, takes what the log does for the call.
 	Timeline *Timeline
 
@@ -42,6 +45,13 @@ type Caller struct {
 	// RemoteAddr is where the call came from, as host and port. Nothing is
 	// decided by it.
 	RemoteAddr string
+}
+
+// Turns bounds how many answers that take milliseconds of CPU are made at a time.
+type Turns interface {
+	// TakeTurn waits for the turn of a call. Its error refuses the call, which then had
+	// no effect. The caller ends the turn when the answer is encoded.
+	TakeTurn(ctx context.Context) error
 }
 
 // Told is what judging a call has found out about who makes it.

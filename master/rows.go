@@ -59,6 +59,8 @@ var cellCalls = []entry{
 	change(Operate, AuditAlways, nil, (*Master).RemoveMember),
 	change(Operate, AuditAlways, nil, (*Master).ReplaceMember),
 	change(Operate, AuditAlways, nil, (*Master).TransferMastership).set(func(r *Row) { r.Leads = true }),
+	query(Somebody, nil, (*Master).GetRevision).set(func(r *Row) { r.asked = true }),
+	query(Operate, nil, (*Master).GetBackup).set(func(r *Row) { r.Audit = AuditAlways }),
 }
 
 var accessCalls = []entry{

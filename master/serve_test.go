@@ -259,11 +259,15 @@ var calls = map[string][]leaving{
 	"GetURLs": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.GetURLs(withoutEnd, &Read{Caller: by}, &lockapi.GetURLs{}))
 	}}},
-	"Revision": {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, &Read{Caller: by})) }}},
+	"GetRevision": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetRevision(withoutEnd, &Read{Caller: by}, &lockapi.GetRevision{}))
+	}}},
 	"FindDeadlocks": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.FindDeadlocks(withoutEnd, &Read{Caller: by}, &lockapi.FindDeadlocks{}))
 	}}},
-	"Backup": {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, &Read{Caller: by})) }}},
+	"GetBackup": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetBackup(withoutEnd, &Read{Caller: by}, &lockapi.GetBackup{}))
+	}}},
 }
 
 // ofTheReplica are the calls that a replica answers for itself, master or not, and Do,

@@ -41,6 +41,7 @@ type Vitals struct {
 	// for the leases of earlier masters, and to have the office opened in the log.
 	Barrier, Outwaited, Opening histogram.Snapshot
 	Replica                     membership.Vitals
+	Quotas                      []QuotaUse // how far each quota is used up
 }
 
 // vitals are counted where they arise, over all offices of this replica.
@@ -154,6 +155,6 @@ func (m *Master) Vitals() Vitals {
 		Held: m.vitals.held.Snapshot(), Queued: m.vitals.queued.Snapshot(), Replied: m.vitals.replied.Snapshot(),
 		Linear: m.vitals.linear.Snapshot(), Stale: m.vitals.stale.Snapshot(), Kept: m.vitals.keptAlive.Snapshot(),
 		Barrier: m.vitals.barrier.Snapshot(), Outwaited: m.vitals.outwaited.Snapshot(), Opening: m.vitals.opening.Snapshot(),
-		Replica: m.members.Vitals(),
+		Replica: m.members.Vitals(), Quotas: m.Quotas(),
 	}
 }

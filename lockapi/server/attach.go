@@ -21,8 +21,9 @@ type Standby struct {
 // attached is the member that the server answers for. It does not change.
 type attached struct {
 	Master
-	cell  []string          // the cell's id, as the value of a header
-	peers http.RoundTripper // the way to the other members
+	cell      []string          // the cell's id, as the value of a header
+	directory string            // of the replica's data
+	peers     http.RoundTripper // the way to the other members
 	// proven says that members have shown each other their certificates.
 	proven bool
 	links  Links // nil where calls of other members come in another way
@@ -32,11 +33,11 @@ type attached struct {
 // connections to the others, nil where there are none. It is called once, and
 // not where Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
-	at := &attached{Master: m, cell: []string{m.CellID()}, peers: s.opts.Peers, proven: links != nil && links.Proven(), links: links}
+	view := m.View()
+	at := &attached{Master: m, cell: []string{view.CellID}, directory: view.Own.Directory, peers: s.opts.Peers, proven: links != nil && links.Proven(), links: links}
 	if at.peers == nil {
 		at.peers = newPeers(links)
 	}
-	s.opts.Registry.MustRegister(quotaUses(m.Quotas))
 	if s.opts.Checksum != nil {
 		s.opts.Registry.MustRegister(checksum(s.opts.Checksum))
 	}

@@ -353,7 +353,7 @@ func TestAuditOfLostAnswers(t *testing.T) {
 		replica := startNode(t, "r2", func(o *server.Options) {
 			tune(o)
 			taped(t, w, false, false)(o)
-			o.Master = knowing{o.Master.(*fakeMaster), sum}
+			o.Master = knowing{o.Master.(*standIn), sum}
 		})
 		replica.setMaster(3, "r1", gone.URL)
 		got := call(t, "POST", replica.url+"/v1/access/tokens", `{"principal":"user:x"}`, "Authorization", "Bearer "+secret)
@@ -366,7 +366,7 @@ func TestAuditOfLostAnswers(t *testing.T) {
 
 // knowing is a replica's fake that knows a token.
 type knowing struct {
-	*fakeMaster
+	*standIn
 	token [sha256.Size]byte
 }
 

@@ -53,13 +53,15 @@ func readBackup(x *exchange) error {
 // writeBackup answers with this master's own state. The work rests as long as it
 // takes, so that calls find a processor beside it.
 func (x *exchange) writeBackup() error {
-	b, err := x.master.Backup(x.ctx(), &master.Read{Caller: *x.caller()})
+	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
+	x.noted.told = out.Told
 	if err != nil {
 		return err
 	}
+	b := answer.(master.Backup)
 	h := x.c.Writer.Header()
 	x.stamp(h)
-	h[lockapi.HeaderRevision] = []string{strconv.FormatUint(b.Header.Revision, 10)}
+	h[lockapi.HeaderRevision] = []string{strconv.FormatUint(out.Revision, 10)}
 	if x.beginBackup() {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,23 +14,37 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
+// writes has backups be of so many bytes of state, and end with an error.
+func (f *standIn) writes(size int, end error) {
+	f.set(func() {
+		f.backup = func(w io.Writer) error {
+			for left := size; left > 0; left -= 1000 {
+				if _, err := w.Write(bytes.Repeat([]byte("s"), min(left, 1000))); err != nil {
+					return err
+				}
+			}
+			return end
+		}
+	})
+}
+
 // TestBackupIsWhole: through the master and through a replica, however long it is.
 func TestBackupIsWhole(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, size := range []int{0, 10, 3 << 20} {
-		master.backupSize = size
+		master.writes(size, nil)
 		for _, n := range []*node{master, replica} {
 			got := callWithRoom(t, "GET", n.url+"/v1/backup")
 			got.wantStatus(t, 200)
 			h, err := backup.Verify(strings.NewReader(got.body))
-			if err != nil || h.Revision != 57 || len(got.body) < size {
+			if err != nil || h.Revision != 1 || len(got.body) < size {
 				t.Errorf("%d bytes of state by %s: %+v, %v", size, n.id, h, err)
 			}
-			if h := got.header; h.Get("Content-Type") != lockapi.TypeBackup || h.Get(lockapi.HeaderRevision) != "57" || h.Get(lockapi.HeaderCell) != "cell-1" || h.Get("Cache-Control") != "no-store" {
+			if h := got.header; h.Get("Content-Type") != lockapi.TypeBackup || h.Get(lockapi.HeaderRevision) != "1" || h.Get(lockapi.HeaderCell) != "c1" || h.Get("Cache-Control") != "no-store" {
 				t.Errorf("headers by %s: %v", n.id, h)
 			}
 			head := callWithRoom(t, "HEAD", n.url+"/v1/backup")
-			if head.status != 200 || head.body != "" || head.header.Get(lockapi.HeaderRevision) != "57" {
+			if head.status != 200 || head.body != "" || head.header.Get(lockapi.HeaderRevision) != "1" {
 				t.Errorf("HEAD by %s: %d %q %v", n.id, head.status, head.body, head.header)
 			}
 		}
@@ -41,7 +56,7 @@ func TestBackupIsWhole(t *testing.T) {
 func TestBrokenBackupIsNone(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, size := range []int{0, 10, 3 << 20} {
-		master.backupSize, master.backupBroken = size, errors.New("no more")
+		master.writes(size, errors.New("no more"))
 		for _, n := range []*node{master, replica} {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", n.url+"/v1/backup", nil)
 			if err != nil {

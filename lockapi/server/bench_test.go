@@ -18,19 +18,21 @@ import (
 
 // sure is a master that knows its answers.
 type sure struct {
-	*fakeMaster
+	*standIn
 	lock lockapi.Lock
 }
 
 func newSure(t testing.TB) sure {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
-	s := sure{newFake(t, "r1"), lockapi.Lock{Path: "/bench/0", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Holders: []lockapi.Holder{
+	s := sure{newStandIn(t, "r1"), lockapi.Lock{Path: "/bench/0", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Holders: []lockapi.Holder{
 		{Session: strings.Repeat("s", 26), SessionName: "bench", Handle: "h-1", Mode: lockapi.Exclusive, Token: 42, GrantedAt: at}}}}
 	s.setMaster(3, "r1", "http://127.0.0.1:7101")
 	return s
 }
 
-func (s sure) Heavy(*master.Row, lockapi.Call) bool { return false }
+func (sure) Known() server.Location {
+	return server.Location{Epoch: 3, Self: true, ID: "r1", URL: "http://127.0.0.1:7101"}
+}
 
 func (s sure) Do(_ context.Context, _ *master.Caller, _ bool, c lockapi.Call) (any, master.Outcome, error) {
 	switch c := c.(type) {
@@ -131,10 +133,10 @@ func skipAnswer(in *bufio.Reader) error {
 // forwards it, from many callers at once.
 func BenchmarkForwarded(b *testing.B) {
 	master := newSure(b)
-	own := newLinks(b, master.fakeMaster)
+	own := newLinks(b, master.standIn)
 	s := server.New(server.Options{Master: master, Links: own})
 	defer s.Shutdown(b.Context())
-	other := newFake(b, "r2")
+	other := newStandIn(b, "r2")
 	other.setMaster(3, "r1", "http://"+own.calls.Addr().String())
 	h := server.New(server.Options{Master: other, Links: newLinks(b, other)}).Handler()
 	for _, q := range hot {

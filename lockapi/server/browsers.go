@@ -23,7 +23,7 @@ func (s *Server) isMember(name string) bool {
 	if at == nil {
 		return false
 	}
-	for _, r := range at.Cell().Replicas {
+	for _, r := range at.View().Cell.Replicas {
 		u, err := url.Parse(r.URL)
 		if err != nil {
 			continue

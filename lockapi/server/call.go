@@ -80,7 +80,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	if err != nil {
 		return err
 	}
-	t := task{repeatable: row.Reads || row.Repeats, stale: stale, heavy: x.master.Heavy(row, c), leads: row.Leads}
+	t := task{repeatable: row.Reads || row.Repeats, stale: stale, leads: row.Leads}
 	switch {
 	case p.waits:
 		t.wait = any(c).(waiting).Wait()

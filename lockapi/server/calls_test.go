@@ -137,9 +137,7 @@ func TestHalfSentBetweenReplicas(t *testing.T) {
 func TestUnreadBetweenReplicas(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Hour, 20 * time.Millisecond} {
 		master, calls := startCounting(t, func(o *server.Options) { o.WriteTimeout = timeout })
-		master.mu.Lock()
-		master.own.Version = strings.Repeat("x", server.MaxUnreadBytes/8)
-		master.mu.Unlock()
+		master.set(func() { master.view.Own.Version = strings.Repeat("x", server.MaxUnreadBytes/8) })
 		base, member := "http://"+calls.Addr().String(), other(1)
 		get := func() int {
 			resp, err := member.Get(base + "/v1/replica")

@@ -104,9 +104,9 @@ func (s *Server) keepContacts() {
 			return
 		case <-tick.C:
 			if at := s.attached.Load(); at != nil {
-				replicas := at.Cell().Replicas
-				s.forgetOthers(replicas)
-				s.probeAll(ctx, at.Master, at.peers, replicas)
+				view := at.View()
+				s.forgetOthers(view.Cell.Replicas)
+				s.probeAll(ctx, view.Own.ID, at.peers, view.Cell.Replicas)
 			}
 		}
 	}
@@ -138,7 +138,8 @@ func readCell(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	cell := x.master.Cell()
+	view := x.master.View()
+	cell := view.Cell
 	if at := x.master.Known(); follow && at.ID != "" && !at.Self {
 		if got, ok := x.masterCell(at); ok {
 			x.pass(got)
@@ -146,9 +147,9 @@ func readCell(x *exchange) error {
 		}
 		depose(&cell)
 	}
-	x.probeAll(x.ctx(), x.master, x.peers, cell.Replicas)
+	x.probeAll(x.ctx(), view.Own.ID, x.peers, cell.Replicas)
 	for i := range cell.Replicas {
-		if cell.Replicas[i].ID == x.master.Replica().ID {
+		if cell.Replicas[i].ID == view.Own.ID {
 			cell.Replicas[i].Unreached = x.contacts.unreached()
 		}
 	}
@@ -175,8 +176,7 @@ func (x *exchange) masterCell(at Location) (answer, bool) {
 
 // probeAll asks every other replica for its own entry, all at once, and writes
 // what they report into replicas.
-func (s *Server) probeAll(ctx context.Context, m Master, peers http.RoundTripper, replicas []lockapi.Replica) {
-	self := m.Replica().ID
+func (s *Server) probeAll(ctx context.Context, self string, peers http.RoundTripper, replicas []lockapi.Replica) {
 	var wg sync.WaitGroup
 	for i := range replicas {
 		if replicas[i].ID != self {
@@ -259,7 +259,7 @@ func (x *exchange) caughtUp(at Location) error {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ProbeTimeout)
 	defer cancel()
 	master, err := askReplica(ctx, x.peers, at.ID)
-	switch own := x.master.Replica().AppliedIndex; {
+	switch own := x.master.View().Own.AppliedIndex; {
 	case err != nil:
 		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s cannot be asked how far it is: %v", at.ID, err)
 	case master.ID != at.ID || master.Role != lockapi.RoleMaster:

@@ -24,7 +24,7 @@ func cellOf(t *testing.T, n *node, headers ...string) lockapi.Cell {
 
 func TestCellIsTheMastersView(t *testing.T) {
 	master, replica := startPair(t, func(o *server.Options) { o.CellTimeout = time.Minute })
-	master.fakeMaster.cell.Cell = "as the master has it"
+	master.set(func() { master.view.Cell.Cell = "as the master has it" })
 	if c := cellOf(t, replica); c.Cell != "as the master has it" || !c.Lease.Held {
 		t.Errorf("cell %+v", c)
 	}

@@ -213,7 +213,7 @@ func TestForgedHeaders(t *testing.T) {
 
 // lagging is a replica whose own state knows no token, as that of one which lags
 // behind.
-type lagging struct{ *fakeMaster }
+type lagging struct{ *standIn }
 
 func (lagging) Judge(*master.Caller) error {
 	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
@@ -228,7 +228,7 @@ func TestReplicasThatLagDecideNothing(t *testing.T) {
 			s, trusts := startSecuredPair(t, tune) // whose fake takes every token
 			knowsNone := startNode(t, "r3", func(o *server.Options) {
 				tune(o)
-				o.Master = lagging{o.Master.(*fakeMaster)}
+				o.Master = lagging{o.Master.(*standIn)}
 			})
 			knowsNone.setMaster(3, "r1", s.url)
 			all := []*node{trusts, knowsNone}
@@ -268,6 +268,7 @@ func TestBreakGlassElsewhere(t *testing.T) {
 				t.Errorf("anybody is told of it: %s", e.Detail)
 			}
 			s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:reader","token_sha256":"`+sumText(secret)+`"}`).wantStatus(t, 201)
+			replica.must(&lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:reader", TokenSHA256: sumText(secret)}})
 			if got := call(t, "GET", replica.url+"/v1/access/whoami", "", as...); strings.TrimSpace(got.body) != `{"principal":"user:reader","how":"token"}` {
 				t.Errorf("%d %s", got.status, got.body)
 			}
@@ -285,7 +286,7 @@ func TestBreakGlassIsNotHandedOn(t *testing.T) {
 	replica = startNode(t, "r2", func(o *server.Options) {
 		proven(o)
 		o.BreakGlass = &sum
-		o.Master = &resigning{fakeMaster: o.Master.(*fakeMaster), resign: func() { replica.setMaster(4, "r1", s.url) }}
+		o.Master = &resigning{standIn: o.Master.(*standIn), resign: func() { replica.setMaster(4, "r1", s.url) }}
 	})
 	replica.setMaster(3, "r2", replica.url)
 	call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer "+secret).wantCode(t, lockapi.CodeUnauthenticated)
@@ -307,7 +308,7 @@ func TestBreakGlassIsNotShown(t *testing.T) {
 			replica = startNode(t, "r2", func(o *server.Options) {
 				tune(o)
 				o.BreakGlass = &sum
-				o.Master = forgetful{&resigning{o.Master.(*fakeMaster), func() { replica.setMaster(4, "r1", other.URL) }}}
+				o.Master = forgetful{&resigning{o.Master.(*standIn), func() { replica.setMaster(4, "r1", other.URL) }}}
 			})
 			replica.setMaster(3, "r1", other.URL)
 			if resigns {
@@ -324,7 +325,7 @@ func TestBreakGlassIsNotShown(t *testing.T) {
 
 // resigning is a master that has lost its office when it is asked who calls.
 type resigning struct {
-	*fakeMaster
+	*standIn
 	resign func()
 }
 
@@ -340,7 +341,7 @@ func (forgetful) Judge(by *master.Caller) error { return lagging{}.Judge(by) }
 
 // noting is a master that notes who calls.
 type noting struct {
-	*fakeMaster
+	*standIn
 	mu sync.Mutex
 	by []master.Caller
 }
@@ -349,7 +350,7 @@ func (n *noting) Do(ctx context.Context, by *master.Caller, stale bool, c lockap
 	n.mu.Lock()
 	n.by = append(n.by, *by)
 	n.mu.Unlock()
-	return n.fakeMaster.Do(ctx, by, stale, c)
+	return n.standIn.Do(ctx, by, stale, c)
 }
 
 // TestTheMasterKnowsFromWhere: the caller's own address reaches the master, not that
@@ -360,7 +361,7 @@ func TestTheMasterKnowsFromWhere(t *testing.T) {
 			at := &noting{}
 			first := startNode(t, "r1", func(o *server.Options) {
 				tune(o)
-				at.fakeMaster = o.Master.(*fakeMaster)
+				at.standIn = o.Master.(*standIn)
 				o.Master = at
 			})
 			first.setMaster(3, "r1", first.url)
@@ -398,7 +399,7 @@ func FuzzClaims(f *testing.F) {
 	var by master.Caller
 	servers := map[string]*server.Server{}
 	for way, tune := range ways {
-		of := newFake(f, "r1")
+		of := newStandIn(f, "r1")
 		of.setMaster(3, "r1", "http://r1")
 		o := server.Options{Master: seeing{of, &by}, Links: &links{calls: &pipeListener{make(chan struct{})}, of: of}, AttemptEvery: time.Nanosecond}
 		tune(&o)
@@ -417,7 +418,7 @@ func FuzzClaims(f *testing.F) {
 
 // seeing tells who asks who he is.
 type seeing struct {
-	*fakeMaster
+	*standIn
 	by *master.Caller
 }
 

@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
 )
 
 // few is a master with room for so many connections.
@@ -181,38 +183,62 @@ func TestManyAreTurnedAway(t *testing.T) {
 	})
 }
 
+// turns has calls noted and held when they have their turn.
+type turns struct{ *standIn }
+
+func (f turns) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+	own := *by
+	own.Turns = turn{by.Turns, func() error { return f.begin(ctx, spell(c)) }}
+	return f.Master.Do(ctx, &own, stale, c)
+}
+
+type turn struct {
+	master.Turns
+	then func() error
+}
+
+func (t turn) TakeTurn(ctx context.Context) error {
+	if err := t.Turns.TakeTurn(ctx); err != nil {
+		return err
+	}
+	return t.then()
+}
+
 // However many ask for lists, only some are made at a time, and other calls do
 // not wait for them. A caller that leaves gives its turn up.
 func TestListsTakeTurns(t *testing.T) {
-	for _, target := range []string{"/v1/locks", "/v1/sessions", "/v1/locks/a?waiters=101", "/v1/locks/" + crowded, "/v1/sessions/" + crowded} {
+	for _, target := range []string{"/v1/locks", "/v1/sessions", "/v1/locks/a?waiters=101", "/v1/locks/crowded", "/v1/sessions/crowded"} {
 		t.Run(target, func(t *testing.T) { takeTurns(t, target) })
 	}
 }
 
 func takeTurns(t *testing.T, target string) {
-	n := startMaster(t, nil)
-	n.addSession(lockapi.Session{ID: crowded})
+	n := startMaster(t, func(o *server.Options) { o.Master = turns{o.Master.(*standIn)} })
+	n.addSession(lockapi.Session{ID: "crowded"})
+	for i := range 200 {
+		n.must(&lockapi.AcquireLock{Path: "/crowded", LockRequest: lockapi.LockRequest{Session: "crowded", Handle: strconv.Itoa(i), Mode: lockapi.Shared}})
+	}
 	entered, release := hold(n)
 	defer release()
-	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	most := max(1, runtime.GOMAXPROCS(0)/2)
 	var lists []net.Conn
-	for range turns + 5 {
+	for range most + 5 {
 		lists = append(lists, transmit(t, n, "GET "+target+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 	}
-	for range turns {
+	for range most {
 		<-entered
 	}
-	waitFor(t, "all lists are asked for", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == float64(turns+5) })
-	if got := len(n.made()); got != turns {
-		t.Errorf("%d lists are made at once, want %d", got, turns)
+	waitFor(t, "all lists are asked for", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == float64(most+5) })
+	if got := len(n.made()); got != most {
+		t.Errorf("%d lists are made at once, want %d", got, most)
 	}
 	other := transmit(t, n, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	if line, err := bufio.NewReader(other).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
 		t.Errorf("another call: %q, %v", line, err)
 	}
-	_ = lists[turns+4].Close()
+	_ = lists[most+4].Close()
 	release()
-	for _, c := range lists[:turns+4] {
+	for _, c := range lists[:most+4] {
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
 			t.Errorf("a list: %q, %v", line, err)
 		}

@@ -97,7 +97,7 @@ func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	if x.enables {
 		return nil
 	}
-	replica := x.master.Replica().ID
+	replica := x.master.View().Own.ID
 	if x.peer {
 		replica = cmp.Or(viaName(x.via()), replica)
 	}
@@ -168,6 +168,6 @@ func (x *exchange) caller() *master.Caller {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
 	x.watch(by)
-	by.Timeline, by.WhileOff = x.timeline, x.whileOff
+	by.Timeline, by.WhileOff, by.Turns = x.timeline, x.whileOff, x
 	return by
 }

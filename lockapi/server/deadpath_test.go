@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // follower is a Master that follows r1, which it hears by Raft as long as heard
@@ -26,18 +27,15 @@ type follower struct {
 	heard *atomic.Bool
 }
 
-func (f follower) Replica() lockapi.Replica {
-	if f.heard.Load() {
-		return lockapi.Replica{ID: "r2", LastContactMS: 20}
+func (f follower) View() master.View {
+	v := of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"}, lockapi.Replica{ID: "r3"})()
+	if v.Own = (lockapi.Replica{ID: "r2", LastContactMS: 20}); !f.heard.Load() {
+		v.Own.LastContactMS = 5000
 	}
-	return lockapi.Replica{ID: "r2", LastContactMS: 5000}
+	return v
 }
 
 func (f follower) Locate(context.Context) (Location, error) { return f.Known(), nil }
-
-func (follower) Cell() lockapi.Cell {
-	return lockapi.Cell{Replicas: []lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}}}
-}
 
 // deadPath is the way to other members, of which r1 is reached only at times.
 type deadPath struct{ dead atomic.Bool }
@@ -99,8 +97,8 @@ func TestDeadPathToTheMaster(t *testing.T) {
 		time.Sleep(2 * contactEvery)
 		want("healed", "[]", true)
 
-		cell := s.attached.Load().Cell()
-		s.probeAll(t.Context(), s.attached.Load().Master, way, cell.Replicas)
+		cell := s.attached.Load().View().Cell
+		s.probeAll(t.Context(), "r2", way, cell.Replicas)
 		if got := fmt.Sprint(cell.Replicas[2].Unreached); got != "[r9]" {
 			t.Errorf("r3 does not reach %s", got)
 		}

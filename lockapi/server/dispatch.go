@@ -13,7 +13,6 @@ type task struct {
 	repeatable bool          // it has no effect that a repetition could double
 	keyed      bool          // it has an effect, and may be repeated since the cell knows it again
 	stale      bool          // this replica's own state will do
-	heavy      bool          // it takes milliseconds of CPU: see Server.lists
 	leads      bool          // a replica that leads does it, also out of office
 	wait       time.Duration // how long the master may hold it in good order
 	// run makes the call on this replica. A nil body is a reply without one.
@@ -98,7 +97,7 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 // isCutOff reports whether the master leads this replica by Raft and does not answer
 // its calls: the path for calls is dead, and no other master will come of that.
 func (x *exchange) isCutOff(at Location) bool {
-	return !at.Self && x.contacts.isUnreached(at.ID) && x.master.Replica().LastContactMS < contactEvery.Milliseconds()
+	return !at.Self && x.contacts.isUnreached(at.ID) && x.master.View().Own.LastContactMS < contactEvery.Milliseconds()
 }
 
 // mayForward reports whether the caller lets its call be forwarded. What
@@ -156,44 +155,31 @@ func (x *exchange) errNotMaster(at Location) error {
 
 // answer does the task on this replica.
 func (x *exchange) answer(t task) error {
-	if !t.heavy {
-		status, body, err := t.run(x.ctx())
-		if err != nil {
-			return err
-		}
-		if d, ok := body.(*document); ok {
-			return x.replyDocument(status, d)
-		}
-		return x.reply(status, body)
-	}
-	status, b, err := x.list(t)
+	defer x.endTurn()
+	status, body, err := t.run(x.ctx())
 	if err != nil {
 		return err
 	}
-	defer b.release()
-	x.write(status, typeJSON, b.Bytes())
-	return nil
+	if d, ok := body.(*document); ok {
+		return x.replyDocument(status, d)
+	}
+	return x.reply(status, body)
 }
 
-// list makes the reply to a heavy task when its turn has come. The turn is over
-// before the reply is written: a caller that does not read it keeps nobody.
-func (x *exchange) list(t task) (status int, b *buffer, err error) {
+// TakeTurn waits for one of the places of Server.lists, until endTurn.
+func (x *exchange) TakeTurn(ctx context.Context) error {
 	select {
 	case x.lists <- struct{}{}:
-	case <-x.ctx().Done():
-		return 0, nil, lockapi.Errorf(lockapi.CodeNoMaster, "the caller has gone")
+		x.inTurn = true
+		return nil
+	case <-ctx.Done():
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has gone")
 	}
-	defer func() { <-x.lists }()
-	status, body, err := t.run(x.ctx())
-	if err != nil {
-		return 0, nil, err
+}
+
+func (x *exchange) endTurn() {
+	if x.inTurn {
+		x.inTurn = false
+		<-x.lists
 	}
-	if d, ok := body.(*document); ok {
-		for name, value := range d.header {
-			x.c.Writer.Header().Set(name, value)
-		}
-		body = d.json
-	}
-	b, err = encode(body)
-	return status, b, err
 }

@@ -318,7 +318,9 @@ func (x *exchange) presentRevision() (revision uint64, err error) {
 	err = x.seek(task{repeatable: true}, follow, func(at Location) error {
 		switch {
 		case at.Self:
-			revision, err = x.master.Revision(x.ctx(), &master.Read{Caller: *x.caller()})
+			var out master.Outcome
+			_, out, err = x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetRevision{})
+			revision = out.Revision
 		case !follow:
 			err = x.errNotMaster(at)
 		default:

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -39,7 +38,9 @@ func TestEventsAsJSON(t *testing.T) {
 	for _, path := range []string{"/a", "/b", "/c"} {
 		replica.happened(path)
 	}
-	master.revision = 3
+	for range 3 {
+		master.happened("/a")
+	}
 	read := func(query string) (l lockapi.EventList) {
 		t.Helper()
 		got := call(t, "GET", replica.url+"/v1/events?"+query, "")
@@ -49,7 +50,7 @@ func TestEventsAsJSON(t *testing.T) {
 		}
 		return l
 	}
-	if l := read("after=1"); len(l.Events) != 2 || l.Events[0].Path != "/b" || l.Revision != 3 {
+	if l := read("after=2"); len(l.Events) != 2 || l.Events[0].Path != "/b" || l.Revision != 4 {
 		t.Errorf("%+v", l)
 	}
 	if l := read("after=0&limit=2"); len(l.Events) != 2 || l.Revision != 2 {
@@ -58,41 +59,40 @@ func TestEventsAsJSON(t *testing.T) {
 	if calls := master.made(); len(calls) > 0 {
 		t.Errorf("the master was called: %q", calls)
 	}
-	if l := read(""); len(l.Events) != 0 || l.Revision != 3 {
+	if l := read(""); len(l.Events) != 0 || l.Revision != 4 {
 		t.Errorf("from now on: %+v", l)
 	}
 	go replica.happened("/d")
-	if l := read("after=3&wait_ms=60000"); len(l.Events) != 1 || l.Events[0].Path != "/d" {
+	if l := read("after=4&wait_ms=60000"); len(l.Events) != 1 || l.Events[0].Path != "/d" {
 		t.Errorf("waited: %+v", l)
 	}
-	replica.drop(2)
-	if e := call(t, "GET", replica.url+"/v1/events?after=1", "").wantCode(t, lockapi.CodeCompacted); e.Oldest != 2 || e.Compacted.Revision != 4 {
+	replica.compact()
+	if e := call(t, "GET", replica.url+"/v1/events?after=4", "").wantCode(t, lockapi.CodeCompacted); e.Oldest != 5 || e.Compacted.Revision != 1005 {
 		t.Errorf("%+v", e)
 	}
 	call(t, "GET", replica.url+"/v1/events", "", "Stout-Forward", "never").wantCode(t, lockapi.CodeNotMaster)
 	replica.setMaster(3, "", "")
 	call(t, "GET", replica.url+"/v1/events", "").wantCode(t, lockapi.CodeNoMaster)
-	read("after=4")
-	call(t, "GET", replica.url+"/v1/events?after=5", "").wantCode(t, lockapi.CodeNoMaster)
+	read("after=1005")
+	call(t, "GET", replica.url+"/v1/events?after=1006", "").wantCode(t, lockapi.CodeNoMaster)
 }
 
 // TestEventsAfterWhatIsNotReached: a revision of another cell, or of a lost state, is
 // compacted. A replica that is behind its master refuses no revision for that.
 func TestEventsAfterWhatIsNotReached(t *testing.T) {
 	master, replica := startPair(t, nil)
-	for range 7 {
+	for range 6 {
 		master.happened("/a")
 	}
 	for range 3 {
 		replica.happened("/a")
 	}
-	replica.drop(2)
 	for _, n := range []*node{master, replica} {
 		if r := call(t, "GET", n.url+"/v1/events?after=7", ""); r.status != 200 || !strings.Contains(r.body, `"revision":7`) {
 			t.Errorf("the master's revision, at %s: %d %s", n.id, r.status, r.body)
 		}
 		e := call(t, "GET", n.url+"/v1/events?after=8", "").wantCode(t, lockapi.CodeCompacted)
-		if want := map[string]uint64{master.id: 0, replica.id: 2}[n.id]; e.Oldest != want || e.Compacted.Revision != 7 {
+		if e.Oldest != 0 || e.Compacted.Revision != 7 {
 			t.Errorf("a later one, at %s: %+v", n.id, e)
 		}
 		for _, after := range []string{"/v1/events?after=8", "/v1/events"} {
@@ -110,16 +110,7 @@ func TestEventsAsAStream(t *testing.T) {
 	n := startMaster(t, nil)
 	n.happened("/a")
 	n.happened("/b")
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	req, _ := http.NewRequestWithContext(ctx, "GET", n.url+"/v1/events?after=0", nil)
-	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set("Last-Event-ID", "1")
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("%v %v", resp, err)
-	}
-	defer resp.Body.Close()
+	resp := stream(t, n.url+"/v1/events?after=0", "Last-Event-ID", "2")
 	lines := bufio.NewScanner(resp.Body)
 	next := func(id, name, part string) {
 		t.Helper()
@@ -132,25 +123,18 @@ func TestEventsAsAStream(t *testing.T) {
 			t.Errorf("%q, want %s of %s with %s", got, name, id, part)
 		}
 	}
-	next("2", "file_created", `"path":"/b"`)
+	next("3", "file_created", `"path":"/b"`)
 	n.happened("/c")
-	next("3", "file_created", `"path":"/c"`)
-	n.drop(9)
-	next("3", "compacted", `"oldest":9`)
-	if lines.Scan() {
-		t.Errorf("behind the end: %q", lines.Text())
-	}
+	next("4", "file_created", `"path":"/c"`)
 	got := make(chan struct{})
-	again, _ := http.NewRequestWithContext(ctx, "GET", n.url+"/v1/events", nil)
-	again.Header.Set("Accept", "text/event-stream")
-	n.drop(0)
-	resp, err = http.DefaultTransport.RoundTrip(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	resp = stream(t, n.url+"/v1/events")
 	lines = bufio.NewScanner(resp.Body)
-	next("3", "bookmark", `{"revision":3,"cell":"cell-1"}`)
+	next("4", "bookmark", `{"revision":4,"cell":"c1"}`)
+	n.compact()
+	late := call(t, "GET", n.url+"/v1/events?after=0", "", "Accept", "text/event-stream")
+	if want := "id: 1004\nevent: compacted\ndata: {\"oldest\":4,"; !strings.HasPrefix(late.body, want) || strings.Count(late.body, "event:") != 1 {
+		t.Errorf("a stream that begins too late: %q", late.body)
+	}
 	n.server.Drain() // which ends it in good order
 	go func() { defer close(got); lines.Scan() }()
 	<-got
@@ -173,4 +157,41 @@ func TestAcceptPrefersByWeight(t *testing.T) {
 			t.Errorf("%q is answered with %s, want %s", accept, got, want)
 		}
 	}
+}
+
+// TestWaitingForWhatIsToCome: a replica waits for a revision that only the master has
+// reached.
+func TestWaitingForWhatIsToCome(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for range 4 {
+		master.happened("/f")
+	}
+	resp := stream(t, replica.url+"/v1/events?after=7", "Last-Event-ID", "2")
+	lines := bufio.NewScanner(resp.Body)
+	for range 4 {
+		replica.happened("/f")
+	}
+	for _, want := range []string{"id: 3", "id: 4"} {
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "id: ") {
+		}
+		if lines.Text() != want {
+			t.Errorf("after 2 it was told %q, want %s", lines.Text(), want)
+		}
+	}
+}
+
+// stream begins a stream of events, which ends with the test.
+func stream(t *testing.T, url string, headers ...string) *http.Response {
+	t.Helper()
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	req.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%v %v", resp, err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
 }

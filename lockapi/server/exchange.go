@@ -52,6 +52,7 @@ type exchange struct {
 	watches bool    // it waits for events
 	hurried bool    // it may not wait
 	spared  bool    // it came by a spare connection
+	inTurn  bool    // it has a place of Server.lists
 	late    *answer // another replica's, which is passed when the call has returned; nil for none
 	// misplaced says that it brings that secret where it is nobody's.
 	misplaced bool
@@ -174,7 +175,7 @@ func (x *exchange) refuseStranger(refused lockapi.Code) error {
 		}
 		return nil
 	}
-	_, err := x.master.Revision(x.ctx(), &master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Somebody}}})
+	_, _, err := x.master.Do(x.ctx(), &master.Caller{Ask: master.Ask{Right: master.Somebody}}, false, &lockapi.GetRevision{})
 	if errors.Is(err, lockapi.CodeUnauthenticated) {
 		return err
 	}
@@ -272,18 +273,13 @@ func (x *exchange) reply(status int, body any) error {
 	return nil
 }
 
-// encode is encode for a reply that takes its turn among the lists if its contents are
-// large.
+// encode encodes a reply. One with large contents takes a turn for that, if the call
+// has none. The turn ends before the reply is written, which may take long.
 func (x *exchange) encode(body any) (*buffer, error) {
-	if contentBytes(body) <= largeContent {
-		return encode(body)
-	}
-	select {
-	case x.lists <- struct{}{}:
-	case <-x.ctx().Done():
+	defer x.endTurn()
+	if !x.inTurn && contentBytes(body) > largeContent && x.TakeTurn(x.ctx()) != nil {
 		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, and the caller has gone")
 	}
-	defer func() { <-x.lists }()
 	return encode(body)
 }
 

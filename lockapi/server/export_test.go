@@ -37,22 +37,31 @@ func Params(method, template string) map[string]bool {
 	return all
 }
 
-// knowing is a Master that only knows where the master is.
-type knowing struct{ Master }
+// knowing is a Master that only knows where the master is, and has a view of the cell.
+type knowing struct {
+	Master
+	view func() master.View // nil: of a cell of r1
+}
+
+// of is the view of r1 in a cell of some replicas.
+func of(replicas ...lockapi.Replica) func() master.View {
+	return func() master.View {
+		return master.View{CellID: "c1", Own: lockapi.Replica{ID: "r1"}, Cell: lockapi.Cell{Replicas: replicas}}
+	}
+}
+
+func (k knowing) View() master.View {
+	if k.view == nil {
+		return of()()
+	}
+	return k.view()
+}
 
 func (knowing) Hangs() error { return nil }
 
 func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http://m"} }
 
-func (knowing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
-
-func (knowing) Cell() lockapi.Cell { return lockapi.Cell{} }
-
 func (knowing) Judge(*master.Caller) error { return nil }
-
-func (knowing) CellID() string { return "c1" }
-
-func (knowing) Quotas() []master.QuotaUse { return nil }
 
 // Bounds of calls between replicas.
 const (

@@ -19,7 +19,7 @@ func waitFully(t *testing.T, n *node, most int, session string, keepalives bool)
 	entered, ctx := make(chan struct{}, 100), t.Context()
 	ctx, release = context.WithCancel(ctx)
 	n.setHook(func(caller context.Context, call string) error {
-		if !strings.HasPrefix(call, "acquire") && !(keepalives && len(entered) < most && strings.HasPrefix(call, "keepalive")) {
+		if !strings.HasPrefix(call, "AcquireLock") && !(keepalives && len(entered) < most && strings.HasPrefix(call, "KeepAlive")) {
 			return nil
 		}
 		entered <- struct{}{}

@@ -76,6 +76,7 @@ func TestTransferWithoutAnOffice(t *testing.T) {
 
 func TestAnswersOfTheMasterPass(t *testing.T) {
 	master, replica := startPair(t, nil)
+	master.addSession(lockapi.Session{ID: "s1"})
 	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, 201)
 	call(t, "DELETE", replica.url+"/v1/sessions/s9", "").wantStatus(t, 204)
 	call(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s1"}`).wantStatus(t, 200)

@@ -19,7 +19,7 @@ import (
 
 // strictMaster is a fake that notes what it should never have been called with.
 type strictMaster struct {
-	*fakeMaster
+	*standIn
 	faults []error
 }
 
@@ -39,6 +39,7 @@ func (s *strictMaster) Do(ctx context.Context, by *master.Caller, stale bool, c 
 	switch c := c.(type) {
 	case *lockapi.KeepAlive:
 		s.want(validateID(c.Session))
+		c.WaitMS = min(c.WaitMS, 5)
 	case *lockapi.CloseSession:
 		s.want(validateID(c.Session))
 	case *lockapi.GetSession:
@@ -47,6 +48,7 @@ func (s *strictMaster) Do(ctx context.Context, by *master.Caller, stale bool, c 
 		s.want(validateLimit(c.Limit))
 	case *lockapi.AcquireLock:
 		s.want(lockapi.ValidatePath(c.Path))
+		c.WaitMS = min(c.WaitMS, 5)
 	case *lockapi.ReleaseLock:
 		s.want(lockapi.ValidatePath(c.Path))
 		if c.Session == "" || c.Token > lockapi.MaxToken {
@@ -79,7 +81,7 @@ func (s *strictMaster) Do(ctx context.Context, by *master.Caller, stale bool, c 
 	case *lockapi.ListFiles:
 		s.want(validateLimit(c.Limit))
 	}
-	return s.fakeMaster.Do(ctx, by, stale, c)
+	return s.standIn.Do(ctx, by, stale, c)
 }
 
 func validateMember(id string) error {
@@ -107,13 +109,12 @@ func validateLimit(limit int) error {
 // it.
 type bench struct {
 	t                 testing.TB
-	office            *master.Master
 	master, replica   strictMaster
 	toMaster, toOther http.Handler
 }
 
 func newBench(t testing.TB) *bench {
-	b := &bench{t: t, office: newOffice(t)()}
+	b := &bench{t: t}
 	b.reset("r1")
 	serve := func(m *strictMaster) http.Handler {
 		return server.New(server.Options{Master: m, Peers: b, ForwardTimeout: time.Millisecond}).Handler()
@@ -125,18 +126,22 @@ func newBench(t testing.TB) *bench {
 // reset makes a cell whose master, where there is one, has two sessions, of
 // which the first holds /a.
 func (b *bench) reset(elected string) {
-	b.master, b.replica = strictMaster{fakeMaster: newFake(b.t, "r1")}, strictMaster{fakeMaster: newFake(b.t, "r2")}
+	for _, m := range []*strictMaster{&b.master, &b.replica} {
+		if m.standIn != nil {
+			m.end()
+		}
+	}
+	b.master, b.replica = strictMaster{standIn: makeStandIn("r1")}, strictMaster{standIn: makeStandIn("r2")}
 	url := ""
 	if elected != "" {
 		url = "http://" + elected
 	}
 	for _, m := range []*strictMaster{&b.master, &b.replica} {
-		m.office = func() *master.Master { return b.office }
 		m.setMaster(3, elected, url)
 		for _, id := range []string{"s1", "s2"} {
 			m.addSession(lockapi.Session{ID: id, TTLMS: lockapi.DefaultTTLMS, Epoch: 3})
 		}
-		m.locks["/a"] = &fakeLock{holder: m.grant(lockapi.Grant{Path: "/a", Session: "s1", Mode: lockapi.Exclusive})}
+		m.must(&lockapi.AcquireLock{Path: "/a", LockRequest: lockapi.LockRequest{Session: "s1", Mode: lockapi.Exclusive}})
 	}
 }
 

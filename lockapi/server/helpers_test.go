@@ -21,7 +21,7 @@ import (
 
 // node is a replica under test: a server over a fake.
 type node struct {
-	*fakeMaster
+	*standIn
 	server   *server.Server
 	registry *prometheus.Registry
 	addr     string
@@ -51,8 +51,8 @@ func (b *logBuffer) String() string {
 // startNode serves a fake on loopback until the test ends.
 func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	t.Helper()
-	n := &node{fakeMaster: newFake(t, id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
-	opts := server.Options{Master: n.fakeMaster, Links: newLinks(t, n.fakeMaster), Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
+	n := &node{standIn: newStandIn(t, id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
+	opts := server.Options{Master: n.standIn, Links: newLinks(t, n.standIn), Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
 	if tune != nil {
 		tune(&opts)
 	}
@@ -66,8 +66,7 @@ func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 		callPorts.Store(n.addr, own.calls.Addr().String())
 		t.Cleanup(func() { callPorts.Delete(n.addr) })
 	}
-	n.own.URL = n.url
-	n.fakeMaster.cell.Replicas[0].URL = n.url
+	n.set(func() { n.view.Own.URL, n.view.Cell.Replicas[0].URL = n.url, n.url })
 	n.server = server.New(opts)
 	go func() { n.served <- n.server.Serve(l) }()
 	t.Cleanup(func() {

@@ -21,14 +21,14 @@ func TestHistoryIsTheReplicasOwn(t *testing.T) {
 		got := call(t, "GET", replica.url+"/v1/history?path=%2Fa&limit=2", "", "Stout-Forward", "never")
 		got.wantStatus(t, 200)
 		var h lockapi.History
-		if err := json.Unmarshal([]byte(got.body), &h); err != nil || len(h.Events) != 2 || h.Events[0].Revision != 3 || h.Revision != 3 {
+		if err := json.Unmarshal([]byte(got.body), &h); err != nil || len(h.Events) != 2 || h.Events[0].Revision != 4 || h.Revision != 4 {
 			t.Errorf("%v: %s", err, got.body)
 		}
-		if r := got.header.Get(lockapi.HeaderRevision); r != "3" {
+		if r := got.header.Get(lockapi.HeaderRevision); r != "4" {
 			t.Errorf("revision %q", r)
 		}
 	}
-	if got := call(t, "GET", master.url+"/v1/history?path=/a", ""); got.status != 200 || got.header.Get(lockapi.HeaderRevision) != "0" {
+	if got := call(t, "GET", master.url+"/v1/history?path=/a", ""); got.status != 200 || got.header.Get(lockapi.HeaderRevision) != "1" {
 		t.Errorf("the master says %d %s", got.status, got.body)
 	}
 }

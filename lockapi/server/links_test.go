@@ -20,7 +20,7 @@ import (
 // Who is dialled is who the node's fake has under that name.
 type links struct {
 	calls  net.Listener
-	of     *fakeMaster
+	of     *standIn
 	proven bool
 	gone   atomic.Bool // the other replica was removed
 }
@@ -29,7 +29,7 @@ type links struct {
 // of others. What is not in it is dialled itself.
 var callPorts sync.Map
 
-func newLinks(t testing.TB, of *fakeMaster) *links {
+func newLinks(t testing.TB, of *standIn) *links {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

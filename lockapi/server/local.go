@@ -15,8 +15,8 @@ func readReplica(x *exchange) error {
 	if x.master == nil {
 		return x.reply(http.StatusOK, x.opts.Standby().Replica)
 	}
-	own := x.master.Replica()
-	own.Directory, own.Unreached = x.master.Directory(), x.contacts.unreached()
+	own := x.master.View().Own
+	own.Unreached = x.contacts.unreached()
 	if x.peer {
 		x.clocks.show(x.c.Writer.Header())
 	}
@@ -68,9 +68,9 @@ func ready(x *exchange) error {
 	if x.master == nil {
 		return x.standbyProblem()
 	}
-	directory, reason := x.master.Directory(), x.hangs()
+	directory, reason := x.attached.Load().directory, x.hangs()
 	if reason == nil {
-		reason = x.master.Ready()
+		reason = x.master.View().Ready
 	}
 	if reason == nil {
 		if at := x.master.Known(); !at.Self {

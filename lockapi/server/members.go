@@ -10,14 +10,14 @@ import (
 // tellJoiner tells a replica that is to join where the others' ports are. Whoever
 // knows the name of the cell is told that there, too (see package peerconn).
 func tellJoiner(x *exchange) error {
-	cell := x.master.Cell()
-	if name := x.query.of(paramCell); name != cell.Cell {
+	view := x.master.View()
+	if name := x.query.of(paramCell); name != view.Cell.Cell {
 		x.noted.denied = true
 		x.holdBack()
 		return lockapi.Errorf(lockapi.CodeNotFound, "this is a replica of another cell than %q; its log says of which", lockapi.Clip(name))
 	}
-	out := lockapi.Joining{CellID: x.master.CellID(), Replicas: []lockapi.Joined{}}
-	for _, r := range cell.Replicas {
+	out := lockapi.Joining{CellID: view.CellID, Replicas: []lockapi.Joined{}}
+	for _, r := range view.Cell.Replicas {
 		out.Replicas = append(out.Replicas, lockapi.Joined{ID: r.ID, RaftAddr: r.RaftAddr})
 	}
 	return x.reply(http.StatusOK, out)

@@ -11,14 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
-
-// pair is a Master that knows of two members.
-type pair struct{ knowing }
-
-func (pair) Cell() lockapi.Cell {
-	return lockapi.Cell{Replicas: []lockapi.Replica{{ID: "r1"}, {ID: "r2"}}}
-}
 
 // members shows of a server what it knows of the members, and nothing else.
 type members struct{ *Server }
@@ -26,14 +20,15 @@ type members struct{ *Server }
 func (members) Describe(chan<- *prometheus.Desc) {}
 
 func (m members) Collect(to chan<- prometheus.Metric) {
-	vitals(m).collectMembers(to, m.attached.Load())
+	view := m.attached.Load().View()
+	vitals(m).collectMembers(to, &view)
 }
 
 // A member that falls silent is down soon, and what it had applied is
 // remembered.
 func TestSilentMembersAreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Master: pair{}})
+		s := New(Options{Master: knowing{view: of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"})}})
 		for _, c := range []struct {
 			applied uint64
 			passes  time.Duration
@@ -59,28 +54,13 @@ func TestSilentMembersAreDown(t *testing.T) {
 	})
 }
 
-// losing is a Master whose members change.
-type losing struct {
-	knowing
-	ids *atomic.Pointer[[]string]
-}
-
-func (losing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
-
-func (c losing) Cell() (cell lockapi.Cell) {
-	for _, id := range *c.ids.Load() {
-		cell.Replicas = append(cell.Replicas, lockapi.Replica{ID: id})
-	}
-	return cell
-}
-
 // What was heard of members is forgotten when they are members no more.
 func TestRemovedMembersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ids atomic.Pointer[[]string]
-		ids.Store(&[]string{"r1", "r2", "r3"})
+		var members atomic.Pointer[[]lockapi.Replica]
+		members.Store(&[]lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}})
 		began := time.Now()
-		s := New(Options{Master: losing{ids: &ids}, Peers: &respondent{}, ProbeTimeout: time.Second, Clock: func() time.Duration { return time.Since(began) }})
+		s := New(Options{Master: knowing{view: func() master.View { return of(*members.Load()...)() }}, Peers: &respondent{}, ProbeTimeout: time.Second, Clock: func() time.Duration { return time.Since(began) }})
 		var keeping sync.WaitGroup
 		keeping.Go(s.keepContacts)
 		defer func() { close(s.stopping); keeping.Wait() }()
@@ -98,7 +78,7 @@ func TestRemovedMembersAreForgotten(t *testing.T) {
 		}
 		s.clocks.of("r2")
 		s.clocks.of("r3")
-		ids.Store(&[]string{"r1", "r3"})
+		members.Store(&[]lockapi.Replica{{ID: "r1"}, {ID: "r3"}})
 		time.Sleep(2*contactEvery + contactEvery/2)
 		if got := known(); got != "1 1 1 true true" {
 			t.Errorf("without r2 is known %s", got)
@@ -106,16 +86,10 @@ func TestRemovedMembersAreForgotten(t *testing.T) {
 	})
 }
 
-// five is a Master that knows of five members with a vote, and one without.
-type five struct{ knowing }
-
-func (five) Cell() lockapi.Cell {
-	return lockapi.Cell{Replicas: []lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}, {ID: "r4", Role: lockapi.RoleNonvoter}, {ID: "r5"}, {ID: "r6"}}}
-}
-
 // Whoever has no vote is of no help when others fail.
 func TestFailuresTolerated(t *testing.T) {
-	s := New(Options{Master: five{}})
+	s := New(Options{Master: knowing{view: of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"}, lockapi.Replica{ID: "r3"},
+		lockapi.Replica{ID: "r4", Role: lockapi.RoleNonvoter}, lockapi.Replica{ID: "r5"}, lockapi.Replica{ID: "r6"})}})
 	for _, c := range []struct {
 		answers string
 		want    float64

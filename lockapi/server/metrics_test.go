@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
 )
 
 // counted sums the counter's series that have the method and the route.
@@ -39,6 +40,7 @@ func counted(t *testing.T, n *node, name, method, route string) int {
 
 func TestMetrics(t *testing.T) {
 	n := startMaster(t, nil)
+	n.setVitals(master.Vitals{Quotas: []master.QuotaUse{{Name: "max-holds", Max: 10, Used: 7, Known: true, Refused: 2}, {Name: "max-session-holds", Max: 5, Refused: 1}}})
 	for _, path := range []string{"/v1/locks/a", "/v1/locks/b/c", "/v1/locks/.."} {
 		call(t, "GET", n.url+path, "")
 	}
@@ -106,5 +108,5 @@ func TestForwardedIsCounted(t *testing.T) {
 func TestRegistryMayHaveTheSharedCollectors(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector())
-	server.New(server.Options{Master: newFake(t, "r1"), Registry: r})
+	server.New(server.Options{Master: newStandIn(t, "r1"), Registry: r})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stoutlock/stout/internal/memlog"
 	"github.com/stoutlock/stout/lockapi/server"
-	"github.com/stoutlock/stout/master"
 )
 
 // startReal serves a real master over a log in memory, until the test ends, and
@@ -29,11 +28,8 @@ func startOneLog(t *testing.T, tune ...func(*server.Options)) (url string, log *
 		t.Fatal(err)
 	}
 	url = "http://" + l.Addr().String()
-	log = memlog.New(1, memlog.Options{URL: func(string) string { return url }, Broken: func(err error) { t.Error(err) }})
-	log.SetDelay(0)
-	n := log.Nodes()[0]
-	m := master.New(n, n, master.Options{Cell: "test", ID: n.ID(), Version: "v1", LeaseTerm: 2 * time.Second, Clock: n.Clock, Logger: zerolog.Nop()})
-	calls := newLinks(t, newFake(t, "r1"))
+	m, log, _ := newOffice(memlog.Options{URL: func(string) string { return url }, Broken: func(err error) { t.Error(err) }})
+	calls := newLinks(t, newStandIn(t, "r1"))
 	callPorts.Store(l.Addr().String(), calls.Calls().Addr().String())
 	opts := server.Options{Master: m, Links: calls, Logger: zerolog.Nop(), AttemptEvery: time.Nanosecond}
 	for _, f := range tune {
@@ -46,10 +42,7 @@ func startOneLog(t *testing.T, tune ...func(*server.Options)) (url string, log *
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		_ = s.Shutdown(ctx)
-		_ = m.Close(ctx)
-		log.Close()
+		endOffice(m, log)
 	})
-	log.Elect(n)
-	eventually(t, "an office", func() bool { return m.Known().Self })
 	return url, log, s
 }

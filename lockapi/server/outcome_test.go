@@ -44,7 +44,7 @@ func (o *outcome) check(t *testing.T) {
 		}
 	}()
 	h := o.reply.Header()
-	if h.Get(lockapi.HeaderCell) != "cell-1" {
+	if h.Get(lockapi.HeaderCell) != "c1" {
 		t.Errorf("cell %q", h.Get(lockapi.HeaderCell))
 	}
 	if h.Get(lockapi.HeaderEpoch) != "3" || h.Get(lockapi.HeaderMaster) != masterURL(o.known) {

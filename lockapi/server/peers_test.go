@@ -264,7 +264,7 @@ func TestSilentMemberIsCutOff(t *testing.T) {
 			once := &once{conn: &silent{Conn: c, hangs: hangs, gone: make(chan struct{})}, done: make(chan struct{})}
 			go func() { _ = other.Serve(once) }()
 		}
-		f := newFake(t, "r2")
+		f := newStandIn(t, "r2")
 		f.setMaster(3, "r1", "http://r1")
 		s := server.New(server.Options{Master: f, Links: way})
 		began := time.Now()

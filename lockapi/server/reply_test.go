@@ -31,7 +31,7 @@ func TestEveryReplyTellsEpochMasterAndCell(t *testing.T) {
 			if e, m := got.header.Get("Stout-Epoch"), got.header.Get("Stout-Master"); e != epoch || m != master {
 				t.Errorf("%s: epoch %q and master %q, want %q and %q", target, e, m, epoch, master)
 			}
-			if c := got.header.Get("Stout-Cell"); c != "cell-1" {
+			if c := got.header.Get("Stout-Cell"); c != "c1" {
 				t.Errorf("%s: cell %q", target, c)
 			}
 		}
@@ -73,7 +73,7 @@ func TestRepliesAreJSON(t *testing.T) {
 
 func TestQueuedGrantHasNoToken(t *testing.T) {
 	n := startMaster(t, nil)
-	call(t, "POST", n.url+"/v1/sessions", "")
+	n.addSession(lockapi.Session{ID: "s1"})
 	call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1"}`).wantStatus(t, 200)
 	got := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"h","queue":true}`)
 	got.wantStatus(t, http.StatusAccepted)
@@ -167,13 +167,11 @@ func TestRetryAfter(t *testing.T) {
 func TestStaleReadsAreAnsweredHere(t *testing.T) {
 	_, replica := startPair(t, nil)
 	stale := map[string]string{
-		"/v1/locks/a": "lock /a", "/v1/locks": "locks   100", "/v1/sessions": "sessions  100",
-		"/v1/sequencers?value=shared:1:/a": "check shared:1:/a", "/v1/sessions/x": "session x",
+		"/v1/locks/a": "GetLock Path=/a", "/v1/locks": "ListLocks Limit=100", "/v1/sessions": "ListSessions Limit=100",
+		"/v1/sequencers?value=shared:1:/a": "CheckSequencer Mode=shared Token=1 Path=/a", "/v1/sessions/x": "GetSession Session=x",
 	}
 	for target, made := range stale {
-		replica.mu.Lock()
-		replica.calls = nil
-		replica.mu.Unlock()
+		replica.forget()
 		mark := "?"
 		if strings.Contains(target, "?") {
 			mark = "&"
@@ -289,7 +287,7 @@ func TestReplicaAndDocument(t *testing.T) {
 
 // The API works under another server than its own.
 func TestHandlerAlone(t *testing.T) {
-	f := newFake(t, "r1")
+	f := newStandIn(t, "r1")
 	s := server.New(server.Options{Master: f})
 	ts := httptest.NewServer(s.Handler())
 	defer ts.Close()

@@ -240,7 +240,7 @@ func (s *Server) handlerPanicked(p any) {
 // version is the release that runs.
 func (o *Options) version() string {
 	if o.Master != nil {
-		return o.Master.Replica().Version
+		return o.Master.View().Own.Version
 	}
 	return o.Standby().Replica.Version
 }

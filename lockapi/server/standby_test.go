@@ -21,7 +21,7 @@ const admit = "stout member replace r1 --directory 0123456789abcdef"
 // startStandby serves a replica that is no member yet.
 func startStandby(t *testing.T, now func() server.Standby) *node {
 	t.Helper()
-	n := &node{fakeMaster: newFake(t, "r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
+	n := &node{standIn: newStandIn(t, "r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,8 @@ func TestStandbyOfAFounding(t *testing.T) {
 func TestAttach(t *testing.T) {
 	n := startStandby(t, stranger)
 	n.setMaster(3, "r1", n.url)
-	n.fakeMaster.cell.Replicas = nil // nobody is probed
+	n.setReplicas() // nobody is probed
+	n.setVitals(n.Master.Vitals())
 	done := make(chan struct{})
 	var callers sync.WaitGroup
 	for _, target := range []string{"/readyz", "/v1/replica", "/v1/locks/a", "/v1/cell", "/metrics", "/nowhere"} {
@@ -120,11 +121,11 @@ func TestAttach(t *testing.T) {
 		})
 	}
 	call(t, "POST", n.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
-	n.server.Attach(n.fakeMaster, newLinks(t, n.fakeMaster))
+	n.server.Attach(n.standIn, newLinks(t, n.standIn))
 	call(t, "POST", n.url+"/v1/sessions", "").wantStatus(t, http.StatusCreated)
 	close(done)
 	callers.Wait()
-	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || got.header.Get("Stout-Cell") != "cell-1" {
+	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || got.header.Get("Stout-Cell") != "c1" {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)
 	}
 	if got := call(t, "GET", n.url+"/metrics", ""); !strings.Contains(got.body, "stout_quota_max") {

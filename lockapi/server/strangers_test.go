@@ -191,7 +191,7 @@ func TestRefusalsOfStrangersNameNothing(t *testing.T) {
 // like the master. It sends one that is well formed to the master.
 func TestStrangersAtAnotherReplica(t *testing.T) {
 	s := startSecured(t)
-	replica := startNode(t, "r2", func(o *server.Options) { o.Master = lagging{o.Master.(*fakeMaster)} })
+	replica := startNode(t, "r2", func(o *server.Options) { o.Master = lagging{o.Master.(*standIn)} })
 	replica.setMaster(3, "r1", s.url)
 	for path, want := range map[string]int{"/v1/locks/p//l": 401, "/v1/locks?limit=none": 401, "/v1/files/p/f?nonsense=1": 401, "/v1/locks/p/l": 401} {
 		got := call(t, "GET", replica.url+path, "")

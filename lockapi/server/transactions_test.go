@@ -109,13 +109,16 @@ func TestTransactions(t *testing.T) {
 		for _, n := range []*node{master, replica} {
 			master.forget()
 			got := call(t, "POST", n.url+"/v1/transactions", c.body)
-			if calls := master.made(); len(calls) != 1 || calls[0] != "transact "+c.made || got.status != 200 {
+			if calls := master.made(); len(calls) != 1 || calls[0] != strings.TrimSuffix("Transact "+c.made, " {}") {
 				t.Errorf("%s of %s: made %q; answer %d %s", c.body, n.id, calls, got.status, got.body)
 			}
 		}
 	}
-	got := call(t, "POST", replica.url+"/v1/transactions", `{"session":"s1"}`, "Idempotency-Key", replayedKey)
-	if got.status != 200 || got.header.Get(lockapi.HeaderReplayed) != "true" || strings.TrimSpace(got.body) != `{"succeeded":true,"revision":0,"results":[]}` {
-		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	master.addSession(lockapi.Session{ID: "s1"})
+	for _, replayed := range []string{"", "true"} {
+		got := call(t, "POST", replica.url+"/v1/transactions", `{"session":"s1"}`, "Idempotency-Key", "k")
+		if got.status != 200 || got.header.Get(lockapi.HeaderReplayed) != replayed || !strings.Contains(got.body, `"succeeded":true`) {
+			t.Errorf("%d %v %s", got.status, got.header, got.body)
+		}
 	}
 }

@@ -20,47 +20,50 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Of each of them there is one, but for those that are labelled with a member.
 var (
-	readyDesc      = describe("stout_ready", "1 where this replica is the master with its lease, or has heard of one lately.")
-	hasMasterDesc  = describe("stout_has_master", "1 where this replica knows a master.")
-	isMasterDesc   = describe("stout_is_master", "1 where this replica is the master in office.")
-	epochDesc      = describe("stout_epoch", "The latest term of office that this replica knows of.")
-	officesDesc    = describe("stout_offices_total", "How often this replica took office since it was started.")
-	resignedDesc   = describe("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by reason: the step that hung, slow_disk, lease or snapshot.", "reason")
-	leaseHeldDesc  = describe("stout_lease_held", "1 where this replica is the master and its lease runs.")
-	leaseLeftDesc  = describe("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.")
-	leaseTermDesc  = describe("stout_lease_term_seconds", "The term of the lease that this replica takes as master.")
-	marginDesc     = describe("stout_lease_renewal_margin_seconds", "What was left of the lease when it was renewed; 0 where it had lapsed.")
-	committedDesc  = describe("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master to its being applied.")
-	sessionsDesc   = describe("stout_sessions", "Open sessions in this replica's state.")
-	locksDesc      = describe("stout_locks", "Locks in this replica's state that are held, waited for or delayed.")
-	waitersDesc    = describe("stout_waiters", "Places in queues in this replica's state.")
-	deadlocksDesc  = describe("stout_deadlocks", "Circles of sessions in this replica's state that wait for each other; 100 are many.")
-	filesDesc      = describe("stout_files", "Files in this replica's state.")
-	contentDesc    = describe("stout_content_bytes", "Bytes of content of the files in this replica's state.")
-	expiredDesc    = describe("stout_sessions_expired_total", "Sessions that expired while this replica was the master.")
-	waitedDesc     = describe("stout_lock_wait_duration_seconds", "Time in a lock's queue, of those who got the lock from this replica as master.")
-	heldDesc       = describe("stout_lock_hold_duration_seconds", "Time from a lock's grant to its end, of those that ended while this replica was the master; by the wall clock.")
-	keptDesc       = describe("stout_session_keepalive_margin_ratio", "What was left of a session's lease when a keepalive of it came to this replica as master, in parts of its ttl.")
-	stageDesc      = describe("stout_write_stage_duration_seconds", "Time of the stages of writes through this replica as master: queue, disk, followers, apply, reply.", "stage")
-	readDesc       = describe("stout_read_duration_seconds", "Time to read the state for a call: linear as the master with its lease, stale as any replica.", "kind")
-	failoverDesc   = describe("stout_failover_step_duration_seconds", "Time of the steps by which this replica came into office: detect, elect, barrier, wait, open.", "step")
-	memberUpDesc   = describe("stout_member_up", "1 where the member has answered this replica lately.", "replica")
-	memberAtDesc   = describe("stout_member_applied_index", "Index of the last entry that the member has applied, as this replica knows it.", "replica")
-	refusesDesc    = describe("stout_member_refuses", "1 where the member knows of acknowledged changes that this replica, its master, lacks.", "replica")
-	toleratedDesc  = describe("stout_failures_tolerated", "How many more of the members that vote and have answered this replica lately may fail, with a majority left.")
-	tolerableDesc  = describe("stout_failures_tolerated_max", "How many may fail where all of them are up.")
-	raftTermDesc   = describe("stout_raft_term", "The term of Raft that this replica is in.")
-	raftLastDesc   = describe("stout_raft_last_index", "Index of the last entry of this replica's log.")
-	raftCommitDesc = describe("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.")
-	raftAtDesc     = describe("stout_raft_applied_index", "Index of the last entry that this replica has applied.")
-	raftHeardDesc  = describe("stout_raft_last_contact_seconds", "Time since this replica heard of a leader, or since it was started; 0 on the leader.")
-	electionsDesc  = describe("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.")
-	leadersDesc    = describe("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.")
-	syncDesc       = describe("stout_disk_sync_duration_seconds", "Time to write entries to this replica's log and sync them.")
-	snapshotDesc   = describe("stout_snapshot_duration_seconds", "Time to write a snapshot, this replica's own or one that the master sent.")
-	unsnappedDesc  = describe("stout_snapshot_failures_total", "Attempts to write, read or send a snapshot, or to receive one whole, that failed since this replica was started.")
-	snappedDesc    = describe("stout_snapshot_last_success_timestamp_seconds", "When this replica last finished a snapshot since it was started, by Unix time; 0 before.")
-	applyingDesc   = describe("stout_raft_apply_duration_seconds", "Time to apply an entry to this replica's state.")
+	readyDesc        = describe("stout_ready", "1 where this replica is the master with its lease, or has heard of one lately.")
+	hasMasterDesc    = describe("stout_has_master", "1 where this replica knows a master.")
+	isMasterDesc     = describe("stout_is_master", "1 where this replica is the master in office.")
+	epochDesc        = describe("stout_epoch", "The latest term of office that this replica knows of.")
+	officesDesc      = describe("stout_offices_total", "How often this replica took office since it was started.")
+	resignedDesc     = describe("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by reason: the step that hung, slow_disk, lease or snapshot.", "reason")
+	leaseHeldDesc    = describe("stout_lease_held", "1 where this replica is the master and its lease runs.")
+	leaseLeftDesc    = describe("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.")
+	leaseTermDesc    = describe("stout_lease_term_seconds", "The term of the lease that this replica takes as master.")
+	marginDesc       = describe("stout_lease_renewal_margin_seconds", "What was left of the lease when it was renewed; 0 where it had lapsed.")
+	committedDesc    = describe("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master to its being applied.")
+	sessionsDesc     = describe("stout_sessions", "Open sessions in this replica's state.")
+	locksDesc        = describe("stout_locks", "Locks in this replica's state that are held, waited for or delayed.")
+	waitersDesc      = describe("stout_waiters", "Places in queues in this replica's state.")
+	deadlocksDesc    = describe("stout_deadlocks", "Circles of sessions in this replica's state that wait for each other; 100 are many.")
+	filesDesc        = describe("stout_files", "Files in this replica's state.")
+	contentDesc      = describe("stout_content_bytes", "Bytes of content of the files in this replica's state.")
+	expiredDesc      = describe("stout_sessions_expired_total", "Sessions that expired while this replica was the master.")
+	waitedDesc       = describe("stout_lock_wait_duration_seconds", "Time in a lock's queue, of those who got the lock from this replica as master.")
+	heldDesc         = describe("stout_lock_hold_duration_seconds", "Time from a lock's grant to its end, of those that ended while this replica was the master; by the wall clock.")
+	keptDesc         = describe("stout_session_keepalive_margin_ratio", "What was left of a session's lease when a keepalive of it came to this replica as master, in parts of its ttl.")
+	stageDesc        = describe("stout_write_stage_duration_seconds", "Time of the stages of writes through this replica as master: queue, disk, followers, apply, reply.", "stage")
+	readDesc         = describe("stout_read_duration_seconds", "Time to read the state for a call: linear as the master with its lease, stale as any replica.", "kind")
+	failoverDesc     = describe("stout_failover_step_duration_seconds", "Time of the steps by which this replica came into office: detect, elect, barrier, wait, open.", "step")
+	memberUpDesc     = describe("stout_member_up", "1 where the member has answered this replica lately.", "replica")
+	memberAtDesc     = describe("stout_member_applied_index", "Index of the last entry that the member has applied, as this replica knows it.", "replica")
+	refusesDesc      = describe("stout_member_refuses", "1 where the member knows of acknowledged changes that this replica, its master, lacks.", "replica")
+	toleratedDesc    = describe("stout_failures_tolerated", "How many more of the members that vote and have answered this replica lately may fail, with a majority left.")
+	tolerableDesc    = describe("stout_failures_tolerated_max", "How many may fail where all of them are up.")
+	raftTermDesc     = describe("stout_raft_term", "The term of Raft that this replica is in.")
+	raftLastDesc     = describe("stout_raft_last_index", "Index of the last entry of this replica's log.")
+	raftCommitDesc   = describe("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.")
+	raftAtDesc       = describe("stout_raft_applied_index", "Index of the last entry that this replica has applied.")
+	raftHeardDesc    = describe("stout_raft_last_contact_seconds", "Time since this replica heard of a leader, or since it was started; 0 on the leader.")
+	electionsDesc    = describe("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.")
+	leadersDesc      = describe("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.")
+	syncDesc         = describe("stout_disk_sync_duration_seconds", "Time to write entries to this replica's log and sync them.")
+	snapshotDesc     = describe("stout_snapshot_duration_seconds", "Time to write a snapshot, this replica's own or one that the master sent.")
+	unsnappedDesc    = describe("stout_snapshot_failures_total", "Attempts to write, read or send a snapshot, or to receive one whole, that failed since this replica was started.")
+	snappedDesc      = describe("stout_snapshot_last_success_timestamp_seconds", "When this replica last finished a snapshot since it was started, by Unix time; 0 before.")
+	quotaMaxDesc     = describe("stout_quota_max", "The quota of this replica, which counts while it is master; 0 is none.", "quota")
+	quotaUsedDesc    = describe("stout_quota_used", "What there is of what the quota bounds, on the master, for quotas of the whole cell.", "quota")
+	quotaRefusedDesc = describe("stout_quota_refused_total", "Calls that this replica refused as master because the quota was used up.", "quota")
+	applyingDesc     = describe("stout_raft_apply_duration_seconds", "Time to apply an entry to this replica's state.")
 )
 
 func (vitals) Describe(to chan<- *prometheus.Desc) {
@@ -70,7 +73,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
 		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, refusesDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, syncDesc, applyingDesc,
-		snapshotDesc, unsnappedDesc, snappedDesc,
+		snapshotDesc, unsnappedDesc, snappedDesc, quotaMaxDesc, quotaUsedDesc, quotaRefusedDesc,
 	} {
 		to <- d
 	}
@@ -82,7 +85,8 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 		return // /metrics is a member's
 	}
 	v := at.Vitals()
-	gauge(to, readyDesc, oneIf(at.Ready() == nil))
+	view := at.View()
+	gauge(to, readyDesc, oneIf(view.Ready == nil))
 	gauge(to, hasMasterDesc, oneIf(v.ID != ""))
 	gauge(to, isMasterDesc, oneIf(v.Self))
 	gauge(to, epochDesc, float64(v.Epoch))
@@ -105,13 +109,13 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	spread(to, waitedDesc, v.Waited)
 	r := v.Replica
 	collectDurations(to, &v)
-	c.collectMembers(to, at)
+	c.collectMembers(to, &view)
 	gauge(to, clockAllowedDesc, c.opts.Drift.Between())
 	gauge(to, raftTermDesc, float64(r.Term))
 	gauge(to, raftLastDesc, float64(r.Last))
 	gauge(to, raftCommitDesc, float64(r.Committed))
 	gauge(to, raftAtDesc, float64(r.Applied))
-	gauge(to, raftHeardDesc, time.Duration(at.Replica().LastContactMS*int64(time.Millisecond)).Seconds())
+	gauge(to, raftHeardDesc, time.Duration(view.Own.LastContactMS*int64(time.Millisecond)).Seconds())
 	count(to, electionsDesc, r.Elections)
 	count(to, leadersDesc, r.Leaders)
 	spread(to, syncDesc, r.Stored)
@@ -119,6 +123,13 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	spread(to, snapshotDesc, r.Snapshots.Took)
 	count(to, unsnappedDesc, r.Snapshots.Failures)
 	gauge(to, snappedDesc, unixSeconds(r.Snapshots.Last))
+	for _, u := range v.Quotas {
+		gauge(to, quotaMaxDesc, float64(u.Max), u.Name)
+		count(to, quotaRefusedDesc, uint64(u.Refused), u.Name)
+		if u.Known {
+			gauge(to, quotaUsedDesc, float64(u.Used), u.Name)
+		}
+	}
 }
 
 // collectDurations shows where the time goes: of writes, of reads, and of a
@@ -145,10 +156,10 @@ func collectDurations(to chan<- prometheus.Metric, v *master.Vitals) {
 // upFor is for how long a member counts as up that has answered.
 const upFor = 3 * contactEvery
 
-func (c vitals) collectMembers(to chan<- prometheus.Metric, at *attached) {
-	own := at.Replica()
+func (c vitals) collectMembers(to chan<- prometheus.Metric, view *master.View) {
+	own := &view.Own
 	voters, well := 0, 0
-	for _, r := range at.Cell().Replicas {
+	for _, r := range view.Cell.Replicas {
 		known, heard := c.contacts.heard(r.ID)
 		up, applied := heard && time.Since(known.at) < upFor, known.applied
 		if r.ID == own.ID {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -62,7 +63,7 @@ func (k *keeper) take(p *process) {
 			floor = 0
 		}
 	} else {
-		b, err = p.master.Backup(p.gone, &master.Read{Caller: *k.w.operator()})
+		b, err = p.master.GetBackup(p.gone, &master.Read{Caller: *k.w.operator()}, &lockapi.GetBackup{})
 	}
 	if p.awake(); err != nil || p.dead() || k.w.isOver() {
 		return

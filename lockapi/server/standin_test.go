@@ -1,0 +1,319 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/memlog"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// standIn is a real master in office over a log in memory of its own. A test sets which
+// replica it reports as the cell's master, and interferes with calls by a hook, which runs
+// first in each of them and may block, fail or panic.
+type standIn struct {
+	*master.Master
+	id   string
+	node *memlog.Node
+	end  func()
+
+	mu     sync.Mutex // guards what follows
+	where  server.Location
+	view   master.View
+	vitals master.Vitals
+	hangs  error
+	hook   func(ctx context.Context, call string) error
+	calls  []string
+	backup func(io.Writer) error // what a backup writes; nil for the state
+}
+
+// newStandIn starts a stand-in, which ends with the test.
+func newStandIn(t testing.TB, id string) *standIn {
+	f := makeStandIn(id)
+	t.Cleanup(f.end)
+	return f
+}
+
+// makeStandIn is newStandIn for a stand-in that the caller ends.
+func makeStandIn(id string) *standIn {
+	m, log, n := newOffice(memlog.Options{})
+	f := &standIn{Master: m, id: id, node: n, view: m.View(), end: func() { endOffice(m, log) }}
+	uptime := int64(1)
+	f.view.Own = lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1", Directory: directoryOf(id), Version: "v1", UptimeMS: &uptime}
+	f.view.Cell = lockapi.Cell{Cell: "test", Level: 1}
+	f.setReplicas(lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"})
+	return f
+}
+
+// newOffice returns a master in office over a log in memory.
+func newOffice(o memlog.Options) (*master.Master, *memlog.Cell, *memlog.Node) {
+	log := memlog.New(1, o)
+	log.SetDelay(0)
+	n := log.Nodes()[0]
+	m := master.New(n, n, master.Options{Cell: "test", ID: n.ID(), Version: "v1", LeaseTerm: 2 * time.Second, Clock: n.Clock, Logger: zerolog.Nop()})
+	log.Elect(n)
+	for !m.Known().Self {
+		time.Sleep(time.Millisecond)
+	}
+	return m, log, n
+}
+
+func endOffice(m *master.Master, log *memlog.Cell) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = m.Close(ctx)
+	log.Close()
+}
+
+// directoryOf returns the id of a stand-in's data directory.
+func directoryOf(id string) string { return fmt.Sprintf("%016x", id) }
+
+func (f *standIn) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// setMaster sets which replica is the master.
+func (f *standIn) setMaster(epoch uint64, id, url string) {
+	f.set(func() {
+		self := id != "" && id == f.id
+		f.where = server.Location{Epoch: epoch, Self: self, ID: id, URL: url}
+		f.view.Cell.Epoch, f.view.Cell.Master, f.view.Own.Role = epoch, nil, lockapi.RoleReplica
+		if id != "" {
+			f.view.Cell.Master = &lockapi.MasterRef{ID: id, URL: url}
+		}
+		if self {
+			f.view.Own.Role = lockapi.RoleMaster
+			f.view.Cell.Lease = lockapi.Lease{Held: true, TermMS: 2000, RemainingMS: 1000}
+		}
+	})
+}
+
+// setLeads makes it one that leads, and has no office.
+func (f *standIn) setLeads() {
+	f.set(func() { f.where = server.Location{Epoch: f.where.Epoch, Leads: true} })
+}
+
+func (f *standIn) setHook(hook func(context.Context, string) error) { f.set(func() { f.hook = hook }) }
+func (f *standIn) setVitals(v master.Vitals)                        { f.set(func() { f.vitals = v }) }
+func (f *standIn) setUnfit(reason error)                            { f.set(func() { f.view.Ready = reason }) }
+func (f *standIn) setHangs(reason error)                            { f.set(func() { f.hangs = reason }) }
+
+// setReplicas sets what it knows of the cell's replicas.
+func (f *standIn) setReplicas(all ...lockapi.Replica) {
+	f.set(func() { f.view.Cell.Replicas = all })
+}
+
+// setApplied sets how far it has come.
+func (f *standIn) setApplied(index uint64) {
+	f.set(func() {
+		f.view.Own.AppliedIndex, f.view.Own.LastContactMS = index, 12
+		f.view.Own.Promise = &lockapi.Promise{To: "r1", RemainingMS: 7}
+	})
+}
+
+// addSession opens a session with an id of the test's.
+func (f *standIn) addSession(s lockapi.Session) {
+	f.node.Put(state.Command{Time: time.Now().UnixNano(), Operation: &state.OpenSession{Session: s.ID, Name: s.Name, TTLMS: cmp.Or(s.TTLMS, lockapi.MaxTTLMS), Meta: s.Meta}})
+	f.must(&lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: lockapi.MaxTTLMS}}) // takes that along
+}
+
+// happened changes a file, and with it the revision.
+func (f *standIn) happened(path string) { f.must(&lockapi.WriteFile{Path: path}) }
+
+// compact has so much happen that no event before the last thousand is kept.
+func (f *standIn) compact() {
+	for range 1000 {
+		f.happened("/more")
+	}
+}
+
+// must makes a call that is neither noted nor interfered with.
+func (f *standIn) must(c lockapi.Call) {
+	if _, _, err := f.Master.Do(context.Background(), &master.Caller{}, false, c); err != nil {
+		panic(err)
+	}
+}
+
+// revision is that of the stand-in's own state.
+func (f *standIn) revision() uint64 { return f.Master.Known().Revision }
+
+// made returns the calls so far.
+func (f *standIn) made() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.calls...)
+}
+
+// forget drops what was called so far.
+func (f *standIn) forget() { f.set(func() { f.calls = nil }) }
+
+// urlOf is where it believes the replica of that name to be.
+func (f *standIn) urlOf(id string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.where.ID == id {
+		return f.where.URL
+	}
+	for _, r := range f.view.Cell.Replicas {
+		if r.ID == id {
+			return r.URL
+		}
+	}
+	return ""
+}
+
+// begin notes a call and runs the hook.
+func (f *standIn) begin(ctx context.Context, call string) error {
+	f.mu.Lock()
+	f.calls = append(f.calls, call)
+	hook := f.hook
+	f.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(ctx, call)
+}
+
+// Do notes the call, runs the hook, and has the office serve it.
+func (f *standIn) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+	if err := f.begin(ctx, spell(c)); err != nil {
+		return nil, master.Outcome{}, err
+	}
+	f.mu.Lock()
+	backup := f.backup
+	f.mu.Unlock()
+	if at := f.Known(); !stale && !at.Self && !at.Leads && !master.RowOf(reflect.TypeOf(c)).Own {
+		return nil, master.Outcome{}, lockapi.Errorf(lockapi.CodeNoMaster, "%s is not in office", f.id)
+	}
+	if answer, err := ofMembers(c); answer != nil || err != nil {
+		return answer, master.Outcome{}, err
+	}
+	answer, out, err := f.Master.Do(ctx, by, stale, c)
+	if b, ok := answer.(master.Backup); ok && backup != nil {
+		b.Snapshot = backup
+		answer = b
+	}
+	return answer, out, err
+}
+
+// directoryBefore is one that no member has any more.
+const directoryBefore = "0123456789abcdef"
+
+// ofMembers answers a change of the members, which a log in memory does not bear, as one
+// that was made. Both are nil for other calls.
+func ofMembers(c lockapi.Call) (answer any, err error) {
+	var id, before string
+	switch c := c.(type) {
+	case *lockapi.AddMember:
+		id, answer = c.ID, lockapi.MemberChange{ID: c.ID, Directory: c.Directory}
+	case *lockapi.SetMember:
+		id, answer = c.ID, lockapi.Member{ID: c.ID, Directory: directoryOf(c.ID), Suffrage: lockapi.SuffrageVoter, Role: lockapi.RoleReplica, Since: time.Unix(1, 0).UTC()}
+	case *lockapi.RemoveMember:
+		id, before, answer = c.ID, c.Directory, lockapi.MemberRemoved{ID: c.ID, Removed: true}
+	case *lockapi.ReplaceMember:
+		id, before, answer = c.ID, c.InPlaceOf, lockapi.MemberChange{ID: c.ID, Directory: c.Directory}
+	case *lockapi.TransferMastership:
+		answer = lockapi.Transferred{Master: c.To}
+	}
+	switch {
+	case id == "nobody":
+		return nil, lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", id)
+	case before == directoryBefore:
+		return nil, lockapi.Errorf(lockapi.CodeConflict, "replica %q has another directory now", id)
+	}
+	return answer, nil
+}
+
+func (f *standIn) Known() server.Location {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.where
+	at.Revision = f.revision()
+	return at
+}
+
+// Locate waits for a master as long as ctx lets it.
+func (f *standIn) Locate(ctx context.Context) (server.Location, error) {
+	for {
+		if at := f.Known(); at.ID != "" {
+			return at, nil
+		}
+		select {
+		case <-ctx.Done():
+			return server.Location{}, lockapi.Errorf(lockapi.CodeNoMaster, "no master")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (f *standIn) Hangs() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hangs
+}
+
+func (f *standIn) View() master.View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.view
+	v.Cell.Replicas = append([]lockapi.Replica(nil), v.Cell.Replicas...)
+	return v
+}
+
+func (f *standIn) Vitals() master.Vitals {
+	known := f.Known()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.vitals
+	v.Location = known
+	return v
+}
+
+// spell writes a call as its type and the fields that are not zero.
+func spell(c lockapi.Call) string {
+	v := reflect.ValueOf(c).Elem()
+	return v.Type().Name() + fields(v)
+}
+
+func fields(v reflect.Value) string {
+	var s strings.Builder
+	for i := range v.NumField() {
+		f, t := v.Field(i), v.Type().Field(i)
+		switch {
+		case f.IsZero(), t.Name == "Query":
+			continue
+		case (f.Kind() == reflect.Map || f.Kind() == reflect.Slice) && f.Len() == 0:
+			continue
+		case t.Type == reflect.TypeFor[lockapi.Transaction]():
+			text, _ := json.Marshal(f.Interface())
+			s.WriteString(" " + string(text))
+			continue
+		case t.Anonymous && t.Type.Kind() == reflect.Struct:
+			s.WriteString(fields(f))
+			continue
+		case f.Kind() == reflect.Pointer:
+			f = f.Elem()
+		}
+		verb := " %s=%v"
+		if _, bytes := f.Interface().([]byte); bytes {
+			verb = " %s=%q"
+		}
+		fmt.Fprintf(&s, verb, t.Name, f.Interface())
+	}
+	return s.String()
+}
