@@ -32,8 +32,9 @@ var arrows = []arrow{
 	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "internal/dial", "client/internal/wire"},
 		"a user of the SDK links the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes and does not read them"},
-	{"lockapi/server", []string{"lockapi", "master", "lease", "internal/audit", "internal/backup", "internal/histogram", "internal/identity", "internal/browser", "internal/throttle", "internal/page", "lockapi/server/internal/wire"},
+	{"lockapi/server", []string{"lockapi", "master", "lease", "internal/audit", "internal/backup", "internal/histogram", "internal/identity", "internal/browser", "internal/throttle", "internal/page", "lockapi/server/internal/peers", "lockapi/server/internal/wire"},
 		"the edge reads a call, hands it to the master, and writes the reply; it does not see the log"},
+	{"lockapi/server/internal/peers", []string{"lockapi", "lease"}, "it reaches the other members and does not read what it sends"},
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies and does not read them"},
 	{"internal/memlog", []string{"replica/membership", "replica/events", "replica/state", "replica/admission", "lease"},
 		"it stands in for package replica below an office, without what that links"},
@@ -72,6 +73,7 @@ var rooms = []string{"test", "cmd", "client", "master", "replica", "lease", "loc
 
 var ups = []struct{ from, to, why string }{
 	{"lockapi/server", "master", "the server lies beside the contract that it serves; package lockapi does not import it"},
+	{"lockapi/server/internal/peers", "lease", "it judges the clocks of the other members by the bound of the lease"},
 	{"lockapi/server", "lease", "it shows the lease and the rates of the replicas' clocks"},
 	{"internal/backup", "lockapi", "a backup's header is part of the contract; server, SDK and CLI read it"},
 	{"internal/config", "lockapi", "settings name principals by the contract's rules"},

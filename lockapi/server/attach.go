@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
 // A server serves before its replica is a member of a cell: the founding may
@@ -23,7 +24,7 @@ type attached struct {
 	Master
 	cell      []string          // the cell's id, as the value of a header
 	directory string            // of the replica's data
-	peers     http.RoundTripper // the way to the other members
+	way       http.RoundTripper // to the other members
 	// proven says that members have shown each other their certificates.
 	proven bool
 	links  Links // nil where calls of other members come in another way
@@ -34,9 +35,9 @@ type attached struct {
 // not where Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
 	view := m.View()
-	at := &attached{Master: m, cell: []string{view.CellID}, directory: view.Own.Directory, peers: s.opts.Peers, proven: links != nil && links.Proven(), links: links}
-	if at.peers == nil {
-		at.peers = newPeers(links)
+	at := &attached{Master: m, cell: []string{view.CellID}, directory: view.Own.Directory, way: s.opts.Peers, proven: links != nil && links.Proven(), links: links}
+	if at.way == nil {
+		at.way = peers.NewTransport(links)
 	}
 	if s.opts.Checksum != nil {
 		s.opts.Registry.MustRegister(checksum(s.opts.Checksum))

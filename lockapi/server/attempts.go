@@ -79,7 +79,7 @@ func (x *exchange) holdBack() {
 	if err != nil {
 		return
 	}
-	pause := x.attempts.failed(from, time.Since(x.contacts.started))
+	pause := x.attempts.failed(from, time.Since(x.started))
 	if pause == 0 || x.spared {
 		return
 	}

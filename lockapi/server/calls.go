@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
 // serveCalls answers the calls of other members until Shutdown.
@@ -25,10 +26,10 @@ func (s *Server) serveCalls(l net.Listener) {
 func (s *Server) newCalls() *http.Server {
 	return &http.Server{
 		Handler:   s.PeerHandler(),
-		Protocols: callProtocols(),
+		Protocols: peers.Protocols(),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: mostStreams,
-			SendPingTimeout:      quietFor, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
+			MaxConcurrentStreams: peers.MostStreams,
+			SendPingTimeout:      peers.QuietFor, PingTimeout: peers.PingTimeout, WriteByteTimeout: peers.PingTimeout,
 		},
 		ReadHeaderTimeout: s.opts.HeaderTimeout, // for the connection's first bytes
 		ReadTimeout:       s.opts.BodyTimeout,   // for each request's body

@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -60,7 +61,7 @@ func TestDeadPathToTheMaster(t *testing.T) {
 		began := time.Now()
 		s := New(Options{Master: follower{heard: heard}, Peers: way, Clock: func() time.Duration { return time.Since(began) }})
 		var keeping sync.WaitGroup
-		keeping.Go(s.keepContacts)
+		keeping.Go(s.keepContact)
 		defer func() { close(s.stopping); keeping.Wait() }()
 
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, lockapi.RouteSessions, nil)
@@ -78,27 +79,27 @@ func TestDeadPathToTheMaster(t *testing.T) {
 		}
 		want := func(when, unreached string, forwarded bool) {
 			t.Helper()
-			if got := fmt.Sprint(s.contacts.unreached()); got != unreached {
+			if got := fmt.Sprint(s.others.Unreached()); got != unreached {
 				t.Errorf("%s: unreached are %s", when, got)
 			}
 			if tries, took, err := call(); (tries > 0) != forwarded || !forwarded && (took > 0 || !errors.Is(err, lockapi.CodeNoMaster)) {
 				t.Errorf("%s: %d tries, %v after %s", when, tries, err, took)
 			}
 		}
-		time.Sleep(10*contactEvery + contactEvery/2)
+		time.Sleep(10*peers.Every + peers.Every/2)
 		want("well", "[]", true)
 		way.dead.Store(true)
-		time.Sleep(unreachedAfter + 2*contactEvery)
+		time.Sleep(peers.UnreachedAfter + 2*peers.Every)
 		want("dead", "[r1]", false)
 		heard.Store(false)
 		want("dead, and not heard", "[r1]", true)
 		heard.Store(true)
 		way.dead.Store(false)
-		time.Sleep(2 * contactEvery)
+		time.Sleep(2 * peers.Every)
 		want("healed", "[]", true)
 
 		cell := s.attached.Load().View().Cell
-		s.probeAll(t.Context(), "r2", way, cell.Replicas)
+		s.others.Look(t.Context(), way, "r2", cell.Replicas)
 		if got := fmt.Sprint(cell.Replicas[2].Unreached); got != "[r9]" {
 			t.Errorf("r3 does not reach %s", got)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
 // task is one validated call on the master.
@@ -97,7 +98,7 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 // isCutOff reports whether the master leads this replica by Raft and does not answer
 // its calls: the path for calls is dead, and no other master will come of that.
 func (x *exchange) isCutOff(at Location) bool {
-	return !at.Self && x.contacts.isUnreached(at.ID) && x.master.View().Own.LastContactMS < contactEvery.Milliseconds()
+	return !at.Self && x.others.IsUnreached(at.ID) && x.master.View().Own.LastContactMS < peers.Every.Milliseconds()
 }
 
 // mayForward reports whether the caller lets its call be forwarded. What

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -337,7 +338,7 @@ func (x *exchange) askRevision(at Location) (uint64, error) {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ForwardTimeout)
 	defer cancel()
 	var now lockapi.EventList
-	if _, err := ask(ctx, x.peers, at.ID, lockapi.RouteEvents, &now); err != nil {
+	if _, err := peers.Ask(ctx, x.way, at.ID, lockapi.RouteEvents, &now); err != nil {
 		return 0, lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s does not tell the present revision: %v", at.ID, at.URL, err)
 	}
 	return now.Revision, nil

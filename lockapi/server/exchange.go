@@ -30,7 +30,7 @@ type exchange struct {
 	*Server
 	c      *gin.Context
 	master Master            // nil on a replica that is no member
-	peers  http.RoundTripper // the way to the other members
+	way    http.RoundTripper // to the other members
 	peer   bool              // another member sent it
 	proven bool              // members have shown each other their certificates
 	asks   master.Right      // for what its route asks
@@ -75,7 +75,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
 		if at := s.attached.Load(); at != nil {
-			x.master, x.peers, x.proven = at.Master, at.peers, at.proven
+			x.master, x.way, x.proven = at.Master, at.way, at.proven
 		}
 		if s.opts.Tracer != nil && r.isTraced() {
 			x.trace(&r)

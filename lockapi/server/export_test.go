@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -65,8 +66,8 @@ func (knowing) Judge(*master.Caller) error { return nil }
 
 // Bounds of calls between replicas.
 const (
-	MostForwarded = mostForwarded
-	MostServed    = mostServed
+	MostForwarded = peers.MostForwarded
+	MostServed    = peers.MostServed
 
 	MaxHalfBytes   = maxHalfBytes
 	MaxUnreadBytes = maxUnreadBytes
@@ -93,9 +94,6 @@ func (s *Server) Crowd(sent, served int) (leave func()) {
 
 // FillUnread leaves no room for answers to other replicas that are not read.
 func (s *Server) FillUnread() { s.unread.enter(s.unread.most) }
-
-// ReadClock reads what another member says that its clock reads.
-var ReadClock = readClock
 
 // WriteEvent writes an event of a stream.
 var WriteEvent = writeEvent

@@ -10,9 +10,9 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
 // Headers of a request that say what it asks for, and those of a reply that go with
@@ -44,13 +44,7 @@ func (x *exchange) forward(at Location, t task) error {
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
 	defer stop()
-	call := &forwarded{to: at.ID, end: cancel}
-	watching := time.AfterFunc(watchEvery, func() { x.watched.add(x, call) })
-	defer func() {
-		if !watching.Stop() {
-			x.watched.remove(call)
-		}
-	}()
+	defer x.watched.Forward(at.ID, cancel).Done()
 
 	got, sent, err := x.send(ctx, at.ID)
 	if err != nil {
@@ -79,7 +73,7 @@ func (x *exchange) sends() bool {
 	if x.keeps {
 		return x.sent.enter(1)
 	}
-	return x.sent.enterBelow(1, keptFree) || x.conns.yield(x, callsOnly) && x.sent.add(1)
+	return x.sent.enterBelow(1, peers.KeptFree) || x.conns.yield(x, callsOnly) && x.sent.add(1)
 }
 
 // passAnswer is pass for what the master has answered to the caller, good or bad.
@@ -113,7 +107,7 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
 	})
-	target, err := peerURL(id, in.URL.EscapedPath(), in.URL.RawQuery)
+	target, err := peers.URL(id, in.URL.EscapedPath(), in.URL.RawQuery)
 	if err != nil {
 		return nil, false, err
 	}
@@ -138,7 +132,7 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 		return nil, false, err
 	}
 	end := x.traceForward(ctx, id, out.Header)
-	resp, err = x.peers.RoundTrip(out)
+	resp, err = x.way.RoundTrip(out)
 	end(err)
 	return resp, sent, err
 }

@@ -16,9 +16,9 @@ func readReplica(x *exchange) error {
 		return x.reply(http.StatusOK, x.opts.Standby().Replica)
 	}
 	own := x.master.View().Own
-	own.Unreached = x.contacts.unreached()
+	own.Unreached = x.others.Unreached()
 	if x.peer {
-		x.clocks.show(x.c.Writer.Header())
+		x.others.ShowClock(x.c.Writer.Header())
 	}
 	return x.reply(http.StatusOK, own)
 }

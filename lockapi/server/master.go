@@ -4,11 +4,15 @@ import (
 	"context"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
 // Location says where the master is.
 type Location = master.Location
+
+// Links are a member's connections to the others: see package peers.
+type Links = peers.Links
 
 var _ Master = (*master.Master)(nil)
 

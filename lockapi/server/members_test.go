@@ -2,8 +2,9 @@ package server
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/master"
 )
 
 // members shows of a server what it knows of the members, and nothing else.
@@ -41,7 +41,7 @@ func TestSilentMembersAreDown(t *testing.T) {
 			{18, 0, "1 18"},
 		} {
 			if c.applied > 0 {
-				s.contacts.note("r2", c.applied)
+				hear(t, s, "r2", c.applied)
 			}
 			time.Sleep(c.passes)
 			if got := shownOf(t, s, "r2"); got != c.want {
@@ -54,38 +54,6 @@ func TestSilentMembersAreDown(t *testing.T) {
 	})
 }
 
-// What was heard of members is forgotten when they are members no more.
-func TestRemovedMembersAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var members atomic.Pointer[[]lockapi.Replica]
-		members.Store(&[]lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}})
-		began := time.Now()
-		s := New(Options{Master: knowing{view: func() master.View { return of(*members.Load()...)() }}, Peers: &respondent{}, ProbeTimeout: time.Second, Clock: func() time.Duration { return time.Since(began) }})
-		var keeping sync.WaitGroup
-		keeping.Go(s.keepContacts)
-		defer func() { close(s.stopping); keeping.Wait() }()
-		known := func() string {
-			synctest.Wait()
-			for _, mu := range []*sync.Mutex{&s.contacts.mu, &s.asked.mu, &s.clocks.mu} {
-				mu.Lock()
-				defer mu.Unlock()
-			}
-			return fmt.Sprint(len(s.contacts.last), len(s.asked.last), len(s.clocks.rates), s.asked.last["r3"] != nil, s.clocks.rates["r3"] != nil)
-		}
-		time.Sleep(2*contactEvery + contactEvery/2)
-		if got := known(); got != "2 2 0 true false" { // the respondent says that it is r2, and shows no clock
-			t.Fatalf("of r2 and r3 is known %s", got)
-		}
-		s.clocks.of("r2")
-		s.clocks.of("r3")
-		members.Store(&[]lockapi.Replica{{ID: "r1"}, {ID: "r3"}})
-		time.Sleep(2*contactEvery + contactEvery/2)
-		if got := known(); got != "1 1 1 true true" {
-			t.Errorf("without r2 is known %s", got)
-		}
-	})
-}
-
 // Whoever has no vote is of no help when others fail.
 func TestFailuresTolerated(t *testing.T) {
 	s := New(Options{Master: knowing{view: of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"}, lockapi.Replica{ID: "r3"},
@@ -94,7 +62,7 @@ func TestFailuresTolerated(t *testing.T) {
 		answers string
 		want    float64
 	}{{"r2", 0}, {"r4", 0}, {"r3", 0}, {"r5", 1}, {"r6", 2}} {
-		s.contacts.note(c.answers, 1)
+		hear(t, s, c.answers, 1)
 		shown := gauges(t, s, "r1")
 		if got, most := shown["stout_failures_tolerated"], shown["stout_failures_tolerated_max"]; got != c.want || most != 2 {
 			t.Errorf("when %s has answered too: %v of %v, want %v of 2", c.answers, got, most, c.want)
@@ -127,4 +95,17 @@ func gauges(t *testing.T, s *Server, id string) map[string]float64 {
 		}
 	}
 	return shown
+}
+
+// hear has a member answer how far it is.
+func hear(t *testing.T, s *Server, id string, applied uint64) {
+	t.Helper()
+	s.others.Look(t.Context(), answering(fmt.Sprintf(`{"id":%q,"applied_index":%d}`, id, applied)), "", []lockapi.Replica{{ID: id}})
+}
+
+// answering is a way to members that all answer the same.
+type answering string
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(a)))}, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
@@ -148,9 +149,8 @@ type Server struct {
 	attached atomic.Pointer[attached] // nil before Attach
 	log      zerolog.Logger
 	metrics  *metrics
-	contacts contacts
-	clocks   *clocks
-	asked    questions
+	started  time.Time
+	others   *peers.Others
 	attempts attempts // with bad credentials
 	conns    *conns
 	stamps   atomic.Pointer[stamps]
@@ -167,7 +167,7 @@ type Server struct {
 	half     room         // for their bytes that have arrived in part
 	unread   room         // for the bytes of answers to them
 	sent     room         // for calls that this replica has sent to others
-	watched  forwardWatch // the same
+	watched  *peers.Watch // the same
 	watching room         // for calls that wait for events, streams and others
 	// strangers is room for those without a credential while access is on.
 	strangers addresses
@@ -186,10 +186,10 @@ func New(opts Options) *Server {
 		log:     opts.Logger,
 		metrics: newMetrics(opts.Registry, opts.version()),
 
-		served: room{most: mostServed},
+		served: room{most: peers.MostServed},
 		half:   room{most: maxHalfBytes},
 		unread: room{most: maxUnreadBytes},
-		sent:   room{most: mostForwarded},
+		sent:   room{most: peers.MostForwarded},
 
 		watching:  watchersRoom(opts.MaxWatchers),
 		strangers: addresses{most: orNoBound(opts.MaxAnonymousWatchers)},
@@ -204,9 +204,8 @@ func New(opts Options) *Server {
 	}
 	opts.Registry.MustRegister(vitals{s}, load{s})
 	s.metrics.watchers(opts.Registry, &s.watching)
-	s.contacts.started = time.Now()
-	s.clocks = newClocks(opts.Clock)
-	s.asked.ask = s.clocks.look
+	s.started, s.others = time.Now(), peers.New(opts.ProbeTimeout, opts.Clock)
+	s.watched = peers.NewWatch(func() string { return s.attached.Load().Known().ID }, s.stopping)
 	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()
@@ -264,7 +263,7 @@ func serve(engine *gin.Engine, w http.ResponseWriter, r *http.Request) {
 // Serve answers connections of l until Shutdown, and returns nil then. It
 // closes l.
 func (s *Server) Serve(l net.Listener) error {
-	go s.keepContacts()
+	go s.keepContact()
 	err := s.http.Serve(listener{Listener: l, server: s})
 	if err == wire.ErrClosed {
 		return nil
@@ -304,8 +303,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err = errors.Join(err, s.served.emptied(ctx))
 	_ = s.calls.Close()
 	if at := s.attached.Load(); at != nil {
-		if own, ok := at.peers.(*peers); ok {
-			own.close()
+		if own, ok := at.way.(*peers.Transport); ok {
+			own.Close()
 		}
 	}
 	return err

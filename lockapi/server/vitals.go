@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -49,6 +50,9 @@ var (
 	refusesDesc      = describe("stout_member_refuses", "1 where the member knows of acknowledged changes that this replica, its master, lacks.", "replica")
 	toleratedDesc    = describe("stout_failures_tolerated", "How many more of the members that vote and have answered this replica lately may fail, with a majority left.")
 	tolerableDesc    = describe("stout_failures_tolerated_max", "How many may fail where all of them are up.")
+	clockDesc        = describe("stout_member_clock_rate_difference_ratio", "How much faster the member's clock runs than this replica's, as a fraction: the worst of the last two minutes.", "replica")
+	clockErrorDesc   = describe("stout_member_clock_rate_error_ratio", "How far that difference may be off, by the time that messages took.", "replica")
+	clockAllowedDesc = describe("stout_clock_rate_difference_max_ratio", "How much the rates of two replicas' clocks may differ: what clock-drift allows to both.")
 	raftTermDesc     = describe("stout_raft_term", "The term of Raft that this replica is in.")
 	raftLastDesc     = describe("stout_raft_last_index", "Index of the last entry of this replica's log.")
 	raftCommitDesc   = describe("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.")
@@ -154,14 +158,14 @@ func collectDurations(to chan<- prometheus.Metric, v *master.Vitals) {
 }
 
 // upFor is for how long a member counts as up that has answered.
-const upFor = 3 * contactEvery
+const upFor = 3 * peers.Every
 
 func (c vitals) collectMembers(to chan<- prometheus.Metric, view *master.View) {
 	own := &view.Own
 	voters, well := 0, 0
 	for _, r := range view.Cell.Replicas {
-		known, heard := c.contacts.heard(r.ID)
-		up, applied := heard && time.Since(known.at) < upFor, known.applied
+		last, applied, heard := c.others.Heard(r.ID)
+		up := heard && time.Since(last) < upFor
 		if r.ID == own.ID {
 			up, applied = true, own.AppliedIndex
 		}
@@ -174,11 +178,23 @@ func (c vitals) collectMembers(to chan<- prometheus.Metric, view *master.View) {
 		gauge(to, memberUpDesc, oneIf(up), r.ID)
 		gauge(to, memberAtDesc, float64(applied), r.ID)
 		gauge(to, refusesDesc, oneIf(r.Fault != ""), r.ID)
-		c.clocks.collect(to, r.ID, r.ID == own.ID)
+		c.collectClock(to, r.ID, r.ID == own.ID)
 	}
 	majority := voters/2 + 1
 	gauge(to, toleratedDesc, float64(max(0, well-majority)))
 	gauge(to, tolerableDesc, float64(max(0, voters-majority)))
+}
+
+// collectClock shows how fast a member's clock runs, once that is known.
+func (c vitals) collectClock(to chan<- prometheus.Metric, id string, own bool) {
+	difference, err, known := c.others.ClockRate(id)
+	if own && c.opts.Clock != nil {
+		difference, err, known = 0, 0, true
+	}
+	if known {
+		gauge(to, clockDesc, difference, id)
+		gauge(to, clockErrorDesc, err, id)
+	}
 }
 
 func oneIf(yes bool) float64 {

@@ -1,4 +1,4 @@
-package server
+package peers
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (r *respondent) RoundTrip(req *http.Request) (*http.Response, error) {
 // told what the others were, and one who leaves takes nothing from them.
 func TestCrowdSharesProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := questions{ask: askReplica}
+		q := questions{ask: AskReplica}
 		to := &respondent{}
 		crowd := func(n int) {
 			var all sync.WaitGroup

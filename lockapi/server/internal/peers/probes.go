@@ -1,4 +1,4 @@
-package server
+package peers
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const (
 
 // questions are the last questions to other replicas.
 type questions struct {
-	ask func(ctx context.Context, peers http.RoundTripper, id string) (lockapi.Replica, error) // for its own entry
+	ask func(ctx context.Context, way http.RoundTripper, id string) (lockapi.Replica, error) // for its own entry
 
 	mu   sync.Mutex         // guards the following
 	last map[string]*probed // by id
@@ -37,7 +37,7 @@ type probed struct {
 // of asks a replica for its own entry, or takes what it has just answered where many
 // ask. It returns how old the answer may be. The question goes on for the others when
 // ctx ends.
-func (p *questions) of(ctx context.Context, peers http.RoundTripper, id string, bound time.Duration) (got lockapi.Replica, age time.Duration, err error) {
+func (p *questions) of(ctx context.Context, way http.RoundTripper, id string, bound time.Duration) (got lockapi.Replica, age time.Duration, err error) {
 	now := time.Now()
 	p.mu.Lock()
 	one := p.last[id]
@@ -53,7 +53,7 @@ func (p *questions) of(ctx context.Context, peers http.RoundTripper, id string, 
 		p.mu.Unlock()
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 		defer cancel()
-		next.got, next.err = p.ask(asking, peers, id)
+		next.got, next.err = p.ask(asking, way, id)
 		close(next.done)
 		return next.got, 0, next.err
 	}

@@ -1,4 +1,4 @@
-package server
+package peers
 
 import (
 	"context"
@@ -20,35 +20,61 @@ const (
 	watchMost  = 4
 )
 
-// forwardWatch ends forwarded calls when another master than theirs, or none,
+// Watch ends forwarded calls when another master than theirs, or none,
 // has been known for a second: a replica that is paused or cut off would keep a
 // call for ever, and one that is alive and lost its office has answered by
 // then. It also ends them when this replica stops.
-type forwardWatch struct {
+type Watch struct {
+	master   func() string // the id of the known one
+	stopping <-chan struct{}
+
 	mu     sync.Mutex            // guards what follows, and back and missed of the calls
-	calls  map[uint64]*forwarded // by number, so that a simulated run does not depend on addresses
+	calls  map[uint64]*Forwarded // by number, so that a simulated run does not depend on addresses
 	newest uint64
 }
 
-// forwarded is a call that was forwarded.
-type forwarded struct {
-	number uint64 // 0 before it is watched
-	to     string // id of the replica that has it
+// Forwarded is a call that was forwarded.
+type Forwarded struct {
+	of     *Watch
+	soon   *time.Timer // has it watched
+	number uint64      // 0 before it is watched
+	to     string      // id of the replica that has it
 	end    context.CancelCauseFunc
 	missed int
 	back   bool // it needs no look any more
 }
 
+// NewWatch returns a watch of the calls of a replica that knows a master, by its id, and
+// that closes stopping when it stops.
+func NewWatch(master func() string, stopping <-chan struct{}) *Watch {
+	return &Watch{master: master, stopping: stopping}
+}
+
+// Forward notes a call that is forwarded to a replica. end is called if that one is no
+// longer the master. A call that is short costs no look.
+func (l *Watch) Forward(to string, end context.CancelCauseFunc) *Forwarded {
+	a := &Forwarded{of: l, to: to, end: end}
+	a.soon = time.AfterFunc(watchEvery, func() { l.add(a) })
+	return a
+}
+
+// Done says that the call is back.
+func (a *Forwarded) Done() {
+	if !a.soon.Stop() {
+		a.of.remove(a)
+	}
+}
+
 // add looks after a call from now on. The first call has a goroutine begin.
-func (l *forwardWatch) add(x *exchange, a *forwarded) {
+func (l *Watch) add(a *Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.back {
 		return
 	}
 	if l.calls == nil {
-		l.calls = map[uint64]*forwarded{}
-		go l.run(x.master, x.stopping)
+		l.calls = map[uint64]*Forwarded{}
+		go l.run()
 	}
 	l.newest++
 	a.number = l.newest
@@ -56,7 +82,7 @@ func (l *forwardWatch) add(x *exchange, a *forwarded) {
 }
 
 // remove lets a call be.
-func (l *forwardWatch) remove(a *forwarded) {
+func (l *Watch) remove(a *Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.back = true
@@ -64,13 +90,13 @@ func (l *forwardWatch) remove(a *forwarded) {
 }
 
 // run looks until there is no call left.
-func (l *forwardWatch) run(at Locator, stopping <-chan struct{}) {
+func (l *Watch) run() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for l.check(at.Known().ID) {
+	for l.check(l.master()) {
 		select {
 		case <-tick.C:
-		case <-stopping:
+		case <-l.stopping:
 			l.endAll()
 			return
 		}
@@ -78,7 +104,7 @@ func (l *forwardWatch) run(at Locator, stopping <-chan struct{}) {
 }
 
 // check ends the calls whose time is over, and reports whether any are left.
-func (l *forwardWatch) check(master string) (more bool) {
+func (l *Watch) check(master string) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, a := range l.calls {
@@ -96,7 +122,7 @@ func (l *forwardWatch) check(master string) (more bool) {
 	return l.calls != nil
 }
 
-func (l *forwardWatch) endAll() {
+func (l *Watch) endAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.calls {

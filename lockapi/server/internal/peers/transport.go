@@ -1,4 +1,4 @@
-package server
+package peers
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync"
 	"time"
 
@@ -38,44 +37,39 @@ type Links interface {
 }
 
 const (
-	// mostForwarded bounds the calls that a replica has under way at others. Each
+	// MostForwarded bounds the calls that a replica has under way at others. Each
 	// costs some 20 KiB at both ends.
-	mostForwarded = 16 << 10
-	// keptFree of them are for keepalives only.
-	keptFree = 1 << 10
-	// mostStreams is what the other end allows. It is beyond mostForwarded, so
+	MostForwarded = 16 << 10
+	// KeptFree of them are for keepalives only.
+	KeptFree = 1 << 10
+	// MostStreams is what the other end allows. It is beyond MostForwarded, so
 	// that looks at the others' health find room, and calls that were just cut
 	// off.
-	mostStreams = 2 * mostForwarded
-	// mostServed bounds the calls that a replica serves for others: four of them,
+	MostStreams = 2 * MostForwarded
+	// MostServed bounds the calls that a replica serves for others: four of them,
 	// as in the largest cell.
-	mostServed = 4 * mostForwarded
+	MostServed = 4 * MostForwarded
 
 	// dialTimeout bounds the opening of a connection to another member.
 	dialTimeout = time.Second
-	// quietFor is the silence of a connection after which the other end is pinged,
-	// and pingTimeout is what its answer may take. Without one the connection is
+	// QuietFor is the silence of a connection after which the other end is pinged,
+	// and PingTimeout is what its answer may take. Without one the connection is
 	// closed, and the calls under way on it fail: their callers may have another
 	// path. Questions about health keep a connection from being quiet.
-	quietFor    = 2 * time.Second
-	pingTimeout = 3 * time.Second
+	QuietFor    = 2 * time.Second
+	PingTimeout = 3 * time.Second
 )
 
-func callProtocols() *http.Protocols {
+// Protocols are those that members speak to each other.
+func Protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)
 	return p
 }
 
-// peerURL is where a route is at another member.
-func peerURL(id, path, query string) (*url.URL, error) {
-	decoded, err := url.PathUnescape(path)
-	return &url.URL{Scheme: "http", Host: id, Path: decoded, RawPath: path, RawQuery: query}, err
-}
-
-// peers is the http.RoundTripper for calls to other members. The host of a URL
+// Transport is the http.RoundTripper for calls to other members. The host of a URL
 // is the member's name.
-type peers struct {
+type Transport struct {
 	links     Links
 	transport *http.Transport
 
@@ -91,20 +85,21 @@ type peer struct {
 	err  error
 }
 
-func newPeers(links Links) *peers {
-	p := &peers{links: links, to: map[string]*peer{}}
+// NewTransport returns the way to the members that links reach; nil links reach none.
+func NewTransport(links Links) *Transport {
+	p := &Transport{links: links, to: map[string]*peer{}}
 	p.transport = &http.Transport{
-		Protocols: callProtocols(), DialContext: p.dial, DisableCompression: true,
+		Protocols: Protocols(), DialContext: p.dial, DisableCompression: true,
 		HTTP2: &http.HTTP2Config{
 			StrictMaxConcurrentRequests: true,
-			SendPingTimeout:             quietFor, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
+			SendPingTimeout:             QuietFor, PingTimeout: PingTimeout, WriteByteTimeout: PingTimeout,
 		},
 	}
 	return p
 }
 
 // dial is the transport's way to a member.
-func (p *peers) dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (p *Transport) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	id, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -117,7 +112,7 @@ func (p *peers) dial(ctx context.Context, _, address string) (net.Conn, error) {
 
 // RoundTrip sends a call to the member that the URL's host names. It reports
 // httptrace's GotConn before the call can have left.
-func (p *peers) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	conn, err := p.conn(r.Context(), r.URL.Host)
 	if err != nil {
 		if r.Body != nil {
@@ -133,7 +128,7 @@ func (p *peers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // conn is the connection to a member. However many ask for it, it is opened
 // once.
-func (p *peers) conn(ctx context.Context, id string) (*http.ClientConn, error) {
+func (p *Transport) conn(ctx context.Context, id string) (*http.ClientConn, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -167,7 +162,7 @@ func (to *peer) over() bool {
 
 // open makes the connection, and has one call answered over it: from then on
 // both ends know how many calls it takes.
-func (p *peers) open(id string, to *peer) {
+func (p *Transport) open(id string, to *peer) {
 	defer close(to.done)
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -191,7 +186,7 @@ func (p *peers) open(id string, to *peer) {
 }
 
 func greet(ctx context.Context, conn *http.ClientConn, id string) error {
-	u, err := peerURL(id, lockapi.RouteLive, "")
+	u, err := URL(id, lockapi.RouteLive, "")
 	if err != nil {
 		return err
 	}
@@ -207,8 +202,8 @@ func greet(ctx context.Context, conn *http.ClientConn, id string) error {
 	return nil
 }
 
-// close closes all connections, and cuts off the calls that are under way.
-func (p *peers) close() {
+// Close closes all connections, and cuts off the calls that are under way.
+func (p *Transport) Close() {
 	p.mu.Lock()
 	p.closed = true
 	all := p.to

@@ -1,4 +1,4 @@
-package server
+package peers
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
@@ -35,10 +33,10 @@ type clocks struct {
 	rates map[string]*lease.Rates // by member
 }
 
-func newClocks(now func() time.Duration) *clocks {
+func newClocks(now func() time.Duration) clocks {
 	var origin [8]byte
 	_, _ = rand.Read(origin[:]) // never fails
-	return &clocks{now: now, origin: hex.EncodeToString(origin[:]), rates: map[string]*lease.Rates{}}
+	return clocks{now: now, origin: hex.EncodeToString(origin[:]), rates: map[string]*lease.Rates{}}
 }
 
 // show puts what the clock reads into an answer.
@@ -61,12 +59,12 @@ func (c *clocks) of(id string) *lease.Rates {
 }
 
 // look asks another replica for its own entry, and looks at its clock.
-func (c *clocks) look(ctx context.Context, peers http.RoundTripper, id string) (got lockapi.Replica, err error) {
+func (c *clocks) look(ctx context.Context, way http.RoundTripper, id string) (got lockapi.Replica, err error) {
 	if c.now == nil {
-		return askReplica(ctx, peers, id)
+		return AskReplica(ctx, way, id)
 	}
 	sent := c.now()
-	h, err := ask(ctx, peers, id, lockapi.RouteReplica, &got)
+	h, err := Ask(ctx, way, id, lockapi.RouteReplica, &got)
 	came := c.now()
 	if err != nil {
 		return got, err
@@ -88,25 +86,15 @@ func readClock(value string) (origin string, reads time.Duration, err error) {
 
 var errBadClock = errors.New("not an origin and nanoseconds")
 
-var (
-	clockDesc        = describe("stout_member_clock_rate_difference_ratio", "How much faster the member's clock runs than this replica's, as a fraction: the worst of the last two minutes.", "replica")
-	clockErrorDesc   = describe("stout_member_clock_rate_error_ratio", "How far that difference may be off, by the time that messages took.", "replica")
-	clockAllowedDesc = describe("stout_clock_rate_difference_max_ratio", "How much the rates of two replicas' clocks may differ: what clock-drift allows to both.")
-)
-
-// collect shows how fast a member's clock runs, once that is known.
-func (c *clocks) collect(to chan<- prometheus.Metric, id string, own bool) {
-	var difference, err float64
+// rate returns how much faster a member's clock runs than this replica's.
+func (c *clocks) rate(id string) (difference, err float64, ok bool) {
 	if c.now == nil {
-		return
+		return 0, 0, false
 	}
-	if !own {
-		rate, known := c.of(id).Worst(c.now())
-		if !known {
-			return
-		}
-		difference, err = rate.Difference()
+	rate, ok := c.of(id).Worst(c.now())
+	if !ok {
+		return 0, 0, false
 	}
-	gauge(to, clockDesc, difference, id)
-	gauge(to, clockErrorDesc, err, id)
+	difference, err = rate.Difference()
+	return difference, err, true
 }

@@ -1,0 +1,49 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// URL is where a route is at another member.
+func URL(id, path, query string) (*url.URL, error) {
+	decoded, err := url.PathUnescape(path)
+	return &url.URL{Scheme: "http", Host: id, Path: decoded, RawPath: path, RawQuery: query}, err
+}
+
+// maxReplicaBytes bounds the answer of a replica about itself.
+const maxReplicaBytes = 64 << 10
+
+// AskReplica asks another replica for its own entry.
+func AskReplica(ctx context.Context, way http.RoundTripper, id string) (lockapi.Replica, error) {
+	var got lockapi.Replica
+	_, err := Ask(ctx, way, id, lockapi.RouteReplica, &got)
+	return got, err
+}
+
+// Ask reads a short answer of another replica, and returns its headers.
+func Ask(ctx context.Context, way http.RoundTripper, id, route string, into any) (http.Header, error) {
+	url, err := URL(id, route, "")
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := way.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("replica %s answered %s", id, resp.Status)
+	}
+	// Fields that a newer replica adds are no fault of this one.
+	return resp.Header, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(into)
+}
