@@ -1,26 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"io"
-	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/stoutlock/stout/internal/config"
-	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/jwttest"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // jwtFlags are those of a replica that takes an issuer's JWTs.
@@ -129,69 +121,5 @@ func TestWhoCalls(t *testing.T) {
 	until("user:zoe jwt", second.Token("zoe", time.Hour, nil))
 	if said := log.String(); !strings.Contains(said, "the keys of JWTs have changed, and those are in force") || strings.Contains(said, old) {
 		t.Errorf("the log: %s", said)
-	}
-}
-
-// Keys of the file that are not used are told of, and JWTs that anybody could
-// read on their way.
-func TestNotesOfKeys(t *testing.T) {
-	by := jwttest.New()
-	content := bytes.Replace(by.Keys(), []byte("["), []byte(`[{"kty":"oct","kid":"a\u001b","k":"c2VjcmV0"},`), 1)
-	file := filepath.Join(t.TempDir(), "keys.json")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := identity.OpenKeys(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	var log lines
-	security{jwts: &identity.JWTs{Keys: keys}}.watch(ctx, zerolog.New(&log))
-	for _, want := range []string{`"level":"warn"`, "it is a secret, and no public key", "the API speaks no TLS"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("%s; want %s", &log, want)
-		}
-	}
-	if strings.Contains(log.String(), "c2VjcmV0") || strings.Contains(log.String(), "\x1b") {
-		t.Errorf("the log: %s", &log)
-	}
-}
-
-// A start says which sources of principals share their names with the others, and by
-// which settings that ends; and which tokens were made before it did.
-func TestNotesOfNames(t *testing.T) {
-	jwts, certs := config.Config{JWTKeys: "k", JWTClaim: "email"}, config.Config{APIClientCA: "ca", APIClientAuth: config.ClientAuthOptional}
-	both := jwts
-	both.APIClientCA, both.APIClientAuth = certs.APIClientCA, certs.APIClientAuth
-	apart := both
-	apart.JWTPrefix, apart.CertificatePrefix = "jwt:", "cert:"
-	for _, c := range []struct {
-		config config.Config
-		want   string // "" for no word
-	}{
-		{config.Config{APIClientAuth: config.ClientAuthNone}, ""},
-		{jwts, "a user who can choose the claim email of a JWT becomes any principal but user:root, such as a service with a token; give jwt-prefix"},
-		{certs, "give certificate-prefix"},
-		{both, "give jwt-prefix and certificate-prefix"},
-		{apart, ""},
-	} {
-		var log lines
-		warnShared(zerolog.New(&log), &c.config)
-		if said := log.String(); c.want == "" && said != "" || strings.Count(said, c.want+`"`) != 1 && c.want != "" {
-			t.Errorf("%s; want %s", said, c.want)
-		}
-	}
-	tokens := []*state.Token{{ID: "t1", Principal: "user:jwt:ada"}, {ID: "t2", Principal: "user:ada"}, {ID: "t3", Principal: "user:cert:"}}
-	for _, c := range []struct {
-		config config.Config
-		want   string
-	}{{both, ""}, {apart, `"tokens":2,"ids":["t1","t3"]`}} {
-		var log lines
-		warnOwned(t.Context(), zerolog.New(&log), &c.config, func() bool { return true }, func() iter.Seq[*state.Token] { return slices.Values(tokens) })
-		if said := log.String(); c.want == "" && said != "" || !strings.Contains(said, c.want) {
-			t.Errorf("%s; want %s", said, c.want)
-		}
 	}
 }

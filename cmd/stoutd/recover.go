@@ -13,9 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
+	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/peerconn"
 )
 
 const recoverHelp = `For a cell whose majority is lost for good, with no backup that is better: founds
@@ -95,7 +98,7 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	raft, err := openRaftSecurity(c)
+	raft, err := setup.RaftCertificates(c)
 	if err != nil {
 		return err
 	}
@@ -105,14 +108,18 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 		return err
 	}
 	if err != nil {
-		return explainDataDir(c, c.DataDir, err)
+		return setup.ExplainDataDir(c, c.DataDir, err)
 	}
 	defer func() { err = errors.Join(err, old.Close()) }()
 	floor, err := r.floor(lockapi.BackupHeader{Time: old.Time})
 	if err != nil {
 		return err
 	}
-	if err := old.StillRuns(ctx, members(c), r.gone, security{raft: raft}.links()); err != nil {
+	var links peerconn.Security
+	if raft != nil {
+		links = certs.Mutual{Source: raft}
+	}
+	if err := old.StillRuns(ctx, c.Replicas, r.gone, links); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	if err := r.confirm(c, old); err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/nonblock"
+	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -21,7 +21,7 @@ import (
 func invokeOn(t *testing.T, answer string, args ...string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
-	log := nonblock.New(&out, mostLogLines, nil)
+	log := setup.Lines(&out)
 	root := newRoot(log)
 	root.SetArgs(args)
 	root.SetIn(strings.NewReader(answer))

@@ -11,9 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/internal/buildinfo"
-	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/membership"
@@ -93,14 +94,14 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 	}
 	floor, err := r.floor(header)
 	if err == nil {
-		err = noneAnswers(ctx, members(c))
+		err = noneAnswers(ctx, c.Replicas)
 	}
 	if err != nil {
 		return "", exitError{code: exitStart, err: err}
 	}
 	id, err := saved.Found(foundOptions(c), floor)
 	if err != nil {
-		return "", exitError{code: exitStart, err: explainDataDir(c, c.DataDir, err)}
+		return "", exitError{code: exitStart, err: setup.ExplainDataDir(c, c.DataDir, err)}
 	}
 	return fmt.Sprintf(`founded cell %s with id %s in %s, from the backup of %s at revision %d
 tokens and revisions go on above %d
@@ -125,10 +126,9 @@ func noneAnswers(ctx context.Context, all []membership.Member) error {
 
 // foundOptions are the settings of a replica as founding a cell of one takes them.
 func foundOptions(c *config.Config) replica.Options {
-	self := c.Self()
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: c.DataDir, Version: buildinfo.Version(),
-		Members:     []membership.Member{{ID: self.ID, RaftAddr: self.RaftAddr, APIURL: self.APIURL}},
+		Members:     []membership.Member{c.Self()},
 		MasterLease: c.MasterLease, WAL: c.LogStore == config.StoreWAL,
 	}
 }

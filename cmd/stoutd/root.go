@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/buildinfo"
-	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/internal/suggest"
@@ -42,10 +43,8 @@ func (e exitError) Unwrap() error { return e.err }
 // run is the whole program: it serves until ctx ends, or runs a subcommand,
 // and returns the exit code. Logs and errors go to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	log := nonblock.New(stderr, mostLogLines, func(dropped uint64) []byte {
-		return fmt.Appendf(nil, "stoutd: %d lines were dropped\n", dropped)
-	})
-	defer log.Flush(lastLogLines)
+	log := setup.Lines(stderr)
+	defer log.Flush(lastLines)
 	root := newRoot(log)
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -135,8 +134,8 @@ func newRoot(log *nonblock.Writer) *cobra.Command {
 		case err != nil:
 			return exitError{code: exitConfig, err: err}
 		}
-		log.SetReport(droppedLines(c))
-		return serve(cmd.Context(), c, log, cmd.OutOrStdout())
+		c.Stdout, c.Stderr = cmd.OutOrStdout(), log
+		return serve(cmd.Context(), c)
 	}
 	root.AddCommand(newConfigCommand(flags), newRestoreCommand(flags), newRecoverCommand(flags), newVersionCommand())
 	return root

@@ -113,9 +113,9 @@ func (s *supervisor) once(ctx context.Context) (string, error) {
 
 var errHangs = errors.New("the replica does not answer; does the disk of its data directory?")
 
-// waiting says how to look at a process that waits to be a member of the cell.
-func (s *supervisor) waiting(why func() string) {
-	s.see(func(context.Context) (string, error) { return "waiting: " + why(), nil })
+// waiting says why the process waits to be a member of the cell again.
+func (s *supervisor) waiting(why string) {
+	s.see(func(context.Context) (string, error) { return "waiting: " + why, nil })
 }
 
 // ready tells that the process serves, and how to look at it from now on.

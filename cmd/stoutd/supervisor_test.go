@@ -79,7 +79,7 @@ func TestAHangingLookIsLeftBehind(t *testing.T) {
 func TestWaitingIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, told := supervised()
-		s.waiting(func() string { return "for r2 and r3" })
+		s.waiting("for r2 and r3")
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
 		s.begin(ctx)

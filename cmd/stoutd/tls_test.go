@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -12,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/certs"
 )
@@ -76,48 +72,6 @@ func TestRefusedCertificates(t *testing.T) {
 		if _, err := os.Stat(data); err == nil {
 			t.Errorf("%s: something was written", name)
 		}
-	}
-}
-
-// What happens to the files is logged: in words, with file and date, and never
-// with a key.
-func TestNotesOfCertificates(t *testing.T) {
-	dir, _ := newCerts(t)
-	at := func(name string) string { return filepath.Join(dir, name) }
-	source, err := certs.Open(certs.Files{Cert: at("r1.pem"), Key: at("r1-key.pem"), CA: at("ca.pem")}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, n := range map[string]certs.Notice{
-		`"level":"info","use":"raft","cert":"` + at("r1.pem"): {Taken: true},
-		`"level":"error","use":"raft","error":"why"`:          {Refused: fmt.Errorf("why")},
-		`"level":"warn","use":"raft","file":"` + at("r1.pem"): {Ends: time.Now().Add(49 * time.Hour)},
-		`"days":2.04`: {Ends: time.Now().Add(49 * time.Hour)},
-		`"message":"the last CA in this file ends soon"`:       {Ends: time.Now().Add(time.Hour), OfCAs: true},
-		`"level":"error","use":"raft","file":"` + at("ca.pem"): {Ends: time.Now().Add(-time.Hour), OfCAs: true},
-		`"message":"the certificate in this file has ended"`:   {Ends: time.Now().Add(-time.Hour)},
-		`and cannot be used: those before stay in force`:       {Refused: fmt.Errorf("why")},
-	} {
-		var out bytes.Buffer
-		note(zerolog.New(&out), "raft", source, n)
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%+v is logged as %s, want %s", n, &out, want)
-		}
-	}
-	if err := os.Chmod(at("r1-key.pem"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	var out lines
-	security{raft: source}.watch(ctx, zerolog.New(&out))
-	if !strings.Contains(out.String(), "everybody on this machine can read this private key") {
-		t.Errorf("a key that everybody can read: %s", &out)
-	}
-	var again bytes.Buffer
-	note(zerolog.New(&again), "raft", source, certs.Notice{Taken: true})
-	if !strings.Contains(again.String(), "everybody on this machine can read this private key") {
-		t.Errorf("a new key that everybody can read: %s", &again)
 	}
 }
 

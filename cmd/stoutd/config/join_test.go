@@ -1,0 +1,56 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// joined are the settings of a replica that joins, with others behind.
+func joined(more ...string) *Flags {
+	flags := map[string][]string{
+		nameCell: {"c"}, nameID: {"r4"}, nameDataDir: {"/d"}, nameJoin: {"http://a:1/,https://b:2"},
+		nameAPIListen: {"10.0.0.4:7101"}, nameRaftListen: {"10.0.0.4:7201"},
+	}
+	for i := 0; i < len(more); i += 2 {
+		flags[more[i]] = []string{more[i+1]}
+	}
+	return &Flags{given: flags}
+}
+
+// TestJoin: who joins is reached where it listens, unless it says otherwise.
+func TestJoin(t *testing.T) {
+	c, err := Load(t.Context(), joined(), nil)
+	if err != nil || len(c.Join) != 2 || c.Join[0] != "http://a:1" || c.Join[1] != "https://b:2" ||
+		c.Self() != (Replica{ID: "r4", RaftAddr: "10.0.0.4:7201", APIURL: "http://10.0.0.4:7101"}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	own := "r4=host:7201,http://host:7101"
+	c, err = Load(t.Context(), joined(nameReplica, own, nameRaftListen, "0.0.0.0:7201", nameAPIListen, "0.0.0.0:7101"), nil)
+	if err != nil || formatReplica(c.Self()) != own {
+		t.Errorf("%+v, %v", c.Self(), err)
+	}
+	for _, tc := range []struct{ name, value, field, says string }{
+		{nameRaftListen, "0.0.0.0:7201", nameRaftListen, "--replica r4="},
+		{nameAPIListen, ":7101", nameAPIListen, "--replica r4="},
+		{nameJoin, "a:1", nameJoin, "http://"},
+		{nameJoin, "", nameJoin, "http://"},
+		{nameJoin, "http://10.0.0.4:7101", nameJoin, "own URL"},
+		{nameJoin, "http://10.0.0.4:7101/,http://10.0.0.4:7101", nameJoin, "own URL"},
+		{nameReplica, "r1=a:1,http://a:2", nameJoin, "no other entry"},
+		{nameFoundToken, "/token", nameJoin, "founds none"},
+		{nameDev, "true", nameJoin, "contradicts dev"},
+	} {
+		_, err := Load(t.Context(), joined(tc.name, tc.value), nil)
+		problems, _ := err.(Problems)
+		found := false
+		if tc.field == nameJoin && tc.name == nameJoin && len(problems) != 1 {
+			t.Errorf("%s %q: more than that is blamed: %v", tc.name, tc.value, err)
+		}
+		for _, p := range problems {
+			found = found || p.Field == tc.field && strings.Contains(p.Reason, tc.says)
+		}
+		if !found {
+			t.Errorf("%s %q: %v", tc.name, tc.value, err)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stoutlock/stout/internal/suggest"
+	"github.com/stoutlock/stout/lease"
+)
+
+// Load puts the layers on top of one another, fills in what follows from
+// others and validates the whole. environ is in the form of os.Environ; flags
+// may be nil.
+//
+// The error is a Problems, or that of ctx where it ended while the file was
+// read. The Config is never nil: beside an error it holds what could be read,
+// for showing it to a person and for nothing else.
+func Load(ctx context.Context, flags *Flags, environ []string) (*Config, error) {
+	return LoadAs(ctx, flags, environ, "")
+}
+
+// LoadAs is Load where the cell's name is known from elsewhere, for settings that do
+// not name one.
+func LoadAs(ctx context.Context, flags *Flags, environ []string, cell string) (*Config, error) {
+	if flags == nil {
+		flags = &Flags{}
+	}
+	l := newLoader()
+	l.env = stoutdVariables(environ)
+	if err := l.readFile(ctx, flags); err != nil {
+		return l.config, err
+	}
+	l.readEnvironment()
+	l.readFlags(flags)
+	if cell != "" && l.config.Cell == "" {
+		l.config.Cell = cell
+	}
+	return l.config, l.finish()
+}
+
+// Complete returns a copy of c in which what follows from other settings is filled
+// in. The error is a Problems. Settings that were made by Load stay as they are.
+func Complete(c *Config) (*Config, error) {
+	if c.sources != nil {
+		whole := *c
+		return &whole, nil
+	}
+	l := newLoader()
+	for _, s := range l.table {
+		if texts := s.texts(c); !slices.Equal(texts, s.texts(l.config)) && !(s.name == nameDataDir && c.Dev) {
+			l.apply(s, texts, sourceProgram)
+		}
+	}
+	l.config.DataDir, l.config.Stdout, l.config.Stderr = c.DataDir, c.Stdout, c.Stderr
+	return l.config, l.finish()
+}
+
+func newLoader() *loader {
+	l := &loader{config: Default(), table: settings(), refused: map[string]bool{}, sought: map[string]bool{}}
+	l.config.sources = map[string]Source{}
+	return l
+}
+
+// finish fills in what follows from what was given, and returns what is wrong with
+// the whole.
+func (l *loader) finish() error {
+	l.config.derive()
+	problems := l.problems
+	for _, p := range l.config.validate() {
+		explained := p.missing && (l.unread || l.sought[p.Field] || p.Field == nameReplica && l.refused[nameJoin])
+		if !l.refused[p.Field] && !explained {
+			problems = append(problems, p)
+		}
+	}
+	return problems.err()
+}
+
+// loader gathers one configuration and the problems met on the way.
+type loader struct {
+	config   *Config
+	table    []setting
+	env      map[string]string
+	problems Problems
+	refused  map[string]bool // settings whose text could not be read
+	sought   map[string]bool // settings whose name was mistyped
+	unread   bool            // the file could not be read: what is missing may stand there
+}
+
+// apply gives a setting its value from one source.
+func (l *loader) apply(s setting, values []string, from Source) {
+	err := notText(values)
+	if err == nil {
+		err = s.set(l.config, values)
+	}
+	if err != nil {
+		l.refuse(s.name, strings.Join(values, "; "), from, err.Error())
+		return
+	}
+	l.config.sources[s.name] = from
+}
+
+// notText is an error where a value is not UTF-8. The system allows that in
+// flags and the environment; no file of settings could hold it.
+func notText(values []string) error {
+	for _, v := range values {
+		if !utf8.ValidString(v) {
+			return errors.New("it is not UTF-8")
+		}
+	}
+	return nil
+}
+
+func (l *loader) refuse(field, value string, from Source, reason string) {
+	l.refused[field] = true
+	l.problems = append(l.problems, Problem{Field: field, Value: value, Source: from, Reason: reason})
+}
+
+// readFile reads the file that --config or the environment names, if one does.
+// An error is that of ctx, and the end of all loading.
+func (l *loader) readFile(ctx context.Context, flags *Flags) error {
+	from := Source("flag --" + nameConfig)
+	name := ""
+	if given := flags.given[nameConfig]; len(given) > 0 {
+		name = given[len(given)-1]
+	} else if value, ok := l.env[envPrefix+"CONFIG"]; ok {
+		name, from = value, "environment "+envPrefix+"CONFIG"
+	} else {
+		return nil
+	}
+	content, err := readBounded(ctx, name)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s %q (%s): told to stop while reading it: %w", nameConfig, name, from, ctx.Err())
+	case err != nil:
+		l.refuseFile(name, from, err.Error())
+	default:
+		l.config.File = name
+		l.readYAML(name, content)
+	}
+	return nil
+}
+
+// refuseFile refuses the file as a whole.
+func (l *loader) refuseFile(name string, from Source, reason string) {
+	l.unread = true
+	l.refuse(nameConfig, name, from, reason)
+}
+
+// refuseName refuses a name that no setting has, and offers the one that may
+// have been meant: shown is how that is written where the name was found.
+func (l *loader) refuseName(name, value string, from Source, shown func(setting) string, note string) {
+	reason := "no setting has this name; `stoutd --help` lists them"
+	names := make([]string, len(l.table))
+	for i, s := range l.table {
+		names[i] = s.name
+	}
+	meant := suggest.Nearest(strings.TrimPrefix(name, envPrefix), names)
+	if i := slices.Index(names, meant); i >= 0 {
+		reason = fmt.Sprintf("no setting has this name; did you mean %s?", shown(l.table[i]))
+		l.sought[meant] = true
+	}
+	l.refuse(name, value, from, reason+note)
+}
+
+func (l *loader) readEnvironment() {
+	known := map[string]bool{envPrefix + "CONFIG": true}
+	for _, s := range l.table {
+		known[s.env()] = true
+		value, ok := l.env[s.env()]
+		if !ok {
+			continue
+		}
+		values := []string{value}
+		if s.list != nil {
+			values = strings.FieldsFunc(value, func(r rune) bool { return r == ';' || strings.ContainsRune(" \t\r\n", r) })
+		}
+		l.apply(s, values, Source("environment "+s.env()))
+	}
+	unknown := []string{}
+	for name := range l.env {
+		if !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	sort.Strings(unknown)
+	for _, name := range unknown {
+		note := ""
+		if strings.HasPrefix(name, envPrefix+"SERVICE_") || strings.HasPrefix(name, envPrefix+"PORT") {
+			note = " (Kubernetes sets such variables for a service called stoutd: say enableServiceLinks: false)"
+		}
+		l.refuseName(name, l.env[name], "environment", setting.env, note)
+	}
+}
+
+func (l *loader) readFlags(flags *Flags) {
+	for _, s := range l.table {
+		if values := flags.given[s.name]; len(values) > 0 {
+			l.apply(s, values, Source("flag --"+s.name))
+		}
+	}
+}
+
+// stoutdVariables picks the variables that are meant for stoutd.
+func stoutdVariables(environ []string) map[string]string {
+	env := map[string]string{}
+	for _, line := range environ {
+		if name, value, ok := strings.Cut(line, "="); ok && strings.HasPrefix(name, envPrefix) {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// derive fills in what was not given and follows from what was.
+func (c *Config) derive() {
+	if !c.given(nameElection) && c.given(nameHeartbeat) {
+		c.ElectionTimeout = c.HeartbeatTimeout
+		c.sources[nameElection] = "default, as heartbeat-timeout"
+	}
+	if !c.given(nameLease) && c.given(nameHeartbeat) {
+		c.MasterLease = min(c.HeartbeatTimeout*3/2, lease.MaxTerm)
+		c.sources[nameLease] = "default, 1.5 × heartbeat-timeout"
+	}
+	if !c.given(nameAPIClientAuth) && c.APIClientCA != "" {
+		c.APIClientAuth = ClientAuthOptional
+		c.sources[nameAPIClientAuth] = "default, with api-client-ca"
+	}
+	if c.Dev {
+		c.deriveDev()
+	} else {
+		c.deriveJoin()
+	}
+}
+
+// deriveDev describes the cell of one replica that Dev asks for.
+func (c *Config) deriveDev() {
+	for _, name := range []string{nameCell, nameID, nameReplica} {
+		if c.given(name) {
+			return // refused by validate
+		}
+		c.sources[name] = sourceDev
+	}
+	if !c.given(nameLogFormat) {
+		c.LogFormat = "console" // a person reads it
+		c.sources[nameLogFormat] = sourceDev
+	}
+	c.Cell, c.ID = "dev", "r1"
+	c.Replicas = []Replica{{
+		ID:       c.ID,
+		RaftAddr: dialable(c.RaftListen),
+		APIURL:   c.scheme() + "://" + dialable(c.APIListen),
+	}}
+}

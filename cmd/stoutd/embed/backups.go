@@ -1,0 +1,291 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/internal/throttle"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// backups writes backups of this replica's own state by schedule. Nothing that
+// goes wrong with them stops the replica: it is a warning, and is counted.
+type backups struct {
+	dir   string
+	every time.Duration // 0: none are written
+	keep  int           // 0: all
+	name  string        // that those of this replica begin with
+	own   func() (master.Backup, error)
+	log   zerolog.Logger
+	done  chan struct{} // closed when run has returned
+
+	mu      sync.Mutex // guards the rest
+	last    lockapi.BackupHeader
+	size    int64
+	written uint64
+	failed  uint64
+}
+
+const (
+	backupSuffix = ".backup"
+	// backupRetry is the pause behind one that failed, unless they are written more
+	// often anyway.
+	backupRetry = time.Minute
+)
+
+func newBackups(c *config.Config, log zerolog.Logger) *backups {
+	return &backups{
+		dir: c.BackupDir, every: c.BackupEvery, keep: int(c.BackupKeep), name: c.Cell + "-" + c.ID + "-", log: log, done: make(chan struct{}),
+	}
+}
+
+// run writes until ctx ends. The first is due when the latest that is there is as old
+// as the schedule has it: restarts do not put it off.
+func (b *backups) run(ctx context.Context) {
+	defer close(b.done)
+	if b.every == 0 {
+		return
+	}
+	// Here alone: where it goes away later, a disk is no longer mounted, and what is
+	// under its name is another.
+	_ = os.MkdirAll(b.dir, 0o700)
+	b.sweep()
+	next, began := max(0, b.every-b.age()), time.Now()
+	for {
+		t := time.NewTimer(next)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		next = b.every
+		if err := b.write(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			if errors.Is(err, lockapi.CodeNoMaster) && time.Since(began) < backupRetry {
+				next = min(b.every, time.Second) // it has just been started
+				continue
+			}
+			b.mu.Lock()
+			b.failed++
+			b.mu.Unlock()
+			next = min(b.every, backupRetry)
+			b.log.Warn().Err(err).Str("backup_dir", b.dir).Dur("next_in_ms", next).Msg("no backup was written")
+		}
+	}
+}
+
+// kept is one of this replica's backups. Its revision says how far its state goes, and
+// its log entry where two have the same: sessions and access change without a revision.
+// The time in its name does not: a wall clock may be wrong.
+type kept struct {
+	name            string
+	revision, index uint64
+}
+
+// earlier compares how far two states go.
+func earlier(a, b kept) int {
+	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.index, b.index), strings.Compare(a.name, b.name))
+}
+
+// kept lists this replica's backups, the earliest state first.
+func (b *backups) kept() []kept {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return nil // writing reports why
+	}
+	var all []kept
+	of := map[uint64]int{} // how many have a revision
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, b.name) && strings.HasSuffix(name, backupSuffix) && e.Type().IsRegular() && b.isTime(name) {
+			r := b.revision(name)
+			all, of[r] = append(all, kept{name: name, revision: r}), of[r]+1
+		}
+	}
+	for i, k := range all {
+		if of[k.revision] > 1 { // else its header decides nothing
+			all[i].index = b.index(k.name)
+		}
+	}
+	slices.SortFunc(all, earlier)
+	return all
+}
+
+// revision is the revision in a name; 0 where there is none.
+func (b *backups) revision(name string) uint64 {
+	_, after, _ := strings.Cut(name[len(b.name)+len(backupTime):], "-r")
+	digits, _, _ := strings.Cut(strings.TrimSuffix(after, backupSuffix), "-")
+	r, _ := strconv.ParseUint(digits, 10, 64)
+	return r
+}
+
+// index is the log entry up to which a backup goes; 0 where its header cannot be read.
+func (b *backups) index(name string) uint64 {
+	f, err := os.Open(filepath.Join(b.dir, name))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	r, err := backup.NewReader(f)
+	if err != nil {
+		return 0
+	}
+	return r.Header.Index
+}
+
+// backupTime is how a name tells the time; a name is the name of a cell and a
+// replica, the time, the revision, and "stale" where it is.
+const backupTime = "20060102T150405.000Z"
+
+// isTime tells this replica's backups from those of one whose name goes on from its.
+func (b *backups) isTime(name string) bool {
+	rest := strings.TrimPrefix(name, b.name)
+	if len(rest) < len(backupTime) {
+		return false
+	}
+	_, err := time.Parse(backupTime, rest[:len(backupTime)])
+	return err == nil
+}
+
+// age is that of the latest backup, at most the schedule's interval. A file with a time
+// in the future does not count: a clock that was ahead would put off the next backup
+// with each restart.
+func (b *backups) age() time.Duration {
+	least := b.every
+	for _, k := range b.kept() {
+		if info, err := os.Stat(filepath.Join(b.dir, k.name)); err == nil {
+			if age := time.Since(info.ModTime()); age >= 0 {
+				least = min(least, age)
+			}
+		}
+	}
+	return least
+}
+
+// sweep removes what a process that was killed has left half done.
+func (b *backups) sweep() {
+	left, _ := filepath.Glob(filepath.Join(b.dir, backup.Partial+"*"))
+	for _, name := range left {
+		if of := strings.TrimPrefix(filepath.Base(name), backup.Partial); strings.HasPrefix(of, b.name) && b.isTime(of) {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+// write writes one, whole or not at all, and removes the oldest beyond those to keep.
+func (b *backups) write(ctx context.Context) error {
+	own, err := b.own()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(b.dir); err != nil {
+		return fmt.Errorf("backup-dir: %w; is its disk mounted? It is made at the start of a replica only", err)
+	}
+	h := own.Header
+	if all := b.kept(); len(all) > 0 {
+		last := all[len(all)-1]
+		if h.Revision < last.revision || h.Revision == last.revision && h.Index < b.index(last.name) {
+			return fmt.Errorf("the state of this replica is that of revision %d (log entry %d), and %s has more: one that has less would push it out. "+
+				"Where this is a new cell of the old name, put the backups of the old one away", h.Revision, h.Index, last.name)
+		}
+	}
+	name := fmt.Sprintf("%s%s-r%d", b.name, h.Time.UTC().Format(backupTime), h.Revision)
+	if h.Stale {
+		name += "-stale"
+	}
+	name += backupSuffix
+	counted := &counter{ctx: ctx}
+	err = backup.Save(filepath.Join(b.dir, name), false, func(w io.Writer) error {
+		counted.to = w
+		return backup.Write(throttle.NewWriter(counted), h, own.Snapshot)
+	})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.last, b.size, b.written = h, counted.n, b.written+1
+	b.mu.Unlock()
+	b.log.Info().Str("file", name).Int64("bytes", counted.n).Uint64("revision", h.Revision).Bool("stale", h.Stale).Msg("backup written")
+	return b.prune(name)
+}
+
+func (b *backups) prune(newest string) error {
+	if b.keep == 0 {
+		return nil
+	}
+	others := slices.DeleteFunc(b.kept(), func(k kept) bool { return k.name == newest })
+	for len(others) > b.keep-1 {
+		if err := os.Remove(filepath.Join(b.dir, others[0].name)); err != nil {
+			return fmt.Errorf("an old backup stays: %w", err)
+		}
+		others = others[1:]
+	}
+	return nil
+}
+
+// counter counts what is written, until ctx ends.
+type counter struct {
+	ctx context.Context
+	to  io.Writer
+	n   int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+var (
+	backupTimeDesc    = prometheus.NewDesc("stout_backup_last_timestamp_seconds", "When the last backup by schedule was begun that this process has written; 0 before.", nil, nil)
+	backupSizeDesc    = prometheus.NewDesc("stout_backup_last_size_bytes", "Size of that backup.", nil, nil)
+	backupStaleDesc   = prometheus.NewDesc("stout_backup_last_stale", "1 where that is not of the cell's master.", nil, nil)
+	backupWrittenDesc = prometheus.NewDesc("stout_backups_written_total", "Backups written by schedule.", nil, nil)
+	backupFailedDesc  = prometheus.NewDesc("stout_backups_failed_total", "Backups by schedule that could not be written, and old ones that could not be removed.", nil, nil)
+)
+
+// Describe and Collect make it a prometheus.Collector.
+func (b *backups) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{backupTimeDesc, backupSizeDesc, backupStaleDesc, backupWrittenDesc, backupFailedDesc} {
+		to <- d
+	}
+}
+
+// Collect tells of the last one, and how many there were.
+func (b *backups) Collect(to chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, stale := 0.0, 0.0
+	if b.written > 0 {
+		at = float64(b.last.Time.UnixMilli()) / 1000
+	}
+	if b.last.Stale {
+		stale = 1
+	}
+	to <- prometheus.MustNewConstMetric(backupTimeDesc, prometheus.GaugeValue, at)
+	to <- prometheus.MustNewConstMetric(backupSizeDesc, prometheus.GaugeValue, float64(b.size))
+	to <- prometheus.MustNewConstMetric(backupStaleDesc, prometheus.GaugeValue, stale)
+	to <- prometheus.MustNewConstMetric(backupWrittenDesc, prometheus.CounterValue, float64(b.written))
+	to <- prometheus.MustNewConstMetric(backupFailedDesc, prometheus.CounterValue, float64(b.failed))
+}

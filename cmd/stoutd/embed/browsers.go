@@ -1,0 +1,27 @@
+package embed
+
+import (
+	"net"
+	"net/url"
+
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/internal/browser"
+)
+
+// browsers says who may call from a web page an API that listens at the
+// address.
+func browsers(c *config.Config, at net.Addr) browser.Settings {
+	names := append([]string(nil), c.APIHosts...)
+	for _, r := range c.Replicas {
+		if u, err := url.Parse(r.APIURL); err == nil {
+			names = append(names, u.Hostname())
+		}
+	}
+	var allowed []browser.Origin
+	for _, site := range c.AllowOrigins {
+		o, _ := browser.Parse(site) // package config has refused what is none
+		allowed = append(allowed, o)
+	}
+	tcp, ok := at.(*net.TCPAddr)
+	return browser.Settings{Allowed: allowed, Names: names, Loopback: ok && tcp.IP.IsLoopback()}
+}

@@ -1,0 +1,334 @@
+// Package embed runs a replica of a cell in the caller's process. Command stoutd
+// is this package with flags, signals and a supervisor around it.
+//
+//	c := config.Default()
+//	c.Cell, c.ID, c.DataDir = "prod", "r1", "/var/lib/program/r1"
+//	c.Replicas = ... // the same list in each replica of the cell
+//	r, err := embed.Start(ctx, c)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Stop(context.Background())
+//
+// The caller waits for [Replica.Ready], heeds [Replica.Failed] and uses the cell
+// through package client. Replicas of one process share nothing but what belongs to
+// the process:
+//
+//   - MaxConnections should be set where there are several: each counts on the whole
+//     limit on open files.
+//   - Times and durations in the log have zerolog's global form.
+//   - The package takes no signal, never ends the process and leaves the garbage
+//     collector alone. A replica's lease does not bear long stops of the program.
+package embed
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
+	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/internal/nonblock"
+	"github.com/stoutlock/stout/internal/progress"
+	"github.com/stoutlock/stout/internal/tracing"
+	"github.com/stoutlock/stout/internal/wait"
+	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica"
+)
+
+// Replica is a replica that runs, or waits to be a member of its cell. Its methods
+// are safe for concurrent use.
+type Replica struct {
+	config  *config.Config
+	log     zerolog.Logger
+	lines   *nonblock.Writer // the log's
+	dataDir string
+	began   time.Time
+	// connections is how many the API may have open, and foundToken the digest of
+	// the secret that founds a cell with access.
+	connections int
+	foundToken  *[sha256.Size]byte
+
+	ready  chan struct{} // closed when it is a member and serves
+	failed chan error
+	ended  chan struct{} // closed when run has returned
+	cancel func()        // ends run and all that watches
+	faulty bool          // written by run: the disk or the state is in doubt
+
+	// The parts, in the order in which they open; nil before.
+	security  security
+	listener  net.Listener
+	audit     *audit.Log
+	traces    *tracing.Traces
+	candidate *replica.Candidate // what replica was before it was started
+	used      bool               // it has been started, or could not be
+	progress  *progress.Watch
+	free      freeSpace
+	backups   *backups
+	backing   bool // they are under way
+	server    *server.Server
+	served    chan error // what Serve returned
+	replica   *replica.Replica
+	master    *master.Master
+}
+
+// Start opens the ports and the data directory that the settings name and returns.
+// The replica then waits, without a bound, until it is a member of the cell, and
+// runs until Stop. The error is a config.Problems where settings are refused. ctx
+// bounds what a disk may take that does not answer: when it has ended Start waits
+// another ShutdownTimeout, and leaves what is under way behind.
+func Start(ctx context.Context, c *config.Config) (*Replica, error) {
+	c, err := config.Complete(c)
+	if err != nil {
+		return nil, err
+	}
+	limit, known := openFileLimit()
+	connections, err := maxConnections(c, limit, known)
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(context.Background())
+	r := &Replica{config: c, began: time.Now(), connections: connections, cancel: cancel, progress: progress.New(boottime.Now),
+		ready: make(chan struct{}), failed: make(chan error, 1), ended: make(chan struct{}), served: make(chan error, 1)}
+	r.log, r.lines = setup.Logger(c)
+	opened := wait.Err(func() error { return r.open(ctx, running) })
+	stuck := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(c.ShutdownTimeout, func() { close(stuck) })
+	})()
+	select {
+	case err = <-opened:
+	case <-stuck:
+		return nil, r.errStuck()
+	}
+	if err != nil {
+		bounded, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
+		defer cancel()
+		_ = r.close(bounded)
+		return nil, err
+	}
+	go r.run(running)
+	return r, nil
+}
+
+// ErrStuck is the error of Start and Stop for a start that does not come to an end.
+var ErrStuck = errors.New("told to stop, and the start, which was under way, has not ended")
+
+func (r *Replica) errStuck() error {
+	return fmt.Errorf("%w within %s; does the disk of data-dir %q answer?", ErrStuck, r.config.ShutdownTimeout, r.config.DataDir)
+}
+
+// run joins the cell and waits for the end of the replica.
+func (r *Replica) run(ctx context.Context) {
+	defer close(r.ended)
+	err := r.join(ctx)
+	if err == nil {
+		r.logStarted()
+		close(r.ready)
+		select {
+		case <-ctx.Done():
+		case err = <-r.replica.Failed():
+		case err = <-r.served:
+			err = fmt.Errorf("the API's listener ended: %w", err)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		r.faulty = r.replica != nil && !errors.Is(err, replica.ErrRemoved) && !errors.Is(err, replica.ErrReplaced)
+		r.failed <- err
+	}
+}
+
+// URL returns the base URL of this replica's API.
+func (r *Replica) URL() string { return r.config.Self().APIURL }
+
+// Ready is closed when this replica is a member of its cell and serves. The cell may
+// have no master yet.
+func (r *Replica) Ready() <-chan struct{} { return r.ready }
+
+// Failed delivers the error for which the caller has to stop this replica.
+//
+//   - Before Ready: the replica could not become a member.
+//   - replica.ErrRemoved: the cell has no place for it any more.
+//   - replica.ErrReplaced: another directory has its place. After Stop another Start
+//     waits until it is a member again.
+//   - Others are faults, of the disk for instance. The program should end: what a
+//     disk has not stored, this process may still read.
+func (r *Replica) Failed() <-chan error { return r.failed }
+
+// Master waits until the cell has a master and returns the URL of its API.
+func (r *Replica) Master(ctx context.Context) (string, error) {
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	at, err := r.master.Locate(ctx)
+	return at.URL, err
+}
+
+// Status returns a line for people about what the replica does. It fails, or hangs
+// until ctx ends, if the replica is of no use any more.
+func (r *Replica) Status(ctx context.Context) (string, error) {
+	select {
+	case <-r.ready:
+	default:
+		return "waiting: " + r.candidate.Standby().Why, nil
+	}
+	if err := r.master.Hangs(); err != nil {
+		return "", err
+	}
+	if err := r.replica.Answers(ctx); err != nil {
+		return "", err
+	}
+	switch leader := r.replica.Leader(); leader {
+	case "":
+		return "serving; knows no master", nil
+	case r.config.ID:
+		return "serving; master", nil
+	default:
+		return "serving; follows " + leader, nil
+	}
+}
+
+// ReopenAudit opens the file of the audit log again by its name, after a rotation.
+func (r *Replica) ReopenAudit() { r.audit.Reopen() }
+
+// listen binds the API's address. For a cell of one replica it also finds out
+// the ports that were left open (port 0).
+func (r *Replica) listen() (net.Listener, error) {
+	c := r.config
+	l, err := net.Listen("tcp", c.APIListen)
+	if err != nil {
+		return nil, setup.ExplainListen(c, "api-listen", c.APIListen, err)
+	}
+	if c.Dev {
+		if err := settlePorts(c, l.Addr().(*net.TCPAddr).Port); err != nil {
+			_ = l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// settlePorts puts the API's real port and a free one for Raft in place of the
+// zeros that Dev allows.
+func settlePorts(c *config.Config, apiPort int) error {
+	self := c.Self()
+	scheme, authority, _ := strings.Cut(self.APIURL, "://")
+	host, _, _ := net.SplitHostPort(authority)
+	self.APIURL = fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(host, fmt.Sprint(apiPort)))
+	if host, port, _ := net.SplitHostPort(c.RaftListen); port == "0" {
+		l, err := net.Listen("tcp", c.RaftListen)
+		if err != nil {
+			return setup.ExplainListen(c, "raft-listen", c.RaftListen, err)
+		}
+		free := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+		_ = l.Close()
+		raftHost, _, _ := net.SplitHostPort(self.RaftAddr)
+		c.RaftListen, self.RaftAddr = net.JoinHostPort(host, free), net.JoinHostPort(raftHost, free)
+	}
+	c.Replicas = []config.Replica{self}
+	return nil
+}
+
+// lastStep is what the stores get for closing, even where the steps before
+// took all of the time.
+const lastStep = 2 * time.Second
+
+// Stop hands mastership over, lets the calls under way end and closes everything
+// that Start has opened. It takes ShutdownTimeout and a few seconds at most, and ctx
+// can shorten it. After a fault it hands nothing over. It is called once; the errors
+// of its steps are in the log, too.
+func (r *Replica) Stop(ctx context.Context) error {
+	began := time.Now()
+	r.log.Info().Dur("within_ms", r.config.ShutdownTimeout).Msg("stopping")
+	ctx, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout)
+	defer cancel()
+	r.cancel()
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+		return r.errStuck()
+	}
+	err := r.close(ctx)
+	r.log.Info().Dur("took_ms", time.Since(began)).Msg("stopped")
+	r.lines.Flush(lastStep)
+	return err
+}
+
+// close closes what was opened, within ctx and lastStep. It is the reverse of open
+// but for one step: the master closes before the server, because calls that wait are
+// released by it, and because the server goes on forwarding calls to the new master
+// until its own end.
+func (r *Replica) close(ctx context.Context) error {
+	r.cancel()
+	var errs []error
+	step := func(name string, err error) {
+		if err != nil {
+			r.log.Warn().Err(err).Str("step", name).Msg("not stopped in good order")
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if r.server != nil {
+		r.server.Drain()
+	}
+	// A master closes by writes, and a replica whose disk failed makes no more
+	// promises.
+	if r.master != nil && !r.faulty {
+		handOver, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout/2)
+		step("hand-over of mastership", r.master.Close(handOver))
+		cancel()
+	}
+	if r.faulty {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx = ended
+	}
+	if r.server != nil {
+		step("end of the API", r.server.Shutdown(ctx))
+	}
+	if r.listener != nil {
+		_ = r.listener.Close() // the server did already, where there is one
+	}
+	if r.replica != nil {
+		step("closing the stores", atMost(ctx, lastStep, r.replica.Close))
+	} else if r.candidate != nil && !r.used {
+		step("closing the data directory", r.candidate.Close())
+	}
+	if r.backing {
+		step("ending a backup", atMost(ctx, lastStep, func() error { <-r.backups.done; return nil }))
+	}
+	last, cancel := context.WithTimeout(context.Background(), lastStep)
+	defer cancel()
+	if r.traces != nil {
+		step("sending the last spans", r.traces.Close(last))
+	}
+	step("closing the audit log", r.audit.Close(last))
+	return errors.Join(errs...)
+}
+
+// atMost calls a step that knows no context, and gives up waiting for it when
+// ctx is over and the grace as well.
+func atMost(ctx context.Context, grace time.Duration, step func() error) error {
+	done := wait.Err(step)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+		return ctx.Err()
+	}
+}

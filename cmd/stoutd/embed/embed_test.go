@@ -1,0 +1,205 @@
+package embed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/internal/freeport"
+	"github.com/stoutlock/stout/replica"
+)
+
+// lines keeps what is logged.
+type lines struct {
+	mu  sync.Mutex
+	got bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.got.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.got.String()
+}
+
+// address returns one that nobody listens on.
+func address(t *testing.T) string {
+	t.Helper()
+	port, err := freeport.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return freeport.Address(port)
+}
+
+// cellOf returns the settings of each replica of a cell that is to be founded.
+func cellOf(t *testing.T, n int) []*config.Config {
+	t.Helper()
+	var all []config.Replica
+	for i := range n {
+		all = append(all, config.Replica{ID: fmt.Sprint("r", i+1), RaftAddr: address(t), APIURL: "http://" + address(t)})
+	}
+	var cell []*config.Config
+	for _, r := range all {
+		c := config.Default()
+		c.Cell, c.ID, c.DataDir, c.Replicas = "embedded", r.ID, t.TempDir(), all
+		c.RaftListen, c.APIListen = r.RaftAddr, strings.TrimPrefix(r.APIURL, "http://")
+		c.MaxConnections, c.Stderr = 64, io.Discard
+		cell = append(cell, c)
+	}
+	return cell
+}
+
+func start(t *testing.T, c *config.Config) *Replica {
+	t.Helper()
+	r, err := Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ready waits until a replica is a member.
+func ready(t *testing.T, r *Replica) {
+	t.Helper()
+	select {
+	case <-r.Ready():
+	case err := <-r.Failed():
+		t.Fatal(err)
+	case <-t.Context().Done():
+		t.Fatal("not ready")
+	}
+}
+
+func stop(t *testing.T, r *Replica) {
+	t.Helper()
+	if err := r.Stop(context.Background()); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+// acquire takes a lock of the cell and returns its token.
+func acquire(t *testing.T, all ...*Replica) uint64 {
+	t.Helper()
+	var urls []string
+	for _, r := range all {
+		urls = append(urls, r.URL())
+	}
+	c, err := client.New(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.NewSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	h, err := s.Lock(t.Context(), "/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Token()
+}
+
+// TestThreeInOneProcess: replicas of one process make up a cell. Each has its own log
+// and metrics, one that stops hands over what it has, and one that starts again has
+// its directory.
+func TestThreeInOneProcess(t *testing.T) {
+	cell := cellOf(t, 3)
+	logs := make([]lines, len(cell))
+	var all []*Replica
+	for i, c := range cell {
+		c.Stderr = &logs[i]
+		all = append(all, start(t, c))
+	}
+	for _, r := range all {
+		ready(t, r)
+	}
+	token := acquire(t, all...)
+	stop(t, all[0])
+	if next := acquire(t, all[1:]...); next <= token {
+		t.Errorf("token %d after %d", next, token)
+	}
+	all[0] = start(t, cell[0])
+	ready(t, all[0])
+	for i, r := range all {
+		stop(t, r)
+		for j := range all {
+			if own := strings.Contains(logs[i].String(), `"replica":"`+cell[j].ID+`"`); own != (i == j) {
+				t.Errorf("the log of %s: %s", cell[i].ID, &logs[i])
+			}
+		}
+	}
+}
+
+// TestOneThatWaits: a replica whose cell is not founded says for whom it waits, and
+// stops in good order. Its ports and its directory are free after that.
+func TestOneThatWaits(t *testing.T) {
+	c := cellOf(t, 2)[0]
+	for range 2 {
+		r := start(t, c)
+		for status := ""; !strings.Contains(status, "waiting for r2"); {
+			var err error
+			if status, err = r.Status(t.Context()); err != nil || t.Context().Err() != nil {
+				t.Fatal(status, err)
+			}
+		}
+		stop(t, r)
+	}
+}
+
+// TestRefusedSettings: what a program puts into a Config is judged as a flag is.
+func TestRefusedSettings(t *testing.T) {
+	for want, change := range map[string]func(*config.Config){
+		`cell: it is required`: func(c *config.Config) { c.Cell = "" },
+		`election-timeout "100ms" (program): shorter than heartbeat-timeout`: func(c *config.Config) { c.ElectionTimeout = 100 * time.Millisecond },
+		`allow-origin`:                func(c *config.Config) { c.AllowOrigins = []string{"*"} },
+		`max-connections "16777216"`:  func(c *config.Config) { c.MaxConnections = 1 << 24 },
+		`port 0 would be another one`: func(c *config.Config) { c.APIListen = "127.0.0.1:0" },
+	} {
+		c := cellOf(t, 1)[0]
+		change(c)
+		r, err := Start(t.Context(), c)
+		if err == nil {
+			stop(t, r)
+		}
+		if !errors.As(err, &config.Problems{}) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
+// TestStopAfterAFault writes nothing more, and frees the ports.
+func TestStopAfterAFault(t *testing.T) {
+	c := cellOf(t, 1)[0]
+	r := start(t, c)
+	ready(t, r)
+	if _, err := r.Master(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.listener.Close()
+	err := <-r.Failed()
+	if err == nil || errors.Is(err, replica.ErrReplaced) {
+		t.Errorf("%v", err)
+	}
+	_ = r.Stop(t.Context())
+	if !r.faulty {
+		t.Error("a fault is taken for none")
+	}
+	again := start(t, c)
+	ready(t, again)
+	stop(t, again)
+}

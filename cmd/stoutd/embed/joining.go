@@ -1,0 +1,129 @@
+package embed
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/membership"
+)
+
+// joining is how a replica that joins a cell is told its members; nil for one
+// that does not join.
+func (r *Replica) joining() func(context.Context) ([]membership.Member, error) {
+	c := r.config
+	if len(c.Join) == 0 {
+		return nil
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: joinTLS(c), DisableKeepAlives: true}}
+	return func(ctx context.Context) ([]membership.Member, error) { return askToJoin(ctx, client, c.Cell, c.Join) }
+}
+
+// joinTLS trusts the CA of the replicas' own connections and that of the API's
+// clients beside those of the system. What is told at the URLs is no more than
+// addresses: that a member answers there is made sure of by the connections
+// between replicas.
+func joinTLS(c *config.Config) *tls.Config {
+	return &tls.Config{RootCAs: trusted(c.RaftCA, c.APIClientCA), MinVersion: tls.VersionTLS12}
+}
+
+// askToJoin asks all URLs at the same time, and returns what the first tells.
+func askToJoin(ctx context.Context, client *http.Client, name string, urls []string) ([]membership.Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	type answer struct {
+		members []membership.Member
+		err     error
+	}
+	answers := make(chan answer, len(urls))
+	for _, at := range urls {
+		go func() {
+			members, err := askOneToJoin(ctx, client, name, at)
+			answers <- answer{members, err}
+		}()
+	}
+	var errs []error
+	for range urls {
+		a := <-answers
+		if a.err == nil {
+			return a.members, nil
+		}
+		errs = append(errs, a.err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]membership.Member, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+lockapi.RouteJoin+"?cell="+url.QueryEscape(name), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxJoinBytes))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		refused := &lockapi.Error{}
+		_ = json.Unmarshal(body, refused) // which stays empty where it is none of ours
+		switch {
+		case refused.Directory != "":
+			// What that one waits for may be this one.
+			return nil, fmt.Errorf("%s: the replica there is no member either; it waits to become one", at)
+		case refused.Detail != "":
+			return nil, fmt.Errorf("%s: %s", at, refused.Detail)
+		}
+		return nil, fmt.Errorf("%s answers %s; is it the URL of a replica?", at, resp.Status)
+	}
+	var told lockapi.Joining
+	if err := json.Unmarshal(body, &told); err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	var members []membership.Member
+	for _, r := range told.Replicas {
+		if lockapi.ValidateMemberID(r.ID) == nil && lockapi.ValidateRaftAddr(r.RaftAddr) == nil {
+			members = append(members, membership.Member{ID: r.ID, RaftAddr: r.RaftAddr})
+		}
+	}
+	if members == nil {
+		return nil, fmt.Errorf("%s tells of no members", at)
+	}
+	return members, nil
+}
+
+const (
+	joinTimeout  = time.Second
+	maxJoinBytes = 64 << 10
+)
+
+// trusted is the system's CAs and those of the named files, as far as there are
+// any: what is wrong with a file is told where it is used first.
+func trusted(files ...string) *x509.CertPool {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	for _, name := range files {
+		if name == "" {
+			continue
+		}
+		if content, err := os.ReadFile(name); err == nil {
+			pool.AppendCertsFromPEM(content)
+		}
+	}
+	return pool
+}

@@ -1,0 +1,64 @@
+package embed
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+)
+
+func TestSecretsOfFiles(t *testing.T) {
+	secret := "stout_" + strings.Repeat("a1", 16)
+	sum := sha256.Sum256([]byte(secret))
+	for content, fine := range map[string]bool{
+		secret: true, secret + "\n": true, " " + secret + "\r\n": true,
+		"": false, "\n": false, secret[:len(secret)-1]: false, "Stout_" + secret[6:]: false,
+		secret + " x": false, secret + "\n" + secret: false, secret + "\x00": false, secret + "é": false,
+	} {
+		file := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readSecret("found-token-file", file)
+		switch {
+		case fine && (err != nil || *got != sum):
+			t.Errorf("%q: %v", content, err)
+		case !fine && (err == nil || !strings.Contains(err.Error(), "found-token-file") || !strings.Contains(err.Error(), file)):
+			t.Errorf("%q: %x, %v", content, got, err)
+		case !fine && len(content) > 20 && strings.Contains(err.Error(), content[6:20]):
+			t.Errorf("the error tells of the secret: %v", err)
+		}
+	}
+	if got, err := readSecret("found-token-file", ""); got != nil || err != nil {
+		t.Errorf("without a file: %x, %v", got, err)
+	}
+	if _, err := readSecret("found-token-file", filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "found-token-file") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// Each start makes another secret, in a file that others can't read; where that can't
+// be written there is none, and the replica serves all the same.
+func TestEnableSecret(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "enable.secret")
+	var last string
+	for range 2 {
+		secret := newEnableSecret(dir, zerolog.Nop())
+		content, err := os.ReadFile(file)
+		if err != nil || len(secret) != 64 || secret == last || string(content) != secret+"\n" {
+			t.Errorf("%q after %q; %q, %v", secret, last, content, err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		last = secret
+	}
+	var log lines
+	if secret := newEnableSecret(filepath.Join(dir, "none"), zerolog.New(&log)); secret != "" || !strings.Contains(log.String(), "enable.secret") {
+		t.Errorf("%q: %s", secret, &log)
+	}
+}

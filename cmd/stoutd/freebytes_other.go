@@ -1,8 +1,0 @@
-//go:build !linux && !darwin && !freebsd
-
-package main
-
-import "errors"
-
-// freeBytes is not known.
-func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }
