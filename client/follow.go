@@ -71,7 +71,7 @@ type readPage struct {
 }
 
 func (f *follower) run(ctx context.Context) error {
-	filters := []Filter{OfType(lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted)}
+	filters := []Filter{OfType(lockapi.EventTypes(lockapi.SubjectFile)...)}
 	if f.prefix != "" {
 		filters = append(filters, OnPrefix(f.prefix))
 	}

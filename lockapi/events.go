@@ -1,6 +1,9 @@
 package lockapi
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // RouteEvents is the route of the cell's events.
 const RouteEvents = "/v1/events"
@@ -30,6 +33,47 @@ const (
 	EventLockContended EventType = "lock_contended" // a waiter came where none was behind the hold
 	EventMasterChanged EventType = "master_changed"
 )
+
+// Subject is what an event is about.
+type Subject uint8
+
+// The subjects. The zero Subject is that of an unknown type.
+const (
+	SubjectFile Subject = iota + 1
+	SubjectLock
+	SubjectMaster
+)
+
+// eventTypes has a row for each type.
+var eventTypes = []struct {
+	of Subject
+	t  EventType
+}{
+	{SubjectFile, EventFileCreated}, {SubjectFile, EventFileChanged}, {SubjectFile, EventFileDeleted},
+	{SubjectLock, EventLockAcquired}, {SubjectLock, EventLockReleased}, {SubjectLock, EventLockContended},
+	{SubjectMaster, EventMasterChanged},
+}
+
+// Subject returns what events of the type are about.
+func (t EventType) Subject() Subject {
+	for _, row := range eventTypes {
+		if row.t == t {
+			return row.of
+		}
+	}
+	return 0
+}
+
+// EventTypes returns the types of events about any of the subjects; all types where
+// none is given.
+func EventTypes(of ...Subject) (types []EventType) {
+	for _, row := range eventTypes {
+		if len(of) == 0 || slices.Contains(of, row.of) {
+			types = append(types, row.t)
+		}
+	}
+	return types
+}
 
 // Why a file was deleted, or a lock released.
 const (
@@ -129,12 +173,12 @@ func (e *CellEvent) UnmarshalJSON(b []byte) error {
 		return e.readParts(b)
 	}
 	*e = CellEvent{Revision: all.Revision, Type: all.Type, Path: all.Path, Reason: all.Reason}
-	switch all.Type {
-	case EventFileCreated, EventFileChanged, EventFileDeleted:
+	switch all.Type.Subject() {
+	case SubjectFile:
 		e.File = &all.File
-	case EventLockAcquired, EventLockReleased, EventLockContended:
+	case SubjectLock:
 		e.Hold = &EventHold{Session: all.Session, SessionName: all.SessionName, Handle: all.Handle, Mode: all.Mode, Token: all.Token}
-	case EventMasterChanged:
+	case SubjectMaster:
 		e.Master = &EventMaster{Epoch: all.Epoch, Master: all.Master}
 	}
 	return nil
@@ -148,12 +192,12 @@ func (e *CellEvent) readParts(b []byte) error {
 		return err
 	}
 	*e = CellEvent{Revision: head.Revision, Type: head.Type, Path: head.Path, Reason: head.Reason}
-	switch head.Type {
-	case EventFileCreated, EventFileChanged, EventFileDeleted:
+	switch head.Type.Subject() {
+	case SubjectFile:
 		return json.Unmarshal(b, &e.File)
-	case EventLockAcquired, EventLockReleased, EventLockContended:
+	case SubjectLock:
 		return json.Unmarshal(b, &e.Hold)
-	case EventMasterChanged:
+	case SubjectMaster:
 		return json.Unmarshal(b, &e.Master)
 	}
 	return nil

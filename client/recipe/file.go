@@ -51,7 +51,7 @@ func present(ctx context.Context, c *client.Client, path string) iter.Seq2[*clie
 	}
 }
 
-var fileEvents = []lockapi.EventType{lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted}
+var fileEvents = lockapi.EventTypes(lockapi.SubjectFile)
 
 // find reads a file, nil where there is none, and says at which revision that
 // was so.

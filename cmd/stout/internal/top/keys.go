@@ -151,10 +151,10 @@ func (m *Model) open(key string) {
 			m.closely(subject{fileKind, row.Path})
 		}
 	case eventsPage:
-		switch e := m.eventRows()[l.cursor]; e.Type {
-		case lockapi.EventLockAcquired, lockapi.EventLockReleased, lockapi.EventLockContended:
+		switch e := m.eventRows()[l.cursor]; e.Type.Subject() {
+		case lockapi.SubjectLock:
 			m.closely(subject{lockKind, e.Path})
-		case lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted:
+		case lockapi.SubjectFile:
 			m.closely(subject{fileKind, e.Path})
 		}
 	}

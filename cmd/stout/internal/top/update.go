@@ -144,14 +144,14 @@ func (m *Model) happened(at time.Time, e lockapi.CellEvent) {
 	m.events = slices.Insert(m.events, 0, seen{at: at, CellEvent: e})
 	m.events = m.events[:min(len(m.events), mostEvents)]
 	m.lists[eventsPage].grew()
-	switch e.Type {
-	case lockapi.EventMasterChanged:
+	switch e.Type.Subject() {
+	case lockapi.SubjectMaster:
 		if e.Master != nil {
 			m.turn(at, e.Master.Master, e.Master.Epoch)
 		}
-	case lockapi.EventLockAcquired, lockapi.EventLockReleased, lockapi.EventLockContended:
+	case lockapi.SubjectLock:
 		m.lockEvent(at, e)
-	case lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted:
+	case lockapi.SubjectFile:
 		m.fileEvent(at, e)
 	}
 	if e.Path != "" && e.Path == m.detail.Name || m.detail.Kind == sessionKind && e.Hold != nil && e.Hold.Session == m.detail.Name {
