@@ -1,0 +1,50 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// defaults are the sentences that name a default of the contract. The group of
+// each pattern is the figure.
+var defaults = []struct{ file, pattern, figure string }{
+	{"docs/sizing.md", `\*\*The ttl of sessions\*\* \((\d+) s unless set\)`, seconds(lockapi.DefaultTTLMS)},
+	{"docs/faq.md", `session has expired: the ttl, (\d+) s\b`, seconds(lockapi.DefaultTTLMS)},
+	{"client/options.go", `lives without a keepalive, (\d+) s unless`, seconds(lockapi.DefaultTTLMS)},
+	{"lockapi/openapi.yaml", `ttl_ms:(?:\n {10}.*)*?\n {10}default: (\d+)`, fmt.Sprint(lockapi.DefaultTTLMS)},
+}
+
+func seconds(ms int) string { return fmt.Sprint(ms / 1000) }
+
+// TestDefaults: pages, comments and the OpenAPI document name the defaults that the
+// contract has. -update writes them.
+func TestDefaults(t *testing.T) {
+	for _, d := range defaults {
+		name := filepath.Join(root, d.file)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := regexp.MustCompile(d.pattern).FindSubmatchIndex(text)
+		if at == nil {
+			t.Errorf("%s has no sentence like %q", d.file, d.pattern)
+			continue
+		}
+		from, to := at[2], at[3]
+		switch found := string(text[from:to]); {
+		case found == d.figure:
+		case *update:
+			text = append(text[:from:from], append([]byte(d.figure), text[to:]...)...)
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s says %s, the contract %s: go test ./internal/docs -run TestDefaults -update", d.file, found, d.figure)
+		}
+	}
+}
