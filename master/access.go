@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/state/access"
 )
@@ -27,11 +28,11 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		}
 		r, ok := o.fromMemory(op)
 		if !ok {
-			leave, err := o.ruleRoom(by, op)
+			reserved, err := o.reserveRule(by, op)
 			if err != nil {
 				return nil, err
 			}
-			defer leave()
+			defer o.quotas.Release(reserved)
 			if r, err = o.propose(by, op); err != nil {
 				return nil, err
 			}
@@ -44,6 +45,17 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		}
 		return r, nil
 	})
+}
+
+// reserveRule reserves what a rule takes. An operator's rules are not bounded.
+func (o *office) reserveRule(by *Caller, op state.Operation) (quota.Reservation, error) {
+	put, ok := op.(*state.PutRule)
+	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.who()) {
+		return quota.Reservation{}, nil
+	}
+	rule := put.Rule
+	rule.Principal = by.Principal
+	return o.quotas.Rule(&rule)
 }
 
 // PutRule puts a rule at a path.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -104,7 +105,7 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 	case err != nil:
 		return lockapi.Grant{}, err
 	case full != nil && (r.Verdict == state.Busy || r.Verdict == state.Delayed):
-		return lockapi.Grant{}, a.o.accounting.refuse(full)
+		return lockapi.Grant{}, a.o.quotas.Refuse(full)
 	}
 	if r.Verdict != state.Queued {
 		return a.answer(r)
@@ -115,15 +116,15 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 // decide finds out what the request comes to: from memory where that takes no
 // change, else through the log. full is the quota for which a call that would
 // have waited was proposed as one that does not.
-func (a *acquire) decide() (r state.AcquireResult, full *exceeded, err error) {
+func (a *acquire) decide() (r state.AcquireResult, full *quota.Excess, err error) {
 	if r, ok := a.fromMemory(); ok {
 		return r, nil, nil
 	}
-	full, err = a.o.accounting.reserve(&a.op)
+	reserved, full, err := a.o.quotas.Acquire(&a.op)
 	if err != nil {
 		return r, nil, err
 	}
-	defer a.o.accounting.release(a.key)
+	defer a.o.quotas.Release(reserved)
 	op := a.op // which the log keeps
 	if full != nil {
 		op.Wait = state.NoWait

@@ -34,13 +34,15 @@
 //
 //	proposer     answers from memory what changes nothing; proposes the rest
 //	batcher      joins what is proposed into log entries
-//	accounting   what is used of the quotas, with what calls under way may add
 //	endings      the turns of sessions that are to end
 //	turns        those who write one file by compare-and-set, one after the other
 //	sessions     how long each lives, its events, its waiting keepalives
 //	waiters      the acquires under way, by claim key
 //	delays       the lock-delays in force
 //	deadlines    when to look at a session, a delay or an orphaned wait again
+//
+// Package internal/quota compares what the state has, and what calls under way may add,
+// with the quotas.
 //
 // A call is a value of its own (acquire, keepalive) that looks at these, waits
 // to be woken, and looks again: what wakes it tells it nothing. All that the
@@ -57,10 +59,9 @@
 // expiring, or finds it extended, with no keepalive in between. And a batch is
 // taken note of as a whole, as it was applied.
 //
-// Nobody has to see the accounting together with any of those, nor the endings
-// or the turns, so they have mutexes of their own. The accounting follows a batch before
-// anybody is woken by it, so that a call that is woken finds the room that the
-// batch made. The batcher's mutex guards what gathers for the next entry, and
+// The ledger of the quotas, the endings and the turns are never compared with any of
+// those, so they have mutexes of their own. The ledger follows a batch before any call is
+// woken by it: the reservation of a call ends after its outcome is counted. The batcher's mutex guards what gathers for the next entry, and
 // the Master's which office is the present one.
 //
 // There are two lock orders, both from the office's mutex downward:
@@ -71,7 +72,7 @@
 //   - office, lease: a deadline is judged, and a keepalive answered, by a lease
 //     that is looked at behind the clock that was read under the mutex.
 //
-// No other mutex is taken under those of the Master, the accounting, the
+// No other mutex is taken under those of the Master, the ledger, the
 // endings or the batcher. None is held while something waits for the log, and
 // none while a line is logged. The state is read under a mutex wherever the
 // answer is compared with what that mutex guards: the state is never behind

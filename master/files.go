@@ -111,11 +111,11 @@ func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Resu
 			o.turns.leave(c, r.Verdict == state.Failed)
 		}()
 	}
-	leave, err := o.accounting.reserveTransaction(op)
+	reserved, err := o.quotas.Transaction(op)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer o.quotas.Release(reserved)
 	wait := o.begin(by, op)
 	placed()
 	return wait()

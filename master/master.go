@@ -10,6 +10,7 @@ import (
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -29,7 +30,7 @@ type Master struct {
 	members Membership
 	opts    Options
 	started time.Duration
-	refused refusals
+	refused quota.Refusals
 	vitals  *vitals
 	counted circleCount
 

@@ -63,8 +63,8 @@ func TestMemoryEstimates(t *testing.T) {
 	toldFile := func(content int) state.StepResult {
 		return state.StepResult{File: &state.File{Path: "/files/1024/12345", Content: make([]byte, content)}}
 	}
-	answer := func(r state.TransactionResult) usage {
-		return answerUsage(&state.Answer{Key: rand.Text(), Result: r})
+	answer := func(r state.TransactionResult) int64 {
+		return (&state.Answer{Key: rand.Text(), Result: r}).Bytes()
 	}
 	rule := func(entries int) func(int) state.Command {
 		return func(i int) state.Command {
@@ -82,25 +82,25 @@ func TestMemoryEstimates(t *testing.T) {
 		what  string
 		n     int
 		of    func(int) state.Command
-		check usage
+		check int64
 	}{
-		{"a session", sessions, open, sessionUsage("", "", nil)},
+		{"a session", sessions, open, (&state.OpenSession{}).Bytes()},
 		{"a session with a name, a key and metadata", sessions, named,
-			sessionUsage("service@host-1234", rand.Text(), map[string]string{"pid": "1234", "version": "v1.2.3"})},
-		{"a lock held", claims, take("/locks"), claimUsage(claimKey{path: "/locks/12345"})},
-		{"a lock with a long path held", claims, take(long), claimUsage(claimKey{path: long + "/12345"})},
-		{"an empty file", claims, file(0), fileUsage("/files/0/12345", 0)},
-		{"a file of 1 KiB", claims, file(1024), fileUsage("/files/1024/12345", 1024)},
+			(&state.OpenSession{Name: "service@host-1234", Key: rand.Text(), Meta: map[string]string{"pid": "1234", "version": "v1.2.3"}}).Bytes()},
+		{"a lock held", claims, take("/locks"), state.BytesOfClaim("/locks/12345", "")},
+		{"a lock with a long path held", claims, take(long), state.BytesOfClaim(long+"/12345", "")},
+		{"an empty file", claims, file(0), state.BytesOfFile("/files/0/12345", 0)},
+		{"a file of 1 KiB", claims, file(1024), state.BytesOfFile("/files/1024/12345", 1024)},
 		{"the answer to a write", claims, overwrite, answer(state.TransactionResult{Steps: []state.StepResult{toldFile(0)}})},
 		{"the answer to a read of 1 KiB and a write", claims, replace,
 			answer(state.TransactionResult{Steps: []state.StepResult{toldFile(1024), toldFile(0)}})},
 		{"the answer to a write that was refused", claims, refused,
 			answer(state.TransactionResult{Failure: &state.Failure{Current: toldFile(0).File}})},
-		{"a short rule", sessions, rule(1), usage{bytes: ruleFor(1234, 1).Size()}},
-		{"a rule with entries", sessions, rule(40), usage{bytes: ruleFor(1234, 40).Size()}},
-		{"a short group", sessions, group(1), usage{bytes: groupFor(1234, 1).Size()}},
-		{"a group with members", sessions, group(20), usage{bytes: groupFor(1234, 20).Size()}},
-		{"a place in a queue", claims, queue, claimUsage(claimKey{path: "/locks/0", handle: "12345"})},
+		{"a short rule", sessions, rule(1), ruleFor(1234, 1).Size()},
+		{"a rule with entries", sessions, rule(40), ruleFor(1234, 40).Size()},
+		{"a short group", sessions, group(1), groupFor(1234, 1).Size()},
+		{"a group with members", sessions, group(20), groupFor(1234, 20).Size()},
+		{"a place in a queue", claims, queue, state.BytesOfClaim("/locks/0", "12345")},
 	} {
 		before := liveHeap()
 		for first := 0; first < step.n; first += 100 {
@@ -110,7 +110,7 @@ func TestMemoryEstimates(t *testing.T) {
 			}
 			g.apply(batch)
 		}
-		real, estimate := float64(liveHeap()-before)/float64(step.n), float64(step.check.bytes)
+		real, estimate := float64(liveHeap()-before)/float64(step.n), float64(step.check)
 		t.Logf("%s: %.0f bytes, estimated as %.0f", step.what, real, estimate)
 		if estimate < real*2/3 || estimate > real*2 {
 			t.Errorf("%s takes %.0f bytes, and is estimated as %.0f", step.what, real, estimate)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/wait"
+	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -18,16 +19,16 @@ import (
 // that. The package comment says why it has the mutexes that it has.
 type office struct {
 	proposer
-	epoch      uint64
-	term       uint64 // raft term
-	logger     zerolog.Logger
-	vitals     *vitals
-	lapse      time.Duration               // not told to the log yet; of the goroutine that calls accepted
-	lapses     atomic.Uint64               // how often the lease has lapsed
-	accounting *accounting                 // has a mutex of its own
-	endings    endings                     // has a mutex of its own
-	turns      turns                       // has a mutex of its own
-	raise      func(context.Context) error // the cell's level; nil in tests of parts
+	epoch   uint64
+	term    uint64 // raft term
+	logger  zerolog.Logger
+	vitals  *vitals
+	lapse   time.Duration               // not told to the log yet; of the goroutine that calls accepted
+	lapses  atomic.Uint64               // how often the lease has lapsed
+	quotas  *quota.Ledger               // has a mutex of its own
+	endings endings                     // has a mutex of its own
+	turns   turns                       // has a mutex of its own
+	raise   func(context.Context) error // the cell's level; nil in tests of parts
 
 	mu        sync.Mutex // guards the five below, and all that they hold
 	sessions  sessions
@@ -40,12 +41,12 @@ type office struct {
 	done    chan struct{} // closed when the office has ended
 }
 
-// makeOffice is an office that opened at an instant, and knows of nothing yet.
+// makeOffice is an office that opened at an instant, and knows only what counts for quotas.
 // Waits numbered up to openSeq are of earlier offices.
-func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v *vitals, r *refusals) *office {
+func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v *vitals, r *quota.Refusals) *office {
 	o := &office{
 		proposer: proposer{opts: opts, log: log}, vitals: v, logger: opts.Logger,
-		accounting: newAccounting(opts, r, log), done: make(chan struct{}),
+		quotas: quota.New(&opts.Quotas, r, log.State), done: make(chan struct{}),
 		turns: turns{log: log},
 	}
 	o.deadlines.wakeup = newWakeup()
@@ -66,7 +67,6 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	o.logger = o.logger.With().Uint64("epoch", o.epoch).Logger()
 	o.lease.Extend(p, m.opts.LeaseTerm, opened, m.opts.Drift)
 	o.vitals.offices.Add(1)
-	o.accounting.count(s)
 	for v := range s.Sessions("") {
 		o.sessions.add(v, opened)
 	}
@@ -120,7 +120,7 @@ func (o *office) accepted(p time.Duration, out *state.Outcome) {
 // are returned for the log, which is not written under the mutex.
 func (o *office) follow(out *state.Outcome) (expired []*zerolog.Event) {
 	now := o.now()
-	o.accounting.follow(out.Changes) // first: who is woken below may claim the room that is free now
+	o.quotas.Follow(out.Changes) // first: calls that are woken below may need what is free now
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range out.Changes {

@@ -60,10 +60,10 @@ func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 // mutexes, so that a master would stay in office without serving.
 func TestHeldMutexEndsTheOffice(t *testing.T) {
 	for name, mutex := range map[string]func(m *Master, o *office) sync.Locker{
-		"master":     func(m *Master, _ *office) sync.Locker { return &m.mu },
-		"office":     func(_ *Master, o *office) sync.Locker { return &o.mu },
-		"accounting": func(_ *Master, o *office) sync.Locker { return &o.accounting.mu },
-		"turns":      func(_ *Master, o *office) sync.Locker { return &o.turns.mu },
+		"master": func(m *Master, _ *office) sync.Locker { return &m.mu },
+		"office": func(_ *Master, o *office) sync.Locker { return &o.mu },
+		"quotas": func(_ *Master, o *office) sync.Locker { return o.quotas.Mutex() },
+		"turns":  func(_ *Master, o *office) sync.Locker { return &o.turns.mu },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var now atomic.Int64 // a bubble's time stands still while anybody waits for a mutex

@@ -1,12 +1,19 @@
 package master
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -32,69 +39,27 @@ func refusedBy(t *testing.T, err error, quota string) {
 	}
 }
 
-// inUse is what the state holds of what the quotas count.
-func inUse(s *state.State) (a usage) {
-	for v := range s.Sessions("") {
-		a.add(usageOf(v), 1)
-		for answer := range s.Answers(v.ID).All() {
-			a.add(answerUsage(answer), 1)
-		}
-	}
-	for h := range s.Holds() {
-		a.add(claimUsage(holdKey(h)), 1)
-	}
-	for w := range s.Waits() {
-		a.add(claimUsage(waitKey(w)), 1)
-		a.add(waitUsage, 1)
-	}
-	for l := range s.Locks("", "") {
-		if l.DelayID != 0 {
-			a.add(delayUsage(l.Path), 1)
-		}
-	}
-	for f := range s.Files("", "") {
-		a.add(fileUsage(f.Path, int64(len(f.Content))), 1)
-	}
-	a.bytes += s.Policy().Size()
-	return a
-}
-
-// settled checks, when nothing is under way, that the office has counted right.
+// settled checks, when no call is under way, that the office counts what the state has.
 func settled(t *testing.T, n *node) {
 	t.Helper()
 	o := openOffice(t, n)
 	pass(20 * fakeDelay)
-	a := o.accounting
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if want := inUse(n.State()); a.cell != want {
-		t.Errorf("the office counts %+v, the state has %+v", a.cell, want)
+	if got, want := o.quotas.Used(), quota.SumsOf(n.State()); got != want {
+		t.Errorf("the office counts %+v, the state has %+v", got, want)
 	}
-	for id, own := range a.sessions {
-		v, _ := n.State().Session(id)
-		want := usage{bytes: usageOf(v).bytes}
-		for hold, wait := range n.State().Claims(id) {
-			if hold != nil {
-				want.add(claimUsage(holdKey(hold)), 1)
-			} else {
-				want.add(claimUsage(waitKey(wait)), 1)
-				want.add(waitUsage, 1)
-			}
-		}
-		for answer := range n.State().Answers(id).All() {
-			want.add(answerUsage(answer), 1)
-		}
-		if own.usage != want {
-			t.Errorf("the office counts %+v for a session, the state has %+v", *own, want)
+	must(t, n.State().Check())
+	for v := range n.State().Sessions("") {
+		if got, has := o.quotas.Claims(v.ID), claimsOf(n.State(), v.ID); got != has {
+			t.Errorf("the office counts %d claims for a session, the state has %d", got, has)
 		}
 	}
-	if len(a.sessions) != n.State().SessionCount() {
-		t.Errorf("the office counts for %d sessions, the state has %d", len(a.sessions), n.State().SessionCount())
+}
+
+func claimsOf(s *state.State, session string) (n int64) {
+	for range s.Claims(session) {
+		n++
 	}
-	if len(a.openings)+len(a.claims)+len(a.keyed)+len(a.files.rooms)+len(a.files.choices) > 0 {
-		t.Errorf("%d sessions are thought to be opened now, %d claims to be made, and %d keyed calls, %d rooms and %d choices to be under way",
-			len(a.openings), len(a.claims), len(a.keyed), len(a.files.rooms), len(a.files.choices))
-	}
+	return n
 }
 
 func TestQuotaOfSessions(t *testing.T) {
@@ -184,11 +149,9 @@ func TestQuotaOfWaiters(t *testing.T) {
 	})
 }
 
-// A place in the queue that was lost between the look at the quota and the log
-// is told as what it is.
 func TestQuotaOfBytes(t *testing.T) {
-	one := sessionUsage("", "", nil).bytes
-	claim := claimUsage(claimKey{path: "/x/0"}).bytes
+	one := (&state.OpenSession{}).Bytes()
+	claim := state.BytesOfClaim("/x/0", "")
 	withQuotas(t, Quotas{Bytes: 2*one + 3*claim, SessionBytes: one + 2*claim}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, 3*time.Second)
 		mustHold(t, m, "/x/0", want(a))
@@ -202,15 +165,14 @@ func TestQuotaOfBytes(t *testing.T) {
 		refusedBy(t, err, "max-session-bytes")
 		pass(5 * time.Second) // b expires and leaves a lock-delay, which takes room as well
 		settled(t, n)
-		if use := openOffice(t, n).accounting.ofCell(); use.bytes != one+2*claim+delayUsage("/x/2").bytes {
-			t.Errorf("%d bytes are counted", use.bytes)
+		if used := openOffice(t, n).quotas.Used().Bytes; used <= one+2*claim {
+			t.Errorf("%d bytes are counted", used)
 		}
 	})
 }
 
-// Calls that come all at once get what there is room for, and no more. Calls
-// sent twice at once, for the last place there is, are no two places. A new
-// master counts what there is, and lets it be, however low its quotas are.
+// TestQuotasAfterAChangeOfMaster: a new master counts what there is, and lets it be,
+// however low its quotas are.
 func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -218,6 +180,7 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 		for i := range 5 {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
+		must(t, keyedPut(t, m, a, "001"))
 		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
@@ -238,8 +201,6 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	})
 }
 
-// Whatever calls come, in whatever order, the office's count is never below the
-// state's, and equals it when nothing is under way.
 func TestQuotasAreTold(t *testing.T) {
 	withQuotas(t, quotas, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for range 3 {
@@ -248,16 +209,294 @@ func TestQuotasAreTold(t *testing.T) {
 		_, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000}})
 		refusedBy(t, err, "max-sessions")
 		want := QuotaUse{Name: "max-sessions", Max: 3, Used: 3, Known: true, Refused: 1}
-		if got := m.Quotas()[quotaSessions]; got != want {
+		if got := m.Quotas()[quota.Sessions]; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
-		if got := m.Quotas()[quotaSessionHolds]; got.Known || got.Max != 4 {
+		if got := m.Quotas()[quota.SessionHolds]; got.Known || got.Max != 4 {
 			t.Errorf("%+v, want nothing known of the use of a quota of each session", got)
 		}
 	})
 }
 
-// What ends while a call that found it there is in the log, and may make it
-// anew, leaves its room to that call. The same for a session that ends while a
-// call that found it under its key, and could not say so in a lapse of the
-// lease, is in the log.
+// keyedPut overwrites a file by a keyed call.
+func keyedPut(t *testing.T, m *Master, session, key string) error {
+	t.Helper()
+	_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/file", Session: session, Key: key})
+	return err
+}
+
+// putSized writes a file of so many bytes.
+func putSized(t *testing.T, m *Master, path string, size int) error {
+	t.Helper()
+	_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, size)})
+	return err
+}
+
+// TestRepeatedCreationIsNotRefused: neither beside the first one nor after it, in a
+// lapse of the lease.
+func TestRepeatedCreationIsNotRefused(t *testing.T) {
+	inCell(t, 3, Options{Drift: 0.01, Quotas: Quotas{Files: 1, SessionHolds: 1}}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		m := n.master
+		s := newSession(t, m, time.Minute)
+		create := func() (FileWritten, error) {
+			return m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "k", Sequential: true})
+		}
+		acquire := `{"session":"` + s + `","then":[{"acquire":{"path":"/old"}}]}`
+		var made [2]FileWritten
+		var errs [2]error
+		var all sync.WaitGroup
+		for i := range made {
+			all.Go(func() { made[i], errs[i] = create() })
+		}
+		all.Wait()
+		must(t, errs[0])
+		must(t, errs[1])
+		if made[0].Stat != made[1].Stat || made[0].Replayed == made[1].Replayed {
+			t.Errorf("%+v", made)
+		}
+		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "other", Sequential: true})
+		refusedBy(t, err, "max-files")
+		_, err = transacting(t, m, "l", acquire)
+		must(t, err)
+		_, err = m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/old", Session: s})
+		must(t, err)
+		mustHold(t, m, "/new", want(s)) // it has the room
+		_, err = transacting(t, m, "fresh", acquire)
+		refusedBy(t, err, "max-session-holds")
+
+		c.cutOff("r1", true)
+		pass(3 * time.Second)
+		if openOffice(t, n).lease.Valid(n.clock()) {
+			t.Fatal("no lapse")
+		}
+		all.Go(func() {
+			if again, err := create(); err != nil || !again.Replayed || again.Stat != made[0].Stat {
+				t.Errorf("%+v, %v; the first time %+v", again, err, made[0])
+			}
+		})
+		all.Go(func() {
+			if done, err := transacting(t, m, "l", acquire); err != nil || !done.Replayed {
+				t.Errorf("%+v, %v", done, err)
+			}
+		})
+		pass(fakeDelay)
+		c.cutOff("r1", false)
+		all.Wait()
+		settled(t, n)
+	})
+}
+
+func TestFullQueueFoundOutByTheLog(t *testing.T) {
+	withQuotas(t, Quotas{Waiters: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a := newSession(t, m, time.Minute)
+		mustHold(t, m, "/held", want(a))
+		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/held", LockRequest: want(a, handle("w"), queueing)}); err != nil {
+			t.Fatal(err)
+		}
+		first := make(chan error, 1)
+		go func() {
+			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("1"))})
+			first <- err
+		}()
+		pass(time.Millisecond) // it is in the log
+		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("2"), queueing)})
+		refusedBy(t, err, "max-waiters")
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestQuotaUnderConcurrency(t *testing.T) {
+	withQuotas(t, Quotas{Sessions: 20, SessionHolds: 7, Waiters: 5}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		var opened, granted, queued atomic.Int32
+		atOnce := func(calls int, f func(i int) (lockapi.Grant, error), good *atomic.Int32) {
+			var all sync.WaitGroup
+			for i := range calls {
+				all.Go(func() {
+					switch _, err := f(i); {
+					case err == nil:
+						good.Add(1)
+					case !errors.Is(err, lockapi.CodeTooMany):
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		atOnce(100, func(int) (lockapi.Grant, error) {
+			_, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
+			return lockapi.Grant{}, err
+		}, &opened)
+		atOnce(100, func(i int) (lockapi.Grant, error) {
+			return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/" + strconv.Itoa(i), LockRequest: want(a)})
+		}, &granted)
+		mustHold(t, m, "/q", want(b))
+		atOnce(100, func(i int) (lockapi.Grant, error) {
+			return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/q", LockRequest: want(b, handle(strconv.Itoa(i)), queueing)})
+		}, &queued)
+		if opened.Load() != 18 || granted.Load() != 7 || queued.Load() != 5 {
+			t.Errorf("%d sessions, %d grants, %d places; want 18, 7, 5", opened.Load(), granted.Load(), queued.Load())
+		}
+		settled(t, n)
+	})
+}
+
+func TestRepeatedCallIsNotRefused(t *testing.T) {
+	withQuotas(t, Quotas{Sessions: 1, Holds: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		ids, errs := make([]string, 8), make([]error, 8)
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() {
+				s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}, Key: "key"})
+				ids[i], errs[i] = s.ID, err
+			})
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil || ids[0] != ids[7] {
+			t.Fatalf("%q, %v; want one session and no refusal", ids, err)
+		}
+		for i := range errs {
+			all.Go(func() {
+				_, errs[i] = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(ids[0])})
+			})
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Errorf("%v; want the same grant for all", err)
+		}
+	})
+}
+
+func TestUseIsCountedRight(t *testing.T) {
+	for _, seed := range testrun.Sample(t, 1, 4) {
+		withQuotas(t, Quotas{Sessions: 6, Holds: 12, Waiters: 5, SessionHolds: 6, SessionWaiters: 3, Files: 5, Content: 60}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+			work, stop := context.WithCancel(t.Context())
+			var sessions sync.Map
+			var refused atomic.Int32
+			var all sync.WaitGroup
+			for w := range uint64(12) {
+				rng := rand.New(rand.NewPCG(uint64(seed), w))
+				all.Go(func() {
+					for work.Err() == nil {
+						if errors.Is(anyCall(work, m, rng, &sessions), lockapi.CodeTooMany) {
+							refused.Add(1)
+						}
+						pass(time.Duration(rng.IntN(20)) * time.Millisecond)
+					}
+				})
+			}
+			for range 1000 {
+				pass(7 * time.Millisecond)
+				s := n.State()
+				for v := range s.Sessions("") {
+					if claims := claimsOf(s, v.ID); claims > 6 {
+						t.Errorf("a session has %d claims", claims)
+					}
+				}
+				if has := quota.SumsOf(s); has.Sessions > 6 || has.Holds > 12 || has.Waiters > 5 || has.Files > 5 || has.Content > 60 {
+					t.Errorf("the state has %+v", has)
+				}
+			}
+			stop()
+			all.Wait()
+			if refused.Load() == 0 {
+				t.Error("no quota was ever used up")
+			}
+		})
+	}
+}
+
+// anyCall makes a random call with one of five idempotency keys' sessions,
+// three paths and three handles.
+func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map) error {
+	key := strconv.Itoa(rng.IntN(8))
+	session := func() string { id, _ := sessions.Load(key); s, _ := id.(string); return s }()
+	path, h := "/"+strconv.Itoa(rng.IntN(3)), handle(strconv.Itoa(rng.IntN(3)))
+	short, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(100))*time.Millisecond)
+	defer cancel()
+	var err error
+	switch rng.IntN(14) {
+	case 10, 11:
+		_, err = m.WriteFile(ctx, &Caller{}, &lockapi.WriteFile{Path: path, Content: make([]byte, rng.IntN(30)), Sequential: rng.IntN(3) == 0})
+	case 12:
+		_, err = m.DeleteFiles(ctx, &Caller{}, &lockapi.DeleteFiles{Prefix: "/"})
+	case 13:
+		content := strings.Repeat("x", rng.IntN(30))
+		put := func(path string) lockapi.Operation {
+			return lockapi.Operation{Put: &lockapi.WriteOperation{Path: path, Content: &content}}
+		}
+		call := &lockapi.Transact{Transaction: lockapi.Transaction{Session: session, Then: []lockapi.Operation{
+			put(path), {Delete: &lockapi.FileOperation{Path: "/1"}}, put("/1"), {CreateSequential: put(path).Put}}}}
+		if rng.IntN(2) == 0 {
+			there := true
+			call.If = []lockapi.Condition{{File: path, Exists: &there}}
+			call.Else = []lockapi.Operation{put("/2"), put("/3")}
+		}
+		if session != "" {
+			call.Key = []string{"", "k", "l"}[rng.IntN(3)]
+		}
+		_, err = m.Transact(ctx, &Caller{}, call)
+	case 0:
+		if rng.IntN(4) == 0 {
+			key = ""
+		}
+		var s lockapi.Session
+		if s, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 1000}, Key: key}); err == nil {
+			sessions.Store(key, s.ID)
+		}
+	case 1:
+		if rng.IntN(3) == 0 {
+			err = m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: session})
+		}
+	case 2:
+		_, err = m.KeepAlive(short, &Caller{}, &lockapi.KeepAlive{Session: session})
+	case 3, 4:
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, delayed(300*time.Millisecond))})
+	case 5:
+		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, queueing)})
+	case 6, 7:
+		_, err = m.AcquireLock(short, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, h, waiting(50*time.Millisecond))})
+	default:
+		_, err = m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: path, Session: session})
+		_, _ = m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: path, Session: session, Handle: strconv.Itoa(rng.IntN(3))})
+	}
+	return err
+}
+
+func TestClaimMadeAnewByACallInTheLog(t *testing.T) {
+	for name, q := range map[string]Quotas{"max-waiters": {Waiters: 1}, "max-holds": {Holds: 2}} {
+		withQuotas(t, q, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+			ctx := t.Context()
+			a := newSession(t, m, time.Minute)
+			mustHold(t, m, "/x", want(a))
+			hot := begin(ctx, m, "/x", want(a, handle("w"), waiting(time.Minute)))
+			var released, taken error
+			var all sync.WaitGroup
+			all.Go(func() {
+				_, released = m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a, Handle: "w"})
+			})
+			pass(fakeDelay / 2)
+			all.Go(func() {
+				_, taken = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("w"), queueing)})
+			})
+			pass(fakeDelay * 3 / 4) // the release is through, the acquire is not
+			_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("v"), queueing)})
+			refusedBy(t, err, name)
+			if all.Wait(); released != nil || taken != nil {
+				t.Errorf("%v, %v; want the place given up and taken anew", released, taken)
+			}
+			code(t, hot.answered(t).err, lockapi.CodeLockHeld)
+		})
+	}
+}
+
+// must fails the test where a call was refused.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -66,11 +66,11 @@ func (o *office) sessionUnder(by *Caller, key string, op *state.OpenSession) (*s
 			return nil, errOtherBody(key)
 		}
 	}
-	release, err := o.accounting.reserveSession(op)
+	reserved, err := o.quotas.Session(op)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer o.quotas.Release(reserved)
 	r, err := resultOf[state.SessionResult](o.propose(by, op))
 	switch {
 	case err != nil:

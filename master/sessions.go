@@ -174,7 +174,7 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 
 // proposeEnd is propose for the end of a session, when its turn has come.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
-	e := o.endings.begin(1 + o.accounting.claimsOf(session))
+	e := o.endings.begin(1 + o.quotas.Claims(session))
 	select {
 	case <-e.turn:
 	case <-o.done:

@@ -76,16 +76,14 @@ func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 	return r, ok && !(takes && r.Verdict == state.Done)
 }
 
-// propose puts the transaction through the log. Its locks are asked for like those
-// of any call: there has to be room for them, and while the call is under way they
-// are not taken back.
+// propose puts the transaction through the log, if it keeps the quotas. While the call is
+// under way its locks are not taken back, as with any acquire.
 func (t *transaction) propose() (state.TransactionResult, error) {
-	leave, err := t.o.accounting.reserveTransaction(t.op)
+	reserved, err := t.o.quotas.Transaction(t.op)
 	if err != nil {
 		return state.TransactionResult{}, err
 	}
-	defer leave()
-	again := t.o.answered(t.op)
+	defer t.o.quotas.Release(reserved)
 	claims := map[claimKey]*acquire{}
 	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
 		take, ok := step.(*state.Take)
@@ -95,12 +93,6 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		a := t.acquire(take)
 		a.enter()
 		defer a.exit()
-		if again {
-			t.o.accounting.join(a.key)
-		} else if _, err := t.o.accounting.reserve(&a.op); err != nil {
-			return state.TransactionResult{}, err
-		}
-		defer t.o.accounting.release(a.key)
 		claims[a.key] = a
 	}
 	r, err := resultOf[state.TransactionResult](t.o.propose(t.by, t.op))
@@ -115,12 +107,6 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		}
 	}
 	return r, err
-}
-
-// answered reports whether the answer to a keyed call is remembered.
-func (o *office) answered(op *state.Transaction) bool {
-	_, again := o.log.State().Answer(op.Session, op.Key)
-	return again && op.Key != ""
 }
 
 // acquire is the call that a step would be alone.

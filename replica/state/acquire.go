@@ -149,6 +149,7 @@ func (e *editor) enqueue(op *Acquire, n Node) *Wait {
 	w := &Wait{Path: n.Path, Seq: e.nextSeq(), Session: op.Session, Handle: op.Handle,
 		Mode: op.Mode, Limit: op.Limit, DelayMS: op.DelayMS, Keep: op.Wait == Persistent, Since: e.Now}
 	e.putWait(w)
+	e.bytes += BytesOfClaim(w.Path, w.Handle)
 	q := Enqueued{Wait: w}
 	if n.Waiters == 0 && n.Holders > 0 {
 		q.Revision = e.nextRevision()

@@ -39,6 +39,7 @@ func (a *Answer) again(digest []byte) TransactionResult {
 type Answers struct {
 	session string
 	dropped int // of the first chunk: forgotten
+	bytes   int64
 	chunks  []*chunk
 }
 
@@ -62,12 +63,14 @@ func hashOf(key string) uint32 {
 
 // add is a with one more answer, and without the oldest where there are too many.
 func (a *Answers) add(one *Answer) (next *Answers, forgotten *Answer) {
-	next = &Answers{session: a.session, dropped: a.dropped, chunks: make([]*chunk, 0, len(a.chunks)+1)}
+	next = &Answers{session: a.session, dropped: a.dropped, bytes: a.bytes + one.Bytes(),
+		chunks: make([]*chunk, 0, len(a.chunks)+1)}
 	next.chunks = append(next.chunks, a.chunks...)
 	if a.Len() == MostAnswers {
 		first := *a.chunks[0]
 		forgotten, first.list[a.dropped] = first.list[a.dropped], nil
 		next.chunks[0] = &first
+		next.bytes -= forgotten.Bytes()
 		if next.dropped++; next.dropped == chunkLen {
 			next.dropped, next.chunks = 0, next.chunks[1:]
 		}
@@ -144,7 +147,9 @@ func (e *editor) remember(op *Transaction, r TransactionResult) {
 		all = &Answers{session: op.Session}
 	}
 	told := Answered{Session: op.Session, Answer: &Answer{Key: op.Key, Digest: op.Digest, Result: r}}
+	e.bytes -= all.bytes
 	all, told.Forgotten = all.add(told.Answer)
+	e.bytes += all.bytes
 	e.answers.Put(op.Session, all)
 	e.record(told)
 }

@@ -21,6 +21,7 @@ import (
 //   - a lock that is free leaves nothing behind
 //   - a file's numbers are the cell's, and the session that it ends with lives
 //   - nobody has an id or a secret of a token twice, and rules and groups are sound
+//   - the counts of locks, files and bytes are right
 //   - answers are remembered for sessions that live, and not more than MostAnswers
 func (s *State) Check() error {
 	locks, files, content := 0, 0, int64(0)
@@ -41,6 +42,9 @@ func (s *State) Check() error {
 	}
 	if locks != s.locks || files != s.files || content != s.content {
 		return fmt.Errorf("counts %d locks and %d files of %d bytes; there are %d and %d of %d", s.locks, s.files, s.content, locks, files, content)
+	}
+	if n := s.measure(); n != s.bytes {
+		return fmt.Errorf("counts %d bytes of memory; they are %d", s.bytes, n)
 	}
 	if err := s.checkOwned(); err != nil {
 		return err

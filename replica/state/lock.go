@@ -122,6 +122,8 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	g := Granted{Revision: e.nextRevision(), Hold: h}
 	if queued {
 		g.Wait = w
+	} else {
+		e.bytes += BytesOfClaim(h.Path, h.Handle)
 	}
 	e.record(g)
 	return h
@@ -174,14 +176,19 @@ func (e *editor) unqueue(n *Node, w *Wait) {
 func (e *editor) dropWait(w *Wait) {
 	n := e.node(w.Path)
 	e.unqueue(&n, w)
-	e.claims.Delete(claimKey{w.Session, w.Path, w.Handle})
+	e.dropClaim(claimKey{w.Session, w.Path, w.Handle})
 	e.putNode(n)
 	e.record(Withdrawn{Wait: w})
 }
 
+func (e *editor) dropClaim(k claimKey) {
+	e.claims.Delete(k)
+	e.bytes -= BytesOfClaim(k.path, k.handle)
+}
+
 func (e *editor) dropHold(h *Hold, why Reason) {
 	e.holds.Delete(numbered{h.Path, h.Token})
-	e.claims.Delete(claimKey{h.Session, h.Path, h.Handle})
+	e.dropClaim(claimKey{h.Session, h.Path, h.Handle})
 	n := e.node(h.Path)
 	n.Holders--
 	if h.Mode == Shared {

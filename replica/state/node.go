@@ -35,9 +35,13 @@ func (e *editor) node(path string) Node {
 
 // putNode stores n, or forgets the path when nothing is left there.
 func (e *editor) putNode(n Node) {
-	if was, ok := e.nodes.Get(n.Path); ok && !was.Free() {
-		e.locks--
+	if was, ok := e.nodes.Get(n.Path); ok {
+		e.bytes -= was.bytes()
+		if !was.Free() {
+			e.locks--
+		}
 	}
+	e.bytes += n.bytes()
 	if !n.Free() {
 		e.locks++
 	}

@@ -71,6 +71,7 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 		t.Fatalf("%s\ngot:  %s\nwant: %s\nbefore:\n%s", batchText(b), outcomeText(got), outcomeText(want), dumpText(r.state))
 	}
 	r.checkForesight(t, next, b, got)
+	checkAnswers(t, b, got)
 	r.state = next
 
 	data, err := b.Encode()
@@ -85,6 +86,23 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 		t.Fatalf("decoded %+v, encoded %+v", again, b)
 	}
 	r.replica, _ = r.replica.Apply(index, term, again)
+}
+
+// checkAnswers checks that no answer is longer than its call could expect.
+func checkAnswers(t *rapid.T, b state.Batch, got state.Outcome) {
+	for _, c := range got.Changes {
+		a, ok := c.(state.Answered)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(b.Commands, func(c state.Command) bool {
+			op, ok := c.Operation.(*state.Transaction)
+			return ok && op.Session == a.Session && op.Key == a.Answer.Key && bytes.Equal(op.Digest, a.Answer.Digest)
+		})
+		if op := b.Commands[i].Operation.(*state.Transaction); a.Answer.Bytes() > op.AnswerAtMost() {
+			t.Fatalf("%+v takes %d bytes, and is to take %d at most", a.Answer, a.Answer.Bytes(), op.AnswerAtMost())
+		}
+	}
 }
 
 // checkForesight: Would says what a batch of one operation comes to, and

@@ -34,11 +34,7 @@ func (s *State) Restored(floor uint64) *State {
 		for f := range s.Ephemeral(v.ID) {
 			e.dropFile(f, Expired)
 		}
-		e.answers.Delete(v.ID)
-		e.sessions.Delete(v.ID)
-		if v.Key != "" {
-			e.keys.Delete(v.Key)
-		}
+		e.dropSession(v)
 	}
 	e.Counter = max(s.Counter+1, floor)
 	e.Revision = max(s.Revision+1, floor)

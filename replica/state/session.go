@@ -77,6 +77,7 @@ func (op *OpenSession) do(e *editor, _ Result) Result {
 	v := &Session{ID: op.Session, Name: op.Name, TTLMS: op.TTLMS, CreatedAt: e.Now,
 		Meta: op.Meta, Key: op.Key, Digest: op.Digest, Principal: e.caller}
 	e.sessions.Put(v.ID, v)
+	e.bytes += v.Bytes()
 	if v.Key != "" {
 		e.keys.Put(v.Key, v)
 	}
@@ -153,13 +154,19 @@ func (e *editor) endSession(id string, why Reason) {
 	for f := range before.Ephemeral(id) {
 		e.dropFile(f, why)
 	}
-	e.answers.Delete(id)
-	e.sessions.Delete(id)
-	if s.Key != "" {
-		e.keys.Delete(s.Key)
-	}
+	e.dropSession(s)
 	for _, path := range slices.Compact(touched) {
 		e.settle(path)
 	}
 	e.record(SessionEnded{Session: s, Expired: why == Expired})
+}
+
+// dropSession forgets a session that has no claims and files, and its answers.
+func (e *editor) dropSession(v *Session) {
+	e.bytes -= v.Bytes() + e.Answers(v.ID).Bytes()
+	e.answers.Delete(v.ID)
+	e.sessions.Delete(v.ID)
+	if v.Key != "" {
+		e.keys.Delete(v.Key)
+	}
 }

@@ -189,6 +189,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 			e.locks++
 		}
 	}
+	e.bytes = e.measure()
 	if n := uint64(e.nodes.Len()); n != p.Nodes {
 		return nil, fmt.Errorf("there is something at %d nodes, but %d were written", n, p.Nodes)
 	}

@@ -55,6 +55,7 @@ type State struct {
 
 	locks, files int   // nodes with a lock that is not free, and with a file
 	content      int64 // bytes of content of all files
+	bytes        int64 // of memory, about, without the policy's
 }
 
 // numbered is the key of the n-th thing at a path.

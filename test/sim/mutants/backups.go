@@ -14,7 +14,7 @@ func backups() []Mutant {
 			overlay.Edit{File: "master/backup.go", Old: "o == nil || !o.leaseValid()), nil", New: "o == nil && false), nil"}},
 		{"restore-keeps-sessions", "The state is a pure function of the log", "no session lives on in a restored cell",
 			"a cell is restored while sessions are open",
-			overlay.Edit{File: restored, Old: "\t\te.sessions.Delete(v.ID)\n", New: ""}},
+			overlay.Edit{File: restored, Old: "\t\te.dropSession(v)\n", New: ""}},
 		{"restore-keeps-counters", "The state is a pure function of the log", "tokens and revisions go on above the backup's and the floor",
 			"a backup is restored twice",
 			overlay.Edit{File: restored, Old: "\te.Counter = max(s.Counter+1, floor)\n", New: ""}},

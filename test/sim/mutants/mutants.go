@@ -39,7 +39,7 @@
 // compare-and-set (master TestTurns, TestTurnOfWhoLeft, TestTurnComesToAll), and
 // a watcher who is not woken but looks again by itself some seconds later
 // (replica/events TestReadersTogether). And runs have no quotas: they see what
-// is counted, not who is refused (master TestQuotaOfBytesCountsAnswers and those
+// is counted, not who is refused (master/internal/quota TestNeverExceeded and those
 // beside it).
 package mutants
 

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
-	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // ruled is a cell with quotas and access, in which user:a administers /p.
@@ -57,28 +55,6 @@ func TestRulesCountInBytes(t *testing.T) {
 		}
 		_, err = m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: make([]byte, most/2)})
 		must(t, err)
-	})
-}
-
-// TestRulesAreKeptForOperators: the last of them.
-func TestRulesAreKeptForOperators(t *testing.T) {
-	ruled(t, Quotas{}, func(t *testing.T, m *Master, n *node) {
-		a := openOffice(t, n).accounting
-		under := func(n int) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.ruling += n
-		}
-		most := access.MaxRules - operatorsRules - n.State().Policy().RuleCount()
-		under(most)
-		if e := code(t, putRule(t, m, "user:a", "/p/x", lockapi.AccessLists{Read: []string{}}), lockapi.CodeTooMany); !strings.Contains(e.Detail, "kept for operators") {
-			t.Error(e)
-		}
-		must(t, putRule(t, m, "user:a", "/p", lockapi.AccessLists{Admin: []string{"user:a"}, Read: []string{"user:a"}})) // is there
-		must(t, putRule(t, m, lockapi.PrincipalRoot, "/p/x", lockapi.AccessLists{Read: []string{}}))
-		under(-most)
-		must(t, putRule(t, m, "user:a", "/p/y", lockapi.AccessLists{Read: []string{}}))
-		pass(time.Second)
 	})
 }
 

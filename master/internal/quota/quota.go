@@ -1,0 +1,149 @@
+// Package quota keeps what clients take up within bounds.
+//
+// The state counts what there is in the whole cell. A Ledger counts what calls under way
+// may add, and what each session has. It lets a call go on only if everything together
+// keeps the quotas. Decisions about rights, waiting and the log do not belong here, nor
+// do the bounds on connections and watchers.
+//
+// # Why no quota is exceeded
+//
+// Take the most that the state can come to: each call under way may be applied or not, in
+// any order, also behind deletions and releases that nobody has asked for yet. At one
+// path, under one claim and under one idempotency key there is one thing at a time.
+// So the most is at most the state and, in full, what each call under way writes.
+//
+// A call raises the most by no more than what it adds to the state as it is now: where a
+// file is overwritten, by the difference. The Ledger compares the state, the calls under
+// way and this addition with the quotas, and then counts the call in full until its
+// outcome is known. A call that adds nothing raises nothing, and is not refused.
+//
+// Near a bound a call may be refused while others are under way that come to less. A call
+// alone is refused only if it does not fit.
+package quota
+
+import (
+	"sync/atomic"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Quotas bound what sessions may take up in the cell. 0 is no bound.
+//
+// They are a setting of each replica, and those of the master count. What is there already
+// stays, however low a quota is set.
+//
+// The state could refuse as well, by limits that an office's opening brings into the log.
+// But then the estimates of memory decide what a command does, and can change only with
+// the cell's level.
+type Quotas struct {
+	// Sessions bounds the open sessions.
+	Sessions int64
+	// Holds bounds the grants and queue positions together, since a position becomes a
+	// grant by itself; Waiters bounds the positions alone.
+	Holds, Waiters int64
+	// Files bounds the files, and Content the bytes of content of them all.
+	Files, Content int64
+	// Bytes bounds the memory that the state takes, as State.Bytes estimates it.
+	Bytes int64
+	// The same for each single session. Its bytes are those of its name and
+	// metadata, of all that it holds and waits for, and of the answers that are
+	// remembered for it.
+	SessionHolds, SessionWaiters, SessionBytes int64
+}
+
+// Kind is one of the quotas.
+type Kind int
+
+// The kinds. Those of a single session come first: a call that exceeds several quotas is
+// refused because of the first, and a session's own is one about which the caller can do
+// something.
+const (
+	SessionHolds Kind = iota
+	SessionWaiters
+	SessionBytes
+	Sessions
+	Holds
+	Waiters
+	Files
+	Content
+	Bytes
+	Kinds // how many there are
+)
+
+// OfCell reports whether a quota is one of the whole cell.
+func (k Kind) OfCell() bool { return k >= Sessions }
+
+// texts are what people read of a quota: its name, which is that of the setting, what it
+// counts, and what makes room.
+var texts = [Kinds]struct{ name, counts, remedy string }{
+	Sessions:       {"max-sessions", "the cell has %d open sessions", "close sessions that are not needed, or have the quota raised"},
+	Holds:          {"max-holds", "the cell has %d holds and places in queues", "release what is not needed, or have the quota raised"},
+	Waiters:        {"max-waiters", "the cell has %d places in queues", "try without wait_ms and queue, or have the quota raised"},
+	Files:          {"max-files", "the cell has %d files", "delete files that are not needed, or have the quota raised"},
+	Content:        {"max-content", "the cell's files have %d bytes of content", "delete files that are not needed, or have the quota raised"},
+	Bytes:          {"max-bytes", "the cell's state takes %d bytes", "close sessions, release locks and delete files that are not needed, or have the quota raised"},
+	SessionHolds:   {"max-session-holds", "the session has %d holds and places in queues", "release what is not needed, use further sessions, or have the quota raised"},
+	SessionWaiters: {"max-session-waiters", "the session has %d places in queues", "leave queues, use further sessions, or have the quota raised"},
+	SessionBytes:   {"max-session-bytes", "the session takes %d bytes of the state", "release what is not needed, use further sessions, or have the quota raised"},
+}
+
+// Name is the name of the setting.
+func (k Kind) Name() string { return texts[k].name }
+
+// All are the values of the quotas.
+func (q *Quotas) All() [Kinds]int64 {
+	return [Kinds]int64{q.SessionHolds, q.SessionWaiters, q.SessionBytes, q.Sessions, q.Holds, q.Waiters, q.Files, q.Content, q.Bytes}
+}
+
+// Sums are what quotas count.
+type Sums struct {
+	Sessions, Holds, Waiters, Files, Content, Bytes int64
+
+	SessionBytes int64 // the part of Bytes that counts for the session
+	rules        int64
+}
+
+// All are the sums that the quotas bound.
+func (s *Sums) All() [Kinds]int64 {
+	return [Kinds]int64{s.Holds, s.Waiters, s.SessionBytes, s.Sessions, s.Holds, s.Waiters, s.Files, s.Content, s.Bytes}
+}
+
+func (s *Sums) add(more *Sums, times int64) {
+	s.Sessions += times * more.Sessions
+	s.Holds += times * more.Holds
+	s.Waiters += times * more.Waiters
+	s.Files += times * more.Files
+	s.Content += times * more.Content
+	s.Bytes += times * more.Bytes
+	s.SessionBytes += times * more.SessionBytes
+	s.rules += times * more.rules
+}
+
+// SumsOf are those of the whole cell.
+func SumsOf(s *state.State) Sums {
+	return Sums{Sessions: int64(s.SessionCount()), Holds: int64(s.HoldCount() + s.WaitCount()), Waiters: int64(s.WaitCount()),
+		Files: int64(s.FileCount()), Content: s.ContentBytes(), Bytes: s.Bytes()}
+}
+
+// Refusals counts the calls that each quota refused, over all offices of a replica.
+type Refusals [Kinds]atomic.Int64
+
+// retryAfter is the advice, in seconds, for when to try again: sessions and holds rarely
+// end within milliseconds.
+const retryAfter = 5
+
+// Excess is the quota for which a call is refused.
+type Excess struct {
+	kind               Kind
+	most, used, wanted int64
+}
+
+// err reports that the call had no effect because of a quota.
+func (e *Excess) err() error {
+	text := texts[e.kind]
+	err := lockapi.Errorf(lockapi.CodeTooMany, "quota %s is used up: "+text.counts+", at most %d are allowed, and the call needs %d more; %s",
+		text.name, e.used, e.most, e.wanted, text.remedy)
+	err.RetryAfter = retryAfter
+	return err
+}

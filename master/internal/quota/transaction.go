@@ -1,0 +1,158 @@
+package quota
+
+import (
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// Transaction reserves what a transaction may write in the larger of its branches, the
+// locks of both, and its answer if that is remembered.
+//
+// Deletions give no credit for what is written beside them: the files may be gone before
+// the transaction's turn comes.
+//
+// An answer takes the place of the oldest if the session has as many as are remembered.
+// A transaction that only deletes and releases is not refused because of its answer: it
+// makes room.
+func (l *Ledger) Transaction(op *state.Transaction) (Reservation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.state()
+	var r Reservation
+	if op.Session != "" {
+		if r.own = l.account(s, op.Session); r.own == nil { // the log will find no session
+			return r, nil
+		}
+	}
+	cost, more := files(s, op.Then)
+	otherCost, otherMore := files(s, op.Else)
+	r.cost = larger(cost, otherCost)
+	more = larger(more, otherMore)
+	takes(s, op, &r.cost, &more)
+	if op.Key == "" {
+		return l.reserve(s, r, &more)
+	}
+	r.call = call{keyedCall, op.Session, op.Key, string(op.Digest)}
+	answer := op.AnswerAtMost()
+	r.cost.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
+	if !onlyRemoves(op) {
+		if all := s.Answers(op.Session); r.own.keyed == 0 && all.Len() == state.MostAnswers {
+			answer = max(0, answer-all.At(0).Bytes())
+		}
+		more.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
+	}
+	if _, again := s.Answer(op.Session, op.Key); again {
+		more = Sums{}
+	}
+	r, err := l.reserve(s, r, &more)
+	if err == nil {
+		r.own.keyed++
+	}
+	return r, err
+}
+
+// files returns what the files take that a branch writes, in full and in addition to those
+// that are there. A sequential file has no name yet.
+func files(s *state.State, branch []state.Step) (cost, more Sums) {
+	last := map[string]int{}
+	for _, step := range branch {
+		w, ok := step.(*state.Write)
+		switch {
+		case !ok:
+		case w.Sequential:
+			one := fileSums(w.Path, len(w.Content))
+			one.Bytes += state.SequenceDigits
+			cost.add(&one, 1)
+			more.add(&one, 1)
+		default:
+			last[w.Path] = len(w.Content)
+		}
+	}
+	for path, content := range last {
+		one := fileSums(path, content)
+		cost.add(&one, 1)
+		if f, there := s.File(path); there {
+			longer := int64(max(0, content-len(f.Content)))
+			one = Sums{Content: longer, Bytes: longer}
+		}
+		more.add(&one, 1)
+	}
+	return cost, more
+}
+
+func fileSums(path string, content int) Sums {
+	return Sums{Files: 1, Content: int64(content), Bytes: state.BytesOfFile(path, content)}
+}
+
+// larger is the larger of the sums of two branches, for each quota of files.
+func larger(a, b Sums) Sums {
+	return Sums{Files: max(a.Files, b.Files), Content: max(a.Content, b.Content), Bytes: max(a.Bytes, b.Bytes)}
+}
+
+// takes adds the locks that a transaction may take.
+func takes(s *state.State, op *state.Transaction, cost, more *Sums) {
+	type lock struct{ path, handle string }
+	var seen map[lock]bool
+	for _, branch := range [2][]state.Step{op.Then, op.Else} {
+		for _, step := range branch {
+			t, ok := step.(*state.Take)
+			if !ok || seen[lock{t.Path, t.Handle}] {
+				continue
+			}
+			if seen == nil {
+				seen = map[lock]bool{}
+			}
+			seen[lock{t.Path, t.Handle}] = true
+			one := claimSums(t.Path, t.Handle)
+			cost.add(&one, 1)
+			if hold, wait := s.Claim(op.Session, t.Path, t.Handle); hold == nil && wait == nil {
+				more.add(&one, 1)
+			}
+		}
+	}
+}
+
+// onlyRemoves reports whether a transaction does nothing but delete and release.
+func onlyRemoves(op *state.Transaction) bool {
+	for _, branch := range [2][]state.Step{op.Then, op.Else} {
+		for _, step := range branch {
+			switch step.(type) {
+			case *state.Delete, *state.DeleteBelow, *state.Free:
+			default:
+				return false
+			}
+		}
+	}
+	return len(op.Then)+len(op.Else) > 0
+}
+
+// operatorsRules is how many of access.MaxRules are kept for operators: they can still
+// put the rule that helps when administrators of paths have put all they can. For the
+// same reason Bytes, in which rules and groups count, does not bind operators, and
+// nothing is reserved for their rules.
+const operatorsRules = 1000
+
+// Rule reserves what the rule of an administrator takes that is no operator.
+func (l *Ledger) Rule(rule *access.Rule) (Reservation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.state()
+	r := Reservation{cost: Sums{Bytes: rule.Size(), rules: 1}}
+	more := Sums{Bytes: rule.Size()}
+	was, there := s.Policy().Rule(rule.Path)
+	if there {
+		more.Bytes -= was.Size()
+	}
+	if n := int64(s.Policy().RuleCount()) + l.underway.rules; !there && n >= access.MaxRules-operatorsRules {
+		return Reservation{}, errRules(n)
+	}
+	return l.reserve(s, r, &more)
+}
+
+func errRules(n int64) error {
+	e := lockapi.Errorf(lockapi.CodeTooMany, "the cell has %d rules; of %d the last %d are kept for operators; delete rules that are not needed, such as all below a path (DELETE %s?prefix=/path/)",
+		n, access.MaxRules, operatorsRules, lockapi.RouteRules)
+	e.RetryAfter = retryAfter
+	return e
+}
