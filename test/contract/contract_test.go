@@ -1,6 +1,7 @@
-// Package contract_test holds real processes against the HTTP contract: every
-// operation of the OpenAPI document through each replica of a cell, bad input,
-// and connections that do not behave.
+// Package contract_test holds real processes against the HTTP contract, through
+// each replica of a cell: every operation of the OpenAPI document, and what
+// files, transactions and events promise over several calls. What one replica
+// refuses by itself is tested in lockapi/server.
 package contract_test
 
 import (

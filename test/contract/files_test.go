@@ -15,7 +15,6 @@ import (
 func TestFilesAndEvents(t *testing.T) {
 	t.Parallel()
 	c, _, _ := start(t, "--event-history=200")
-	t.Run("refused", func(t *testing.T) { refusedWrites(t, c) })
 	t.Run("contents", func(t *testing.T) { contents(t, c) })
 	t.Run("reads tell a revision", func(t *testing.T) { readsTellARevision(t, c) })
 	t.Run("lists", func(t *testing.T) { fileLists(t, c) })
@@ -24,91 +23,6 @@ func TestFilesAndEvents(t *testing.T) {
 	t.Run("told alike", func(t *testing.T) { toldAlike(t, c) })
 	t.Run("streams", func(t *testing.T) { streams(t, c) })
 	t.Run("compacted", func(t *testing.T) { compacted(t, c) })
-}
-
-// refusal is a call that is refused with 400, and whom the answer names.
-type refusal struct{ call, body, header, field string }
-
-// refusedCalls are right but for one thing: $S is a session that lives.
-var refusedCalls = []refusal{
-	{"PUT /v1/files/no", "x", "If-Match: 57", "If-Match"},
-	{"PUT /v1/files/no", "x", `If-Match: "057"`, "If-Match"},
-	{"PUT /v1/files/no", "x", `If-Match: "57", "58"`, "If-Match"},
-	{"PUT /v1/files/no", "x", "If-Match: *", "If-Match"},
-	{"PUT /v1/files/no", "x", `If-None-Match: "57"`, "If-None-Match"},
-	{"PUT /v1/files/no", "x", "If-None-Match: *\r\nIf-Match: \"57\"", "If-None-Match"},
-	{"PUT /v1/files/no", "x", "Idempotency-Key: k", "Idempotency-Key"},
-	{"PUT /v1/files/no?session=$S", "x", "Idempotency-Key: " + strings.Repeat("k", 129), "Idempotency-Key"},
-	{"PUT /v1/files/no?ephemeral=true", "x", "", "ephemeral"},
-	{"PUT /v1/files/no?session=$S&ephemeral=yes", "x", "", "ephemeral"},
-	{"PUT /v1/files/no?session=", "x", "", "session"},
-	{"PUT /v1/files/no?session=$S&session=$S", "x", "", "session"},
-	{"PUT /v1/files/no?sequencer=lock", "x", "", "sequencer"},
-	{"PUT /v1/files/no?" + strings.Repeat("sequencer=exclusive:1:/a&", 9), "x", "", "sequencer"},
-	{"PUT /v1/files/no?force=true", "x", "", "force"},
-	{"PUT /v1/files/no/", "x", "", "path"},
-	{"PUT /v1/files/n%2F%2Fo", "x", "", "path"},
-	{"PUT /v1/files/n%0Ao", "x", "", "path"},
-	{"PUT /v1/files/n%FFo", "x", "", "path"},
-	{"PUT /v1/files/no/%2e%2e/b", "x", "", "path"},
-	{"POST /v1/files/no-", "x", `If-Match: "57"`, "If-Match"},
-	{"POST /v1/files/no-", "x", "If-None-Match: *", "If-None-Match"},
-	{"POST /v1/files/no-?ephemeral=true", "x", "", "ephemeral"},
-	{"POST /v1/files/" + strings.Repeat("n", 240), "x", "", "path"},
-	{"DELETE /v1/files/no", "", "If-Match: 57", "If-Match"},
-	{"DELETE /v1/files/no", "", "If-None-Match: *", "If-None-Match"},
-	{"DELETE /v1/files", "", "", "prefix"},
-	{"DELETE /v1/files?prefix=/", "", "", "prefix"},
-	{"DELETE /v1/files?prefix=/no", "", "", "prefix"},
-	{"DELETE /v1/files?prefix=/no/", "", `If-Match: "57"`, "If-Match"},
-	{"GET /v1/files/no?as=xml", "", "", "as"},
-	{"GET /v1/files?delimiter=.", "", "", "delimiter"},
-	{"GET /v1/files?limit=1001", "", "", "limit"},
-	{"GET /v1/events?after=x", "", "", "after"},
-	{"GET /v1/events?types=file_moved", "", "", "types"},
-	{"GET /v1/events?path=no", "", "", "path"},
-	{"GET /v1/events?prefix=no/", "", "", "prefix"},
-	{"GET /v1/events?wait_ms=600001", "", "", "wait_ms"},
-	{"GET /v1/events?consistency=stale", "", "", "consistency"},
-	{"GET /v1/events?wait_ms=1", "", "Accept: text/event-stream", "wait_ms"},
-	{"GET /v1/events", "", "Accept: text/event-stream\r\nLast-Event-ID: x", "Last-Event-ID"},
-	{"POST /v1/transactions", `{"unless":[]}`, "", "unless"},
-	{"POST /v1/transactions", `{"if":[{"file":"/no"}]}`, "", "if[0].revision"},
-	{"POST /v1/transactions", `{"if":[{"file":"/no","exists":true,"state":"free"}]}`, "", "if[0].lock"},
-	{"POST /v1/transactions", `{"then":[{}]}`, "", "then[0]"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no","contents":"x"}}]}`, "", "then[0].put.contents"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no","content":"x","content_base64":"eA=="}}]}`, "", "then[0].put.content_base64"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no"},"get":{"path":"/no"}}]}`, "", "then[0]"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no","ephemeral":true}}]}`, "", "then[0].put.ephemeral"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no/"}}]}`, "", "then[0].put.path"},
-	{"POST /v1/transactions", `{"then":[{"acquire":{"path":"/no"}}]}`, "", "then[0].acquire.path"},
-	{"POST /v1/transactions", `{"session":"$S","then":[{"acquire":{"path":"/no","wait_ms":1}}]}`, "", "then[0].acquire.wait_ms"},
-	{"POST /v1/transactions", `{"then":[` + strings.Repeat(`{"put":{"path":"/no"}},`, 128) + `{"put":{"path":"/no"}}]}`, "", "body"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no"}}]}`, `If-Match: "57"`, "If-Match"},
-	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no"}}]}`, "Idempotency-Key: k", "Idempotency-Key"},
-}
-
-// refusedWrites: each refusal names its culprit, and nothing is changed.
-func refusedWrites(t *testing.T, c *cell.Cell) {
-	master := c.Ready(t)
-	session := open(t, master, `{"ttl_ms":600000}`)
-	before := revision(t, master)
-	for _, r := range c.Replicas() {
-		for _, bad := range refusedCalls {
-			method, route, _ := strings.Cut(strings.ReplaceAll(bad.call, "$S", session), " ")
-			var headers []string
-			if bad.header != "" {
-				headers = []string{bad.header}
-			}
-			got, _ := call(t, r, http.StatusBadRequest, method, route, strings.ReplaceAll(bad.body, "$S", session), headers...)
-			if err := has(got, object{"code": "invalid_argument", "field": bad.field}); err != nil {
-				t.Errorf("%.100s %.100s %s at %s: %v", bad.call, bad.body, bad.header, r.ID, err)
-			}
-		}
-	}
-	if after := revision(t, master); after != before {
-		t.Errorf("refused calls took the cell from revision %s to %s", before, after)
-	}
 }
 
 // revision is the cell's.
