@@ -18,7 +18,7 @@ type object = map[string]any
 // the answer. Numbers in it are float64.
 func call(t *testing.T, r *cell.Replica, status int, method, route, body string, headers ...string) (object, http.Header) {
 	t.Helper()
-	got := exchange(t, r, request(method, route, body, strings.TrimPrefix(r.URL, "http://"), headers...))
+	got := exchange(t, r, method, route, body, headers...)
 	if got.status != status {
 		t.Fatalf("%s %s %.200s at %s: %d, want %d: %.400s", method, route, body, r.ID, got.status, status, got.body)
 	}
@@ -31,26 +31,12 @@ func call(t *testing.T, r *cell.Replica, status int, method, route, body string,
 	return o, got.header
 }
 
-// request is the text of a request.
-func request(method, route, body, host string, headers ...string) string {
-	head := ""
-	for _, line := range headers {
-		head += line + "\r\n"
-	}
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", method, route, host, head, len(body), body)
-}
-
 // open opens a session that is closed with the test, and returns its id.
 func open(t *testing.T, r *cell.Replica, body string) string {
 	t.Helper()
 	s, _ := call(t, r, http.StatusCreated, "POST", "/v1/sessions", body)
 	id := s["id"].(string)
-	t.Cleanup(func() {
-		// The test's context has ended.
-		c := dial(t, r)
-		send(t, c, "DELETE /v1/sessions/"+id+" HTTP/1.1\r\nHost: "+strings.TrimPrefix(r.URL, "http://")+"\r\n\r\n")
-		_, _ = receive(c)
-	})
+	t.Cleanup(func() { exchange(t, r, "DELETE", "/v1/sessions/"+id, "") })
 	return id
 }
 
@@ -106,7 +92,7 @@ func answersNameTheCell(t *testing.T, c *cell.Cell) {
 			"/v1/cell": 200, "/v1/replica": 200, "/v1/locks/a": 200, "/v1/locks": 200, "/v1/sessions/nobody": 404, "/v1/nowhere": 404,
 			"/v1/locks?limit=0": 400, "/v1/members": 200, "/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/openapi.yaml": 200,
 		} {
-			got := exchange(t, r, "GET "+route+" HTTP/1.1\r\nHost: "+strings.TrimPrefix(r.URL, "http://")+"\r\n\r\n")
+			got := exchange(t, r, "GET", route, "")
 			if got.status != status || got.header.Get("Stout-Cell") != id {
 				t.Errorf("GET %s at %s: %d with Stout-Cell %q, want %d with %q", route, r.ID, got.status, got.header.Get("Stout-Cell"), status, id)
 			}
@@ -126,7 +112,7 @@ func browsers(t *testing.T, c *cell.Cell) {
 			{own, "https://ops.example:8443", http.StatusCreated}, {own, "http://evil.example", http.StatusForbidden},
 			{"stout.example", "http://stout.example", http.StatusCreated}, {"evil.example", "http://evil.example", http.StatusForbidden},
 		} {
-			got := exchange(t, r, request("POST", "/v1/sessions", `{"ttl_ms":1000}`, test.host, "Origin: "+test.origin))
+			got := exchange(t, r, "POST", "/v1/sessions", `{"ttl_ms":1000}`, "Host: "+test.host, "Origin: "+test.origin)
 			if got.status != test.status || (got.problem.Code == lockapi.CodeCrossOrigin) != (test.status == http.StatusForbidden) {
 				t.Errorf("a page of %s at %s: %d %s", test.origin, test.host, got.status, got.body)
 			}

@@ -5,16 +5,14 @@
 package contract_test
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoutlock/stout/internal/apicheck"
 	"github.com/stoutlock/stout/internal/testrun"
@@ -66,22 +64,6 @@ func TestEachReplicaIsAsDocumented(t *testing.T) {
 	}
 }
 
-// dial connects to a replica.
-func dial(t *testing.T, r *cell.Replica) *net.TCPConn {
-	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
-	must(t, err)
-	t.Cleanup(func() { c.Close() })
-	must(t, c.SetDeadline(time.Now().Add(cell.Step)))
-	return c.(*net.TCPConn)
-}
-
-func send(t *testing.T, c net.Conn, text string) {
-	t.Helper()
-	_, err := io.WriteString(c, text)
-	must(t, err)
-}
-
 // reply is a whole answer.
 type reply struct {
 	status  int
@@ -90,28 +72,28 @@ type reply struct {
 	problem lockapi.Error // of an answer that is a problem document
 }
 
-// receive reads one answer.
-func receive(c net.Conn) (reply, error) {
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return reply{}, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	r := reply{status: resp.StatusCode, header: resp.Header, body: string(body)}
-	if err == nil && r.header.Get("Content-Type") == "application/problem+json" {
-		err = json.Unmarshal(body, &r.problem)
-	}
-	return r, err
-}
-
-// exchange sends text on a connection of its own and reads the answer.
-func exchange(t *testing.T, r *cell.Replica, text string) reply {
+// exchange makes a call on a connection of its own. Headers are lines.
+func exchange(t *testing.T, r *cell.Replica, method, route, body string, headers ...string) reply {
 	t.Helper()
-	c := dial(t, r)
-	defer c.Close()
-	send(t, c, text)
-	got, err := receive(c)
+	// Cleanups call it after the test's context has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cell.Step)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, r.URL+route, strings.NewReader(body))
 	must(t, err)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	got := reply{status: resp.StatusCode, header: resp.Header, body: string(text)}
+	if got.header.Get("Content-Type") == "application/problem+json" && got.body != "" {
+		must(t, json.Unmarshal(text, &got.problem))
+	}
 	return got
 }

@@ -75,15 +75,18 @@ func exactlyOnce(t *testing.T, c *cell.Cell) {
 	}
 	first := map[string]answer{}
 	for round, r := range append(c.Replicas(), c.Replicas()...) {
-		for name, text := range map[string]string{
-			"write":   request("PUT", route, "x", "localhost", "Idempotency-Key: write"),
-			"refused": request("PUT", route, "x", "localhost", "Idempotency-Key: refused", `If-Match: "1"`),
-			"number":  request("POST", "/v1/files/once/q-?session="+session, "x", "localhost", "Idempotency-Key: number"),
-			"delete":  request("DELETE", "/v1/files/once/none?session="+session, "", "localhost", "Idempotency-Key: delete"),
-			"tx": request("POST", "/v1/transactions", fmt.Sprintf(`{"session":%q,"then":[{"create":{"path":"/once/t"}}]}`, session), "localhost",
-				"Idempotency-Key: tx"),
+		for name, c := range map[string]struct{ method, route, body, header string }{
+			"write":   {"PUT", route, "x", ""},
+			"refused": {"PUT", route, "x", `If-Match: "1"`},
+			"number":  {"POST", "/v1/files/once/q-?session=" + session, "x", ""},
+			"delete":  {"DELETE", "/v1/files/once/none?session=" + session, "", ""},
+			"tx":      {"POST", "/v1/transactions", fmt.Sprintf(`{"session":%q,"then":[{"create":{"path":"/once/t"}}]}`, session), ""},
 		} {
-			got := exchange(t, r, text)
+			headers := []string{"Idempotency-Key: " + name}
+			if c.header != "" {
+				headers = append(headers, c.header)
+			}
+			got := exchange(t, r, c.method, c.route, c.body, headers...)
 			if again := got.header.Get("Stout-Replayed"); again != map[bool]string{true: "true"}[round > 0] {
 				t.Errorf("%s, round %d at %s: Stout-Replayed is %q", name, round, r.ID, again)
 			}
