@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +15,6 @@ import (
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
-	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -91,9 +92,13 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 		}
 	}
 	run := rehearse.Rehearsal{
-		Client: a.client, HTTP: a.plainTransport(), Token: a.token, Agent: "stout/" + buildinfo.Version(),
+		Client: a.client, Asker: a.asker(),
 		Path: r.path, To: r.to, Lead: r.lead, Settle: r.settle,
 		Doing: func(what string) { a.ui.progress(what, what) },
+	}
+	run.Asker.Via = &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, TLSHandshakeTimeout: 2 * time.Second,
+		TLSClientConfig: a.tlsConfig().Clone(),
 	}
 	looking, cancel := a.bounded(ctx)
 	defer cancel()
@@ -122,9 +127,15 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 			a.ui.note("%s", c.What)
 		}
 	}
-	report, err := a.runRehearsal(ctx, &run, before)
+	signals, stop := child.Signals()
+	defer stop()
+	report, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
+	a.ui.progress("", "")
 	if late, ok := errors.AsType[*rehearse.NoGo](err); ok {
 		return a.noGo(late.Concerns)
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		interrupted(f, report)
 	}
 	if err != nil {
 		return err
@@ -134,18 +145,6 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 		return &failure{code: exitNotAsItShould}
 	}
 	return err
-}
-
-// runRehearsal runs it until it ends, or a signal has it clean up and end.
-func (a *app) runRehearsal(ctx context.Context, run *rehearse.Rehearsal, before *rehearse.Before) (rehearse.Report, error) {
-	signals, stop := child.Signals()
-	defer stop()
-	report, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
-	a.ui.progress("", "")
-	if f, ok := errors.AsType[*failure](err); ok {
-		interrupted(f, report)
-	}
-	return report, err
 }
 
 // interrupted says what a rehearsal leaves that a signal has ended.
@@ -227,13 +226,101 @@ func (a *app) proberURLs(ctx context.Context, cell lockapi.Cell) (urls []string,
 	return urls, nil
 }
 
-// plainTransport carries calls that are made once.
-func (a *app) plainTransport() *http.Transport {
-	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, TLSHandshakeTimeout: 2 * time.Second,
+// showRehearsal shows what came of a rehearsal, the verdict first.
+func (a *app) showRehearsal(r rehearse.Report) {
+	p := a.ui.out
+	verdict := map[string]string{
+		rehearse.Passed: p.good.Render("passed"), rehearse.Look: p.warn.Render("look at it"), rehearse.Failed: p.fail.Render("failed"),
+	}[r.Verdict]
+	lines := [][2]string{
+		{"verdict", verdict},
+		{"master", fmt.Sprintf("%s in epoch %d, before %s in %d", clean(r.After.Master), r.After.Epoch, clean(r.Before.Master), r.Before.Epoch)},
+		{"writes", serviceText(r.Writes)},
+		{"reads", serviceText(r.Reads)},
+		{"by the sdk", fmt.Sprintf("%s, %d failed; the slowest took %s", plural(r.Own.Calls, "call"), r.Own.Failed, msText(r.Own.Slowest))},
+		{"sessions", sessionsText(r)},
+		{"holds", ofOthers(r.Holds.Seen, "%d of %d kept, %d given back, %d gone with their sessions", r.Holds.Kept, r.Holds.Seen, r.Holds.Given, r.Holds.Lost)},
+		{"waiters", ofOthers(r.Waiters.Seen, "%d of %d kept their places, %d got the lock, %d gave up, %d gone with their sessions, %d overtaken",
+			r.Waiters.Kept, r.Waiters.Seen, r.Waiters.Granted, r.Waiters.Given, r.Waiters.Lost, len(r.Waiters.Overtaken))},
+		{"of its own", ownText(r.Own)},
 	}
-	if c := a.tlsConfig(); c != nil {
-		t.TLSClientConfig = c.Clone()
+	for _, l := range lines {
+		a.ui.block(p.dim.Render(fmt.Sprintf("%-10s", l[0]))+"  ", fmt.Sprintf("%12s", ""), l[1])
 	}
-	return t
+	for _, why := range r.Why {
+		a.ui.printf("\n")
+		a.ui.prose(safe(why) + ".")
+	}
+	a.showNear("NEAREST TO ITS END", r.Nearest)
+	a.showNear("EXPIRED", r.Expired)
+	for _, w := range r.Waiters.Overtaken {
+		a.ui.note("overtaken: %s", w)
+	}
+}
+
+// showNear shows sessions, and what they had left when service was back.
+func (a *app) showNear(title string, all []rehearse.Near) {
+	if len(all) == 0 {
+		return
+	}
+	a.ui.printf("\n")
+	a.ui.table([]column{left(title), left("NAME"), right("TTL"), right("LEFT")}, rows(all, func(n rehearse.Near) []string {
+		return []string{clean(n.Session), clean(n.Name), millis(n.TTLMS), millis(n.LeftMS)}
+	}))
+}
+
+// serviceText is about the time without service.
+func serviceText(s rehearse.Service) string {
+	text := fmt.Sprintf("none for %s, usually %s", msText(s.GapMS), msText(s.UsualMS))
+	if s.LaterMS > max(s.GapMS, s.UsualMS) {
+		text += fmt.Sprintf(", under the new master once for %s", msText(s.LaterMS))
+	}
+	text += fmt.Sprintf("; %d of %d calls failed", s.Failed, s.Attempts)
+	if len(s.By) == 0 {
+		return text
+	}
+	var by []string
+	for _, code := range slices.Sorted(maps.Keys(s.By)) {
+		by = append(by, fmt.Sprintf("%s %d", clean(code), s.By[code]))
+	}
+	return text + " (" + strings.Join(by, ", ") + ")"
+}
+
+func msText(ms float64) string {
+	if ms < 1000 {
+		return fmt.Sprintf("%.0fms", ms)
+	}
+	return fmt.Sprintf("%.2fs", ms/1000)
+}
+
+func sessionsText(r rehearse.Report) string {
+	lived := r.Seen - len(r.Expired) - r.Closed
+	text := ofOthers(r.Seen, "%d of %d live, %d expired, %d closed meanwhile", lived, r.Seen, len(r.Expired), r.Closed)
+	if lived > 0 {
+		text += fmt.Sprintf("; at least %.0f%% of the ttl was left, half had %.0f%%", 100*r.LeastShare, 100*r.HalfShare)
+	}
+	return text
+}
+
+// ofOthers is a text about so many of others' sessions, holds or waiters.
+func ofOthers(n int, format string, args ...any) string {
+	if n == 0 {
+		return "none but its own"
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func ownText(o rehearse.Own) string {
+	state := "safe all the time"
+	switch {
+	case o.Expired:
+		state = "expired"
+	case o.Jeopardy:
+		state = "in jeopardy for a while"
+	}
+	lock := "kept"
+	if !o.LockKept {
+		lock = "lost"
+	}
+	return fmt.Sprintf("sessions %s, lock %s, %d of %d waiters in their places", state, lock, o.InOrder, o.Waiters)
 }

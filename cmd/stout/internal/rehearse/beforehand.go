@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,23 +73,16 @@ func Beforehand(b *Before) []Concern {
 		no("the cell bears no failure: if anything went wrong meanwhile it would stop")
 	}
 	if b.To != "" {
-		out = append(out, b.target()...)
+		switch i := slices.IndexFunc(b.Members.Members, func(m lockapi.Member) bool { return m.ID == b.To }); {
+		case i < 0:
+			no("the cell has no member %s", b.To)
+		case b.To == b.Cell.Master.ID:
+			no("%s is the master already", b.To)
+		case b.Members.Members[i].Suffrage != lockapi.SuffrageVoter:
+			no("%s has no vote and can't be master", b.To)
+		}
 	}
 	return append(out, b.sessions()...)
-}
-
-// target is what speaks against the one that is to be master.
-func (b *Before) target() []Concern {
-	i := slices.IndexFunc(b.Members.Members, func(m lockapi.Member) bool { return m.ID == b.To })
-	switch {
-	case i < 0:
-		return []Concern{{true, fmt.Sprintf("the cell has no member %s", b.To)}}
-	case b.To == b.Cell.Master.ID:
-		return []Concern{{true, b.To + " is the master already"}}
-	case b.Members.Members[i].Suffrage != lockapi.SuffrageVoter:
-		return []Concern{{true, b.To + " has no vote and can't be master"}}
-	}
-	return nil
 }
 
 // sessions are those that may not bear it: those that are not kept alive as it is,
@@ -142,4 +136,38 @@ func nearest(all []lockapi.SessionState) string {
 // Go says whether nothing speaks against it for good.
 func Go(concerns []Concern) bool {
 	return !slices.ContainsFunc(concerns, func(c Concern) bool { return c.NoGo })
+}
+
+// Rights notes in b which rights the caller lacks.
+func (r *Rehearsal) Rights(ctx context.Context, b *Before) (err error) {
+	if !b.Cell.Access {
+		return nil
+	}
+	var who lockapi.WhoAmI // with the rights, for which the client does not ask
+	for _, base := range r.URLs {
+		if _, err = r.Asker.Get(ctx, base, lockapi.RouteWhoAmI+"?rights=true", &who); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("ask who may operate the cell: %w", err)
+	}
+	path := strings.TrimRight(r.Path, "/") + "/held"
+	may, err := r.Client.Access().Check(ctx, path, "")
+	if err != nil {
+		return fmt.Errorf("ask who may lock %s: %w", path, err)
+	}
+	b.Caller, b.Lacks = who.Principal, nil
+	for _, right := range []struct {
+		has  bool
+		what string
+	}{
+		{who.Operate, "operate the cell"}, {who.Observe, "observe it"},
+		{may.Lock.Allowed, "lock below " + r.Path}, {may.Read.Allowed, "read below " + r.Path},
+	} {
+		if !right.has {
+			b.Lacks = append(b.Lacks, right.what)
+		}
+	}
+	return nil
 }

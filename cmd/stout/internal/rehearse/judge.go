@@ -107,11 +107,9 @@ func Judge(s *Seen) Report {
 	if s.To.Master == "" {
 		office = s.End
 	}
-	r.Reads = ServiceOf(s.Reads, 0, s.Change, office, s.End)
-	r.Writes = ServiceOf(s.Writes, 0, s.Change, office, s.End)
+	r.Reads, r.Writes = ServiceOf(s.Reads, s.Change, office, s.End), ServiceOf(s.Writes, s.Change, office, s.End)
 	r.sessions(s)
-	r.holds(s)
-	r.waiters(s)
+	r.fates(s)
 	r.judge(s)
 	return r
 }
@@ -152,56 +150,45 @@ func (r *Report) sessions(s *Seen) {
 
 type place struct{ session, path, handle string }
 
-func (r *Report) holds(s *Seen) {
-	after := map[place]uint64{}
+// fates compares holds and waiters. No waiter may be behind more others than before.
+func (r *Report) fates(s *Seen) {
+	token, position := map[place]uint64{}, map[place]int{}
 	for id, one := range s.After.Sessions {
 		for _, h := range one.Holds {
-			after[place{id, h.Path, h.Handle}] = h.Token
+			token[place{id, h.Path, h.Handle}] = h.Token
+		}
+		for _, w := range one.Waits {
+			position[place{id, w.Path, w.Handle}] = w.Position
 		}
 	}
 	for id, one := range s.Before.Sessions {
 		_, lives := s.After.Sessions[id]
+		gone := func(f *Fates) *int {
+			if lives {
+				return &f.Given
+			}
+			return &f.Lost
+		}
 		for _, h := range one.Holds {
 			r.Holds.Seen++
-			switch token, held := after[place{id, h.Path, h.Handle}]; {
-			case held && token == h.Token:
+			if token[place{id, h.Path, h.Handle}] == h.Token {
 				r.Holds.Kept++
-			case lives:
-				r.Holds.Given++
-			default:
-				r.Holds.Lost++
+			} else {
+				*gone(&r.Holds)++
 			}
 		}
-	}
-}
-
-// waiters compares places: nobody is ever behind more others than before.
-func (r *Report) waiters(s *Seen) {
-	after, held := map[place]int{}, map[place]bool{}
-	for id, one := range s.After.Sessions {
-		for _, w := range one.Waits {
-			after[place{id, w.Path, w.Handle}] = w.Position
-		}
-		for _, h := range one.Holds {
-			held[place{id, h.Path, h.Handle}] = true
-		}
-	}
-	for id, one := range s.Before.Sessions {
-		_, lives := s.After.Sessions[id]
 		for _, w := range one.Waits {
 			r.Waiters.Seen++
 			p := place{id, w.Path, w.Handle}
-			switch at, waits := after[p]; {
+			switch at, waits := position[p]; {
 			case waits && at > w.Position:
 				r.Waiters.Overtaken = append(r.Waiters.Overtaken, fmt.Sprintf("%s in the queue of %s: %d, and %d before", cmp.Or(one.Name, id), w.Path, at, w.Position))
 			case waits:
 				r.Waiters.Kept++
-			case held[p]:
+			case token[p] != 0:
 				r.Waiters.Granted++
-			case lives:
-				r.Waiters.Given++
 			default:
-				r.Waiters.Lost++
+				*gone(&r.Waiters)++
 			}
 		}
 	}

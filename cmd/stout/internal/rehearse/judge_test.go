@@ -127,7 +127,7 @@ func TestServiceOf(t *testing.T) {
 		{"one in office that does not serve yet", []Attempt{at(100*ms, ""), at(700*ms, ""), at(900*ms, "")}, 300 * ms,
 			Service{Attempts: 3, UsualMS: 100, GapMS: 600, FromMS: 0, LaterMS: 200, Back: 700 * ms}},
 	} {
-		got := ServiceOf(c.attempts, 0, 100*ms, cmp.Or(c.office, 1000*ms), 1000*ms)
+		got := ServiceOf(c.attempts, 100*ms, cmp.Or(c.office, 1000*ms), 1000*ms)
 		by := got.By
 		got.By = nil
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {

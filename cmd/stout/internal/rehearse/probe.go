@@ -1,12 +1,8 @@
 package rehearse
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Attempt is one call that was made once and not again, whatever came of it.
+// Attempt is a call that was made once, whatever came of it.
 type Attempt struct {
 	Begun, Ended time.Duration
-	Failed       string // a code, or why there was no answer; empty where it did its work
+	Failed       string // a code, or why there was no answer; empty if it did its work
 }
 
 // Bounds of the prober.
@@ -30,28 +27,25 @@ const (
 	maxInFlight = 256
 )
 
-// prober calls the replicas in turn at a steady rate, whether or not they answer:
-// a read of a lock, and a shared grant of it, which is given back at once. Unlike
-// the SDK it tries nothing again, so that it sees all the time without service.
+// prober calls the replicas in turn at a steady rate, whether or not they answer: it
+// reads a lock, and takes a shared grant of it, which it gives back at once. Unlike the
+// client it repeats nothing, so that it sees all the time without service.
 type prober struct {
-	urls    []string
-	http    http.RoundTripper                     // which follows nobody elsewhere
-	token   func(context.Context) (string, error) // nil for none
-	agent   string
-	session string
-	path    string
-	begun   time.Time
+	ask           ask.Asker
+	urls          []string
+	session, path string
+	begun         time.Time
 
 	mu            sync.Mutex
 	reads, writes []Attempt
-	skipped       int
 }
 
-// run makes attempts until ctx ends, and returns when the last one has ended.
+// run makes attempts until ctx ends, and returns when the last one has ended. With too
+// many in flight it leaves some out.
 func (p *prober) run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	room := make(chan struct{}, maxInFlight)
+	inFlight := make(chan struct{}, maxInFlight)
 	var all sync.WaitGroup
 	defer all.Wait()
 	for n := 0; ; n++ {
@@ -60,113 +54,65 @@ func (p *prober) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if len(room)+2 > maxInFlight {
-			p.mu.Lock()
-			p.skipped++
-			p.mu.Unlock()
-			continue
-		}
-		base := p.urls[n%len(p.urls)]
-		for _, attempt := range []func(context.Context, string, int) error{p.read, p.write} {
-			room <- struct{}{}
-			all.Go(func() {
-				_ = attempt(ctx, base, n) // it is noted
-				<-room
-			})
+		at, handle := p.urls[n%len(p.urls)]+lockapi.RouteLocks+p.path, strconv.Itoa(n)
+		for _, attempt := range []func(){func() { p.read(ctx, at) }, func() { p.write(ctx, at, handle) }} {
+			select {
+			case inFlight <- struct{}{}:
+				all.Go(func() {
+					attempt()
+					<-inFlight
+				})
+			default:
+			}
 		}
 	}
 }
 
-// note keeps what came of an attempt. One that was cut off because all is over
-// says nothing.
-func (p *prober) note(ctx context.Context, to *[]Attempt, begun time.Duration, err error) {
-	a := Attempt{Begun: begun, Ended: time.Since(p.begun)}
-	if err != nil {
+func (p *prober) read(ctx context.Context, at string) {
+	p.note(ctx, &p.reads, func(ctx context.Context) error {
+		_, err := p.ask.Call(ctx, http.MethodGet, at, nil, nil)
+		return err
+	})
+}
+
+// write takes a grant and gives it back. If that fails, the end of the session does it.
+func (p *prober) write(ctx context.Context, at, handle string) {
+	req := lockapi.NewLockRequest(p.session)
+	req.Mode, req.Handle = lockapi.Shared, handle
+	var got lockapi.Grant
+	p.note(ctx, &p.writes, func(ctx context.Context) error {
+		_, err := p.ask.Call(ctx, http.MethodPut, at, req, &got)
+		return err
+	})
+	if got.Token != 0 {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		query := url.Values{"session": {p.session}, "handle": {handle}, "token": {strconv.FormatUint(got.Token, 10)}}
+		_, _ = p.ask.Call(ctx, http.MethodDelete, at+"?"+query.Encode(), nil, nil)
+	}
+}
+
+// note makes a call and records what came of it, unless ctx ended meanwhile.
+func (p *prober) note(ctx context.Context, to *[]Attempt, call func(context.Context) error) {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	a := Attempt{Begun: time.Since(p.begun)}
+	err := call(within)
+	if a.Ended = time.Since(p.begun); err != nil {
 		if ctx.Err() != nil {
 			return
 		}
-		a.Failed = why(err)
+		a.Failed = "no connection"
+		if errors.Is(err, ask.ErrNoAnswer) {
+			a.Failed = "no answer"
+		}
+		if refused, ok := errors.AsType[*lockapi.Error](err); ok {
+			a.Failed = string(refused.Code)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*to = append(*to, a)
-}
-
-func why(err error) string {
-	if code, ok := errors.AsType[*lockapi.Error](err); ok {
-		return string(code.Code)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer"
-	}
-	return "no connection"
-}
-
-func (p *prober) read(ctx context.Context, base string, _ int) error {
-	begun := time.Since(p.begun)
-	err := p.call(ctx, http.MethodGet, base+lockapi.RouteLocks+p.path, nil, nil)
-	p.note(ctx, &p.reads, begun, err)
-	return err
-}
-
-// write takes a grant and gives it back. What it could not give back the end of
-// the session does.
-func (p *prober) write(ctx context.Context, base string, n int) error {
-	req := lockapi.NewLockRequest(p.session)
-	req.Mode, req.Handle = lockapi.Shared, strconv.Itoa(n)
-	var got lockapi.Grant
-	begun := time.Since(p.begun)
-	err := p.call(ctx, http.MethodPut, base+lockapi.RouteLocks+p.path, req, &got)
-	p.note(ctx, &p.writes, begun, err)
-	if err != nil {
-		return err
-	}
-	query := url.Values{"session": {p.session}, "handle": {req.Handle}, "token": {strconv.FormatUint(got.Token, 10)}}
-	return p.call(ctx, http.MethodDelete, base+lockapi.RouteLocks+p.path+"?"+query.Encode(), nil, nil)
-}
-
-// call makes one attempt of a call.
-func (p *prober) call(ctx context.Context, method, at string, in, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var body bytes.Buffer
-	if in != nil {
-		if err := json.NewEncoder(&body).Encode(in); err != nil {
-			return err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, at, &body)
-	if err != nil {
-		return err
-	}
-	req.GetBody = nil // or the library would try again by itself
-	req.Header.Set("User-Agent", p.agent)
-	if p.token != nil {
-		token, err := p.token(ctx)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := p.http.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode != http.StatusOK:
-		refused := new(lockapi.Error)
-		if json.Unmarshal(answer, refused) != nil || refused.Code == "" {
-			return fmt.Errorf("answered %s", resp.Status)
-		}
-		return refused
-	case out != nil:
-		return json.Unmarshal(answer, out)
-	}
-	return nil
 }
 
 // attempts are those that have ended by now.
@@ -175,3 +121,55 @@ func (p *prober) attempts() (reads, writes []Attempt) {
 	defer p.mu.Unlock()
 	return slices.Clone(p.reads), slices.Clone(p.writes)
 }
+
+// Service is what was seen of one kind of calls.
+type Service struct {
+	Attempts int            `json:"attempts"`
+	Failed   int            `json:"failed"`
+	By       map[string]int `json:"failed_by,omitempty"` // code, or why there was no answer
+	// GapMS is the longest time without an attempt that did its work, which began
+	// at FromMS after the change; UsualMS is that before the change. LaterMS is that
+	// which began when the new office was seen already: the change is not its cause.
+	GapMS   float64 `json:"longest_gap_ms"`
+	FromMS  float64 `json:"gap_from_ms"`
+	UsualMS float64 `json:"usual_gap_ms"`
+	LaterMS float64 `json:"later_gap_ms"`
+	// Back is when the gap was over.
+	Back time.Duration `json:"-"`
+}
+
+// ServiceOf judges the attempts until end, with a change and, later, the first sight of
+// the new office before that. A gap is from one that did its work to the next one, by
+// when they ended, or to the end.
+func ServiceOf(attempts []Attempt, change, office, end time.Duration) Service {
+	out := Service{By: map[string]int{}, Back: change}
+	var done []time.Duration
+	for _, a := range attempts {
+		if a.Ended > end {
+			continue
+		}
+		out.Attempts++
+		if a.Failed != "" {
+			out.Failed++
+			out.By[a.Failed]++
+			continue
+		}
+		done = append(done, a.Ended)
+	}
+	slices.Sort(done)
+	last := time.Duration(0)
+	for _, at := range append(done, end) {
+		switch gap := toMS(at - last); {
+		case at <= change:
+			out.UsualMS = max(out.UsualMS, gap)
+		case last >= office:
+			out.LaterMS = max(out.LaterMS, gap)
+		case gap > out.GapMS:
+			out.GapMS, out.FromMS, out.Back = gap, toMS(last-change), at
+		}
+		last = at
+	}
+	return out
+}
+
+func toMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

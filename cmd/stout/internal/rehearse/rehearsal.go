@@ -1,16 +1,17 @@
 package rehearse
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -18,9 +19,7 @@ import (
 type Rehearsal struct {
 	Client *client.Client
 	URLs   []string // that the prober calls in turn: those of the replicas
-	HTTP   http.RoundTripper
-	Token  func(context.Context) (string, error) // nil for none
-	Agent  string
+	Asker  ask.Asker
 	Path   string        // below which its own locks are
 	To     string        // the replica that becomes master; empty for any
 	Lead   time.Duration // for how long it looks before
@@ -128,7 +127,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 		return report, fmt.Errorf("before anything was changed: %w", err)
 	}
 	begun := time.Now()
-	p := &prober{urls: r.URLs, http: r.HTTP, token: r.Token, agent: r.Agent, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
+	p := &prober{ask: r.Asker, urls: r.URLs, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
 	w := newWatcher(r.Client, begun, mine.holder.ID(), mine.waiter.ID())
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -166,14 +165,16 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	if err := w.look(ctx); err != nil {
 		return nil, fmt.Errorf("before anything was changed: %w", err)
 	}
-	if reads, writes := p.attempts(); !anyDone(reads) || !anyDone(writes) {
-		return nil, fmt.Errorf("before anything was changed: none of %d reads and %d writes was answered well (%s)", len(reads), len(writes), firstFailure(reads, writes))
+	reads, writes := p.attempts()
+	if why := cmp.Or(served("reads", reads), served("writes", writes)); why != "" {
+		return nil, errors.New("before anything was changed: " + why)
 	}
 	s := &Seen{From: Office{b.Cell.Master.ID, b.Cell.Epoch}}
 	s.Ends, s.Before = w.freeze()
 	s.Change = since()
 	r.Doing("changing the master")
-	if err := r.change(ctx); err != nil {
+	r.changed = time.Now()
+	if _, err := r.Client.Transfer(ctx, r.To); err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
 		return nil, err
 	}
 	if err := r.awaitOffice(ctx, s, since); err != nil {
@@ -192,21 +193,11 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	if cell, err := r.Client.Cell(within); err != nil {
 		s.Notes = append(s.Notes, fmt.Sprintf("who is master at the end could not be asked: %v", err))
 		s.Last = s.To
-	} else if cell.Master != nil && cell.Lease.Held {
+	} else if ask.InOffice(cell) {
 		s.Last = Office{cell.Master.ID, cell.Epoch}
 	}
 	s.Gone = r.askWhy(within, s)
 	return s, nil
-}
-
-// change makes the change. Where its outcome is not known, the cell shows it.
-func (r *Rehearsal) change(ctx context.Context) error {
-	r.changed = time.Now()
-	_, err := r.Client.Transfer(ctx, r.To)
-	if err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
-		return err
-	}
-	return ctx.Err()
 }
 
 // awaitOffice waits until another office is open than before.
@@ -215,7 +206,7 @@ func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.
 	defer cancel()
 	for within.Err() == nil {
 		cell, err := r.Client.Cell(within)
-		if err == nil && cell.Master != nil && cell.Lease.Held && cell.Epoch > s.From.Epoch {
+		if err == nil && ask.InOffice(cell) && cell.Epoch > s.From.Epoch {
 			s.To, s.Office = Office{cell.Master.ID, cell.Epoch}, since()
 			return nil
 		}
@@ -246,22 +237,14 @@ func (r *Rehearsal) askWhy(ctx context.Context, s *Seen) map[string]string {
 	return out
 }
 
-func anyDone(all []Attempt) bool {
+// served returns why none of the attempts did its work; empty if one did.
+func served(kind string, all []Attempt) string {
+	why := "no attempt has ended"
 	for _, a := range all {
 		if a.Failed == "" {
-			return true
+			return ""
 		}
+		why = a.Failed
 	}
-	return false
-}
-
-func firstFailure(kinds ...[]Attempt) string {
-	for _, all := range kinds {
-		for _, a := range all {
-			if a.Failed != "" {
-				return a.Failed
-			}
-		}
-	}
-	return "no attempt has ended"
+	return fmt.Sprintf("none of %d %s was answered well (%s)", len(all), kind, why)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -175,7 +176,7 @@ func rehearsed(t *testing.T, c *testCell, between func(), f func(ctx context.Con
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := Rehearsal{
-			Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Agent: "test", Path: "/r",
+			Client: sdk, URLs: []string{"http://r1"}, Asker: ask.Asker{Via: c}, Path: "/r",
 			Lead: Lead, Settle: Settle, Doing: func(string) {},
 		}
 		before, err := r.Look(ctx)
@@ -294,7 +295,7 @@ func TestRights(t *testing.T) {
 			}
 			sdk := c.client(t)
 			defer sdk.Close()
-			r := Rehearsal{Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Path: "/r"}
+			r := Rehearsal{Client: sdk, URLs: []string{"http://r1"}, Asker: ask.Asker{Via: c}, Path: "/r"}
 			b, err := r.Look(t.Context())
 			if err != nil {
 				t.Fatal(err)

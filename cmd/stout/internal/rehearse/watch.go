@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -57,27 +58,16 @@ func (w *watcher) look(ctx context.Context) error {
 	s.Ended = time.Since(w.begun)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.keep(s)
-	return nil
-}
-
-// keep notes a sighting. mu is held.
-func (w *watcher) keep(s Sighting) {
 	if w.frozen > 0 && s.Begun < w.frozen {
-		return // it may be of either side
+		return nil // it may be of either side
 	}
-	w.latest = s
-	if w.frozen > 0 {
-		return
-	}
-	for id, one := range s.Sessions {
-		w.ends[id] = max(w.ends[id], s.Begun+leftOf(one))
-	}
-	for id := range w.ends {
-		if _, lives := s.Sessions[id]; !lives {
-			delete(w.ends, id)
+	if w.latest = s; w.frozen == 0 {
+		maps.DeleteFunc(w.ends, func(id string, _ time.Duration) bool { _, lives := s.Sessions[id]; return !lives })
+		for id, one := range s.Sessions {
+			w.ends[id] = max(w.ends[id], s.Begun+leftOf(one))
 		}
 	}
+	return nil
 }
 
 // freeze has what was seen until now be the state before the change, and returns
@@ -101,11 +91,6 @@ func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		_ = w.look(ctx) // there may be no master just then
-		t := time.NewTimer(max(rest, 9*time.Since(begun)))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		_ = pause(ctx, max(rest, 9*time.Since(begun)))
 	}
 }
