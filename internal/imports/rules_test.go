@@ -17,6 +17,8 @@ type arrow struct {
 var arrows = []arrow{
 	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/membership", "replica/datadir", "replica/state", "replica/state/access", "replica/admission", "replica/rafttransport"},
 		"a simulated cell is the server's own layers, put together as command stoutd does"},
+	{"test/model", []string{"replica/state", "replica/state/access"},
+		"the model shares the types of operations and outcomes with the state, and nothing else"},
 	{"test/crash/...", []string{"test/...", "replica/datadir"},
 		"the stores of a replica lose their power, with nothing around them"},
 	{"test/...", []string{"test/...", "client", "lockapi", "internal/..."},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/test/model"
 )
 
 // TestEndOfASessionWithManyHolds: on however many paths it holds and waits, its
@@ -14,11 +15,11 @@ func TestEndOfASessionWithManyHolds(t *testing.T) {
 	for _, end := range []state.Operation{&state.CloseSession{Session: "busy"}, &state.ExpireSession{Session: "busy"}} {
 		for _, paths := range []int{127, 128, 129, 1000} {
 			t.Run(fmt.Sprint(state.Name(end), " ", paths), func(t *testing.T) {
-				s, m := state.New(), newModel()
+				s, m := state.New(), model.New()
 				apply := func(term uint64, b state.Batch) state.Outcome {
 					t.Helper()
 					next, got := s.Apply(s.Index+1, term, b)
-					if want := m.apply(s.Index+1, term, b); !reflect.DeepEqual(got, want) {
+					if want := m.Apply(s.Index+1, term, b); !reflect.DeepEqual(got, want) {
 						t.Fatalf("got:\n%s\nwant:\n%s", outcomeText(got), outcomeText(want))
 					}
 					s = next

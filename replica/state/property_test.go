@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/test/model"
 )
 
 // Few names, so that commands meet each other; some are prefixes of others, and
@@ -33,7 +34,7 @@ var someMembers = []state.Member{{ID: "r1", Directory: "a"}, {ID: "r1", Director
 func TestAgainstModel(t *testing.T) { rapid.Check(t, againstModel) }
 
 func againstModel(t *rapid.T) {
-	r := &run{state: state.New(), replica: state.New(), model: newModel(), term: 1}
+	r := &run{state: state.New(), replica: state.New(), model: model.New(), term: 1}
 	r.start(t)
 	t.Repeat(map[string]func(*rapid.T){
 		"batch":   r.batch,
@@ -50,7 +51,7 @@ func againstModel(t *rapid.T) {
 
 type run struct {
 	state, replica *state.State
-	model          *model
+	model          *model.Model
 	term           uint64
 	now            int64
 	past           []moment
@@ -66,7 +67,7 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 	r.past = append(r.past, moment{r.state, r.state.Hash()})
 	index := r.state.Index + 1
 	next, got := r.state.Apply(index, term, b)
-	want := r.model.apply(index, term, b)
+	want := r.model.Apply(index, term, b)
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s\ngot:  %s\nwant: %s\nbefore:\n%s", batchText(b), outcomeText(got), outcomeText(want), dumpText(r.state))
 	}
@@ -187,16 +188,16 @@ func (r *run) openOffice(t *rapid.T) {
 
 // batch is one that the office in power sends.
 func (r *run) batch(t *rapid.T) {
-	if !r.model.office.Open {
+	if !r.model.Office.Open {
 		r.openOffice(t)
 	} else {
-		r.apply(t, r.model.office.Term, state.Batch{Epoch: r.model.epoch, LeaseMS: r.lease(t), Commands: r.commands(t)})
+		r.apply(t, r.model.Office.Term, state.Batch{Epoch: r.model.Epoch, LeaseMS: r.lease(t), Commands: r.commands(t)})
 	}
 }
 
 // stray is one of another epoch or from another term.
 func (r *run) stray(t *rapid.T) {
-	b := state.Batch{Epoch: rapid.Uint64Range(0, r.model.epoch+1).Draw(t, "epoch"), LeaseMS: r.lease(t), Commands: r.commands(t)}
+	b := state.Batch{Epoch: rapid.Uint64Range(0, r.model.Epoch+1).Draw(t, "epoch"), LeaseMS: r.lease(t), Commands: r.commands(t)}
 	r.apply(t, rapid.Uint64Range(1, r.term+1).Draw(t, "term"), b)
 }
 
@@ -220,7 +221,7 @@ func (r *run) backup(t *rapid.T) {
 	floor := rapid.SampledFrom([]uint64{0, r.state.LastToken(), r.state.Revision + 1, r.state.Revision + 1000}).Draw(t, "floor")
 	tokens, revision := r.state.LastToken(), r.state.Revision
 	r.state, r.replica = r.state.Restored(floor), r.replica.Restored(floor)
-	r.model.restored(floor)
+	r.model.Restored(floor)
 	if n := r.state.LastToken(); n <= tokens || n < floor || r.state.Revision <= revision || r.state.Revision < floor {
 		t.Fatalf("floor %d: tokens go on from %d and revisions from %d; they were %d and %d", floor, n, r.state.Revision, tokens, revision)
 	}
@@ -299,7 +300,7 @@ func (r *run) acquire(t *rapid.T) state.Operation {
 func (r *run) release(t *rapid.T) state.Operation {
 	op := &state.Release{}
 	op.Session, op.Path, op.Handle = r.aim(t)
-	if h, _ := r.model.claim(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
+	if h, _ := r.model.Claim(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
 		op.Token = h.Token - rapid.Uint64Range(0, 1).Draw(t, "old")
 	}
 	op.Forced = rapid.IntRange(0, 4).Draw(t, "forced") == 0
@@ -309,14 +310,14 @@ func (r *run) release(t *rapid.T) state.Operation {
 func (r *run) withdraw(t *rapid.T) state.Operation {
 	op := &state.Withdraw{Undo: rapid.Bool().Draw(t, "undo")}
 	op.Session, op.Path, op.Handle = r.aim(t)
-	h, w := r.model.claim(op.Session, op.Path, op.Handle)
+	h, w := r.model.Claim(op.Session, op.Path, op.Handle)
 	switch right := rapid.IntRange(0, 3).Draw(t, "right number") > 0; {
 	case right && w != nil:
 		op.Seq = w.Seq
 	case right && h != nil:
 		op.Seq = h.WaitSeq
 	default:
-		op.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
+		op.Seq = rapid.Uint64Range(0, r.model.Seq).Draw(t, "seq")
 	}
 	return op
 }
@@ -327,9 +328,9 @@ func (r *run) tellSum(t *rapid.T) state.Operation {
 }
 
 func (r *run) endDelay(t *rapid.T) state.Operation {
-	op := &state.EndDelay{Path: drawPath(t), ID: rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")}
+	op := &state.EndDelay{Path: drawPath(t), ID: rapid.Uint64Range(0, r.model.Seq).Draw(t, "seq")}
 	if rapid.Bool().Draw(t, "right number") {
-		op.ID = r.model.lock(op.Path).delayID
+		op.ID = r.model.Lock(op.Path).DelayID
 	}
 	return op
 }
@@ -348,11 +349,11 @@ func (r *run) openSession(t *rapid.T) state.Operation {
 // aim draws a claim that is there, most of the time.
 func (r *run) aim(t *rapid.T) (session, path, handle string) {
 	var all [][3]string
-	for _, path := range slices.Sorted(maps.Keys(r.model.locks)) {
-		for _, h := range r.model.locks[path].holders {
+	for _, path := range slices.Sorted(maps.Keys(r.model.Locks)) {
+		for _, h := range r.model.Locks[path].Holders {
 			all = append(all, [3]string{h.Session, path, h.Handle})
 		}
-		for _, w := range r.model.locks[path].queue {
+		for _, w := range r.model.Locks[path].Queue {
 			all = append(all, [3]string{w.Session, path, w.Handle})
 		}
 	}
@@ -372,9 +373,9 @@ func (r *run) check(t *rapid.T) {
 	if !s.Equal(r.replica) {
 		t.Fatalf("the replicas differ:\n%s\n%s", dumpText(s), dumpText(r.replica))
 	}
-	equal(t, "members", s.Members, m.members)
+	equal(t, "members", s.Members, m.Members)
 	equal(t, "header", []any{s.Epoch, s.Office, s.Counter, s.Seq, s.Now, s.Level, s.Revision},
-		[]any{m.epoch, m.office, m.counter, m.seq, m.now, m.level, m.revision})
+		[]any{m.Epoch, m.Office, m.Counter, m.Seq, m.Now, m.Level, m.Revision})
 	r.checkSessions(t)
 	r.checkFiles(t)
 	r.checkAccess(t)
@@ -382,14 +383,14 @@ func (r *run) check(t *rapid.T) {
 	holds, waits := 0, 0
 	for _, path := range somePaths {
 		r.checkPath(t, path)
-		l := m.lock(path)
-		holds, waits = holds+len(l.holders), waits+len(l.queue)
-		if len(l.holders)+len(l.queue) > 0 || l.delayID != 0 {
+		l := m.Lock(path)
+		holds, waits = holds+len(l.Holders), waits+len(l.Queue)
+		if len(l.Holders)+len(l.Queue) > 0 || l.DelayID != 0 {
 			paths = append(paths, path)
 		}
 	}
 	equal(t, "counts", []int{s.SessionCount(), s.LockCount(), s.HoldCount(), s.WaitCount()},
-		[]int{len(m.sessions), len(paths), holds, waits})
+		[]int{len(m.Sessions), len(paths), holds, waits})
 	for _, prefix := range []string{"", "/", "/a", "/a/", "/ab", "/b"} {
 		for _, after := range append(somePaths, "", "/a!", "/z") {
 			var got []string
@@ -406,14 +407,14 @@ func (r *run) check(t *rapid.T) {
 
 func (r *run) checkSessions(t *rapid.T) {
 	s, m := r.state, r.model
-	want := slices.SortedFunc(slices.Values(m.sessions), func(a, b *state.Session) int { return strings.Compare(a.ID, b.ID) })
+	want := slices.SortedFunc(slices.Values(m.Sessions), func(a, b *state.Session) int { return strings.Compare(a.ID, b.ID) })
 	equal(t, "sessions", slices.Collect(s.Sessions("")), want)
 	equal(t, "sessions after s1", slices.Collect(s.Sessions("s1")),
 		slices.DeleteFunc(want, func(v *state.Session) bool { return v.ID <= "s1" }))
 	for _, key := range []string{"k", "l", ""} {
 		got, _ := s.SessionByKey(key)
-		i := slices.IndexFunc(m.sessions, func(v *state.Session) bool { return key != "" && v.Key == key })
-		if (i < 0) != (got == nil) || i >= 0 && got.ID != m.sessions[i].ID {
+		i := slices.IndexFunc(m.Sessions, func(v *state.Session) bool { return key != "" && v.Key == key })
+		if (i < 0) != (got == nil) || i >= 0 && got.ID != m.Sessions[i].ID {
 			t.Fatalf("key %q leads to %v, want session %d of the model", key, got, i)
 		}
 	}
@@ -423,8 +424,8 @@ func (r *run) checkSessions(t *rapid.T) {
 			got = append(got, claimText(s, h, w))
 		}
 		for _, path := range somePaths {
-			for _, handle := range m.handles(path, id) {
-				h, w := m.claim(id, path, handle)
+			for _, handle := range m.Handles(path, id) {
+				h, w := m.Claim(id, path, handle)
 				want = append(want, claimText(s, h, w))
 			}
 		}
@@ -433,29 +434,29 @@ func (r *run) checkSessions(t *rapid.T) {
 }
 
 func (r *run) checkPath(t *rapid.T, path string) {
-	s, l := r.state, r.model.lock(path)
-	equal(t, "holders of "+path, slices.Collect(s.Holders(path)), l.holders)
-	equal(t, "queue of "+path, slices.Collect(s.Queue(path)), l.queue)
+	s, l := r.state, r.model.Lock(path)
+	equal(t, "holders of "+path, slices.Collect(s.Holders(path)), l.Holders)
+	equal(t, "queue of "+path, slices.Collect(s.Queue(path)), l.Queue)
 	got, ok := s.Lock(path)
 	if !ok {
 		got = &state.Node{}
 	}
-	if ok != (len(l.holders)+len(l.queue) > 0 || l.delayID != 0) {
+	if ok != (len(l.Holders)+len(l.Queue) > 0 || l.DelayID != 0) {
 		t.Fatalf("lock %s is there: %v", path, ok)
 	}
-	equal(t, "lock "+path, []any{got.Holders, got.Waiters, got.DelayID, got.DelayMS}, []any{len(l.holders), len(l.queue), l.delayID, l.delayMS})
-	for _, h := range l.holders {
+	equal(t, "lock "+path, []any{got.Holders, got.Waiters, got.DelayID, got.DelayMS}, []any{len(l.Holders), len(l.Queue), l.DelayID, l.DelayMS})
+	for _, h := range l.Holders {
 		byToken, _ := s.HoldByToken(path, h.Token)
 		equal(t, "hold by token", byToken, h)
 		equal(t, "mode of "+path, got.Mode, h.Mode)
 	}
-	for i, w := range l.queue {
+	for i, w := range l.Queue {
 		equal(t, "position", s.Position(w), i+1)
 	}
 	for _, id := range someSessions {
 		for _, handle := range someHandles {
 			h, w := s.Claim(id, path, handle)
-			wantHold, wantWait := r.model.claim(id, path, handle)
+			wantHold, wantWait := r.model.Claim(id, path, handle)
 			equal(t, "claim", []any{h, w}, []any{wantHold, wantWait})
 		}
 	}
@@ -528,4 +529,11 @@ func operationText(op state.Operation) string {
 		}
 	}
 	return text
+}
+
+func theOnly(b state.Batch) state.Operation {
+	if len(b.Commands) == 1 {
+		return b.Commands[0].Operation
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stoutlock/stout/replica/state/access"
+	"github.com/stoutlock/stout/test/model"
 )
 
 // The fuzz test draws from few names, so that they meet.
@@ -32,7 +33,7 @@ func FuzzAsNaive(f *testing.F) {
 }
 
 func asNaive(t *rapid.T) {
-	p, n := access.New(), newNaive()
+	p, n := access.New(), &model.Access{On: true, Rules: map[string]*access.Rule{}, Groups: map[string][]string{}}
 	var earlier []*access.Policy
 	var said []string
 	for range rapid.IntRange(1, 12).Draw(t, "changes") {
@@ -53,7 +54,7 @@ func drawList(t *rapid.T, from []string) []string {
 }
 
 // change makes one change to both.
-func change(t *rapid.T, p *access.Policy, n *naive) *access.Policy {
+func change(t *rapid.T, p *access.Policy, n *model.Access) *access.Policy {
 	switch rapid.SampledFrom([]string{"rule", "rule", "group", "group", "group", "drop rule", "drop group", "cell"}).Draw(t, "change") {
 	case "rule":
 		r := &access.Rule{Path: rapid.SampledFrom(places).Draw(t, "path"), Lists: map[access.Permission][]string{}}
@@ -65,30 +66,30 @@ func change(t *rapid.T, p *access.Policy, n *naive) *access.Policy {
 		if !r.Sound() {
 			t.Fatalf("%v is refused", r)
 		}
-		n.rules[r.Path] = r.Lists
+		n.Rules[r.Path] = r
 		return must(t)(p.PutRule(r))
 	case "drop rule":
 		path := rapid.SampledFrom(places).Draw(t, "path")
-		delete(n.rules, path)
+		delete(n.Rules, path)
 		return p.DropRule(path)
 	case "group":
 		g := &access.Members{Group: rapid.SampledFrom(groups).Draw(t, "group"), Members: drawList(t, entries[:8])}
 		next, err := p.PutGroup(g)
-		if circle := n.circle(g.Group, g.Members); circle != errors.Is(err, access.ErrCircle) {
+		if circle := n.Circle(g.Group, g.Members); circle != errors.Is(err, access.ErrCircle) {
 			t.Fatalf("%v: %v; a circle: %v", g, err, circle)
 		}
 		if err != nil {
 			return p
 		}
-		n.groups[g.Group] = g.Members
+		n.Groups[g.Group] = g.Members
 		return next
 	case "drop group":
 		name := rapid.SampledFrom(groups).Draw(t, "group")
-		delete(n.groups, name)
+		delete(n.Groups, name)
 		return p.DropGroup(name)
 	}
-	n.observe, n.operate = drawList(t, entries), drawList(t, entries)
-	return p.PutCell(access.CellRules{Observe: n.observe, Operate: n.operate})
+	n.Cell = access.CellRules{Observe: drawList(t, entries), Operate: drawList(t, entries)}
+	return p.PutCell(n.Cell)
 }
 
 func must(t rapid.TB) func(*access.Policy, error) *access.Policy {
@@ -101,38 +102,43 @@ func must(t rapid.TB) func(*access.Policy, error) *access.Policy {
 }
 
 // compare asks both about everybody, everything and everywhere.
-func compare(t rapid.TB, p *access.Policy, n *naive) {
+func compare(t rapid.TB, p *access.Policy, n *model.Access) {
 	t.Helper()
-	if got, want := p.NamesAnonymous(), n.open(); got != want {
+	if got, want := p.NamesAnonymous(), open(n); got != want {
 		t.Fatalf("a list names anonymous: %v, want %v\n%s", got, want, everything(p))
 	}
 	for _, who := range users {
 		for _, path := range asked {
 			for _, perm := range access.Permissions {
-				allowed, at := n.may(who, perm, path)
+				allowed, at := n.Decide(who, perm, path)
 				d := p.May(who, perm, path)
 				if got := ruleAt(d); d.Allowed != allowed || got != at {
 					t.Fatalf("%s %s %s: %v by rule %q, want %v by %q\n%s", who, perm, path, d.Allowed, got, allowed, at, everything(p))
 				}
-				if got, want := p.MayBelow(who, perm, path), n.mayBelow(who, perm, path); got != want {
+				if got, want := p.MayBelow(who, perm, path), mayBelow(n, who, perm, path); got != want {
 					t.Fatalf("%s %s below %s: %v, want %v\n%s", who, perm, path, got, want, everything(p))
 				}
 			}
 		}
-		if got, want := p.Operates(who), n.operates(who); got != want {
+		if got, want := p.Operates(who), n.Operates(who); got != want {
 			t.Fatalf("%s operates: %v, want %v\n%s", who, got, want, everything(p))
 		}
-		if got, want := p.Observes(who), n.operates(who) || n.in(who, n.observe); got != want {
+		if got, want := p.Observes(who), n.Operates(who) || n.Lists(n.Cell.Observe, who); got != want {
 			t.Fatalf("%s observes: %v, want %v\n%s", who, got, want, everything(p))
 		}
 	}
 }
 
+// mayBelow looks at every path that has a rule.
+func mayBelow(n *model.Access, who string, p access.Permission, dir string) bool {
+	return !slices.ContainsFunc(append(n.Below(dir), dir), func(at string) bool { return !n.May(who, p, at) })
+}
+
 // open reports whether any list of the naive policy has anonymous.
-func (n *naive) open() bool {
-	all := [][]string{n.observe, n.operate}
-	for _, lists := range n.rules {
-		all = slices.AppendSeq(all, maps.Values(lists))
+func open(n *model.Access) bool {
+	all := [][]string{n.Cell.Observe, n.Cell.Operate}
+	for _, rule := range n.Rules {
+		all = slices.AppendSeq(all, maps.Values(rule.Lists))
 	}
 	return slices.Contains(slices.Concat(all...), access.Anonymous)
 }

@@ -89,7 +89,7 @@ func (j *judge) locksAll(r *rights, who string, index uint64, session string) bo
 		} else {
 			path = wait.Path
 		}
-		if !r.may(who, access.Lock, path) {
+		if !r.May(who, access.Lock, path) {
 			return false
 		}
 	}
@@ -107,7 +107,7 @@ func (j *judge) openedFor(p *plea, session string) {
 	owner, lives := "", false
 	all := j.permits.by[p.floor:]
 	for _, r := range all {
-		if of, there := r.owners[session]; there {
+		if of, there := r.owner(session); there {
 			owner, lives = of, true
 		}
 	}

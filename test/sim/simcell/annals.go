@@ -75,7 +75,6 @@ func (y *annals) note(index uint64, c state.Change) {
 		y.names[c.Session.ID] = c.Session.Name
 	case state.SessionEnded:
 		delete(y.names, c.Session.ID)
-		y.orphans(index, c.Session.ID)
 	case state.Granted:
 		y.held[c.Hold.Token] = true
 	case state.Released:
@@ -110,15 +109,6 @@ func (y *annals) answered(index uint64, all []state.Change) {
 			y.late++
 		}
 		y.answers[call] = n
-	}
-}
-
-// orphans: the files of a session end with it, in one entry.
-func (y *annals) orphans(index uint64, session string) {
-	for path := range y.files {
-		if f := y.now(path).file; f != nil && f.Session == session {
-			y.w.fail("entry %d: session %s ends, and its file %s stays", index, session, path)
-		}
 	}
 }
 

@@ -28,6 +28,7 @@
 // each change of the configuration and of the table of members is for (roster.go). Some
 // of these begin with a cell of five of which one is away while another is replaced or
 // added (absentee.go).
-// In a quarter somebody reads histories at any replica, and the judge makes out
-// of the commands what each ending was and how long was waited (histories.go).
+// In a quarter somebody reads histories at any replica, and the judge
+// checks what each ending was and how long was waited (histories.go). The judge applies
+// each entry to the naive model of package model, too, and wants the same outcome.
 package simcell

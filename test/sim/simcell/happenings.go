@@ -27,9 +27,8 @@ func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
 		h.kind, h.path = lockapi.EventLockAcquired, c.Hold.Path
 		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, "")
 	case state.Released:
-		why := map[state.Reason]string{state.GivenBack: lockapi.ReasonReleased, state.Closed: lockapi.ReasonSessionClosed, state.Expired: lockapi.ReasonSessionExpired, state.Forced: lockapi.ReasonForced}
 		h.kind, h.path = lockapi.EventLockReleased, c.Hold.Path
-		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, why[c.Reason])
+		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, reasonOf(c.Reason))
 	case state.Enqueued:
 		h.kind, h.path = lockapi.EventLockContended, c.Wait.Path
 		h.line = lineOfLock(c.Wait.Session, y.names[c.Wait.Session], c.Wait.Handle, c.Wait.Mode == state.Shared, 0, "")
@@ -54,6 +53,11 @@ func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
 	}
 	h.line = fmt.Sprintf("%s of %q: %s", h.kind, h.path, h.line)
 	return h, true
+}
+
+// reasonOf is how the contract names the reason for the end of a hold.
+func reasonOf(why state.Reason) string {
+	return map[state.Reason]string{state.GivenBack: lockapi.ReasonReleased, state.Closed: lockapi.ReasonSessionClosed, state.Expired: lockapi.ReasonSessionExpired, state.Forced: lockapi.ReasonForced}[why]
 }
 
 // revisionOf is the revision of a change that has one.

@@ -27,7 +27,7 @@ func newHistorian(w *world) *historian {
 	if rng.IntN(4) > 0 {
 		return nil
 	}
-	w.judge.chronicle = &chronicle{waits: map[uint64]span{}}
+	w.judge.chronicle = &chronicle{}
 	return &historian{user: &user{
 		w: w, name: "u1", rng: rng, clock: &clock{w: w, rate: 1}, ctx: context.Background(),
 		promised: map[string]time.Duration{}, epochs: map[string]uint64{}, releasing: map[uint64]bool{},

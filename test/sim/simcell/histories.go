@@ -9,27 +9,21 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What a replica tells of a path's past is held against the log here. What came about
-// how is made out of the commands, not of what the state says of it.
+// The history of a path, as a replica tells it, is held against the log here. How a
+// change came about is read from the changes, which are those of the model.
 
 // chronicle is how each change came about, by revision, as the annals' events.
-type chronicle struct {
-	all   []origin        // of revision 1 and those behind
-	waits map[uint64]span // by number of the place in a queue: when it was taken
-}
+type chronicle struct{ all []origin } // of revision 1 and those behind
 
-// span is a time of the cell's that is known to lie between two, Unix nanoseconds.
-type span struct{ least, most int64 }
-
-// origin is how a change came about.
+// origin is how a change came about. Times are the cell's, in Unix nanoseconds.
 type origin struct {
-	at     span
+	at     int64
 	whose  []*state.Session // whose hold, wait or end it is, before and after the entry
-	ends   []cause          // of a hold that ended: each way in which it may have
-	by     []string         // of a file: each whose command may have done it
+	end    *cause           // of a hold that ended
+	by     string           // of a file: whose command changed it
 	file   uint64           // its instance
-	waited *span            // of a grant from the queue: from when on it was waited for
-	held   span             // of a hold that ended: since when it was held
+	waited int64            // of a grant from the queue: since when it was waited for
+	held   int64            // of a hold that ended: since when it was held
 }
 
 // cause is why a hold has ended.
@@ -38,50 +32,37 @@ type cause struct {
 	silentMS   int64
 }
 
-// take takes in how what an entry has changed came about. It is called when the annals
-// have it.
-func (c *chronicle) take(before, after *state.State, b state.Batch, out state.Outcome) {
+// take takes in how the changes of an entry came about. It is called when the annals
+// have the entry.
+func (c *chronicle) take(before, after *state.State, out state.Outcome) {
 	if c == nil {
 		return
 	}
 	for _, change := range out.Changes {
-		o := origin{at: moment(before, after, b, func(state.Operation) bool { return true })}
+		var o origin
 		switch change := change.(type) {
+		case state.OfficeOpened:
+			o.at = change.At
 		case state.Enqueued:
-			who := pair{change.Wait.Session, change.Wait.Path, change.Wait.Handle}
-			o.at = moment(before, after, b, func(op state.Operation) bool { return about(op) == who })
-			o.whose = sessions(before, after, out, who.session)
-			c.waits[change.Wait.Seq] = o.at
+			o.at, o.whose = change.Wait.Since, sessions(before, after, out, change.Wait.Session)
 		case state.Granted:
-			o.whose = sessions(before, after, out, change.Hold.Session)
+			o.at, o.whose = change.Hold.GrantedAt, sessions(before, after, out, change.Hold.Session)
 			if change.Wait != nil {
-				since := c.waits[change.Wait.Seq]
-				o.waited = &since
+				o.waited = change.Wait.Since
 			}
 		case state.Released:
-			o.whose = sessions(before, after, out, change.Hold.Session)
-			o.ends = causes(before, after, b, change.Hold, o.whose)
-			o.held = span{change.Hold.GrantedAt, change.Hold.GrantedAt}
+			e := change.Ending
+			o.at, o.whose, o.held = e.At, sessions(before, after, out, change.Hold.Session), change.Hold.GrantedAt
+			o.end = &cause{reason: reasonOf(change.Reason), by: e.By, silentMS: e.SilentMS}
 		case state.FileChanged:
-			o.by, o.file = callers(before, after, b), change.File.Instance
+			o.at, o.by, o.file = change.File.ModifiedAt, change.File.Principal, change.File.Instance
 		case state.FileDeleted:
-			o.by, o.file = callers(before, after, b), change.File.Instance
+			o.at, o.by, o.file = change.Ending.At, change.Ending.By, change.File.Instance
 		}
 		if revisionOf(change) != 0 {
 			c.all = append(c.all, o)
 		}
 	}
-}
-
-// moment is the cell's time at one of those commands of an entry that fit.
-func moment(before, after *state.State, b state.Batch, fits func(state.Operation) bool) span {
-	at := span{after.Now, after.Now}
-	for i := range b.Commands {
-		if fits(b.Commands[i].Operation) {
-			at.least = min(at.least, max(before.Now, b.Commands[i].Time))
-		}
-	}
-	return at
 }
 
 // sessions are what a session was in an entry: nobody known may have had it before.
@@ -106,70 +87,6 @@ func sessions(before, after *state.State, out state.Outcome, id string) (all []*
 	return all
 }
 
-// caller is who a command is by: nobody is told in a cell of the first level.
-func caller(before, after *state.State, c *state.Command) (all []string) {
-	if !before.RecordsEndings() {
-		all = append(all, "")
-	}
-	if after.RecordsEndings() {
-		all = append(all, c.Caller)
-	}
-	return all
-}
-
-func callers(before, after *state.State, b state.Batch) (all []string) {
-	for i := range b.Commands {
-		all = append(all, caller(before, after, &b.Commands[i])...)
-	}
-	return all
-}
-
-// causes are the ways in which the commands of an entry may have ended a hold.
-func causes(before, after *state.State, b state.Batch, h *state.Hold, whose []*state.Session) (all []cause) {
-	who := pair{h.Session, h.Path, h.Handle}
-	gives := func(c *state.Command, forced bool) {
-		for _, by := range caller(before, after, c) {
-			for _, s := range whose {
-				reason := lockapi.ReasonReleased
-				if forced || by != "" && s.Principal != "" && s.Principal != by {
-					reason = lockapi.ReasonForced
-				}
-				all = append(all, cause{reason: reason, by: by})
-			}
-		}
-	}
-	for i := range b.Commands {
-		c := &b.Commands[i]
-		switch op := c.Operation.(type) {
-		case *state.Release:
-			if about(op) == who {
-				gives(c, op.Forced)
-			}
-		case *state.Withdraw:
-			if about(op) == who {
-				for _, by := range caller(before, after, c) {
-					all = append(all, cause{reason: lockapi.ReasonReleased, by: by})
-				}
-			}
-		case *state.Transaction:
-			if frees(op, who) {
-				gives(c, false)
-			}
-		case *state.CloseSession:
-			if op.Session == h.Session {
-				for _, by := range caller(before, after, c) {
-					all = append(all, cause{reason: lockapi.ReasonSessionClosed, by: by})
-				}
-			}
-		case *state.ExpireSession:
-			if op.Session == h.Session {
-				all = append(all, cause{reason: lockapi.ReasonSessionExpired, silentMS: op.SilentMS})
-			}
-		}
-	}
-	return all
-}
-
 // recounted: a replica has told what it remembers of a path. It is all that happened
 // there, and the masters between, as far back as it says, and as it came about.
 func (j *judge) recounted(by, path string, limit int, got *lockapi.History) {
@@ -185,8 +102,8 @@ func (j *judge) recounted(by, path string, limit int, got *lockapi.History) {
 		j.w.fail("%s tells that it remembers all since revision %d, at revision %d; it was to keep %d events", by, got.Oldest, got.Revision, j.w.profile.events)
 	case (got.Since == nil) != (kept == 0):
 		j.w.fail("%s tells that it remembers since %v, which is revision %d of %d", by, got.Since, got.Oldest, got.Revision)
-	case got.Since != nil && !j.chronicle.of(got.Oldest+1).at.has(got.Since.UnixNano()):
-		j.w.fail("%s tells that it remembers since %v; revision %d was at %+v", by, got.Since, got.Oldest+1, j.chronicle.of(got.Oldest+1).at)
+	case got.Since != nil && j.chronicle.of(got.Oldest+1).at != got.Since.UnixNano():
+		j.w.fail("%s tells that it remembers since %v; revision %d was at %d", by, got.Since, got.Oldest+1, j.chronicle.of(got.Oldest+1).at)
 	}
 	j.told = max(j.told, j.annals.events[got.Revision].index)
 	want, more := j.annals.past(path, limit, got.Oldest, got.Revision)
@@ -233,16 +150,14 @@ func (y *annals) past(path string, limit int, oldest, newest uint64) (told []uin
 // of is how the change with a revision came about.
 func (c *chronicle) of(revision uint64) *origin { return &c.all[revision-1] }
 
-func (s span) has(t int64) bool { return s.least <= t && t <= s.most }
-
 // wrong says what is wrong with what is told of a change.
 func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
 	o, at := c.of(e.Revision), e.At.UnixNano()
 	if line := pastLine(e, o); line != h.line {
 		return "it was " + h.line
 	}
-	if !o.at.has(at) {
-		return fmt.Sprintf("it was between %v and %v", time.Unix(0, o.at.least).UTC(), time.Unix(0, o.at.most).UTC())
+	if o.at != at {
+		return fmt.Sprintf("it was at %v", time.Unix(0, o.at).UTC())
 	}
 	if e.Type != lockapi.EventMasterChanged && e.Session != "" && o.whose != nil && !slices.ContainsFunc(o.whose, func(s *state.Session) bool {
 		return s.Name == e.SessionName && s.Principal == e.Principal && s.TTLMS == e.TTLMS
@@ -251,14 +166,14 @@ func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
 	}
 	switch e.Type {
 	case lockapi.EventLockAcquired:
-		if (e.WaitedMS == nil) != (o.waited == nil) || o.waited != nil && !lasted(*e.WaitedMS, *o.waited, at) {
-			return fmt.Sprintf("it was waited for since %+v", o.waited)
+		if (e.WaitedMS == nil) != (o.waited == 0) || o.waited != 0 && !lasted(*e.WaitedMS, o.waited, at) {
+			return fmt.Sprintf("it was waited for since %d", o.waited)
 		}
 	case lockapi.EventLockReleased:
 		return o.wrongEnd(e, at)
 	case lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted:
-		if !slices.Contains(o.by, e.By) {
-			return fmt.Sprintf("the commands were by %q", o.by)
+		if o.by != e.By {
+			return fmt.Sprintf("the command was by %q", o.by)
 		}
 	}
 	return ""
@@ -272,19 +187,19 @@ func (o *origin) wrongEnd(e *lockapi.PastEvent, at int64) string {
 		said.silentMS = *e.SilentMS
 	}
 	switch {
-	case !slices.Contains(o.ends, said):
-		return fmt.Sprintf("it may have ended by %+v", o.ends)
+	case *o.end != said:
+		return fmt.Sprintf("it has ended by %+v", *o.end)
 	case said.silentMS != 0 && said.silentMS < e.TTLMS:
 		return "it had not been silent for its ttl"
 	case e.HeldMS == nil || !lasted(*e.HeldMS, o.held, at):
-		return fmt.Sprintf("it was held since %v", time.Unix(0, o.held.least).UTC())
+		return fmt.Sprintf("it was held since %v", time.Unix(0, o.held).UTC())
 	}
 	return ""
 }
 
 // lasted reports whether something may have lasted for so long at a time.
-func lasted(ms int64, since span, at int64) bool {
-	return at-since.most < (ms+1)*int64(time.Millisecond) && ms*int64(time.Millisecond) <= at-since.least
+func lasted(ms, since, at int64) bool {
+	return at-since < (ms+1)*int64(time.Millisecond) && ms*int64(time.Millisecond) <= at-since
 }
 
 // pastLine is an event of a history as a watcher would be told it.

@@ -2,11 +2,13 @@ package simcell
 
 import (
 	"crypto/sha256"
+	"reflect"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/test/model"
 )
 
 // judge looks at the whole cell from outside, at every step of it. It has the
@@ -24,13 +26,12 @@ type judge struct {
 	followers map[string]*follower
 
 	history []*state.State // by index; nil where the entry is not one of ours
+	model   *model.Model   // after the last of them
 	hashed  struct {       // see hash
 		of  *state.State
 		sum [sha256.Size]byte
 	}
 	tokens  map[uint64]grant
-	holds   map[pair]uint64          // the last token of each pair
-	top     uint64                   // highest token so far
 	told    uint64                   // index of the latest entry whose effect somebody was told of
 	telling []toldBy                 // how that went on
 	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
@@ -75,7 +76,7 @@ type pair struct{ session, path, handle string }
 
 func newJudge(w *world) *judge {
 	return &judge{
-		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, holders: holders{}, ended: map[string]end{},
+		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, model: model.New(), tokens: map[uint64]grant{}, stored: map[uint64]raft.Log{}, holders: holders{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, copies: map[pair]bool{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
 		permits: newPermits(), roster: newRoster(),
 	}
@@ -188,12 +189,11 @@ func (j *judge) replay(p *process) bool {
 	if j.w.opts.Trace {
 		j.w.trace.note("log", "entry %d, term %d: %s", index, l.Term, describe(batch, out))
 	}
-	j.entitled(batch, out)
-	j.admission(before, l.Term, batch, out)
+	j.entitled(batch, out, j.modelled(after, batch, out))
 	j.transition(before, after, batch, out)
 	j.tabled(before, after)
 	j.annals.take(after, out)
-	j.chronicle.take(before, after, batch, out)
+	j.chronicle.take(before, after, out)
 	j.denials(place{index, l.Term}, batch, out)
 	return !j.w.failed()
 }
@@ -220,22 +220,24 @@ func (j *judge) wrote(l raft.Log) {
 	}
 }
 
-// admission: a batch is accepted only in the office and the raft term that it
-// was made for.
-func (j *judge) admission(before *state.State, term uint64, b state.Batch, out state.Outcome) {
-	if !out.Accepted {
-		return
-	}
-	if op := opening(b); op != nil {
-		if op.Term != term {
-			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, op.Term)
+// modelled applies an entry to the model: the outcome is the same. It returns the
+// steps in which the rights changed.
+func (j *judge) modelled(after *state.State, b state.Batch, out state.Outcome) (steps []*rights) {
+	m, last := j.model, j.permits.latest()
+	m.Each = func() {
+		if now := rightsOf(m); !now.same(last) {
+			steps, last = append(steps, now), now
 		}
-		return
 	}
-	if o := before.Office; !o.Open || o.Term != term || before.Epoch != b.Epoch {
-		j.w.fail("entry %d of term %d and epoch %d is accepted in an office of term %d and epoch %d (open: %v)",
-			out.Index, term, b.Epoch, o.Term, before.Epoch, o.Open)
+	j.w.stats.check("model")
+	if want := m.Apply(out.Index, out.Term, b); !reflect.DeepEqual(out, want) {
+		j.w.fail("entry %d comes to %s; by the model it comes to %s", out.Index, describe(b, out), describe(b, want))
 	}
+	if after.Epoch != m.Epoch || after.Office != m.Office || after.Counter != m.Counter || after.Seq != m.Seq || after.Revision != m.Revision ||
+		after.Level != m.Level || after.Now != m.Now || after.FileCount() != len(m.Files) || after.SessionCount() != len(m.Sessions) {
+		j.w.fail("entry %d leads to another state than by the model", out.Index)
+	}
+	return steps
 }
 
 // leases: at most one valid master lease.

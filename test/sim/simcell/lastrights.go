@@ -54,7 +54,7 @@ func (g *operator) conclude() {
 	w.until(time.Second)
 
 	g.insist(ctx, http.MethodPut, lockapi.RouteRules+path, lockapi.AccessLists{Lock: lock[:1]}, nil)
-	t := w.judge.permits.latest().tokens[sumOf(keeper.secrets[len(keeper.secrets)-1])]
+	t := w.judge.permits.latest().token(sumOf(keeper.secrets[len(keeper.secrets)-1]))
 	for !w.isOver() && g.call(ctx, http.MethodDelete, lockapi.RouteTokens+"/"+t.ID, nil, nil) != nil {
 		g.op.wait(ctx, 100*time.Millisecond)
 	}

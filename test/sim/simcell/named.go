@@ -27,7 +27,7 @@ func (g *operator) rulesName(ctx context.Context) {
 	if g.call(ctx, http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}) != nil {
 		return
 	}
-	g.w.judge.lands("a rule stands at "+path, floor, func(r *rights) bool { return r.rules[path] != nil && r.rules[path].Same(want) })
+	g.w.judge.lands("a rule stands at "+path, floor, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) })
 	for _, i := range r.Perm(len(g.guests)) {
 		g.guests[i].names(ctx, prefix)
 	}
@@ -97,10 +97,10 @@ func (j *judge) mayName(w *write, index uint64, path string) bool {
 	p, t := *w.plea, j.permits
 	who := lockapi.PrefixUser + p.who
 	now := append([]*rights{t.by[index-1], t.by[index]}, t.steps[index]...)
-	if slices.ContainsFunc(now, func(r *rights) bool { return r.may(who, access.Write, path) }) {
+	if slices.ContainsFunc(now, func(r *rights) bool { return r.May(who, access.Write, path) }) {
 		return true
 	}
 	p.needs = []need{{access.Write, w.paths[0] + digits(0)}}
 	since := t.by[min(p.floor, index-1):index]
-	return slices.ContainsFunc(since, func(r *rights) bool { return !r.on }) || !j.before(p.floor).JudgesNames() && j.permitted(&p, index)
+	return slices.ContainsFunc(since, func(r *rights) bool { return !r.On }) || !j.before(p.floor).JudgesNames() && j.permitted(&p, index)
 }

@@ -192,7 +192,7 @@ const enableSecret = "of this world"
 
 // enable puts access on, where it is off.
 func (g *operator) enable(ctx context.Context) {
-	floor, on := g.w.judge.floor(), func(r *rights) bool { return r.on }
+	floor, on := g.w.judge.floor(), func(r *rights) bool { return r.On }
 	g.insist(ctx, http.MethodPost, lockapi.RouteEnable, lockapi.EnableRequest{TokenSHA256: sumOf(secretOf("root")), Secret: enableSecret}, on)
 	if !g.w.isOver() {
 		g.w.judge.lands("access is on", floor, on)
@@ -202,7 +202,7 @@ func (g *operator) enable(ctx context.Context) {
 
 // giveToken makes a token for somebody.
 func (g *operator) giveToken(ctx context.Context, name, secret string) {
-	floor, there := g.w.judge.floor(), func(r *rights) bool { return r.tokens[sumOf(secret)] != nil }
+	floor, there := g.w.judge.floor(), func(r *rights) bool { return r.token(sumOf(secret)) != nil }
 	g.insist(ctx, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: lockapi.PrefixUser + name, TokenSHA256: sumOf(secret)}, there)
 	if !g.w.isOver() {
 		g.w.judge.lands("there is a token", floor, there)
@@ -244,15 +244,15 @@ func (g *operator) change(ctx context.Context) {
 	case n < 9:
 		path, lists := pick(r, ruledPaths...), g.lists()
 		want := ruleOf(path, lists)
-		what, so = "a rule stands at "+path, func(r *rights) bool { return r.rules[path] != nil && r.rules[path].Same(want) }
+		what, so = "a rule stands at "+path, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) }
 		err = g.call(ctx, http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{})
 	case n < 10:
 		path := pick(r, ruledPaths...)
-		what, so = "no rule stands at "+path, func(r *rights) bool { return r.rules[path] == nil }
+		what, so = "no rule stands at "+path, func(r *rights) bool { return r.Rules[path] == nil }
 		err = g.call(ctx, http.MethodDelete, lockapi.RouteRules+path, nil, nil)
 	case n < 11:
 		path := pick(r, ruledPaths...)
-		what, so = "no rule stands below "+path, func(r *rights) bool { return len(r.below(path)) == 0 }
+		what, so = "no rule stands below "+path, func(r *rights) bool { return len(r.Below(path)) == 0 }
 		err = g.call(ctx, http.MethodDelete, lockapi.RouteRules+"?prefix="+path+"/", nil, nil)
 	case n < 15:
 		name := pick(r, "inner", "outer", "outermost")
@@ -262,7 +262,7 @@ func (g *operator) change(ctx context.Context) {
 				members = append(members, m)
 			}
 		}
-		what, so = fmt.Sprintf("%q are the members of %s", members, name), func(r *rights) bool { return slices.Equal(r.groups[name], members) }
+		what, so = fmt.Sprintf("%q are the members of %s", members, name), func(r *rights) bool { return slices.Equal(r.Groups[name], members) }
 		err = g.call(ctx, http.MethodPut, lockapi.RouteGroups+"/"+name, lockapi.GroupMembers{Members: members}, &lockapi.Group{})
 	case n < 18:
 		g.exchange(ctx, g.guests[r.IntN(len(g.guests))])
@@ -274,7 +274,7 @@ func (g *operator) change(ctx context.Context) {
 		g.rulesName(ctx)
 		return
 	default:
-		what, so = "access is off", func(r *rights) bool { return !r.on }
+		what, so = "access is off", func(r *rights) bool { return !r.On }
 		if err = g.call(ctx, http.MethodPost, lockapi.RouteDisable, nil, nil); err == nil {
 			g.w.judge.lands(what, floor, so)
 		}
@@ -308,13 +308,13 @@ func (g *operator) exchange(ctx context.Context, one *guest) {
 	old, next := one.secrets[len(one.secrets)-1], g.secret()
 	g.giveToken(ctx, one.name, next)
 	one.secrets = append(one.secrets, next)
-	t := g.w.judge.permits.latest().tokens[sumOf(old)]
+	t := g.w.judge.permits.latest().token(sumOf(old))
 	if t == nil || g.w.isOver() {
 		return
 	}
 	floor := g.w.judge.floor()
 	if g.call(ctx, http.MethodDelete, lockapi.RouteTokens+"/"+t.ID, nil, nil) == nil {
-		g.w.judge.lands("a token has ended", floor, func(r *rights) bool { return r.tokens[sumOf(old)] == nil })
+		g.w.judge.lands("a token has ended", floor, func(r *rights) bool { return r.token(sumOf(old)) == nil })
 	}
 }
 

@@ -57,7 +57,7 @@ func (j *judge) ownAnswer(p *process, q *http.Request, began time.Duration, got 
 		j.w.fail("%s answers %s by its own state at revision %d, and had applied %d before it was started", p.m.id, q.URL, revision, known)
 	}
 	since := began - staleFor - wordLag
-	if since < 0 || j.w.woke > since || slices.ContainsFunc(j.rightsAt(0, revision), func(r *rights) bool { return !r.on }) {
+	if since < 0 || j.w.woke > since || slices.ContainsFunc(j.rightsAt(0, revision), func(r *rights) bool { return !r.On }) {
 		return
 	}
 	j.w.stats.check("answer by an own state while access is on")

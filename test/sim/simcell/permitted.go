@@ -8,6 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/state/access"
+	"github.com/stoutlock/stout/test/model"
 )
 
 // What was done and told is held against the rights here. A call is judged by
@@ -28,9 +29,8 @@ type permits struct {
 }
 
 func newPermits() *permits {
-	none := &rights{rules: map[string]*access.Rule{}, groups: map[string][]string{}, tokens: map[string]*state.Token{}, owners: map[string]string{}}
 	return &permits{
-		by: []*rights{none}, at: []int64{0}, claims: map[pair][]*plea{}, uses: map[string][]*plea{}, deletions: map[string][]*plea{},
+		by: []*rights{rightsOf(model.New())}, at: []int64{0}, claims: map[pair][]*plea{}, uses: map[string][]*plea{}, deletions: map[string][]*plea{},
 		marks: map[string]*plea{}, steps: map[uint64][]*rights{}, refused: map[string]string{}, lingering: map[uint64]time.Duration{},
 	}
 }
@@ -43,20 +43,13 @@ func (t *permits) skip() {
 	t.by, t.at = append(t.by, t.latest()), append(t.at, time.Now().UnixNano())
 }
 
-// entitled takes in what an entry has done to rights, and checks that who did it
-// was allowed to.
-func (j *judge) entitled(b state.Batch, out state.Outcome) {
+// entitled takes in the steps in which an entry has changed rights, and checks that
+// its callers were allowed to make its changes.
+func (j *judge) entitled(b state.Batch, out state.Outcome, steps []*rights) {
 	t := j.permits
-	steps, wrong := t.latest().after(b, out)
-	if wrong != "" {
-		j.w.fail("entry %d: %s", out.Index, wrong)
-	}
-	if len(steps) > 2 {
-		t.steps[out.Index] = steps
-	}
-	t.by, t.at = append(t.by, steps[len(steps)-1]), append(t.at, time.Now().UnixNano())
-	if len(steps) > 1 {
-		j.ruled(out.Index)
+	t.skip()
+	if n := len(steps); n > 0 {
+		t.steps[out.Index], t.by[out.Index] = steps, steps[n-1]
 	}
 	for i, c := range b.Commands {
 		if out.Results[i] != state.Done {
@@ -84,19 +77,6 @@ func (j *judge) entitled(b state.Batch, out state.Outcome) {
 	}
 }
 
-// ruled: the rules are those that were put and not deleted.
-func (j *judge) ruled(index uint64) {
-	want, n := j.permits.latest().rules, 0
-	for r := range j.latest().Policy().Rules("", "") {
-		if n++; want[r.Path] == nil || !want[r.Path].Same(r) {
-			j.w.fail("entry %d: the rule at %s is %v, and ought to be %v", index, r.Path, r.Lists, want[r.Path])
-		}
-	}
-	if n != len(want) {
-		j.w.fail("entry %d: there are %d rules, and there ought to be %d", index, n, len(want))
-	}
-}
-
 // marked: a rule was put by a guest.
 func (j *judge) marked(index uint64, list []string) {
 	for _, entry := range list {
@@ -113,8 +93,8 @@ func (j *judge) marked(index uint64, list []string) {
 	}
 }
 
-// entitledTo: a lock was granted, at once or from the queue. The owner of a
-// place may lock there also when it becomes a hold.
+// entitledTo: a lock was granted, at once or from the queue, and some call was
+// allowed to ask for it.
 func (j *judge) entitledTo(index uint64, h *state.Hold) {
 	t := j.permits
 	p := pair{h.Session, h.Path, h.Handle}
@@ -123,15 +103,6 @@ func (j *judge) entitledTo(index uint64, h *state.Hold) {
 		if !slices.ContainsFunc(all, func(p *plea) bool { return j.permitted(p, index) }) {
 			j.w.fail("entry %d: %s is granted to %s/%s; none of the %d calls for it was allowed to ask", index, h.Path, h.Session, h.Handle, len(all))
 		}
-	}
-	if h.WaitSeq == 0 {
-		return
-	}
-	j.w.stats.check("permitted grant from a queue")
-	before, after := t.by[index-1], t.by[index]
-	owner := before.owners[h.Session]
-	if !before.may(owner, access.Lock, h.Path) && !after.may(owner, access.Lock, h.Path) {
-		j.w.fail("entry %d: %s is granted from the queue to %s/%s of %q, who may not lock there", index, h.Path, h.Session, h.Handle, owner)
 	}
 }
 
@@ -224,7 +195,7 @@ func (j *judge) shown(p *plea, path string) {
 	all := j.permits.by[p.floor:]
 	for _, r := range all {
 		who, genuine := r.principal(p.sum, p.began)
-		if genuine && slices.ContainsFunc(all, func(r *rights) bool { return r.may(who, access.Read, path) }) {
+		if genuine && slices.ContainsFunc(all, func(r *rights) bool { return r.May(who, access.Read, path) }) {
 			return
 		}
 	}
@@ -242,7 +213,7 @@ func (j *judge) listed(p *plea, revision uint64, prefix string, page *lockapi.Fi
 	all := j.rightsAt(p.floor, revision)
 	for _, r := range all {
 		who, genuine := r.principal(p.sum, p.began)
-		if genuine && isPage(page, has, j.annals.listing(prefix, revision, func(path string) bool { return r.may(who, access.Read, path) })) {
+		if genuine && isPage(page, has, j.annals.listing(prefix, revision, func(path string) bool { return r.May(who, access.Read, path) })) {
 			return
 		}
 	}
@@ -276,7 +247,7 @@ func (j *judge) mayKnow(p *plea, h *happening) bool {
 		// A token counts that had not ended when the event came about; the judge
 		// meets an entry a little later than its replica.
 		who, genuine := r.principal(p.sum, j.permits.at[h.index]-int64(20*time.Millisecond))
-		return genuine && (h.path == "" || r.may(who, access.Read, h.path))
+		return genuine && (h.path == "" || r.May(who, access.Read, h.path))
 	})
 }
 
@@ -287,7 +258,7 @@ func (j *judge) leftOut(p *plea, w *watcher, before uint64) {
 		h := &j.annals.events[next]
 		if !slices.ContainsFunc(j.permits.by[h.index:], func(r *rights) bool {
 			who, genuine := r.principal(p.sum, p.began)
-			return !genuine || h.path != "" && !r.may(who, access.Read, h.path)
+			return !genuine || h.path != "" && !r.May(who, access.Read, h.path)
 		}) {
 			j.w.fail("%s, which was told all up to revision %d, is not told %s of revision %d, which it may read", w.who, w.after, h.line, next)
 		}
@@ -300,7 +271,7 @@ func (j *judge) linger() {
 	now, r := j.w.now(), j.permits.latest()
 	still := map[uint64]time.Duration{}
 	for v := range j.latest().Waits() {
-		if r.may(r.owners[v.Session], access.Lock, v.Path) {
+		if owner, _ := r.owner(v.Session); r.May(owner, access.Lock, v.Path) {
 			continue
 		}
 		since, known := j.permits.lingering[v.Seq]

@@ -17,7 +17,7 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 		j.w.fail("after entry %d: %v", after.Index, err)
 	}
 	if after.Epoch != before.Epoch {
-		j.office(before, after)
+		j.office(after)
 	}
 	for _, r := range out.Results {
 		if r, ok := r.(state.AcquireResult); ok && r.Wait != nil {
@@ -26,79 +26,45 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 	}
 	for _, h := range grants(out) {
 		j.claimed[h.Path] = after.Index
-		j.granted(before, after, out, h)
+		j.granted(after, h)
 	}
 	for _, c := range out.Changes {
 		j.change(after, c)
 	}
 	for _, c := range out.Changes {
-		if r, ok := c.(state.Released); ok {
-			j.cause(after, b, r.Hold)
-		}
-	}
-	j.releases(before, b)
-}
-
-// releases: a release that names a token ends no other grant.
-func (j *judge) releases(before *state.State, b state.Batch) {
-	for i := range b.Commands {
-		c, ok := b.Commands[i].Operation.(*state.Release)
-		if !ok || c.Token == 0 || len(b.Commands) != 1 {
-			continue
-		}
-		hold, _ := before.Claim(c.Session, c.Path, c.Handle)
-		if hold == nil || hold.Token == c.Token {
-			continue
-		}
-		j.w.stats.check("late release")
-		if j.tokens[hold.Token].freed != 0 {
-			j.w.fail("a release of token %d ends the hold with token %d of %s/%s at %s", c.Token, hold.Token, c.Session, c.Handle, c.Path)
+		if r, ok := c.(state.Released); ok && (r.Reason == state.GivenBack || r.Reason == state.Forced) {
+			j.givenBack(after, b, r)
 		}
 	}
 }
 
-// cause checks the end of a hold against what ended it.
-func (j *judge) cause(after *state.State, b state.Batch, h *state.Hold) {
-	var released, withdrawn, ended bool
+// givenBack: a hold was released by a call, or taken back by its master.
+func (j *judge) givenBack(after *state.State, b state.Batch, r state.Released) {
+	h, called := r.Hold, r.Reason == state.Forced
 	who := pair{h.Session, h.Path, h.Handle}
 	for i := range b.Commands {
-		p := about(b.Commands[i].Operation)
 		switch op := b.Commands[i].Operation.(type) {
 		case *state.Transaction:
-			released = released || frees(op, who)
+			called = called || frees(op, who)
 		case *state.Release:
-			released = released || p == who
-		case *state.Withdraw:
-			withdrawn = withdrawn || p == who
-		case *state.ExpireSession:
-			if p.session == h.Session && !released && !withdrawn && !ended && h.DelayMS > 0 {
-				j.w.stats.check("lock-delay")
-				j.delays[h.Path] = max(j.delays[h.Path], j.w.now()+time.Duration(h.DelayMS)*time.Millisecond)
-			}
-			ended = ended || p.session == h.Session
-		case *state.CloseSession:
-			ended = ended || p.session == h.Session
+			called = called || about(op) == who
 		}
 	}
-	switch {
-	case ended:
-	case released:
-		j.w.stats.check("release")
-		g := j.tokens[h.Token]
-		g.given = true
-		j.tokens[h.Token] = g
-		if why, no := j.untouched[pair{h.Session, h.Path, h.Handle}]; no {
-			j.w.fail("entry %d: token %d at %s is released; the only call to do so was answered with %s", after.Index, h.Token, h.Path, why)
-		}
-		for _, u := range j.w.users {
-			if u.counts(h.Path) && u.held.Token() == h.Token {
-				j.w.fail("entry %d: token %d at %s is released, and %s works under it yet", after.Index, h.Token, h.Path, u.name)
-			}
-		}
-	case withdrawn:
+	if !called {
 		j.takenBack(after.Index, h)
-	default:
-		j.w.fail("entry %d: the hold with token %d of %s/%s at %s ends, and no command in it says so", after.Index, h.Token, h.Session, h.Handle, h.Path)
+		return
+	}
+	j.w.stats.check("release")
+	g := j.tokens[h.Token]
+	g.given = true
+	j.tokens[h.Token] = g
+	if why, no := j.untouched[who]; no {
+		j.w.fail("entry %d: token %d at %s is released; the only call to do so was answered with %s", after.Index, h.Token, h.Path, why)
+	}
+	for _, u := range j.w.users {
+		if u.counts(h.Path) && u.held.Token() == h.Token {
+			j.w.fail("entry %d: token %d at %s is released, and %s works under it yet", after.Index, h.Token, h.Path, u.name)
+		}
 	}
 }
 
@@ -127,11 +93,8 @@ func grants(out state.Outcome) []*state.Hold {
 	return all
 }
 
-func (j *judge) office(before, after *state.State) {
+func (j *judge) office(after *state.State) {
 	j.w.stats.Offices++
-	if after.Epoch != before.Epoch+1 || !after.Office.Open {
-		j.w.fail("entry %d: epoch %d follows %d", after.Index, after.Epoch, before.Epoch)
-	}
 	if who := j.early[after.Office.Term]; who != "" {
 		j.w.fail("entry %d: %s opens an office, for which it was ready while %s held a valid lease", after.Index, after.Office.Master, who)
 	}
@@ -144,54 +107,18 @@ func (j *judge) office(before, after *state.State) {
 }
 
 // granted checks a grant that is told of in a result or an event.
-func (j *judge) granted(before, after *state.State, out state.Outcome, h *state.Hold) {
-	if known, ok := j.tokens[h.Token]; ok {
-		if known.freed != 0 || *known.hold != *h {
-			j.w.fail("entry %d: token %d is granted to %s/%s at %s; it was %s/%s's at %s from entry %d to %d",
-				after.Index, h.Token, h.Session, h.Handle, h.Path, known.hold.Session, known.hold.Handle, known.hold.Path, known.index, known.freed)
-		}
+func (j *judge) granted(after *state.State, h *state.Hold) {
+	if _, known := j.tokens[h.Token]; known {
 		return
 	}
 	j.w.stats.check("grant")
 	who := pair{h.Session, h.Path, h.Handle}
-	if other := j.tokens[j.holds[who]]; other.hold != nil && other.freed == 0 && !ends(out, other.hold.Token) {
-		j.w.fail("entry %d: %s/%s gets %s with token %d, and holds it with token %d", after.Index, h.Session, h.Handle, h.Path, h.Token, other.hold.Token)
-	}
-	j.tokens[h.Token], j.holds[who] = grant{hold: h, index: after.Index}, h.Token
-	if h.Token <= j.top {
-		j.w.fail("entry %d: token %d is granted after %d", after.Index, h.Token, j.top)
-	}
-	j.top = h.Token
-	if e, gone := j.ended[h.Session]; gone {
-		j.w.fail("entry %d: %s is granted to session %s, which ended with entry %d", after.Index, h.Path, h.Session, e.index)
-	}
+	j.tokens[h.Token] = grant{hold: h, index: after.Index}
 	if until := j.delays[h.Path]; j.w.now() < until {
 		j.w.fail("entry %d: %s is granted %v before its lock-delay is over", after.Index, h.Path, until-j.w.now())
 	}
 	if why, no := j.refused[who]; no {
 		j.w.fail("entry %d: %s is granted to %s/%s, which was told %s", after.Index, h.Path, h.Session, h.Handle, why)
-	}
-	j.queueOrder(before, after, h)
-}
-
-// ends reports whether a batch has ended the grant with a token.
-func ends(out state.Outcome, token uint64) bool {
-	return slices.ContainsFunc(out.Changes, func(c state.Change) bool {
-		r, ok := c.(state.Released)
-		return ok && r.Hold.Token == token
-	})
-}
-
-// queueOrder: nobody who came earlier is left behind.
-func (j *judge) queueOrder(before, after *state.State, h *state.Hold) {
-	for w := range before.Queue(h.Path) {
-		if h.WaitSeq != 0 && w.Seq >= h.WaitSeq {
-			return
-		}
-		if _, still := after.Claim(w.Session, w.Path, w.Handle); still != nil && still.Seq == w.Seq {
-			j.w.fail("entry %d: %s is granted to place %d although place %d came earlier and waits", after.Index, h.Path, h.WaitSeq, w.Seq)
-			return
-		}
 	}
 }
 

@@ -1,4 +1,12 @@
-package state_test
+// Package model is the contract of the replicated state said a second time, as
+// plainly as can be: slices that are searched from one end to the other, and
+// nothing shared with package state but the types of what goes in and comes out.
+//
+// The property tests of package state and the simulator's judge drive it: both
+// apply each batch to the state and to the model and compare the outcomes. The
+// checker of histories (package history) can't: it sees requests and answers
+// only, and searches for an order of them.
+package model
 
 import (
 	"bytes"
@@ -9,99 +17,107 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// model is the contract of the lock service said again as plainly as can be:
-// slices that are searched from one end to the other, and nothing shared with
-// the code under test but the types of what goes in and comes out.
-type model struct {
-	epoch   uint64
-	office  state.Office
-	counter uint64 // tokens
-	seq     uint64 // waits, delays, events
-	now     int64
-	members []state.Member
+// Model is the state of a cell. Sessions and Access are replaced, not changed,
+// so a caller may keep them.
+type Model struct {
+	Epoch    uint64
+	Office   state.Office
+	Counter  uint64 // tokens
+	Seq      uint64 // waits, delays, events
+	Now      int64
+	Members  []state.Member
+	Level    uint64
+	Revision uint64
+	Sessions []*state.Session
+	Locks    map[string]*Lock
+	Files    map[string]*state.File
+	Access   *Access
 
-	level    uint64
-	revision uint64
+	// Each, if set, is called after each command.
+	Each func()
+
 	index    uint64 // of the entry before the one being applied
 	changes  []state.Change
-	sessions []*state.Session
-	locks    map[string]*modelLock
-	files    map[string]*state.File
-	answers  []modelAnswer // oldest first
-	access   modelAccess
-	caller   string // of the command being applied
-	silentMS int64  // the same
+	answers  []answer // oldest first
+	caller   string   // of the command being applied
+	silentMS int64    // the same
 }
 
-type modelLock struct {
-	holders []*state.Hold // as they were granted
-	queue   []*state.Wait // as they came
-	delayID uint64
-	delayMS int64
+// Lock is a lock with its queue.
+type Lock struct {
+	Holders []*state.Hold // as they were granted
+	Queue   []*state.Wait // as they came
+	DelayID uint64
+	DelayMS int64
 }
 
-func newModel() *model {
-	return &model{level: 1, locks: map[string]*modelLock{}, files: map[string]*state.File{}, access: newModelAccess()}
+// New returns the model of a cell with an empty log.
+func New() *Model {
+	return &Model{Level: 1, Locks: map[string]*Lock{}, Files: map[string]*state.File{}, Access: &Access{}}
 }
 
-func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
+// Apply applies an entry of the log and returns its outcome.
+func (m *Model) Apply(index, term uint64, b state.Batch) state.Outcome {
 	m.changes = nil
 	out := state.Outcome{Index: index, Term: term, Results: make([]state.Result, len(b.Commands))}
 	if b.LeaseMS >= 1 && b.LeaseMS <= 60_000 {
 		if op, opens := theOnly(b).(*state.OpenOffice); opens {
 			if op.Term == term && op.Master != "" {
-				m.epoch++
+				m.Epoch++
 				m.tick(b.Commands[0].Time)
-				m.office = state.Office{Open: true, Term: term, Master: op.Master, LeaseMS: b.LeaseMS}
-				m.emit(state.OfficeOpened{Revision: m.number(), Epoch: m.epoch, Master: op.Master, At: m.now})
+				m.Office = state.Office{Open: true, Term: term, Master: op.Master, LeaseMS: b.LeaseMS}
+				m.emit(state.OfficeOpened{Revision: m.number(), Epoch: m.Epoch, Master: op.Master, At: m.Now})
 				out.Accepted, out.Results[0] = true, state.Done
 			}
-		} else if m.office.Open && m.office.Term == term && m.epoch == b.Epoch {
+		} else if m.Office.Open && m.Office.Term == term && m.Epoch == b.Epoch {
 			out.Accepted = true
-			if b.LeaseMS > m.office.LeaseMS {
-				m.office.LeaseMS = b.LeaseMS
+			if b.LeaseMS > m.Office.LeaseMS {
+				m.Office.LeaseMS = b.LeaseMS
 			}
 			for i, c := range b.Commands {
-				if m.office.Open && !m.senseless(c.Operation) {
+				if m.Office.Open && !m.senseless(c.Operation) {
 					m.tick(c.Time)
-					if m.caller, m.silentMS = "", 0; m.level >= 2 {
+					if m.caller, m.silentMS = "", 0; m.Level >= 2 {
 						m.caller = c.Caller
 					}
 					out.Results[i] = m.command(c.Operation)
+					if m.Each != nil {
+						m.Each()
+					}
 				}
 			}
 		}
 	}
 	m.index = index
-	out.Epoch, out.Changes = m.epoch, m.changes
+	out.Epoch, out.Changes = m.Epoch, m.changes
 	return out
 }
 
-// restored is what a new cell begins with that goes on from a backup of this one.
-func (m *model) restored(floor uint64) {
-	for _, path := range slices.Sorted(maps.Keys(m.locks)) {
-		l := m.lock(path)
-		for _, h := range l.holders {
-			m.seq++
-			l.delayID = m.seq
+// Restored makes the model that of a new cell which a backup of this one begins.
+func (m *Model) Restored(floor uint64) {
+	for _, path := range slices.Sorted(maps.Keys(m.Locks)) {
+		l := m.Lock(path)
+		for _, h := range l.Holders {
+			m.Seq++
+			l.DelayID = m.Seq
 			asked := h.DelayMS
 			if asked == 0 {
 				asked = 60_000
 			}
-			l.delayMS = max(l.delayMS, asked)
+			l.DelayMS = max(l.DelayMS, asked)
 		}
-		l.holders, l.queue = nil, nil
+		l.Holders, l.Queue = nil, nil
 	}
-	for path, f := range m.files {
+	for path, f := range m.Files {
 		if f.Session != "" {
-			delete(m.files, path)
+			delete(m.Files, path)
 		}
 	}
-	m.sessions, m.answers, m.members = nil, nil, nil
-	m.counter, m.revision = max(m.counter+1, floor), max(m.revision+1, floor)
-	m.epoch++
+	m.Sessions, m.answers, m.Members = nil, nil, nil
+	m.Counter, m.Revision = max(m.Counter+1, floor), max(m.Revision+1, floor)
+	m.Epoch++
 	m.index = 1
-	m.office = state.Office{Open: true, Master: m.office.Master, LeaseMS: 60_000}
+	m.Office = state.Office{Open: true, Master: m.Office.Master, LeaseMS: 60_000}
 }
 
 func theOnly(b state.Batch) state.Operation {
@@ -111,21 +127,21 @@ func theOnly(b state.Batch) state.Operation {
 	return nil
 }
 
-func (m *model) tick(t int64) {
-	if t > m.now {
-		m.now = t
+func (m *Model) tick(t int64) {
+	if t > m.Now {
+		m.Now = t
 	}
 }
 
 // number is the next revision.
-func (m *model) number() uint64 {
-	m.revision++
-	return m.revision
+func (m *Model) number() uint64 {
+	m.Revision++
+	return m.Revision
 }
 
 // senseless reports whether an operation is refused whatever the state of locks
 // and sessions that live.
-func (m *model) senseless(op state.Operation) bool {
+func (m *Model) senseless(op state.Operation) bool {
 	if m.early(op) || m.takenID(op) {
 		return true
 	}
@@ -133,8 +149,8 @@ func (m *model) senseless(op state.Operation) bool {
 	case *state.OpenOffice:
 		return true
 	case *state.OpenSession:
-		known := slices.ContainsFunc(m.sessions, func(s *state.Session) bool { return op.Key != "" && s.Key == op.Key })
-		return m.session(op.Session) != nil && !known
+		known := slices.ContainsFunc(m.Sessions, func(s *state.Session) bool { return op.Key != "" && s.Key == op.Key })
+		return m.Session(op.Session) != nil && !known
 	case *state.ReportSum:
 		return op.Entry < 1 || op.Entry > m.index
 	case *state.NoteMembers:
@@ -145,10 +161,10 @@ func (m *model) senseless(op state.Operation) bool {
 	return false
 }
 
-func (m *model) command(op state.Operation) state.Result {
+func (m *Model) command(op state.Operation) state.Result {
 	switch op := op.(type) {
 	case *state.CloseOffice:
-		m.office.Open = false
+		m.Office.Open = false
 		m.emit(state.OfficeClosed{})
 		return state.Done
 	case *state.OpenSession:
@@ -165,11 +181,11 @@ func (m *model) command(op state.Operation) state.Result {
 	case *state.Withdraw:
 		return m.withdraw(op)
 	case *state.EndDelay:
-		l := m.lock(op.Path)
-		if l.delayID == 0 || l.delayID != op.ID {
+		l := m.Lock(op.Path)
+		if l.DelayID == 0 || l.DelayID != op.ID {
 			return state.Nothing
 		}
-		l.delayID, l.delayMS = 0, 0
+		l.DelayID, l.DelayMS = 0, 0
 		m.emit(state.DelayEnded{Path: op.Path, ID: op.ID})
 		m.handOn(op.Path)
 		return state.Done
@@ -186,10 +202,10 @@ func (m *model) command(op state.Operation) state.Result {
 	case *state.Transaction:
 		return m.transaction(op)
 	case *state.RaiseLevel:
-		if op.Level <= m.level {
+		if op.Level <= m.Level {
 			return state.Nothing
 		}
-		m.level = op.Level
+		m.Level = op.Level
 		m.emit(state.LevelRaised{Level: op.Level})
 		return state.Done
 	}
@@ -214,11 +230,11 @@ func oddMembers(table []state.Member) bool {
 	return len(table) == 0
 }
 
-func (m *model) noteMembers(op *state.NoteMembers) state.Result {
+func (m *Model) noteMembers(op *state.NoteMembers) state.Result {
 	var table []state.Member
 	for _, v := range op.Members {
 		v.Put, v.Stays = false, false
-		for _, was := range m.members {
+		for _, was := range m.Members {
 			if was.ID == v.ID && was.Put {
 				v.Put, v.Stays, v.RaftAddr, v.URL = true, was.Stays, was.RaftAddr, was.URL
 			}
@@ -228,11 +244,11 @@ func (m *model) noteMembers(op *state.NoteMembers) state.Result {
 	return m.setMembers(table)
 }
 
-func (m *model) putMember(op *state.PutMember) state.Result {
+func (m *Model) putMember(op *state.PutMember) state.Result {
 	put := op.Member
 	put.Put = true
 	table, there := []state.Member{}, false
-	for _, v := range m.members {
+	for _, v := range m.Members {
 		if v.ID == put.ID {
 			there = there || v.Directory == op.Member.Directory
 			put.Directory = v.Directory
@@ -251,34 +267,36 @@ func (m *model) putMember(op *state.PutMember) state.Result {
 
 // setMembers makes a table the cell's; each member keeps the time since which it
 // is one.
-func (m *model) setMembers(table []state.Member) state.Result {
+func (m *Model) setMembers(table []state.Member) state.Result {
 	for i := range table {
-		table[i].Since = m.now
-		for _, was := range m.members {
+		table[i].Since = m.Now
+		for _, was := range m.Members {
 			if was.ID == table[i].ID && was.Directory == table[i].Directory {
 				table[i].Since = was.Since
 			}
 		}
 	}
-	if slices.Equal(table, m.members) {
+	if slices.Equal(table, m.Members) {
 		return state.Nothing
 	}
-	m.members = table
+	m.Members = table
 	m.emit(state.MembersNoted{})
 	return state.Done
 }
 
-func (m *model) emit(c state.Change) { m.changes = append(m.changes, c) }
+func (m *Model) emit(c state.Change) { m.changes = append(m.changes, c) }
 
-func (m *model) lock(path string) *modelLock {
-	if m.locks[path] == nil {
-		m.locks[path] = &modelLock{}
+// Lock returns the lock at path.
+func (m *Model) Lock(path string) *Lock {
+	if m.Locks[path] == nil {
+		m.Locks[path] = &Lock{}
 	}
-	return m.locks[path]
+	return m.Locks[path]
 }
 
-func (m *model) session(id string) *state.Session {
-	for _, s := range m.sessions {
+// Session returns the session that lives under an id, or nil.
+func (m *Model) Session(id string) *state.Session {
+	for _, s := range m.Sessions {
 		if s.ID == id {
 			return s
 		}
@@ -286,8 +304,8 @@ func (m *model) session(id string) *state.Session {
 	return nil
 }
 
-func (m *model) openSession(c *state.OpenSession) state.Result {
-	for _, s := range m.sessions {
+func (m *Model) openSession(c *state.OpenSession) state.Result {
+	for _, s := range m.Sessions {
 		if c.Key != "" && s.Key == c.Key {
 			if bytes.Equal(s.Digest, c.Digest) {
 				return state.SessionResult{Verdict: state.Done, Session: s}
@@ -295,37 +313,37 @@ func (m *model) openSession(c *state.OpenSession) state.Result {
 			return state.SessionResult{Verdict: state.Conflict, Session: s}
 		}
 	}
-	s := &state.Session{ID: c.Session, Name: c.Name, TTLMS: c.TTLMS, CreatedAt: m.now, Meta: c.Meta, Key: c.Key, Digest: c.Digest, Principal: m.caller}
-	m.sessions = append(m.sessions, s)
+	s := &state.Session{ID: c.Session, Name: c.Name, TTLMS: c.TTLMS, CreatedAt: m.Now, Meta: c.Meta, Key: c.Key, Digest: c.Digest, Principal: m.caller}
+	m.Sessions = append(slices.Clip(m.Sessions), s)
 	m.emit(state.SessionOpened{Session: s})
 	return state.SessionResult{Verdict: state.Done, Session: s}
 }
 
 // endSession goes over the session's claims by path and handle, and hands
 // nothing on before all of them are gone.
-func (m *model) endSession(id string, why state.Reason) state.Result {
-	s := m.session(id)
+func (m *Model) endSession(id string, why state.Reason) state.Result {
+	s := m.Session(id)
 	if s == nil {
 		return state.NoSession
 	}
-	paths := slices.Sorted(maps.Keys(m.locks))
+	paths := slices.Sorted(maps.Keys(m.Locks))
 	for _, path := range paths {
-		for _, handle := range m.handles(path, id) {
-			h, w := m.claim(id, path, handle)
+		for _, handle := range m.Handles(path, id) {
+			h, w := m.Claim(id, path, handle)
 			if w != nil {
 				m.dropWait(w)
 				continue
 			}
 			m.dropHold(h, why)
-			if l := m.lock(path); why == state.Expired && h.DelayMS > 0 {
-				m.seq++
-				l.delayID, l.delayMS = m.seq, max(l.delayMS, h.DelayMS)
-				m.emit(state.DelayBegan{Path: path, ID: m.seq, MS: h.DelayMS})
+			if l := m.Lock(path); why == state.Expired && h.DelayMS > 0 {
+				m.Seq++
+				l.DelayID, l.DelayMS = m.Seq, max(l.DelayMS, h.DelayMS)
+				m.emit(state.DelayBegan{Path: path, ID: m.Seq, MS: h.DelayMS})
 			}
 		}
 	}
 	m.endFiles(id, why)
-	m.sessions = slices.DeleteFunc(m.sessions, func(v *state.Session) bool { return v == s })
+	m.Sessions = slices.DeleteFunc(slices.Clone(m.Sessions), func(v *state.Session) bool { return v == s })
 	for _, path := range paths {
 		m.handOn(path)
 	}
@@ -333,15 +351,15 @@ func (m *model) endSession(id string, why state.Reason) state.Result {
 	return state.Done
 }
 
-// handles are those under which a session has a claim on path, sorted.
-func (m *model) handles(path, session string) []string {
+// Handles returns the sorted handles under which a session holds or waits.
+func (m *Model) Handles(path, session string) []string {
 	var out []string
-	for _, h := range m.lock(path).holders {
+	for _, h := range m.Lock(path).Holders {
 		if h.Session == session {
 			out = append(out, h.Handle)
 		}
 	}
-	for _, w := range m.lock(path).queue {
+	for _, w := range m.Lock(path).Queue {
 		if w.Session == session {
 			out = append(out, w.Handle)
 		}
@@ -350,13 +368,14 @@ func (m *model) handles(path, session string) []string {
 	return out
 }
 
-func (m *model) claim(session, path, handle string) (*state.Hold, *state.Wait) {
-	for _, h := range m.lock(path).holders {
+// Claim returns the hold or the wait of a session under a handle, or neither.
+func (m *Model) Claim(session, path, handle string) (*state.Hold, *state.Wait) {
+	for _, h := range m.Lock(path).Holders {
 		if h.Session == session && h.Handle == handle {
 			return h, nil
 		}
 	}
-	for _, w := range m.lock(path).queue {
+	for _, w := range m.Lock(path).Queue {
 		if w.Session == session && w.Handle == handle {
 			return nil, w
 		}
@@ -364,48 +383,48 @@ func (m *model) claim(session, path, handle string) (*state.Hold, *state.Wait) {
 	return nil, nil
 }
 
-func (m *model) position(w *state.Wait) int {
-	return slices.IndexFunc(m.lock(w.Path).queue, func(o *state.Wait) bool { return o.Seq == w.Seq }) + 1
+func (m *Model) position(w *state.Wait) int {
+	return slices.IndexFunc(m.Lock(w.Path).Queue, func(o *state.Wait) bool { return o.Seq == w.Seq }) + 1
 }
 
 // decide is what an acquire comes to for a pair without a claim.
-func (m *model) decide(path string, mode state.Mode, limit int64) state.AcquireResult {
-	l := m.lock(path)
+func (m *Model) decide(path string, mode state.Mode, limit int64) state.AcquireResult {
+	l := m.Lock(path)
 	if mode == state.Shared {
-		for _, h := range l.holders {
+		for _, h := range l.Holders {
 			if h.Mode == state.Shared && h.Limit != limit {
 				return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashOther}
 			}
 		}
-		for _, w := range l.queue {
+		for _, w := range l.Queue {
 			if w.Mode == state.Shared && w.Limit != limit {
 				return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashOther}
 			}
 		}
 	}
 	switch {
-	case l.delayID != 0 && len(l.holders) == 0:
+	case l.DelayID != 0 && len(l.Holders) == 0:
 		return state.AcquireResult{Verdict: state.Delayed}
-	case l.delayID != 0 || len(l.queue) > 0 || !l.hasRoom(mode, limit):
+	case l.DelayID != 0 || len(l.Queue) > 0 || !l.hasRoom(mode, limit):
 		return state.AcquireResult{Verdict: state.Busy}
 	}
 	return state.AcquireResult{Verdict: state.Held}
 }
 
-func (l *modelLock) hasRoom(mode state.Mode, limit int64) bool {
-	for _, h := range l.holders {
+func (l *Lock) hasRoom(mode state.Mode, limit int64) bool {
+	for _, h := range l.Holders {
 		if mode == state.Exclusive || h.Mode == state.Exclusive {
 			return false
 		}
 	}
-	return limit == 0 || int64(len(l.holders)) < limit
+	return limit == 0 || int64(len(l.Holders)) < limit
 }
 
-func (m *model) acquire(c *state.Acquire) state.Result {
-	if m.session(c.Session) == nil {
+func (m *Model) acquire(c *state.Acquire) state.Result {
+	if m.Session(c.Session) == nil {
 		return state.AcquireResult{Verdict: state.NoSession}
 	}
-	h, w := m.claim(c.Session, c.Path, c.Handle)
+	h, w := m.Claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && h.Mode != c.Mode:
 		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashMode, Hold: h}
@@ -420,7 +439,7 @@ func (m *model) acquire(c *state.Acquire) state.Result {
 	case w != nil:
 		now := *w
 		now.Keep = w.Keep || c.Wait == state.Persistent
-		m.lock(c.Path).queue[m.position(w)-1] = &now
+		m.Lock(c.Path).Queue[m.position(w)-1] = &now
 		if now != *w {
 			m.emit(state.Kept{Wait: &now})
 		}
@@ -435,70 +454,70 @@ func (m *model) acquire(c *state.Acquire) state.Result {
 	if r.Verdict == state.Conflict || c.Wait == state.NoWait {
 		return r
 	}
-	m.seq++
-	w.Seq, w.Keep, w.Since = m.seq, c.Wait == state.Persistent, m.now
-	l := m.lock(c.Path)
-	l.queue = append(l.queue, w)
+	m.Seq++
+	w.Seq, w.Keep, w.Since = m.Seq, c.Wait == state.Persistent, m.Now
+	l := m.Lock(c.Path)
+	l.Queue = append(l.Queue, w)
 	contended := uint64(0)
-	if len(l.holders) > 0 && len(l.queue) == 1 {
+	if len(l.Holders) > 0 && len(l.Queue) == 1 {
 		contended = m.number()
 	}
 	m.emit(state.Enqueued{Revision: contended, Wait: w})
-	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: len(l.queue)}
+	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: len(l.Queue)}
 }
 
-func (m *model) grant(w, from *state.Wait) *state.Hold {
-	m.counter++
+func (m *Model) grant(w, from *state.Wait) *state.Hold {
+	m.Counter++
 	h := &state.Hold{Path: w.Path, Session: w.Session, Handle: w.Handle, Mode: w.Mode, Limit: w.Limit,
-		Token: m.counter, GrantedAt: m.now, DelayMS: w.DelayMS, WaitSeq: w.Seq}
+		Token: m.Counter, GrantedAt: m.Now, DelayMS: w.DelayMS, WaitSeq: w.Seq}
 	if w.Keep {
-		m.seq++
-		h.EventSeq = m.seq
+		m.Seq++
+		h.EventSeq = m.Seq
 	}
-	l := m.lock(w.Path)
-	l.holders = append(l.holders, h)
+	l := m.Lock(w.Path)
+	l.Holders = append(l.Holders, h)
 	m.emit(state.Granted{Revision: m.number(), Hold: h, Wait: from})
 	return h
 }
 
-func (m *model) handOn(path string) {
-	l := m.lock(path)
-	for l.delayID == 0 && len(l.queue) > 0 && l.hasRoom(l.queue[0].Mode, l.queue[0].Limit) {
-		w := l.queue[0]
+func (m *Model) handOn(path string) {
+	l := m.Lock(path)
+	for l.DelayID == 0 && len(l.Queue) > 0 && l.hasRoom(l.Queue[0].Mode, l.Queue[0].Limit) {
+		w := l.Queue[0]
 		if !m.mayLock(w) {
 			m.end(w)
 			continue
 		}
-		l.queue = l.queue[1:]
+		l.Queue = l.Queue[1:]
 		m.grant(w, w)
 	}
 }
 
-func (m *model) dropHold(h *state.Hold, why state.Reason) {
-	l := m.lock(h.Path)
-	l.holders = slices.DeleteFunc(slices.Clone(l.holders), func(o *state.Hold) bool { return o == h })
+func (m *Model) dropHold(h *state.Hold, why state.Reason) {
+	l := m.Lock(h.Path)
+	l.Holders = slices.DeleteFunc(slices.Clone(l.Holders), func(o *state.Hold) bool { return o == h })
 	m.emit(state.Released{Revision: m.number(), Hold: h, Reason: why, Ending: m.ending()})
 }
 
-func (m *model) ending() state.Ending {
-	return state.Ending{At: m.now, By: m.caller, SilentMS: m.silentMS}
+func (m *Model) ending() state.Ending {
+	return state.Ending{At: m.Now, By: m.caller, SilentMS: m.silentMS}
 }
 
-func (m *model) dropWait(w *state.Wait) {
-	l := m.lock(w.Path)
-	l.queue = slices.DeleteFunc(slices.Clone(l.queue), func(o *state.Wait) bool { return o == w })
+func (m *Model) dropWait(w *state.Wait) {
+	l := m.Lock(w.Path)
+	l.Queue = slices.DeleteFunc(slices.Clone(l.Queue), func(o *state.Wait) bool { return o == w })
 	m.emit(state.Withdrawn{Wait: w})
 }
 
-func (m *model) release(c *state.Release) state.Result {
-	if m.session(c.Session) == nil {
+func (m *Model) release(c *state.Release) state.Result {
+	if m.Session(c.Session) == nil {
 		return state.NoSession
 	}
-	h, w := m.claim(c.Session, c.Path, c.Handle)
+	h, w := m.Claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && (c.Token == 0 || c.Token == h.Token):
 		why := state.GivenBack
-		if owner := m.session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller || c.Forced {
+		if owner := m.Session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller || c.Forced {
 			why = state.Forced
 		}
 		m.dropHold(h, why)
@@ -511,8 +530,8 @@ func (m *model) release(c *state.Release) state.Result {
 	return state.Done
 }
 
-func (m *model) withdraw(c *state.Withdraw) state.Result {
-	h, w := m.claim(c.Session, c.Path, c.Handle)
+func (m *Model) withdraw(c *state.Withdraw) state.Result {
+	h, w := m.Claim(c.Session, c.Path, c.Handle)
 	switch {
 	case c.Seq == 0, h == nil && w == nil, h != nil && h.WaitSeq != c.Seq, w != nil && w.Seq != c.Seq:
 		return state.AcquireResult{Verdict: state.Nothing}
