@@ -47,6 +47,9 @@ const (
 	drift = lease.Drift(0.01)
 	// entryTime is how long an entry of the log takes to be committed.
 	entryTime = time.Millisecond
+	// contactEvery is how often a replica asks the others how they are: seldom,
+	// since that takes most of the time of an idle cell.
+	contactEvery = time.Minute
 	// electionTime is how long the replicas do without a master before they elect
 	// another.
 	electionTime = 500 * time.Millisecond
@@ -198,10 +201,16 @@ func (c *Cell) elect(but *replica) {
 	if next == nil {
 		c.fatalf("no replica can be elected")
 	}
-	for {
+	c.awaitOffice(ctx, next, 0)
+}
+
+// awaitOffice waits until an elected replica is in office, in that epoch or a
+// later one.
+func (c *Cell) awaitOffice(ctx context.Context, next *replica, epoch uint64) {
+	for ; ; time.Sleep(entryTime) {
 		at, err := next.running().Locate(ctx)
 		switch {
-		case err == nil && at.Self:
+		case err == nil && at.Self && at.Epoch >= epoch:
 			return
 		case ctx.Err() != nil:
 			c.fatalf("replica %s is not in office: %v", next.node.ID(), err)

@@ -20,10 +20,10 @@
 // # Harm
 //
 // KillMaster and IsolateMaster have another replica take over, Stop and Start end
-// and begin the process of one, ExpireSession
-// and ReleaseByForce take away what a program holds, Cut, Lose and LoseAnswers
-// disturb the network of one client until Mend, and Delay that of all clients
-// until it is set to 0.
+// and begin the process of one. Depose leaves the cell without a master until
+// Elect. ExpireSession and ReleaseByForce take away what a program holds. Cut,
+// Lose and LoseAnswers disturb the network of one client until Mend, and Delay
+// that of all clients until it is set to 0.
 //
 // The members of the cell and their URLs do not change: calls that change them
 // are refused.

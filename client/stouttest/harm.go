@@ -37,6 +37,42 @@ func (c *Cell) IsolateMaster() {
 	c.log.Cut(old.node, false)
 }
 
+// Depose ends the master's office. The replicas run on, and none is master
+// until Elect.
+func (c *Cell) Depose() {
+	old := c.inOffice()
+	c.log.Depose(old.node)
+	c.log.Abandon(old.node)
+	for c.master() == old {
+		time.Sleep(entryTime)
+	}
+}
+
+// Elect makes a replica the master, and returns when it is in office. A master
+// that is in office hands over; else the new one waits for the end of the last
+// one's lease.
+func (c *Cell) Elect(id string) {
+	next := c.replica(id)
+	if next.running() == nil {
+		c.fatalf("Elect: replica %s is stopped", id)
+	}
+	before := next.running().Known().Epoch
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	switch old := c.master(); {
+	case old == next:
+		c.log.Depose(next.node)
+		c.log.Campaign(next.node)
+	case old != nil:
+		if _, err := old.running().TransferMastership(ctx, &master.Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: id}}); err != nil {
+			c.fatalf("Elect: %s does not hand over to %s: %v", old.node.ID(), id, err)
+		}
+	case !c.log.Campaign(next.node):
+		c.fatalf("Elect: replica %s cannot be elected", id)
+	}
+	c.awaitOffice(ctx, next, before+1)
+}
+
 // ExpireSession ends a session as if its lease had run out, and returns when
 // the cell has done so: what it held leaves its lock-delays behind.
 func (c *Cell) ExpireSession(id string) {

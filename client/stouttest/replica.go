@@ -32,7 +32,7 @@ func (r *replica) begin() {
 	})
 	api := r.c.net.listen(id)
 	r.calls = r.c.net.listen(peerPort(id))
-	r.server = server.New(server.Options{Master: r.master, Links: links{r, r.calls}, Logger: log, Clock: r.node.Clock, Drift: drift})
+	r.server = server.New(server.Options{Master: r.master, Links: links{r, r.calls}, Logger: log, Clock: r.node.Clock, Drift: drift, ContactEvery: contactEvery})
 	served, s := make(chan struct{}), r.server
 	r.served = served
 	go func() {

@@ -90,6 +90,29 @@ func TestMajorityIsStopped(t *testing.T) {
 	})
 }
 
+// TestWithoutMaster: a cell has no master after Depose, until Elect. Sessions
+// and holds survive.
+func TestWithoutMaster(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		h := lock(t, open(t, cell.Client(), time.Minute), "/a")
+		cell.Depose()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := cell.Client().ReadLock(ctx, "/a"); !errors.Is(err, client.ErrNoMaster) || cell.Master() != "" {
+			t.Errorf("with %q as its master: %v", cell.Master(), err)
+		}
+		for _, id := range []string{"r3", "r3", "r2"} {
+			cell.Elect(id)
+			if got := cell.Master(); got != id {
+				t.Errorf("%q is master, and not %s", got, id)
+			}
+		}
+		if err := h.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestMasterIsIsolated: another takes over, and clients of the old one follow.
 func TestMasterIsIsolated(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {

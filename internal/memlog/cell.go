@@ -146,6 +146,18 @@ func (c *Cell) Depose(n *Node) {
 	n.stepDown()
 }
 
+// Abandon makes the nodes that follow n notice that it leads no more.
+func (c *Cell) Abandon(n *Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.nodes {
+		if r != n && r.leader == n.id {
+			r.leader = ""
+			r.notifyChanged()
+		}
+	}
+}
+
 // SetDelay sets how long an entry takes to be committed.
 func (c *Cell) SetDelay(d time.Duration) {
 	c.mu.Lock()

@@ -266,7 +266,7 @@ func (n *Node) ahead(other *Node) bool {
 
 // store makes the node's log the leader's. c.mu is held.
 func (n *Node) store(log []entry) {
-	same := 0
+	same := max(min(n.applied-1, len(log)), 0) // what is applied is the same
 	for same < len(n.log) && same < len(log) && n.log[same].term == log[same].term {
 		same++
 	}
@@ -277,7 +277,7 @@ func (n *Node) store(log []entry) {
 	if len(fresh) == 0 && len(n.log) > len(log) {
 		return // a late message
 	}
-	n.log = append(n.log[:same:same], fresh...)
+	n.log = append(n.log[:same], fresh...)
 	for _, e := range fresh {
 		if e.batch != nil {
 			n.promises.Stored(e.term, n.Clock())

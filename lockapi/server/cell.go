@@ -13,7 +13,7 @@ import (
 func (s *Server) keepContact() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	tick := time.NewTicker(peers.Every)
+	tick := time.NewTicker(s.opts.ContactEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -104,6 +104,7 @@ type Options struct {
 	WriteTimeout  time.Duration // 30 s: for each part of a reply to be taken
 	IdleTimeout   time.Duration // 150 s: for the next request of a connection
 	AttemptEvery  time.Duration // 100 ms: between answers to bad credentials of one address, after the first few
+	ContactEvery  time.Duration // 1 s: between questions to the other replicas that no caller has asked for
 }
 
 // maxHeaderBytes bounds a request's line and headers. The longest path takes
@@ -132,6 +133,7 @@ func (o Options) withDefaults() Options {
 		{&o.WriteTimeout, 30 * time.Second},
 		{&o.IdleTimeout, 150 * time.Second},
 		{&o.AttemptEvery, 100 * time.Millisecond},
+		{&o.ContactEvery, peers.Every},
 	} {
 		if *d.value == 0 {
 			*d.value = d.fallback
