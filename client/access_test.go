@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -34,12 +35,12 @@ func (a *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // asking makes a client of a cell that is one clerk.
-func asking(t *testing.T) (*clerk, *Client) {
+func asking(t *testing.T) (*clerk, *client.Client) {
 	t.Helper()
 	a := new(clerk)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	c, err := New(server.URL)
+	c, err := client.New(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func asking(t *testing.T) (*clerk, *Client) {
 }
 
 // accessCalls are all calls, with an answer to each and what they ask.
-func accessCalls(t *testing.T, c *Client) map[string]struct {
+func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 	call   func() (any, error)
 	status int
 	answer any
@@ -131,7 +132,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: it asked\n%q, want\n%q", name, a.asked, row.asked)
 		}
 		a.status, a.answer = 403, lockapi.Errorf(lockapi.CodePermissionDenied, "no")
-		if _, err := row.call(); !errors.Is(err, ErrPermissionDenied) {
+		if _, err := row.call(); !errors.Is(err, client.ErrPermissionDenied) {
 			t.Errorf("%s, which is denied: %v", name, err)
 		}
 	}
@@ -147,7 +148,7 @@ func TestAccessLies(t *testing.T) {
 	} {
 		row := accessCalls(t, c)[name]
 		a.status, a.answer = row.status, lie
-		if got, err := row.call(); !errors.Is(err, ErrInternal) {
+		if got, err := row.call(); !errors.Is(err, client.ErrInternal) {
 			t.Errorf("%s believes %+v: %+v, %v", name, lie, got, err)
 		}
 	}
@@ -172,7 +173,7 @@ func TestAccessBadArguments(t *testing.T) {
 		"token's id":       x.RevokeToken(ctx, "a/b"),
 		"token's empty id": x.RevokeToken(ctx, ""),
 	} {
-		if !errors.Is(err, ErrInvalidArgument) {
+		if !errors.Is(err, client.ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -188,28 +189,32 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 	for _, one := range []struct {
 		name string
 		once bool
-		call func(context.Context, Access) error
+		call func(context.Context, client.Access) error
 	}{
-		{"PutRule", true, func(ctx context.Context, a Access) error { return second(a.PutRule(ctx, "/a", lockapi.AccessLists{})) }},
-		{"DeleteRule", true, func(ctx context.Context, a Access) error { return a.DeleteRule(ctx, "/a") }},
-		{"PutGroup", true, func(ctx context.Context, a Access) error { return second(a.PutGroup(ctx, "g", nil)) }},
-		{"DeleteGroup", true, func(ctx context.Context, a Access) error { return a.DeleteGroup(ctx, "g") }},
-		{"PutCell", true, func(ctx context.Context, a Access) error { return second(a.PutCell(ctx, lockapi.CellAccess{})) }},
-		{"CreateToken", true, func(ctx context.Context, a Access) error {
+		{"PutRule", true, func(ctx context.Context, a client.Access) error {
+			return second(a.PutRule(ctx, "/a", lockapi.AccessLists{}))
+		}},
+		{"DeleteRule", true, func(ctx context.Context, a client.Access) error { return a.DeleteRule(ctx, "/a") }},
+		{"PutGroup", true, func(ctx context.Context, a client.Access) error { return second(a.PutGroup(ctx, "g", nil)) }},
+		{"DeleteGroup", true, func(ctx context.Context, a client.Access) error { return a.DeleteGroup(ctx, "g") }},
+		{"PutCell", true, func(ctx context.Context, a client.Access) error { return second(a.PutCell(ctx, lockapi.CellAccess{})) }},
+		{"CreateToken", true, func(ctx context.Context, a client.Access) error {
 			return second(a.CreateToken(ctx, lockapi.TokenRequest{Principal: "user:b"}))
 		}},
-		{"Enable", true, func(ctx context.Context, a Access) error { return second(a.Enable(ctx, lockapi.EnableRequest{})) }},
-		{"Disable", true, func(ctx context.Context, a Access) error { return a.Disable(ctx) }},
-		{"RevokeToken", false, func(ctx context.Context, a Access) error { return a.RevokeToken(ctx, "T1") }},
-		{"WhoAmI", false, func(ctx context.Context, a Access) error { return second(a.WhoAmI(ctx)) }},
+		{"Enable", true, func(ctx context.Context, a client.Access) error {
+			return second(a.Enable(ctx, lockapi.EnableRequest{}))
+		}},
+		{"Disable", true, func(ctx context.Context, a client.Access) error { return a.Disable(ctx) }},
+		{"RevokeToken", false, func(ctx context.Context, a client.Access) error { return a.RevokeToken(ctx, "T1") }},
+		{"WhoAmI", false, func(ctx context.Context, a client.Access) error { return second(a.WhoAmI(ctx)) }},
 	} {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			if _, err := c.Cell(t.Context()); err != nil { // finds the master
 				t.Fatal(err)
 			}
 			lost := 0
-			f.set(func() {
-				f.drop = func(r *http.Request) bool {
+			tc.set(func() {
+				tc.drop = func(r *http.Request) bool {
 					if strings.HasPrefix(r.URL.Path, "/v1/access/") {
 						lost++
 						return lost == 1
@@ -218,11 +223,11 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 				}
 			})
 			err := one.call(t.Context(), c.Access())
-			sent := f.count(func(r fakeRequest) bool { return strings.HasPrefix(r.path, "/v1/access/") })
-			if one.once && (!errors.Is(err, ErrOutcomeUnknown) || sent != 1) {
+			sent := tc.count(func(r sentRequest) bool { return strings.HasPrefix(r.path, "/v1/access/") })
+			if one.once && (!errors.Is(err, client.ErrOutcomeUnknown) || sent != 1) {
 				t.Errorf("%s: sent %d times, %v", one.name, sent, err)
 			}
-			if !one.once && (errors.Is(err, ErrOutcomeUnknown) || sent < 2) {
+			if !one.once && (errors.Is(err, client.ErrOutcomeUnknown) || sent < 2) {
 				t.Errorf("%s: sent %d times, %v", one.name, sent, err)
 			}
 		})
@@ -230,8 +235,8 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 }
 
 func TestNewSecret(t *testing.T) {
-	secret, sum := NewSecret()
-	other, _ := NewSecret()
+	secret, sum := client.NewSecret()
+	other, _ := client.NewSecret()
 	want := sha256.Sum256([]byte(secret))
 	if sum != hex.EncodeToString(want[:]) || secret == other || len(secret) != len(lockapi.SecretPrefix)+64 ||
 		(&lockapi.EnableRequest{TokenSHA256: sum}).Validate() != nil {

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"bytes"
@@ -11,12 +11,13 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// fakeBackup is a whole one.
-func fakeBackup(t *testing.T) []byte {
+// wholeBackup is a whole one.
+func wholeBackup(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	h := lockapi.BackupHeader{Cell: "fake", Revision: 57}
@@ -26,27 +27,22 @@ func fakeBackup(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-func (f *fakeCell) backup(w http.ResponseWriter) {
-	f.mu.Lock()
-	refused := f.refuseBackup
-	raw := f.rawBackup
-	f.mu.Unlock()
-	if refused != nil {
-		refuse(w, refused)
-		return
-	}
-	w.Header().Set("Content-Type", lockapi.TypeBackup)
-	w.Header().Set(lockapi.HeaderRevision, "57")
-	_, _ = w.Write(raw)
-}
-
 // A backup is that of the master, wherever it is by then.
 func TestBackup(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		whole := fakeBackup(t)
-		f.set(func() { f.rawBackup = whole })
-		f.kill("r1")
-		f.elect("r3")
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		whole := wholeBackup(t)
+		tc.set(func() {
+			tc.instead = func(r *http.Request) *http.Response {
+				if r.URL.Host != tc.Master() {
+					return nil
+				}
+				resp := response(http.StatusOK, string(whole))
+				resp.Header = http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
+				return resp
+			}
+		})
+		tc.kill("r1")
+		tc.Elect("r3")
 		var out bytes.Buffer
 		h, err := c.Backup(t.Context(), &out)
 		if err != nil || h.Revision != 57 || !bytes.Equal(out.Bytes(), whole) {
@@ -57,7 +53,7 @@ func TestBackup(t *testing.T) {
 
 // What is not whole is not a backup, however it ends.
 func TestBrokenBackups(t *testing.T) {
-	whole := fakeBackup(t)
+	whole := wholeBackup(t)
 	header := http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
 	connection := errors.New("connection reset by peer")
 	for name, c := range map[string]struct {
@@ -78,7 +74,7 @@ func TestBrokenBackups(t *testing.T) {
 			sent++
 			return &http.Response{StatusCode: 200, Header: c.header, Body: io.NopCloser(c.body)}, nil
 		})
-		cl, err := Config{URLs: []string{"http://r1"}, Transport: transport}.New()
+		cl, err := client.Config{URLs: []string{"http://r1"}, Transport: transport}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,19 +85,15 @@ func TestBrokenBackups(t *testing.T) {
 	}
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // One that falls silent is given up.
 func TestSilentBackup(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		whole := fakeBackup(t)
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		whole := wholeBackup(t)
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 			body := io.MultiReader(bytes.NewReader(whole[:100]), blocked{r.Context()})
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {lockapi.TypeBackup}}, Body: io.NopCloser(body)}, nil
 		})
-		c, err := Config{URLs: []string{"http://r1"}, Transport: transport}.New()
+		c, err := client.Config{URLs: []string{"http://r1"}, Transport: transport}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,17 +114,18 @@ func (b blocked) Read([]byte) (int, error) {
 
 // A cell that is busy, or refuses, says so; one without a master is waited for.
 func TestBackupRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for _, code := range []lockapi.Code{lockapi.CodeTooMany, lockapi.CodePermissionDenied} {
-			f.set(func() { f.refuseBackup = lockapi.Errorf(code, "no") })
+			tc.set(func() { tc.instead = func(*http.Request) *http.Response { return refusal(lockapi.Errorf(code, "no")) } })
 			_, err := c.Backup(t.Context(), io.Discard)
 			wantErr(t, err, code)
 		}
-		f.set(func() { f.master = "" })
+		tc.set(func() { tc.instead = nil })
+		tc.Depose()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err := c.Backup(ctx, io.Discard)
 		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, ErrNoMaster)
+		wantErr(t, err, client.ErrNoMaster)
 	})
 }

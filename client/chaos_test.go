@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/stouttest"
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/internal/testrun"
 )
@@ -22,21 +24,21 @@ func TestHoldsUnderFaults(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 2, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFakeCell()
+				tc := newTestCell(t, stouttest.Options{})
 				w := &watcher{}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
 				var all sync.WaitGroup
 				for i := range 4 {
-					c := f.client(t)
+					c := tc.client(t)
 					all.Go(func() { w.work(ctx, t, c, rand.New(rand.NewPCG(uint64(seed), uint64(i)))) })
 				}
-				f.trouble(ctx, rand.New(rand.NewPCG(uint64(seed), 99)))
+				tc.trouble(ctx, rand.New(rand.NewPCG(uint64(seed), 99)))
 				all.Wait()
 				time.Sleep(time.Minute)
-				wantTokens(t, f, "/a")
-				if w.holds < 20 {
-					t.Errorf("only %d holds in ten minutes", w.holds)
+				wantTokens(t, tc, "/a")
+				if w.holds < 10 {
+					t.Errorf("only %d holds in two minutes", w.holds)
 				}
 			})
 		})
@@ -44,43 +46,43 @@ func TestHoldsUnderFaults(t *testing.T) {
 }
 
 // trouble breaks things and mends them until ctx ends.
-func (f *fakeCell) trouble(ctx context.Context, r *rand.Rand) {
+func (tc *testCell) trouble(ctx context.Context, r *rand.Rand) {
 	ids := []string{"r1", "r2", "r3"}
 	for ctx.Err() == nil {
 		id := ids[r.IntN(3)]
-		f.silence(id, true)
+		tc.silence(id, true)
 		lossy := r.IntN(3) == 0
 		var answers atomic.Int64
-		f.set(func() {
-			f.drop = func(*http.Request) bool { return lossy && answers.Add(1)%4 == 0 }
+		tc.set(func() {
+			tc.drop = func(*http.Request) bool { return lossy && answers.Add(1)%4 == 0 }
 		})
-		sleep(ctx, 2*time.Second)
-		f.elect(ids[r.IntN(3)])
+		client.Sleep(ctx, 2*time.Second)
+		tc.Elect(ids[r.IntN(3)])
 		d := time.Duration(r.IntN(15_000)) * time.Millisecond
-		sleep(ctx, d)
-		f.set(func() { f.drop = nil })
-		f.silence(id, false)
-		sleep(ctx, d/2)
+		client.Sleep(ctx, d)
+		tc.set(func() { tc.drop = nil })
+		tc.silence(id, false)
+		client.Sleep(ctx, d/2)
 	}
-	f.all(false)
+	tc.all(false)
 }
 
 // watcher sees all holds of all clients.
 type watcher struct {
 	mu    sync.Mutex
-	good  *Held
+	good  *client.Held
 	token uint64
 	holds int
 }
 
-func (w *watcher) work(ctx context.Context, t *testing.T, c *Client, r *rand.Rand) {
+func (w *watcher) work(ctx context.Context, t *testing.T, c *client.Client, r *rand.Rand) {
 	for ctx.Err() == nil {
-		s, err := c.NewSession(ctx, WithTTL(time.Duration(1+r.IntN(12))*time.Second))
+		s, err := c.NewSession(ctx, client.WithTTL(time.Duration(1+r.IntN(12))*time.Second))
 		if err != nil {
 			continue
 		}
 		for s.Err() == nil && ctx.Err() == nil {
-			h, err := s.Lock(ctx, "/a", Wait(time.Duration(r.IntN(20_000))*time.Millisecond))
+			h, err := s.Lock(ctx, "/a", client.Wait(time.Duration(r.IntN(20_000))*time.Millisecond))
 			if err != nil {
 				continue
 			}
@@ -101,7 +103,7 @@ func (w *watcher) work(ctx context.Context, t *testing.T, c *Client, r *rand.Ran
 }
 
 // enter checks that a new hold is the only good one, and newer than the last.
-func (w *watcher) enter(t *testing.T, h *Held) {
+func (w *watcher) enter(t *testing.T, h *client.Held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.holds++

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"bytes"
@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // deadLink is a way on which packets to some replicas get lost, or their answers
 // do. The replicas reach each other.
 type deadLink struct {
-	*fakeCell
+	*testCell
 	to      []string // whose requests get lost
 	from    []string // whose answers do
 	large   []string // those that lose what is longer than a packet
@@ -36,11 +37,11 @@ func (d *deadLink) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case slices.Contains(d.from, host):
-		_, _ = d.fakeCell.RoundTrip(r)
+		_, _ = d.testCell.RoundTrip(r)
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	resp, err := d.fakeCell.RoundTrip(r)
+	resp, err := d.testCell.RoundTrip(r)
 	switch {
 	case err != nil || !d.on.Load():
 	case slices.Contains(d.from, host):
@@ -65,9 +66,9 @@ func (s stalled) Read([]byte) (int, error) {
 }
 
 // over is a client whose way to the cell is d.
-func (d *deadLink) over(t *testing.T) *Client {
+func (d *deadLink) over(t *testing.T) *client.Client {
 	t.Helper()
-	c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: d, Clock: func() time.Duration { return time.Since(d.start) }}.New()
+	c, err := client.Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: d, Clock: d.now}.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,72 +79,74 @@ func (d *deadLink) over(t *testing.T) *Client {
 // While a client has a path to the cell, dead links cost no session its lease,
 // whatever its ttl, and new locks are granted: r1 is the master.
 func TestDeadLinks(t *testing.T) {
-	for name, cut := range map[string]func(*deadLink){
-		"to the master":           func(d *deadLink) { d.to = []string{"r1"} },
-		"from the master":         func(d *deadLink) { d.from = []string{"r1"} },
-		"large ones":              func(d *deadLink) { d.large = []string{"r1"} },
-		"to a follower":           func(d *deadLink) { d.to = []string{"r2"} },
-		"to all but one follower": func(d *deadLink) { d.to, d.from = []string{"r1"}, []string{"r2"} },
-		"refused":                 func(d *deadLink) { d.refused = []string{"r1"} },
-	} {
-		for _, ttl := range []time.Duration{time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute} {
-			for _, busy := range []bool{false, true} {
-				t.Run(fmt.Sprint(name, ttl, busy), func(t *testing.T) {
-					bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-						d := &deadLink{fakeCell: f}
-						cut(d)
-						c := d.over(t)
-						s := open(t, c, WithTTL(ttl))
-						h := lock(t, s, "/a")
-						time.Sleep(3 * time.Second)
-						d.on.Store(true)
-						least, slowest := ttl, time.Duration(0)
-						for cut, next := time.Now(), time.Now(); time.Since(cut) < 5*time.Minute; time.Sleep(ttl / 50) {
-							if h.Err() != nil || s.State() != Safe {
-								t.Fatalf("%s after the cut: %v, %v", time.Since(cut), s.State(), h.Err())
-							}
-							least = min(least, s.Remaining())
-							if !busy || time.Now().Before(next) {
-								continue
-							}
-							next = time.Now().Add(7 * time.Second)
-							began := time.Now()
-							if err := lock(t, s, "/b").Unlock(t.Context()); err != nil {
-								t.Fatal(err)
-							}
-							if _, err := s.Put(t.Context(), "/large", make([]byte, 8<<10)); err != nil {
-								t.Fatal(err)
-							}
-							if _, err := c.Get(t.Context(), "/large"); err != nil {
-								t.Fatal(err)
-							}
-							slowest = max(slowest, time.Since(began))
-						}
-						// Commands that run under a lock are asked to stop when a sixth is left.
-						if least <= ttl/6 && ttl > time.Second {
-							t.Errorf("%s of the lease were left", least)
-						}
-						if slowest > 7*time.Second {
-							t.Errorf("calls took %s", slowest)
-						}
-						t.Logf("%s of the lease were left at least; calls took %s at most", least, slowest)
-						d.on.Store(false)
-					})
-				})
-			}
-		}
+	ways := []struct {
+		name string
+		cut  func(*deadLink)
+	}{
+		{"to the master", func(d *deadLink) { d.to = []string{"r1"} }},
+		{"from the master", func(d *deadLink) { d.from = []string{"r1"} }},
+		{"large ones", func(d *deadLink) { d.large = []string{"r1"} }},
+		{"to a follower", func(d *deadLink) { d.to = []string{"r2"} }},
+		{"to all but one follower", func(d *deadLink) { d.to, d.from = []string{"r1"}, []string{"r2"} }},
+		{"refused", func(d *deadLink) { d.refused = []string{"r1"} }},
+	}
+	ttls := []time.Duration{time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute}
+	for _, n := range testrun.Sample(t, 10, 2*len(ways)*len(ttls)) {
+		way, ttl, busy := ways[n%len(ways)], ttls[n/len(ways)%len(ttls)], n/len(ways)/len(ttls) > 0
+		t.Run(fmt.Sprint(way.name, ttl, busy), func(t *testing.T) {
+			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+				d := &deadLink{testCell: tc}
+				way.cut(d)
+				c := d.over(t)
+				s := open(t, c, client.WithTTL(ttl))
+				h := lock(t, s, "/a")
+				time.Sleep(3 * time.Second)
+				d.on.Store(true)
+				least, slowest := ttl, time.Duration(0)
+				for cut, next := time.Now(), time.Now(); time.Since(cut) < time.Minute; time.Sleep(ttl / 50) {
+					if h.Err() != nil || s.State() != client.Safe {
+						t.Fatalf("%s after the cut: %v, %v", time.Since(cut), s.State(), h.Err())
+					}
+					least = min(least, s.Remaining())
+					if !busy || time.Now().Before(next) {
+						continue
+					}
+					next = time.Now().Add(7 * time.Second)
+					began := time.Now()
+					if err := lock(t, s, "/b").Unlock(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := s.Put(t.Context(), "/large", make([]byte, 8<<10)); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := c.Get(t.Context(), "/large"); err != nil {
+						t.Fatal(err)
+					}
+					slowest = max(slowest, time.Since(began))
+				}
+				// Commands that run under a lock are asked to stop when a sixth is left.
+				if least <= ttl/6 && ttl > time.Second {
+					t.Errorf("%s of the lease were left", least)
+				}
+				if slowest > 7*time.Second {
+					t.Errorf("calls took %s", slowest)
+				}
+				t.Logf("%s of the lease were left at least; calls took %s at most", least, slowest)
+				d.on.Store(false)
+			})
+		})
 	}
 }
 
 // An endpoint that failed is probed with growing pauses, and used again when it
 // has answered.
 func TestDeadLinkIsProbed(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		d := &deadLink{fakeCell: f, to: []string{"r1"}}
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		d := &deadLink{testCell: tc, to: []string{"r1"}}
 		c := d.over(t)
 		var calls atomic.Int64
-		f.set(func() {
-			f.gate = func(r *http.Request) *lockapi.Error {
+		tc.set(func() {
+			tc.instead = func(r *http.Request) *http.Response {
 				if r.URL.Host == "r1" {
 					calls.Add(1)
 				}
@@ -161,12 +164,12 @@ func TestDeadLinkIsProbed(t *testing.T) {
 		d.on.Store(true)
 		read(time.Second)
 		before := calls.Load()
-		read(10 * time.Minute)
+		read(2 * time.Minute)
 		if n := calls.Load() - before; n > 0 {
 			t.Errorf("%d calls arrived over a dead link", n)
 		}
 		d.on.Store(false)
-		read(mostPenalty + 2*time.Second)
+		read(client.MostPenalty + 2*time.Second)
 		before = calls.Load()
 		read(time.Second)
 		if n := calls.Load() - before; n < 5 {

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -87,134 +87,69 @@ func (d *fakeDNS) LookupSRV(ctx context.Context, service, proto, name string) (s
 	return name, d.srv[name], nil
 }
 
-// at is a network in which the replicas of a fake cell are at addresses.
-func at(f *fakeCell, addrs map[string]string) roundTrip {
+// at is a network in which the replicas of a cell are at addresses.
+func at(tc *testCell, addrs map[string]string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
-		f.mu.Lock()
+		tc.mu.Lock()
 		id := addrs[r.URL.Host]
-		f.mu.Unlock()
+		tc.mu.Unlock()
 		r = r.Clone(r.Context())
 		if r.URL.Host = id; id == "" {
 			r.URL.Host = "nobody"
 		}
-		return f.RoundTrip(r)
-	}
-}
-
-func TestNames(t *testing.T) {
-	long := strings.Repeat("a", 63)
-	for text, want := range map[string]*dnsName{
-		"dns:stout.example:7101":                 {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
-		"dns:stout.example.:7101":                {scheme: "http", host: "stout.example.", port: "7101", cert: "stout.example"},
-		"DNS:stout.example:7101":                 {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
-		"dns:localhost:1":                        {scheme: "http", host: "localhost", port: "1", cert: "localhost"},
-		"dns:10.0.0.1:7101":                      {scheme: "http", host: "10.0.0.1", port: "7101", cert: "10.0.0.1"},
-		"dns:[::1]:7101":                         {scheme: "http", host: "::1", port: "7101", cert: "::1"},
-		"dns+https:stout.example:7101":           {scheme: "https", host: "stout.example", port: "7101", cert: "stout.example"},
-		"dns+http:stout.example:7101":            {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
-		"dns:stout.example":                      {scheme: "http", srv: "_stout._tcp.stout.example", cert: "stout.example"},
-		"dns:stout.example.":                     {scheme: "http", srv: "_stout._tcp.stout.example.", cert: "stout.example"},
-		"dns+https:_api._tcp.stout.svc":          {scheme: "https", srv: "_api._tcp.stout.svc", cert: "stout.svc"},
-		"dns:" + long + "." + long + ".com:7101": {scheme: "http", host: long + "." + long + ".com", port: "7101", cert: long + "." + long + ".com"},
-	} {
-		got, err := parseName(text, "http")
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		if !isName(text) || got.scheme != want.scheme || got.host != want.host || got.port != want.port || got.srv != want.srv || got.cert != want.cert {
-			t.Errorf("%s stands for %+v", text, got)
-		}
-	}
-	for text, want := range map[string]string{
-		"dns:":                                            "no name; write dns:NAME:PORT, for instance dns:stout.example.com:7101",
-		"dns+https:":                                      "no name; write dns+https:NAME:PORT",
-		"dns://stout.example:7101":                        "no slashes belong there; write dns:stout.example:7101",
-		"dns:///stout.example:7101":                       "write dns:stout.example:7101",
-		"dns+ftp:stout.example:7101":                      "dns+ftp is not known",
-		"dns:7101":                                        "that is a port, and no name; write dns:NAME:7101, or http://dns:7101",
-		"dns:stout.example:":                              `port "" is not within 1..65535`,
-		"dns:stout.example:0":                             `port "0" is not within`,
-		"dns:stout.example:65536":                         `port "65536" is not within`,
-		"dns:stout.example:http":                          `port "http" is not within`,
-		"dns:stout.example:-1":                            `port "-1" is not within`,
-		"dns::7101":                                       "has 1 to 63 bytes",
-		"dns:::1:7101":                                    "an address of IPv6 in brackets",
-		"dns:stout example:7101":                          `" " does not belong`,
-		"dns: stout.example:7101":                         `" " does not belong`,
-		"dns:stout.example:7101 ":                         `port "7101 " is not within`,
-		"dns:stout.example:7101/v1":                       `port "7101/v1" is not within`,
-		"dns:stout.example/v1":                            `"/" does not belong`,
-		"dns:me@stout.example:7101":                       `"@" does not belong`,
-		"dns:stout.example?x":                             `"?" does not belong`,
-		"dns:http://stout.example:7101":                   "too many colons",
-		"dns:größe.example:7101":                          "write the name as the DNS has it, with xn--",
-		"dns:stout..example:7101":                         "has 1 to 63 bytes",
-		"dns:.:7101":                                      "has 1 to 63 bytes",
-		"dns:-stout.example:7101":                         "begins or ends with a hyphen",
-		"dns:" + long + "a:7101":                          "has 64",
-		"dns:" + strings.Repeat(long+".", 4) + "com:7101": "at most 253 bytes",
-		"dns:_stout._tcp.stout.example:7101":              "an SRV record has its own ports; write dns:_stout._tcp.stout.example",
-		"dns:_stout.stout.example":                        "_SERVICE._PROTO.NAME",
-		"dns:_stout._tcp":                                 "_SERVICE._PROTO.NAME",
-		"dns:a\x00b:7101":                                 "does not belong",
-	} {
-		if _, err := New(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
-			t.Errorf("%s: %v; want %q", text, err, want)
-		}
+		return tc.RoundTrip(r)
 	}
 }
 
 // A client that was given a name finds the cell by it, and goes on when each of its
 // addresses is another one: without being told of members.
 func TestFindsByName(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "fd00::3"}}}
 		addrs := map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2", "[fd00::3]:7101": "r3"}
-		c := f.knowing(t, Config{Transport: at(f, addrs), Resolver: dns}, "dns:stout.example:7101")
+		c := tc.knowing(t, client.Config{Transport: at(tc, addrs), Resolver: dns}, "dns:stout.example:7101")
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		w := watchFor(t, c, 0)
 		wantKnown(t, c, "http://10.0.0.1:7101", "http://10.0.0.2:7101", "http://[fd00::3]:7101")
-		f.set(func() {
+		tc.set(func() {
 			addrs["10.0.0.4:7101"], addrs["10.0.0.5:7101"] = "r3", "r2"
 			delete(addrs, "10.0.0.1:7101")
 			delete(addrs, "10.0.0.2:7101")
 			delete(addrs, "[fd00::3]:7101")
 		})
 		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.4", "10.0.0.5"} })
-		f.kill("r1")
-		f.elect("r2")
+		tc.failOver("r2")
 		time.Sleep(time.Minute)
-		wantState(t, s, Safe)
+		wantState(t, s, client.Safe)
 		if h.Err() != nil {
 			t.Error(h.Err())
 		}
-		f.put("/f", "x")
+		tc.put("/f", "x")
 		time.Sleep(time.Minute)
-		wantTold(t, w, upTo(1)...)
+		wantTold(t, w, tc.past(0, nil)...)
 	})
 }
 
 // The DNS may fail, hang, or have nothing to tell: what it has told before counts,
 // calls end with their contexts, and it is not asked in a loop.
 func TestTheDNSIsNotWell(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}, hangs: true}
-		way := at(f, map[string]string{"10.0.0.1:7101": "r1"})
-		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		way := at(tc, map[string]string{"10.0.0.1:7101": "r1"})
+		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
 		_, err := c.ReadLock(ctx, "/a")
-		if wantErr(t, err, ErrNoAnswer); time.Since(began) != time.Second || !strings.Contains(err.Error(), "dns:stout.example:7101") {
+		if wantErr(t, err, client.ErrNoAnswer); time.Since(began) != time.Second || !strings.Contains(err.Error(), "dns:stout.example:7101") {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if _, err := c.URLs(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		dns.set(func() { dns.hangs = false })
-		time.Sleep(lookupTime)
+		time.Sleep(client.LookupTime)
 		wantRead(t, c, time.Second)
 		for what, change := range map[string]func(){
 			"hangs":      func() { dns.hangs = true },
@@ -232,12 +167,12 @@ func TestTheDNSIsNotWell(t *testing.T) {
 			}
 		}
 		wantKnown(t, c, "http://10.0.0.1:7101")
-		f.kill("r1")
+		tc.kill("r1")
 		dns.set(func() { dns.asked = 0 })
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err = c.ReadLock(ctx, "/a")
-		wantErr(t, err, ErrNoAnswer)
+		wantErr(t, err, client.ErrNoAnswer)
 		if dns.asked < 5 || dns.asked > 13 {
 			t.Errorf("the DNS was asked %d times in a minute in which nobody answers", dns.asked)
 		}
@@ -247,28 +182,26 @@ func TestTheDNSIsNotWell(t *testing.T) {
 // A name that leads to who answers to no purpose is looked up for as long as calls
 // have no better answer: one look that comes to nothing is not the last.
 func TestANameThatLeadsToNoPurpose(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}
-		cell := at(f, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
+		cell := at(tc, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
 		way := roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host != "10.0.0.1:7101" {
 				return cell(r)
 			}
-			w := httptest.NewRecorder()
-			refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
-			return w.Result(), nil
+			return refusal(lockapi.Errorf(lockapi.CodeNoMaster, "no master")), nil
 		})
-		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		_, err := c.ReadLock(ctx, "/a")
-		wantErr(t, err, ErrNoMaster)
+		wantErr(t, err, client.ErrNoMaster)
 		if n := dns.times(); n < 20 || n > 5*60/5+2 {
 			t.Errorf("the DNS was asked %d times in five minutes of answers to no purpose", n)
 		}
-		f.elect("r2")
+		tc.Elect("r2")
 		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
-		wantRead(t, c, 2*leastLook)
+		wantRead(t, c, 2*client.LeastLook)
 	})
 }
 
@@ -276,9 +209,7 @@ func TestANameThatLeadsToNoPurpose(t *testing.T) {
 // they refuse, do not answer, or break off.
 func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 	refuses := func(*http.Request) (*http.Response, error) {
-		w := httptest.NewRecorder()
-		refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
-		return w.Result(), nil
+		return refusal(lockapi.Errorf(lockapi.CodeNoMaster, "no master")), nil
 	}
 	hangs := func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
@@ -287,17 +218,17 @@ func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 	breaksOff := func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
 	for name, useless := range map[string]roundTrip{"refuses": refuses, "hangs": hangs, "breaks off": breaksOff} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}
-				cell := at(f, map[string]string{"10.0.0.2:7101": "r1"})
+				cell := at(tc, map[string]string{"10.0.0.2:7101": "r1"})
 				way := roundTrip(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Host == "10.0.0.1:7101" {
 						return useless(r)
 					}
 					return cell(r)
 				})
-				c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
-				f.put("/f", "x")
+				c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+				tc.put("/f", "x")
 				w := watchFor(t, c, 0)
 				time.Sleep(5 * time.Minute)
 				if n := dns.times(); n > 5*60/5+2 {
@@ -305,7 +236,7 @@ func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 				}
 				dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
 				time.Sleep(time.Minute)
-				wantTold(t, w, 1)
+				wantTold(t, w, tc.past(0, nil)...)
 			})
 		})
 	}
@@ -313,14 +244,14 @@ func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 
 // A name that does not exist is asked for again until it does, not in a loop.
 func TestANameThatComesLater(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{}}
-		way := at(f, map[string]string{"10.0.0.1:7101": "r1"})
-		c := f.knowing(t, Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:other.example")
+		way := at(tc, map[string]string{"10.0.0.1:7101": "r1"})
+		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:other.example")
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, err := c.ReadLock(ctx, "/a")
-		if wantErr(t, err, ErrNoMaster); !strings.Contains(err.Error(), "no such host") {
+		if wantErr(t, err, client.ErrNoMaster); !strings.Contains(err.Error(), "no such host") {
 			t.Error(err)
 		}
 		if dns.asked > 2*21 {
@@ -337,7 +268,7 @@ func TestANameThatComesLater(t *testing.T) {
 // SRV records name hosts and ports; a host that has no address, and a record that
 // says that there is no such service, are in nobody's way.
 func TestFindsByService(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{
 			hosts: map[string][]string{"a.example.": {"10.0.0.1"}, "b.example.": {"10.0.0.2", "10.0.0.3"}},
 			srv: map[string][]*net.SRV{
@@ -346,8 +277,8 @@ func TestFindsByService(t *testing.T) {
 				"_no._tcp.stout.example":    {{Target: "."}},
 			},
 		}
-		way := at(f, map[string]string{"10.0.0.1:1": "r1", "10.0.0.2:2": "r2", "10.0.0.3:2": "r3"})
-		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example")
+		way := at(tc, map[string]string{"10.0.0.1:1": "r1", "10.0.0.2:2": "r2", "10.0.0.3:2": "r3"})
+		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example")
 		wantKnown(t, c, "http://10.0.0.1:1", "http://10.0.0.2:2", "http://10.0.0.3:2")
 		wantRead(t, c, time.Second)
 		dns.set(func() { delete(dns.hosts, "a.example."); dns.hosts["b.example."] = []string{"10.0.0.4"} })
@@ -355,9 +286,9 @@ func TestFindsByService(t *testing.T) {
 		wantRead(t, c, time.Second)
 		time.Sleep(time.Minute)
 		wantKnown(t, c, "http://10.0.0.1:1", "http://10.0.0.2:2", "http://10.0.0.3:2", "http://10.0.0.4:2") // a.example's is kept
-		api := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:_api._tcp.stout.example", "http://10.0.0.2:2", "http://10.0.0.2:2/")
+		api := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:_api._tcp.stout.example", "http://10.0.0.2:2", "http://10.0.0.2:2/")
 		wantKnown(t, api, "http://10.0.0.2:2")
-		no := f.knowing(t, Config{Transport: way, Resolver: dns}, "dns:_no._tcp.stout.example")
+		no := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:_no._tcp.stout.example")
 		if _, err := no.URLs(t.Context()); err == nil || !strings.Contains(err.Error(), "name no host") {
 			t.Error(err)
 		}
@@ -366,17 +297,17 @@ func TestFindsByService(t *testing.T) {
 
 // Of a name with very many addresses some are taken, others each time.
 func TestANameWithManyAddresses(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		var all []string
 		for i := range 500 {
 			all = append(all, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
 		}
 		all = append(all, all...)
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": all}}
-		way := at(f, map[string]string{"10.0.1.7:7101": "r1"})
-		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		way := at(tc, map[string]string{"10.0.1.7:7101": "r1"})
+		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
 		urls, err := c.URLs(t.Context())
-		if slices.Sort(urls); err != nil || len(urls) > mostFound || len(slices.Compact(urls)) < mostFound-5 {
+		if slices.Sort(urls); err != nil || len(urls) > client.MostFound || len(slices.Compact(urls)) < client.MostFound-5 {
 			t.Errorf("%d addresses, %v", len(urls), err)
 		}
 		wantRead(t, c, time.Hour)
@@ -386,17 +317,17 @@ func TestANameWithManyAddresses(t *testing.T) {
 // One replica is asked itself by a name, too: the first of those that it stands for
 // that has an answer.
 func TestOneOfAName(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}, "dead.example": {"10.0.0.8", "10.0.0.9"}}}
-		way := at(f, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
-		c := f.knowing(t, Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:dead.example:7101", "dns:none.example:7101")
-		f.silence("r1", true)
+		way := at(tc, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
+		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:dead.example:7101", "dns:none.example:7101")
+		tc.silence("r1", true)
 		began := time.Now()
 		cell, err := c.CellAt(t.Context(), "dns:stout.example:7101")
-		if err != nil || cell.Cell != "fake" || time.Since(began) > time.Second {
+		if err != nil || cell.Cell != "test" || time.Since(began) > time.Second {
 			t.Errorf("%+v, %v after %v", cell, err, time.Since(began))
 		}
-		f.replicas["r2"].lonely = true
+		tc.set(func() { tc.instead = lonely("r2") })
 		if err := c.Ready(t.Context(), "dns:stout.example:7101"); !errors.Is(err, lockapi.CodeNoMaster) {
 			t.Error(err)
 		}
@@ -415,32 +346,17 @@ func TestOneOfAName(t *testing.T) {
 // With names in plain text the client goes on with those that were given as well,
 // and does not wait for the DNS.
 func TestNamesAndURLs(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hangs: true}
-		c := f.knowing(t, Config{Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101", "http://r1")
+		c := tc.knowing(t, client.Config{Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101", "http://r1")
 		wantRead(t, c, 100*time.Millisecond)
 		time.Sleep(time.Minute)
 		wantRead(t, c, 100*time.Millisecond)
 		wantKnown(t, c, "http://r1")
 	})
-	if _, err := (Config{URLs: []string{"dns+https:stout.example:7101"}, Transport: http.DefaultTransport}).New(); err == nil || !strings.Contains(err.Error(), "give TLS or TLSSource") {
+	if _, err := (client.Config{URLs: []string{"dns+https:stout.example:7101"}, Transport: http.DefaultTransport}).New(); err == nil || !strings.Contains(err.Error(), "give TLS or TLSSource") {
 		t.Error(err)
 	}
-}
-
-// atMoving calls a function when a watch goes on elsewhere.
-type atMoving struct {
-	slog.Handler
-	then func()
-}
-
-func (atMoving) Enabled(context.Context, slog.Level) bool { return true }
-
-func (a atMoving) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "stout: watch goes on elsewhere" {
-		a.then()
-	}
-	return nil
 }
 
 // nobodysToken is a client's token that must not get anywhere.
@@ -487,10 +403,19 @@ func TestCertificatesOfNames(t *testing.T) {
 			config.RootCAs = ca.pool()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c, err := Config{
+			again, stop := context.WithCancel(t.Context())
+			defer stop()
+			c, err := client.Config{
 				URLs: []string{strings.ReplaceAll(test.given, "%s", u.Port())}, TLS: config, Resolver: dns,
-				Token:  func(context.Context) (string, error) { return nobodysToken, nil },
-				Logger: slog.New(atFailure{slog.DiscardHandler, cancel}),
+				Token: func(context.Context) (string, error) { return nobodysToken, nil },
+				Logger: slog.New(onLog{slog.DiscardHandler, func(message string) {
+					switch message {
+					case "stout: attempt failed":
+						cancel()
+					case "stout: watch goes on elsewhere":
+						stop()
+					}
+				}}),
 			}.New()
 			if err != nil {
 				t.Fatal(err)
@@ -503,9 +428,6 @@ func TestCertificatesOfNames(t *testing.T) {
 			if test.want == "" {
 				<-callers
 			}
-			again, stop := context.WithCancel(t.Context())
-			defer stop()
-			c.log = slog.New(atMoving{slog.DiscardHandler, stop})
 			for range c.Watch(again, 1) {
 				break
 			}

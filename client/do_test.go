@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -7,32 +7,34 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stoutlock/stout/client"
 )
 
 func TestDo(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		failed := errors.New("the work failed")
 		for _, want := range []error{nil, failed} {
 			var after context.Context
-			err := s.Do(t.Context(), "/a", func(ctx context.Context, h *Held) error {
+			err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
 				after = ctx
-				wantTokens(t, f, "/a", h.Token())
+				wantTokens(t, tc, "/a", h.Token())
 				if ctx.Err() != nil || h.Path() != "/a" {
 					t.Errorf("works under %v, at %s", ctx.Err(), h.Path())
 				}
 				return want
-			}, LockDelay(time.Second))
+			}, client.LockDelay(time.Second))
 			if !errors.Is(err, want) {
 				t.Errorf("Do returned %v, want %v", err, want)
 			}
-			wantTokens(t, f, "/a")
+			wantTokens(t, tc, "/a")
 			wantErr(t, after.Err(), context.Canceled)
 		}
 		h := lock(t, s, "/a")
-		err := s.Do(t.Context(), "/a", func(context.Context, *Held) error { t.Error("worked without the lock"); return nil }, Wait(time.Second))
-		wantErr(t, err, ErrLockHeld)
-		wantTokens(t, f, "/a", h.Token())
+		err := s.Do(t.Context(), "/a", func(context.Context, *client.Held) error { t.Error("worked without the lock"); return nil }, client.Wait(time.Second))
+		wantErr(t, err, client.ErrLockHeld)
+		wantTokens(t, tc, "/a", h.Token())
 	})
 }
 
@@ -56,12 +58,12 @@ func TestDoEndsWithItsContext(t *testing.T) {
 		}, context.Canceled, stopped},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
 				ctx, cancel := test.limit(context.WithValue(t.Context(), key{}, "trace"))
 				defer cancel()
 				began := time.Now()
-				err := s.Do(ctx, "/a", func(under context.Context, h *Held) error {
+				err := s.Do(ctx, "/a", func(under context.Context, h *client.Held) error {
 					end, has := under.Deadline()
 					if want, wants := ctx.Deadline(); has != wants || !end.Equal(want) || under.Value(key{}) != "trace" {
 						t.Errorf("the deadline is %v, %t, want %v, %t; the value %v", end, has, want, wants, under.Value(key{}))
@@ -77,7 +79,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 				if got := time.Since(began); got > 1100*time.Millisecond {
 					t.Errorf("it took %s", got)
 				}
-				wantTokens(t, f, "/a")
+				wantTokens(t, tc, "/a")
 			})
 		})
 	}
@@ -86,11 +88,11 @@ func TestDoEndsWithItsContext(t *testing.T) {
 // The error of the work is returned as it is where the lock was held to the
 // end, and joined with that of Unlock where it was not.
 func TestDoReturnsTheVeryError(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		for _, lost := range []bool{false, true} {
 			for _, of := range []error{nil, io.EOF} {
-				err := s.Do(t.Context(), "/a", func(ctx context.Context, h *Held) error {
+				err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
 					if lost {
 						if _, err := c.Release(ctx, "/a", s.ID(), h.Handle(), 0); err != nil {
 							t.Error(err)
@@ -99,11 +101,11 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 					return of
 				})
 				switch {
-				case !lost && err != of, lost && of == nil && err != ErrLockLost:
+				case !lost && err != of, lost && of == nil && err != client.ErrLockLost:
 					t.Errorf("lost: %t, the work returned %v, and Do %#v", lost, of, err)
 				case lost && of != nil:
 					wantErr(t, err, of)
-					wantErr(t, err, ErrLockLost)
+					wantErr(t, err, client.ErrLockLost)
 				}
 			}
 		}
@@ -112,31 +114,31 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 
 // The context of the work ends with the hold, and the error tells.
 func TestDoEndsWithTheHold(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		err := s.Do(t.Context(), "/a", func(ctx context.Context, h *Held) error {
+		err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
 			if err := c.KillSession(t.Context(), s.ID()); err != nil {
 				t.Error(err)
 			}
 			<-ctx.Done()
-			wantErr(t, context.Cause(ctx), ErrSessionExpired)
+			wantErr(t, context.Cause(ctx), client.ErrSessionExpired)
 			return nil
 		})
-		wantErr(t, err, ErrSessionExpired)
+		wantErr(t, err, client.ErrSessionExpired)
 	})
-	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
-		err := h.a.s.Do(t.Context(), "/b", func(ctx context.Context, _ *Held) error {
+	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
+		err := h.Session().Do(t.Context(), "/b", func(ctx context.Context, _ *client.Held) error {
 			child, cancel := context.WithCancel(ctx)
 			defer cancel()
 			l.sleep(time.Minute)
 			wantErr(t, ctx.Err(), context.Canceled)
-			wantErr(t, context.Cause(ctx), ErrJeopardy)
+			wantErr(t, context.Cause(ctx), client.ErrJeopardy)
 			synctest.Wait()
 			wantErr(t, child.Err(), context.Canceled)
 			return context.Cause(ctx)
 		})
-		wantErr(t, err, ErrJeopardy)
-		wantErr(t, err, ErrSessionExpired)
+		wantErr(t, err, client.ErrJeopardy)
+		wantErr(t, err, client.ErrSessionExpired)
 	})
 }
 
@@ -144,7 +146,7 @@ func TestDoEndsWithTheHold(t *testing.T) {
 // wait for one.
 func TestDoPanics(t *testing.T) {
 	for _, away := range []bool{false, true} {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			s := open(t, c)
 			began := time.Now()
 			var under context.Context
@@ -154,19 +156,19 @@ func TestDoPanics(t *testing.T) {
 						t.Errorf("recovered %v", r)
 					}
 				}()
-				_ = s.Do(t.Context(), "/a", func(ctx context.Context, _ *Held) error {
-					f.all(away)
+				_ = s.Do(t.Context(), "/a", func(ctx context.Context, _ *client.Held) error {
+					tc.all(away)
 					under = ctx
 					panic("oh")
 				})
 			}()
 			wantErr(t, under.Err(), context.Canceled)
-			if got := time.Since(began); got > releaseTime+time.Second {
+			if got := time.Since(began); got > client.ReleaseTime+time.Second {
 				t.Errorf("the panic took %s", got)
 			}
-			f.all(false)
+			tc.all(false)
 			time.Sleep(10 * time.Second)
-			wantTokens(t, f, "/a")
+			wantTokens(t, tc, "/a")
 		})
 	}
 }

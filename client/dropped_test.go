@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"net"
@@ -7,13 +7,16 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // A client that is dropped without Close leaves no connection, though the timer
 // that closes idle ones still runs.
 func TestDroppedClient(t *testing.T) {
 	closed := make(chan struct{}, 1)
-	server := httptest.NewUnstartedServer(newFakeCell())
+	server := httptest.NewUnstartedServer(&scripted{body: map[string]any{"GET /v1/cell": lockapi.Cell{Cell: "test"}}})
 	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateClosed {
 			closed <- struct{}{}
@@ -22,11 +25,11 @@ func TestDroppedClient(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	func() {
-		c, err := Config{URLs: []string{server.URL}, OnlyURLs: true}.New() // else a look at the cell keeps it a while
+		c, err := client.Config{URLs: []string{server.URL}, OnlyURLs: true}.New() // else a look at the cell keeps it a while
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "fake" {
+		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "test" {
 			t.Fatalf("%+v, %v", cell, err)
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 // Do the work of a leader, and only while being it.
 func Example() {
 	ctx := context.Background()
-	cell, err := client.New(cellURL())
+	cell, err := client.New(serve(nil))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func Example() {
 // seconds.
 func ExampleSession_Lock() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 
@@ -68,7 +68,7 @@ func ExampleSession_Lock() {
 
 func ExampleSession_TryLock() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	first, _ := cell.NewSession(ctx, client.WithName("first"))
 	defer first.Close(ctx)
 	second, _ := cell.NewSession(ctx, client.WithName("second"))
@@ -91,7 +91,7 @@ func ExampleSession_TryLock() {
 // At most two workers at once, and no waiting for longer than a moment.
 func ExampleLimit() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 
@@ -108,7 +108,7 @@ func ExampleLimit() {
 // The receiver of a request checks the sequencer that came with it.
 func ExampleClient_CheckSequencer() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 
@@ -126,7 +126,7 @@ func ExampleClient_CheckSequencer() {
 // Follow a session's state, for instance to tell an operator.
 func ExampleSession_Changed() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 
 	go session.Close(ctx)
@@ -146,7 +146,7 @@ func ExampleSession_Changed() {
 // can't overwrite what its successor says.
 func ExampleSession_Put() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 
@@ -169,7 +169,7 @@ func ExampleSession_Put() {
 // now, so that the next try needs no look.
 func ExampleIfRevision() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 	first, _ := session.Create(ctx, "/counter", []byte("1"))
@@ -186,7 +186,7 @@ func ExampleIfRevision() {
 // Move a file, as one change.
 func ExampleTxn() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 	_, _ = session.Put(ctx, "/todo/7", []byte("clean up"))
@@ -205,7 +205,7 @@ func ExampleTxn() {
 
 func ExampleClient_List() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	for _, path := range []string{"/app/a", "/app/b/c", "/app/d", "/x"} {
 		if _, err := cell.Put(ctx, path, []byte("content of "+path)); err != nil {
 			log.Fatal(err)
@@ -226,7 +226,7 @@ func ExampleClient_List() {
 // Follow what happens to a node, and go on where one was.
 func ExampleClient_Watch() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	first, _ := cell.Put(ctx, "/app/conf", []byte("a = 1"))
 	_, _ = cell.Put(ctx, "/app/conf", []byte("a = 2"))
 	_, _ = cell.Delete(ctx, "/app/conf")
@@ -244,14 +244,14 @@ func ExampleClient_Watch() {
 		}
 	}
 	// Output:
-	// 2 file_changed
-	// 3 file_deleted
+	// 3 file_changed
+	// 4 file_deleted
 }
 
 // Keep a map of what lies in a directory.
 func ExampleClient_Follow() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	_, _ = cell.Put(ctx, "/servers/a", []byte("10.0.0.1"))
 	_, _ = cell.Put(ctx, "/servers/b", []byte("10.0.0.2"))
 
@@ -281,7 +281,7 @@ func ExampleClient_Follow() {
 
 func ExampleClient_ListLocks() {
 	ctx := context.Background()
-	cell, _ := client.New(cellURL())
+	cell, _ := client.New(serve(nil))
 	session, _ := cell.NewSession(ctx)
 	defer session.Close(ctx)
 	for _, path := range []string{"/db/a", "/db/b", "/db/c", "/web/x"} {

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -6,35 +6,37 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/client"
 )
 
 func TestFollow(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		base := tc.revision()
 		for _, path := range []string{"/app/a", "/app/b", "/app/c", "/b"} {
-			f.put(path, "one")
+			tc.put(path, "one")
 		}
 		var told []string
-		for change, err := range c.Follow(t.Context(), "/app/", Contents()) {
+		for change, err := range c.Follow(t.Context(), "/app/", client.Contents()) {
 			switch {
 			case err != nil:
 				t.Fatal(err)
 			case change.Synced:
-				told = append(told, fmt.Sprintf("synced %d", change.Revision))
-				f.put("/app/b", "two")
-				f.put("/b", "two")
+				told = append(told, fmt.Sprintf("synced %d", change.Revision-base))
+				tc.put("/app/b", "two")
+				tc.put("/b", "two")
 				if _, err := c.Delete(t.Context(), "/app/a"); err != nil {
 					t.Fatal(err)
 				}
 			case change.File == nil:
-				told = append(told, fmt.Sprintf("%s %d %s", change.Path, change.Revision, change.Reason))
+				told = append(told, fmt.Sprintf("%s %d %s", change.Path, change.Revision-base, change.Reason))
 			default:
-				told = append(told, fmt.Sprintf("%s %d %s %t", change.Path, change.Revision, change.File.Content, change.Listed))
+				told = append(told, fmt.Sprintf("%s %d %s %t", change.Path, change.Revision-base, change.File.Content, change.Listed))
 			}
 			if len(told) == 6 {
 				break
@@ -49,9 +51,18 @@ func TestFollow(t *testing.T) {
 
 // Files that change between the pages of a list are told once.
 func TestFollowWhileItReads(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		c = tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) { // small pages, which the client has to turn
+			r = r.Clone(r.Context())
+			if q := r.URL.Query(); q.Has("limit") {
+				q.Set("limit", "2")
+				r.URL.RawQuery = q.Encode()
+			}
+			return tc.RoundTrip(r)
+		}), tc.URLs()...)
+		base := tc.revision()
 		for i := range 9 {
-			f.put(fmt.Sprintf("/%d", i), "x")
+			tc.put(fmt.Sprintf("/%d", i), "x")
 		}
 		latest := map[string]uint64{}
 		n, synced := 0, uint64(0)
@@ -71,18 +82,16 @@ func TestFollowWhileItReads(t *testing.T) {
 			}
 			latest[change.Path] = change.Revision
 			if n++; n <= 5 { // others write as the pages are read, behind and before
-				f.put(fmt.Sprintf("/%d", n-1), "y")
-				f.put(fmt.Sprintf("/%d", 9-n), "y")
+				tc.put(fmt.Sprintf("/%d", n-1), "y")
+				tc.put(fmt.Sprintf("/%d", 9-n), "y")
 			}
-			if change.Revision == 19 {
+			if change.Revision == base+19 {
 				break
 			}
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for path, file := range f.files.files {
-			if latest[path] != file.Revision {
-				t.Errorf("%s is at %d, told was %d", path, file.Revision, latest[path])
+		for file, err := range tc.admin.List(t.Context(), "/") {
+			if err != nil || latest[file.Path] != file.Revision {
+				t.Errorf("%s is at %d, told was %d (%v)", file.Path, file.Revision, latest[file.Path], err)
 			}
 		}
 	})
@@ -90,9 +99,9 @@ func TestFollowWhileItReads(t *testing.T) {
 
 // What can be no prefix is refused before anything is told.
 func TestFollowNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for change, err := range c.Follow(t.Context(), "app/") {
-			if !errors.Is(err, ErrInvalidArgument) {
+			if !errors.Is(err, client.ErrInvalidArgument) {
 				t.Errorf("told is %+v, %v", change, err)
 			}
 		}
@@ -101,9 +110,9 @@ func TestFollowNothing(t *testing.T) {
 
 // Pages from replicas of different age would leave a gap between them.
 func TestFollowIsNeverStale(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "x")
-		for change, err := range c.Follow(t.Context(), "/", Stale()) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.put("/a", "x")
+		for change, err := range c.Follow(t.Context(), "/", client.Stale()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,9 +120,7 @@ func TestFollowIsNeverStale(t *testing.T) {
 				break
 			}
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, r := range f.requests {
+		for _, r := range tc.sent() {
 			if strings.Contains(r.query, "stale") {
 				t.Errorf("it asked for %s?%s", r.path, r.query)
 			}
@@ -123,8 +130,8 @@ func TestFollowIsNeverStale(t *testing.T) {
 
 // Whatever is missed, who follows ends up with what is there.
 func TestFollowConverges(t *testing.T) {
-	for seed := range uint64(20) {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	for seed := range uint64(3) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			ctx, cancel := context.WithCancel(t.Context())
 			mine, done := map[string]uint64{}, make(chan struct{})
@@ -153,30 +160,29 @@ func TestFollowConverges(t *testing.T) {
 				path := fmt.Sprintf("/f/%d", random.IntN(12))
 				switch n := random.IntN(20); {
 				case n < 13:
-					f.put(path, "x")
+					tc.put(path, "x")
 				case n < 17:
-					f.set(func() {
-						if f.files.files[path] != nil {
-							f.remove(path, lockapi.ReasonDeleted)
-						}
-					})
+					if _, err := tc.admin.Delete(t.Context(), path); err != nil {
+						t.Error(err)
+					}
 				case n < 18:
-					f.forget("r1", "r2", "r3")
+					tc.forget("r1", "r2", "r3")
 				case n < 19:
-					f.breakStreams()
+					tc.breakConnections()
 				default:
 					time.Sleep(time.Second)
 				}
 				time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
 			}
-			time.Sleep(5 * time.Minute)
+			time.Sleep(time.Minute)
 			cancel()
 			<-done
 			want := map[string]uint64{}
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			for path, file := range f.files.files {
-				want[path] = file.Revision
+			for file, err := range tc.admin.List(t.Context(), "/f/") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				want[file.Path] = file.Revision
 			}
 			if !maps.Equal(mine, want) {
 				t.Errorf("seed %d: what was told is %v, what is there %v", seed, mine, want)

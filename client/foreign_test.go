@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/client"
 )
 
 // beside is a cell whose first replica takes its time for each call, and is
 // named beside a web server, r2, that gives one and the same answer.
 type beside struct {
-	*fakeCell
+	*testCell
 	web   answer
 	calls int // to the web server; one after another
 	dies  bool
@@ -22,11 +24,11 @@ func (b *beside) RoundTrip(r *http.Request) (*http.Response, error) {
 		b.set(func() { b.calls++ })
 		return b.web.RoundTrip(r)
 	}
-	sleep(r.Context(), 2*hedgeAfter)
+	client.Sleep(r.Context(), 2*client.HedgeAfter)
 	if b.dies {
 		return nil, errors.New("connection reset by peer")
 	}
-	return b.fakeCell.RoundTrip(r)
+	return b.testCell.RoundTrip(r)
 }
 
 // webPages are answers that no replica gives, at least not as its answer to
@@ -36,12 +38,12 @@ var webPages = map[string]struct {
 	body   string
 	want   error // where nobody else answers
 }{
-	"page":        {http.StatusOK, "<html>", ErrInternal},
-	"no page":     {http.StatusNotFound, "404 page not found", ErrNotFound},
-	"other JSON":  {http.StatusNotFound, `{"error":"not found"}`, ErrNotFound},
-	"broken":      {http.StatusInternalServerError, "<html>", ErrInternal},
-	"no entry":    {http.StatusForbidden, "<html>", ErrInternal},
-	"other lock":  {http.StatusOK, `{"path":"/other","state":"free"}`, ErrInternal},
+	"page":        {http.StatusOK, "<html>", client.ErrInternal},
+	"no page":     {http.StatusNotFound, "404 page not found", client.ErrNotFound},
+	"other JSON":  {http.StatusNotFound, `{"error":"not found"}`, client.ErrNotFound},
+	"broken":      {http.StatusInternalServerError, "<html>", client.ErrInternal},
+	"no entry":    {http.StatusForbidden, "<html>", client.ErrInternal},
+	"other lock":  {http.StatusOK, `{"path":"/other","state":"free"}`, client.ErrInternal},
 	"no upstream": {http.StatusBadGateway, "<html>", context.DeadlineExceeded},
 }
 
@@ -50,21 +52,14 @@ var webPages = map[string]struct {
 func TestNonsenseSettlesNoRace(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				way := &beside{fakeCell: f, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				fresh := func() *Client {
-					c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = c.Close() })
-					return c
-				}
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				way := &beside{testCell: tc, web: func(*http.Request) (int, string) { return page.status, page.body }}
+				fresh := func() *client.Client { return tc.by(t, way, "http://r1", "http://r2") }
 				began := time.Now()
 				if l, err := fresh().ReadLock(t.Context(), "/a"); err != nil || l.Path != "/a" {
 					t.Errorf("%+v, %v", l, err)
 				}
-				if got := time.Since(began); got > 3*hedgeAfter {
+				if got := time.Since(began); got > 3*client.HedgeAfter {
 					t.Errorf("it took %s", got)
 				}
 				if way.calls == 0 || way.calls > 10 {
@@ -84,18 +79,14 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				way := &beside{fakeCell: f, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = c.Close() })
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				way := &beside{testCell: tc, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
+				c = tc.by(t, way, "http://r1", "http://r2")
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				_, err = c.ReadLock(ctx, "/a")
+				_, err := c.ReadLock(ctx, "/a")
 				wantErr(t, err, page.want)
-				if silent := page.want == context.DeadlineExceeded; errors.Is(err, ErrNoAnswer) != silent {
+				if silent := page.want == context.DeadlineExceeded; errors.Is(err, client.ErrNoAnswer) != silent {
 					t.Errorf("no replica answered: %v", err)
 				}
 			})

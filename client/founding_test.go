@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -28,5 +29,33 @@ func TestFoundingIsNoCell(t *testing.T) {
 		if err := s.check("http://r1", q, step.status, answer(step.id, step.epoch)); errors.Is(err, ErrOtherCell) != step.other {
 			t.Errorf("%+v: %v", step, err)
 		}
+	}
+}
+
+// TestCompactedIsKept: a replica that answered compacted and does not answer again has
+// answered. Else the watch went back to revision 0.
+func TestCompactedIsKept(t *testing.T) {
+	c, err := New("http://r1", "http://r2", "http://r3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []lockapi.Compacted
+	w := &watch{c: c, after: 4, yield: func(e Event, _ error) bool {
+		got = append(got, *e.Compacted)
+		return true
+	}}
+	refused := &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: lockapi.Compacted{Oldest: 5, Revision: 7}}
+	all := c.calls.targets.known.Load().all
+	for _, ask := range []struct {
+		of  *endpoint
+		err error
+	}{{all[0], refused}, {all[0], io.EOF}, {all[1], io.EOF}, {all[2], io.EOF}} {
+		w.at = ask.of
+		if err := w.judge(t.Context(), ask.err); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(got) != 1 || got[0].Revision != 7 || w.after != 7 {
+		t.Errorf("told %+v, and goes on after %d", got, w.after)
 	}
 }

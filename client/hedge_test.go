@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -8,34 +8,46 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // everything is a call of each kind, on a session that may be nil.
-func everything(t *testing.T, s *Session) map[string]func(context.Context, *Client) error {
+func everything(t *testing.T, s *client.Session) map[string]func(context.Context, *client.Client) error {
 	t.Helper()
-	return map[string]func(context.Context, *Client) error{
-		"ReadLock": func(ctx context.Context, c *Client) error { _, err := c.ReadLock(ctx, "/a"); return err },
-		"stale":    func(ctx context.Context, c *Client) error { _, err := c.ReadLock(ctx, "/a", Stale()); return err },
-		"Cell":     func(ctx context.Context, c *Client) error { _, err := c.Cell(ctx); return err },
-		"check":    func(ctx context.Context, c *Client) error { _, err := c.CheckSequencer(ctx, "shared:1:/a"); return err },
-		"list": func(ctx context.Context, c *Client) error {
+	return map[string]func(context.Context, *client.Client) error{
+		"ReadLock": func(ctx context.Context, c *client.Client) error { _, err := c.ReadLock(ctx, "/a"); return err },
+		"stale": func(ctx context.Context, c *client.Client) error {
+			_, err := c.ReadLock(ctx, "/a", client.Stale())
+			return err
+		},
+		"Cell": func(ctx context.Context, c *client.Client) error { _, err := c.Cell(ctx); return err },
+		"check": func(ctx context.Context, c *client.Client) error {
+			_, err := c.CheckSequencer(ctx, "shared:1:/a")
+			return err
+		},
+		"list": func(ctx context.Context, c *client.Client) error {
 			for _, err := range c.ListLocks(ctx, "") {
 				return err
 			}
 			return nil
 		},
-		"read":     func(ctx context.Context, c *Client) error { _, err := c.ReadSession(ctx, s.ID()); return err },
-		"release":  func(ctx context.Context, c *Client) error { _, err := c.Release(ctx, "/a", s.ID(), "h", 0); return err },
-		"kill":     func(ctx context.Context, c *Client) error { return c.KillSession(ctx, "s99") },
-		"Transfer": func(ctx context.Context, c *Client) error { _, err := c.Transfer(ctx, "r2"); return err },
-		"session": func(ctx context.Context, c *Client) error {
+		"read": func(ctx context.Context, c *client.Client) error { _, err := c.ReadSession(ctx, s.ID()); return err },
+		"release": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Release(ctx, "/a", s.ID(), "h", 0)
+			return err
+		},
+		"kill":     func(ctx context.Context, c *client.Client) error { return c.KillSession(ctx, "s99") },
+		"Transfer": func(ctx context.Context, c *client.Client) error { _, err := c.Transfer(ctx, "r2"); return err },
+		"session": func(ctx context.Context, c *client.Client) error {
 			s, err := c.NewSession(ctx)
 			if err == nil {
 				err = errors.Join(s.Close(ctx))
 			}
 			return err
 		},
-		"lock": func(ctx context.Context, c *Client) error {
+		"lock": func(ctx context.Context, c *client.Client) error {
 			s, err := c.NewSession(ctx)
 			if err != nil {
 				return err
@@ -56,12 +68,12 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 		names := everything(t, nil)
 		for name := range names {
 			t.Run(fmt.Sprint(name, len(hung)), func(t *testing.T) {
-				bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-					f.elect("r2")
+				bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+					tc.Elect("r2")
 					s := open(t, c)
-					fresh := f.client(t)
+					fresh := tc.client(t)
 					for _, id := range hung {
-						f.silence(id, true)
+						tc.silence(id, true)
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()
@@ -69,7 +81,7 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 					if err := everything(t, s)[name](ctx, fresh); err != nil {
 						t.Fatal(err)
 					}
-					if got, most := time.Since(began), time.Duration(len(hung))*hedgeAfter+150*time.Millisecond; got > most {
+					if got, most := time.Since(began), time.Duration(len(hung))*client.HedgeAfter+150*time.Millisecond; got > most {
 						t.Errorf("it took %s, want %s at most", got, most)
 					}
 					began = time.Now() // now it is known
@@ -85,13 +97,13 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 // A replica that was silent is passed over for a while, when the next one is
 // looked for.
 func TestSilentReplicaIsPassedOver(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.elect("r3")
-		f.silence("r1", true)
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.Elect("r3")
+		tc.silence("r1", true)
 		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
 			t.Fatal(err)
 		}
-		f.failOver("r2")
+		tc.failOver("r2")
 		began := time.Now()
 		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
 			t.Fatal(err)
@@ -99,7 +111,7 @@ func TestSilentReplicaIsPassedOver(t *testing.T) {
 		if got := time.Since(began); got > 100*time.Millisecond {
 			t.Errorf("it took %s", got)
 		}
-		if n := f.count(func(r fakeRequest) bool { return r.host == "r1" }); n != 1 {
+		if n := tc.count(func(r sentRequest) bool { return r.host == "r1" && r.path != lockapi.RouteReady }); n != 1 {
 			t.Errorf("it was asked %d times", n)
 		}
 	})
@@ -113,15 +125,15 @@ func TestHungMaster(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
-				f.silence("r1", true)
-				time.AfterFunc(3*time.Second, func() { f.elect("r3") })
+				tc.silence("r1", true)
+				time.AfterFunc(3*time.Second, func() { tc.Elect("r3") })
 				began := time.Now()
 				if err := everything(t, s)[name](t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
-				if got := time.Since(began); got > 3*time.Second+mostPause+500*time.Millisecond {
+				if got := time.Since(began); got > 3*time.Second+client.MostPause+500*time.Millisecond {
 					t.Errorf("it took %s", got)
 				}
 			})
@@ -132,22 +144,22 @@ func TestHungMaster(t *testing.T) {
 // A call that must not be sent twice is not hedged: the master is looked for
 // first.
 func TestTransferIsNotHedged(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.elect("r2")
-		f.silence("r1", true)
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.Elect("r2")
+		tc.silence("r1", true)
 		if _, err := c.Transfer(t.Context(), "r3"); err != nil {
 			t.Fatal(err)
 		}
-		if n := f.count(isMethod(http.MethodPost)); n != 1 {
+		if n := tc.count(isMethod(http.MethodPost)); n != 1 {
 			t.Errorf("it was sent %d times", n)
 		}
-		f.silence("r3", true)
+		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodPost })
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err := c.Transfer(ctx, "r2")
-		wantErr(t, err, ErrOutcomeUnknown)
-		if n := f.count(isMethod(http.MethodPost)); n != 3 { // r2 has said that it is no master
-			t.Errorf("with a master that hangs it was sent %d times", n-1)
+		wantErr(t, err, client.ErrOutcomeUnknown)
+		if n := tc.count(isMethod(http.MethodPost)); n != 2 {
+			t.Errorf("to a master that hangs it was sent %d times", n-1)
 		}
 	})
 }
@@ -162,12 +174,8 @@ func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // An answer that is there counts, though the context has ended meanwhile.
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: stubborn{}, Clock: c.clock.now}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		c = tc.by(t, stubborn{}, "http://r1", "http://r2")
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()
 		if l, err := c.ReadLock(ctx, "/a"); err != nil || l.Path != "/a" {
@@ -181,7 +189,7 @@ func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 // known: neither long polls nor calls that wait, nor a slow way, nor a master
 // that takes its time for one call while it answers others.
 func TestNoHedgesInACellThatIsWell(t *testing.T) {
-	elsewhere := func(r fakeRequest) bool { return r.host != "r1" }
+	elsewhere := func(r sentRequest) bool { return r.host != "r1" }
 	for name, test := range map[string]struct {
 		latency time.Duration
 		most    int // calls to others, while the way is new
@@ -189,12 +197,12 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 		"near": {5 * time.Millisecond, 0}, "slow": {140 * time.Millisecond, 0}, "far": {200 * time.Millisecond, 2}, "very far": {600 * time.Millisecond, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				f.set(func() { f.latency = test.latency })
-				a, b := open(t, c), open(t, c, WithTTL(time.Minute))
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				tc.set(func() { tc.latency = test.latency })
+				a, b := open(t, c), open(t, c, client.WithTTL(time.Minute))
 				h := lock(t, a, "/a")
 				go func() {
-					time.Sleep(3 * longPoll)
+					time.Sleep(3 * client.LongPoll)
 					_ = h.Unlock(t.Context())
 				}()
 				lock(t, b, "/a") // waits in the queue
@@ -203,26 +211,22 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if n := f.count(elsewhere); n > test.most {
+				if n := tc.count(elsewhere); n > test.most {
 					t.Errorf("%d calls went to others than the master", n)
 				}
 			})
 		})
 	}
 	t.Run("busy", func(t *testing.T) {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			s := open(t, c)
-			slow, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: slowPuts{f}, Clock: c.clock.now}.New()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = slow.Close() })
+			slow := tc.by(t, slowPuts{tc}, "http://r1", "http://r2", "http://r3")
 			mine := open(t, slow)
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				for ctx.Err() == nil {
 					_, _ = slow.ReadSession(ctx, s.ID())
-					sleep(ctx, 100*time.Millisecond)
+					client.Sleep(ctx, 100*time.Millisecond)
 				}
 			}()
 			lock(t, mine, "/a") // takes 1.5 s on its way
@@ -230,7 +234,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 				t.Error(err)
 			}
 			cancel()
-			if n := f.count(elsewhere); n > 0 {
+			if n := tc.count(elsewhere); n > 0 {
 				t.Errorf("%d calls went to others than the master", n)
 			}
 		})
@@ -240,28 +244,28 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 // Calls that wait in a queue when mastership changes ask the others no more
 // than a few times, however long they wait then.
 func TestFewHedgesAfterAFailOver(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		h := lock(t, open(t, c), "/a")
 		const n = 20
-		done := make(chan *Held, n)
+		done := make(chan *client.Held, n)
 		for range n {
 			s := open(t, c)
 			go func() { got, _ := s.Lock(t.Context(), "/a"); done <- got }()
 		}
 		time.Sleep(time.Second)
-		f.kill("r1")
-		time.AfterFunc(2*time.Second, func() { f.elect("r2") })
+		tc.kill("r1")
+		time.AfterFunc(2*time.Second, func() { tc.Elect("r2") })
 		time.Sleep(10 * time.Second)
-		before := f.count(func(r fakeRequest) bool { return r.host != "r2" })
-		time.Sleep(3 * longPoll)
-		if got := f.count(func(r fakeRequest) bool { return r.host != "r2" }) - before; got > n {
+		before := tc.count(func(r sentRequest) bool { return r.host != "r2" })
+		time.Sleep(3 * client.LongPoll)
+		if got := tc.count(func(r sentRequest) bool { return r.host != "r2" }) - before; got > n {
 			t.Errorf("%d calls of %d that wait went to others than the master", got, n)
 		}
 		for next := h; ; next = <-done {
 			if err := next.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if len(f.held("/a")) == 0 {
+			if len(tc.held("/a")) == 0 {
 				break
 			}
 		}
@@ -270,43 +274,56 @@ func TestFewHedgesAfterAFailOver(t *testing.T) {
 
 // A call that is given up says whether nobody answered, or nobody was master.
 func TestNoAnswerIsNotNoMaster(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		call := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			_, err := c.ReadLock(ctx, "/a")
 			return err
 		}
-		f.all(true)
+		tc.all(true)
 		err := call()
-		wantErr(t, err, ErrNoAnswer)
-		wantErr(t, err, ErrNoMaster)
+		wantErr(t, err, client.ErrNoAnswer)
+		wantErr(t, err, client.ErrNoMaster)
 		wantErr(t, err, context.DeadlineExceeded)
 		if !strings.Contains(err.Error(), "no replica answered") {
 			t.Errorf("it says %v", err)
 		}
-		f.silence("r3", false) // one does, and says that there is no master
-		f.set(func() { f.master = "" })
+		tc.silence("r3", false) // one does, and says that there is no master
+		tc.Depose()
 		err = call()
-		wantErr(t, err, ErrNoMaster)
-		if errors.Is(err, ErrNoAnswer) {
+		wantErr(t, err, client.ErrNoMaster)
+		if errors.Is(err, client.ErrNoAnswer) {
 			t.Errorf("one answers: %v", err)
 		}
 	})
 }
 
+// lonely are the answers of a replica that is cut off from the others.
+func lonely(id string) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		switch {
+		case r.URL.Host != id:
+			return nil
+		case r.URL.Path == lockapi.RouteCell:
+			return reply(http.StatusOK, lockapi.Cell{Cell: "test", Epoch: 1})
+		case r.URL.Path == lockapi.RouteReady:
+			return refusal(lockapi.Errorf(lockapi.CodeNoMaster, "no master is known"))
+		}
+		return nil
+	}
+}
+
 // A replica that is cut off from the others does not speak for the cell.
 func TestCellAsksTheOthers(t *testing.T) {
 	for _, others := range []string{"well", "hung", "none"} {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-			f.elect("r3")
-			f.set(func() {
-				f.replicas["r1"].lonely = true
-				if others == "none" {
-					f.master = ""
-				}
-			})
-			f.silence("r2", others == "hung")
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			tc.Elect("r3")
+			tc.set(func() { tc.instead = lonely("r1") })
+			if others == "none" {
+				tc.Depose()
+			}
+			tc.silence("r2", others == "hung")
 			began := time.Now()
 			cell, err := c.Cell(t.Context())
 			if err != nil || (cell.Master == nil) != (others == "none") {
@@ -316,27 +333,5 @@ func TestCellAsksTheOthers(t *testing.T) {
 				t.Errorf("%s: it took %s", others, got)
 			}
 		})
-	}
-}
-
-func TestBusy(t *testing.T) {
-	const s = time.Second
-	for _, test := range []struct{ heard, took, now, sent, wait, want time.Duration }{
-		{0, 0, 10 * s, 9 * s, 0, 0},                                    // never heard
-		{9 * s, 0, 10 * s, 9 * s, 0, 0},                                // not since
-		{9*s + 900, 0, 9*s + hedgeAfter, 9 * s, 0, hedgeAfter},         // a moment ago
-		{9*s + 1, 0, 10 * s, 9 * s, 0, 0},                              // once, and then not
-		{10 * s, s, 11 * s, 9 * s, 0, 2 * s},                           // on a slow way
-		{9*s + 1, 0, 10 * s, 9 * s, 30 * s, 29*s + hedgeAfter},         // holds it on purpose
-		{9*s + 1, 0, 39*s + hedgeAfter, 9 * s, 30 * s, 0},              // no more
-		{39 * s, 0, 39*s + hedgeAfter/2, 9 * s, 30 * s, hedgeAfter},    // but answers others
-		{9*s + 1, 100 * s, 10 * s, 9 * s, 30 * s, 29*s + mostPatience}, // and not without end
-	} {
-		var r route
-		r.heard.Store(int64(test.heard))
-		r.took.Store(int64(test.took))
-		if got := r.busy(test.now, test.sent, test.wait); got != test.want {
-			t.Errorf("%+v: got %s", test, got)
-		}
 	}
 }

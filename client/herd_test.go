@@ -1,11 +1,12 @@
-package client
+package client_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/stouttest"
 )
 
 // The sessions of a client lose their master in one instant. The cell that they
@@ -14,28 +15,28 @@ import (
 // calls that are given up and made again.
 func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 	const n = 120
-	every := func(fakeRequest) bool { return true }
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		sessions := make([]*Session, n)
-		holds := make([]*Held, n)
+	every := func(sentRequest) bool { return true }
+	bubbleOf(t, stouttest.Options{LeaseTerm: 500 * time.Millisecond}, func(t *testing.T, tc *testCell, c *client.Client) {
+		sessions := make([]*client.Session, n)
+		holds := make([]*client.Held, n)
 		for i := range sessions {
 			sessions[i] = open(t, c)
 			holds[i] = lock(t, sessions[i], "/herd/"+sessions[i].ID())
 			time.Sleep(50 * time.Millisecond)
 		}
-		f.set(func() { f.cost = 25 * time.Millisecond })
+		tc.set(func() { tc.cost = 25 * time.Millisecond })
 		time.Sleep(12 * time.Second) // the keepalives are spread over the lease
-		f.kill("r1")
-		before := f.count(every)
+		tc.kill("r1")
+		before := tc.count(every)
 		time.Sleep(500 * time.Millisecond)
-		f.elect("r2")
+		tc.Elect("r2")
 		time.Sleep(12 * time.Second)
 		var behind, unsafe, disturbed int
 		for i, s := range sessions {
 			if s.Epoch() != 2 {
 				behind++
 			}
-			if s.State() != Safe {
+			if s.State() != client.Safe {
 				unsafe++
 			}
 			if holds[i].Err() != nil {
@@ -47,20 +48,20 @@ func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 		}
 		// Each needs a keepalive to come back, one read, and the keepalives of
 		// the time since.
-		if made := f.count(every) - before; made > 5*n {
+		if made := tc.count(every) - before; made > 5*n {
 			t.Errorf("%d calls were made for %d sessions to come back", made, n)
 		}
-		f.set(func() { f.cost = 0 }) // for the closing
+		tc.set(func() { tc.cost = 0 }) // for the closing
 	})
 }
 
 // One late answer does not lead all calls away from a master that gives others.
 func TestLateAnswerOfALiveMaster(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		late := 0
-		f.set(func() {
-			f.delay = func(r *http.Request) time.Duration {
+		tc.set(func() {
+			tc.delay = func(r *http.Request) time.Duration {
 				if r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive" && late == 0 {
 					late++
 					return time.Hour
@@ -74,8 +75,8 @@ func TestLateAnswerOfALiveMaster(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantState(t, s, Safe)
-		if n := f.count(func(r fakeRequest) bool { return r.host != "r1" }); late != 1 || n > 0 {
+		wantState(t, s, client.Safe)
+		if n := tc.count(func(r sentRequest) bool { return r.host != "r1" }); late != 1 || n > 0 {
 			t.Errorf("%d answers were late, %d calls went to replicas that are not the master", late, n)
 		}
 	})
@@ -84,19 +85,19 @@ func TestLateAnswerOfALiveMaster(t *testing.T) {
 // A replica that knows of no master lets calls wait. That it answers what any
 // replica does is no reason to stay with it.
 func TestStaleAnswersKeepNobody(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		open(t, c)
-		f.set(func() {
-			f.delay = func(r *http.Request) time.Duration {
+		tc.set(func() {
+			tc.delay = func(r *http.Request) time.Duration {
 				if r.URL.Host == "r2" && r.Method == http.MethodPost {
 					return time.Hour
 				}
 				return 0
 			}
 		})
-		f.kill("r1")
+		tc.kill("r1")
 		at := func(host string) int {
-			return f.count(func(r fakeRequest) bool { return r.host == host && isKeepalive(r) })
+			return tc.count(func(r sentRequest) bool { return r.host == host && isKeepalive(r) })
 		}
 		// Keepalives share the choice of replica with other calls, so chance decides where
 		// each one goes.
@@ -105,59 +106,28 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 				t.Fatalf("%d keepalives waited at r2, and %d went to r3; want some of both", at("r2"), at("r3"))
 			}
 			time.Sleep(200 * time.Millisecond)
-			if _, err := c.ReadLock(t.Context(), "/a", Stale()); err != nil {
+			if _, err := c.ReadLock(t.Context(), "/a", client.Stale()); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := c.Cell(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		f.elect("r3") // for the closing
+		tc.Elect("r3") // for the closing
 	})
 }
 
 func TestTurnsFollowTheSessions(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		if c.limiter.sessions != 1 {
-			t.Errorf("%d sessions count, want 1", c.limiter.sessions)
+		if c.Sessions() != 1 {
+			t.Errorf("%d sessions count, want 1", c.Sessions())
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if c.limiter.sessions != 0 {
-			t.Errorf("%d sessions count after the only one was closed", c.limiter.sessions)
-		}
-	})
-}
-
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var l limiter
-		for range fewSlots {
-			if !l.take(t.Context()) {
-				t.Fatal("no slot was to be had though there are some")
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if l.take(ctx) {
-			t.Errorf("more than %d slots were taken at a time", fewSlots)
-		}
-		came := make(chan int, 2)
-		for i := range 2 {
-			go func() { l.take(t.Context()); came <- i }()
-			synctest.Wait()
-		}
-		l.give()
-		synctest.Wait()
-		if len(came) != 1 || <-came != 0 {
-			t.Error("the slot that was given back went not to the one who waits for longest, and to nobody else")
-		}
-		l.count((fewSlots + 1) * sessionsPerSlot)
-		synctest.Wait()
-		if len(came) != 1 {
-			t.Error("more sessions have no more slots")
+		if c.Sessions() != 0 {
+			t.Errorf("%d sessions count after the only one was closed", c.Sessions())
 		}
 	})
 }

@@ -1,26 +1,13 @@
-package client
+package client_test
 
 import (
 	"errors"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// scriptedClient is a client of a replica that gives fixed answers.
-func scriptedClient(t *testing.T, body map[string]any) *Client {
-	t.Helper()
-	server := httptest.NewServer(&scripted{body: body, got: map[string]lockapi.ReplaceMemberRequest{}})
-	t.Cleanup(server.Close)
-	c, err := New(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
 
 func TestHistory(t *testing.T) {
 	event := func(revision uint64, path string) lockapi.PastEvent {
@@ -43,7 +30,7 @@ func TestHistory(t *testing.T) {
 		{of("/a", event(7, "/b")), `an event of "/b"`},
 		{of("/a", event(3, "/a"), event(7, "/a")), "newest first"},
 	} {
-		got, err := scriptedClient(t, map[string]any{"GET /v1/history": c.answer}).History(t.Context(), "/a", 3)
+		got, err := clientOf(t, &scripted{body: map[string]any{"GET /v1/history": c.answer}}).History(t.Context(), "/a", 3)
 		switch {
 		case c.wrong == "" && (err != nil || len(got.Events) != len(c.answer.Events) || got.Oldest != 1):
 			t.Errorf("%+v: %+v, %v", c.answer, got, err)
@@ -51,18 +38,18 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%+v: %v; want it to say %s", c.answer, err, c.wrong)
 		}
 	}
-	if _, err := scriptedClient(t, nil).History(t.Context(), "a", 0); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := clientOf(t, &scripted{}).History(t.Context(), "a", 0); !errors.Is(err, client.ErrInvalidArgument) {
 		t.Error(err)
 	}
 }
 
 func TestDeadlocks(t *testing.T) {
 	want := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{{Session: "s", Path: "/a"}}}}}
-	if got, err := scriptedClient(t, map[string]any{"GET /v1/deadlocks": want}).Deadlocks(t.Context()); err != nil || len(got) != 1 || got[0].Links[0].Session != "s" {
+	if got, err := clientOf(t, &scripted{body: map[string]any{"GET /v1/deadlocks": want}}).Deadlocks(t.Context()); err != nil || len(got) != 1 || got[0].Links[0].Session != "s" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	want.Deadlocks[0].Links = nil
-	if _, err := scriptedClient(t, map[string]any{"GET /v1/deadlocks": want}).Deadlocks(t.Context(), Stale()); err == nil || !strings.Contains(err.Error(), "nobody") {
+	if _, err := clientOf(t, &scripted{body: map[string]any{"GET /v1/deadlocks": want}}).Deadlocks(t.Context(), client.Stale()); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
-package client
+package client_test
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -10,28 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// scripted is a replica that gives fixed answers, by method and path, and keeps
-// the bodies that it was sent.
-type scripted struct {
-	status map[string]int
-	body   map[string]any
-	got    map[string]lockapi.ReplaceMemberRequest
-}
-
-func (a *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	key := r.Method + " " + r.URL.Path
-	var sent lockapi.ReplaceMemberRequest
-	if json.NewDecoder(r.Body).Decode(&sent) == nil {
-		a.got[key] = sent
-	}
-	if status := a.status[key]; status != 0 {
-		w.WriteHeader(status)
-	}
-	_ = json.NewEncoder(w).Encode(a.body[key])
-}
 
 func TestMembers(t *testing.T) {
 	const d2 = "0123456789abcdef"
@@ -47,11 +27,10 @@ func TestMembers(t *testing.T) {
 			"POST /v1/members/r1/replace": struct{}{},
 			"POST /v1/members/r2/replace": lockapi.Errorf(lockapi.CodeBusy, "another change is not committed"),
 		},
-		got: make(map[string]lockapi.ReplaceMemberRequest),
 	}
 	server := httptest.NewServer(replica)
 	defer server.Close()
-	c, err := New(server.URL)
+	c, err := client.New(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,20 +49,20 @@ func TestMembers(t *testing.T) {
 	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}); err != nil {
 		t.Errorf("ReplaceMember: %v", err)
 	}
-	if got := replica.got["POST /v1/members/r1/replace"]; got.Directory != d2 || got.InPlaceOf != "d3" {
-		t.Errorf("it was sent as %+v", got)
+	if got, want := replica.asked[len(replica.asked)-1], `POST /v1/members/r1/replace {"directory":"`+d2+`","in_place_of":"d3"}`; got != want {
+		t.Errorf("it was sent as %s, want %s", got, want)
 	}
-	if err := c.ReplaceMember(ctx, "r2", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrBusy) {
+	if err := c.ReplaceMember(ctx, "r2", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrBusy) {
 		t.Errorf("ReplaceMember while another change is under way: %v", err)
 	}
-	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: "/var/lib/stoutd"}); !errors.Is(err, ErrInvalidArgument) {
+	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: "/var/lib/stoutd"}); !errors.Is(err, client.ErrInvalidArgument) {
 		t.Errorf("ReplaceMember with a path for a directory: %v", err)
 	}
-	if err := c.ReplaceMember(ctx, "r9", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrNotFound) {
+	if err := c.ReplaceMember(ctx, "r9", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("ReplaceMember of no member: %v", err)
 	}
 	for _, id := range []string{"", ".", "..", "a/b"} {
-		if err := c.ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrInvalidArgument) {
+		if err := c.ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrInvalidArgument) {
 			t.Errorf("ReplaceMember(%q): %v", id, err)
 		}
 	}
@@ -92,7 +71,7 @@ func TestMembers(t *testing.T) {
 // changing is a cell whose master, r2, answers replacements, those too that
 // others forward, as it is told to. All other calls go to the cell.
 type changing struct {
-	*fakeCell
+	*testCell
 	answers []func(*http.Request) (*http.Response, error)
 	sent    int
 }
@@ -100,7 +79,7 @@ type changing struct {
 func (m *changing) RoundTrip(r *http.Request) (*http.Response, error) {
 	never := r.Header.Get(lockapi.HeaderForward) == lockapi.ForwardNever
 	if !strings.HasSuffix(r.URL.Path, "/replace") || never && r.URL.Host != "r2" {
-		return m.fakeCell.RoundTrip(r)
+		return m.testCell.RoundTrip(r)
 	}
 	m.sent++
 	return m.answers[min(m.sent, len(m.answers))-1](r)
@@ -111,7 +90,7 @@ func (m *changing) RoundTrip(r *http.Request) (*http.Response, error) {
 // got lost, and what is busy then may be its own work.
 func TestReplaceMemberIsNotHedged(t *testing.T) {
 	begun := func(r *http.Request) (*http.Response, error) {
-		sleep(r.Context(), 3*hedgeAfter)
+		client.Sleep(r.Context(), 3*client.HedgeAfter)
 		return answer(func(*http.Request) (int, string) { return http.StatusAccepted, "{}" }).RoundTrip(r)
 	}
 	busy := answer(func(*http.Request) (int, string) { return http.StatusConflict, `{"code":"busy"}` }).RoundTrip
@@ -124,23 +103,19 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 		"slow":          {answers{begun}, nil},
 		"lost":          {answers{lost, begun}, nil},
 		"lost and busy": {answers{lost, busy, begun}, nil},
-		"busy":          {answers{busy}, ErrBusy},
+		"busy":          {answers{busy}, client.ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				f.elect("r2")
-				f.silence("r1", true)
-				way := &changing{fakeCell: f, answers: test.answers}
-				c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.clock.now}.New()
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = c.Close() })
-				err = c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: "00000000000000aa"})
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				tc.Elect("r2")
+				tc.silence("r1", true)
+				way := &changing{testCell: tc, answers: test.answers}
+				c = tc.by(t, way, "http://r1", "http://r2", "http://r3")
+				err := c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: "00000000000000aa"})
 				if !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)
 				}
-				toHung := f.count(func(r fakeRequest) bool { return r.host == "r1" && r.method == http.MethodPost })
+				toHung := tc.count(func(r sentRequest) bool { return r.host == "r1" && r.method == http.MethodPost })
 				if way.sent != len(test.answers) || toHung > 0 {
 					t.Errorf("it was sent %d times to the master, and %d times to the one that hangs", way.sent, toHung)
 				}
@@ -164,7 +139,7 @@ func TestMembersChange(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"r4","directory":"0123456789abcdef","suffrage":"nonvoter","members":[{"id":"r4","directory":"0123456789abcdef"}]}`)
 	}))
 	defer s.Close()
-	c, err := New(s.URL)
+	c, err := client.New(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +167,7 @@ func TestMembersChange(t *testing.T) {
 		}(),
 		func() error { _, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{}); return err }(),
 	} {
-		if !errors.Is(err, ErrInvalidArgument) {
+		if !errors.Is(err, client.ErrInvalidArgument) {
 			t.Errorf("it comes to %v", err)
 		}
 	}

@@ -1,11 +1,8 @@
-package client
+package client_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,30 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// instead answers some requests at once, in the cell's place.
-type instead struct {
-	*fakeCell
-	answer atomic.Pointer[func(*http.Request) (int, any)]
-}
-
-func (i *instead) RoundTrip(r *http.Request) (*http.Response, error) {
-	if f := i.answer.Load(); f != nil {
-		if status, body := (*f)(r); status != 0 {
-			sleep(r.Context(), 300*time.Microsecond) // a local server's time
-			i.set(func() {
-				i.requests = append(i.requests, fakeRequest{host: r.URL.Host, method: r.Method, path: r.URL.Path})
-			})
-			b, err := json.Marshal(body)
-			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(b))}, err
-		}
-	}
-	return i.fakeCell.RoundTrip(r)
-}
-
-func (i *instead) say(f func(*http.Request) (int, any)) { i.answer.Store(&f) }
 
 // Whatever is answered, and however fast, calls keep a pace: of some tens a
 // second at most.
@@ -81,32 +57,34 @@ func TestPaceAmongLies(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				i := &instead{fakeCell: f}
-				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: i, Clock: c.clock.now}.New()
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = c.Close() })
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				c = tc.by(t, tc, "http://r1", "http://r2")
 				s := open(t, c)
-				i.say(answer)
-				i.elect("r1") // a reason to read the session
+				tc.Elect("r1") // a reason to read the session
+				tc.set(func() {
+					tc.instead = func(r *http.Request) *http.Response {
+						if status, body := answer(r); status != 0 {
+							return reply(status, body)
+						}
+						return nil
+					}
+				})
 				ctx := t.Context()
-				every := func(fakeRequest) bool { return true }
-				before := i.count(every)
+				every := func(sentRequest) bool { return true }
+				before := tc.count(every)
 				go func() {
 					for s.Err() == nil && ctx.Err() == nil {
-						if h, err := s.Lock(ctx, "/a", Wait(10*time.Second)); err == nil {
+						if h, err := s.Lock(ctx, "/a", client.Wait(10*time.Second)); err == nil {
 							_ = h.Unlock(ctx)
 						}
-						sleep(ctx, time.Second) // that the caller does not ask in a loop is up to the caller
+						client.Sleep(ctx, time.Second) // that the caller does not ask in a loop is up to the caller
 					}
 				}()
 				time.Sleep(time.Minute)
-				if n := i.count(every) - before; n > 60*60 {
+				if n := tc.count(every) - before; n > 60*60 {
 					t.Errorf("%d calls in a minute", n)
 				}
-				i.answer.Store(nil)
+				tc.set(func() { tc.instead = nil })
 				_ = s.Close(ctx)
 			})
 		})
@@ -116,26 +94,23 @@ func TestPaceAmongLies(t *testing.T) {
 // A server that is no replica, and answers everything with what means nothing,
 // is passed over.
 func TestNonsenseIsPassedOver(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		i := &instead{fakeCell: f}
-		i.say(func(r *http.Request) (int, any) {
-			if r.URL.Host == "r1" {
-				return 200, struct{}{}
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.set(func() {
+			tc.instead = func(r *http.Request) *http.Response {
+				if r.URL.Host == "r1" {
+					return reply(200, struct{}{})
+				}
+				return nil
 			}
-			return 0, nil
 		})
-		c, err := Config{URLs: []string{"http://r2", "http://r1", "http://r3"}, Transport: i, Clock: c.clock.now}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		f.elect("r2")
+		c = tc.by(t, tc, "http://r2", "http://r1", "http://r3")
+		tc.Elect("r2")
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		f.kill("r2")
-		f.elect("r3")
+		epoch := s.Epoch()
+		tc.failOver("r3")
 		time.Sleep(s.TTL())
-		if h.Err() != nil || s.Epoch() != 3 {
+		if h.Err() != nil || s.Epoch() != epoch+1 {
 			t.Errorf("the hold: %v, epoch %d", h.Err(), s.Epoch())
 		}
 	})
@@ -163,7 +138,7 @@ func (d *downgrade) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNoDowngrade(t *testing.T) {
 	for _, also := range [][]string{nil, {"http://evil:7101"}} {
 		d := &downgrade{}
-		c, err := Config{URLs: slices.Concat([]string{"https://r1"}, also), Transport: d}.New()
+		c, err := client.Config{URLs: slices.Concat([]string{"https://r1"}, also), Transport: d}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,38 +152,6 @@ func TestNoDowngrade(t *testing.T) {
 		}
 		if also == nil && err != nil {
 			t.Errorf("it was not forwarded: %v", err)
-		}
-	}
-}
-
-// Masters that there are not fill no memory.
-func TestPenaltiesAreBounded(t *testing.T) {
-	now := time.Duration(0)
-	endpoints := []*endpoint{{base: "http://r1"}, {base: "http://r2"}}
-	targets := newTargets(endpoints, func() time.Duration { return now })
-	for i := range 10_000 {
-		now += time.Millisecond
-		targets.failed(&route{to: &endpoint{base: fmt.Sprintf("http://m%d", i)}})
-	}
-	if n := len(targets.penalties); n > mostPenalties {
-		t.Errorf("%d penalties are kept", n)
-	}
-	targets.failed(&route{to: endpoints[1]})
-	if targets.resolve(&route{to: endpoints[0]}, "http://r2") != nil {
-		t.Error("the last penalty is forgotten")
-	}
-}
-
-func TestRetryAfterIsBounded(t *testing.T) {
-	for given, want := range map[string]int{"7": 7, "-1": 0, "9223372036854775807": mostRetryAfter, "99999999999999999999": 0, "soon": 0} {
-		c, err := Config{URLs: []string{"http://r1"}, Transport: &answerOf{status: 429, body: `{"code":"too_many","delay_remaining_ms":-5}`, retryFor: given}}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		var e *lockapi.Error
-		if _, err := c.ReadLock(t.Context(), "/a"); !errors.As(err, &e) || e.RetryAfter != want || e.DelayRemainingMS != 0 {
-			t.Errorf("Retry-After %s: %+v", given, e)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -6,18 +6,18 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // blackHole is a way on which connections to r1 are never made, and the answers
 // of r2 get lost.
-type blackHole struct{ *fakeCell }
+type blackHole struct{ *testCell }
 
 func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch r.URL.Host {
@@ -25,34 +25,30 @@ func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, &net.OpError{Op: "dial", Err: r.Context().Err()}
 	case "r2":
-		_, _ = b.fakeCell.RoundTrip(r)
+		_, _ = b.testCell.RoundTrip(r)
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	return b.fakeCell.RoundTrip(r)
+	return b.testCell.RoundTrip(r)
 }
 
 // What an attempt of the race may have done is not forgotten when the call is
 // given up, though nothing was sent by the first.
 func TestRacersMayHaveTakenEffect(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.elect("r2")
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: blackHole{f}, Clock: c.clock.now}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.Elect("r2")
+		c = tc.by(t, blackHole{tc}, "http://r1", "http://r2")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = c.NewSession(ctx)
-		wantErr(t, err, ErrOutcomeUnknown)
+		_, err := c.NewSession(ctx)
+		wantErr(t, err, client.ErrOutcomeUnknown)
 	})
 }
 
 // slowTo lets the requests to some replicas take a while on their way, for each
 // as drawn, whether or not the caller waits.
 type slowTo struct {
-	*fakeCell
+	*testCell
 	rand  *rand.Rand
 	most  time.Duration
 	hosts []string
@@ -60,11 +56,11 @@ type slowTo struct {
 
 func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !slices.Contains(s.hosts, r.URL.Host) || isKeepaliveRequest(r) {
-		return s.fakeCell.RoundTrip(r)
+		return s.testCell.RoundTrip(r)
 	}
-	s.fakeCell.mu.Lock()
+	s.testCell.mu.Lock()
 	d := time.Duration(s.rand.Int64N(int64(s.most)))
-	s.fakeCell.mu.Unlock()
+	s.testCell.mu.Unlock()
 	type answer struct {
 		resp *http.Response
 		err  error
@@ -72,7 +68,7 @@ func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	answers := make(chan answer, 1)
 	go func() {
 		time.Sleep(d / 2)
-		resp, err := s.fakeCell.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))) // it has left, and arrives
+		resp, err := s.testCell.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))) // it has left, and arrives
 		time.Sleep(d / 2)
 		answers <- answer{resp, err}
 	}()
@@ -88,18 +84,15 @@ func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
 // given up arrive at any time. Each lock is granted once, nobody holds it
 // beside another, and nothing is left of it.
 func TestRaces(t *testing.T) {
-	for _, seed := range testrun.Sample(t, 20, 60) {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	for _, seed := range testrun.Sample(t, 8, 60) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			r := rand.New(rand.NewPCG(uint64(seed), 1))
-			way := &slowTo{fakeCell: f, rand: r, most: time.Duration(1+r.IntN(1500)) * time.Millisecond, hosts: []string{"r1", "r2", "r3"}[:1+r.IntN(3)]}
-			c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.clock.now}.New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			way := &slowTo{testCell: tc, rand: r, most: time.Duration(1+r.IntN(1500)) * time.Millisecond, hosts: []string{"r1", "r2", "r3"}[:1+r.IntN(3)]}
+			c = tc.by(t, way, "http://r1", "http://r2", "http://r3")
 			t.Cleanup(func() { time.Sleep(time.Minute) }) // for what is on its way
 			t.Cleanup(func() { _ = c.Close() })
 			w := &watcher{}
-			sessions := []*Session{open(t, c), open(t, c)}
+			sessions := []*client.Session{open(t, c), open(t, c)}
 			done := make(chan bool, len(sessions))
 			for _, s := range sessions {
 				go func() {
@@ -119,14 +112,14 @@ func TestRaces(t *testing.T) {
 				}()
 			}
 			if seed%2 == 0 {
-				time.AfterFunc(2*time.Second, func() { f.elect("r2") })
+				time.AfterFunc(2*time.Second, func() { tc.Elect("r2") })
 			}
 			for range sessions {
 				<-done
 			}
 			time.Sleep(30 * time.Second)
-			wantTokens(t, f, "/a")
-			if f.waiting("/a") > 0 {
+			wantTokens(t, tc, "/a")
+			if tc.waiting("/a") > 0 {
 				t.Errorf("seed %d: somebody waits yet", seed)
 			}
 		})
@@ -136,12 +129,13 @@ func TestRaces(t *testing.T) {
 // A session that was opened by the second attempt may have been opened by the
 // first: its lease counts from that.
 func TestHedgedSessionCountsFromTheFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.elect("r2")
-		f.silence("r1", true)
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.Elect("r2")
+		tc.silence("r1", true)
+		began := tc.now()
 		s := open(t, c)
-		opened := time.Since(f.start)
-		if opened < hedgeAfter {
+		opened := tc.now() - began
+		if opened < client.HedgeAfter {
 			t.Fatal("nothing was hedged")
 		}
 		if got, want := s.Remaining(), s.TTL()-opened; got != want {
@@ -152,10 +146,10 @@ func TestHedgedSessionCountsFromTheFirst(t *testing.T) {
 
 // The end of the caller's context ends a race, and all that belongs to it.
 func TestRaceEndsWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		f.all(true)
-		for _, d := range []time.Duration{100 * time.Millisecond, hedgeAfter, time.Second, 4 * time.Second} {
+		tc.all(true)
+		for _, d := range []time.Duration{100 * time.Millisecond, client.HedgeAfter, time.Second, 4 * time.Second} {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			began := time.Now()
 			_, err := c.ReadLock(ctx, "/a")
@@ -166,14 +160,14 @@ func TestRaceEndsWithItsContext(t *testing.T) {
 			cancel()
 		}
 		began := time.Now()
-		_, err := s.Lock(t.Context(), "/a", Wait(2*time.Second))
-		wantErr(t, err, ErrOutcomeUnknown)
-		if got := time.Since(began); got > 2*time.Second+waitSlack+settleTime+time.Second {
+		_, err := s.Lock(t.Context(), "/a", client.Wait(2*time.Second))
+		wantErr(t, err, client.ErrOutcomeUnknown)
+		if got := time.Since(began); got > 2*time.Second+client.WaitSlack+client.SettleTime+time.Second {
 			t.Errorf("it took %s", got)
 		}
-		f.all(false)
+		tc.all(false)
 		time.Sleep(20 * time.Second)
-		wantTokens(t, f, "/a")
+		wantTokens(t, tc, "/a")
 	})
 }
 
@@ -187,7 +181,7 @@ func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
-	sleep(req.Context(), time.Millisecond)
+	client.Sleep(req.Context(), time.Millisecond)
 	return answer(func(*http.Request) (int, string) {
 		return 421, fmt.Sprintf(`{"code":"not_master","master":"http://m%d"}`, n)
 	}).RoundTrip(req)
@@ -195,13 +189,9 @@ func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A race follows no chain of rumours without pauses.
 func TestRacePace(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		way := &rumours{}
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+		c = tc.by(t, way, "http://r1", "http://r2")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := c.ReadLock(ctx, "/a"); err == nil {
@@ -221,9 +211,8 @@ func TestHungConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close() // it never accepts: the system does
-	well := httptest.NewServer(newFakeCell())
-	defer well.Close()
-	c, err := New(l.Addr().String(), well.URL)
+	well := serve(t)
+	c, err := client.New(l.Addr().String(), well)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +222,7 @@ func TestHungConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := time.Since(began); got < hedgeAfter || got > 4*time.Second {
+	if got := time.Since(began); got < client.HedgeAfter || got > 4*time.Second {
 		t.Errorf("it took %s", got)
 	}
 	if err := s.Close(t.Context()); err != nil {

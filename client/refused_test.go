@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -8,23 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // loseOne has the answer to the first change get lost, and every later change
 // refused with a code.
-func (f *fakeCell) loseOne(code lockapi.Code) {
+func (tc *testCell) loseOne(code lockapi.Code) {
 	var lost atomic.Bool
 	changes := func(r *http.Request) bool { return r.Method != http.MethodGet }
-	f.set(func() {
-		f.drop = func(r *http.Request) bool {
+	tc.set(func() {
+		tc.drop = func(r *http.Request) bool {
 			return changes(r) && lost.CompareAndSwap(false, true)
 		}
-		f.gate = func(r *http.Request) *lockapi.Error {
+		tc.instead = func(r *http.Request) *http.Response {
 			if !lost.Load() || !changes(r) {
 				return nil
 			}
-			return lockapi.Errorf(code, "refused")
+			return refusal(lockapi.Errorf(code, "refused"))
 		}
 	})
 }
@@ -38,17 +39,17 @@ func TestRefusalsBehindALostAnswer(t *testing.T) {
 		case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown, lockapi.CodeBusy, lockapi.CodeInternal:
 			continue // the write is sent again, or may have been made by its last attempt
 		}
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			s := open(t, c)
-			f.loseOne(code)
+			tc.loseOne(code)
 			_, err := s.Put(ctx, "/a", []byte("made"))
 			wantFile(t, c, "/a", "made")
-			if unknown := errors.Is(err, ErrOutcomeUnknown); err == nil || unknown == code.Settles() || errors.Is(err, code) == unknown {
+			if unknown := errors.Is(err, client.ErrOutcomeUnknown); err == nil || unknown == code.Settles() || errors.Is(err, code) == unknown {
 				t.Errorf("%s: %v", code, err)
 			}
-			if over := s.Err() != nil; over != (code == lockapi.CodeSessionNotFound) || over != errors.Is(err, ErrSessionExpired) {
+			if over := s.Err() != nil; over != (code == lockapi.CodeSessionNotFound) || over != errors.Is(err, client.ErrSessionExpired) {
 				t.Errorf("%s: %v, and the session: %v", code, err, s.Err())
 			}
 		})
@@ -60,25 +61,25 @@ func TestRefusalsBehindALostAnswer(t *testing.T) {
 func TestChangesRefusedBehindALostAnswer(t *testing.T) {
 	member := lockapi.AddMemberRequest{ID: "r4", Directory: "d1d1d1d1d1d1d1d4", RaftAddr: "r4:1", URL: "http://r4"}
 	for name, change := range map[string]struct {
-		call func(context.Context, *Client) error
+		call func(context.Context, *client.Client) error
 		gone bool // it takes something away: not to find that settles it
 	}{
-		"open":    {func(ctx context.Context, c *Client) error { return second(c.NewSession(ctx)) }, false},
-		"kill":    {func(ctx context.Context, c *Client) error { return c.KillSession(ctx, "S1") }, false},
-		"release": {func(ctx context.Context, c *Client) error { return second(c.Release(ctx, "/a", "S1", "h", 0)) }, true},
-		"revoke":  {func(ctx context.Context, c *Client) error { return c.Access().RevokeToken(ctx, "T1") }, true},
-		"add":     {func(ctx context.Context, c *Client) error { return c.AddMember(ctx, member) }, false},
-		"remove": {func(ctx context.Context, c *Client) error {
+		"open":    {func(ctx context.Context, c *client.Client) error { return second(c.NewSession(ctx)) }, false},
+		"kill":    {func(ctx context.Context, c *client.Client) error { return c.KillSession(ctx, "S1") }, false},
+		"release": {func(ctx context.Context, c *client.Client) error { return second(c.Release(ctx, "/a", "S1", "h", 0)) }, true},
+		"revoke":  {func(ctx context.Context, c *client.Client) error { return c.Access().RevokeToken(ctx, "T1") }, true},
+		"add":     {func(ctx context.Context, c *client.Client) error { return c.AddMember(ctx, member) }, false},
+		"remove": {func(ctx context.Context, c *client.Client) error {
 			return c.RemoveMember(ctx, "r3", lockapi.RemoveMemberRequest{Directory: "d1d1d1d1d1d1d1d3"})
 		}, true},
 	} {
-		for _, code := range []lockapi.Code{ErrPermissionDenied, ErrUnauthenticated, ErrInvalidArgument, ErrSessionNotFound, ErrNotFound} {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		for _, code := range []lockapi.Code{client.ErrPermissionDenied, client.ErrUnauthenticated, client.ErrInvalidArgument, client.ErrSessionNotFound, client.ErrNotFound} {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				f.loseOne(code)
+				tc.loseOne(code)
 				err := change.call(ctx, c)
-				if settled := change.gone && isGone(code); errors.Is(err, ErrOutcomeUnknown) == settled || errors.Is(err, code) != settled {
+				if settled := change.gone && client.IsGone(code); errors.Is(err, client.ErrOutcomeUnknown) == settled || errors.Is(err, code) != settled {
 					t.Errorf("%s, %s: %v", name, code, err)
 				}
 			})

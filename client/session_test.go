@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -12,35 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/client"
 )
 
-// bubble runs a test in virtual time against a fake cell. A goroutine that is
-// left over when the test's sessions are closed fails it.
-func bubble(t *testing.T, test func(*testing.T, *fakeCell, *Client)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeCell()
-		test(t, f, f.client(t))
-	})
-}
-
-// client makes a client of the cell with the bubble's clock.
-func (f *fakeCell) client(t *testing.T) *Client {
-	t.Helper()
-	c, err := Config{
-		URLs:      []string{"http://r1", "http://r2/", "http://r3"},
-		Transport: f,
-		Clock:     func() time.Duration { return time.Since(f.start) },
-	}.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-func open(t *testing.T, c *Client, opts ...SessionOption) *Session {
+func open(t *testing.T, c *client.Client, opts ...client.SessionOption) *client.Session {
 	t.Helper()
 	s, err := c.NewSession(t.Context(), opts...)
 	if err != nil {
@@ -54,7 +29,7 @@ func open(t *testing.T, c *Client, opts ...SessionOption) *Session {
 	return s
 }
 
-func lock(t *testing.T, s *Session, path string, opts ...LockOption) *Held {
+func lock(t *testing.T, s *client.Session, path string, opts ...client.LockOption) *client.Held {
 	t.Helper()
 	h, err := s.Lock(t.Context(), path, opts...)
 	if err != nil {
@@ -63,10 +38,10 @@ func lock(t *testing.T, s *Session, path string, opts ...LockOption) *Held {
 	return h
 }
 
-func wantState(t *testing.T, s *Session, want State) {
+func wantState(t *testing.T, s *client.Session, want client.State) {
 	t.Helper()
 	if got := s.State(); got != want {
-		t.Fatalf("state is %s at %s, want %s", got, s.c.clock.now(), want)
+		t.Fatalf("state is %s, want %s", got, want)
 	}
 }
 
@@ -77,25 +52,25 @@ func wantErr(t *testing.T, got, want error) {
 	}
 }
 
-func wantTokens(t *testing.T, f *fakeCell, path string, want ...uint64) {
+func wantTokens(t *testing.T, tc *testCell, path string, want ...uint64) {
 	t.Helper()
-	if got := f.held(path); !slices.Equal(got, want) {
+	if got := tc.held(path); !slices.Equal(got, want) {
 		t.Fatalf("tokens of the holders of %s are %v, want %v", path, got, want)
 	}
 }
 
-func isKeepalive(r fakeRequest) bool { return strings.HasSuffix(r.path, "/keepalive") }
+func isKeepalive(r sentRequest) bool { return strings.HasSuffix(r.path, "/keepalive") }
 
 // The lease of a new session counts from the sending of the call that opened
 // it.
 func TestNewSessionCountsFromSending(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.set(func() { f.latency = time.Second })
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.set(func() { tc.latency = time.Second })
 		s := open(t, c)
-		if got, want := s.Remaining(), 10*time.Second; got != want {
-			t.Errorf("remaining is %s two seconds after sending, want %s", got, want)
+		if got, want := s.Remaining(), s.TTL()-tc.now(); got != want {
+			t.Errorf("remaining is %s %s after sending, want %s", got, tc.now(), want)
 		}
-		if s.TTL() != 12*time.Second || s.Epoch() != 1 || s.ID() == "" || s.State() != Safe {
+		if s.TTL() != 12*time.Second || s.Epoch() != 1 || s.ID() == "" || s.State() != client.Safe {
 			t.Errorf("session is %s, ttl %s, epoch %d, id %q", s.State(), s.TTL(), s.Epoch(), s.ID())
 		}
 	})
@@ -104,23 +79,23 @@ func TestNewSessionCountsFromSending(t *testing.T) {
 // Where the first answer got lost, the second one tells of a session that has
 // lived since the first call: the lease counts from that.
 func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.set(func() { f.latency = time.Second })
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.set(func() { tc.latency = time.Second })
 		var answers atomic.Int32
-		f.set(func() { f.drop = func(*http.Request) bool { return answers.Add(1) == 1 } })
-		s := open(t, c, WithName("twice"))
-		opened := time.Since(f.start)
+		tc.set(func() { tc.drop = func(*http.Request) bool { return answers.Add(1) == 1 } })
+		s := open(t, c, client.WithName("twice"))
+		opened := time.Since(tc.start)
 		if opened < 4*time.Second {
 			t.Fatalf("opened at %s: no answer was lost", opened)
 		}
 		if got, want := s.Remaining(), 12*time.Second-opened; got != want {
 			t.Errorf("remaining is %s, want %s", got, want)
 		}
-		f.set(func() {
-			if len(f.sessions) != 1 {
-				t.Errorf("%d sessions were opened, want 1", len(f.sessions))
+		for other, err := range tc.admin.ListSessions(t.Context()) {
+			if err != nil || other.ID != s.ID() {
+				t.Errorf("another session was opened: %+v, %v", other, err)
 			}
-		})
+		}
 	})
 }
 
@@ -128,17 +103,15 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 // still: whether the session lives is asked before it is handed out.
 func TestNewSessionAfterALongOutage(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Second, 11 * time.Second, 13 * time.Second, 2 * time.Minute} {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			end := time.Now().Add(away)
-			f.set(func() { // each opening does its work, and no answer arrives
-				f.drop = func(*http.Request) bool { return time.Now().Before(end) }
+			tc.set(func() { // each opening does its work, and no answer arrives
+				tc.drop = func(*http.Request) bool { return time.Now().Before(end) }
 			})
 			s := open(t, c)
-			f.set(func() { f.drop = nil })
-			wantState(t, s, Safe)
-			f.mu.Lock()
-			least := time.Until(f.sessions[s.ID()].deadline)
-			f.mu.Unlock()
+			tc.set(func() { tc.drop = nil })
+			wantState(t, s, client.Safe)
+			least := tc.leaseInCell(s)
 			if got := s.Remaining(); got <= 0 || got > least {
 				t.Errorf("after %s: %s remain here, and %s in the cell", away, got, least)
 			}
@@ -150,57 +123,42 @@ func TestNewSessionAfterALongOutage(t *testing.T) {
 // A keepalive extends the lease to sending + held + ttl, however late its
 // answer comes.
 func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		f.set(func() { f.latency = 300 * time.Millisecond })
+		tc.set(func() { tc.latency = 300 * time.Millisecond })
 		time.Sleep(9500 * time.Millisecond)
 		var sent time.Duration
-		for _, r := range f.sent() {
+		for _, r := range tc.sent() {
 			if isKeepalive(r) && r.at < 8*time.Second {
 				sent = r.at
 			}
 		}
 		// The server held it for about 8 s less the time of the way; it says
 		// how long.
-		got := s.Remaining() + s.c.clock.now()
+		got := s.Remaining() + tc.now()
 		held := got - sent - s.TTL()
 		if held < 7*time.Second || held > 8*time.Second {
 			t.Errorf("the lease ends %s after sending + ttl, want what the server said that it held the call (7 s to 8 s)", held)
 		}
-		if answered := s.c.clock.now() + s.TTL(); got >= answered-300*time.Millisecond {
+		if answered := tc.now() + s.TTL(); got >= answered-300*time.Millisecond {
 			t.Errorf("the lease ends at %s: counted from the answer", got)
 		}
 	})
 }
 
-func TestExtendNeverShortens(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		s := open(t, c)
-		before := s.Remaining()
-		s.keeper.renewed(s.c.clock.now(), &lockapi.Keepalive{TTLMS: 1000, Epoch: 1})
-		if got := s.Remaining(); got != before {
-			t.Errorf("remaining is %s after a shorter answer, was %s", got, before)
-		}
-		s.keeper.renewed(s.c.clock.now(), &lockapi.Keepalive{TTLMS: 12_000, HeldMS: 60_000, Epoch: 1})
-		if got := s.Remaining(); got > 12*time.Second {
-			t.Errorf("remaining is %s: believed to have been held for longer than the call took", got)
-		}
-	})
-}
-
 func TestSessionLivesOn(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		time.Sleep(10 * time.Minute)
-		wantState(t, s, Safe)
+		wantState(t, s, client.Safe)
 		if h.Err() != nil || h.Remaining() < 3*time.Second {
 			t.Errorf("hold: %v, remaining %s", h.Err(), h.Remaining())
 		}
-		if n := f.count(isKeepalive); n > 90 {
+		if n := tc.count(isKeepalive); n > 90 {
 			t.Errorf("%d keepalives in 10 minutes, want about 75", n)
 		}
-		wantTokens(t, f, "/a", h.Token())
+		wantTokens(t, tc, "/a", h.Token())
 	})
 }
 
@@ -208,14 +166,14 @@ func TestSessionLivesOn(t *testing.T) {
 func TestShortSessionSurvivesBlackHole(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				s := open(t, c, WithTTL(ttl))
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				s := open(t, c, client.WithTTL(ttl))
 				h := lock(t, s, "/a")
 				time.Sleep(ttl)
-				f.silence("r1", true)
-				f.elect("r2")
+				tc.silence("r1", true)
+				tc.Elect("r2")
 				time.Sleep(5 * ttl)
-				if s.State() != Safe || h.Err() != nil {
+				if s.State() != client.Safe || h.Err() != nil {
 					t.Errorf("session %s, hold %v, after r1 fell silent and r2 was elected", s.State(), h.Err())
 				}
 				if s.Epoch() != 2 {
@@ -234,11 +192,11 @@ func TestKeepaliveThatIsSentOnKeepsToTheLease(t *testing.T) {
 		for _, later := range [][]time.Duration{{}, {time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second, 2 * time.Second}} {
 			pauses := append([]time.Duration{first}, later...)
 			t.Run(fmt.Sprint(pauses), func(t *testing.T) {
-				bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 					h := lock(t, open(t, c), "/a")
 					for i, d := range pauses {
 						time.Sleep(d)
-						f.handOver([]string{"r2", "r3", "r1"}[i%3])
+						tc.Elect([]string{"r2", "r3", "r1"}[i%3])
 					}
 					time.Sleep(24 * time.Second)
 					if h.Err() != nil {
@@ -251,11 +209,11 @@ func TestKeepaliveThatIsSentOnKeepsToTheLease(t *testing.T) {
 }
 
 func TestJeopardyAndRecovery(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		for _, id := range []string{"r1", "r2", "r3"} {
-			f.kill(id)
+			tc.kill(id)
 		}
 		changed := s.Changed()
 		<-h.Done()
@@ -263,23 +221,18 @@ func TestJeopardyAndRecovery(t *testing.T) {
 			t.Errorf("hold ended with %s remaining", s.Remaining())
 		}
 		<-changed
-		wantState(t, s, Jeopardy)
-		wantErr(t, h.Err(), ErrJeopardy)
-		wantErr(t, context.Cause(h.Context()), ErrJeopardy)
+		wantState(t, s, client.Jeopardy)
+		wantErr(t, h.Err(), client.ErrJeopardy)
+		wantErr(t, context.Cause(h.Context()), client.ErrJeopardy)
 
 		changed = s.Changed()
-		f.set(func() {
-			for _, r := range f.replicas {
-				r.dead = false
-			}
-			for _, one := range f.sessions {
-				one.deadline = time.Now().Add(time.Hour) // the outage was the cell's: its sessions live
-			}
-		})
-		f.elect("r3")
+		for _, id := range []string{"r1", "r2", "r3"} {
+			tc.revive(id)
+		}
+		tc.Elect("r3") // the outage was the cell's: its sessions live
 		<-changed
-		wantState(t, s, Safe)
-		wantErr(t, h.Err(), ErrJeopardy) // a hold that is done stays done
+		wantState(t, s, client.Safe)
+		wantErr(t, h.Err(), client.ErrJeopardy) // a hold that is done stays done
 
 		again, err := h.Resume(t.Context())
 		if err != nil {
@@ -294,10 +247,10 @@ func TestJeopardyAndRecovery(t *testing.T) {
 		if err := h.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
-		wantErr(t, again.Err(), ErrUnlocked)
-		wantTokens(t, f, "/a")
+		wantErr(t, again.Err(), client.ErrUnlocked)
+		wantTokens(t, tc, "/a")
 		_, err = again.Resume(t.Context())
-		wantErr(t, err, ErrUnlocked)
+		wantErr(t, err, client.ErrUnlocked)
 	})
 }
 
@@ -305,30 +258,24 @@ func TestJeopardyAndRecovery(t *testing.T) {
 // has got the lock for the same handle once more. That later grant is released.
 func TestResumeOfALaterGrant(t *testing.T) {
 	for _, changes := range []bool{false, true} { // of master, behind which the session is looked through
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			s := open(t, c)
 			h := lock(t, s, "/a")
-			silence := func(on bool) {
-				for id := range f.replicas {
-					f.silence(id, on)
-				}
-			}
-			silence(true)
+			tc.all(true)
+			time.Sleep(s.Remaining() / 2)
+			tc.keepAlive(s)
 			<-h.Done()
-			f.set(func() {
-				f.token++
-				f.locks["/a"].holders[0].token = f.token
-				f.sessions[s.ID()].deadline = time.Now().Add(time.Hour)
-			})
+			tc.ReleaseByForce("/a")
+			tc.acquire(s, "/a", h.Handle())
 			if changes {
-				f.elect("r2")
+				tc.Elect("r2")
 			}
-			silence(false)
+			tc.all(false)
 			_, err := h.Resume(t.Context())
-			wantErr(t, err, ErrLockLost)
-			wantState(t, s, Safe)
+			wantErr(t, err, client.ErrLockLost)
+			wantState(t, s, client.Safe)
 			time.Sleep(2 * s.TTL())
-			wantTokens(t, f, "/a")
+			wantTokens(t, tc, "/a")
 		})
 	}
 }
@@ -336,48 +283,43 @@ func TestResumeOfALaterGrant(t *testing.T) {
 // In jeopardy the contexts of holds end exactly when the local lease does,
 // which is before the server may end the session.
 func TestHoldEndsWithTheLocalLease(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		for id := range f.replicas {
-			f.silence(id, true)
-		}
+		tc.all(true)
 		left := h.Remaining()
 		began := time.Now()
 		<-h.Done()
 		if got := time.Since(began); got != left {
 			t.Errorf("the hold ended after %s, want %s", got, left)
 		}
-		f.mu.Lock()
-		deadline := f.sessions[s.ID()].deadline
-		f.mu.Unlock()
-		if !time.Now().Before(deadline) {
-			t.Errorf("the hold ended at %s, not before the server's deadline %s", time.Now(), deadline)
+		if tc.leaseInCell(s) <= 0 {
+			t.Error("the hold ended later than the lease in the cell")
 		}
 	})
 }
 
 func TestExpiryAfterGrace(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		for id := range f.replicas {
-			f.kill(id)
-		}
+		tc.kill("r1")
+		tc.kill("r2")
+		tc.kill("r3")
 		left := s.Remaining()
 		began := time.Now()
 		<-s.Done()
-		if got, want := time.Since(began), left+DefaultGrace; got != want {
+		if got, want := time.Since(began), left+client.DefaultGrace; got != want {
 			t.Errorf("expired after %s, want %s", got, want)
 		}
-		wantState(t, s, Expired)
-		wantErr(t, s.Err(), ErrSessionExpired)
-		wantErr(t, h.Err(), ErrJeopardy)
-		wantErr(t, h.Unlock(t.Context()), ErrSessionExpired)
+		wantState(t, s, client.Expired)
+		wantErr(t, s.Err(), client.ErrSessionExpired)
+		wantErr(t, h.Err(), client.ErrJeopardy)
+		wantErr(t, h.Unlock(t.Context()), client.ErrSessionExpired)
 		_, err := s.Lock(t.Context(), "/b")
-		wantErr(t, err, ErrSessionExpired)
+		wantErr(t, err, client.ErrSessionExpired)
 		_, err = h.Resume(t.Context())
-		wantErr(t, err, ErrSessionExpired)
+		wantErr(t, err, client.ErrSessionExpired)
 		if err := s.Close(t.Context()); err != nil {
 			t.Errorf("closing an expired session: %v", err)
 		}
@@ -386,9 +328,9 @@ func TestExpiryAfterGrace(t *testing.T) {
 
 // A timer that the machine's sleep delayed misleads nobody: the clock is read.
 func TestSuspend(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		var asleep atomic.Int64
-		c, err := Config{URLs: []string{"http://r1"}, Transport: f, Clock: func() time.Duration { return time.Since(f.start) + time.Duration(asleep.Load()) }}.New()
+		c, err := client.Config{URLs: []string{"http://r1"}, Transport: tc, Clock: func() time.Duration { return time.Since(tc.start) + time.Duration(asleep.Load()) }}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,12 +338,12 @@ func TestSuspend(t *testing.T) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		asleep.Store(int64(13 * time.Second))
-		wantErr(t, h.Err(), ErrJeopardy)
-		if s.Remaining() != 0 || h.Remaining() != 0 || s.State() != Jeopardy {
+		wantErr(t, h.Err(), client.ErrJeopardy)
+		if s.Remaining() != 0 || h.Remaining() != 0 || s.State() != client.Jeopardy {
 			t.Errorf("remaining %s, state %s after a sleep of 13 s", s.Remaining(), s.State())
 		}
 		asleep.Add(int64(time.Hour))
-		time.Sleep(wakeEvery)
+		time.Sleep(client.WakeEvery)
 		synctest.Wait()
 		select {
 		case <-s.Done():
@@ -412,23 +354,23 @@ func TestSuspend(t *testing.T) {
 }
 
 func TestSessionKilledInTheCell(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		if err := c.KillSession(t.Context(), s.ID()); err != nil {
 			t.Fatal(err)
 		}
 		<-s.Done()
-		wantErr(t, s.Err(), ErrSessionExpired)
-		wantErr(t, h.Err(), ErrSessionExpired)
-		if got := s.c.clock.now(); got > time.Second {
+		wantErr(t, s.Err(), client.ErrSessionExpired)
+		wantErr(t, h.Err(), client.ErrSessionExpired)
+		if got := tc.now(); got > 2*time.Second {
 			t.Errorf("noticed at %s", got)
 		}
 	})
 }
 
 func TestCloseFreesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -436,11 +378,11 @@ func TestCloseFreesAtOnce(t *testing.T) {
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, s.Err(), ErrSessionClosed)
-		wantErr(t, h.Err(), ErrSessionClosed)
-		wantTokens(t, f, "/a")
-		wantErr(t, h.Unlock(t.Context()), ErrSessionClosed)
-		if _, err := c.ReadSession(t.Context(), s.ID()); !errors.Is(err, ErrSessionNotFound) {
+		wantErr(t, s.Err(), client.ErrSessionClosed)
+		wantErr(t, h.Err(), client.ErrSessionClosed)
+		wantTokens(t, tc, "/a")
+		wantErr(t, h.Unlock(t.Context()), client.ErrSessionClosed)
+		if _, err := c.ReadSession(t.Context(), s.ID()); !errors.Is(err, client.ErrSessionNotFound) {
 			t.Errorf("the session is still there: %v", err)
 		}
 	})
@@ -448,16 +390,16 @@ func TestCloseFreesAtOnce(t *testing.T) {
 
 // Closing without a cell gives up in bounded time.
 func TestCloseWithoutCell(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		for id := range f.replicas {
-			f.kill(id)
-		}
+		tc.kill("r1")
+		tc.kill("r2")
+		tc.kill("r3")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		wantErr(t, s.Close(ctx), ErrNoMaster)
-		if got := time.Since(began); got > releaseTime+mostPause {
+		wantErr(t, s.Close(ctx), client.ErrNoMaster)
+		if got := time.Since(began); got > client.ReleaseTime+client.MostPause {
 			t.Errorf("close took %s", got)
 		}
 	})
@@ -466,38 +408,34 @@ func TestCloseWithoutCell(t *testing.T) {
 // After a change of master the session is read once, and what the cell does
 // not hold any more is lost here too.
 func TestReconcileAfterEpochChange(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		kept, lost := lock(t, s, "/kept"), lock(t, s, "/lost")
-		f.set(func() {
-			delete(f.locks, "/lost")
-			f.locks["/stray"] = &fakeLock{holders: []*fakeHold{{
-				req: lockapi.LockRequest{Session: s.ID(), Handle: s.locks.prefix + "zz", Mode: lockapi.Exclusive}, token: 99,
-			}}}
-			f.locks["/foreign"] = &fakeLock{holders: []*fakeHold{{
-				req: lockapi.LockRequest{Session: s.ID(), Handle: "by hand", Mode: lockapi.Exclusive}, token: 98,
-			}}}
-		})
-		f.elect("r2")
+		tc.ReleaseByForce("/lost")
+		tc.acquire(s, "/stray", s.Prefix()+"zz")
+		tc.acquire(s, "/foreign", "by-hand")
+		tc.Elect("r2")
 		<-lost.Done()
-		wantErr(t, lost.Err(), ErrLockLost)
-		wantErr(t, lost.Unlock(t.Context()), ErrLockLost)
+		wantErr(t, lost.Err(), client.ErrLockLost)
+		wantErr(t, lost.Unlock(t.Context()), client.ErrLockLost)
 		_, err := lost.Resume(t.Context())
-		wantErr(t, err, ErrLockLost)
+		wantErr(t, err, client.ErrLockLost)
 		if kept.Err() != nil {
 			t.Errorf("the hold that the cell knows of: %v", kept.Err())
 		}
 		time.Sleep(time.Minute)
-		wantTokens(t, f, "/stray")
-		wantTokens(t, f, "/foreign", 98)
-		if n := f.count(func(r fakeRequest) bool { return r.method == http.MethodGet && r.host == "r2" && !isLook(r) }); n != 1 {
+		wantTokens(t, tc, "/stray")
+		if len(tc.held("/foreign")) != 1 {
+			t.Error("a hold by another handle was released")
+		}
+		if n := tc.count(func(r sentRequest) bool { return r.method == http.MethodGet && r.host == "r2" && !isLook(r) }); n != 1 {
 			t.Errorf("the session was read %d times, want once", n)
 		}
 	})
 }
 
 func TestStateStrings(t *testing.T) {
-	if got := fmt.Sprint(Safe, Jeopardy, Expired, State(7)); got != "safe jeopardy expired unknown" {
+	if got := fmt.Sprint(client.Safe, client.Jeopardy, client.Expired, client.State(7)); got != "safe jeopardy expired unknown" {
 		t.Errorf("states are %q", got)
 	}
 }
@@ -505,33 +443,22 @@ func TestStateStrings(t *testing.T) {
 // A stray whose release does not get through is released later, and the session
 // goes back to its quiet pace.
 func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		time.Sleep(time.Second)
-		req := lockapi.NewLockRequest(s.ID())
-		req.Handle = s.locks.prefix + "zz" // a request of ours that was lost for long
-		if err := c.calls.do(t.Context(), &call{method: http.MethodPut, path: lockapi.RouteLocks + "/a", body: encode(req)}); err != nil {
-			t.Fatal(err)
-		}
-		f.set(func() {
-			f.delay = func(r *http.Request) time.Duration {
-				if r.Method == http.MethodDelete {
-					return time.Hour
-				}
-				return 0
-			}
-		})
-		f.elect("r2")
+		tc.acquire(s, "/a", s.Prefix()+"zz") // a request of ours that was lost for long
+		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodDelete })
+		tc.Elect("r2")
 		time.Sleep(30 * time.Second)
-		if len(f.held("/a")) != 1 {
+		if len(tc.held("/a")) != 1 {
 			t.Fatal("a release got through: the test shows nothing")
 		}
-		f.set(func() { f.delay = nil })
+		tc.set(func() { tc.delay = nil })
 		time.Sleep(s.TTL())
-		wantTokens(t, f, "/a")
-		before := f.count(isKeepalive)
+		wantTokens(t, tc, "/a")
+		before := tc.count(isKeepalive)
 		time.Sleep(time.Minute)
-		if n := f.count(isKeepalive) - before; n > 10 {
+		if n := tc.count(isKeepalive) - before; n > 10 {
 			t.Errorf("%d keepalives in a minute", n)
 		}
 	})

@@ -1,7 +1,6 @@
-package client
+package client_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -89,7 +89,7 @@ func TestTLS(t *testing.T) {
 	own := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Name: "billing", Client: true})}}
 	for _, given := range []string{url, strings.TrimPrefix(url, "https://")} {
 		conns.Store(0)
-		c, err := NewWith([]string{given}, WithTLS(own))
+		c, err := client.NewWith([]string{given}, client.WithTLS(own))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	server := func(l certs.Leaf) tls.Certificate { return ca.pair(t, l) }
 	good := server(certs.Leaf{Hosts: []string{"127.0.0.1"}})
-	client := func(a authority, l certs.Leaf) []tls.Certificate {
+	callerOf := func(a authority, l certs.Leaf) []tls.Certificate {
 		l.Name, l.Client = "billing", true
 		return []tls.Certificate{a.pair(t, l)}
 	}
@@ -123,13 +123,13 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 		client *tls.Config
 		want   string
 	}{
-		"another CA":              {good, &tls.Config{RootCAs: other.pool(), Certificates: client(ca, certs.Leaf{})}, "unknown authority"},
-		"the system's CAs":        {good, &tls.Config{Certificates: client(ca, certs.Leaf{})}, "unknown authority"},
-		"another host":            {server(certs.Leaf{Hosts: []string{"host2"}}), &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{})}, "doesn't contain any IP SANs"},
-		"a client's for a server": {server(certs.Leaf{Client: true}), &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{})}, "certificate"},
-		"one that has ended":      {server(certs.Leaf{Hosts: []string{"127.0.0.1"}, Ends: time.Now().Add(-time.Hour)}), &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{})}, "expired"},
+		"another CA":              {good, &tls.Config{RootCAs: other.pool(), Certificates: callerOf(ca, certs.Leaf{})}, "unknown authority"},
+		"the system's CAs":        {good, &tls.Config{Certificates: callerOf(ca, certs.Leaf{})}, "unknown authority"},
+		"another host":            {server(certs.Leaf{Hosts: []string{"host2"}}), &tls.Config{RootCAs: ca.pool(), Certificates: callerOf(ca, certs.Leaf{})}, "doesn't contain any IP SANs"},
+		"a client's for a server": {server(certs.Leaf{Client: true}), &tls.Config{RootCAs: ca.pool(), Certificates: callerOf(ca, certs.Leaf{})}, "certificate"},
+		"one that has ended":      {server(certs.Leaf{Hosts: []string{"127.0.0.1"}, Ends: time.Now().Add(-time.Hour)}), &tls.Config{RootCAs: ca.pool(), Certificates: callerOf(ca, certs.Leaf{})}, "expired"},
 		"no client's certificate": {good, &tls.Config{RootCAs: ca.pool()}, "refuses our certificate: tls: certificate required"},
-		"a client's that ended":   {good, &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{Ends: time.Now().Add(-time.Hour)})}, "refuses our certificate: tls: expired certificate"},
+		"a client's that ended":   {good, &tls.Config{RootCAs: ca.pool(), Certificates: callerOf(ca, certs.Leaf{Ends: time.Now().Add(-time.Hour)})}, "refuses our certificate: tls: expired certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, callers, _ := secureServer(t, &tls.Config{
@@ -138,13 +138,13 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			// The call is given up after an attempt.
-			c, err := Config{URLs: []string{url}, Logger: slog.New(atFailure{slog.DiscardHandler, cancel})}.New(WithTLS(test.client))
+			c, err := client.Config{URLs: []string{url}, Logger: atFailure(cancel)}.New(client.WithTLS(test.client))
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Close() })
 			_, err = c.Transfer(ctx, "")
-			if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, ErrNoMaster) || errors.Is(err, ErrOutcomeUnknown) {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, client.ErrNoMaster) || errors.Is(err, client.ErrOutcomeUnknown) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 			if len(callers) > 0 {
@@ -154,25 +154,32 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// atFailure calls a function when an attempt has failed.
-type atFailure struct {
+// onLog calls a function with each message that is logged.
+type onLog struct {
 	slog.Handler
-	then func()
+	do func(message string)
 }
 
-func (atFailure) Enabled(context.Context, slog.Level) bool { return true }
+func (onLog) Enabled(context.Context, slog.Level) bool { return true }
 
-func (a atFailure) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "stout: attempt failed" {
-		a.then()
-	}
+func (l onLog) Handle(_ context.Context, r slog.Record) error {
+	l.do(r.Message)
 	return nil
+}
+
+// atFailure logs to a function that is called when an attempt has failed.
+func atFailure(then func()) *slog.Logger {
+	return slog.New(onLog{slog.DiscardHandler, func(message string) {
+		if message == "stout: attempt failed" {
+			then()
+		}
+	}})
 }
 
 // What TLS a transport of the caller's speaks is not the client's business.
 func TestTLSAndTransport(t *testing.T) {
 	source := func() *tls.Config { return nil }
-	for _, c := range []Config{
+	for _, c := range []client.Config{
 		{Transport: http.DefaultTransport, TLS: new(tls.Config)},
 		{Transport: http.DefaultTransport, TLSSource: source},
 		{TLS: new(tls.Config), TLSSource: source},
@@ -207,7 +214,7 @@ func TestTLSThatChanges(t *testing.T) {
 	var now atomic.Pointer[tls.Config]
 	now.Store(config(before))
 	first, second := server(before), server(after)
-	c, err := Config{URLs: []string{first}, TLSSource: now.Load}.New()
+	c, err := client.Config{URLs: []string{first}, TLSSource: now.Load}.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,16 +222,9 @@ func TestTLSThatChanges(t *testing.T) {
 	defer c.Close()
 	read := func(url string) {
 		t.Helper()
-		e, err := givenEndpoint(url, c.scheme)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, addr := range []string{e.addr, ""} { // "" is by the transport
-			e.addr = addr
-			var buf bytes.Buffer
-			a, err := c.calls.roundTrip(t.Context(), &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteLocks + "/a"}, time.Minute, &buf)
-			if err != nil || a.StatusCode != http.StatusOK {
-				t.Errorf("%d, %v", a.StatusCode, err)
+		for _, direct := range []bool{true, false} {
+			if status, err := c.RoundTripTo(t.Context(), url, direct); err != nil || status != http.StatusOK {
+				t.Errorf("%d, %v", status, err)
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func TestCertificatesOfKeptConnections(t *testing.T) {
 	t.Cleanup(s.Close)
 	old, young := ca.pair(t, certs.Leaf{Name: "old", Client: true}), ca.pair(t, certs.Leaf{Name: "new", Client: true})
 	present := old
-	c, err := NewWith([]string{s.URL}, WithTLS(&tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}))
+	c, err := client.NewWith([]string{s.URL}, client.WithTLS(&tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestCertificatesOfKeptConnections(t *testing.T) {
 		}
 	}
 	read(false, old, nil, 1, 1)
-	read(true, old, ErrUnauthenticated, 2, 2) // nothing better is there
+	read(true, old, client.ErrUnauthenticated, 2, 2) // nothing better is there
 	read(false, old, nil, 1, 1)
 	read(true, young, nil, 2, 2)
 	read(true, young, nil, 1, 1)

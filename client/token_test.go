@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -29,8 +30,8 @@ func TestToken(t *testing.T) {
 	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
 		t.Run(name, func(t *testing.T) {
 			token, failed, enough := "stout_one", error(nil), func() {}
-			c, err := Config{URLs: []string{server.URL}, Transport: transport, OnlyURLs: true}.New(
-				WithToken(func(context.Context) (string, error) { enough(); return token, failed }))
+			c, err := client.Config{URLs: []string{server.URL}, Transport: transport, OnlyURLs: true}.New(
+				client.WithToken(func(context.Context) (string, error) { enough(); return token, failed }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +75,7 @@ func TestToken(t *testing.T) {
 				{"", errors.New("the vault is closed"), "the vault is closed"},
 			} {
 				token, failed = bad.token, bad.err
-				if err := readTwice(); err == nil || !strings.Contains(err.Error(), bad.want) || errors.Is(err, ErrOutcomeUnknown) {
+				if err := readTwice(); err == nil || !strings.Contains(err.Error(), bad.want) || errors.Is(err, client.ErrOutcomeUnknown) {
 					t.Errorf("%v, want %q", err, bad.want)
 				}
 			}
@@ -115,7 +116,7 @@ func TestTokenThatEnded(t *testing.T) {
 			{[]string{"ended", ""}, 1, false}, // no token is no better
 		} {
 			var asked atomic.Int64
-			c, err := Config{URLs: []string{server.URL}, Transport: transport}.New(WithToken(func(context.Context) (string, error) {
+			c, err := client.Config{URLs: []string{server.URL}, Transport: transport}.New(client.WithToken(func(context.Context) (string, error) {
 				return test.tokens[min(int(asked.Add(1)), len(test.tokens))-1], nil
 			}))
 			if err != nil {
@@ -123,7 +124,7 @@ func TestTokenThatEnded(t *testing.T) {
 			}
 			before := calls.Load()
 			_, err = c.Put(t.Context(), "/a", []byte("x"))
-			if (err == nil) != test.fine || !test.fine && !errors.Is(err, ErrUnauthenticated) || calls.Load()-before != test.calls {
+			if (err == nil) != test.fine || !test.fine && !errors.Is(err, client.ErrUnauthenticated) || calls.Load()-before != test.calls {
 				t.Errorf("%s, %q: %v after %d calls", name, test.tokens, err, calls.Load()-before)
 			}
 		}

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"errors"
@@ -8,27 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // Replicas that were learned and can't be reached do not keep a watch of nonsense
 // alive, and hold up no news of what was missed.
 func TestWatchEndsBehindATunnel(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		f.set(func() {
-			f.told = &lockapi.URLs{CellID: "fake"}
-			for _, id := range []string{"in1", "in2", "in3"} {
-				f.told.Replicas = append(f.told.Replicas, lockapi.ReplicaURL{ID: id, URL: "http://" + id})
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		tc.tell("c1", "http://in1", "http://in2", "http://in3")
+		tc.set(func() {
+			tc.instead = func(r *http.Request) *http.Response {
+				if r.URL.Path == lockapi.RouteEvents {
+					return reply(http.StatusBadRequest, "nonsense")
+				}
+				return nil
 			}
 		})
-		i := &instead{fakeCell: f}
-		i.say(func(r *http.Request) (int, any) {
-			if r.URL.Path == lockapi.RouteEvents {
-				return http.StatusBadRequest, "nonsense"
-			}
-			return 0, nil
-		})
-		c := f.knowing(t, Config{Transport: tunnel{i}}, "http://r1")
+		c := tc.knowing(t, client.Config{Transport: tunnel{tc}}, "http://r1")
 		wantRead(t, c, time.Second)
 		time.Sleep(time.Minute)
 		wantKnown(t, c, "http://in1", "http://in2", "http://in3", "http://r1")
@@ -37,11 +34,11 @@ func TestWatchEndsBehindATunnel(t *testing.T) {
 		if _, err := w.over(); err == nil {
 			t.Error("the watch goes on")
 		}
-		i.say(func(*http.Request) (int, any) { return 0, nil })
+		tc.set(func() { tc.instead = nil })
 		for range 10 {
-			f.put("/a", "x")
+			tc.put("/a", "x")
 		}
-		f.forget("r1", "r2", "r3")
+		tc.forget("r1", "r2", "r3")
 		w = watchFor(t, c, 3)
 		time.Sleep(10 * time.Second)
 		if compacted, err := w.over(); err != nil || len(compacted) != 1 {

@@ -1,36 +1,56 @@
-package client
+package client_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/client"
 )
 
-// failOver has another replica take over from a master that dies.
-func (f *fakeCell) failOver(to string) {
-	f.kill(f.master)
-	f.elect(to)
+// doubt has the cell say of each hold that it is taken back unless it is asked
+// for. said, which may be nil, is called when it has.
+func (tc *testCell) doubt(s *client.Session, said func()) {
+	tc.set(func() {
+		tc.lie = func(q *http.Request, _ *http.Response, body map[string]any) {
+			holds, _ := body["holds"].([]any)
+			if !isReview(q) || !strings.HasSuffix(q.URL.Path, s.ID()) || len(holds) == 0 {
+				return
+			}
+			for _, h := range holds {
+				h.(map[string]any)["unclaimed_ms"] = 5000
+			}
+			if said != nil {
+				said()
+			}
+		}
+	})
 }
 
 // A new master does not know that we were told of our holds, and would take
 // them back: the session asks for them again.
 func TestUnclaimedHoldsAreClaimed(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		holds := []*Held{lock(t, s, "/a"), lock(t, s, "/b", Limit(3), LockDelay(time.Second)), lock(t, s, "/c", Shared())}
-		f.failOver("r2")
-		for _, h := range holds {
-			f.doubt(h.Path(), 5*time.Second)
+		holds := []*client.Held{lock(t, s, "/a"), lock(t, s, "/b", client.Limit(3), client.LockDelay(time.Second)), lock(t, s, "/c", client.Shared())}
+		tc.doubt(s, nil)
+		puts := tc.count(isMethod(http.MethodPut))
+		tc.failOver("r2")
+		time.Sleep(5 * time.Second)
+		if n := tc.count(isMethod(http.MethodPut)) - puts; n < len(holds) {
+			t.Errorf("%d of %d holds were asked for", n, len(holds))
 		}
+		tc.set(func() { tc.lie = nil })
 		time.Sleep(time.Minute)
 		for _, h := range holds {
 			if h.Err() != nil {
 				t.Errorf("the hold of %s: %v", h.Path(), h.Err())
 			}
-			wantTokens(t, f, h.Path(), h.Token())
+			wantTokens(t, tc, h.Path(), h.Token())
 			if err := h.Unlock(t.Context()); err != nil {
 				t.Errorf("unlock %s: %v", h.Path(), err)
 			}
@@ -43,30 +63,27 @@ func TestUnclaimedHoldsAreClaimed(t *testing.T) {
 func TestUnclaimedHoldIsTakenBack(t *testing.T) {
 	for name, other := range map[string]bool{"free": false, "another's": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s, next := open(t, c), open(t, c)
 				h := lock(t, s, "/a")
 				if other {
 					go func() { _, _ = next.Lock(context.Background(), "/a") }()
 					time.Sleep(time.Second)
 				}
-				var reviews atomic.Int64
-				f.set(func() {
-					f.drop = func(r *http.Request) bool {
-						if isReview(r) && strings.HasSuffix(r.URL.Path, s.ID()) && reviews.Add(1) == 1 {
-							f.doubt("/a", -1) // taken back after the reading, before the asking
-						}
-						return false
+				var taken atomic.Bool
+				tc.doubt(s, func() { // taken back after the reading, before the asking
+					if taken.CompareAndSwap(false, true) {
+						tc.ReleaseByForce("/a")
 					}
 				})
-				f.failOver("r2")
-				f.doubt("/a", 10*time.Second)
+				tc.failOver("r2")
 				time.Sleep(5 * time.Second)
-				wantErr(t, h.Err(), ErrLockLost)
-				wantErr(t, h.Unlock(t.Context()), ErrLockLost)
+				tc.set(func() { tc.lie = nil })
+				wantErr(t, h.Err(), client.ErrLockLost)
+				wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 				time.Sleep(30 * time.Second)
-				if want := map[bool]int{false: 0, true: 1}[other]; len(f.held("/a")) != want {
-					t.Errorf("the lock has %d holders, want %d", len(f.held("/a")), want)
+				if want := map[bool]int{false: 0, true: 1}[other]; len(tc.held("/a")) != want {
+					t.Errorf("the lock has %d holders, want %d", len(tc.held("/a")), want)
 				}
 			})
 		})
@@ -80,65 +97,68 @@ func isReview(r *http.Request) bool {
 // A grant that came while calls for it are lost on their way is seen in a
 // reading of the session, and asked for at once.
 func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		a, b := open(t, c), open(t, c)
 		lock(t, a, "/a")
 		time.AfterFunc(2*time.Second, func() {
 			var read atomic.Bool
-			f.set(func() {
-				f.delay = func(r *http.Request) time.Duration {
+			tc.set(func() {
+				tc.delay = func(r *http.Request) time.Duration {
 					if r.Method == http.MethodPut && !read.Load() {
 						return time.Hour
 					}
 					return 0
 				}
-				f.drop = func(r *http.Request) bool { // none, but it knows when the reading is answered
+				tc.drop = func(r *http.Request) bool { // none, but it knows when the reading is answered
 					if isReview(r) && strings.HasSuffix(r.URL.Path, b.ID()) {
 						read.Store(true)
 					}
 					return false
 				}
 			})
-			f.kill("r1")
-			f.set(func() { f.end(a.ID()) })
-			f.doubt("/a", 5*time.Second)
-			f.elect("r2")
+			tc.kill("r1")
+			tc.Elect("r2")
+			tc.ExpireSession(a.ID())
+			tc.Elect("r3")
 		})
 		began := time.Now()
 		got := lock(t, b, "/a")
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("it took %s", took)
 		}
 		time.Sleep(time.Minute)
 		if got.Err() != nil {
 			t.Error(got.Err())
 		}
-		wantTokens(t, f, "/a", got.Token())
+		wantTokens(t, tc, "/a", got.Token())
 	})
 }
 
 // An Unlock that crosses the asking leaves nothing behind.
 func TestUnlockCrossesTheClaim(t *testing.T) {
-	for ms := range 40 {
-		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-			s := open(t, c)
-			h := lock(t, s, "/a")
-			f.set(func() {
-				f.delay = func(r *http.Request) time.Duration {
-					if r.Method == http.MethodPut {
-						sleep(r.Context(), 15*time.Millisecond)
-					}
-					return 0
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		tc.doubt(s, nil)
+		tc.set(func() {
+			tc.delay = func(r *http.Request) time.Duration {
+				if r.Method == http.MethodPut {
+					client.Sleep(r.Context(), 15*time.Millisecond)
 				}
-			})
-			f.failOver("r2")
-			f.doubt("/a", 5*time.Second)
+				return 0
+			}
+		})
+		for ms := range 40 {
+			path := fmt.Sprint("/", ms)
+			h := lock(t, s, path)
+			tc.Elect([]string{"r2", "r3", "r1"}[ms%3])
 			time.Sleep(time.Duration(ms) * time.Millisecond)
 			if err := h.Unlock(t.Context()); err != nil {
 				t.Errorf("unlock after %d ms: %v", ms, err)
 			}
-			time.Sleep(30 * time.Second)
-			wantTokens(t, f, "/a")
-		})
-	}
+		}
+		time.Sleep(30 * time.Second)
+		for ms := range 40 {
+			wantTokens(t, tc, fmt.Sprint("/", ms))
+		}
+	})
 }

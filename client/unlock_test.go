@@ -1,8 +1,10 @@
-package client
+package client_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/client"
 )
 
 // Of a lock that was lost before, Unlock says so wherever that is certain: not
@@ -10,22 +12,22 @@ import (
 // before.
 func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 	for name, test := range map[string]struct {
-		fail func(*fakeCell)
+		fail func(*testCell)
 		want error
 	}{
-		"refuses connections": {func(f *fakeCell) { f.kill("r1") }, ErrLockLost},
-		"is no master":        {func(*fakeCell) {}, ErrLockLost},
-		"is silent":           {func(f *fakeCell) { f.silence("r1", true) }, nil},
+		"refuses connections": {func(tc *testCell) { tc.kill("r1") }, client.ErrLockLost},
+		"is no master":        {func(*testCell) {}, client.ErrLockLost},
+		"is silent":           {func(tc *testCell) { tc.silence("r1", true) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
 				h := lock(t, s, "/a")
 				if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 					t.Fatal(err)
 				}
-				test.fail(f)
-				f.elect("r2")
+				test.fail(tc)
+				tc.Elect("r2")
 				if err := h.Unlock(t.Context()); err != test.want {
 					t.Errorf("unlock: %v, want %v", err, test.want)
 				}
@@ -40,31 +42,27 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 // News of another master cut no release off that is about to be answered, or
 // what it found could not be told; one that is not answered is made again soon.
 func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		c, err := Config{URLs: []string{"http://r1"}, Transport: f, Clock: func() time.Duration { return time.Since(f.start) }}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		c := tc.by(t, tc, "http://r1")
 		s := open(t, c)
 		news := func() {
-			s.locks.askAgain()
+			s.AskAgain()
 		}
 		h := lock(t, s, "/a")
 		if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(time.Millisecond, news)
-		wantErr(t, h.Unlock(t.Context()), ErrLockLost)
+		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 
 		h = lock(t, s, "/a")
-		f.silence("r1", true)
-		time.AfterFunc(time.Second, func() { f.silence("r1", false); news() })
+		tc.silence("r1", true)
+		time.AfterFunc(time.Second, func() { tc.silence("r1", false); news() })
 		began := time.Now()
 		if err := h.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := time.Since(began); got > time.Second+lateAnswer+100*time.Millisecond {
+		if got := time.Since(began); got > time.Second+client.LateAnswer+100*time.Millisecond {
 			t.Errorf("it took %s", got)
 		}
 	})

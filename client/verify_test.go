@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -33,7 +34,7 @@ func TestGrantsThatAreNotBelieved(t *testing.T) {
 		"out of date":      outOfDate,
 	} {
 		t.Run(name, func(t *testing.T) {
-			amongLies(t, asks(http.MethodPut, "/"), func(t *testing.T, l *liar, c *Client) {
+			amongLies(t, asks(http.MethodPut, "/"), func(t *testing.T, l *liar, c *client.Client) {
 				s := open(t, c)
 				lock(t, s, "/first") // has token 1
 				l.tell(lie)
@@ -41,9 +42,9 @@ func TestGrantsThatAreNotBelieved(t *testing.T) {
 				if h != nil {
 					t.Errorf("it became a hold: %+v", h)
 				}
-				wantErr(t, err, ErrInternal)
+				wantErr(t, err, client.ErrInternal)
 				time.Sleep(30 * time.Second)
-				wantTokens(t, l.fakeCell, "/a")
+				wantTokens(t, l.testCell, "/a")
 				l.stop()
 				lock(t, s, "/a")
 			})
@@ -64,10 +65,10 @@ func TestSessionsThatAreNotBelieved(t *testing.T) {
 		"endless epoch": set("epoch", uint64(1<<63)),
 		"nothing":       nothing,
 	} {
-		amongLies(t, asks(http.MethodPost, lockapi.RouteSessions), func(t *testing.T, l *liar, c *Client) {
+		amongLies(t, asks(http.MethodPost, lockapi.RouteSessions), func(t *testing.T, l *liar, c *client.Client) {
 			l.tell(lie)
 			s, err := c.NewSession(t.Context())
-			if s != nil || !errors.Is(err, ErrInternal) {
+			if s != nil || !errors.Is(err, client.ErrInternal) {
 				t.Errorf("%s: %v, %v", name, s, err)
 			}
 		})
@@ -86,7 +87,7 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 		"both":           set("held_ms", int64(1<<62), "ttl_ms", int64(1<<62)),
 		"much is absent": set("held_ms", nil, "events", nil),
 	} {
-		amongLies(t, asks(http.MethodPost, "/keepalive"), func(t *testing.T, l *liar, c *Client) {
+		amongLies(t, asks(http.MethodPost, "/keepalive"), func(t *testing.T, l *liar, c *client.Client) {
 			s := open(t, c)
 			l.tell(lie)
 			for range 600 {
@@ -95,9 +96,9 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 					t.Fatalf("%s: %s of a lease of %s remain", name, got, s.TTL())
 				}
 			}
-			l.fakeCell.all(true)
+			l.testCell.all(true)
 			time.Sleep(s.TTL())
-			wantState(t, s, Jeopardy)
+			wantState(t, s, client.Jeopardy)
 		})
 	}
 }
@@ -105,26 +106,26 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 // A master of the past does not extend the lease, nor is its word taken for
 // news of another master. The session goes on with the others.
 func TestMasterOfThePast(t *testing.T) {
-	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *Client) {
+	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		l.elect("r1") // epoch 2
+		l.Elect("r1") // epoch 2
 		time.Sleep(10 * time.Second)
 		if s.Epoch() != 2 {
 			t.Fatalf("epoch is %d", s.Epoch())
 		}
 		l.tell(set("epoch", 1))
-		isRead := func(r fakeRequest) bool { return r.method == http.MethodGet && !isLook(r) }
+		isRead := func(r sentRequest) bool { return r.method == http.MethodGet && !isLook(r) }
 		reads := l.count(isRead)
 		time.Sleep(s.TTL() + time.Second)
-		wantState(t, s, Jeopardy)
+		wantState(t, s, client.Jeopardy)
 		if n := l.count(isRead) - reads; n > 0 {
 			t.Errorf("the session was read %d times for epochs of the past", n)
 		}
 		l.stop()
-		l.elect("r2") // epoch 3
-		time.Sleep(3 * time.Second)
-		wantState(t, s, Safe)
+		l.Elect("r2") // epoch 3
+		time.Sleep(8 * time.Second)
+		wantState(t, s, client.Safe)
 		if s.Epoch() != 3 {
 			t.Errorf("epoch is %d", s.Epoch())
 		}
@@ -138,7 +139,7 @@ func isKeepaliveRequest(r *http.Request) bool { return strings.HasSuffix(r.URL.P
 
 // Reads are not believed either where they are about something else.
 func TestReadsThatAreNotBelieved(t *testing.T) {
-	amongLies(t, func(*http.Request) bool { return true }, func(t *testing.T, l *liar, c *Client) {
+	amongLies(t, func(*http.Request) bool { return true }, func(t *testing.T, l *liar, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		for name, test := range map[string]struct {
@@ -158,12 +159,12 @@ func TestReadsThatAreNotBelieved(t *testing.T) {
 			"first session": {set("next", "s1"), func() error { return last(c.ListSessions(t.Context())) }},
 		} {
 			l.tell(test.lie)
-			if err := test.read(); !errors.Is(err, ErrInternal) {
+			if err := test.read(); !errors.Is(err, client.ErrInternal) {
 				t.Errorf("%s: %v", name, err)
 			}
 			l.stop()
 		}
-		if l, err := c.ReadLock(t.Context(), "/a", Stale()); err != nil || len(l.Holders) != 1 {
+		if l, err := c.ReadLock(t.Context(), "/a", client.Stale()); err != nil || len(l.Holders) != 1 {
 			t.Errorf("a stale read: %+v, %v", l, err)
 		}
 	})
@@ -186,13 +187,13 @@ func last[T any](list func(func(T, error) bool)) (out error) {
 // What is not believed of an Unlock's answer is made good for in the
 // background.
 func TestReleaseThatIsNotBelieved(t *testing.T) {
-	amongLies(t, asks(http.MethodDelete, "/a"), func(t *testing.T, l *liar, c *Client) {
+	amongLies(t, asks(http.MethodDelete, "/a"), func(t *testing.T, l *liar, c *client.Client) {
 		h := lock(t, open(t, c), "/a")
 		l.tell(nothing)
-		wantErr(t, h.Unlock(t.Context()), ErrInternal)
+		wantErr(t, h.Unlock(t.Context()), client.ErrInternal)
 		l.stop()
 		time.Sleep(5 * time.Second)
-		wantTokens(t, l.fakeCell, "/a")
+		wantTokens(t, l.testCell, "/a")
 		if err := h.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -201,24 +202,24 @@ func TestReleaseThatIsNotBelieved(t *testing.T) {
 
 // An event is a hint only, and what is none is not acknowledged.
 func TestEventsThatAreNotBelieved(t *testing.T) {
-	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *Client) {
+	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *client.Client) {
 		a, b := open(t, c), open(t, c)
 		h := lock(t, a, "/a")
 		l.tell(set("events", []any{
-			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.locks.prefix + "1", "token": 77},
-			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.locks.prefix + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
-			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.locks.prefix + "1"},
+			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.Prefix() + "1", "token": 77},
+			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.Prefix() + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
+			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.Prefix() + "1"},
 		}))
 		puts := l.count(isMethod(http.MethodPut))
-		_, err := b.Lock(t.Context(), "/a", Wait(20*time.Second))
-		wantErr(t, err, ErrLockHeld)
+		_, err := b.Lock(t.Context(), "/a", client.Wait(20*time.Second))
+		wantErr(t, err, client.ErrLockHeld)
 		if n := l.count(isMethod(http.MethodPut)) - puts; n > 1 {
 			t.Errorf("the lock was asked for %d times", n)
 		}
-		if h.Err() != nil || b.State() != Safe {
+		if h.Err() != nil || b.State() != client.Safe {
 			t.Errorf("hold: %v, session: %s", h.Err(), b.State())
 		}
-		if n := l.count(func(r fakeRequest) bool { return isKeepalive(r) && strings.Contains(r.body, `"ack":6`) }); n == 0 {
+		if n := l.count(func(r sentRequest) bool { return isKeepalive(r) && strings.Contains(r.body, `"ack":6`) }); n == 0 {
 			t.Error("what is an event was not acknowledged")
 		}
 	})
@@ -226,12 +227,12 @@ func TestEventsThatAreNotBelieved(t *testing.T) {
 
 // A hold at another path than the claim's is no sign that the claim's is there.
 func TestHoldElsewhereIsLost(t *testing.T) {
-	amongLies(t, asks(http.MethodGet, "/v1/sessions/"), func(t *testing.T, l *liar, c *Client) {
+	amongLies(t, asks(http.MethodGet, "/v1/sessions/"), func(t *testing.T, l *liar, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		l.tell(set("holds", []any{map[string]any{"path": "/b", "handle": h.Handle(), "mode": "exclusive", "token": h.Token()}}))
-		l.elect("r2")
+		l.Elect("r2")
 		<-h.Done()
-		wantErr(t, h.Err(), ErrLockLost)
+		wantErr(t, h.Err(), client.ErrLockLost)
 	})
 }

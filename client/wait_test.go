@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"context"
@@ -8,44 +8,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// lose has the requests that match get lost on their way, from now on.
-func (f *fakeCell) lose(match func(*http.Request) bool) {
-	f.set(func() {
-		f.delay = func(r *http.Request) time.Duration {
-			if match(r) {
-				return time.Hour
-			}
-			return 0
-		}
-	})
-}
 
 // Wait is for the whole of Lock: a grant in a jeopardy that does not end is
 // given back, and so it is by TryLock.
 func TestWaitBoundsTheJeopardy(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"Lock": 3 * time.Second, "TryLock": 0} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
 				other := open(t, c) // the cell goes on
-				f.lose(func(r *http.Request) bool {
+				tc.lose(func(r *http.Request) bool {
 					return isKeepaliveRequest(r) && r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive"
 				})
 				<-s.Changed()
-				wantState(t, s, Jeopardy)
-				f.elect("r1") // which gives the session a whole ttl
+				wantState(t, s, client.Jeopardy)
+				tc.Elect("r1") // which gives the session a whole ttl
 				began := time.Now()
-				_, err := s.Lock(t.Context(), "/a", Wait(wait))
-				wantErr(t, err, ErrJeopardy)
-				wantErr(t, err, ErrNoMaster)
-				if got, most := time.Since(began), wait+waitSlack+settleTime; got < wait || got > most {
+				_, err := s.Lock(t.Context(), "/a", client.Wait(wait))
+				wantErr(t, err, client.ErrJeopardy)
+				wantErr(t, err, client.ErrNoMaster)
+				if got, most := time.Since(began), wait+client.WaitSlack+client.SettleTime; got < wait || got > most {
 					t.Errorf("it took %s, want %s to %s", got, wait, most)
 				}
-				wantTokens(t, f, "/a")
-				wantState(t, s, Jeopardy)
+				wantTokens(t, tc, "/a")
+				wantState(t, s, client.Jeopardy)
 				lock(t, other, "/a")
 			})
 		})
@@ -54,15 +43,15 @@ func TestWaitBoundsTheJeopardy(t *testing.T) {
 
 // A jeopardy that ends in time is waited for.
 func TestWaitOutlastsAJeopardy(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		f.lose(isKeepaliveRequest)
+		tc.lose(isKeepaliveRequest)
 		<-s.Changed()
-		f.elect("r1")
-		time.AfterFunc(3*time.Second, func() { f.lose(func(*http.Request) bool { return false }) })
-		h := lock(t, s, "/a", Wait(20*time.Second))
-		wantState(t, s, Safe)
-		wantTokens(t, f, "/a", h.Token())
+		tc.Elect("r1")
+		time.AfterFunc(3*time.Second, func() { tc.lose(func(*http.Request) bool { return false }) })
+		h := lock(t, s, "/a", client.Wait(20*time.Second))
+		wantState(t, s, client.Safe)
+		wantTokens(t, tc, "/a", h.Token())
 	})
 }
 
@@ -75,39 +64,39 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 		held bool
 		want error
 	}{
-		"free":   {isPut, false, ErrNoMaster},
-		"silent": {func(r *http.Request) bool { return isPut(r) || r.Method == http.MethodGet }, true, ErrNoMaster},
-		"held":   {isPut, true, ErrLockHeld},
+		"free":   {isPut, false, client.ErrNoMaster},
+		"silent": {func(r *http.Request) bool { return isPut(r) || r.Method == http.MethodGet }, true, client.ErrNoMaster},
+		"held":   {isPut, true, client.ErrLockHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				a, b := open(t, c), open(t, c)
 				if test.held {
 					lock(t, a, "/a")
 				}
-				f.lose(test.lost)
+				tc.lose(test.lost)
 				stop := make(chan bool)
 				go func() {
 					for every := time.NewTicker(100 * time.Millisecond); ; {
 						select {
 						case <-every.C:
-							b.locks.askAgain()
+							b.AskAgain()
 						case <-stop:
 							return
 						}
 					}
 				}()
 				began := time.Now()
-				_, err := b.Lock(t.Context(), "/a", Wait(3*time.Second))
+				_, err := b.Lock(t.Context(), "/a", client.Wait(3*time.Second))
 				close(stop)
 				wantErr(t, err, test.want)
-				if got := time.Since(began); got > 3*time.Second+waitSlack+2*settleTime {
+				if got := time.Since(began); got > 3*time.Second+client.WaitSlack+2*client.SettleTime {
 					t.Errorf("it took %s", got)
 				}
-				if refused, ok := err.(*lockapi.Error); !ok || (len(refused.Holders) > 0) != (test.want == ErrLockHeld) {
+				if refused, ok := err.(*lockapi.Error); !ok || (len(refused.Holders) > 0) != (test.want == client.ErrLockHeld) {
 					t.Errorf("it says %#v", err)
 				}
-				f.lose(func(*http.Request) bool { return false })
+				tc.lose(func(*http.Request) bool { return false })
 			})
 		})
 	}
@@ -135,20 +124,15 @@ func (p idleProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestWaitOutlastsAProxy(t *testing.T) {
 	for _, idle := range []time.Duration{time.Second, 3 * time.Second, 7900 * time.Millisecond, 8 * time.Second} {
 		for _, free := range []time.Duration{time.Hour, 6 * time.Second, 7950 * time.Millisecond} {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				const wait = 8 * time.Second
 				h := lock(t, open(t, c), "/a")
 				time.AfterFunc(free, func() { _ = h.Unlock(context.Background()) })
-				proxied, err := Config{
-					URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: idleProxy{f, idle}, Clock: c.clock.now,
-				}.New()
-				if err != nil {
-					t.Fatal(err)
-				}
+				proxied := tc.by(t, idleProxy{tc, idle}, "http://r1", "http://r2", "http://r3")
 				defer proxied.Close()
 				s := open(t, proxied)
 				began := time.Now()
-				held, err := s.Lock(t.Context(), "/a", Wait(wait))
+				held, err := s.Lock(t.Context(), "/a", client.Wait(wait))
 				took := time.Since(began)
 				if free < wait {
 					if err != nil || took > free+300*time.Millisecond {
@@ -156,8 +140,8 @@ func TestWaitOutlastsAProxy(t *testing.T) {
 					}
 					return
 				}
-				if held != nil || !errors.Is(err, ErrLockHeld) || took < wait || took > wait+200*time.Millisecond || f.waiting("/a") != 0 {
-					t.Errorf("cut after %v: %v after %v, %d wait still", idle, err, took, f.waiting("/a"))
+				if held != nil || !errors.Is(err, client.ErrLockHeld) || took < wait || took > wait+200*time.Millisecond || tc.waiting("/a") != 0 {
+					t.Errorf("cut after %v: %v after %v, %d wait still", idle, err, took, tc.waiting("/a"))
 				}
 			})
 		}

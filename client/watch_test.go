@@ -1,9 +1,9 @@
-package client
+package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -25,7 +27,7 @@ type audience struct {
 }
 
 // watchFor lets a watch run beside the test, which ends it.
-func watchFor(t *testing.T, c *Client, after uint64, filters ...Filter) *audience {
+func watchFor(t *testing.T, c *client.Client, after uint64, filters ...client.Filter) *audience {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w, done := new(audience), make(chan struct{})
@@ -69,34 +71,28 @@ func wantTold(t *testing.T, w *audience, want ...uint64) {
 	}
 }
 
-func upTo(n uint64) (out []uint64) {
-	for i := uint64(1); i <= n; i++ {
-		out = append(out, i)
-	}
-	return out
-}
-
 func TestWatch(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "one")
-		f.put("/b", "one")
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		first := tc.put("/a", "one")
+		tc.put("/b", "one")
 		all := watchFor(t, c, 0)
-		later := watchFor(t, c, 1)
-		a := watchFor(t, c, 0, OnPath("/a"), OnPrefix("/app/"))
-		gone := watchFor(t, c, 0, OfType(lockapi.EventFileDeleted))
-		now := watchFor(t, c, FromNow, EventContents())
+		later := watchFor(t, c, first)
+		a := watchFor(t, c, 0, client.OnPath("/a"), client.OnPrefix("/app/"))
+		gone := watchFor(t, c, 0, client.OfType(lockapi.EventFileDeleted))
+		before := tc.revision()
+		now := watchFor(t, c, client.FromNow, client.EventContents())
 		time.Sleep(time.Second)
-		f.put("/app/x", "one")
+		tc.put("/app/x", "one")
 		if _, err := c.Delete(t.Context(), "/a"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		wantTold(t, all, 1, 2, 3, 4)
-		wantTold(t, later, 2, 3, 4)
-		wantTold(t, a, 1, 3, 4)
-		wantTold(t, gone, 4)
-		wantTold(t, now, 3, 4)
-		if n := f.streams(); n != 5 {
+		wantTold(t, all, tc.past(0, nil)...)
+		wantTold(t, later, tc.past(first, nil)...)
+		wantTold(t, a, tc.past(0, func(e lockapi.CellEvent) bool { return e.Path == "/a" || e.Path == "/app/x" || e.Path == "" })...)
+		wantTold(t, gone, tc.past(0, func(e lockapi.CellEvent) bool { return e.Type == lockapi.EventFileDeleted || e.Path == "" })...)
+		wantTold(t, now, tc.past(before, nil)...)
+		if n := tc.streams(); n != 5 || len(all.told()) < 4 {
 			t.Errorf("%d streams were begun", n)
 		}
 	})
@@ -105,117 +101,126 @@ func TestWatch(t *testing.T) {
 // An event comes with what it is about, and the loop ends when the caller has
 // enough, or with the context.
 func TestWatchTellsWhatHappened(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "one")
-		for e, err := range c.Watch(t.Context(), 0, EventContents()) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		first := tc.put("/a", "one")
+		for e, err := range c.Watch(t.Context(), first-1, client.EventContents(), client.OnPath("/a")) {
 			if err != nil || e.Type != lockapi.EventFileCreated || e.Path != "/a" || e.File == nil || *e.File.Content != "one" {
 				t.Errorf("%+v, %v", e, err)
 			}
 			break
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var last error
-		for _, err := range c.Watch(ctx, 1) {
+		for _, err := range c.Watch(ctx, tc.revision()) {
 			last = err
 		}
 		wantErr(t, last, context.DeadlineExceeded)
-		for _, bad := range []Filter{OnPath("a"), OnPrefix("a")} {
+		for _, bad := range []client.Filter{client.OnPath("a"), client.OnPrefix("a")} {
 			for _, last = range c.Watch(ctx, 1, bad) {
 			}
-			wantErr(t, last, ErrInvalidArgument)
+			wantErr(t, last, client.ErrInvalidArgument)
 		}
 	})
 }
 
 // Whatever breaks, each event is told once and in order.
 func TestWatchResumes(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		all := watchFor(t, c, 0)
-		odd := watchFor(t, c, 0, OnPrefix("/1/"))
+		odd := watchFor(t, c, 0, client.OnPrefix("/1/"))
 		for i := range 300 {
-			f.put(fmt.Sprintf("/%d/x", i%2), "x")
+			tc.put(fmt.Sprintf("/%d/x", i%2), "x")
 			switch i % 50 {
 			case 7:
-				f.breakStreams()
+				tc.breakConnections()
 			case 20:
-				f.set(func() { f.replicas["r2"].events.upTo = uint64(i - 5) })
+				if tc.Master() != "r2" {
+					tc.Stop("r2") // and falls behind
+				}
 			case 25:
-				f.breakStreams() // some go on at the replica that is behind
-			case 30:
-				f.set(func() { f.replicas["r2"].events.upTo = 0 })
+				tc.Elect([]string{"r1", "r3"}[i/50%2])
+				tc.Start("r2")
+				tc.breakConnections() // some go on at the replica that was behind
 			case 35:
-				f.kill("r3")
+				tc.set(func() { tc.dead["r3"] = true })
+				tc.breakConnections()
 			case 45:
-				f.set(func() { f.replicas["r3"].dead = false })
+				tc.set(func() { tc.dead["r3"] = false })
 			}
 			time.Sleep(time.Duration(i%7) * 300 * time.Millisecond)
 		}
 		time.Sleep(5 * time.Minute)
-		wantTold(t, all, upTo(300)...)
-		wantTold(t, odd, slices.DeleteFunc(upTo(300), func(n uint64) bool { return n%2 == 1 })...)
+		if n := len(tc.past(0, ofFile)); n != 300 {
+			t.Errorf("the cell has %d events", n)
+		}
+		wantTold(t, all, tc.past(0, nil)...)
+		wantTold(t, odd, tc.past(0, func(e lockapi.CellEvent) bool { return e.Path == "/1/x" || e.Path == "" })...)
 	})
 }
 
 // What is acknowledged after the loop has begun is told, though the first
 // stream comes late, and breaks.
 func TestWatchFromNowMissesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "before")
-		for _, r := range f.replicas {
-			r.events.mute = true
-		}
-		w := watchFor(t, c, FromNow)
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.put("/a", "before")
+		tc.set(func() { tc.instead = mute })
+		w := watchFor(t, c, client.FromNow)
 		time.Sleep(time.Second)
-		f.put("/a", "after")
+		after := tc.put("/a", "after")
 		time.Sleep(time.Second)
-		f.set(func() {
-			for _, r := range f.replicas {
-				r.events.mute = false
-			}
-		})
-		f.breakStreams()
+		tc.set(func() { tc.instead = nil })
+		tc.breakConnections()
 		time.Sleep(time.Minute)
-		wantTold(t, w, 2)
+		wantTold(t, w, after)
 	})
+}
+
+// mute is a replica that says nothing on a stream, not even that it is one.
+func mute(r *http.Request) *http.Response {
+	if r.Header.Get("Accept") == lockapi.TypeEventStream {
+		<-r.Context().Done()
+		return response(http.StatusServiceUnavailable, "")
+	}
+	return nil
 }
 
 // A replica that does not keep the events is passed over for one that does.
 func TestWatchFindsWhoKeepsTheEvents(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		for range 10 {
-			f.put("/a", "x")
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		after := tc.put("/a", "x")
+		for range 9 {
+			tc.put("/a", "x")
 		}
-		f.forget("r1", "r3")
+		tc.forget("r1", "r3")
 		for range 10 {
-			w := watchFor(t, c, 3)
+			w := watchFor(t, c, after)
 			time.Sleep(10 * time.Second)
-			wantTold(t, w, 4, 5, 6, 7, 8, 9, 10)
+			wantTold(t, w, tc.past(after, nil)...)
 		}
 	})
 }
 
 // Where nobody keeps them the caller is told, and then what comes after.
 func TestWatchCompacted(t *testing.T) {
-	for name, change := range map[string]func(*fakeCell){
-		"all are well":       func(*fakeCell) {},
-		"one can't be asked": func(f *fakeCell) { f.kill("r2") },
-		"one hangs":          func(f *fakeCell) { f.silence("r2", true) },
-		"as JSON":            func(f *fakeCell) { noStreams(f) },
+	for name, change := range map[string]func(*testCell){
+		"all are well":       func(*testCell) {},
+		"one can't be asked": func(tc *testCell) { tc.kill("r2") },
+		"one hangs":          func(tc *testCell) { tc.silence("r2", true) },
+		"as JSON":            func(tc *testCell) { noStreams(tc) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				change(f)
-				for range 10 {
-					f.put("/a", "x")
-				}
-				f.forget("r1", "r2", "r3")
-				w := watchFor(t, c, 3)
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				change(tc)
+				after := tc.put("/a", "x")
+				oldest := tc.put("/a", "x")
+				tc.forget("r1", "r2", "r3")
+				w := watchFor(t, c, after)
 				time.Sleep(time.Minute)
-				f.put("/a", "x")
+				last := tc.put("/a", "x")
 				time.Sleep(time.Minute)
-				wantTold(t, w, 11)
-				if compacted, err := w.over(); err != nil || !slices.Equal(compacted, []lockapi.Compacted{{Oldest: 10, Revision: 10}}) {
+				wantTold(t, w, last)
+				if compacted, err := w.over(); err != nil || !slices.Equal(compacted, []lockapi.Compacted{{Oldest: oldest, Revision: oldest}}) {
 					t.Errorf("compacted %+v, %v", compacted, err)
 				}
 			})
@@ -225,75 +230,73 @@ func TestWatchCompacted(t *testing.T) {
 
 // A stream that lies behind tells that it is compacted at its end.
 func TestWatchCompactedUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "x")
-		var told []string
-		for e, err := range c.Watch(t.Context(), 0) {
-			if err != nil {
+	bubbleOf(t, stouttest.Options{Events: 8}, func(t *testing.T, tc *testCell, c *client.Client) {
+		first := tc.put("/a", "x")
+		var told []uint64
+		compacted := 0
+		for e, err := range c.Watch(t.Context(), first-1, client.OnPath("/a")) {
+			switch {
+			case err != nil:
 				t.Fatal(err)
-			}
-			if e.Compacted != nil {
-				told = append(told, fmt.Sprintf("compacted %d", e.Compacted.Revision))
-				f.put("/a", "x")
-				continue
-			}
-			if told = append(told, fmt.Sprint(e.Revision)); len(told) == 3 {
-				break
-			}
-			f.set(func() { // while the caller deals with it
-				for range 5 {
-					f.tellFile(f.write("/a", nil))
+			case e.Compacted != nil:
+				compacted++
+				told = append(told, tc.put("/a", "last"))
+			case len(told) > 0 && e.Revision == told[0]:
+				if compacted != 1 {
+					t.Errorf("it is compacted %d times", compacted)
 				}
-				for _, r := range f.replicas {
-					r.events.oldest = f.files.revision
+				return
+			case e.Revision == first: // while the caller deals with it
+				for range 100 {
+					tc.put("/a", "y")
 				}
-			})
-		}
-		if want := []string{"1", "compacted 6", "7"}; !slices.Equal(told, want) {
-			t.Errorf("told are %v, want %v", told, want)
+			}
 		}
 	})
 }
 
-func noStreams(f *fakeCell) {
-	for _, r := range f.replicas {
-		r.events.noStream = true
-	}
+// noStreams has the replicas answer as JSON, whatever is accepted.
+func noStreams(tc *testCell) {
+	tc.set(func() {
+		tc.instead = func(r *http.Request) *http.Response {
+			if r.Header.Get("Accept") != lockapi.TypeEventStream {
+				return nil
+			}
+			client.Sleep(r.Context(), tc.latency)
+			return reply(http.StatusOK, lockapi.EventList{})
+		}
+	})
 }
 
 // Where there are no streams, or none that begin, calls that wait do as well.
 func TestWatchByPolls(t *testing.T) {
-	for name, change := range map[string]func(*fakeCell){
+	for name, change := range map[string]func(*testCell){
 		"no streams": noStreams,
-		"held up": func(f *fakeCell) {
-			for _, r := range f.replicas {
-				r.events.mute = true
-			}
-		},
+		"held up":    func(tc *testCell) { tc.set(func() { tc.instead = mute }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				change(f)
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				change(tc)
+				c = tc.knowing(t, client.Config{}, tc.URLs()...)
 				w := watchFor(t, c, 0)
 				time.Sleep(time.Minute)
 				for i := range 100 {
-					f.put("/a", "x")
+					tc.put("/a", "x")
 					if i == 50 {
-						f.kill("r1")
-						f.elect("r2")
+						tc.failOver("r2")
 					}
 					time.Sleep(time.Duration(i%5) * time.Second)
 				}
 				time.Sleep(2 * time.Minute)
-				wantTold(t, w, upTo(100)...)
-				calls := func(r fakeRequest) bool { return !isLook(r) }
-				before, looks := f.count(calls), f.count(isLook)
-				time.Sleep(time.Hour)
-				if n := f.count(calls) - before; n > 400 {
-					t.Errorf("%d requests in an idle hour", n)
+				wantTold(t, w, tc.past(0, nil)...)
+				calls := func(r sentRequest) bool { return !isLook(r) }
+				before, looks := tc.count(calls), tc.count(isLook)
+				time.Sleep(10 * time.Minute)
+				if n := tc.count(calls) - before; n > 70 {
+					t.Errorf("%d requests in ten idle minutes", n)
 				}
-				if n := f.count(isLook) - looks; n < 60 || n > 120 {
-					t.Errorf("%d looks in an hour", n)
+				if n := tc.count(isLook) - looks; n < 10 || n > 20 {
+					t.Errorf("%d looks in ten minutes", n)
 				}
 			})
 		})
@@ -302,39 +305,61 @@ func TestWatchByPolls(t *testing.T) {
 
 // A replica that hangs, in the midst of a stream or before, is left.
 func TestWatchLeavesWhoIsSilent(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Second)
-		for id, r := range f.replicas { // whichever it is
-			f.set(func() {
-				if r.events.streams > 0 {
-					r.events.upTo = never
-					f.replicas[id].silent = true
-				}
-			})
-		}
-		f.put("/a", "x")
+		tc.silence(tc.watched(), true)
+		tc.put("/a", "x")
 		time.Sleep(time.Minute)
-		wantTold(t, w, 1)
+		wantTold(t, w, tc.past(0, nil)...)
 	})
+}
+
+// watched is the replica that was asked for the last stream.
+func (tc *testCell) watched() (host string) {
+	for _, r := range tc.sent() {
+		if r.path == lockapi.RouteEvents {
+			host = r.host
+		}
+	}
+	return host
 }
 
 // A replica that is cut off from the others has nothing to tell, and says so.
 func TestWatchLeavesWhoIsCutOff(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "x")
-		w := watchFor(t, c, 0)
-		time.Sleep(time.Second)
-		f.set(func() {
-			for _, r := range f.replicas {
-				if r.events.streams > 0 {
-					r.lonely, r.events.upTo = true, 1
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.put("/a", "x")
+		var cut string
+		before := tc.revision()
+		idle := sse(lockapi.StreamBookmark, tc.revision(), lockapi.Bookmark{Revision: tc.revision()})
+		tc.set(func() {
+			tc.instead = func(r *http.Request) *http.Response {
+				if cut == "" && r.URL.Path == lockapi.RouteEvents {
+					cut = r.URL.Host
 				}
+				if resp := lonely(cut)(r); resp != nil {
+					return resp
+				}
+				if r.URL.Path != lockapi.RouteEvents || r.URL.Host != cut {
+					return nil
+				}
+				body, w := io.Pipe()
+				go func() {
+					for r.Context().Err() == nil {
+						client.Sleep(r.Context(), 10*time.Second)
+						if _, err := io.WriteString(w, idle); err != nil {
+							return
+						}
+					}
+				}()
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {lockapi.TypeEventStream}}, Body: body}
 			}
 		})
-		f.put("/a", "x")
+		w := watchFor(t, c, 0)
+		time.Sleep(time.Second)
+		tc.put("/a", "x")
 		time.Sleep(2 * time.Minute)
-		wantTold(t, w, 1, 2)
+		wantTold(t, w, tc.past(before, nil)...)
 	})
 }
 
@@ -363,34 +388,33 @@ func TestWatchRefusesLies(t *testing.T) {
 		"compacted back":       sse("compacted", 2, lockapi.Compacted{Oldest: 4, Revision: 2}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-				for range 3 {
-					f.put("/a", "x")
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				tc.script(script, "r1", "r2")
+				w := watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
+				time.Sleep(30 * time.Second)
+				for range 4 {
+					tc.put("/a", "x")
 				}
-				f.set(func() { f.replicas["r1"].events.script = script; f.replicas["r2"].events.script = script })
-				w := watchFor(t, c, 3, OnPath("/a"), OfType(lockapi.EventFileChanged))
-				time.Sleep(time.Minute)
-				f.put("/a", "x")
-				f.put("/a", "x")
-				time.Sleep(time.Minute)
+				last := tc.put("/a", "x")
+				time.Sleep(30 * time.Second)
 				told := w.told()
 				if got := slices.Compact(slices.Sorted(slices.Values(told))); !slices.Equal(got, told) {
 					t.Errorf("told are %v", told)
 				}
-				if told[len(told)-1] != 5 {
+				if told[len(told)-1] != last {
 					t.Errorf("told are %v", told)
 				}
-				f.set(func() { f.replicas["r3"].events.script = script })
+				tc.script(script)
 				if strings.HasPrefix(script, good) {
 					return // each tells something that is true first
 				}
-				w = watchFor(t, c, 3, OnPath("/a"), OfType(lockapi.EventFileChanged))
-				before := f.streams()
-				time.Sleep(time.Minute)
+				w = watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
+				before := tc.streams()
+				time.Sleep(30 * time.Second)
 				_, err := w.over()
-				wantErr(t, err, ErrInternal)
+				wantErr(t, err, client.ErrInternal)
 				wantTold(t, w)
-				if n := f.streams() - before; n != 3 {
+				if n := tc.streams() - before; n != 3 {
 					t.Errorf("%d streams were begun", n)
 				}
 			})
@@ -398,36 +422,22 @@ func TestWatchRefusesLies(t *testing.T) {
 	}
 }
 
-// Numbers that are left out are those of events that were not asked for, or may
-// not be told.
-func TestWatchTakesGaps(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.put("/a", "x")
-		f.set(func() { f.files.revision = 1 << 50 })
-		f.put("/a", "x")
-		w := watchFor(t, c, 0)
-		time.Sleep(time.Minute)
-		wantTold(t, w, 1, 1<<50+1)
-	})
-}
-
 // A refusal is the end; that streams are used up at one replica is not.
 func TestWatchRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		i := &instead{fakeCell: f}
-		c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: i, Clock: func() time.Duration { return time.Since(f.start) }}.New()
-		wantErr(t, err, nil)
-		f.put("/a", "x")
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.put("/a", "x")
 		var limit atomic.Int64
 		refuseWith := func(code lockapi.Code) {
-			i.say(func(r *http.Request) (int, any) {
-				if r.URL.Path != lockapi.RouteEvents || limit.Add(-1) < 0 {
-					return 0, nil
+			tc.set(func() {
+				tc.instead = func(r *http.Request) *http.Response {
+					if r.URL.Path != lockapi.RouteEvents || limit.Add(-1) < 0 {
+						return nil
+					}
+					return refusal(lockapi.Errorf(code, "no"))
 				}
-				return code.Status(), lockapi.Errorf(code, "no")
 			})
 		}
-		for code, most := range map[lockapi.Code]int64{ErrInvalidArgument: 1, ErrTooMany: 3, ErrInternal: 3} {
+		for code, most := range map[lockapi.Code]int64{client.ErrInvalidArgument: 1, client.ErrTooMany: 3, client.ErrInternal: 3} {
 			limit.Store(most)
 			refuseWith(code)
 			w := watchFor(t, c, 0)
@@ -435,15 +445,15 @@ func TestWatchRefused(t *testing.T) {
 			_, err := w.over()
 			wantErr(t, err, code)
 		}
-		for _, code := range []lockapi.Code{ErrTooMany, ErrInternal} {
+		for _, code := range []lockapi.Code{client.ErrTooMany, client.ErrInternal} {
 			limit.Store(2)
 			refuseWith(code)
 			w := watchFor(t, c, 0)
 			time.Sleep(time.Minute)
-			wantTold(t, w, 1)
+			wantTold(t, w, tc.past(0, nil)...)
 		}
 		limit.Store(1000)
-		refuseWith(ErrNoMaster)
+		refuseWith(client.ErrNoMaster)
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Minute)
 		if n := 1000 - limit.Load(); n > 200 {
@@ -451,22 +461,22 @@ func TestWatchRefused(t *testing.T) {
 		}
 		limit.Store(0)
 		time.Sleep(time.Minute)
-		wantTold(t, w, 1)
+		wantTold(t, w, tc.past(0, nil)...)
 	})
 }
 
 // Watchers of one replica that dies do not come back in one instant.
 func TestWatchersComeBackOneByOne(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for range 50 {
 			watchFor(t, c, 0)
 		}
 		time.Sleep(time.Second)
-		before := len(f.sent())
-		f.breakStreams()
+		before := len(tc.sent())
+		tc.breakConnections()
 		time.Sleep(10 * time.Second)
 		at := map[time.Duration]int{}
-		for _, r := range f.sent()[before:] {
+		for _, r := range tc.sent()[before:] {
 			at[r.at.Truncate(time.Millisecond)]++
 		}
 		for when, n := range at {
@@ -475,24 +485,4 @@ func TestWatchersComeBackOneByOne(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestMessages(t *testing.T) {
-	long := strings.Repeat("x", 100_000)
-	text := ": hello\n\nretry: 10\nid: 7\nevent: a\ndata: one\ndata:two\n\nid: 8\r\nevent: b\r\ndata:  " + long + "\r\n\r\nevent: lost\n\ndata\n\nid: 9\ndata: cut off\n"
-	m := newMessages(strings.NewReader(text))
-	for _, want := range []message{{"7", "a", []byte("one\ntwo")}, {"8", "b", []byte(" " + long)}, {"", "", []byte("")}} {
-		got, err := m.next()
-		if err != nil || got.id != want.id || got.event != want.event || string(got.data) != string(want.data) {
-			t.Fatalf("%.40q %q %q, %v", got.data, got.id, got.event, err)
-		}
-	}
-	if got, err := m.next(); err == nil {
-		t.Errorf("what was cut off is %+v", got)
-	}
-	for _, endless := range []string{"data: " + strings.Repeat("x", mostMessage+1), strings.Repeat("data: "+long+"\n", mostMessage/len(long)+1)} {
-		if _, err := newMessages(strings.NewReader(endless)).next(); !errors.Is(err, errLongMessage) {
-			t.Errorf("a message without end: %v", err)
-		}
-	}
 }

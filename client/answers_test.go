@@ -1,0 +1,146 @@
+package client_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/stouttest"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// The answers that no replica gives, and what goes wrong on the way to one.
+
+var (
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	errReset   = errors.New("connection reset by peer")
+)
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answer is a transport that answers each request by itself.
+type answer func(*http.Request) (int, string)
+
+func (a answer) RoundTrip(r *http.Request) (*http.Response, error) { return response(a(r)), nil }
+
+func response(status int, body string) *http.Response {
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// reply is an answer in JSON.
+func reply(status int, v any) *http.Response {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return response(status, string(b))
+}
+
+func refusal(e *lockapi.Error) *http.Response { return reply(e.Code.Status(), e) }
+
+// scripted is a replica that gives fixed answers, by method and path, and keeps
+// what it was asked: method, URL and body.
+type scripted struct {
+	status map[string]int
+	body   map[string]any
+	asked  []string
+}
+
+func (a *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	a.asked = append(a.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
+	key := r.Method + " " + r.URL.Path
+	if status := a.status[key]; status != 0 {
+		w.WriteHeader(status)
+	}
+	if a.body[key] != nil {
+		_ = json.NewEncoder(w).Encode(a.body[key])
+	}
+}
+
+// sse is an event of a stream.
+func sse(event string, id uint64, data any) string {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(": a comment\nid: %d\nevent: %s\ndata: %s\n\n", id, event, raw)
+}
+
+// script has the replicas of those ids, or all, tell no more on a stream than
+// the text.
+func (tc *testCell) script(text string, ids ...string) {
+	tc.set(func() {
+		tc.instead = func(r *http.Request) *http.Response {
+			if r.Header.Get("Accept") != lockapi.TypeEventStream || len(ids) > 0 && !slices.Contains(ids, r.URL.Host) {
+				return nil
+			}
+			resp := response(http.StatusOK, text)
+			resp.Header.Set("Content-Type", lockapi.TypeEventStream)
+			return resp
+		}
+	})
+}
+
+// clientOf makes a client of a server.
+func clientOf(t *testing.T, h http.Handler) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// serve serves a cell in memory at a port, and returns the URL.
+func serve(t stouttest.TB) string {
+	cell := stouttest.New(t, stouttest.Options{Size: 1})
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "r1"}) },
+		ModifyResponse: func(r *http.Response) error {
+			r.Header.Del(lockapi.HeaderMaster) // its URL leads nowhere
+			return nil
+		},
+	}
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	cell.Client(func(c *client.Config) { proxy.Transport = c.Transport })
+	server := httptest.NewServer(proxy)
+	if t != nil {
+		t.Cleanup(server.Close)
+	}
+	return server.URL
+}
+
+// lieAbout changes an answer's body.
+func lieAbout(lie func(*http.Request, *http.Response, map[string]any), q *http.Request, resp *http.Response, b []byte) []byte {
+	body := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	_ = d.Decode(&body) // of a 204, nothing
+	lie(q, resp, body)
+	b, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	if body["nothing"] != nil {
+		return nil
+	}
+	return b
+}

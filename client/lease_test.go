@@ -1,0 +1,48 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// The lease never becomes shorter, and no answer extends it by longer than the
+// call took.
+func TestExtendNeverShortens(t *testing.T) {
+	now := time.Hour
+	c, err := Config{URLs: []string{"http://r1"}, Clock: func() time.Duration { return now }}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.newSession(lockapi.Session{ID: "s", TTLMS: 12_000, Epoch: 1})
+	s.lease.start(now + 12*time.Second)
+	before := s.Remaining()
+	s.keeper.renewed(now, &lockapi.Keepalive{TTLMS: 1000, Epoch: 1})
+	if got := s.Remaining(); got != before {
+		t.Errorf("remaining is %s after a shorter answer, was %s", got, before)
+	}
+	s.keeper.renewed(now, &lockapi.Keepalive{TTLMS: 12_000, HeldMS: 60_000, Epoch: 1})
+	if got := s.Remaining(); got > 12*time.Second {
+		t.Errorf("remaining is %s: believed to have been held for longer than the call took", got)
+	}
+}
+
+// By default the timers go by the clock that leases are counted on, and are set
+// to the instants that matter, not to look now and then.
+func TestTimersOfTheDefaultClock(t *testing.T) {
+	c, err := New("http://r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer := c.clock.afterFunc(time.Hour, func() {})
+	defer timer.Stop()
+	if _, ok := timer.(*boottime.Timer); !ok {
+		t.Errorf("a timer of the default clock is a %T", timer)
+	}
+	s := benchSession(c)
+	if got := s.lease.wakeIn(c.clock.now()); got < 59*time.Minute {
+		t.Errorf("wakes in %s for a lease of an hour", got)
+	}
+}

@@ -1,0 +1,39 @@
+package client
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l limiter
+		for range fewSlots {
+			if !l.take(t.Context()) {
+				t.Fatal("no slot was to be had though there are some")
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if l.take(ctx) {
+			t.Errorf("more than %d slots were taken at a time", fewSlots)
+		}
+		came := make(chan int, 2)
+		for i := range 2 {
+			go func() { l.take(t.Context()); came <- i }()
+			synctest.Wait()
+		}
+		l.give()
+		synctest.Wait()
+		if len(came) != 1 || <-came != 0 {
+			t.Error("the slot that was given back went not to the one who waits for longest, and to nobody else")
+		}
+		l.count((fewSlots + 1) * sessionsPerSlot)
+		synctest.Wait()
+		if len(came) != 1 {
+			t.Error("more sessions have no more slots")
+		}
+	})
+}

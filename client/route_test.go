@@ -1,0 +1,86 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func TestBusy(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct{ heard, took, now, sent, wait, want time.Duration }{
+		{0, 0, 10 * s, 9 * s, 0, 0},                                    // never heard
+		{9 * s, 0, 10 * s, 9 * s, 0, 0},                                // not since
+		{9*s + 900, 0, 9*s + hedgeAfter, 9 * s, 0, hedgeAfter},         // a moment ago
+		{9*s + 1, 0, 10 * s, 9 * s, 0, 0},                              // once, and then not
+		{10 * s, s, 11 * s, 9 * s, 0, 2 * s},                           // on a slow way
+		{9*s + 1, 0, 10 * s, 9 * s, 30 * s, 29*s + hedgeAfter},         // holds it on purpose
+		{9*s + 1, 0, 39*s + hedgeAfter, 9 * s, 30 * s, 0},              // no more
+		{39 * s, 0, 39*s + hedgeAfter/2, 9 * s, 30 * s, hedgeAfter},    // but answers others
+		{9*s + 1, 100 * s, 10 * s, 9 * s, 30 * s, 29*s + mostPatience}, // and not without end
+	} {
+		var r route
+		r.heard.Store(int64(test.heard))
+		r.took.Store(int64(test.took))
+		if got := r.busy(test.now, test.sent, test.wait); got != test.want {
+			t.Errorf("%+v: got %s", test, got)
+		}
+	}
+}
+
+// Masters that there are not fill no memory.
+func TestPenaltiesAreBounded(t *testing.T) {
+	now := time.Duration(0)
+	endpoints := []*endpoint{{base: "http://r1"}, {base: "http://r2"}}
+	targets := newTargets(endpoints, func() time.Duration { return now })
+	for i := range 10_000 {
+		now += time.Millisecond
+		targets.failed(&route{to: &endpoint{base: fmt.Sprintf("http://m%d", i)}})
+	}
+	if n := len(targets.penalties); n > mostPenalties {
+		t.Errorf("%d penalties are kept", n)
+	}
+	targets.failed(&route{to: endpoints[1]})
+	if targets.resolve(&route{to: endpoints[0]}, "http://r2") != nil {
+		t.Error("the last penalty is forgotten")
+	}
+}
+
+func TestRetryAfterIsBounded(t *testing.T) {
+	for given, want := range map[string]int{"7": 7, "-1": 0, "9223372036854775807": mostRetryAfter, "99999999999999999999": 0, "soon": 0} {
+		c, err := Config{URLs: []string{"http://r1"}, Transport: &answerOf{status: 429, body: `{"code":"too_many","delay_remaining_ms":-5}`, retryFor: given}}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		var e *lockapi.Error
+		if _, err := c.ReadLock(t.Context(), "/a"); !errors.As(err, &e) || e.RetryAfter != want || e.DelayRemainingMS != 0 {
+			t.Errorf("Retry-After %s: %+v", given, e)
+		}
+	}
+}
+
+// What is told that is no URL of the cell's members, as far as the client's own
+// rules go, is not called.
+func TestLearnedEndpoints(t *testing.T) {
+	evil := []string{"http://evil:7101", "ftp://evil", "https://", "https://me:secret@evil", "https://evil/path", "https://evil?x",
+		"https://evil#x", "file:///etc/passwd", "//evil", "evil:7101", "", "https://evil:0", "https://evil:71010", "https://0.0.0.0:1",
+		"unix:/run/x", "dns:evil:7101", "https://ev il:1", "https://evil:1\r\nX: y", "https://" + strings.Repeat("e", 600), "javascript:alert(1)"}
+	for _, url := range evil {
+		if e, err := learnedEndpoint(url, true); err == nil {
+			t.Errorf("%q is believed: %s", url, e.base)
+		}
+	}
+	for _, url := range []string{"https://r2:7101", "https://[::1]:7101", "https://r2/"} {
+		if _, err := learnedEndpoint(url, true); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := learnedEndpoint("http://r2:7101", false); err != nil {
+		t.Error(err)
+	}
+}
