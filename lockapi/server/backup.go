@@ -32,12 +32,12 @@ func readBackup(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if !x.backups.enter(1) {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "this replica is busy with %d backups, which is all that it makes at a time; ask again when one is done", x.backups.most)
+	if !x.backups.Enter(1) {
+		e := lockapi.Errorf(lockapi.CodeTooMany, "this replica is busy with %d backups, which is all that it makes at a time; ask again when one is done", x.backups.Most)
 		e.RetryAfter = 5
 		return e
 	}
-	defer x.backups.leave(1)
+	defer x.backups.Leave(1)
 	t := task{repeatable: true}
 	return x.seek(t, follow, func(at Location) error {
 		switch {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -89,17 +88,17 @@ func (w logWriter) Write(line []byte) (int, error) {
 func (s *Server) PeerHandler() http.Handler {
 	engine := s.newEngine(true)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.served.enter(1) {
+		if !s.served.Enter(1) {
 			s.tooManyServed(w)
 			return
 		}
-		defer s.served.leave(1)
+		defer s.served.Leave(1)
 		serve(engine, w, r)
 	})
 }
 
 func (s *Server) tooManyServed(w http.ResponseWriter) {
-	e := lockapi.Errorf(lockapi.CodeTooMany, "this replica serves %d calls of other replicas, which is all that it may; make fewer calls that wait at once", s.served.most)
+	e := lockapi.Errorf(lockapi.CodeTooMany, "this replica serves %d calls of other replicas, which is all that it may; make fewer calls that wait at once", s.served.Most)
 	s.stamp(w.Header())
 	w.Header()["Content-Type"] = typeProblem
 	w.Header().Set("Retry-After", "1")
@@ -117,10 +116,10 @@ func (x *exchange) holdBody(most int64) (release func(), err error) {
 	if size < 0 {
 		size = int(most) // it may be anything
 	}
-	if !x.half.enter(size) {
-		return nil, lockapi.Errorf(lockapi.CodeTooMany, "calls of other replicas that have arrived in part take %d bytes, which is all that they may", x.half.most)
+	if !x.half.Enter(size) {
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "calls of other replicas that have arrived in part take %d bytes, which is all that they may", x.half.Most)
 	}
-	return func() { x.half.leave(size) }, nil
+	return func() { x.half.Leave(size) }, nil
 }
 
 // fewBytes are so few that they do not count: as much as a call takes anyway.
@@ -132,84 +131,10 @@ func (x *exchange) holdReply(size int) (release func(), err error) {
 	if size <= fewBytes {
 		return func() {}, nil
 	}
-	if !x.unread.enter(size) {
-		return nil, lockapi.Errorf(lockapi.CodeTooMany, "replies that other replicas have not read take %d bytes, which is all that they may", x.unread.most)
+	if !x.unread.Enter(size) {
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "replies that other replicas have not read take %d bytes, which is all that they may", x.unread.Most)
 	}
 	// Where it is not known how, the connection's own bound is left.
 	_ = http.NewResponseController(x.c.Writer).SetWriteDeadline(time.Now().Add(x.opts.WriteTimeout))
-	return func() { x.unread.leave(size) }, nil
-}
-
-// room counts what there is, up to a bound.
-type room struct {
-	most int
-
-	mu    sync.Mutex
-	used  int
-	empty chan struct{} // closed when there is nothing; nil where nobody waits for that
-}
-
-func (r *room) enter(n int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n > r.most-r.used {
-		return false
-	}
-	r.used += n
-	return true
-}
-
-// add is enter where the bound does not count: somebody is about to leave.
-func (r *room) add(n int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.used += n
-	return true
-}
-
-// enterBelow is enter with some of the room kept free.
-func (r *room) enterBelow(n, free int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n > r.most-free-r.used {
-		return false
-	}
-	r.used += n
-	return true
-}
-
-func (r *room) leave(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.used -= n; r.used == 0 && r.empty != nil {
-		close(r.empty)
-		r.empty = nil
-	}
-}
-
-// count is how much is under way.
-func (r *room) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.used
-}
-
-// emptied waits until there is nothing.
-func (r *room) emptied(ctx context.Context) error {
-	r.mu.Lock()
-	if r.used == 0 {
-		r.mu.Unlock()
-		return nil
-	}
-	if r.empty == nil {
-		r.empty = make(chan struct{})
-	}
-	empty := r.empty
-	r.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return func() { x.unread.Leave(size) }, nil
 }

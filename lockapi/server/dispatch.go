@@ -42,8 +42,8 @@ func (x *exchange) dispatch(t task) error {
 	}
 	if t.wait > 0 {
 		x.trimHeaders()
-		x.park()
-		defer x.unpark()
+		x.call.Park(x.ctx())
+		defer x.call.Unpark()
 	}
 	t.repeatable = t.repeatable || t.keyed
 	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })

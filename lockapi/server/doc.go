@@ -13,7 +13,7 @@
 // that it knows it asks of a Master, the interface that it declares.
 //
 // Callers may be slow, many, or gone: what is kept for them is bounded in all,
-// by connections (conns.go, spare.go) and bytes (package wire), and whoever
+// by connections and calls (package gate) and bytes (package wire), and whoever
 // asks how the replica is gets an answer all the same. A browser may be made to
 // call by a page that its user does not trust: what such a page would change is
 // refused (browsers.go).

@@ -7,19 +7,15 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
-// watchersRoom is room for so many calls that wait for events; 0 is no bound.
-func watchersRoom(most int) room {
-	return room{most: orNoBound(most)}
-}
-
+// orNoBound is a bound of a setting, whose 0 is none.
 func orNoBound(most int) int {
 	if most == 0 {
 		return math.MaxInt
@@ -31,28 +27,28 @@ func orNoBound(most int) int {
 // caller that has more of them makes way.
 func (x *exchange) enterWatch() (leave func(), err error) {
 	strange := x.isStrange()
-	if from := x.network(); strange && !x.strangers.enter(from) {
+	if strange && !x.strangers.Enter(x.Source()) {
 		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-anonymous-watchers is used up: %d calls without a credential wait for events from your address, which is all that may; bring a credential, or have the quota raised",
-			x.strangers.most)
+			x.strangers.Most)
 		e.RetryAfter = 1
 		return nil, e
 	}
-	if !x.watching.enter(1) && !(x.conns.yield(x, watchesOnly) && x.watching.add(1)) {
+	if !x.watching.Enter(1) && !(x.conns.Yield(&x.call, gate.WatchesOnly) && x.watching.Add(1)) {
 		if strange {
-			x.strangers.leave(x.network())
+			x.strangers.Leave(x.Source())
 		}
 		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d may; ask another one, or have the quota raised",
-			x.watching.count(), x.watching.most)
+			x.watching.Count(), x.watching.Most)
 		e.RetryAfter = 1
 		return nil, e
 	}
-	x.watches = true
-	x.park()
+	x.call.Watches = true
+	x.call.Park(x.ctx())
 	return func() {
-		x.unpark()
-		x.watching.leave(1)
+		x.call.Unpark()
+		x.watching.Leave(1)
 		if strange {
-			x.strangers.leave(x.network())
+			x.strangers.Leave(x.Source())
 		}
 	}, nil
 }
@@ -60,35 +56,6 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 // isStrange reports whether access is on and the call brings no credential.
 func (x *exchange) isStrange() bool {
 	return !x.peer && !x.brought && x.master.Judge(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
-}
-
-// addresses counts calls by the network that they come from, up to a bound for each.
-type addresses struct {
-	most int
-
-	mu sync.Mutex
-	of map[source]int
-}
-
-func (a *addresses) enter(from source) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of[from] >= a.most {
-		return false
-	}
-	if a.of == nil {
-		a.of = map[source]int{}
-	}
-	a.of[from]++
-	return true
-}
-
-func (a *addresses) leave(from source) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of[from]--; a.of[from] == 0 {
-		delete(a.of, from)
-	}
 }
 
 // watch is one call for events. It costs a place after which it has yet to be told,

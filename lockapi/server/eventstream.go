@@ -144,7 +144,7 @@ func (w *watch) push(out *bytes.Buffer) error {
 		if err := w.awaitRoom(n); err != nil {
 			return err
 		}
-		defer w.streamed.leave(n)
+		defer w.streamed.Leave(n)
 	}
 	if _, err := w.c.Writer.Write(out.Bytes()); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (w *watch) push(out *bytes.Buffer) error {
 const roomRecheck = 20 * time.Millisecond
 
 func (w *watch) awaitRoom(n int) error {
-	for !w.streamed.enter(n) {
+	for !w.streamed.Enter(n) {
 		t := time.NewTimer(roomRecheck)
 		select {
 		case <-t.C:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -47,9 +48,7 @@ type exchange struct {
 	how      string         // which of them it is; empty for neither
 	// brought says that it brings a credential, good or bad.
 	brought bool
-	place   *conn   // that it waits on; nil while it does not
-	keeps   bool    // it keeps a session alive
-	watches bool    // it waits for events
+	call    gate.Call
 	hurried bool    // it may not wait
 	spared  bool    // it came by a spare connection
 	inTurn  bool    // it has a place of Server.lists
@@ -74,6 +73,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
+		x.call.Of = x
 		if at := s.attached.Load(); at != nil {
 			x.master, x.way, x.proven = at.Master, at.way, at.proven
 		}

@@ -77,23 +77,23 @@ const (
 // that it serves for them, and returns how to give them back.
 func (s *Server) Crowd(sent, served int) (leave func()) {
 	for range sent {
-		s.sent.enter(1)
+		s.sent.Enter(1)
 	}
 	for range served {
-		s.served.enter(1)
+		s.served.Enter(1)
 	}
 	return func() {
 		for range sent {
-			s.sent.leave(1)
+			s.sent.Leave(1)
 		}
 		for range served {
-			s.served.leave(1)
+			s.served.Leave(1)
 		}
 	}
 }
 
 // FillUnread leaves no room for answers to other replicas that are not read.
-func (s *Server) FillUnread() { s.unread.enter(s.unread.most) }
+func (s *Server) FillUnread() { s.unread.Enter(s.unread.Most) }
 
 // WriteEvent writes an event of a stream.
 var WriteEvent = writeEvent

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
@@ -37,9 +38,9 @@ func (x *exchange) forward(at Location, t task) error {
 		return err
 	}
 	if !x.sends() {
-		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.most, at.URL)
+		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.Most, at.URL)
 	}
-	defer x.sent.leave(1)
+	defer x.sent.Leave(1)
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
@@ -70,10 +71,10 @@ func (x *exchange) forward(at Location, t task) error {
 
 // sends takes room for a forwarded call. Some of it is for keepalives only.
 func (x *exchange) sends() bool {
-	if x.keeps {
-		return x.sent.enter(1)
+	if x.call.Keeps {
+		return x.sent.Enter(1)
 	}
-	return x.sent.enterBelow(1, peers.KeptFree) || x.conns.yield(x, callsOnly) && x.sent.add(1)
+	return x.sent.EnterBelow(1, peers.KeptFree) || x.conns.Yield(&x.call, gate.CallsOnly) && x.sent.Add(1)
 }
 
 // passAnswer is pass for what the master has answered to the caller, good or bad.

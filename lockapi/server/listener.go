@@ -2,76 +2,12 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// listener hands out connections for which there is room. The others go to the
-// spare ones.
-type listener struct {
-	net.Listener
-	server *Server
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.server.conns.admit() {
-			return &conn{Conn: c, server: l.server}, nil
-		}
-		l.server.spare.admit(c)
-	}
-}
-
-// conn is a connection that was admitted.
-type conn struct {
-	net.Conn
-	server *Server
-
-	waiting atomic.Pointer[exchange] // the call that waits on it; nil for none
-
-	// Guarded by the mutex of server.conns.
-	prev, next *conn // its neighbours among the idle ones, or those with a call
-	idle       bool
-	gone       bool // it counts no more
-	evicting   bool // it was closed to make room
-}
-
-// Close is what every connection ends with.
-func (c *conn) Close() error {
-	defer c.server.conns.left(c)
-	return c.Conn.Close()
-}
-
-// CloseWrite lets a connection end without cutting off its last reply.
-func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// SyscallConn lets a connection be read and written without waiting.
-func (c *conn) SyscallConn() (syscall.RawConn, error) { return syscallConn(c.Conn) }
-
-func closeWrite(c net.Conn) error {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
-func syscallConn(c net.Conn) (syscall.RawConn, error) {
-	if inner, ok := c.(syscall.Conn); ok {
-		return inner.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
-}
 
 // refuse is the whole reply to what is not a request.
 func (s *Server) refuse(status int, reason string) []byte {

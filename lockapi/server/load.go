@@ -28,12 +28,12 @@ func (load) Describe(to chan<- *prometheus.Desc) {
 }
 
 func (c load) Collect(to chan<- prometheus.Metric) {
-	open, evicted, yielded := c.conns.counts()
+	open, evicted, yielded := c.conns.Counts()
 	gauge(to, connsDesc, float64(open))
-	gauge(to, connsMaxDesc, float64(c.conns.most))
+	gauge(to, connsMaxDesc, float64(c.conns.Most()))
 	count(to, evictedDesc, evicted)
 	count(to, yieldedDesc, yielded)
-	spared, dropped := c.spare.counts()
+	spared, dropped := c.spare.Counts()
 	count(to, sparedDesc, spared)
 	count(to, droppedDesc, dropped)
 	kept := c.http.Kept()
@@ -41,6 +41,6 @@ func (c load) Collect(to chan<- prometheus.Metric) {
 	count(to, unreadCutDesc, kept.UnreadCut)
 	gauge(to, halfDesc, float64(kept.HalfBytes))
 	count(to, halfCutDesc, kept.HalfCut)
-	gauge(to, passedDesc, float64(c.sent.count()), "sent")
-	gauge(to, passedDesc, float64(c.served.count()), "served")
+	gauge(to, passedDesc, float64(c.sent.Count()), "sent")
+	gauge(to, passedDesc, float64(c.served.Count()), "served")
 }

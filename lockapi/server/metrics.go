@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 )
 
 // metrics are what the server counts. Routes are labelled by their template,
@@ -89,11 +91,11 @@ func counter(name, help string) prometheus.Counter {
 }
 
 // watchers shows how many calls wait for events.
-func (m *metrics) watchers(registry *prometheus.Registry, waiting *room) {
+func (m *metrics) watchers(registry *prometheus.Registry, waiting *gate.Room) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stout_watchers",
 		Help: "Calls that wait for events at this replica, streams and others.",
-	}, func() float64 { return float64(waiting.count()) }))
+	}, func() float64 { return float64(waiting.Count()) }))
 }
 
 // registerShared registers what the owner of the registry may have registered

@@ -21,6 +21,7 @@ import (
 	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
@@ -153,29 +154,29 @@ type Server struct {
 	metrics  *metrics
 	started  time.Time
 	others   *peers.Others
-	attempts attempts // with bad credentials
-	conns    *conns
+	attempts gate.Attempts // with bad credentials
+	conns    *gate.Conns
 	stamps   atomic.Pointer[stamps]
 	// lists has a place for each list that is made at a time: half of the
 	// processors, so that however many ask for lists, Raft and the other calls
 	// find one.
 	lists    chan struct{}
-	spare    *spare
+	spare    *gate.Spare
 	browsers *browser.Policy
 	engine   *gin.Engine
 	http     *wire.Server
 	calls    *http.Server // those of other members
-	served   room         // for their calls
-	half     room         // for their bytes that have arrived in part
-	unread   room         // for the bytes of answers to them
-	sent     room         // for calls that this replica has sent to others
+	served   gate.Room    // for their calls
+	half     gate.Room    // for their bytes that have arrived in part
+	unread   gate.Room    // for the bytes of answers to them
+	sent     gate.Room    // for calls that this replica has sent to others
 	watched  *peers.Watch // the same
-	watching room         // for calls that wait for events, streams and others
+	watching gate.Room    // for calls that wait for events, streams and others
 	// strangers is room for those without a credential while access is on.
-	strangers addresses
+	strangers gate.Sources
 	told      toldEvents
-	backups   room          // that are under way
-	streamed  room          // for the bytes of events that streams are about to send
+	backups   gate.Room     // that are under way
+	streamed  gate.Room     // for the bytes of events that streams are about to send
 	stopping  chan struct{} // closed by Drain
 	stopOnce  sync.Once
 }
@@ -188,18 +189,18 @@ func New(opts Options) *Server {
 		log:     opts.Logger,
 		metrics: newMetrics(opts.Registry, opts.version()),
 
-		served: room{most: peers.MostServed},
-		half:   room{most: maxHalfBytes},
-		unread: room{most: maxUnreadBytes},
-		sent:   room{most: peers.MostForwarded},
+		served: gate.Room{Most: peers.MostServed},
+		half:   gate.Room{Most: maxHalfBytes},
+		unread: gate.Room{Most: maxUnreadBytes},
+		sent:   gate.Room{Most: peers.MostForwarded},
 
-		watching:  watchersRoom(opts.MaxWatchers),
-		strangers: addresses{most: orNoBound(opts.MaxAnonymousWatchers)},
-		streamed:  room{most: maxUnreadBytes},
-		backups:   room{most: mostBackups},
+		watching:  gate.Room{Most: orNoBound(opts.MaxWatchers)},
+		strangers: gate.Sources{Most: orNoBound(opts.MaxAnonymousWatchers)},
+		streamed:  gate.Room{Most: maxUnreadBytes},
+		backups:   gate.Room{Most: mostBackups},
 
-		conns:    newConns(opts.MaxConnections),
-		attempts: attempts{every: opts.AttemptEvery},
+		conns:    gate.NewConns(opts.MaxConnections),
+		attempts: gate.Attempts{Every: opts.AttemptEvery},
 		lists:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 
 		stopping: make(chan struct{}),
@@ -224,8 +225,8 @@ func New(opts Options) *Server {
 		MaxUnreadBytes: maxUnreadBytes,
 		MaxHalfBytes:   maxHalfBytes,
 		Refuse:         s.refuse,
-		Waits:          s.conns.waits,
-		Calls:          s.conns.busy,
+		Waits:          s.conns.Waits,
+		Calls:          s.conns.Busy,
 		Panicked:       s.handlerPanicked,
 	}
 	if opts.Master != nil {
@@ -266,7 +267,7 @@ func serve(engine *gin.Engine, w http.ResponseWriter, r *http.Request) {
 // closes l.
 func (s *Server) Serve(l net.Listener) error {
 	go s.keepContact()
-	err := s.http.Serve(listener{Listener: l, server: s})
+	err := s.http.Serve(s.conns.Listen(l, s.spare))
 	if err == wire.ErrClosed {
 		return nil
 	}
@@ -299,10 +300,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		_ = s.http.Close()
 	}
-	_ = s.spare.server.Close()
+	_ = s.spare.Close()
 	// The calls of other members stay on connections that stay: they are waited
 	// for, not those.
-	err = errors.Join(err, s.served.emptied(ctx))
+	err = errors.Join(err, s.served.Emptied(ctx))
 	_ = s.calls.Close()
 	if at := s.attached.Load(); at != nil {
 		if own, ok := at.way.(*peers.Transport); ok {

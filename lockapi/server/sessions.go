@@ -11,7 +11,7 @@ import (
 
 // hurry has a keepalive wait for nothing where that is asked for.
 func hurry(x *exchange, c *lockapi.KeepAlive) (err error) {
-	if x.keeps = true; x.hurried {
+	if x.call.Keeps = true; x.hurried {
 		c.WaitMS = 0
 		x.body, err = json.Marshal(c.KeepaliveRequest) // for the master, if that is another replica
 	}

@@ -209,7 +209,7 @@ func TestStrangersAtAnotherReplica(t *testing.T) {
 // right name has a line, too, and is not slow.
 func TestGuessesOfTheCellsName(t *testing.T) {
 	w := new(tape)
-	every := 20 * time.Millisecond
+	every := 500 * time.Millisecond
 	s := startSecured(t, taped(t, w, false, false), func(o *server.Options) { o.AttemptEvery = every })
 	for range 11 {
 		s.call(t, "anonymous", "GET", "/v1/join?cell=another", "").wantStatus(t, http.StatusNotFound)

@@ -1,15 +1,12 @@
-package server
+package gate
 
 import (
 	"net"
-	"net/http"
-	"net/netip"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
@@ -17,15 +14,15 @@ import (
 // get one of the spare ones: for a single request, and a short time. A probe of
 // the process's health, a look at its metrics and a keepalive are answered there
 // as ever, since that is when they matter most. Another call replaces a waiting
-// one of a caller that has more of them (fairness.go); otherwise it gets 429.
+// one of a caller that has more of them (call.go); otherwise it gets 429.
 // What a connection is for is known only when its request is there.
 const (
 	spareConns = 32
 	spareTime  = time.Second // for each: the request, each 64 KiB of the reply to be taken
 )
 
-// spare is the spare connections. They come on top of max-connections.
-type spare struct {
+// Spare is the spare connections. They come on top of max-connections.
+type Spare struct {
 	server *wire.Server
 
 	mu      sync.Mutex
@@ -37,8 +34,8 @@ type spare struct {
 // guest is one of the spare connections.
 type guest struct {
 	net.Conn
-	spare *spare
-	from  source
+	spare *Spare
+	from  Source
 	busy  bool // its request has arrived whole; guarded by spare.mu
 	// place is what it counts as once it has replaced another connection; nil
 	// before, and closed says that it has ended. Both are guarded by spare.mu.
@@ -46,52 +43,22 @@ type guest struct {
 	closed bool
 }
 
-// newSpare makes the spare connections of s.
-func (s *Server) newSpare() *spare {
-	p, engine := &spare{}, s.engineOf(false, guests(), errNoConnection)
-	p.server = &wire.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Connection", "close")
-			serve(engine, w, r)
-		}),
-		TLS:            s.opts.TLS,
-		HeaderTimeout:  spareTime,
-		BodyTimeout:    spareTime,
-		WriteTimeout:   spareTime,
-		IdleTimeout:    spareTime,
-		MaxHeaderBytes: maxHeaderBytes,
-		MaxBody:        routes.maxBody,
-		MaxUnreadBytes: maxUnreadBytes,
-		Refuse:         s.refuse,
-		Waits:          func(net.Conn) {},
-		Calls:          p.calls,
-		Panicked:       s.handlerPanicked,
-	}
+// NewSpare returns spare connections whose requests a server answers. Of that one it
+// sets what it needs itself: the deadlines, Waits and Calls.
+func NewSpare(server *wire.Server) *Spare {
+	p := &Spare{server: server}
+	server.HeaderTimeout, server.BodyTimeout, server.WriteTimeout, server.IdleTimeout = spareTime, spareTime, spareTime, spareTime
+	server.Waits, server.Calls = func(net.Conn) {}, p.calls
 	return p
 }
 
-// guests are the routes as they are on spare connections.
-func guests() table {
-	all := slices.Clone(routes)
-	for i := range all {
-		switch all[i].template {
-		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics:
-		default:
-			all[i].guest = true
-		}
-	}
-	return all
-}
-
-func errNoConnection(x *exchange) error {
-	return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, each with a call under way; "+
-		"make fewer calls that wait at once, ask another replica, or have the quota raised", x.conns.most)
-}
+// Close closes all of them.
+func (p *Spare) Close() error { return p.server.Close() }
 
 // admit takes a connection for which there is no other place, or closes it. It
 // does not block.
-func (p *spare) admit(c net.Conn) {
-	g := &guest{Conn: c, spare: p, from: sourceOf(c.RemoteAddr())}
+func (p *Spare) admit(c net.Conn) {
+	g := &guest{Conn: c, spare: p, from: SourceOf(c.RemoteAddr())}
 	if !p.join(g) {
 		_ = c.Close()
 		return
@@ -100,7 +67,7 @@ func (p *spare) admit(c net.Conn) {
 }
 
 // join gives g a place, where there is one or somebody makes way.
-func (p *spare) join(g *guest) bool {
+func (p *Spare) join(g *guest) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.guests) >= spareConns {
@@ -118,7 +85,7 @@ func (p *spare) join(g *guest) bool {
 }
 
 // calls notes that a connection's request has arrived whole.
-func (p *spare) calls(c net.Conn) bool {
+func (p *Spare) calls(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.(*guest).busy = true
@@ -133,7 +100,7 @@ func (g *guest) Close() error {
 	place := g.place
 	g.spare.mu.Unlock()
 	if place != nil {
-		defer place.server.conns.left(place)
+		defer place.conns.left(place)
 	}
 	return g.Conn.Close()
 }
@@ -154,7 +121,7 @@ func (g *guest) sit(place *conn) bool {
 	g.spare.mu.Lock()
 	defer g.spare.mu.Unlock()
 	if g.closed {
-		defer place.server.conns.left(place)
+		defer place.conns.left(place)
 		return false
 	}
 	g.place = place
@@ -175,33 +142,12 @@ func (g *guest) CloseWrite() error { return closeWrite(g.Conn) }
 // SyscallConn lets a connection be read and written without waiting.
 func (g *guest) SyscallConn() (syscall.RawConn, error) { return syscallConn(g.Conn) }
 
-// counts are how many connections came when there was none but the spare ones,
+// Counts returns how many connections came when there was none but the spare ones,
 // and how many of them were closed to make room for others, or at once.
-func (p *spare) counts() (taken, dropped uint64) {
+func (p *Spare) Counts() (taken, dropped uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken, p.dropped
-}
-
-// source is who shares a part of the spare connections: one address, or, as one
-// host may have as many of those as it likes, one network of IPv6.
-type source netip.Prefix
-
-func sourceOf(a net.Addr) source {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return source{}
-	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = 64
-	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return source{}
-	}
-	return source(prefix)
 }
 
 // makesWay chooses who of the guests, all places being taken, makes way for one
@@ -209,8 +155,8 @@ func sourceOf(a net.Addr) source {
 // that came first of those whose request is not there yet. A request that is
 // there is given up only for a source that has fewer. So a caller that takes
 // all it can get keeps only its own next connections out.
-func makesWay(guests []*guest, newcomer source) (index int, ok bool) {
-	count := map[source]int{newcomer: 1}
+func makesWay(guests []*guest, newcomer Source) (index int, ok bool) {
+	count := map[Source]int{newcomer: 1}
 	for _, g := range guests {
 		count[g.from]++
 	}

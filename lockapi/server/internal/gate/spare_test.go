@@ -1,4 +1,4 @@
-package server
+package gate
 
 import (
 	"net"
@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/stoutlock/stout/internal/racebubble"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 func TestOrigins(t *testing.T) {
@@ -19,11 +22,11 @@ func TestOrigins(t *testing.T) {
 		"[fe80::1%eth0]:80":        "fe80::/64",
 	} {
 		a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))
-		if got := netip.Prefix(sourceOf(a)).String(); got != want {
+		if got := netip.Prefix(SourceOf(a)).String(); got != want {
 			t.Errorf("%s is of %s, want %s", address, got, want)
 		}
 	}
-	if got := sourceOf(nil); got != (source{}) {
+	if got := SourceOf(nil); got != (Source{}) {
 		t.Errorf("nothing is of %v", got)
 	}
 }
@@ -72,20 +75,20 @@ func TestWhoMakesWay(t *testing.T) {
 	}
 }
 
-func letterOf(letter byte) source {
-	return source(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
+func letterOf(letter byte) Source {
+	return Source(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
 }
 
 // However many come, so many are open; those that have to go do so at once, and
 // the others soon.
 func TestSpareConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Master: knowing{}})
+		p := NewSpare(&wire.Server{Refuse: func(int, string) []byte { return nil }})
 		var ended []<-chan time.Duration
 		began := time.Now()
 		for range 3 * spareConns {
 			ours, theirs := net.Pipe()
-			s.spare.admit(theirs)
+			p.admit(theirs)
 			end := make(chan time.Duration, 1)
 			go func() {
 				_, _ = ours.Read(make([]byte, 1))
@@ -94,9 +97,9 @@ func TestSpareConnectionsAreBounded(t *testing.T) {
 			ended = append(ended, end)
 		}
 		present := func() int {
-			s.spare.mu.Lock()
-			defer s.spare.mu.Unlock()
-			return len(s.spare.guests)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.guests)
 		}
 		if open := present(); open != spareConns {
 			t.Errorf("%d are open", open)
@@ -114,7 +117,7 @@ func TestSpareConnectionsAreBounded(t *testing.T) {
 		if open := present(); open != 0 {
 			t.Errorf("%d are left", open)
 		}
-		if taken, dropped := s.spare.counts(); taken != 3*spareConns || dropped != 2*spareConns {
+		if taken, dropped := p.Counts(); taken != 3*spareConns || dropped != 2*spareConns {
 			t.Errorf("%d are counted, %d of them dropped", taken, dropped)
 		}
 	})

@@ -1,11 +1,11 @@
-package server
+package gate
 
 import (
 	"net"
 	"sync"
 )
 
-// conns counts the connections that the API has open, and keeps them below a
+// Conns counts the connections that the API has open, and keeps them below a
 // bound: files and the replicas' own connections share the process's open files
 // with them, and must never find none left.
 //
@@ -13,8 +13,8 @@ import (
 // for longest: whose first or next request has not arrived whole. A client that
 // opens connections and sends nothing, or a byte now and then, cannot keep
 // others out. Where every connection has a call under way, the new one is a
-// spare one, and a call that waits may make way for it (fairness.go).
-type conns struct {
+// spare one, and a call that waits may make way for it (call.go).
+type Conns struct {
 	most int // 0 for no bound
 
 	mu       sync.Mutex // guards what follows, and the fields of conn that say so
@@ -27,8 +27,9 @@ type conns struct {
 	room     *sync.Cond // a connection has gone
 }
 
-func newConns(most int) *conns {
-	p := &conns{most: most}
+// NewConns returns Conns without any connection; 0 is no bound.
+func NewConns(most int) *Conns {
+	p := &Conns{most: most}
 	p.room = sync.NewCond(&p.mu)
 	p.idle.prev, p.idle.next = &p.idle, &p.idle
 	p.working.prev, p.working.next = &p.working, &p.working
@@ -38,7 +39,7 @@ func newConns(most int) *conns {
 // admit makes room for one more connection, or reports that there is none. A
 // connection that makes way counts until its goroutine has noticed, for its
 // file is open so long; that takes no longer than a switch of goroutines.
-func (p *conns) admit() bool {
+func (p *Conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.most > 0 && p.open >= p.most {
@@ -61,7 +62,7 @@ func (p *conns) admit() bool {
 }
 
 // left notes the end of a connection that was admitted.
-func (p *conns) left(c *conn) {
+func (p *Conns) left(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(c)
@@ -76,10 +77,10 @@ func (p *conns) left(c *conn) {
 	p.room.Broadcast()
 }
 
-// busy notes that a request of the connection has arrived whole, unless the
+// Busy notes that a request of the connection has arrived whole, unless the
 // connection was told to go. Its call must not begin then: it could keep the
 // place that somebody waits for.
-func (p *conns) busy(nc net.Conn) bool {
+func (p *Conns) Busy(nc net.Conn) bool {
 	c := nc.(*conn)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +92,8 @@ func (p *conns) busy(nc net.Conn) bool {
 	return true
 }
 
-// waits notes that the connection waits for a request.
-func (p *conns) waits(nc net.Conn) {
+// Waits notes that the connection waits for a request.
+func (p *Conns) Waits(nc net.Conn) {
 	c := nc.(*conn)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +112,7 @@ func (ring *conn) link(c *conn) {
 }
 
 // drop takes a connection off its ring. p.mu is held.
-func (p *conns) drop(c *conn) {
+func (p *Conns) drop(c *conn) {
 	if c.next == nil {
 		return
 	}
@@ -119,10 +120,13 @@ func (p *conns) drop(c *conn) {
 	c.idle, c.prev, c.next = false, nil, nil
 }
 
-// counts are the connections open, and how many were closed to make room so far:
+// Counts are the connections open, and how many were closed to make room so far:
 // idle ones, and those with a call that waited.
-func (p *conns) counts() (open int, evicted, yielded uint64) {
+func (p *Conns) Counts() (open int, evicted, yielded uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open, p.evicted, p.yielded
 }
+
+// Most is the bound; 0 is none.
+func (p *Conns) Most() int { return p.most }

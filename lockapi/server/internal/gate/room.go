@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"context"
+	"sync"
+)
+
+// Room counts what there is, up to a bound. It is safe for concurrent use.
+type Room struct {
+	Most int // does not change
+
+	mu    sync.Mutex
+	used  int
+	empty chan struct{} // closed when there is nothing; nil where nobody waits for that
+}
+
+// Enter takes room for n, if there is so much.
+func (r *Room) Enter(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.Most-r.used {
+		return false
+	}
+	r.used += n
+	return true
+}
+
+// Add is Enter where the bound does not count: somebody is about to leave.
+func (r *Room) Add(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used += n
+	return true
+}
+
+// EnterBelow is Enter with some of the room kept free.
+// Enter takes room for n, if there is so much.
+func (r *Room) EnterBelow(n, free int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.Most-free-r.used {
+		return false
+	}
+	r.used += n
+	return true
+}
+
+// Leave gives room for n back.
+func (r *Room) Leave(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used -= n; r.used == 0 && r.empty != nil {
+		close(r.empty)
+		r.empty = nil
+	}
+}
+
+// Count is how much is under way.
+func (r *Room) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used
+}
+
+// Emptied waits until there is nothing.
+func (r *Room) Emptied(ctx context.Context) error {
+	r.mu.Lock()
+	if r.used == 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	if r.empty == nil {
+		r.empty = make(chan struct{})
+	}
+	empty := r.empty
+	r.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
+	"github.com/stoutlock/stout/master"
+)
+
+// newSpare makes the spare connections of s.
+func (s *Server) newSpare() *gate.Spare {
+	engine := s.engineOf(false, guests(), errNoConnection)
+	return gate.NewSpare(&wire.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close")
+			serve(engine, w, r)
+		}),
+		TLS:            s.opts.TLS,
+		MaxHeaderBytes: maxHeaderBytes,
+		MaxBody:        routes.maxBody,
+		MaxUnreadBytes: maxUnreadBytes,
+		Refuse:         s.refuse,
+		Panicked:       s.handlerPanicked,
+	})
+}
+
+// guests are the routes as they are on spare connections.
+func guests() table {
+	all := slices.Clone(routes)
+	for i := range all {
+		switch all[i].template {
+		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics:
+		default:
+			all[i].guest = true
+		}
+	}
+	return all
+}
+
+func errNoConnection(x *exchange) error {
+	return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, each with a call under way; "+
+		"make fewer calls that wait at once, ask another replica, or have the quota raised", x.conns.Most())
+}
+
+// Principal is the caller's name, as far as this replica knows; empty without one.
+func (x *exchange) Principal(met gate.Names) string {
+	switch {
+	case x.how != "":
+		return x.proof.Principal
+	case x.secret == nil || x.master == nil:
+		return ""
+	}
+	name, ok := met[*x.secret]
+	if !ok {
+		by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}}
+		_ = x.master.Judge(&by) // of a token that is none it leaves the name empty
+		name = by.Principal
+		met[*x.secret] = name
+	}
+	return name
+}
+
+// Source is the network that the call came from.
+func (x *exchange) Source() gate.Source {
+	at, err := netip.ParseAddrPort(x.remote())
+	if err != nil {
+		return gate.Source{}
+	}
+	return gate.Source(audit.NetworkOf(at.Addr()))
+}
+
+// takePlace has a call that came by a spare connection take a place among the
+// others. A keepalive that gets none does not wait. Nothing makes way for a caller
+// that may not call at all.
+func (x *exchange) takePlace(r *route) error {
+	if x.stranger() != nil {
+		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
+	}
+	x.call.Keeps = r.template == routeKeepalive
+	if x.conns.Seat(x.ctx(), &x.call) {
+		return nil
+	}
+	if x.call.Keeps {
+		x.hurried = true
+		return nil
+	}
+	return errNoConnection(x)
+}
