@@ -73,6 +73,12 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 	return r
 }
 
+// handled returns the route of a call whose answer its handler writes.
+func handled[C any](method, path string, handle func(*exchange) error) route {
+	row := master.RowOf(reflect.TypeFor[*C]())
+	return route{method: method, template: path, pattern: path, asks: row.Right, audits: row.Audit, handle: handle}
+}
+
 // do has the master serve a call, or this replica where its own state will do. A read
 // tells of which revision it is.
 func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {

@@ -55,7 +55,7 @@ func TestConnectionsComeAndGo(t *testing.T) {
 	}
 	callers.Wait()
 	release()
-	waitFor(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
+	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
 	for range 20 {
 		c := transmit(t, n, live)
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {

@@ -25,20 +25,6 @@ func few(t *testing.T, most int) *node {
 	return startMaster(t, func(o *server.Options) { o.MaxConnections = most })
 }
 
-// waitFor repeats check until it passes.
-func waitFor(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	again, timeout := time.NewTicker(time.Millisecond), time.After(10*time.Second)
-	defer again.Stop()
-	for !check() {
-		select {
-		case <-again.C:
-		case <-timeout:
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // gauge is the value of one of the server's metrics without labels.
 func gauge(t *testing.T, n *node, name string) (sum float64) {
 	t.Helper()
@@ -103,7 +89,7 @@ func TestIdleConnectionsMakeWay(t *testing.T) {
 			var idle []net.Conn
 			for range 4 {
 				idle = append(idle, transmit(t, n, text))
-				waitFor(t, "it is open", func() bool { return gauge(t, n, "stout_http_connections") == float64(len(idle)) })
+				eventually(t, "it is open", func() bool { return gauge(t, n, "stout_http_connections") == float64(len(idle)) })
 			}
 			for i := range 4 {
 				c := transmit(t, n, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -153,7 +139,7 @@ func TestTooManyConnections(t *testing.T) {
 	for _, c := range append(waiting, c) {
 		_ = c.Close()
 	}
-	waitFor(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
+	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
 }
 
 // More callers than places of those that are turned away: none of them keeps a
@@ -173,7 +159,7 @@ func TestManyAreTurnedAway(t *testing.T) {
 		ended(t, c)
 	}
 	release()
-	waitFor(t, "a call is served", func() bool {
+	eventually(t, "a call is served", func() bool {
 		resp, err := http.Get(n.url + "/livez")
 		if err != nil {
 			return false
@@ -228,7 +214,7 @@ func takeTurns(t *testing.T, target string) {
 	for range most {
 		<-entered
 	}
-	waitFor(t, "all lists are asked for", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == float64(most+5) })
+	eventually(t, "all lists are asked for", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == float64(most+5) })
 	if got := len(n.made()); got != most {
 		t.Errorf("%d lists are made at once, want %d", got, most)
 	}

@@ -35,7 +35,7 @@ func waitFully(t *testing.T, n *node, most int, session string, keepalives bool)
 	}
 	for i := range most {
 		waiting = append(waiting, transmit(t, n, fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)))
-		waitFor(t, "it waits", func() bool { return len(entered) == i+1 })
+		eventually(t, "it waits", func() bool { return len(entered) == i+1 })
 	}
 	return waiting, release
 }

@@ -116,7 +116,7 @@ func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 			_ = c.Close()
 		}
 	}
-	waitFor(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
+	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
 }
 
 // A call that waits keeps no more of its body and its headers than what they

@@ -84,7 +84,7 @@ var routes = table{
 	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, asks: master.Observe, local: true, handle: readCell},
 	serves[lockapi.GetURLs](http.MethodGet, lockapi.RouteURLs, lockapi.RouteURLs, http.StatusOK),
 	serves[lockapi.TransferMastership](http.MethodPost, lockapi.RouteTransfer, lockapi.RouteTransfer, http.StatusOK),
-	{method: http.MethodGet, template: lockapi.RouteBackup, pattern: lockapi.RouteBackup, asks: master.Operate, audits: master.AuditAlways, handle: readBackup},
+	handled[lockapi.GetBackup](http.MethodGet, lockapi.RouteBackup, readBackup),
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},
 	serves[lockapi.ListMembers](http.MethodGet, lockapi.RouteMembers, lockapi.RouteMembers, http.StatusOK),
 	serves[lockapi.AddMember](http.MethodPost, lockapi.RouteMembers, lockapi.RouteMembers, http.StatusAccepted),

@@ -107,7 +107,7 @@ func TestLoad(t *testing.T) {
 
 	m := startMaster(t, func(o *server.Options) { o.MaxConnections = 2 })
 	c := transmit(t, m, "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n"+strings.Repeat(" ", 4500))
-	waitFor(t, "half a body is there", func() bool { return gauge(t, m, "stout_http_half_sent_bytes") > 4500 })
+	eventually(t, "half a body is there", func() bool { return gauge(t, m, "stout_http_half_sent_bytes") > 4500 })
 	_, _ = fmt.Fprintf(c, "{}%498s", "")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -117,5 +117,5 @@ func TestLoad(t *testing.T) {
 	wantSeries(t, m, "stout_http_half_sent_bytes 0", "stout_http_half_sent_cut_total 0", "stout_http_unread_bytes 0", "stout_http_unread_cut_total 0")
 	dial(t, m)
 	dial(t, m)
-	waitFor(t, "one has made way", func() bool { return gauge(t, m, "stout_http_connections_evicted_total") > 0 })
+	eventually(t, "one has made way", func() bool { return gauge(t, m, "stout_http_connections_evicted_total") > 0 })
 }
