@@ -90,43 +90,48 @@ var unasked = []string{"rehearse", "backup", "backup show", "backup verify", "he
 // Names, metadata, notes and paths that others chose, and all else that a cell
 // says, are shown, not obeyed.
 func TestNothingControlsTheTerminal(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"table", "json"} {
-		c, words := evilCell(t)
-		var pairs []string
-		for word, thing := range words {
-			pairs = append(pairs, word, thing)
-		}
-		things := strings.NewReplacer(pairs...)
-		for _, line := range evilLines {
-			args := []string{"-o", format, "--timeout", "2s"}
-			for _, arg := range strings.Fields(line) {
-				args = append(args, things.Replace(arg))
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			c, words := evilCell(t)
+			var pairs []string
+			for word, thing := range words {
+				pairs = append(pairs, word, thing)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			cmd := exec.CommandContext(ctx, "stout", args...)
-			cmd.Dir = t.TempDir()
-			cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"))
-			out, _ := cmd.CombinedOutput()
-			if ctx.Err() != nil {
-				t.Errorf("%q has not ended", args)
+			things := strings.NewReplacer(pairs...)
+			for _, line := range evilLines {
+				args := []string{"-o", format, "--timeout", "2s"}
+				for _, arg := range strings.Fields(line) {
+					args = append(args, things.Replace(arg))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				cmd := exec.CommandContext(ctx, "stout", args...)
+				cmd.Dir = t.TempDir()
+				cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"))
+				out, _ := cmd.CombinedOutput()
+				if ctx.Err() != nil {
+					t.Errorf("%q has not ended", args)
+				}
+				cancel()
+				obeyed := func(r rune) bool { return r != '\n' && safetext.Hidden(r) }
+				if i := strings.IndexFunc(string(out), obeyed); i >= 0 || !utf8.Valid(out) {
+					t.Errorf("%q sends the terminal what it obeys, at byte %d of %q", args, i, out)
+				}
+				if strings.Contains("\n"+string(out), "\nstout: all is well") {
+					t.Errorf("%q lets a name stand as a line of its own:\n%s", args, out)
+				}
+				if strings.Contains(string(out), "panic:") {
+					t.Errorf("%q:\n%s", args, out)
+				}
 			}
-			cancel()
-			obeyed := func(r rune) bool { return r != '\n' && safetext.Hidden(r) }
-			if i := strings.IndexFunc(string(out), obeyed); i >= 0 || !utf8.Valid(out) {
-				t.Errorf("%q sends the terminal what it obeys, at byte %d of %q", args, i, out)
-			}
-			if strings.Contains("\n"+string(out), "\nstout: all is well") {
-				t.Errorf("%q lets a name stand as a line of its own:\n%s", args, out)
-			}
-			if strings.Contains(string(out), "panic:") {
-				t.Errorf("%q:\n%s", args, out)
-			}
-		}
+		})
 	}
 }
 
 // No command is forgotten in evilLines.
 func TestEvilLinesHaveAllCommands(t *testing.T) {
+	t.Parallel()
 	var walk func(path []string)
 	walk = func(path []string) {
 		out, err := exec.Command("stout", append(slices.Clone(path), "--help")...).Output()
