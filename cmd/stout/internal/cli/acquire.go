@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -18,6 +19,16 @@ import (
 var (
 	errWaitOver = errors.New("the time for it is over")
 	errSilence  = errors.New("no replica answers")
+)
+
+// When an acquisition has given up, or its time is over, it takes lastWords for
+// all that is left to do: to hear of an outcome that is on its way, for which
+// it waits for lateOutcome; to find out why there is none, with which it begins
+// after wonderAfter; and to tell the cell.
+const (
+	lastWords   = time.Second
+	lateOutcome = 600 * time.Millisecond
+	wonderAfter = 200 * time.Millisecond
 )
 
 // endlessGrace has a session that waits go on for as long as the watch over it
@@ -34,24 +45,26 @@ func (a *app) acquire(ctx context.Context, f lockFlags) (*heldLock, error) {
 	defer giveUp(nil)
 	w := a.newWaitWatch(f)
 	end := w.keep(asking, giveUp)
-	out := a.attempt(asking, f, w)
-	known := out.ended(f.over(a.opts.timeout), asking.Done())
+	// The client takes its time to leave nothing behind. The caller need not wait for
+	// that, since the end of the session ends the attempt, too.
+	attempt := wait.Go(func() (*heldLock, error) { return a.obtain(asking, f, w) })
+	out, known := outcome(attempt, f.over(a.opts.timeout), asking.Done())
 	end()
-	if known && out.err == nil {
-		return out.held, nil
+	if known && out.Err == nil {
+		return out.Value, nil
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	why := a.wonder(last, cmp.Or(f.bound(a.opts.timeout), a.opts.timeout))
 	if !known {
-		known = out.ended(time.After(lateOutcome), nil)
+		out, known = outcome(attempt, time.After(lateOutcome), nil)
 	}
 	err := cmp.Or(context.Cause(asking), errWaitOver)
 	if known {
-		err = out.err
+		err = out.Err
 	}
 	if err == nil {
-		return out.held, nil
+		return out.Value, nil
 	}
 	var closing sync.WaitGroup
 	closing.Go(func() { a.closeSession(last, w.session.Load()) })
@@ -60,6 +73,57 @@ func (a *app) acquire(ctx context.Context, f lockFlags) (*heldLock, error) {
 		return nil, err // a signal ended it, and nobody asks why
 	}
 	return nil, a.notGot(f, w, err, why)
+}
+
+// outcome waits for an attempt until over or givenUp, and reports whether it has ended.
+func outcome[T any](attempt <-chan T, over <-chan time.Time, givenUp <-chan struct{}) (out T, known bool) {
+	select {
+	case out = <-attempt:
+		return out, true
+	case <-over:
+	case <-givenUp:
+	}
+	select {
+	case out = <-attempt:
+		return out, true
+	default:
+		return out, false
+	}
+}
+
+// obtain opens a session and takes the lock with it.
+func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock, error) {
+	began := time.Now()
+	session, err := a.open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	w.over(session)
+	h := &heldLock{session: session, flags: f}
+	if h.Held, err = a.take(ctx, session, f, time.Since(began)); err != nil {
+		return nil, err
+	}
+	h.watch = newGrantWatch(a.client, session.ID(), h.Sequencer(), f.ttl)
+	return h, nil
+}
+
+// wonder finds out why an acquisition has had no outcome within the given time,
+// as diagnose does. It begins when that is asked for, or a little later by
+// itself, and ends with ctx.
+func (a *app) wonder(ctx context.Context, within time.Duration) (why func() *failure) {
+	asked, found := make(chan struct{}, 1), make(chan *failure, 1)
+	go func() {
+		select {
+		case <-asked:
+		case <-time.After(wonderAfter):
+		case <-ctx.Done():
+		}
+		found <- a.diagnose(ctx, within)
+	}()
+	return func() *failure {
+		asked <- struct{}{}
+		return <-found
+	}
 }
 
 // open opens the session.

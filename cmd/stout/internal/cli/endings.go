@@ -30,10 +30,10 @@ func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) [
 		if said[i] == "" {
 			continue
 		}
-		if at := slices.IndexFunc(found, func(f finding) bool { return f.id == r.ID }); at >= 0 {
-			found[at].what += "; " + said[i]
+		if at := slices.IndexFunc(found, func(f finding) bool { return f.ID == r.ID }); at >= 0 {
+			found[at].What += "; " + said[i]
 		} else {
-			found = append(found, finding{id: r.ID, what: said[i]})
+			found = append(found, finding{ID: r.ID, What: said[i]})
 		}
 	}
 	if a.certs != nil {

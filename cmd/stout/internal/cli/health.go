@@ -17,11 +17,11 @@ const largeLag = 64
 
 // finding is what is wrong with one replica.
 type finding struct {
-	id      string
-	what    string
+	ID      string `json:"id"`
+	What    string `json:"what"`
 	outside bool   // it answers with a directory that does not belong to the cell
 	deaf    bool   // it answers, and hears no master while there is one
-	command string // repairs it; empty if no command does
+	Command string `json:"command,omitempty"` // repairs it
 }
 
 // replaceCommand is the command that admits a replica's directory, to be copied
@@ -46,17 +46,17 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	found := make([]finding, len(cell.Replicas))
 	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if r.Fault != "" {
-			found[i] = finding{id: r.ID, what: "does not follow the master: " + clean(r.Fault)}
+			found[i] = finding{ID: r.ID, What: "does not follow the master: " + clean(r.Fault)}
 		} else if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !ask.InOffice(cell.Cell) {
 			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
 		} else if what := a.deadPaths(ctx, cell.Cell, r); what != "" {
-			found[i] = finding{id: r.ID, what: what}
+			found[i] = finding{ID: r.ID, What: what}
 		}
-		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
-			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
+		if found[i].What == "" && newest-r.AppliedIndex > largeLag {
+			found[i] = finding{ID: r.ID, What: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
 		}
 	})
-	found = slices.DeleteFunc(found, func(f finding) bool { return f.what == "" })
+	found = slices.DeleteFunc(found, func(f finding) bool { return f.What == "" })
 	for i, r := range cell.Replicas {
 		cell.Replicas[i].Healthy = r.Healthy && !outsider(found, r.ID)
 	}
@@ -92,75 +92,78 @@ func (a *app) deadPaths(ctx context.Context, cell lockapi.Cell, r lockapi.Replic
 // belong to the cell, or is deaf and says so.
 func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf bool, err error) finding {
 	if err == nil {
-		err = a.mayCall(r.URL)
+		err = a.ready(ctx, r.URL)
 	}
-	if err == nil {
-		err = a.client.Ready(ctx, r.URL)
-	}
-	f := finding{id: r.ID}
+	f := finding{ID: r.ID}
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case answers && refused.Command != "":
-		f.outside, f.what, f.command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
+		f.outside, f.What, f.Command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
 	case deaf && answers: // and is known to the master: it is of this cell
-		f.deaf, f.what = true, fmt.Sprintf("answers, and hears no master: %s; its last contact was %s ago", saying(refused), millis(r.LastContactMS))
+		f.deaf, f.What = true, fmt.Sprintf("answers, and hears no master: %s; its last contact was %s ago", saying(refused), millis(r.LastContactMS))
 	case r.Healthy:
-	case err == nil:
-		if f.what = a.another(ctx, cell, r); f.what != "" {
-			f.outside = true
-			break
+	case err == nil || answers:
+		f.What = a.another(ctx, cell, r)
+		switch f.outside = f.What != ""; {
+		case f.outside:
+		case err == nil:
+			f.What = "is not heard by the master, and answers here"
+		default:
+			f.What = "answers, and is not ready: " + saying(refused)
 		}
-		f.what = "is not heard by the master, and answers here"
-	case answers:
-		if f.what = a.another(ctx, cell, r); f.what != "" {
-			f.outside = true
-			break
-		}
-		f.what = "answers, and is not ready: " + saying(refused)
 	default:
-		f.what = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
+		f.What = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
 	}
 	return f
+}
+
+// ready asks a replica whether it is ready.
+func (a *app) ready(ctx context.Context, url string) error {
+	if err := a.mayCall(url); err != nil {
+		return err
+	}
+	return a.client.Ready(ctx, url)
 }
 
 // another says who else answers at a replica's address; empty where nobody else
 // is seen to. Two cells may have one name: then their ids tell them apart, and the
 // directory, where the id is not told.
 func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) string {
+	other := func(what, is string) string {
+		return fmt.Sprintf("does not answer: %s %s, answers at its address", what, clean(is))
+	}
 	if view, err := a.client.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
-		return fmt.Sprintf("does not answer: a replica of another cell, %s, answers at its address", clean(view.Cell))
+		return other("a replica of another cell,", view.Cell)
 	}
 	own, err := a.client.Replica(ctx, r.URL)
 	if err != nil {
 		return ""
 	}
 	if own.ID != r.ID {
-		return fmt.Sprintf("does not answer: another replica, %s, answers at its address", clean(own.ID))
+		return other("another replica,", own.ID)
 	}
 	list, err := a.client.Members(ctx)
 	if err != nil {
 		return ""
 	}
 	if id := a.cellIDAt(ctx, r.URL); id != "" && list.CellID != "" && id != list.CellID {
-		return fmt.Sprintf("does not answer: a replica of another cell of the same name, with id %s, answers at its address", clean(id))
+		return other("a replica of another cell of the same name, with id", id)
 	}
-	if own.Directory == "" || present(list, r.ID) == nil {
+	its := func(m lockapi.Member) bool { return m.ID == r.ID && m.Directory == own.Directory }
+	if own.Directory == "" || present(list, r.ID) == nil || slices.ContainsFunc(list.Members, its) {
 		return ""
 	}
-	if slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.ID == r.ID && m.Directory == own.Directory }) {
-		return ""
-	}
-	return fmt.Sprintf("does not answer: a replica of another cell of the same name, with directory %s, answers at its address", clean(own.Directory))
+	return other("a replica of another cell of the same name, with directory", own.Directory)
 }
 
 // outsider says whether a replica was found not to belong to the cell.
 func outsider(found []finding, id string) bool {
-	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.outside })
+	return slices.ContainsFunc(found, func(f finding) bool { return f.ID == id && f.outside })
 }
 
 // isDeafIn says whether a replica was found to hear no master.
 func isDeafIn(found []finding, id string) bool {
-	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.deaf })
+	return slices.ContainsFunc(found, func(f finding) bool { return f.ID == id && f.deaf })
 }
 
 func newestIndex(replicas []lockapi.Replica) uint64 {
@@ -185,17 +188,17 @@ func (a *app) showFindings(cell lockapi.Cell, found []finding) {
 	}
 	a.ui.printf("\n")
 	for _, f := range found {
-		a.ui.paragraph(clean(f.id), f.what)
-		if f.command != "" {
-			a.ui.paragraph("", mending(cell)+f.command)
+		a.ui.paragraph(clean(f.ID), f.What)
+		if f.Command != "" {
+			a.ui.paragraph("", mending(cell)+f.Command)
 		}
 	}
 }
 
 func (a *app) noteFindings(cell lockapi.Cell, found []finding) {
 	for _, f := range found {
-		if a.ui.note("%s %s", f.id, f.what); f.command != "" {
-			a.ui.note("%s%s", mending(cell), f.command)
+		if a.ui.note("%s %s", f.ID, f.What); f.Command != "" {
+			a.ui.note("%s%s", mending(cell), f.Command)
 		}
 	}
 }

@@ -44,41 +44,31 @@ func (h *heldLock) why() error {
 
 // says puts what happens to the running command into words.
 func (h *heldLock) says(e child.Event) string {
-	lease := "was not renewed"
-	if e == child.Killed {
-		lease = "is over or about to end"
-	}
 	path := clean(h.flags.path)
-	return happened(e, h.flags.command[0], cutShort(h.why(), path, lease), fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
-}
-
-// cutShort is why a command cannot go on; lease says how its lease stands,
-// where it is that.
-func cutShort(why error, path, lease string) string {
-	switch {
-	case errors.Is(why, client.ErrLockLost):
-		return fmt.Sprintf("the hold of %s was released by somebody else", path)
-	case errors.Is(why, client.ErrSessionExpired):
-		return fmt.Sprintf("the session that held %s was ended (closed or expired)", path)
-	default:
-		return fmt.Sprintf("the lease on %s %s", path, lease)
+	why := fmt.Sprintf("the lease on %s was not renewed", path)
+	switch is := h.why(); {
+	case errors.Is(is, client.ErrLockLost):
+		why = fmt.Sprintf("the hold of %s was released by somebody else", path)
+	case errors.Is(is, client.ErrSessionExpired):
+		why = fmt.Sprintf("the session that held %s was ended (closed or expired)", path)
+	case e == child.Killed:
+		why = fmt.Sprintf("the lease on %s is over or about to end", path)
 	}
+	return happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
 }
 
 // lost reports a lock that was lost early.
-func (a *app) lost(h *heldLock, why error) *failure {
-	out := &failure{code: h.flags.lostCode}
-	told := func(reason string) { out.message = fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason) }
+func (h *heldLock) lost(why error) *failure {
+	const meanwhile = "somebody else may have held it meanwhile"
+	reason, hint := "its lease was not renewed in time", "stout status shows whether the cell is well"
 	switch {
 	case errors.Is(why, client.ErrLockLost):
-		told("it was released by somebody else")
+		reason, hint = "it was released by somebody else", meanwhile
 	case errors.Is(why, client.ErrSessionExpired):
-		told("the session that held it was ended (closed or expired)")
-	default:
-		told("its lease was not renewed in time")
-		return out.hint("stout status shows whether the cell is well; what was done under token %d may be half done", h.Token())
+		reason, hint = "the session that held it was ended (closed or expired)", meanwhile
 	}
-	return out.hint("somebody else may have held it meanwhile; what was done under token %d may be half done", h.Token())
+	return (&failure{code: h.flags.lostCode, message: fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason)}).
+		hint("%s; what was done under token %d may be half done", hint, h.Token())
 }
 
 // giveBack releases the lock and ends the session, within a bound of our own:

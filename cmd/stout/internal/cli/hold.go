@@ -48,7 +48,7 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 		why = gone
 	}
 	if why != nil {
-		return a.lost(h, why)
+		return h.lost(why)
 	}
 	return err
 }

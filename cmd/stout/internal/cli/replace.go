@@ -278,10 +278,7 @@ func (a *app) saysItself(ctx context.Context, m *lockapi.Member) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	err := a.mayCall(m.URL)
-	if err == nil {
-		err = a.client.Ready(ctx, m.URL)
-	}
+	err := a.ready(ctx, m.URL)
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case err == nil:

@@ -59,7 +59,7 @@ func (c *showStatus) run(ctx context.Context, _ []string) error {
 	case c.watch && c.check:
 		return usagef("--watch and --check do not go together: --check ends with the answer")
 	case c.watch && c.ui.json:
-		return c.refreshLines(ctx, c.statusLine)
+		return c.refreshLines(ctx)
 	case c.watch:
 		return c.refresh(ctx, func(ctx context.Context) error { return c.status(ctx, false) })
 	}
@@ -70,16 +70,9 @@ func (c *showStatus) run(ctx context.Context, _ []string) error {
 type statusLook struct {
 	At time.Time `json:"at"`
 	*lockapi.Cell
-	Findings []statusFinding `json:"findings,omitempty"`
-	Error    string          `json:"error,omitempty"`
-	Details  []string        `json:"details,omitempty"`
-}
-
-// statusFinding is what is wrong with one replica, and what mends it.
-type statusFinding struct {
-	ID      string `json:"id"`
-	What    string `json:"what"`
-	Command string `json:"command,omitempty"`
+	Findings []finding `json:"findings,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Details  []string  `json:"details,omitempty"`
 }
 
 // statusLine looks at the cell once. That there is no master is told by the cell,
@@ -93,15 +86,12 @@ func (a *showStatus) statusLine(ctx context.Context) any {
 		line.Error, line.Details = f.message, append(f.details, f.hints...)
 		return line
 	}
-	for _, f := range a.endings(ctx, seen.Cell, a.examine(ctx, &seen)) {
-		line.Findings = append(line.Findings, statusFinding{f.id, f.what, f.command})
+	line.Findings, line.Cell = a.endings(ctx, seen.Cell, a.examine(ctx, &seen)), &seen.Cell
+	f := <-cells
+	if f == nil && !ask.InOffice(seen.Cell) {
+		f = a.noMaster(seen.Cell)
 	}
-	line.Cell = &seen.Cell
-	if !ask.InOffice(seen.Cell) {
-		f := a.noMaster(seen.Cell)
-		line.Error, line.Details = f.message, f.hints
-	}
-	if f := <-cells; f != nil {
+	if f != nil {
 		line.Error, line.Details = f.message, append(f.details, f.hints...)
 	}
 	return line
@@ -153,12 +143,10 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 		if r.Role == lockapi.RoleNonvoter {
 			continue
 		}
-		voters++
-		well := r.Healthy && r.Role != lockapi.RoleNone // which is that of one that waits to be a member
-		if well {
-			up++
+		if voters++; !r.Healthy || r.Role == lockapi.RoleNone { // which waits to be a member
+			continue
 		}
-		if well && r.Promise != nil {
+		if up++; r.Promise != nil {
 			promised = max(promised, r.Promise.RemainingMS)
 		}
 	}
@@ -207,11 +195,9 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]string {
 	newest := newestIndex(replicas)
 	replicas = slices.SortedFunc(slices.Values(replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
-	rows := make([][]string, 0, len(replicas))
-	for _, r := range replicas {
-		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID), isDeafIn(found, r.ID)))
-	}
-	return rows
+	return rows(replicas, func(r lockapi.Replica) []string {
+		return a.replicaRow(r, newest, outsider(found, r.ID), isDeafIn(found, r.ID))
+	})
 }
 
 // replicaRow shows of a replica that is down only what was last known and does
@@ -251,43 +237,44 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) 
 // refreshEvery is how long a watched answer stays.
 const refreshEvery = time.Second
 
-// refresh shows an answer again and again, until ctx ends or a signal ends us.
-// What show prints, and the error that it returns, are the picture: a cell that
-// cannot be reached is one too.
-func (a *app) refresh(ctx context.Context, show func(context.Context) error) error {
-	tick := time.NewTicker(refreshEvery)
-	defer tick.Stop()
-	stdout, stderr := a.ui.out.w, a.ui.err.w
-	for first := true; ; first = false {
+// refresh shows an answer again and again, until ctx ends or a signal ends us. What show
+// prints, and the error that it returns, are the picture: a cell that cannot be reached
+// is one too.
+func (c *showStatus) refresh(ctx context.Context, show func(context.Context) error) error {
+	stdout, stderr := c.ui.out.w, c.ui.err.w
+	first := true
+	return again(ctx, func() error {
 		var picture bytes.Buffer
-		a.ui.out.w, a.ui.err.w = &picture, &picture
+		c.ui.out.w, c.ui.err.w = &picture, &picture
 		if err := show(ctx); err != nil {
 			picture.WriteString("\n")
-			a.ui.failure(a.explain(err))
+			c.ui.failure(c.explain(err))
 		}
-		a.ui.out.w, a.ui.err.w = stdout, stderr
-		if _, err := io.WriteString(stdout, a.frame(picture.String(), first)); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
+		c.ui.out.w, c.ui.err.w = stdout, stderr
+		_, err := io.WriteString(stdout, c.frame(picture.String(), first))
+		first = false
+		return err
+	})
 }
 
-// refreshLines prints an answer again and again, as a line of JSON each time. Each
-// is written as a whole, so that whatever ends us leaves no half of one.
-func (a *app) refreshLines(ctx context.Context, look func(context.Context) any) error {
+// refreshLines prints an answer again and again, as a line of JSON each time. Each is
+// written as a whole, so that a signal leaves no half of one.
+func (c *showStatus) refreshLines(ctx context.Context) error {
+	return again(ctx, func() error {
+		line, err := json.Marshal(c.statusLine(ctx))
+		if err == nil {
+			_, err = io.WriteString(c.ui.out.w, safetext.JSON(string(line))+"\n")
+		}
+		return err
+	})
+}
+
+// again calls f each refreshEvery until it fails or ctx ends.
+func again(ctx context.Context, f func() error) error {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
-		line, err := json.Marshal(look(ctx))
-		if err != nil {
-			return err
-		}
-		if _, err := io.WriteString(a.ui.out.w, safetext.JSON(string(line))+"\n"); err != nil {
+		if err := f(); err != nil {
 			return err
 		}
 		select {

@@ -371,13 +371,13 @@ func TestExamineDeadPaths(t *testing.T) {
 		cell.Replicas[1].Unreached = []string{"r1", "r3"}
 		got := asApp(t, h, "http://r1", "http://r2").examine(t.Context(), &cell)
 		want := []finding{
-			{id: "r2", what: "does not answer from here (no answer within 1s), and the master hears it; does not reach r1, which others do: calls that it forwards do not arrive there"},
-			{id: "r3", what: "does not answer (no answer within 1s); last heard of 0ms ago"},
+			{ID: "r2", What: "does not answer from here (no answer within 1s), and the master hears it; does not reach r1, which others do: calls that it forwards do not arrive there"},
+			{ID: "r3", What: "does not answer (no answer within 1s); last heard of 0ms ago"},
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
-		if got := asApp(t, h, "http://r1").examine(t.Context(), &cell); len(got) != 2 || strings.Contains(got[0].what, "from here") {
+		if got := asApp(t, h, "http://r1").examine(t.Context(), &cell); len(got) != 2 || strings.Contains(got[0].What, "from here") {
 			t.Errorf("r2 was not named: %+v", got)
 		}
 	})
@@ -424,7 +424,7 @@ func TestExamineFindsAnotherCell(t *testing.T) {
 			cell := picture{Cell: *view(3, "r1", true)}
 			cell.Replicas[1].Healthy = false
 			got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
-			if len(got) != 1 || got[0].what != want || got[0].outside != strings.Contains(want, "another") {
+			if len(got) != 1 || got[0].What != want || got[0].outside != strings.Contains(want, "another") {
 				t.Errorf("got %+v, want %q", got, want)
 			}
 		})

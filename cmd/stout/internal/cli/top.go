@@ -87,12 +87,12 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 		out.Findings = append(append([]string{several.message}, several.details...), out.Findings...)
 	}
 	for _, f := range found {
-		out.Findings = append(out.Findings, clean(f.id)+" "+f.what)
+		out.Findings = append(out.Findings, clean(f.ID)+" "+f.What)
 		if f.deaf {
-			out.Deaf = append(out.Deaf, f.id)
+			out.Deaf = append(out.Deaf, f.ID)
 		}
-		if f.command != "" {
-			out.Findings = append(out.Findings, mending(seen.Cell)+f.command)
+		if f.Command != "" {
+			out.Findings = append(out.Findings, mending(seen.Cell)+f.Command)
 		}
 	}
 	out.Cell = seen.Cell
