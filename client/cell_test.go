@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
 )
+
+// The tests make much garbage, and keep little of it.
+func init() { debug.SetGCPercent(400) }
 
 // testCell is a cell in memory behind a network that a test disturbs. It is the
 // transport of the clients under test; admin reaches the cell undisturbed.

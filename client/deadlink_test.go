@@ -91,7 +91,7 @@ func TestDeadLinks(t *testing.T) {
 		{"refused", func(d *deadLink) { d.refused = []string{"r1"} }},
 	}
 	ttls := []time.Duration{time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute}
-	for _, n := range testrun.Sample(t, 10, 2*len(ways)*len(ttls)) {
+	for _, n := range testrun.Sample(t, 6, 2*len(ways)*len(ttls)) {
 		way, ttl, busy := ways[n%len(ways)], ttls[n/len(ways)%len(ttls)], n/len(ways)/len(ttls) > 0
 		t.Run(fmt.Sprint(way.name, ttl, busy), func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
