@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -38,14 +37,7 @@ func (a *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func asking(t *testing.T) (*clerk, *client.Client) {
 	t.Helper()
 	a := new(clerk)
-	server := httptest.NewServer(a)
-	t.Cleanup(server.Close)
-	c, err := client.New(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return a, c
+	return a, clientOf(t, a)
 }
 
 // accessCalls are all calls, with an answer to each and what they ask.

@@ -128,7 +128,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 // no member.
 func TestMembersChange(t *testing.T) {
 	var got []string
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = append(got, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
 		w.Header().Set("Content-Type", "application/json")
@@ -138,11 +138,6 @@ func TestMembersChange(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"id":"r4","directory":"0123456789abcdef","suffrage":"nonvoter","members":[{"id":"r4","directory":"0123456789abcdef"}]}`)
 	}))
-	defer s.Close()
-	c, err := client.New(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
 	add := lockapi.AddMemberRequest{ID: "r4", Directory: "0123456789abcdef", RaftAddr: "h:1", URL: "http://h:2"}
 	if err := c.AddMember(t.Context(), add); err != nil {
 		t.Error(err)
