@@ -112,40 +112,6 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkBatcher is a command's way through the batcher and back, with so
-// many callers at once and a log that takes each entry in no time.
-func BenchmarkBatcher(b *testing.B) {
-	for _, n := range []int{1, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
-			batches := newBatcher(batcherOptions{
-				Due: nothingDue, Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
-				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
-				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
-					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
-					return func() (*state.Outcome, error) { return out, nil }
-				},
-			})
-			var callers sync.WaitGroup
-			var done atomic.Int64
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range n {
-				callers.Go(func() {
-					for done.Add(1) <= int64(b.N) {
-						if _, err := batches.Do(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			callers.Wait()
-			batches.Close(errors.New("the benchmark is over"))
-			batches.Wait()
-		})
-	}
-}
-
 // BenchmarkSessionTable is what is done to one session among many: a keepalive
 // that is answered at once, and an opening with its closing.
 func BenchmarkSessionTable(b *testing.B) {

@@ -31,7 +31,7 @@ const (
 // then has keepMembers look what is left to do. The entries of two changes do not
 // mix, and keepMembers does not undo what is under way.
 func (m *Master) exclusively(ctx context.Context, change func(context.Context) error) error {
-	defer m.memberWakeup.wake()
+	defer m.memberWakeup.Wake()
 	return m.quietly(ctx, change)
 }
 

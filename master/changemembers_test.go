@@ -452,7 +452,7 @@ func TestNoVoteBesideAnEntry(t *testing.T) {
 		go func() { _, _ = m.inOffice().propose(&Caller{}, &state.PutMember{Member: put}) }()
 		pass(time.Millisecond)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 0 })
-		m.memberWakeup.wake()
+		m.memberWakeup.Wake()
 		pass(time.Minute)
 		c.wantMembers(t, "it is to stay", m, "r1+", "r2+", "r3+", "r4")
 	})

@@ -3,6 +3,8 @@ package master
 import (
 	"container/heap"
 	"time"
+
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // deadline is an instant at which something may be due: a session's end, a
@@ -24,14 +26,14 @@ type deadline struct {
 // guarded by the office's mutex.
 type deadlines struct {
 	heap   deadlineHeap
-	wakeup wakeup // the first may have changed
+	wakeup wait.Wakeup // the first may have changed
 }
 
 // add puts in a deadline, which is not there.
 func (d *deadlines) add(x *deadline) {
 	heap.Push(&d.heap, x)
 	if x.index == 0 {
-		d.wakeup.wake()
+		d.wakeup.Wake()
 	}
 }
 

@@ -14,7 +14,7 @@
 // The order of steps in three places is what safety rests on; see package lease
 // for why:
 //
-//   - a proposal's instant is read before the proposal (batches.go)
+//   - a proposal's instant is read before the proposal (internal/batch)
 //   - a read is checked after it was made, against the lease of the very office
 //     that it named (read.go), and so is every other answer, good or bad
 //     (serve.go)
@@ -33,7 +33,6 @@
 // Each of these types has a file of its name:
 //
 //	proposer     answers from memory what changes nothing; proposes the rest
-//	batcher      joins what is proposed into log entries
 //	endings      the turns of sessions that are to end
 //	turns        those who write one file by compare-and-set, one after the other
 //	sessions     how long each lives, its events, its waiting keepalives
@@ -41,8 +40,8 @@
 //	delays       the lock-delays in force
 //	deadlines    when to look at a session, a delay or an orphaned wait again
 //
-// Package internal/quota compares what the state has, and what calls under way may add,
-// with the quotas.
+// Package internal/batch joins what is proposed into log entries. Package internal/quota
+// compares what the state has, and what calls under way may add, with the quotas.
 //
 // A call is a value of its own (acquire, keepalive) that looks at these, waits
 // to be woken, and looks again: what wakes it tells it nothing. All that the

@@ -32,6 +32,14 @@ type node struct {
 	c      *fakeCell
 	id     string
 	master *Master
+	until  chan struct{} // entries are kept back until it is closed; nil for not at all
+}
+
+func (n *node) Submit(b state.Batch) func() (*state.Outcome, error) {
+	if n.until != nil {
+		<-n.until
+	}
+	return n.Node.Submit(b)
 }
 
 const fakeDelay = memlog.Delay

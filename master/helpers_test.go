@@ -183,3 +183,7 @@ func holder(s *state.State, path string) string {
 	}
 	return ""
 }
+
+func open(id string) state.Command {
+	return state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}}
+}

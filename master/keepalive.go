@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -39,7 +40,7 @@ type keepalive struct {
 	wait   time.Duration
 	ack    uint64
 	deaf   bool // it is an opening by key: its answer has no events
-	wakeup wakeup
+	wakeup wait.Wakeup
 	by     *Caller // who is judged again when rights change; nil for nobody known
 
 	crowded bool // it was the oldest of too many; guarded by o.mu
@@ -47,7 +48,7 @@ type keepalive struct {
 
 // newKeepalive is a call that begins now and does not wait.
 func newKeepalive(o *office) *keepalive {
-	return &keepalive{o: o, began: o.now(), wakeup: newWakeup()}
+	return &keepalive{o: o, began: o.now(), wakeup: wait.NewWakeup()}
 }
 
 func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, error) {
@@ -131,7 +132,7 @@ func (k *keepalive) waits(s *session) {
 		oldest := s.keepalives[0]
 		s.keepalives = slices.Delete(s.keepalives, 0, 1)
 		oldest.crowded = true
-		oldest.wakeup.wake()
+		oldest.wakeup.Wake()
 	}
 	s.keepalives = append(s.keepalives, k)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/progress"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/quota"
@@ -34,7 +35,7 @@ type Master struct {
 	vitals  *vitals
 	counted circleCount
 
-	memberWakeup wakeup        // of keepMembers
+	memberWakeup wait.Wakeup   // of keepMembers
 	membersTurn  chan struct{} // has room for who changes the members, see exclusively
 
 	rest rest // between two offices that are given up because this replica is unfit
@@ -84,7 +85,7 @@ func New(log Log, members Membership, o Options) *Master {
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
-		memberWakeup: newWakeup(), membersTurn: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
+		memberWakeup: wait.NewWakeup(), membersTurn: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
 	}
 	m.opening = o.Progress.Step("open").Allow(stalledAfter) // with many sessions it takes a while
 	go m.run(ctx)

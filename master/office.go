@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/wait"
+	"github.com/stoutlock/stout/master/internal/batch"
 	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -49,7 +50,7 @@ func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v 
 		quotas: quota.New(&opts.Quotas, r, log.State), done: make(chan struct{}),
 		turns: turns{log: log},
 	}
-	o.deadlines.wakeup = newWakeup()
+	o.deadlines.wakeup = wait.NewWakeup()
 	o.delays = delays{drift: opts.Drift, deadlines: &o.deadlines, inForce: map[string]delay{}}
 	o.sessions = sessions{opened: opened, drift: opts.Drift, lease: &o.lease, deadlines: &o.deadlines, byID: map[string]*session{}}
 	o.waiters = waiters{openSeq: openSeq, log: log, sessions: &o.sessions, claims: map[claimKey]*claim{}}
@@ -81,7 +82,7 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 			o.delays.start(l.Path, l.DelayID, l.DelayMS, opened)
 		}
 	}
-	o.batcher = newBatcher(batcherOptions{
+	o.batcher = batch.New(batch.Options{
 		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit, Due: m.log.Due,
 		Queued: m.vitals.queued, Replied: m.vitals.replied,
 		Accepted: o.accepted, Failed: o.end, Progress: m.opts.Progress,

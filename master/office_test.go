@@ -513,3 +513,11 @@ func closes(b state.Batch) bool {
 	_, closing := b.Commands[len(b.Commands)-1].Operation.(*state.CloseOffice)
 	return closing
 }
+
+// TestLeaseBoundsAgree: the bound that the state enforces is the one that every
+// replica waits out at the worst.
+func TestLeaseBoundsAgree(t *testing.T) {
+	if lease.MaxTerm != state.MaxLeaseMS*time.Millisecond {
+		t.Errorf("lease.MaxTerm is %v, state.MaxLeaseMS is %d", lease.MaxTerm, state.MaxLeaseMS)
+	}
+}

@@ -91,7 +91,7 @@ func (m *Master) takeMutexes(step *progress.Step) {
 	if o == nil {
 		return
 	}
-	for _, mu := range []sync.Locker{&o.mu, o.quotas.Mutex(), &o.endings.mu, &o.turns.mu, &o.batcher.mu} {
+	for _, mu := range []sync.Locker{&o.mu, o.quotas.Mutex(), &o.endings.mu, &o.turns.mu, o.batcher.Mutex()} {
 		mu.Lock()
 		mu.Unlock() //lint:ignore SA2001 it is enough to have had it
 	}

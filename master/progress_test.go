@@ -11,49 +11,35 @@ import (
 
 	"github.com/stoutlock/stout/internal/progress"
 	_ "github.com/stoutlock/stout/internal/racebubble"
-	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestMasterThatHangsLosesItsOffice: a stage of a write hangs, and within two terms
+// TestMasterThatHangsLosesItsOffice: the log takes no entry, and within two terms
 // of the lease the office is over. The probes report it until the stage goes on.
 func TestMasterThatHangsLosesItsOffice(t *testing.T) {
-	for step, hang := range map[string]func(o *batcherOptions, until chan struct{}){
-		"propose": func(o *batcherOptions, until chan struct{}) {
-			submit := o.Submit
-			o.Submit = func(b state.Batch) func() (*state.Outcome, error) { <-until; return submit(b) }
-		},
-		"answer": func(o *batcherOptions, until chan struct{}) {
-			accepted := o.Accepted
-			o.Accepted = func(p time.Duration, out *state.Outcome) { <-until; accepted(p, out) }
-		},
-	} {
-		t.Run(step, func(t *testing.T) {
-			one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-				o := openOffice(t, n)
-				synctest.Wait()
-				until := make(chan struct{})
-				hang(&o.batcher.opts, until)
-				go func() { _, _ = o.batcher.Do(open("s")) }()
-				began := time.Now()
-				<-o.done
-				if took := time.Since(began); took > 2*leaseTerm {
-					t.Errorf("in office for %v", took)
-				}
-				if err := m.Hangs(); err == nil || !strings.Contains(err.Error(), step) || m.Vitals().Resigned[step] != 1 {
-					t.Errorf("it says %v, and has resigned %v", err, m.Vitals().Resigned)
-				}
-				time.Sleep(leaseTerm)
-				if n.master.inOffice() != nil || m.Hangs() == nil {
-					t.Errorf("another office while it hangs, and says %v", m.Hangs())
-				}
-				close(until)
-				time.Sleep(leaseTerm)
-				if openOffice(t, n) == o || m.Hangs() != nil {
-					t.Errorf("it goes on, and says %v", m.Hangs())
-				}
-			})
-		})
-	}
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		o := openOffice(t, n)
+		synctest.Wait()
+		until := make(chan struct{})
+		n.until = until
+		go func() { _, _ = o.batcher.Do(open("s")) }()
+		began := time.Now()
+		<-o.done
+		if took := time.Since(began); took > 2*leaseTerm {
+			t.Errorf("in office for %v", took)
+		}
+		if err := m.Hangs(); err == nil || !strings.Contains(err.Error(), "propose") || m.Vitals().Resigned["propose"] != 1 {
+			t.Errorf("it says %v, and has resigned %v", err, m.Vitals().Resigned)
+		}
+		time.Sleep(leaseTerm)
+		if n.master.inOffice() != nil || m.Hangs() == nil {
+			t.Errorf("another office while it hangs, and says %v", m.Hangs())
+		}
+		close(until)
+		time.Sleep(leaseTerm)
+		if openOffice(t, n) == o || m.Hangs() != nil {
+			t.Errorf("it goes on, and says %v", m.Hangs())
+		}
+	})
 }
 
 // TestHeldMutexEndsTheOffice: the batches that renew the lease need none of these

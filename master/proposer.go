@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/batch"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -17,7 +18,7 @@ type proposer struct {
 	opts    *Options
 	log     Log
 	lease   lease.Master
-	batcher *batcher
+	batcher *batch.Batcher
 }
 
 func (p *proposer) now() time.Duration { return p.opts.Clock() }

@@ -83,7 +83,7 @@ func (o *office) wakeAll() {
 	defer o.mu.Unlock()
 	for _, c := range o.waiters.claims {
 		for _, w := range c.calls {
-			w.wakeup.wake()
+			w.wakeup.Wake()
 		}
 	}
 	for _, v := range o.sessions.byID {
@@ -112,7 +112,7 @@ func (o *office) judgePart(s *state.State, waits []*state.Wait) error {
 	for _, w := range waits {
 		if c := o.waiters.claims[waitKey(w)]; c != nil {
 			for _, call := range c.calls {
-				call.wakeup.wake()
+				call.wakeup.Wake()
 			}
 		}
 	}

@@ -4,8 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/stoutlock/stout/master/internal/batch"
 	"github.com/stoutlock/stout/replica/state"
 )
+
+// Timeline notes what the log did for a call that is traced.
+type Timeline = batch.Timeline
 
 // Caller is who a call is made for, and what it asks for. The zero value is the
 // cell itself, in what a master does unasked.

@@ -136,7 +136,7 @@ func (ss *sessions) end(id string) *session {
 // wake has the waiting keepalives look again.
 func (s *session) wake() {
 	for _, k := range s.keepalives {
-		k.wakeup.wake()
+		k.wakeup.Wake()
 	}
 }
 

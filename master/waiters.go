@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -44,7 +45,7 @@ type claim struct {
 }
 
 // waiter is one acquire under way. It is woken when its claim has changed.
-type waiter struct{ wakeup wakeup }
+type waiter struct{ wakeup wait.Wakeup }
 
 // enter registers a call. From then on it hears of every change.
 func (ws *waiters) enter(key claimKey) (*claim, *waiter) {
@@ -53,7 +54,7 @@ func (ws *waiters) enter(key claimKey) (*claim, *waiter) {
 		c = &claim{}
 		ws.claims[key] = c
 	}
-	w := &waiter{newWakeup()}
+	w := &waiter{wait.NewWakeup()}
 	c.calls = append(c.calls, w)
 	c.orphan = 0
 	return c, w
@@ -123,7 +124,7 @@ func (ws *waiters) withdrawn(w *state.Wait) {
 
 func (ws *waiters) wake(key claimKey, c *claim) {
 	for _, w := range c.calls {
-		w.wakeup.wake()
+		w.wakeup.Wake()
 	}
 	ws.collect(key, c)
 }

@@ -42,7 +42,7 @@ func answers() []Mutant {
 				New: "\tgo o.propose(by, op)\n\tr, err := state.Result(state.Done), error(nil)\n"}},
 		{"abandoned-told-not-applied", "1.6", "outcome_unknown where the outcome cannot be known",
 			"a master is deposed while a command is in the log; the successor commits it, and the caller was told that it had no effect",
-			overlay.Edit{File: "master/batcher.go",
+			overlay.Edit{File: "master/internal/batch/batcher.go",
 				Old: "fmt.Errorf(\"%w: %w\", membership.ErrUnknown, b.refuse)",
 				New: "fmt.Errorf(\"%w: %w\", membership.ErrNotApplied, b.refuse)"}},
 		{"lost-leadership-told-not-applied", "1.6", "of the library's errors few rule an effect out",

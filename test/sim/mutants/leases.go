@@ -7,7 +7,7 @@ func leases() []Mutant {
 	return []Mutant{
 		{"lease-from-reply", "1.2", "the lease counts from before the batch is handed to Raft",
 			"the acknowledgements of a batch are delayed, the master is cut off then, and the successor's wait ends before its lease",
-			overlay.Edit{File: "master/batcher.go",
+			overlay.Edit{File: "master/internal/batch/batcher.go",
 				Old: "b.opts.Accepted(f.proposed, out)",
 				New: "b.opts.Accepted(b.opts.Clock(), out)"}},
 		{"no-wait", "1.2", "a successor waits out the earlier office's lease",

@@ -1,4 +1,4 @@
-package master
+package batch
 
 import (
 	"time"
@@ -31,7 +31,7 @@ func (p *pace) left(n int) { p.underway, p.last = p.underway+1, [2]int{p.last[1]
 
 // send forms batches: it takes a slot first, so that a batch holds whatever has
 // gathered by the time that it can leave.
-func (b *batcher) send() {
+func (b *Batcher) send() {
 	defer close(b.inflight)
 	step := b.opts.Progress.Step("propose")
 	defer b.opts.Progress.Remove(step)
@@ -56,7 +56,7 @@ func (b *batcher) send() {
 
 // batch is that of the calls, and behind their commands what the log is due.
 // Nobody waits for the result of that one.
-func (b *batcher) batch(calls []*call) state.Batch {
+func (b *Batcher) batch(calls []*call) state.Batch {
 	out := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
 	due, isDue := b.opts.Due()
 	if len(calls) == 0 && !isDue {
@@ -74,7 +74,7 @@ func (b *batcher) batch(calls []*call) state.Batch {
 
 // gather waits for something worth an entry and takes as much as one batch
 // holds.
-func (b *batcher) gather() ([]*call, bool) {
+func (b *Batcher) gather() ([]*call, bool) {
 	for {
 		b.mu.Lock()
 		if b.closed {
@@ -90,7 +90,7 @@ func (b *batcher) gather() ([]*call, bool) {
 			b.pace.left(n)
 			b.mu.Unlock()
 			if more {
-				b.wakeup.wake()
+				b.wakeup.Wake()
 			}
 			return calls, true
 		}
@@ -103,7 +103,7 @@ func (b *batcher) gather() ([]*call, bool) {
 }
 
 // fits counts how many of the pending commands go into one batch.
-func (b *batcher) fits() int {
+func (b *Batcher) fits() int {
 	size := 0
 	for i, c := range b.pending {
 		size += c.cmd.Size()
@@ -115,10 +115,10 @@ func (b *batcher) fits() int {
 }
 
 // arrived notes that an entry is no longer under way.
-func (b *batcher) arrived() {
+func (b *Batcher) arrived() {
 	b.mu.Lock()
 	b.pace.underway--
 	b.mu.Unlock()
 	<-b.slots
-	b.wakeup.wake()
+	b.wakeup.Wake()
 }

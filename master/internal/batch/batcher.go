@@ -1,4 +1,9 @@
-package master
+// Package batch joins the commands of an office into log entries, and hands each caller the
+// result of its command. The meaning of commands does not belong here, nor does the lease
+// that an entry renews.
+//
+// A proposal's instant is read before the proposal (batches.go): the lease counts from it.
+package batch
 
 import (
 	"context"
@@ -10,38 +15,38 @@ import (
 	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/internal/progress"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// batcherOptions say for which office a batcher works.
-type batcherOptions struct {
+// Options say for which office a batcher works.
+type Options struct {
 	Epoch   uint64
 	LeaseMS int64
 	Clock   func() time.Duration
-	// Submit hands a batch to the log, and Due tells of a command that the log
-	// itself is to be given with it; see Log.
+	// Submit hands a batch to the log, and Due returns a command that the log itself is
+	// to be given with it; see master.Log.
 	Submit func(state.Batch) func() (*state.Outcome, error)
 	Due    func() (state.Command, bool)
-	// Accepted is told of each accepted batch and the instant at which its
-	// proposal began, in log order on one goroutine, before any caller gets its
-	// result.
+	// Accepted takes each accepted batch and the instant at which its proposal began,
+	// in log order on one goroutine, before any caller gets its result.
 	Accepted func(p time.Duration, out *state.Outcome)
 	// Queued is how long each command gathered with others for an entry, and
 	// Replied how long after that was applied its caller went on.
 	Queued, Replied *histogram.Histogram
 	// Progress watches the loops.
 	Progress *progress.Watch
-	// Failed is told, once, of the first batch that was not accepted. No
-	// command is taken after it.
+	// Failed takes the error of the first batch that was not accepted. No command is
+	// taken after it.
 	Failed func(error)
 }
 
-// batcher joins the commands of many callers into log entries: while entries
+// Batcher joins the commands of many callers into log entries: while entries
 // are under way, commands gather for the next (batches.go). There is no timer;
 // a lone command leaves at once. One batcher serves one office.
-type batcher struct {
-	opts  batcherOptions
+type Batcher struct {
+	opts  Options
 	spare sync.Pool // of calls whose answer was taken: nobody else has them any more
 
 	mu      sync.Mutex
@@ -52,7 +57,7 @@ type batcher struct {
 	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
 	drained chan struct{} // set by Drain; closed when the last caller has left Do
 	closed  bool
-	wakeup  wakeup
+	wakeup  wait.Wakeup
 
 	slots    chan struct{}
 	inflight chan flight
@@ -80,12 +85,12 @@ type flight struct {
 	wait     func() (*state.Outcome, error)
 }
 
-// newBatcher starts a batcher. It ends with Close.
-func newBatcher(o batcherOptions) *batcher {
-	b := &batcher{
+// New starts a batcher, which ends with Close.
+func New(o Options) *Batcher {
+	b := &Batcher{
 		opts:     o,
 		spare:    sync.Pool{New: func() any { return &call{result: make(chan reply, 1)} }},
-		wakeup:   newWakeup(),
+		wakeup:   wait.NewWakeup(),
 		slots:    make(chan struct{}, membership.BatchesInFlight),
 		inflight: make(chan flight, membership.BatchesInFlight),
 		done:     make(chan struct{}),
@@ -98,13 +103,13 @@ func newBatcher(o batcherOptions) *batcher {
 // Do proposes one command and waits for its result. The error wraps
 // membership.ErrNotApplied when the command certainly has no effect, and
 // membership.ErrUnknown when it may have one.
-func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd, nil)() }
+func (b *Batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd, nil)() }
 
 // Begin takes one command and returns at once: a command that is begun later
 // comes behind it in the log. The returned function waits for the result as Do
 // does, and is to be called once. What becomes of the command is noted in traced,
 // which may be nil.
-func (b *batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Result, error) {
+func (b *Batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Result, error) {
 	asked := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,11 +120,11 @@ func (b *batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Resul
 	c.cmd, c.traced, c.asked = cmd, traced, asked
 	b.pending = append(b.pending, c)
 	b.waiting++
-	b.wakeup.wake()
+	b.wakeup.Wake()
 	return func() (state.Result, error) { return b.result(c) }
 }
 
-func (b *batcher) result(c *call) (state.Result, error) {
+func (b *Batcher) result(c *call) (state.Result, error) {
 	defer b.leave()
 	select {
 	case r := <-c.result:
@@ -134,7 +139,7 @@ func (b *batcher) result(c *call) (state.Result, error) {
 	return b.abandon(c)
 }
 
-func (b *batcher) leave() {
+func (b *Batcher) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting--
@@ -146,7 +151,7 @@ func (b *batcher) leave() {
 
 // abandon is the way out of a call that waits when the batcher ends: it had no
 // effect if it was not handed over yet.
-func (b *batcher) abandon(c *call) (state.Result, error) {
+func (b *Batcher) abandon(c *call) (state.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -164,16 +169,16 @@ func (b *batcher) abandon(c *call) (state.Result, error) {
 
 // Renew proposes an empty batch, which only renews the lease, unless commands
 // are waiting anyway.
-func (b *batcher) Renew() {
+func (b *Batcher) Renew() {
 	b.mu.Lock()
 	b.renew = true
 	b.mu.Unlock()
-	b.wakeup.wake()
+	b.wakeup.Wake()
 }
 
 // Drain takes no more commands, with why as the reason, and returns when all
 // that were taken have been answered, or ctx ends.
-func (b *batcher) Drain(ctx context.Context, why error) error {
+func (b *Batcher) Drain(ctx context.Context, why error) error {
 	b.mu.Lock()
 	if b.refuse == nil {
 		b.refuse = why
@@ -197,7 +202,7 @@ func (b *batcher) Drain(ctx context.Context, why error) error {
 
 // Close takes no more commands and lets every waiting caller go, with why as
 // the reason. It does not wait for entries under way.
-func (b *batcher) Close(why error) {
+func (b *Batcher) Close(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refuse == nil {
@@ -209,11 +214,14 @@ func (b *batcher) Close(why error) {
 	}
 }
 
+// Mutex is the batcher's, for the watch that looks for hanging ones.
+func (b *Batcher) Mutex() sync.Locker { return &b.mu }
+
 // Wait returns when the entries under way at Close have ended.
-func (b *batcher) Wait() { b.loops.Wait() }
+func (b *Batcher) Wait() { b.loops.Wait() }
 
 // receive takes outcomes in log order.
-func (b *batcher) receive() {
+func (b *Batcher) receive() {
 	step := b.opts.Progress.Step("answer")
 	defer b.opts.Progress.Remove(step)
 	for f := range b.inflight {
@@ -243,7 +251,7 @@ func (b *batcher) receive() {
 
 // broke answers a batch that failed and ends the batcher: an office that lost
 // one entry is over.
-func (b *batcher) broke(f flight, err error) {
+func (b *Batcher) broke(f flight, err error) {
 	for _, c := range f.calls {
 		c.result <- reply{err: err}
 	}

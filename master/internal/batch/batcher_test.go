@@ -1,4 +1,4 @@
-package master
+package batch
 
 import (
 	"bytes"
@@ -8,12 +8,13 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stoutlock/stout/internal/progress"
 	_ "github.com/stoutlock/stout/internal/racebubble"
-	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -47,11 +48,11 @@ func (l *memLog) Submit(b state.Batch) func() (*state.Outcome, error) {
 	return func() (*state.Outcome, error) { <-done; return &out, nil }
 }
 
-func newTestBatcher(l *memLog, epoch uint64) (*batcher, *[]time.Duration, *[]error) {
+func newTestBatcher(l *memLog, epoch uint64) (*Batcher, *[]time.Duration, *[]error) {
 	begin := time.Now()
 	var accepted []time.Duration
 	var failed []error
-	return newBatcher(batcherOptions{
+	return New(Options{
 		Epoch: epoch, LeaseMS: 1000, Submit: l.Submit, Due: nothingDue,
 		Clock:    func() time.Duration { return time.Since(begin) },
 		Accepted: func(p time.Duration, _ *state.Outcome) { accepted = append(accepted, p) },
@@ -70,7 +71,7 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 300 {
 			calls.Go(func() {
-				r, err := resultOf[state.SessionResult](b.Do(open(fmt.Sprintf("s%03d", i))))
+				r, err := sessionOf(b.Do(open(fmt.Sprintf("s%03d", i))))
 				if err != nil || r.Verdict != state.Done || r.Session.ID != fmt.Sprintf("s%03d", i) {
 					t.Errorf("call %d: %+v, %v: not its own result", i, r, err)
 				}
@@ -241,7 +242,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 			results = append(results, b.Begin(open(fmt.Sprintf("s%03d", i)), nil))
 		}
 		for i, result := range results {
-			if r, err := resultOf[state.SessionResult](result()); err != nil || r.Session.ID != fmt.Sprintf("s%03d", i) {
+			if r, err := sessionOf(result()); err != nil || r.Session.ID != fmt.Sprintf("s%03d", i) {
 				t.Errorf("call %d: %+v, %v", i, r, err)
 			}
 		}
@@ -266,7 +267,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 // batcher makes has room in an entry.
 func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 	for _, each := range []int{0, membership.MaxBatchBytes / maxBatchCommands, membership.MaxBatchBytes, membership.MaxCommandBytes} {
-		var b batcher
+		var b Batcher
 		for i := range 2 * maxBatchCommands {
 			op := &state.OpenSession{Session: fmt.Sprintf("%d", i), TTLMS: 1 << 60, Name: "name", Key: "key", Digest: bytes.Repeat([]byte{1}, 32)}
 			c := state.Command{Time: 1 << 60, Caller: "caller", Operation: op}
@@ -304,12 +305,12 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 			}
 			return c, ok
 		}
-		if r, err := resultOf[state.SessionResult](b.Do(open("a"))); err != nil || r.Session.ID != "a" {
+		if r, err := sessionOf(b.Do(open("a"))); err != nil || r.Session.ID != "a" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		b.Renew()
 		<-time.After(time.Second)
-		if r, err := resultOf[state.SessionResult](b.Do(open("b"))); err != nil || r.Session.ID != "b" {
+		if r, err := sessionOf(b.Do(open("b"))); err != nil || r.Session.ID != "b" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		var got [][]string
@@ -334,10 +335,68 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 // nothingDue is the Due of a log that wants nothing.
 func nothingDue() (state.Command, bool) { return state.Command{}, false }
 
-// TestLeaseBoundsAgree: the bound that the state enforces is the one that every
-// replica waits out at the worst.
-func TestLeaseBoundsAgree(t *testing.T) {
-	if lease.MaxTerm != state.MaxLeaseMS*time.Millisecond {
-		t.Errorf("lease.MaxTerm is %v, state.MaxLeaseMS is %d", lease.MaxTerm, state.MaxLeaseMS)
+// sessionOf is the session of a result.
+func sessionOf(r state.Result, err error) (state.SessionResult, error) {
+	got, _ := r.(state.SessionResult)
+	return got, err
+}
+
+// TestHangsAreSeen: the watch finds an answer that is not handed over. Package master ends
+// its office then.
+func TestHangsAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, until := time.Now(), make(chan struct{})
+		clock := func() time.Duration { return time.Since(began) }
+		watch := progress.New(clock)
+		b := New(Options{
+			Epoch: 1, LeaseMS: 1000, Submit: newMemLog(time.Millisecond).Submit, Due: nothingDue, Clock: clock, Progress: watch,
+			Accepted: func(time.Duration, *state.Outcome) { <-until }, Failed: func(err error) { t.Error(err) },
+		})
+		go func() { _, _ = b.Do(open("s")) }()
+		time.Sleep(2 * time.Second)
+		if h := watch.Hangs(time.Second); h == nil || h.Step != "answer" {
+			t.Errorf("%v hangs", h)
+		}
+		close(until)
+		synctest.Wait()
+		if h := watch.Hangs(time.Second); h != nil {
+			t.Errorf("%v hangs", h)
+		}
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}
+
+// BenchmarkBatcher is a command's way through the batcher and back, with so
+// many callers at once and a log that takes each entry in no time.
+func BenchmarkBatcher(b *testing.B) {
+	for _, n := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
+			batches := New(Options{
+				Due: nothingDue, Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
+				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
+				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
+					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
+					return func() (*state.Outcome, error) { return out, nil }
+				},
+			})
+			var callers sync.WaitGroup
+			var done atomic.Int64
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range n {
+				callers.Go(func() {
+					for done.Add(1) <= int64(b.N) {
+						if _, err := batches.Do(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			callers.Wait()
+			batches.Close(errors.New("the benchmark is over"))
+			batches.Wait()
+		})
 	}
 }
