@@ -28,14 +28,14 @@ func TestDeadlocks(t *testing.T) {
 			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
 			must(t, err)
 		}
-		if ask(a, "/2"); len(find(m, false)) != 0 || m.Vitals().Deadlocks != 0 {
+		if ask(a, "/2"); len(find(m, false)) != 0 || m.circles() != 0 {
 			t.Errorf("one waits: %+v", find(m, false))
 		}
 		ask(b, "/1")
 		pass(5 * time.Second)
 		for i, n := range c.nodes {
 			found := find(n.master, i > 0)
-			if len(found) != 1 || len(found[0].Links) != 2 || n.master.Vitals().Deadlocks != 1 {
+			if len(found) != 1 || len(found[0].Links) != 2 || n.master.circles() != 1 {
 				t.Fatalf("%s: %+v", n.id, found)
 			}
 			for _, l := range found[0].Links {
@@ -96,7 +96,7 @@ func TestCirclesAreCounted(t *testing.T) {
 			want  int
 		}{{m.log.State().Index, 0, 7}, {0, time.Hour, 7}, {0, 0, 1}} {
 			c.of, c.n, c.again = x.of, 7, m.opts.Clock()+x.again
-			if n := m.Vitals().Deadlocks; n != x.want {
+			if n := m.circles(); n != x.want {
 				t.Errorf("%d circles, want %d: %+v", n, x.want, x)
 			}
 		}

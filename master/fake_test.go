@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/memlog"
-	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -178,7 +178,7 @@ func (n *node) commands() int {
 	return sum
 }
 
-func (n *node) Vitals() membership.Vitals { return membership.Vitals{Term: 7} }
+func (n *node) Metrics() metric.Set { return nil }
 
 var (
 	_ Log        = (*node)(nil)

@@ -147,7 +147,7 @@ func TestUnfitMasterHandsOver(t *testing.T) {
 			unfitCell(t, func(t *testing.T, c *fakeCell, m *Master) {
 				fault(c, m)
 				c.inOffice(c.node("r3"), leaseTerm)
-				if n := m.Vitals().Resigned[reason]; n != 1 {
+				if n := m.vitals.resigned[reason].Load(); n != 1 {
 					t.Errorf("counted %d times", n)
 				}
 			})
@@ -168,7 +168,7 @@ func TestMasterWhoseDiskHangsHandsOver(t *testing.T) {
 		if took := time.Since(began); took > leaseTerm/2 {
 			t.Errorf("it took %v to give up the office", took)
 		}
-		if n := m.Vitals().Resigned[slowDisk]; n != 1 {
+		if n := m.vitals.resigned[slowDisk].Load(); n != 1 {
 			t.Errorf("counted %d times", n)
 		}
 		pass(3 * time.Minute) // the transfer ends
@@ -188,7 +188,7 @@ func TestNoHandOverWithoutGain(t *testing.T) {
 		c.inOffice(next, leaseTerm)
 		c.office("r1") // which is slow still
 		pass(firstRest - 2*leaseTerm)
-		if n := m.Vitals().Resigned[slowDisk]; m.inOffice() == nil || n != 1 {
+		if n := m.vitals.resigned[slowDisk].Load(); m.inOffice() == nil || n != 1 {
 			t.Errorf("it has handed over again at once, %d times", n)
 		}
 		c.inOffice(next, 3*leaseTerm)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
@@ -59,7 +60,7 @@ type Membership interface {
 	Directory() string
 	URL(id string) string
 	Health() membership.Health
-	Vitals() membership.Vitals
+	Metrics() metric.Set
 	Promise() (to string, remaining time.Duration, ok bool)
 }
 

@@ -27,8 +27,8 @@ func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 		if took := time.Since(began); took > 2*leaseTerm {
 			t.Errorf("in office for %v", took)
 		}
-		if err := m.Hangs(); err == nil || !strings.Contains(err.Error(), "propose") || m.Vitals().Resigned["propose"] != 1 {
-			t.Errorf("it says %v, and has resigned %v", err, m.Vitals().Resigned)
+		if err := m.Hangs(); err == nil || !strings.Contains(err.Error(), "propose") || m.vitals.resigned["propose"].Load() != 1 {
+			t.Errorf("it says %v, and has resigned %v", err, m.vitals.resigned)
 		}
 		time.Sleep(leaseTerm)
 		if n.master.inOffice() != nil || m.Hangs() == nil {

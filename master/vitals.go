@@ -1,81 +1,60 @@
 package master
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Vitals are the figures by which people watch a cell and are called when it is
-// not well, as this replica knows them.
-type Vitals struct {
-	Location             // the master that is known, if one is
-	Lease     lease.View // this replica's own: none where it is not in office
-	LeaseTerm time.Duration
-	// Sessions, Locks, Waiters and Files are those of this replica's state, and
-	// Content is the bytes of content of the files.
-	Sessions, Locks, Waiters, Files int
-	Content                         int64
-	// Deadlocks is how many circles of sessions that wait for each other it has, at
-	// most lockapi.MaxDeadlocks; in a large cell of a moment ago.
-	Deadlocks int
-	// Resigned counts the offices that this replica gave up by itself, by reason.
-	Resigned map[string]uint64
-	// Offices is how often this replica took office since it was started, and
-	// Expired how many sessions expired while it was in office.
-	Offices, Expired uint64
-	Committed        histogram.Snapshot // from the proposal of a batch to its outcome
-	Margin           histogram.Snapshot // what was left of the lease when it was renewed
-	Waited           histogram.Snapshot // time in a queue, of those who got the lock
-	Held             histogram.Snapshot // from a grant to its end, by the wall clock
-	Queued, Replied  histogram.Snapshot // the first stage of a write, and the last
-	Linear, Stale    histogram.Snapshot // how long reads took
-	// Kept is what was left of a session's lease when a keepalive of it came, in
-	// parts of its ttl: a second is the whole of it.
-	Kept histogram.Snapshot
-	// What it took to come into office: to apply what was committed before, to wait
-	// for the leases of earlier masters, and to have the office opened in the log.
-	Barrier, Outwaited, Opening histogram.Snapshot
-	Replica                     membership.Vitals
-	Quotas                      []QuotaUse // how far each quota is used up
-}
-
 // vitals are counted where they arise, over all offices of this replica.
 type vitals struct {
-	offices, expired                atomic.Uint64
-	resigned                        map[string]*atomic.Uint64 // by reason; its keys do not change
-	committed, margin, waited, held *histogram.Histogram
-	queued, replied                 *histogram.Histogram
-	linear, stale                   *histogram.Histogram
-	keptAlive                       *histogram.Histogram
-	barrier, outwaited, opening     *histogram.Histogram
+	set                         metric.Set
+	offices, expired            atomic.Uint64
+	resigned                    map[string]*atomic.Uint64 // by reason; its keys do not change
+	committed, margin           *metric.Histogram
+	waited, held                *metric.Histogram
+	queued, replied             *metric.Histogram
+	linear, stale               *metric.Histogram
+	keptAlive                   *metric.Histogram
+	barrier, outwaited, opening *metric.Histogram
 }
 
 func newVitals(term time.Duration) *vitals {
 	const us, ms, s = time.Microsecond, time.Millisecond, time.Second
-	stage := func() *histogram.Histogram { return histogram.New(histogram.Stages...) }
-	read := func() *histogram.Histogram {
-		return histogram.New(us, 2500*time.Nanosecond, 5*us, 10*us, 25*us, 50*us, 100*us, 250*us, 500*us, ms, 5*ms, 25*ms, 100*ms, 500*ms, 2*s)
-	}
-	step := func() *histogram.Histogram { return histogram.New(histogram.Steps...) }
-	resigned := make(map[string]*atomic.Uint64, len(reasons))
+	v := &vitals{resigned: make(map[string]*atomic.Uint64, len(reasons))}
 	for _, reason := range reasons {
-		resigned[reason] = new(atomic.Uint64)
+		v.resigned[reason] = new(atomic.Uint64)
 	}
-	return &vitals{
-		resigned:  resigned,
-		committed: histogram.New(500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s),
-		margin:    histogram.New(0, term/10, term/5, 3*term/10, 2*term/5, term/2, 3*term/5, 7*term/10, 4*term/5, 9*term/10),
-		waited:    histogram.New(10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour),
-		held:      histogram.New(ms, 10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour, 7*24*time.Hour),
-		queued:    stage(), replied: stage(), linear: read(), stale: read(),
-		keptAlive: histogram.New(0, s/20, s/10, s/5, 3*s/10, 2*s/5, s/2, 3*s/5, 7*s/10, 4*s/5, 9*s/10, 19*s/20),
-		barrier:   step(), outwaited: step(), opening: step(),
-	}
+	set := &v.set
+	set.Counter("stout_offices_total", "How often this replica took office since it was started.", v.offices.Load)
+	set.Counters("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by reason: the step that hung, slow_disk, lease or snapshot.",
+		[]string{"reason"}, func(show metric.Show) {
+			for reason, n := range v.resigned {
+				show(float64(n.Load()), reason)
+			}
+		})
+	set.Counter("stout_sessions_expired_total", "Sessions that expired while this replica was the master.", v.expired.Load)
+	v.committed = set.Histogram("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master to its being applied.",
+		500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s)
+	v.margin = set.Histogram("stout_lease_renewal_margin_seconds", "What was left of the lease when it was renewed; 0 where it had lapsed.",
+		0, term/10, term/5, 3*term/10, 2*term/5, term/2, 3*term/5, 7*term/10, 4*term/5, 9*term/10)
+	v.waited = set.Histogram("stout_lock_wait_duration_seconds", "Time in a lock's queue, of those who got the lock from this replica as master.",
+		10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour)
+	v.held = set.Histogram("stout_lock_hold_duration_seconds", "Time from a lock's grant to its end, of those that ended while this replica was the master; by the wall clock.",
+		ms, 10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour, 7*24*time.Hour)
+	v.queued, v.replied = set.In(metric.WriteStage, "queue"), set.In(metric.WriteStage, "reply")
+	read := metric.Family{Name: "stout_read_duration_seconds", Help: "Time to read the state for a call: linear as the master with its lease, stale as any replica.", Label: "kind",
+		Bounds: []time.Duration{us, 2500 * time.Nanosecond, 5 * us, 10 * us, 25 * us, 50 * us, 100 * us, 250 * us, 500 * us, ms, 5 * ms, 25 * ms, 100 * ms, 500 * ms, 2 * s}}
+	v.linear, v.stale = set.In(read, "linear"), set.In(read, "stale")
+	// A ttl counts as one second.
+	v.keptAlive = set.Histogram("stout_session_keepalive_margin_ratio", "What was left of a session's lease when a keepalive of it came to this replica as master, in parts of its ttl.",
+		0, s/20, s/10, s/5, 3*s/10, 2*s/5, s/2, 3*s/5, 7*s/10, 4*s/5, 9*s/10, 19*s/20)
+	v.barrier, v.outwaited, v.opening = set.In(metric.FailoverStep, "barrier"), set.In(metric.FailoverStep, "wait"), set.In(metric.FailoverStep, "open")
+	return v
 }
 
 // reasons are those for which a master gives up its office: a step that hangs, and
@@ -87,15 +66,6 @@ func (v *vitals) resignedFor(reason string) {
 	if n := v.resigned[reason]; n != nil {
 		n.Add(1)
 	}
-}
-
-// resignations returns the number of offices that ended by themselves, for each reason.
-func (v *vitals) resignations() map[string]uint64 {
-	all := make(map[string]uint64, len(v.resigned))
-	for reason, n := range v.resigned {
-		all[reason] = n.Load()
-	}
-	return all
 }
 
 // read counts a read that took so long.
@@ -142,19 +112,41 @@ func (v *vitals) happened(c state.Change) {
 	}
 }
 
-// Vitals are the figures now.
-func (m *Master) Vitals() Vitals {
-	s := m.log.State()
-	return Vitals{
-		Location: m.Known(), Lease: m.Lease(), LeaseTerm: m.opts.LeaseTerm,
-		Sessions: s.SessionCount(), Locks: s.LockCount(), Waiters: s.WaitCount(), Files: s.FileCount(), Content: s.ContentBytes(),
-		Deadlocks: m.circles(),
-		Resigned:  m.vitals.resignations(),
-		Offices:   m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
-		Committed: m.vitals.committed.Snapshot(), Margin: m.vitals.margin.Snapshot(), Waited: m.vitals.waited.Snapshot(),
-		Held: m.vitals.held.Snapshot(), Queued: m.vitals.queued.Snapshot(), Replied: m.vitals.replied.Snapshot(),
-		Linear: m.vitals.linear.Snapshot(), Stale: m.vitals.stale.Snapshot(), Kept: m.vitals.keptAlive.Snapshot(),
-		Barrier: m.vitals.barrier.Snapshot(), Outwaited: m.vitals.outwaited.Snapshot(), Opening: m.vitals.opening.Snapshot(),
-		Replica: m.members.Vitals(), Quotas: m.Quotas(),
+// Metrics are those of this replica, by which people watch a cell and are called when
+// it is not well.
+func (m *Master) Metrics() metric.Set {
+	s := slices.Concat(m.vitals.set, m.members.Metrics())
+	s.Gauge("stout_ready", "1 where this replica is the master with its lease, or has heard of one lately.", func() float64 { return metric.If(m.Ready() == nil) })
+	s.Gauge("stout_has_master", "1 where this replica knows a master.", func() float64 { return metric.If(m.Known().ID != "") })
+	s.Gauge("stout_is_master", "1 where this replica is the master in office.", func() float64 { return metric.If(m.Known().Self) })
+	s.Gauge("stout_epoch", "The latest term of office that this replica knows of.", func() float64 { return float64(m.Known().Epoch) })
+	s.Gauge("stout_lease_held", "1 where this replica is the master and its lease runs.", func() float64 { return metric.If(m.Lease().Held) })
+	s.Gauge("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.", func() float64 { return m.Lease().Remaining.Seconds() })
+	s.Gauge("stout_lease_term_seconds", "The term of the lease that this replica takes as master.", m.opts.LeaseTerm.Seconds)
+	s.Gauge("stout_raft_last_contact_seconds", "Time since this replica heard of a leader, or since it was started; 0 on the leader.",
+		func() float64 { return float64(m.Replica().LastContactMS) / 1000 })
+	s.Gauge("stout_sessions", "Open sessions in this replica's state.", func() float64 { return float64(m.log.State().SessionCount()) })
+	s.Gauge("stout_locks", "Locks in this replica's state that are held, waited for or delayed.", func() float64 { return float64(m.log.State().LockCount()) })
+	s.Gauge("stout_waiters", "Places in queues in this replica's state.", func() float64 { return float64(m.log.State().WaitCount()) })
+	s.Gauge("stout_deadlocks", "Circles of sessions in this replica's state that wait for each other; 100 are many.", func() float64 { return float64(m.circles()) })
+	s.Gauge("stout_files", "Files in this replica's state.", func() float64 { return float64(m.log.State().FileCount()) })
+	s.Gauge("stout_content_bytes", "Bytes of content of the files in this replica's state.", func() float64 { return float64(m.log.State().ContentBytes()) })
+	quota := func(show func(metric.Show, QuotaUse)) func(metric.Show) {
+		return func(to metric.Show) {
+			for _, u := range m.Quotas() {
+				show(to, u)
+			}
+		}
 	}
+	s.Gauges("stout_quota_max", "The quota of this replica, which counts while it is master; 0 is none.", []string{"quota"},
+		quota(func(show metric.Show, u QuotaUse) { show(float64(u.Max), u.Name) }))
+	s.Counters("stout_quota_refused_total", "Calls that this replica refused as master because the quota was used up.", []string{"quota"},
+		quota(func(show metric.Show, u QuotaUse) { show(float64(u.Refused), u.Name) }))
+	s.Gauges("stout_quota_used", "What there is of what the quota bounds, on the master, for quotas of the whole cell.", []string{"quota"},
+		quota(func(show metric.Show, u QuotaUse) {
+			if u.Known {
+				show(float64(u.Used), u.Name)
+			}
+		}))
+	return s
 }

@@ -1,19 +1,32 @@
 package master
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lockapi"
 )
+
+// wantMetrics checks gauges and counters, each a name and a value.
+func wantMetrics(t *testing.T, m *Master, want ...string) {
+	t.Helper()
+	set := m.Metrics()
+	for _, line := range want {
+		name, _, _ := strings.Cut(line, " ")
+		if got := fmt.Sprint(name, " ", set.Value(name)); got != line {
+			t.Errorf("%s; want %s", got, line)
+		}
+	}
+}
 
 // What happens in an office is counted, over all offices of the replica.
 func TestVitals(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		before := m.Vitals()
-		if before.Offices != 1 || !before.Self || before.ID != "r1" || !before.Lease.Held || before.LeaseTerm != m.opts.LeaseTerm || before.Replica.Term != 7 {
-			t.Errorf("%+v", before)
-		}
+		wantMetrics(t, m, "stout_offices_total 1", "stout_is_master 1", "stout_has_master 1", "stout_ready 1", "stout_epoch 1",
+			"stout_lease_held 1", "stout_lease_term_seconds "+fmt.Sprint(m.opts.LeaseTerm.Seconds()))
 		holder, waiter, mortal := newSession(t, m, time.Hour), newSession(t, m, time.Hour), newSession(t, m, time.Second)
 		g := mustHold(t, m, "/a", want(holder))
 		got := make(chan lockapi.Grant)
@@ -26,8 +39,10 @@ func TestVitals(t *testing.T) {
 		}()
 		pass(5 * time.Second) // the mortal session expires
 		must(t, putSized(t, m, "/file", 7))
-		if v := m.Vitals(); v.Sessions != 2 || v.Locks != 1 || v.Waiters != 1 || v.Files != 1 || v.Content != 7 || v.Expired != 1 || v.Waited.Count != 0 {
-			t.Errorf("%+v", v)
+		wantMetrics(t, m, "stout_sessions 2", "stout_locks 1", "stout_waiters 1", "stout_files 1", "stout_content_bytes 7", "stout_sessions_expired_total 1",
+			"stout_deadlocks 0")
+		if waited := m.vitals.waited.Snapshot(); waited.Count != 0 {
+			t.Errorf("%+v", waited)
 		}
 		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: holder, Token: g.Token}); err != nil {
 			t.Fatal(err)
@@ -36,15 +51,15 @@ func TestVitals(t *testing.T) {
 		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: holder}); err != nil {
 			t.Fatal(err)
 		}
-		v := m.Vitals()
-		if v.Waiters != 0 || v.Expired != 1 || v.Waited.Count != 1 || v.Waited.UpTo[10*time.Second] != 1 || v.Waited.UpTo[time.Second] != 0 {
-			t.Errorf("%+v", v)
+		wantMetrics(t, m, "stout_waiters 0", "stout_sessions_expired_total 1")
+		if waited := m.vitals.waited.Snapshot(); waited.Count != 1 || waited.UpTo[10*time.Second] != 1 || waited.UpTo[time.Second] != 0 {
+			t.Errorf("%+v", waited)
 		}
 		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: waiter}); err != nil {
 			t.Fatal(err)
 		}
-		if v := m.Vitals(); v.Held.Count != 2 || v.Held.UpTo[10*time.Second] != 2 || v.Held.UpTo[time.Second] != 1 {
-			t.Errorf("the lock was released after 5 s, and then at once with its holder's session: %+v", v.Held)
+		if held := m.vitals.held.Snapshot(); held.Count != 2 || held.UpTo[10*time.Second] != 2 || held.UpTo[time.Second] != 1 {
+			t.Errorf("the lock was released after 5 s, and then at once with its holder's session: %+v", held)
 		}
 		if _, ok := n.State().Session(mortal); ok {
 			t.Error("it lives: the test shows nothing")
@@ -56,10 +71,13 @@ func TestVitals(t *testing.T) {
 // and a keepalive is counted by what it had left.
 func TestStages(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
-		before := m.Vitals()
-		if before.Barrier.Count != 1 || before.Outwaited.Count != 1 || before.Opening.Count != 1 {
-			t.Errorf("steps of the office: %+v, %+v, %+v", before.Barrier, before.Outwaited, before.Opening)
+		v := m.vitals
+		for _, step := range []*metric.Histogram{v.barrier, v.outwaited, v.opening} {
+			if s := step.Snapshot(); s.Count != 1 {
+				t.Errorf("a step of the office: %+v", s)
+			}
 		}
+		queued, replied := v.queued.Snapshot().Count, v.replied.Snapshot().Count
 		s := newSession(t, m, 10*time.Second)
 		mustHold(t, m, "/a", want(s))
 		pass(4 * time.Second)
@@ -73,15 +91,14 @@ func TestStages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		v := m.Vitals()
-		if n := v.Queued.Count - before.Queued.Count; n < 2 || v.Replied.Count-before.Replied.Count != n {
-			t.Errorf("of two writes, and the master's own: %+v, %+v", v.Queued, v.Replied)
+		if n := v.queued.Snapshot().Count - queued; n < 2 || v.replied.Snapshot().Count-replied != n {
+			t.Errorf("of two writes, and the master's own: %+v, %+v", v.queued.Snapshot(), v.replied.Snapshot())
 		}
-		if v.Linear.Count != 2 || v.Stale.Count != 1 {
-			t.Errorf("of three reads: %+v, %+v", v.Linear, v.Stale)
+		if linear, stale := v.linear.Snapshot(), v.stale.Snapshot(); linear.Count != 2 || stale.Count != 1 {
+			t.Errorf("of three reads: %+v, %+v", linear, stale)
 		}
-		if v.Kept.Count != 2 || v.Kept.UpTo[time.Second/2] != 0 || v.Kept.UpTo[7*time.Second/10] != 1 || v.Kept.UpTo[19*time.Second/20] != 1 {
-			t.Errorf("keepalives at 6/10 and the whole of the ttl: %+v", v.Kept)
+		if kept := v.keptAlive.Snapshot(); kept.Count != 2 || kept.UpTo[time.Second/2] != 0 || kept.UpTo[7*time.Second/10] != 1 || kept.UpTo[19*time.Second/20] != 1 {
+			t.Errorf("keepalives at 6/10 and the whole of the ttl: %+v", kept)
 		}
 	})
 }
@@ -92,15 +109,15 @@ func TestRenewalMargin(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		term := m.opts.LeaseTerm
 		pass(20 * term)
-		v := m.Vitals()
-		if n := v.Margin.Count; n < 60 || v.Margin.UpTo[term/2] > 0 || v.Margin.UpTo[4*term/5] < n-1 || v.Committed.Count != n {
-			t.Errorf("in good times: %+v, %+v", v.Margin, v.Committed)
+		margin, committed := m.vitals.margin.Snapshot(), m.vitals.committed.Snapshot()
+		if n := margin.Count; n < 60 || margin.UpTo[term/2] > 0 || margin.UpTo[4*term/5] < n-1 || committed.Count != n {
+			t.Errorf("in good times: %+v, %+v", margin, committed)
 		}
 		c.setDelay(3 * term / 2) // of which the lease cannot be renewed in time
 		pass(20 * term)
-		w := m.Vitals()
-		if w.Margin.UpTo[0] == 0 || w.Committed.Sum-v.Committed.Sum < time.Duration(w.Committed.Count-v.Committed.Count-2)*term {
-			t.Errorf("in bad times: %+v, %+v", w.Margin, w.Committed)
+		worse, slower := m.vitals.margin.Snapshot(), m.vitals.committed.Snapshot()
+		if worse.UpTo[0] == 0 || slower.Sum-committed.Sum < time.Duration(slower.Count-committed.Count-2)*term {
+			t.Errorf("in bad times: %+v, %+v", worse, slower)
 		}
 	})
 }

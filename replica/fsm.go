@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/faultpoint"
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/lease"
@@ -31,11 +31,11 @@ type fsm struct {
 	waitCommitted func(index, term uint64) error
 	step          *progress.Step // an entry that is applied; nil in tests
 	sums          *checksums
-	took          *histogram.Histogram
+	took          *metric.Histogram
 	// landed is when an entry that this replica proposed left for its disk and came
 	// onto it (0 before that), and followers and applied are the stages of such a one; nil in tests.
 	landed             func(index, term uint64) (left, arrived time.Duration, own bool)
-	followers, applied *histogram.Histogram
+	followers, applied *metric.Histogram
 	restored           atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
 	configured func(index uint64, c raft.Configuration)

@@ -37,7 +37,7 @@ type Replica struct {
 	wire     rafttransport.Transport   // and the transport
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
-	vitals    vitals
+	vitals    *vitals
 	snapshots *snapshotting
 	changing  atomic.Int32 // changes of the membership without an outcome yet
 	committed committed    // membership

@@ -9,8 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/internal/histogram"
-	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
@@ -24,7 +23,8 @@ type snapshotting struct {
 	leads func() bool    // whether the replica does
 	bytes *atomic.Uint64 // that were written and read, see Answers
 
-	took     *histogram.Histogram // to write one, an own one or the leader's
+	set      metric.Set
+	took     *metric.Histogram // to write one, an own one or the leader's
 	failures atomic.Uint64
 	last     atomic.Int64 // when one was last finished, by Unix time in nanoseconds
 	// unsent counts the attempts, in a row, to read or send a snapshot that a follower
@@ -37,19 +37,16 @@ type snapshotting struct {
 func newSnapshotting(l zerolog.Logger, clock func() time.Duration, leads func() bool, bytes *atomic.Uint64) *snapshotting {
 	const ms, s = time.Millisecond, time.Second
 	few := func() zerolog.Logger { return l.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute}) }
-	return &snapshotting{
+	n := &snapshotting{
 		clock: clock, leads: leads, bytes: bytes,
-		took:      histogram.New(10*ms, 50*ms, 100*ms, 500*ms, s, 5*s, 10*s, 30*s, time.Minute, 5*time.Minute, 15*time.Minute),
 		unwritten: few(), unread: few(), lost: few(), broken: few(),
 	}
-}
-
-func (s *snapshotting) vitals() membership.Snapshots {
-	out := membership.Snapshots{Took: s.took.Snapshot(), Failures: s.failures.Load()}
-	if last := s.last.Load(); last != 0 {
-		out.Last = time.Unix(0, last)
-	}
-	return out
+	n.took = n.set.Histogram("stout_snapshot_duration_seconds", "Time to write a snapshot, this replica's own or one that the master sent.",
+		10*ms, 50*ms, 100*ms, 500*ms, s, 5*s, 10*s, 30*s, time.Minute, 5*time.Minute, 15*time.Minute)
+	n.set.Counter("stout_snapshot_failures_total", "Attempts to write, read or send a snapshot, or to receive one whole, that failed since this replica was started.", n.failures.Load)
+	n.set.Gauge("stout_snapshot_last_success_timestamp_seconds", "When this replica last finished a snapshot since it was started, by Unix time; 0 before.",
+		func() float64 { return float64(n.last.Load()/1e6) / 1000 })
+	return n
 }
 
 // written notes a snapshot that was finished: there is one to be sent.

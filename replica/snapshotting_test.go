@@ -112,7 +112,7 @@ func TestSnapshotsThatFailAreReported(t *testing.T) {
 		for range 3 {
 			c.do(snapshotStore{&c.store, counted}, counted)
 		}
-		if got, unsent := counted.vitals().Failures, counted.unsent.Load(); got != 3*c.failures || unsent != 3*c.unsent {
+		if got, unsent := counted.failures.Load(), counted.unsent.Load(); got != 3*c.failures || unsent != 3*c.unsent {
 			t.Errorf("%s: %d failures, %d in a row to send it, want 3 times %d and %d", c.name, got, unsent, c.failures, c.unsent)
 		}
 		if n := strings.Count(lines.String(), "\n"); n != min(1, len(c.line)) || !strings.Contains(lines.String(), c.line) {
@@ -134,7 +134,7 @@ func TestSnapshotOfALeaderWithoutADirectory(t *testing.T) {
 	for i := range 3 {
 		write(t, old, epoch, string(rune('a'+i)), 50)
 	}
-	until(t, "a snapshot", func() bool { return !old.Vitals().Snapshots.Last.IsZero() })
+	until(t, "a snapshot", func() bool { return old.snapshots.last.Load() != 0 })
 	for _, o := range opts {
 		if o.ID == old.opts.ID {
 			must(t, os.RemoveAll(o.DataDir+"/snapshots"))
@@ -147,13 +147,13 @@ func TestSnapshotOfALeaderWithoutADirectory(t *testing.T) {
 		}
 	}
 	until(t, "failures at the leader", func() bool { return old.snapshots.unsent.Load() > 2 })
-	if n := again.Vitals().Snapshots.Failures; n > 0 {
+	if n := again.snapshots.failures.Load(); n > 0 {
 		t.Errorf("the follower counts %d failures of the leader's", n)
 	}
 	must(t, old.Transfer(t.Context(), ""))
 	next, _ := lead(t, without(without(all, old), late)...)
 	same(t, next, next, again)
-	if v := again.Vitals().Snapshots; v.Last.IsZero() || time.Since(v.Last) > time.Hour || v.Took.Count == 0 {
+	if v := again.Metrics().Value("stout_snapshot_last_success_timestamp_seconds"); time.Since(time.UnixMilli(int64(v*1000))) > time.Hour || again.snapshots.took.Snapshot().Count == 0 {
 		t.Errorf("the follower has a snapshot, and shows %+v", v)
 	}
 }

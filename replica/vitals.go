@@ -1,37 +1,42 @@
 package replica
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/histogram"
-	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/internal/metric"
 )
 
 // vitals are counted where they arise.
 type vitals struct {
+	set                metric.Set
 	elections, leaders atomic.Uint64
-	stored             *histogram.Histogram // time to write entries to the log, synced
-	applying           *histogram.Histogram // time to apply an entry
+	stored, applying   *metric.Histogram
 	// Stages of a write that this replica proposed itself: until its entry was on
 	// the disk here, from then until it was committed, and until it was applied.
-	disk, followers, applied *histogram.Histogram
-	detected, elected        *histogram.Histogram // steps of a fail-over to this replica
+	disk, followers, applied *metric.Histogram
+	// Steps of a fail-over to this replica: from the last word of a leader to its
+	// campaign, and from there to its election.
+	detected, elected *metric.Histogram
 
 	heard, campaigns time.Time // see noticed, whose goroutine has them alone
 }
 
-func newVitals() vitals {
+func newVitals() *vitals {
 	const us, ms = time.Microsecond, time.Millisecond
-	return vitals{
-		stored: histogram.New(100*us, 250*us, 500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms,
-			time.Second, 2500*ms, 5*time.Second, 10*time.Second),
-		applying: histogram.New(10*us, 25*us, 50*us, 100*us, 250*us, 500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms),
-		disk:     histogram.New(histogram.Stages...), followers: histogram.New(histogram.Stages...), applied: histogram.New(histogram.Stages...),
-		detected: histogram.New(histogram.Steps...), elected: histogram.New(histogram.Steps...),
-	}
+	v := new(vitals)
+	v.set.Counter("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.", v.elections.Load)
+	v.set.Counter("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.", v.leaders.Load)
+	v.stored = v.set.Histogram("stout_disk_sync_duration_seconds", "Time to write entries to this replica's log and sync them.",
+		100*us, 250*us, 500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, time.Second, 2500*ms, 5*time.Second, 10*time.Second)
+	v.applying = v.set.Histogram("stout_raft_apply_duration_seconds", "Time to apply an entry to this replica's state.",
+		10*us, 25*us, 50*us, 100*us, 250*us, 500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms)
+	v.disk, v.followers, v.applied = v.set.In(metric.WriteStage, "disk"), v.set.In(metric.WriteStage, "followers"), v.set.In(metric.WriteStage, "apply")
+	v.detected, v.elected = v.set.In(metric.FailoverStep, "detect"), v.set.In(metric.FailoverStep, "elect")
+	return v
 }
 
 // noticed counts what the library tells of now; own is this replica's id there,
@@ -64,14 +69,12 @@ func (v *vitals) noticed(data any, own raft.ServerID, heard, now time.Time) {
 	}
 }
 
-// Vitals are the figures of this replica now.
-func (r *Replica) Vitals() membership.Vitals {
-	return membership.Vitals{
-		Term: r.raft.CurrentTerm(), Last: r.raft.LastIndex(), Committed: r.raft.CommitIndex(), Applied: r.raft.AppliedIndex(),
-		Elections: r.vitals.elections.Load(), Leaders: r.vitals.leaders.Load(),
-		Stored: r.vitals.stored.Snapshot(), Applying: r.vitals.applying.Snapshot(),
-		Disk: r.vitals.disk.Snapshot(), Followers: r.vitals.followers.Snapshot(), OwnApplied: r.vitals.applied.Snapshot(),
-		Detected: r.vitals.detected.Snapshot(), Elected: r.vitals.elected.Snapshot(),
-		Snapshots: r.snapshots.vitals(),
-	}
+// Metrics are those of this replica's log and of Raft.
+func (r *Replica) Metrics() metric.Set {
+	s := slices.Concat(r.vitals.set, r.snapshots.set)
+	s.Gauge("stout_raft_term", "The term of Raft that this replica is in.", func() float64 { return float64(r.raft.CurrentTerm()) })
+	s.Gauge("stout_raft_last_index", "Index of the last entry of this replica's log.", func() float64 { return float64(r.raft.LastIndex()) })
+	s.Gauge("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.", func() float64 { return float64(r.raft.CommitIndex()) })
+	s.Gauge("stout_raft_applied_index", "Index of the last entry that this replica has applied.", func() float64 { return float64(r.raft.AppliedIndex()) })
+	return s
 }

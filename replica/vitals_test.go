@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/metric"
 )
 
 // An entry is counted when it was applied, and not when it cannot be.
@@ -89,12 +91,21 @@ func TestVitalsOfAReplica(t *testing.T) {
 	r := start(t, options(t, 1)[0])
 	_, epoch := lead(t, r)
 	write(t, r, epoch, "s", 20)
-	v := r.Vitals()
-	if v.Term == 0 || v.Last < 22 || v.Committed < 22 || v.Applied < 22 || v.Last > 100 || v.Stored.Count < 20 || v.Applying.Count < 21 {
-		t.Errorf("%+v", v)
+	value := func(name string) float64 { return r.Metrics().Value(name) }
+	for name, least := range map[string]float64{"stout_raft_term": 1, "stout_raft_last_index": 22, "stout_raft_commit_index": 22, "stout_raft_applied_index": 22} {
+		if v := value(name); v < least || v > 100 {
+			t.Errorf("%s %v", name, v)
+		}
 	}
-	if v.Disk.Count < 21 || v.Followers.Count < 21 || v.OwnApplied.Count != v.Followers.Count || v.Disk.Sum < v.Followers.Sum {
-		t.Errorf("stages of its own entries, alone in its cell: %+v, %+v, %+v", v.Disk, v.Followers, v.OwnApplied)
+	count := func(h *metric.Histogram) uint64 { return h.Snapshot().Count }
+	v := r.vitals
+	if count(v.stored) < 20 || count(v.applying) < 21 {
+		t.Errorf("%+v, %+v", v.stored.Snapshot(), v.applying.Snapshot())
 	}
-	until(t, "the election is counted", func() bool { v := r.Vitals(); return v.Elections == 1 && v.Leaders == 1 })
+	if disk, followers := v.disk.Snapshot(), v.followers.Snapshot(); disk.Count < 21 || followers.Count < 21 || count(v.applied) != followers.Count || disk.Sum < followers.Sum {
+		t.Errorf("stages of its own entries, alone in its cell: %+v, %+v, %d", disk, followers, count(v.applied))
+	}
+	until(t, "the election is counted", func() bool {
+		return value("stout_raft_elections_total") == 1 && value("stout_raft_leader_changes_total") == 1
+	})
 }

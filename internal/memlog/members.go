@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
@@ -39,12 +40,8 @@ func (n *Node) Health() membership.Health {
 	return membership.Health{Heard: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
 }
 
-// Vitals are the node's figures.
-func (n *Node) Vitals() membership.Vitals {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	return membership.Vitals{Term: n.seen, Last: uint64(len(n.log)), Committed: uint64(n.applied), Applied: uint64(n.applied)}
-}
+// Metrics returns none: there is no log on a disk.
+func (n *Node) Metrics() metric.Set { return nil }
 
 // Promise reports no promise to a leader.
 func (n *Node) Promise() (string, time.Duration, bool) { return "", 0, false }

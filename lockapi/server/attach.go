@@ -39,6 +39,7 @@ func (s *Server) Attach(m Master, links Links) {
 	if at.way == nil {
 		at.way = peers.NewTransport(links)
 	}
+	s.opts.Registry.MustRegister(export(m.Metrics()), export(s.membership(at)))
 	if s.opts.Checksum != nil {
 		s.opts.Registry.MustRegister(checksum(s.opts.Checksum))
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
@@ -63,6 +64,8 @@ func (knowing) Hangs() error { return nil }
 func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http://m"} }
 
 func (knowing) Judge(*master.Caller) error { return nil }
+
+func (knowing) Metrics() metric.Set { return nil }
 
 // Bounds of calls between replicas.
 const (

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
@@ -55,6 +56,6 @@ type Watcher interface {
 // Observer describes the cell and this replica.
 type Observer interface {
 	View() master.View
-	// Vitals are the figures that metrics show.
-	Vitals() master.Vitals
+	// Metrics are those of the replica.
+	Metrics() metric.Set
 }

@@ -14,16 +14,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// members shows of a server what it knows of the members, and nothing else.
-type members struct{ *Server }
-
-func (members) Describe(chan<- *prometheus.Desc) {}
-
-func (m members) Collect(to chan<- prometheus.Metric) {
-	view := m.attached.Load().View()
-	vitals(m).collectMembers(to, &view)
-}
-
 // A member that falls silent is down soon, and what it had applied is
 // remembered.
 func TestSilentMembersAreDown(t *testing.T) {
@@ -81,7 +71,7 @@ func shownOf(t *testing.T, s *Server, id string) string {
 func gauges(t *testing.T, s *Server, id string) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewRegistry()
-	r.MustRegister(members{s})
+	r.MustRegister(export(s.membership(s.attached.Load())))
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 )
 
 // metrics are what the server counts. Routes are labelled by their template,
@@ -90,14 +88,6 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// watchers shows how many calls wait for events.
-func (m *metrics) watchers(registry *prometheus.Registry, waiting *gate.Room) {
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stout_watchers",
-		Help: "Calls that wait for events at this replica, streams and others.",
-	}, func() float64 { return float64(waiting.Count()) }))
-}
-
 // registerShared registers what the owner of the registry may have registered
 // already.
 func registerShared(registry *prometheus.Registry, shared ...prometheus.Collector) {
@@ -144,13 +134,13 @@ func (t *tally) count(status int, took time.Duration) {
 }
 
 // checksum shows the latest sum of the state and the entry that it is of, 0
-// before the first.
+// before the first. It is no metric.Set: both are read at the same moment.
 type checksum func() (index uint64, sum []byte, ok bool)
 
 var (
-	checksumIndexDesc = describe("stout_state_checksum_index", "Index of the log entry after which the state was last summed; 0 before the first time.")
-	checksumDesc      = describe("stout_state_checksum",
-		"The first 48 bits of the SHA-256 of the state after that entry. At the same index all replicas have the same; one that has not ends.")
+	checksumIndexDesc = prometheus.NewDesc("stout_state_checksum_index", "Index of the log entry after which the state was last summed; 0 before the first time.", nil, nil)
+	checksumDesc      = prometheus.NewDesc("stout_state_checksum",
+		"The first 48 bits of the SHA-256 of the state after that entry. At the same index all replicas have the same; one that has not ends.", nil, nil)
 )
 
 func (checksum) Describe(to chan<- *prometheus.Desc) {
@@ -167,6 +157,6 @@ func (c checksum) Collect(to chan<- prometheus.Metric) {
 	for _, b := range sum[:min(6, len(sum))] {
 		number = number<<8 | uint64(b)
 	}
-	gauge(to, checksumIndexDesc, float64(index))
-	gauge(to, checksumDesc, float64(number))
+	to <- prometheus.MustNewConstMetric(checksumIndexDesc, prometheus.GaugeValue, float64(index))
+	to <- prometheus.MustNewConstMetric(checksumDesc, prometheus.GaugeValue, float64(number))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/browser"
 	"github.com/stoutlock/stout/internal/identity"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
@@ -43,6 +44,8 @@ type Options struct {
 	// Registry takes the server's metrics and is what /metrics shows; nil makes
 	// a new one. A registry serves one Server.
 	Registry *prometheus.Registry
+	// Metrics are further ones, of what runs beside the server.
+	Metrics metric.Set
 	// Checksum is the latest sum of this replica's state and the log entry that it
 	// is of, for /metrics; false before the first. Nil where there is none to
 	// show. It is not called before Attach.
@@ -205,8 +208,7 @@ func New(opts Options) *Server {
 
 		stopping: make(chan struct{}),
 	}
-	opts.Registry.MustRegister(vitals{s}, load{s})
-	s.metrics.watchers(opts.Registry, &s.watching)
+	opts.Registry.MustRegister(export(opts.Metrics), export(s.load()))
 	s.started, s.others = time.Now(), peers.New(opts.ProbeTimeout, opts.Clock)
 	s.watched = peers.NewWatch(func() string { return s.attached.Load().Known().ID }, s.stopping)
 	s.browsers = s.newPolicy()

@@ -102,7 +102,6 @@ func TestAttach(t *testing.T) {
 	n := startStandby(t, stranger)
 	n.setMaster(3, "r1", n.url)
 	n.setReplicas() // nobody is probed
-	n.setVitals(n.Master.Vitals())
 	done := make(chan struct{})
 	var callers sync.WaitGroup
 	for _, target := range []string{"/readyz", "/v1/replica", "/v1/locks/a", "/v1/cell", "/metrics", "/nowhere"} {

@@ -33,7 +33,6 @@ type standIn struct {
 	mu     sync.Mutex // guards what follows
 	where  server.Location
 	view   master.View
-	vitals master.Vitals
 	hangs  error
 	hook   func(ctx context.Context, call string) error
 	calls  []string
@@ -109,7 +108,6 @@ func (f *standIn) setLeads() {
 }
 
 func (f *standIn) setHook(hook func(context.Context, string) error) { f.set(func() { f.hook = hook }) }
-func (f *standIn) setVitals(v master.Vitals)                        { f.set(func() { f.vitals = v }) }
 func (f *standIn) setUnfit(reason error)                            { f.set(func() { f.view.Ready = reason }) }
 func (f *standIn) setHangs(reason error)                            { f.set(func() { f.hangs = reason }) }
 
@@ -272,15 +270,6 @@ func (f *standIn) View() master.View {
 	defer f.mu.Unlock()
 	v := f.view
 	v.Cell.Replicas = append([]lockapi.Replica(nil), v.Cell.Replicas...)
-	return v
-}
-
-func (f *standIn) Vitals() master.Vitals {
-	known := f.Known()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := f.vitals
-	v.Location = known
 	return v
 }
 

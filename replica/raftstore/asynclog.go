@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/faultpoint"
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 )
 
 // asyncLog writes a leader's own entries to disk beside sending them to the
@@ -50,8 +50,8 @@ type asyncLog struct {
 	clock     func() time.Duration
 	fail      func(error)
 	began     atomic.Int64 // when the write under way began, on the clock; 0 without one
-	took      *histogram.Histogram
-	disk      *histogram.Histogram
+	took      *metric.Histogram
+	disk      *metric.Histogram
 	landed    landings    // has a mutex of its own
 	waits     atomic.Bool // waitCommitted may wait for an acknowledgement
 	recent    recent      // and so has this

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
@@ -328,7 +328,7 @@ func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 // also one that fails, and a leader's, which goes on behind its back.
 func TestWritesAreTimed(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
-		took, disk := histogram.New(500*time.Millisecond, time.Second), histogram.New()
+		took, disk := metric.NewHistogram(500*time.Millisecond, time.Second), metric.NewHistogram()
 		b.asyncLog.took, b.asyncLog.disk = took, disk
 		must(t, b.store(t, 1, 3))
 		b.leading = true

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 )
 
 // BenchmarkLeadersEntry is what an entry costs from its proposal to when it may be
@@ -14,7 +14,7 @@ import (
 func BenchmarkLeadersEntry(b *testing.B) {
 	began := time.Now()
 	s := newAsyncLog(noDisk{raft.NewInmemStore()}, func() bool { return true }, func() time.Duration { return time.Since(began) }, func(err error) { b.Error(err) })
-	s.took, s.disk = histogram.New(), histogram.New()
+	s.took, s.disk = metric.NewHistogram(), metric.NewHistogram()
 	logs := []*raft.Log{{Term: 1, Type: raft.LogCommand, Data: make([]byte, 128)}}
 	b.ReportAllocs()
 	for i := uint64(1); b.Loop(); i++ {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 )
 
 // landings remember of a leader's last own entries when they left for its disk,
@@ -32,7 +32,7 @@ func (l *landings) left(logs []*raft.Log, now time.Duration) {
 }
 
 // arrived notes that they are on the disk, and how long each took.
-func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *histogram.Histogram) {
+func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *metric.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range logs {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/datadir"
 )
@@ -28,10 +28,10 @@ type Options struct {
 	// Promises is told of each batch that is stored.
 	Promises *lease.Promises
 	// Took is told how long each write to the log has taken.
-	Took *histogram.Histogram
+	Took *metric.Histogram
 	// Disk is told how long each entry that a leader proposed took to come onto its
 	// disk, the wait for the write before it included.
-	Disk *histogram.Histogram
+	Disk *metric.Histogram
 }
 
 // Stores are what the library is given.

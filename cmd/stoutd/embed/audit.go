@@ -6,11 +6,11 @@ import (
 	"io"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -36,34 +36,16 @@ func happened(to *audit.Log) func(master.Happening) {
 	}
 }
 
-// auditing is the metrics of an audit log.
-type auditing struct{ log *audit.Log }
-
-var (
-	auditLinesDesc = prometheus.NewDesc("stout_audit_lines_total",
-		"Lines of the audit log that were written, and those that were lost.", []string{"result"}, nil)
-	auditDenialsDesc = prometheus.NewDesc("stout_audit_denials_suppressed_total",
-		"Denials without a line of their own in the audit log, since there were too many at once.", nil, nil)
-	auditFailingDesc = prometheus.NewDesc("stout_audit_failing",
-		"1 while the audit log cannot be written.", nil, nil)
-)
-
-func (auditing) Describe(to chan<- *prometheus.Desc) {
-	to <- auditLinesDesc
-	to <- auditDenialsDesc
-	to <- auditFailingDesc
-}
-
-func (a auditing) Collect(to chan<- prometheus.Metric) {
-	if a.log == nil {
+// auditMetrics are those of an audit log.
+func auditMetrics(set *metric.Set, l *audit.Log) {
+	if l == nil {
 		return
 	}
-	n, failing := a.log.Counts(), 0.0
-	if n.Failing {
-		failing = 1
-	}
-	to <- prometheus.MustNewConstMetric(auditLinesDesc, prometheus.CounterValue, float64(n.Written), "written")
-	to <- prometheus.MustNewConstMetric(auditLinesDesc, prometheus.CounterValue, float64(n.Lost), "lost")
-	to <- prometheus.MustNewConstMetric(auditDenialsDesc, prometheus.CounterValue, float64(n.Suppressed))
-	to <- prometheus.MustNewConstMetric(auditFailingDesc, prometheus.GaugeValue, failing)
+	set.Counters("stout_audit_lines_total", "Lines of the audit log that were written, and those that were lost.", []string{"result"}, func(show metric.Show) {
+		n := l.Counts()
+		show(float64(n.Written), "written")
+		show(float64(n.Lost), "lost")
+	})
+	set.Counter("stout_audit_denials_suppressed_total", "Denials without a line of their own in the audit log, since there were too many at once.", func() uint64 { return l.Counts().Suppressed })
+	set.Gauge("stout_audit_failing", "1 while the audit log cannot be written.", func() float64 { return metric.If(l.Counts().Failing) })
 }

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
@@ -257,35 +257,24 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-var (
-	backupTimeDesc    = prometheus.NewDesc("stout_backup_last_timestamp_seconds", "When the last backup by schedule was begun that this process has written; 0 before.", nil, nil)
-	backupSizeDesc    = prometheus.NewDesc("stout_backup_last_size_bytes", "Size of that backup.", nil, nil)
-	backupStaleDesc   = prometheus.NewDesc("stout_backup_last_stale", "1 where that is not of the cell's master.", nil, nil)
-	backupWrittenDesc = prometheus.NewDesc("stout_backups_written_total", "Backups written by schedule.", nil, nil)
-	backupFailedDesc  = prometheus.NewDesc("stout_backups_failed_total", "Backups by schedule that could not be written, and old ones that could not be removed.", nil, nil)
-)
-
-// Describe and Collect make it a prometheus.Collector.
-func (b *backups) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backupTimeDesc, backupSizeDesc, backupStaleDesc, backupWrittenDesc, backupFailedDesc} {
-		to <- d
+func (b *backups) metrics(set *metric.Set) {
+	read := func(value func() float64) func() float64 {
+		return func() float64 {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return value()
+		}
 	}
-}
-
-// Collect tells of the last one, and how many there were.
-func (b *backups) Collect(to chan<- prometheus.Metric) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	at, stale := 0.0, 0.0
-	if b.written > 0 {
-		at = float64(b.last.Time.UnixMilli()) / 1000
+	count := func(n *uint64) func() uint64 {
+		return func() uint64 {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return *n
+		}
 	}
-	if b.last.Stale {
-		stale = 1
-	}
-	to <- prometheus.MustNewConstMetric(backupTimeDesc, prometheus.GaugeValue, at)
-	to <- prometheus.MustNewConstMetric(backupSizeDesc, prometheus.GaugeValue, float64(b.size))
-	to <- prometheus.MustNewConstMetric(backupStaleDesc, prometheus.GaugeValue, stale)
-	to <- prometheus.MustNewConstMetric(backupWrittenDesc, prometheus.CounterValue, float64(b.written))
-	to <- prometheus.MustNewConstMetric(backupFailedDesc, prometheus.CounterValue, float64(b.failed))
+	set.Gauge("stout_backup_last_timestamp_seconds", "When the last backup by schedule was begun that this process has written; 0 before.", read(func() float64 { return metric.Unix(b.last.Time) }))
+	set.Gauge("stout_backup_last_size_bytes", "Size of that backup.", read(func() float64 { return float64(b.size) }))
+	set.Gauge("stout_backup_last_stale", "1 where that is not of the cell's master.", read(func() float64 { return metric.If(b.last.Stale) }))
+	set.Counter("stout_backups_written_total", "Backups written by schedule.", count(&b.written))
+	set.Counter("stout_backups_failed_total", "Backups by schedule that could not be written, and old ones that could not be removed.", count(&b.failed))
 }

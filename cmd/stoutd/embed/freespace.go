@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/wait"
 )
 
@@ -38,13 +37,10 @@ func (f *freeSpace) watch(ctx context.Context, dir string) {
 	}
 }
 
-var freeBytesDesc = prometheus.NewDesc("stout_disk_free_bytes",
-	"What the file system of the data directory has left for stoutd.", nil, nil)
-
-func (*freeSpace) Describe(to chan<- *prometheus.Desc) { to <- freeBytesDesc }
-
-func (f *freeSpace) Collect(to chan<- prometheus.Metric) {
-	if left := f.bytes.Load(); left != nil {
-		to <- prometheus.MustNewConstMetric(freeBytesDesc, prometheus.GaugeValue, float64(*left))
-	}
+func (f *freeSpace) metrics(set *metric.Set) {
+	set.Gauges("stout_disk_free_bytes", "What the file system of the data directory has left for stoutd.", nil, func(show metric.Show) {
+		if left := f.bytes.Load(); left != nil {
+			show(float64(*left))
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/cmd/stoutd/config"
@@ -88,23 +87,4 @@ func tellSkipped(log zerolog.Logger, keys *identity.Keys) {
 		log.Warn().Str("file", keys.File()).Int("keys", keys.Len()).Str("not_used", strings.Join(skipped[:min(len(skipped), 10)], "; ")).
 			Msg("keys of JWTs in this file are not used")
 	}
-}
-
-var (
-	keysDesc = prometheus.NewDesc("stout_jwt_keys",
-		"Keys in force by which JWTs are judged.", nil, nil)
-	keyReloadsDesc = prometheus.NewDesc("stout_jwt_key_reloads_total",
-		"Changes to the file of keys of JWTs that were taken, or refused since they could not be used.", []string{"result"}, nil)
-)
-
-// collectKeys are the metrics of the keys of JWTs.
-func (s security) collectKeys(to chan<- prometheus.Metric) {
-	if s.jwts == nil {
-		return
-	}
-	n := s.jwts.Keys.Counts()
-	to <- prometheus.MustNewConstMetric(unreadDesc, prometheus.GaugeValue, s.jwts.Keys.Unread().Seconds(), "jwt")
-	to <- prometheus.MustNewConstMetric(keysDesc, prometheus.GaugeValue, float64(s.jwts.Keys.Len()))
-	to <- prometheus.MustNewConstMetric(keyReloadsDesc, prometheus.CounterValue, float64(n.Taken), "taken")
-	to <- prometheus.MustNewConstMetric(keyReloadsDesc, prometheus.CounterValue, float64(n.Refused), "refused")
 }

@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
@@ -57,10 +56,8 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 		return setup.ExplainDataDir(c, r.dataDir, setup.ExplainListen(c, "raft-listen", c.RaftListen, err))
 	}
 	r.foundToken = foundToken
-	registry := prometheus.NewRegistry()
 	r.backups = newBackups(c, r.log)
-	registry.MustRegister(certificates{r.security}, auditing{r.audit}, logging{r.lines}, &r.free, r.backups)
-	r.server = server.New(server.Options{Standby: r.standby, Logger: r.log, LogBlocked: r.lines.Blocked, Checksum: r.checksum, Registry: registry,
+	r.server = server.New(server.Options{Standby: r.standby, Logger: r.log, LogBlocked: r.lines.Blocked, Checksum: r.checksum, Metrics: r.metrics(),
 		Clock: boottime.Now, Drift: lease.Drift(c.ClockDrift),
 		MaxConnections: r.connections, MaxWatchers: int(min(c.MaxWatchers, math.MaxInt32)),
 		MaxAnonymousWatchers: int(min(c.MaxAnonymousWatchers, math.MaxInt32)), Browsers: browsers(c, r.listener.Addr()),
@@ -72,6 +69,16 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	go r.free.watch(running, r.dataDir)
 	go func() { r.served <- r.server.Serve(r.listener) }()
 	return nil
+}
+
+// metrics are those of what runs beside the server.
+func (r *Replica) metrics() (set metric.Set) {
+	r.security.metrics(&set)
+	auditMetrics(&set, r.audit)
+	r.free.metrics(&set)
+	r.backups.metrics(&set)
+	set.Counter("stout_log_lines_dropped_total", "Lines of the log that were dropped, since standard error took none or failed.", r.lines.Dropped)
+	return set
 }
 
 // join waits, without a bound, until the data directory is a member's, and opens what

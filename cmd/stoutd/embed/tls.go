@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/identity"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/replica/peerconn"
 )
 
@@ -112,40 +112,41 @@ func note(log zerolog.Logger, use string, source *certs.Source, n certs.Notice) 
 	}
 }
 
-// certificates are the metrics of a replica's certificates, and of its keys.
-type certificates struct{ security }
-
-var (
-	expiryDesc = prometheus.NewDesc("stout_certificate_expiry_timestamp_seconds",
-		"When the certificate in force ends, or the last of the CAs that judge the other end's, by Unix time.", []string{"use", "part"}, nil)
-	reloadsDesc = prometheus.NewDesc("stout_certificate_reloads_total",
-		"Changes to the files of certificates that were taken, or refused since they could not be used.", []string{"use", "result"}, nil)
-)
-
-// unreadDesc is of the files of both kinds.
-var unreadDesc = prometheus.NewDesc("stout_credential_files_unread_seconds",
-	"For how long the files of certificates (api, raft) or of the keys of JWTs (jwt) could not be read; they are read each second.", []string{"use"}, nil)
-
-func (certificates) Describe(to chan<- *prometheus.Desc) {
-	to <- unreadDesc
-	to <- expiryDesc
-	to <- reloadsDesc
-	to <- keysDesc
-	to <- keyReloadsDesc
-}
-
-func (c certificates) Collect(to chan<- prometheus.Metric) {
-	c.collectKeys(to)
-	c.each(func(use string, source *certs.Source) {
-		to <- prometheus.MustNewConstMetric(unreadDesc, prometheus.GaugeValue, source.Unread().Seconds(), use)
-		certificate, cas := source.Ends()
-		for part, ends := range map[string]time.Time{"certificate": certificate, "ca": cas} {
-			if !ends.IsZero() {
-				to <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(ends.Unix()), use, part)
+// metrics are those of the certificates, and of the keys of JWTs.
+func (s security) metrics(set *metric.Set) {
+	set.Gauges("stout_credential_files_unread_seconds", "For how long the files of certificates (api, raft) or of the keys of JWTs (jwt) could not be read; they are read each second.",
+		[]string{"use"}, func(show metric.Show) {
+			s.each(func(use string, source *certs.Source) { show(source.Unread().Seconds(), use) })
+			if s.jwts != nil {
+				show(s.jwts.Keys.Unread().Seconds(), "jwt")
 			}
-		}
-		n := source.Counts()
-		to <- prometheus.MustNewConstMetric(reloadsDesc, prometheus.CounterValue, float64(n.Taken), use, "taken")
-		to <- prometheus.MustNewConstMetric(reloadsDesc, prometheus.CounterValue, float64(n.Refused), use, "refused")
+		})
+	set.Gauges("stout_certificate_expiry_timestamp_seconds", "When the certificate in force ends, or the last of the CAs that judge the other end's, by Unix time.",
+		[]string{"use", "part"}, func(show metric.Show) {
+			s.each(func(use string, source *certs.Source) {
+				certificate, cas := source.Ends()
+				for part, ends := range map[string]time.Time{"certificate": certificate, "ca": cas} {
+					if !ends.IsZero() {
+						show(float64(ends.Unix()), use, part)
+					}
+				}
+			})
+		})
+	set.Counters("stout_certificate_reloads_total", "Changes to the files of certificates that were taken, or refused since they could not be used.",
+		[]string{"use", "result"}, func(show metric.Show) {
+			s.each(func(use string, source *certs.Source) {
+				n := source.Counts()
+				show(float64(n.Taken), use, "taken")
+				show(float64(n.Refused), use, "refused")
+			})
+		})
+	if s.jwts == nil {
+		return
+	}
+	set.Gauge("stout_jwt_keys", "Keys in force by which JWTs are judged.", func() float64 { return float64(s.jwts.Keys.Len()) })
+	set.Counters("stout_jwt_key_reloads_total", "Changes to the file of keys of JWTs that were taken, or refused since they could not be used.", []string{"result"}, func(show metric.Show) {
+		n := s.jwts.Keys.Counts()
+		show(float64(n.Taken), "taken")
+		show(float64(n.Refused), "refused")
 	})
 }

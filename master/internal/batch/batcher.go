@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/faultpoint"
-	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica/membership"
@@ -34,7 +34,7 @@ type Options struct {
 	Accepted func(p time.Duration, out *state.Outcome)
 	// Queued is how long each command gathered with others for an entry, and
 	// Replied how long after that was applied its caller went on.
-	Queued, Replied *histogram.Histogram
+	Queued, Replied *metric.Histogram
 	// Progress watches the loops.
 	Progress *progress.Watch
 	// Failed takes the error of the first batch that was not accepted. No command is

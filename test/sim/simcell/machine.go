@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi/server"
@@ -177,7 +176,7 @@ func (p *process) open() {
 		Clock: p.now, StaleFor: staleFor, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
 	})
 	p.server = server.New(server.Options{
-		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone), EnableSecret: enableSecret,
+		Master: p.master, Logger: log, Peers: m.w.endpoint(m.id, p.gone), EnableSecret: enableSecret,
 	})
 	p.api, p.peers = p.server.Handler(), p.server.PeerHandler()
 	go p.mindFaults()

@@ -62,5 +62,5 @@ func (p *process) resigned() uint64 {
 	if p.master == nil {
 		return 0
 	}
-	return p.master.Vitals().Resigned["slow_disk"]
+	return uint64(p.master.Metrics().Value("stout_offices_resigned_total", "slow_disk"))
 }

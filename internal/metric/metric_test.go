@@ -1,4 +1,4 @@
-package histogram
+package metric
 
 import (
 	"maps"
@@ -9,7 +9,7 @@ import (
 
 func TestHistogram(t *testing.T) {
 	const ms = time.Millisecond
-	h := New(ms, 10*ms, 100*ms)
+	h := NewHistogram(ms, 10*ms, 100*ms)
 	for _, d := range []time.Duration{-ms, 0, ms, ms + 1, 10 * ms, 99 * ms, 100*ms + 1, time.Hour} {
 		h.Observe(d)
 	}
@@ -25,7 +25,7 @@ func TestHistogram(t *testing.T) {
 }
 
 func TestHistogramUnderConcurrency(t *testing.T) {
-	h := New(time.Second)
+	h := NewHistogram(time.Second)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
