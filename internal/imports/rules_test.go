@@ -29,7 +29,7 @@ var arrows = []arrow{
 		"one package puts the layers together; it does not use its own client"},
 	{"cmd/stoutd/internal/setup", []string{"cmd/stoutd/config", "internal/..."},
 		"the log and the errors about settings belong to no layer"},
-	{"cmd/stoutd/config", []string{"lockapi", "lease", "replica/membership", "internal/..."},
+	{"cmd/stoutd/config", []string{"lockapi", "master", "lease", "replica/membership", "internal/..."},
 		"settings are checked against what the layers declare; it starts no layer"},
 	{"cmd/stout/...", []string{"cmd/stout/...", "client", "lockapi", "internal/..."},
 		"the CLI is a user of the SDK and of the contract, like any other"},

@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica/membership"
 )
 
@@ -94,7 +95,9 @@ type Config struct {
 	// releasing the calls that wait, closing the stores.
 	ShutdownTimeout time.Duration
 
-	Quotas Quotas
+	// Quotas bound what clients may take up; 0 is no bound. Those of the replica that is
+	// master count.
+	Quotas master.Quotas
 	// MaxWatchers bounds the calls that wait for events at this replica.
 	MaxWatchers uint64
 	// MaxAnonymousWatchers bounds those without a credential, for each address,

@@ -5,31 +5,19 @@ import (
 	"math"
 	"strconv"
 	"strings"
-)
 
-// Quotas bound what clients may take up. 0 is no bound.
-type Quotas struct {
-	// MaxSessions, MaxHolds, MaxWaiters and MaxBytes are of the whole cell:
-	// open sessions; grants and queue positions; the queue positions alone; and
-	// the memory that the state takes, as the master estimates it.
-	MaxSessions, MaxHolds, MaxWaiters, MaxBytes uint64
-	// MaxFiles and MaxContent are, too: files, and the bytes of their contents.
-	MaxFiles, MaxContent uint64
-	// MaxSessionHolds, MaxSessionWaiters and MaxSessionBytes are of each
-	// session.
-	MaxSessionHolds, MaxSessionWaiters, MaxSessionBytes uint64
-}
+	"github.com/stoutlock/stout/master"
+)
 
 // defaultQuotas are those of a machine with 4 GiB of memory. A hold takes about
 // 1.5 KiB and a session 1 KiB, and the garbage collector as much again; a
 // client that waits at the master takes a connection, of about 50 KiB. The
 // bound on one session's holds is also one on how long the end of a session
 // keeps the log: about 10 ms for 1000.
-func defaultQuotas() Quotas {
-	return Quotas{
-		MaxSessions: 100_000, MaxHolds: 500_000, MaxWaiters: 100_000, MaxBytes: 1 << 30,
-		MaxFiles: 200_000, MaxContent: 512 << 20,
-		MaxSessionHolds: 10_000, MaxSessionWaiters: 10_000, MaxSessionBytes: 64 << 20,
+func defaultQuotas() master.Quotas {
+	return master.Quotas{
+		Sessions: 100_000, Holds: 500_000, Waiters: 100_000, Bytes: 1 << 30, Files: 200_000, Content: 512 << 20,
+		SessionHolds: 10_000, SessionWaiters: 10_000, SessionBytes: 64 << 20,
 	}
 }
 
@@ -51,15 +39,15 @@ const (
 
 func quotaSettings() []setting {
 	return []setting{
-		count(nameMaxSessions, "open sessions of the cell; 0 for no bound, as with all quotas", func(c *Config) *uint64 { return &c.Quotas.MaxSessions }),
-		count(nameMaxHolds, "holds and queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxHolds }),
-		count(nameMaxWaiters, "queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxWaiters }),
-		count(nameMaxFiles, "files of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxFiles }),
-		size(nameMaxContent, "bytes of content of the cell's files", func(c *Config) *uint64 { return &c.Quotas.MaxContent }),
-		size(nameMaxBytes, "memory of the cell's state, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxBytes }),
-		count(nameMaxSessionHolds, "holds and queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
-		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
-		size(nameMaxSessionBytes, "memory of what one session holds and waits for, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxSessionBytes }),
+		count(nameMaxSessions, "open sessions of the cell; 0 for no bound, as with all quotas", func(c *Config) *int64 { return &c.Quotas.Sessions }),
+		count(nameMaxHolds, "holds and queue positions of the cell", func(c *Config) *int64 { return &c.Quotas.Holds }),
+		count(nameMaxWaiters, "queue positions of the cell", func(c *Config) *int64 { return &c.Quotas.Waiters }),
+		count(nameMaxFiles, "files of the cell", func(c *Config) *int64 { return &c.Quotas.Files }),
+		size(nameMaxContent, "bytes of content of the cell's files", func(c *Config) *int64 { return &c.Quotas.Content }),
+		size(nameMaxBytes, "memory of the cell's state, estimated", func(c *Config) *int64 { return &c.Quotas.Bytes }),
+		count(nameMaxSessionHolds, "holds and queue positions of one session", func(c *Config) *int64 { return &c.Quotas.SessionHolds }),
+		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *int64 { return &c.Quotas.SessionWaiters }),
+		size(nameMaxSessionBytes, "memory of what one session holds and waits for, estimated", func(c *Config) *int64 { return &c.Quotas.SessionBytes }),
 		count(nameMaxWatchers, "calls that wait for events at this replica", func(c *Config) *uint64 { return &c.MaxWatchers }),
 		count(nameMaxAnonymous, "calls without a credential that wait for events from one address, while access is on", func(c *Config) *uint64 { return &c.MaxAnonymousWatchers }),
 		count(nameMaxConnections, "open connections to this replica's API; 0 for as many as the limit on open files leaves", func(c *Config) *uint64 { return &c.MaxConnections }),
@@ -73,8 +61,9 @@ var sizeUnits = []struct {
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
 // size is a row for a number of bytes, which may be given in KiB, MiB or GiB.
-func size(name, usage string, field func(*Config) *uint64) setting {
-	return scalar(name, "size", usage, field, readSize, writeSize)
+func size[N whole](name, usage string, field func(*Config) *N) setting {
+	return scalar(name, "size", usage, field,
+		func(s string) (N, error) { n, err := readSize(s); return N(n), err }, func(n N) string { return writeSize(uint64(n)) })
 }
 
 func readSize(s string) (uint64, error) {
@@ -116,24 +105,21 @@ func (v *validator) quotas() {
 		low       uint64
 		lowReason string
 	}{
-		{nameMaxSessions, q.MaxSessions, 1, ""},
-		{nameMaxHolds, q.MaxHolds, 1, ""},
-		{nameMaxWaiters, q.MaxWaiters, 1, ""},
-		{nameMaxFiles, q.MaxFiles, 1, ""},
-		{nameMaxContent, q.MaxContent, minBytes, "a single file may have as much"},
-		{nameMaxBytes, q.MaxBytes, minBytes, "a single session may take half of that"},
-		{nameMaxSessionHolds, q.MaxSessionHolds, 1, ""},
-		{nameMaxSessionWaiters, q.MaxSessionWaiters, 1, ""},
-		{nameMaxSessionBytes, q.MaxSessionBytes, minBytes, "a session's own metadata may take half of that"},
+		{nameMaxSessions, uint64(q.Sessions), 1, ""},
+		{nameMaxHolds, uint64(q.Holds), 1, ""},
+		{nameMaxWaiters, uint64(q.Waiters), 1, ""},
+		{nameMaxFiles, uint64(q.Files), 1, ""},
+		{nameMaxContent, uint64(q.Content), minBytes, "a single file may have as much"},
+		{nameMaxBytes, uint64(q.Bytes), minBytes, "a single session may take half of that"},
+		{nameMaxSessionHolds, uint64(q.SessionHolds), 1, ""},
+		{nameMaxSessionWaiters, uint64(q.SessionWaiters), 1, ""},
+		{nameMaxSessionBytes, uint64(q.SessionBytes), minBytes, "a session's own metadata may take half of that"},
 		{nameMaxWatchers, v.config.MaxWatchers, 1, ""},
 		{nameMaxAnonymous, v.config.MaxAnonymousWatchers, 1, ""},
 		{nameMaxConnections, v.config.MaxConnections, minConnections, "what watches a replica needs some of them"},
 	} {
 		if b.value != 0 && b.value < b.low {
 			v.refuse(b.name, strconv.FormatUint(b.value, 10), "at least %d, or 0 for no bound: %s", b.low, b.lowReason)
-		}
-		if b.value > math.MaxInt64 {
-			v.refuse(b.name, strconv.FormatUint(b.value, 10), "at most %d; 0 is no bound", int64(math.MaxInt64))
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestNoBound(t *testing.T) {
 	in.file, in.env = "max-holds: 0\nmax-session-bytes: 0\n", []string{"STOUTD_MAX_WAITERS=0"}
 	c := mustLoad(t, in)
 	want := defaultQuotas()
-	want.MaxSessions, want.MaxBytes, want.MaxHolds, want.MaxWaiters, want.MaxSessionBytes = 0, 0, 0, 0, 0
+	want.Sessions, want.Bytes, want.Holds, want.Waiters, want.SessionBytes = 0, 0, 0, 0, 0
 	if c.Quotas != want {
 		t.Errorf("%+v, want %+v", c.Quotas, want)
 	}

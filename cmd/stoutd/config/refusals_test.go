@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 		{"shutdown time-out", cell("--shutdown-timeout", "0s"), `shutdown-timeout "0s" (flag --shutdown-timeout): at least 100ms`},
 
 		{"quota that is no number", cell("--max-holds", "-1"), `max-holds "-1" (flag --max-holds): not a whole number of at least 0`},
-		{"quota beyond reason", cell("--max-sessions", "18446744073709551615"), `max-sessions "18446744073709551615" (flag --max-sessions): at most 9223372036854775807; 0 is no bound`},
+		{"quota beyond reason", cell("--max-sessions", "18446744073709551615"), `max-sessions "18446744073709551615" (flag --max-sessions): at most 9223372036854775807`},
 		{"size that is none", cell("--max-bytes", "1GB"), `max-bytes "1GB" (flag --max-bytes): not a size; write a whole number of bytes, or one with a unit, like 512MiB`},
 		{"size beyond reason", cell("--max-bytes", "9999999999GiB"), `max-bytes "9999999999GiB" (flag --max-bytes): not a size`},
 		{"too few bytes", cell("--max-bytes", "1KiB"), `max-bytes "1024" (flag --max-bytes): at least 262144, or 0 for no bound`},

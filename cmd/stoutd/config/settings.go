@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,15 +165,21 @@ func fraction(name, usage string, field func(*Config) *float64) setting {
 	return scalar(name, "fraction", usage, field, read, write)
 }
 
-func count(name, usage string, field func(*Config) *uint64) setting {
-	read := func(s string) (uint64, error) {
+// whole is a number that is not negative.
+type whole interface{ int64 | uint64 }
+
+func count[N whole](name, usage string, field func(*Config) *N) setting {
+	read := func(s string) (N, error) {
 		v, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("not a whole number of at least 0")
+		switch {
+		case err == nil && v > math.MaxInt64, errors.Is(err, strconv.ErrRange):
+			return 0, fmt.Errorf("at most %d", int64(math.MaxInt64))
+		case err != nil:
+			return 0, errors.New("not a whole number of at least 0")
 		}
-		return v, nil
+		return N(v), nil
 	}
-	return scalar(name, "number", usage, field, read, func(v uint64) string { return strconv.FormatUint(v, 10) })
+	return scalar(name, "number", usage, field, read, func(v N) string { return fmt.Sprint(v) })
 }
 
 // several makes a row for a setting that may be given several times, from how

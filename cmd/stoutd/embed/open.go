@@ -95,7 +95,7 @@ func (r *Replica) join(ctx context.Context) (err error) {
 	r.master = master.New(r.replica, r.replica, master.Options{
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: r.replica.LeaseTerm(), Drift: r.replica.Drift(), Clock: r.replica.Now,
-		Quotas: quotas(c.Quotas), FoundToken: r.foundToken, FoundedWithAccess: r.replica.FoundedWithAccess(),
+		Quotas: c.Quotas, FoundToken: r.foundToken, FoundedWithAccess: r.replica.FoundedWithAccess(),
 		Progress: r.progress, AutoReplace: c.AutoReplace, StaleFor: c.StaleFor, Happened: happened(r.audit), Logger: r.log,
 	})
 	r.server.Attach(r.master, r.replica)
@@ -165,13 +165,4 @@ func (r *Replica) logStarted() {
 func (r *Replica) checksum() (index uint64, sum []byte, ok bool) {
 	c, ok := r.replica.Checksum()
 	return c.Index, c.Sum[:], ok
-}
-
-// quotas are the settings as the master takes them; validated, they fit.
-func quotas(q config.Quotas) master.Quotas {
-	return master.Quotas{
-		Sessions: int64(q.MaxSessions), Holds: int64(q.MaxHolds), Waiters: int64(q.MaxWaiters), Bytes: int64(q.MaxBytes),
-		Files: int64(q.MaxFiles), Content: int64(q.MaxContent),
-		SessionHolds: int64(q.MaxSessionHolds), SessionWaiters: int64(q.MaxSessionWaiters), SessionBytes: int64(q.MaxSessionBytes),
-	}
 }
