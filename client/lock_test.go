@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,13 +236,17 @@ func TestLateGrantIsSwept(t *testing.T) {
 		for _, late := range []time.Duration{6 * time.Second, 30 * time.Second, 3 * time.Minute} {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c, client.WithTTL(ttl))
-				granted := false
+				var granted atomic.Bool
 				tc.set(func() {
 					tc.delay = func(r *http.Request) time.Duration {
 						if r.Method != http.MethodPut {
 							return 0
 						}
-						time.AfterFunc(late+3*time.Millisecond, func() { granted = granted || len(tc.held("/a")) > 0 })
+						time.AfterFunc(late+3*time.Millisecond, func() {
+							if len(tc.held("/a")) > 0 {
+								granted.Store(true)
+							}
+						})
 						return late
 					}
 				})
@@ -257,7 +262,7 @@ func TestLateGrantIsSwept(t *testing.T) {
 					t.Errorf("the session was looked through %d times within %v", n, late)
 				}
 				time.Sleep(time.Second + tc.latency + max(client.LostTime, late) + s.TTL())
-				if !granted {
+				if !granted.Load() {
 					t.Errorf("ttl %v, late by %v: it was not granted", ttl, late)
 				}
 				if held := tc.held("/a"); len(held) != 0 {
