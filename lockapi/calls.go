@@ -28,6 +28,8 @@ type (
 		Session string `path:"id"`
 		KeepaliveRequest
 	}
+	// KeepAliveAll extends sessions of one caller. The answer is a Keepalives.
+	KeepAliveAll struct{ KeepalivesRequest }
 	// CloseSession ends a session, if it is there. It has no answer.
 	CloseSession struct {
 		Session string `path:"id"`
@@ -273,6 +275,9 @@ func (c *GetHistory) Validate() error { return ValidatePath(c.Path) }
 
 // Wait is for how long the call may be held.
 func (r *KeepaliveRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
+
+// Wait is how long the call may be held.
+func (r *KeepalivesRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
 
 // Wait is for how long the call may be held.
 func (r *LockRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }

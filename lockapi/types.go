@@ -1,6 +1,7 @@
 package lockapi
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,6 +24,7 @@ const (
 // Routes of the contract. A lock's path follows RouteLocks directly.
 const (
 	RouteSessions   = "/v1/sessions"
+	RouteKeepalives = "/v1/keepalives"
 	RouteLocks      = "/v1/locks"
 	RouteSequencers = "/v1/sequencers"
 	RouteCell       = "/v1/cell"
@@ -163,6 +165,60 @@ type Keepalive struct {
 	HeldMS int64   `json:"held_ms"`
 	Epoch  uint64  `json:"epoch"`
 	Events []Event `json:"events"`
+	// MembersRevision changes when the members of the cell or their URLs change.
+	// It is not ordered, and the same at every master. 0 within a Keepalives.
+	MembersRevision uint64 `json:"members_revision,omitempty"`
+}
+
+// MaxKeepalives bounds the sessions of a KeepalivesRequest.
+const MaxKeepalives = 1000
+
+// KeepalivesRequest extends up to MaxKeepalives sessions of one caller. The server
+// holds the call for up to WaitMS, or until one of the sessions has something to
+// report.
+type KeepalivesRequest struct {
+	Sessions []SessionAck `json:"sessions"`
+	WaitMS   int64        `json:"wait_ms"`
+}
+
+// SessionAck names a session and the highest event seq that the caller has seen.
+type SessionAck struct {
+	ID  string `json:"id"`
+	Ack uint64 `json:"ack"`
+}
+
+// Validate reports the first field that is out of bounds, or nil.
+func (r *KeepalivesRequest) Validate() error {
+	if n := len(r.Sessions); n == 0 || n > MaxKeepalives {
+		return Invalid("sessions", "sessions has %d entries; it must have 1..%d", n, MaxKeepalives)
+	}
+	seen := make(map[string]bool, len(r.Sessions))
+	for i, s := range r.Sessions {
+		field := fmt.Sprintf("sessions[%d]", i)
+		switch {
+		case s.ID == "":
+			return Invalid(field+".id", "%s.id is empty", field)
+		case seen[s.ID]:
+			return Invalid(field+".id", "%s.id is %q, which an entry before it names already", field, Clip(s.ID))
+		case s.Ack > MaxToken:
+			return Invalid(field+".ack", "%s.ack is %d; it must be within 0..%d", field, s.Ack, uint64(MaxToken))
+		}
+		seen[s.ID] = true
+	}
+	return within("wait_ms", r.WaitMS, 0, MaxWaitMS)
+}
+
+// Keepalives is the answer: an entry for each session, in the order of the request.
+type Keepalives struct {
+	Sessions        []KeptSession `json:"sessions"`
+	MembersRevision uint64        `json:"members_revision"`
+}
+
+// KeptSession is a session that was extended, or why it was not.
+type KeptSession struct {
+	ID string `json:"id"`
+	*Keepalive
+	Error *Problem `json:"error,omitempty"`
 }
 
 // Types of events.

@@ -29,7 +29,9 @@ func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAli
 			k.by = by
 		}
 		k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
-		return k.run(ctx, req.Session)
+		reply, err := k.run(ctx, req.Session)
+		reply.MembersRevision = m.membersRevision()
+		return reply, err
 	})
 }
 

@@ -35,6 +35,7 @@ type Master struct {
 	vitals  *vitals
 	counted circleCount
 
+	membersRev   membersRevision
 	memberWakeup wait.Wakeup   // of keepMembers
 	membersTurn  chan struct{} // has room for who changes the members, see exclusively
 

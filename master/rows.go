@@ -10,6 +10,7 @@ var sessionCalls = []entry{
 	change(Known, AuditChanges, nil, (*Master).OpenSession),
 	asking(change(Nobody, AuditNever, nil, (*Master).KeepAlive), func(c *lockapi.KeepAlive, by *Caller) { by.about(c.Session, true) }).
 		set(func(r *Row) { r.Repeats = true }),
+	change(Known, AuditNever, nil, (*Master).KeepAliveAll).set(func(r *Row) { r.Repeats = true }),
 	asking(remove(Operate, AuditOthers, nil, (*Master).CloseSession), func(c *lockapi.CloseSession, by *Caller) { by.about(c.Session, true) }),
 	heavy(asking(query(Observe, nil, (*Master).GetSession), func(c *lockapi.GetSession, by *Caller) { by.about(c.Session, false) }),
 		func(m *Master, c *lockapi.GetSession) bool { return m.isCrowdedSession(c.Session) }),

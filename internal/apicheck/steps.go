@@ -34,6 +34,7 @@ var Steps = []Step{
 		Body: `{"ttl_ms":20000,"name":"apicheck <&> é","meta":{"pid":"811"}}`, Header: map[string]string{"Idempotency-Key": "apicheck ${a}"}},
 	{Name: "keepalive", Method: "POST", Path: "/v1/sessions/${a}/keepalive", Body: `{"wait_ms":0,"ack":0}`, Status: 200},
 	{Name: "keepalive of nobody", Method: "POST", Path: "/v1/sessions/nobody/keepalive", Status: 404, Code: "session_not_found"},
+	{Name: "keepalive of all", Method: "POST", Path: "/v1/keepalives", Body: `{"sessions":[{"id":"${a}"},{"id":"${b}","ack":0},{"id":"nobody"}]}`, Status: 200},
 	{Name: "acquire", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${a}","lock_delay_ms":1}`, Status: 200,
 		Save: map[string]string{"token": "token", "sequencer": "sequencer"}},
 	{Name: "acquire what is held", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${b}"}`, Status: 423, Code: "lock_held"},

@@ -209,7 +209,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		switch {
 		case template == lockapi.RouteBackup, template == lockapi.RouteJoin:
 			want = "always"
-		case method == http.MethodGet, strings.HasSuffix(template, "/keepalive"):
+		case method == http.MethodGet, strings.HasSuffix(template, "/keepalive"), template == lockapi.RouteKeepalives:
 			want = "never"
 		case strings.HasPrefix(template, "/v1/access/"), strings.HasPrefix(template, lockapi.RouteMembers), template == lockapi.RouteTransfer:
 			want = "always"

@@ -42,6 +42,7 @@ type judged struct {
 var decisions = map[string][]judged{
 	"POST /v1/sessions":                {{"/v1/sessions", "", known}},
 	"GET /v1/sessions":                 {{"/v1/sessions", "", and("observer")}, {"/v1/sessions?consistency=stale", "", and("observer")}},
+	"POST /v1/keepalives":              {{"/v1/keepalives", `{"sessions":[{"id":"${own}"}]}`, known}},
 	"POST /v1/sessions/{id}/keepalive": {{"/v1/sessions/${own}/keepalive", "", known}, {"/v1/sessions/${other}/keepalive", "", noOne}},
 	"GET /v1/sessions/{id}": {{"/v1/sessions/${own}", "", known}, {"/v1/sessions/${other}", "", and("observer")},
 		{"/v1/sessions/${other}?consistency=stale", "", and("observer")}},

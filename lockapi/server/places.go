@@ -82,7 +82,7 @@ func (x *exchange) takePlace(r *route) error {
 	if x.stranger() != nil {
 		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
 	}
-	x.call.Keeps = r.template == routeKeepalive
+	x.call.Keeps = r.template == routeKeepalive || r.template == lockapi.RouteKeepalives
 	if x.conns.Seat(x.ctx(), &x.call) {
 		return nil
 	}

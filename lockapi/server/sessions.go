@@ -9,13 +9,19 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// hurry has a keepalive wait for nothing where that is asked for.
-func hurry(x *exchange, c *lockapi.KeepAlive) (err error) {
+// hurry has a keepalive with that body return at once if the call got no place.
+func (x *exchange) hurry(waitMS *int64, body any) (err error) {
 	if x.call.Keeps = true; x.hurried {
-		c.WaitMS = 0
-		x.body, err = json.Marshal(c.KeepaliveRequest) // for the master, if that is another replica
+		*waitMS = 0
+		x.body, err = json.Marshal(body) // for the master, if that is another replica
 	}
 	return err
+}
+
+func hurryOne(x *exchange, c *lockapi.KeepAlive) error { return x.hurry(&c.WaitMS, &c.KeepaliveRequest) }
+
+func hurryAll(x *exchange, c *lockapi.KeepAliveAll) error {
+	return x.hurry(&c.WaitMS, &c.KeepalivesRequest)
 }
 
 // sessionID is an id in a request's path. Ids are the server's own; one that

@@ -141,9 +141,7 @@ func (u *user) bareRead(ctx context.Context, at, path string) {
 // that does not learn of it.
 func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.Duration) {
 	sent := u.clock.read()
-	var got lockapi.Keepalive
-	q := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
-	err := u.send(ctx, 10*time.Second, at, u.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", q, &got))
+	got, err := u.keepalive(ctx, at, session, wait, sent/time.Millisecond%3 == 0)
 	switch {
 	case err == nil:
 		if u.epochs[session] != got.Epoch {
@@ -154,6 +152,24 @@ func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		u.w.judge.lost(u.name, session)
 	}
+}
+
+// keepalive makes the call, for this session or for a list that has no other.
+func (u *user) keepalive(ctx context.Context, at, session string, wait time.Duration, asList bool) (got lockapi.Keepalive, err error) {
+	if !asList {
+		q := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
+		err = u.send(ctx, 10*time.Second, at, u.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", q, &got))
+		return got, err
+	}
+	var all lockapi.Keepalives
+	q := lockapi.KeepalivesRequest{Sessions: []lockapi.SessionAck{{ID: session}}, WaitMS: wait.Milliseconds()}
+	switch err := u.send(ctx, 10*time.Second, at, u.message(http.MethodPost, lockapi.RouteKeepalives, q, &all)); {
+	case err != nil:
+		return got, err
+	case all.Sessions[0].Error != nil:
+		return got, all.Sessions[0].Error.Err()
+	}
+	return *all.Sessions[0].Keepalive, nil
 }
 
 // free gives up what the pair has: as far as one call can while there are

@@ -22,7 +22,7 @@ func repeatable(q *http.Request) bool {
 	case q.Header.Get(lockapi.HeaderIdempotencyKey) != "":
 		return true
 	case q.Method == http.MethodPost:
-		return named && strings.HasSuffix(at, "/keepalive")
+		return named && strings.HasSuffix(at, "/keepalive") || at == lockapi.RouteKeepalives
 	}
 	return named && q.Method != http.MethodGet
 }

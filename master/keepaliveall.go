@@ -1,0 +1,190 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/internal/wait"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/membership"
+)
+
+// KeepAliveAll extends sessions of one caller. It answers when KeepAlive would answer
+// for the first of them, and extends the others at the same time. A session that is
+// not extended has an error in its entry; it delays no other one. A session from
+// before access was enabled is adopted by KeepAlive only.
+func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.KeepAliveAll) (lockapi.Keepalives, error) {
+	return serve(m, func(o *office) (lockapi.Keepalives, error) {
+		if err := o.admit(by); err != nil {
+			return lockapi.Keepalives{}, err
+		}
+		all := &keepalives{o: o, out: make([]lockapi.KeptSession, len(req.Sessions))}
+		began, woken, access := o.now(), wait.NewWakeup(), m.log.State().AccessOn
+		for i, s := range req.Sessions {
+			all.out[i].ID = s.ID
+			k := &keepalive{o: o, began: began, wakeup: woken, ack: s.Ack, wait: time.Duration(req.WaitMS) * time.Millisecond}
+			if by.Principal != "" || by.Secret != nil || access {
+				each := *by
+				each.Ask = Ask{Right: Nobody, Session: s.ID}
+				k.by = &each
+			}
+			if err := all.add(i, k, s.ID); err != nil {
+				return lockapi.Keepalives{}, err
+			}
+		}
+		defer all.leave()
+		err := all.run(ctx, woken)
+		return lockapi.Keepalives{Sessions: all.out, MembersRevision: m.membersRevision()}, err
+	})
+}
+
+// keepalives is one call for many sessions.
+type keepalives struct {
+	o       *office
+	waiting []waitingKeepalive
+	news    bool // an entry of out is made: the call is to be answered
+	out     []lockapi.KeptSession
+}
+
+type waitingKeepalive struct {
+	*keepalive
+	s        *session
+	at       int // its entry of out
+	answerBy time.Duration
+}
+
+// add judges the caller and finds the session.
+func (a *keepalives) add(at int, k *keepalive, id string) error {
+	if err := k.judged(id); err != nil {
+		return a.refuse(at, err)
+	}
+	s, err := k.join(id)
+	if err != nil {
+		return a.refuse(at, err)
+	}
+	a.waiting = append(a.waiting, waitingKeepalive{k, s, at, k.answerBy(s)})
+	return nil
+}
+
+// refuse makes an error the entry of a session. One that is about the office ends the
+// call: it is returned.
+func (a *keepalives) refuse(at int, err error) error {
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	if own, is := err.(ownRefusal); is {
+		refused, ok = own.told, true
+	}
+	if !ok || refused.Code == lockapi.CodeNoMaster || refused.Code == lockapi.CodeOutcomeUnknown {
+		return err
+	}
+	a.news, a.out[at].Error = true, refused.Problem()
+	return nil
+}
+
+func (a *keepalives) leave() {
+	for _, k := range a.waiting {
+		k.leave(k.s)
+	}
+}
+
+// run waits until one session has something to report, and extends all.
+func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
+	t := stoppedTimer()
+	defer t.Stop()
+	for judge := false; ; {
+		again, err := a.step(judge)
+		if err != nil || len(a.waiting) == 0 {
+			return err
+		}
+		t.Reset(again)
+		select {
+		case <-t.C:
+			judge = false
+		case <-woken:
+			judge = true
+		case <-a.o.done:
+			return errNoMaster("mastership was lost while the call waited; send it again")
+		case <-ctx.Done():
+			return errNoMaster("the caller has gone")
+		}
+	}
+}
+
+// step makes the entries whose time has come, and all once there is one. It returns
+// how long the others may wait.
+func (a *keepalives) step(judge bool) (again time.Duration, err error) {
+	for before := !a.news; ; before = false {
+		again = time.Hour
+		left := a.waiting[:0]
+		for _, k := range a.waiting {
+			wait, err := a.one(&k, judge)
+			if err != nil {
+				return 0, err
+			}
+			if wait == 0 {
+				k.leave(k.s)
+				continue
+			}
+			left, again = append(left, k), min(again, wait)
+		}
+		a.waiting = left
+		if !before || !a.news || len(left) == 0 {
+			return again, nil
+		}
+	}
+}
+
+// one makes the entry of a session, or returns how long it may wait.
+func (a *keepalives) one(k *waitingKeepalive, judge bool) (time.Duration, error) {
+	state := a.o.log.State()
+	if k.by != nil && (judge || k.by.identify(state) != nil) {
+		if err := k.judged(k.s.id); err != nil {
+			return 0, a.refuse(k.at, err)
+		}
+	}
+	if a.news {
+		k.answerBy = 0
+	}
+	reply, again, err := k.step(k.s, k.answerBy)
+	switch {
+	case err != nil:
+		return 0, a.refuse(k.at, err)
+	case again == 0:
+		a.news, a.out[k.at].Keepalive = true, &reply
+	case k.by != nil:
+		again = k.by.within(state, again)
+	}
+	return again, nil
+}
+
+// membersRevision is a number that changes with the members or their URLs, up to a
+// second later. It is a sum and no counter, so that every master has the same; it is
+// exact in JSON.
+type membersRevision struct {
+	mu    sync.Mutex
+	n     uint64
+	until time.Duration // when it is to be summed again
+}
+
+func (m *Master) membersRevision() uint64 {
+	r := &m.membersRev
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := m.opts.Clock(); now >= r.until {
+		r.n, r.until = revisionOf(m.members.Members()), now+time.Second
+	}
+	return r.n
+}
+
+func revisionOf(members []membership.MemberStatus) uint64 {
+	h := fnv.New64a()
+	for _, r := range onePerName(members) {
+		for _, part := range []string{r.ID, r.APIURL} {
+			_, _ = h.Write([]byte(part))
+			_, _ = h.Write([]byte{0})
+		}
+	}
+	return h.Sum64()>>11 | 1
+}

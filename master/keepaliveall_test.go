@@ -1,0 +1,107 @@
+package master
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// keepAll makes the call for sessions that have seen no event.
+func keepAll(ctx context.Context, m *Master, by *Caller, wait time.Duration, ids ...string) (lockapi.Keepalives, error) {
+	req := &lockapi.KeepAliveAll{KeepalivesRequest: lockapi.KeepalivesRequest{WaitMS: wait.Milliseconds()}}
+	for _, id := range ids {
+		req.Sessions = append(req.Sessions, lockapi.SessionAck{ID: id})
+	}
+	return m.KeepAliveAll(ctx, by, req)
+}
+
+// TestKeepAliveAll: one call extends sessions, and returns when one of them has
+// something to report.
+func TestKeepAliveAll(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		a, b, idle := newSession(t, m, 20*time.Second), newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		ctx := t.Context()
+
+		began := time.Now()
+		got, err := keepAll(ctx, m, &Caller{}, 10*time.Second, a, b)
+		if took := time.Since(began); err != nil || took != 10*time.Second || got.Sessions[0].TTLMS != 20_000 || got.Sessions[1].TTLMS != 60_000 || got.MembersRevision == 0 {
+			t.Errorf("after %v: %+v, %v", took, got, err)
+		}
+		pass(15 * time.Second)
+		if _, err := m.GetSession(ctx, &Read{}, &lockapi.GetSession{Session: a}); err != nil {
+			t.Errorf("it was extended 15 s ago, with a ttl of 20 s: %v", err)
+		}
+
+		began = time.Now()
+		got, err = keepAll(ctx, m, &Caller{}, time.Minute, a, "nobody", b)
+		if took := time.Since(began); err != nil || took != 0 || got.Sessions[1].Keepalive != nil || got.Sessions[1].Error.Code != lockapi.CodeSessionNotFound || got.Sessions[0].TTLMS == 0 || got.Sessions[2].TTLMS == 0 {
+			t.Errorf("after %v: %+v, %v", took, got, err)
+		}
+
+		began = time.Now()
+		got, err = keepAll(ctx, m, &Caller{}, time.Minute, b, a)
+		if took := time.Since(began); err != nil || took != 15*time.Second || got.Sessions[0].TTLMS == 0 || got.Sessions[1].TTLMS == 0 {
+			t.Errorf("after %v, three quarters of the shorter ttl are 15 s: %+v, %v", took, got, err)
+		}
+
+		began = time.Now()
+		answer := make(chan lockapi.Keepalives, 1)
+		go func() {
+			got, _ := keepAll(ctx, m, &Caller{}, 10*time.Second, idle, b)
+			answer <- got
+		}()
+		pass(2 * time.Second)
+		granted202(t, m, "/a", idle, b)
+		got = <-answer
+		if took := time.Since(began); took >= 10*time.Second || len(got.Sessions[0].Events) != 0 || len(got.Sessions[1].Events) != 1 || got.Sessions[0].TTLMS == 0 {
+			t.Errorf("after %v: %+v", took, got)
+		}
+		req := &lockapi.KeepAliveAll{KeepalivesRequest: lockapi.KeepalivesRequest{Sessions: []lockapi.SessionAck{{ID: b, Ack: got.Sessions[1].Events[0].Seq}}}}
+		if got, err = m.KeepAliveAll(ctx, &Caller{}, req); err != nil || len(got.Sessions[0].Events) != 0 {
+			t.Errorf("an event that was acknowledged comes again: %+v, %v", got, err)
+		}
+		if n := len(openOffice(t, c.node("r1")).sessions.byID[b].keepalives); n != 0 {
+			t.Errorf("%d calls are left at the session", n)
+		}
+	})
+}
+
+// TestKeepAliveAllOfOthers: while access is on, a call extends the caller's own
+// sessions only.
+func TestKeepAliveAllOfOthers(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		own, other := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		got, err := keepAll(t.Context(), m, new(by("user:a", Known)), 0, own, other)
+		if err != nil || got.Sessions[0].Error != nil || got.Sessions[1].Error == nil || got.Sessions[1].Keepalive != nil {
+			t.Errorf("%+v, %v", got, err)
+		}
+		_, err = keepAll(t.Context(), m, new(by("", Known)), 0, own)
+		code(t, err, lockapi.CodeUnauthenticated)
+	})
+}
+
+// TestKeepAliveAllWithoutLease: a master without a lease extends no session.
+func TestKeepAliveAllWithoutLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		a, b := newSession(t, n.master, time.Minute), newSession(t, n.master, time.Minute)
+		c.cutOff("r1", true)
+		pass(3 * time.Second)
+		answer := make(chan error, 1)
+		go func() { _, err := keepAll(t.Context(), n.master, &Caller{}, 0, a, b); answer <- err }()
+		pass(time.Second)
+		select {
+		case err := <-answer:
+			t.Fatalf("answered without a lease: %v", err)
+		default:
+		}
+		c.cutOff("r1", false)
+		pass(10 * time.Second)
+		if err := <-answer; err != nil {
+			code(t, err, lockapi.CodeNoMaster)
+		}
+	})
+}
