@@ -237,6 +237,17 @@ func (j *judge) modelled(after *state.State, b state.Batch, out state.Outcome) (
 		after.Level != m.Level || after.Now != m.Now || after.FileCount() != len(m.Files) || after.SessionCount() != len(m.Sessions) {
 		j.w.fail("entry %d leads to another state than by the model", out.Index)
 	}
+	if len(steps) > 0 {
+		n := 0
+		for r := range after.Policy().Rules("", "") {
+			if want := m.Access.Rules[r.Path]; want != nil && want.Same(r) {
+				n++
+			}
+		}
+		if n != len(m.Access.Rules) || n != after.Policy().RuleCount() {
+			j.w.fail("entry %d leads to other rules than by the model", out.Index)
+		}
+	}
 	return steps
 }
 
