@@ -160,7 +160,7 @@ func TestTokens(t *testing.T) {
 		}
 		who := func(name string) (lockapi.WhoAmI, error) {
 			sum := sha256.Sum256([]byte(made[name].Secret))
-			return m.GetWhoAmI(t.Context(), &Read{Caller: Caller{Secret: &sum, Ask: Ask{Right: Anybody}}}, &lockapi.GetWhoAmI{})
+			return m.GetWhoAmI(t.Context(), &Read{Caller: &Caller{Secret: &sum, Ask: Ask{Right: Anybody}}}, &lockapi.GetWhoAmI{})
 		}
 		for name := range made {
 			if got, err := who(name); err != nil || got != (lockapi.WhoAmI{Principal: "user:a", How: "token"}) {
@@ -194,7 +194,7 @@ func TestProofsThatEnd(t *testing.T) {
 		s := sessionOfCaller(t, m, "user:a")
 		by := Caller{Principal: "user:a", How: lockapi.HowJWT, Ends: time.Now().Add(time.Minute), Ask: Ask{Right: Anybody}}
 		who := func() error {
-			got, err := m.GetWhoAmI(t.Context(), &Read{Caller: by}, &lockapi.GetWhoAmI{})
+			got, err := m.GetWhoAmI(t.Context(), &Read{Caller: new(by)}, &lockapi.GetWhoAmI{})
 			if err == nil && got != (lockapi.WhoAmI{Principal: "user:a", How: lockapi.HowJWT}) {
 				t.Errorf("%+v", got)
 			}
@@ -237,9 +237,9 @@ func TestProofsThatEnd(t *testing.T) {
 // TestForgottenAsksAreDenied: to all but operators.
 func TestForgottenAsksAreDenied(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := m.GetLock(t.Context(), &Read{Caller: Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
+		_, err := m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
 		code(t, err, lockapi.CodePermissionDenied)
-		if _, err := m.GetLock(t.Context(), &Read{Caller: Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
+		if _, err := m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
 			t.Error(err)
 		}
 		_, err = m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/p"})
@@ -464,7 +464,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 			t.Errorf("a file that may not be read: %s; none: %s", there, absent)
 		}
 		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
-			read := Read{Caller: by(who, Anybody)}
+			read := Read{Caller: new(by(who, Anybody))}
 			locks, err := m.ListLocks(t.Context(), new(read), &lockapi.ListLocks{Limit: 10})
 			files, err2 := m.ListFiles(t.Context(), new(read), &lockapi.ListFiles{Delimiter: true, Prefix: "/", Limit: 10})
 			if err != nil || err2 != nil || len(locks.Locks) != sees || len(files.Dirs) != sees {
@@ -859,7 +859,7 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := func(m *Master) error {
-			return second(m.GetLock(t.Context(), &Read{Caller: by("user:a", ReadAt, "/p")}, &lockapi.GetLock{Path: "/p"}))
+			return second(m.GetLock(t.Context(), &Read{Caller: new(by("user:a", ReadAt, "/p"))}, &lockapi.GetLock{Path: "/p"}))
 		}
 		acquire := func(m *Master) error { return second(ask(t.Context(), m, locking("user:a", "s"))) }
 		code(t, read(old.master), lockapi.CodePermissionDenied)
@@ -868,7 +868,7 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 		pass(2 * leaseTerm)
 		code(t, read(old.master), lockapi.CodeNoMaster)
 		code(t, acquire(old.master), lockapi.CodeNoMaster)
-		stale := Read{Caller: by("user:a", ReadAt, "/p"), Stale: true}
+		stale := Read{Caller: new(by("user:a", ReadAt, "/p")), Stale: true}
 		code(t, second(old.master.GetLock(t.Context(), new(stale), &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
 	})
 }

@@ -65,14 +65,14 @@ func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call)
 	if row == nil {
 		return nil, out, fmt.Errorf("no row for a %T", c)
 	}
-	q := &asked{Read: Read{Caller: *by, Stale: stale && row.Reads || row.Own}}
+	q := &asked{Read: Read{Caller: by, Stale: stale && row.Reads || row.Own}}
 	q.out.Told = Told{Principal: by.Principal, How: by.How}
-	q.AsOf, q.Caller.Told = &q.out.Revision, &q.out.Told
+	q.AsOf, by.Told = &q.out.Revision, &q.out.Told
 	if !row.asked {
-		q.Caller.Ask = Ask{Right: row.Right, Path: row.Path(c)}
+		by.Ask = Ask{Right: row.Right, Path: row.Path(c)}
 	}
 	if row.ask != nil {
-		row.ask(c, &q.Caller)
+		row.ask(c, by)
 	}
 	if row.heavy != nil && by.Turns != nil && row.heavy(m, c) {
 		if err := by.Turns.TakeTurn(ctx); err != nil {
@@ -113,14 +113,14 @@ type entry struct {
 func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, *Caller, *C) (A, error)) entry {
 	_, keyed := any(*new(A)).(interface{ again() bool })
 	return entryOf(Row{Right: right, Audit: audit, keyed: keyed}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
-		return do(m, ctx, &r.Caller, c)
+		return do(m, ctx, r.Caller, c)
 	})
 }
 
 // remove is change for a call that has no answer.
 func remove[C any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, *Caller, *C) error) entry {
 	return entryOf(Row{Right: right, Audit: audit}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
-		return nil, do(m, ctx, &r.Caller, c)
+		return nil, do(m, ctx, r.Caller, c)
 	})
 }
 

@@ -243,7 +243,7 @@ func (m *Master) GetFile(ctx context.Context, q *Read, c *lockapi.GetFile) (File
 func (m *Master) ListFiles(ctx context.Context, q *Read, c *lockapi.ListFiles) (lockapi.FileList, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.FileList, error) {
 		if s.AccessOn {
-			return filePage(*c).of(visibleFiles{s, &q.Caller}), nil
+			return filePage(*c).of(visibleFiles{s, q.Caller}), nil
 		}
 		return filePage(*c).of(s), nil
 	})

@@ -13,7 +13,7 @@ import (
 // historyText is what a replica remembers of a path, an event a line.
 func historyText(t *testing.T, m *Master, path string, limit int) (string, lockapi.History) {
 	t.Helper()
-	h, err := m.GetHistory(t.Context(), &Read{Caller: root(ReadAt)}, &lockapi.GetHistory{Path: path, Limit: limit})
+	h, err := m.GetHistory(t.Context(), &Read{Caller: new(root(ReadAt))}, &lockapi.GetHistory{Path: path, Limit: limit})
 	must(t, err)
 	var lines []string
 	for _, e := range h.Events {

@@ -24,7 +24,7 @@ func watching(t *testing.T, m *Master, f EventFilter) EventWatch {
 // ownAnswers are all that a replica answers by its own state, whoever is master.
 func ownAnswers(m *Master) map[string]func(Caller) error {
 	ctx := context.Background()
-	stale := func(by Caller) Read { return Read{Caller: by, Stale: true} }
+	stale := func(by Caller) Read { return Read{Caller: new(by), Stale: true} }
 	return map[string]func(Caller) error{
 		"lock":  func(by Caller) error { return second(m.GetLock(ctx, new(stale(by)), &lockapi.GetLock{Path: "/p/a"})) },
 		"locks": func(by Caller) error { return second(m.ListLocks(ctx, new(stale(by)), &lockapi.ListLocks{Limit: 1})) },
@@ -48,7 +48,7 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 		"members":     func(by Caller) error { return second(m.ListMembers(ctx, new(stale(by)), &lockapi.ListMembers{})) },
 		"URLs":        func(by Caller) error { return second(m.GetURLs(ctx, new(stale(by)), &lockapi.GetURLs{})) },
 		"history": func(by Caller) error {
-			return second(m.GetHistory(ctx, &Read{Caller: by}, &lockapi.GetHistory{Path: "/p/a", Limit: 1}))
+			return second(m.GetHistory(ctx, &Read{Caller: new(by)}, &lockapi.GetHistory{Path: "/p/a", Limit: 1}))
 		},
 		"events": func(by Caller) error {
 			w, err := m.WatchEvents(EventFilter{}.For(by))

@@ -62,8 +62,11 @@ func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *s
 
 // judged reads from a state, if by that very state the caller may.
 func judged[T any](o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
+	if q.Caller == nil {
+		q.Caller = &Caller{}
+	}
 	if !q.Caller.free(s) {
-		if err := judge(s, &q.Caller); err != nil {
+		if err := judge(s, q.Caller); err != nil {
 			var none T
 			return none, err
 		}
@@ -79,7 +82,7 @@ func (m *Master) GetSession(ctx context.Context, q *Read, c *lockapi.GetSession)
 		if !ok {
 			return lockapi.SessionState{}, errNoSession(c.Session)
 		}
-		return sessionStateOf(o, s, v, &q.Caller), nil
+		return sessionStateOf(o, s, v, q.Caller), nil
 	})
 }
 
@@ -94,7 +97,7 @@ func (m *Master) ListSessions(ctx context.Context, q *Read, c *lockapi.ListSessi
 				page.Next = page.Sessions[n-1].ID
 				break
 			}
-			one := sessionStateOf(o, s, v, &q.Caller)
+			one := sessionStateOf(o, s, v, q.Caller)
 			size += sessionSize(&one)
 			page.Sessions = append(page.Sessions, one)
 		}

@@ -76,7 +76,7 @@ func (by *Caller) found() Told {
 // Read is who asks and how. A stale read is answered from this replica's own
 // state, master or not; any other is linearizable.
 type Read struct {
-	Caller Caller
+	Caller *Caller // nil for nobody known
 	Stale  bool
 	// AsOf, where it is not nil, takes the revision of the state that the answer is
 	// of, errors that the state gave included: all changes up to it, and none after,

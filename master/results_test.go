@@ -58,7 +58,7 @@ func TestListsEndAtABound(t *testing.T) {
 		}
 		var names []string
 		for page, after := 0, ""; ; page++ {
-			list, err := m.ListGroups(t.Context(), &Read{Caller: root(Operate)}, &lockapi.ListGroups{After: after})
+			list, err := m.ListGroups(t.Context(), &Read{Caller: new(root(Operate))}, &lockapi.ListGroups{After: after})
 			must(t, err)
 			if n := jsonSize(t, list); n > 2*lockapi.PageBytes || page > 5 {
 				t.Fatalf("page %d has %d bytes", page, n)

@@ -88,6 +88,12 @@ var calls = map[string][]leaving{
 			return second(h.m.KeepAlive(withoutEnd, new(by), &lockapi.KeepAlive{Session: "none"}))
 		}},
 	},
+	"KeepAliveAll": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(keepAll(withoutEnd, h.m, new(by), 0, h.holder, "none"))
+		}},
+		{"", func(h *heldCell, by Caller) error { return second(keepAll(withoutEnd, h.m, new(by), 0, "none")) }},
+	},
 	"AcquireLock": {
 		{"", func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.holder)) }},
 		{"", func(h *heldCell, by Caller) error { return h.acquire(by, "/new", want(h.holder)) }},
@@ -205,68 +211,68 @@ var calls = map[string][]leaving{
 
 	"GetSession": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.GetSession(withoutEnd, &Read{Caller: by}, &lockapi.GetSession{Session: h.holder}))
+			return second(h.m.GetSession(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetSession{Session: h.holder}))
 		}},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
-			return second(h.m.GetSession(withoutEnd, &Read{Caller: by}, &lockapi.GetSession{Session: "none"}))
+			return second(h.m.GetSession(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetSession{Session: "none"}))
 		}},
 	},
 	"GetFile": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.GetFile(withoutEnd, &Read{Caller: by}, &lockapi.GetFile{Path: "/none"}))
+		return second(h.m.GetFile(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetFile{Path: "/none"}))
 	}}},
 	"GetRule": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.GetRule(withoutEnd, &Read{Caller: by}, &lockapi.GetRule{Path: "/q"}))
+		return second(h.m.GetRule(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetRule{Path: "/q"}))
 	}}},
 	"GetGroup": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.GetGroup(withoutEnd, &Read{Caller: by}, &lockapi.GetGroup{Name: "x"}))
+		return second(h.m.GetGroup(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetGroup{Name: "x"}))
 	}}},
 	"CheckSequencer": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CheckSequencer(withoutEnd, &Read{Caller: by}, &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
+		return second(h.m.CheckSequencer(withoutEnd, &Read{Caller: new(by)}, &lockapi.CheckSequencer{Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
 	}}},
 	"ListSessions": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListSessions(withoutEnd, &Read{Caller: by}, &lockapi.ListSessions{Limit: 9}))
+		return second(h.m.ListSessions(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListSessions{Limit: 9}))
 	}}},
 	"GetLock": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetLock(withoutEnd, &Read{Caller: by}, &lockapi.GetLock{Path: "/l"}))
+		return second(h.m.GetLock(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetLock{Path: "/l"}))
 	}}},
 	"ListLocks": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListLocks(withoutEnd, &Read{Caller: by}, &lockapi.ListLocks{Limit: 9}))
+		return second(h.m.ListLocks(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListLocks{Limit: 9}))
 	}}},
 	"ListFiles": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListFiles(withoutEnd, &Read{Caller: by}, &lockapi.ListFiles{Limit: 9}))
+		return second(h.m.ListFiles(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListFiles{Limit: 9}))
 	}}},
 	"ListRules": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListRules(withoutEnd, &Read{Caller: by}, &lockapi.ListRules{Limit: 9}))
+		return second(h.m.ListRules(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListRules{Limit: 9}))
 	}}},
 	"ListTokens": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListTokens(withoutEnd, &Read{Caller: by}, &lockapi.ListTokens{Limit: 9}))
+		return second(h.m.ListTokens(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListTokens{Limit: 9}))
 	}}},
 	"CheckAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CheckAccess(withoutEnd, &Read{Caller: by}, &lockapi.CheckAccess{Path: "/p"}))
+		return second(h.m.CheckAccess(withoutEnd, &Read{Caller: new(by)}, &lockapi.CheckAccess{Path: "/p"}))
 	}}},
 	"ListGroups": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListGroups(withoutEnd, &Read{Caller: by}, &lockapi.ListGroups{}))
+		return second(h.m.ListGroups(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListGroups{}))
 	}}},
 	"GetCellAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetCellAccess(withoutEnd, &Read{Caller: by}, &lockapi.GetCellAccess{}))
+		return second(h.m.GetCellAccess(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetCellAccess{}))
 	}}},
 	"GetWhoAmI": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetWhoAmI(withoutEnd, &Read{Caller: by}, &lockapi.GetWhoAmI{}))
+		return second(h.m.GetWhoAmI(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetWhoAmI{}))
 	}}},
 	"ListMembers": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.ListMembers(withoutEnd, &Read{Caller: by}, &lockapi.ListMembers{}))
+		return second(h.m.ListMembers(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListMembers{}))
 	}}},
 	"GetURLs": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetURLs(withoutEnd, &Read{Caller: by}, &lockapi.GetURLs{}))
+		return second(h.m.GetURLs(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetURLs{}))
 	}}},
 	"GetRevision": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetRevision(withoutEnd, &Read{Caller: by}, &lockapi.GetRevision{}))
+		return second(h.m.GetRevision(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetRevision{}))
 	}}},
 	"FindDeadlocks": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.FindDeadlocks(withoutEnd, &Read{Caller: by}, &lockapi.FindDeadlocks{}))
+		return second(h.m.FindDeadlocks(withoutEnd, &Read{Caller: new(by)}, &lockapi.FindDeadlocks{}))
 	}}},
 	"GetBackup": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.GetBackup(withoutEnd, &Read{Caller: by}, &lockapi.GetBackup{}))
+		return second(h.m.GetBackup(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetBackup{}))
 	}}},
 }
 

@@ -192,7 +192,7 @@ func (o *office) exit(by *Caller, key claimKey, c *claim, w *waiter) {
 	c.leave(w)
 	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else it is the business of the claim that followed
 		if seq := o.waiters.abandoned(key, c); seq != 0 {
-			go o.withdraw(by, key, c, seq, true)()
+			go o.withdraw(new(*by), key, c, seq, true)() // the caller goes on with its own
 		}
 	}
 	o.waiters.collect(key, c)

@@ -44,6 +44,9 @@ type claim struct {
 	Enables   bool      `json:"enables,omitempty"`   // it may enable access while that is off
 }
 
+// noClaim is the claim of a call that no member has forwarded. It is not changed.
+var noClaim = new(claim)
+
 // tell puts what the next replica is to know of the caller into the headers of a
 // call that is forwarded.
 func (x *exchange) tell(out http.Header) error {
@@ -72,6 +75,7 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 	if !x.peer {
 		return x.bearing()
 	}
+	x.claim = new(claim)
 	values := x.c.Request.Header[headerCaller]
 	if len(values) > 0 || len(x.c.Request.Header[headerAuthorization]) > 0 {
 		if err := x.vouched(); err != nil {
@@ -82,7 +86,7 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica tells of its caller more than once")
 	}
 	if len(values) == 1 {
-		if err := json.Unmarshal([]byte(values[0]), &x.claim); err != nil {
+		if err := json.Unmarshal([]byte(values[0]), x.claim); err != nil {
 			return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "what a replica tells of its caller is malformed: %v", err)
 		}
 	}
@@ -92,8 +96,8 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 	if x.proven {
 		return x.claim.believed(&x.opts)
 	}
-	if x.claim != (claim{Remote: x.claim.Remote, Enables: x.claim.Enables}) {
-		x.claim = claim{}
+	if *x.claim != (claim{Remote: x.claim.Remote, Enables: x.claim.Enables}) {
+		x.claim = noClaim
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says who its caller is, and without TLS between replicas that counts for nothing; give raft-cert, raft-key and raft-ca on all of them")
 	}
 	return x.bearing()

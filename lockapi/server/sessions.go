@@ -18,7 +18,9 @@ func (x *exchange) hurry(waitMS *int64, body any) (err error) {
 	return err
 }
 
-func hurryOne(x *exchange, c *lockapi.KeepAlive) error { return x.hurry(&c.WaitMS, &c.KeepaliveRequest) }
+func hurryOne(x *exchange, c *lockapi.KeepAlive) error {
+	return x.hurry(&c.WaitMS, &c.KeepaliveRequest)
+}
 
 func hurryAll(x *exchange, c *lockapi.KeepAliveAll) error {
 	return x.hurry(&c.WaitMS, &c.KeepalivesRequest)

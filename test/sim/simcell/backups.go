@@ -63,7 +63,7 @@ func (k *keeper) take(p *process) {
 			floor = 0
 		}
 	} else {
-		b, err = p.master.GetBackup(p.gone, &master.Read{Caller: *k.w.operator()}, &lockapi.GetBackup{})
+		b, err = p.master.GetBackup(p.gone, &master.Read{Caller: k.w.operator()}, &lockapi.GetBackup{})
 	}
 	if p.awake(); err != nil || p.dead() || k.w.isOver() {
 		return

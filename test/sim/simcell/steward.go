@@ -402,7 +402,7 @@ func (s *steward) list(ctx context.Context) {
 	if m == nil || m.process.master == nil {
 		return
 	}
-	got, err := m.process.master.ListMembers(ctx, &master.Read{Caller: *s.w.operator()}, &lockapi.ListMembers{})
+	got, err := m.process.master.ListMembers(ctx, &master.Read{Caller: s.w.operator()}, &lockapi.ListMembers{})
 	if err == nil {
 		s.w.judge.counted(m.id, got)
 	}
