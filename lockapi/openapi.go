@@ -10,7 +10,7 @@ import (
 
 // openAPI is the contract with short forms for what each operation repeats.
 //
-//go:embed openapi.yaml
+//go:embed openapi.in.yaml
 var openAPI string
 
 // OpenAPI returns the contract as an OpenAPI 3.1 document in YAML, as a replica

@@ -1,6 +1,6 @@
 // Package server is Stout's HTTP interface: it reads and validates a request,
 // hands it to the master, and writes the answer as the contract in package
-// lockapi and its openapi.yaml have it.
+// lockapi and its openapi.in.yaml have it.
 //
 // A request becomes a call, a value of a type in package lockapi (call.go): the type
 // describes where each field travels, and its row in package master has the right that
