@@ -463,8 +463,8 @@ func TestLiesAboutFiles(t *testing.T) {
 // it says that nothing was done.
 func TestRefusedAfterALostAnswer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-			c = tc.by(t, tc, "http://r1") // so that no replica sends a write away
+		bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+			c := tc.by(t, tc, "http://r1") // so that no replica sends a write away
 			puts := 0
 			tc.instead = tooMany(func(r *http.Request) bool {
 				if r.Method != http.MethodPut && r.URL.Path != lockapi.RouteTransactions {

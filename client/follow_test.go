@@ -51,8 +51,8 @@ func TestFollow(t *testing.T) {
 
 // Files that change between the pages of a list are told once.
 func TestFollowWhileItReads(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		c = tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) { // small pages, which the client has to turn
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		c := tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) { // small pages, which the client has to turn
 			r = r.Clone(r.Context())
 			if q := r.URL.Query(); q.Has("limit") {
 				q.Set("limit", "2")

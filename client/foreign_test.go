@@ -79,9 +79,9 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				way := &beside{testCell: tc, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				c = tc.by(t, way, "http://r1", "http://r2")
+				c := tc.by(t, way, "http://r1", "http://r2")
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				_, err := c.ReadLock(ctx, "/a")

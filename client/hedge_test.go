@@ -174,8 +174,8 @@ func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // An answer that is there counts, though the context has ended meanwhile.
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		c = tc.by(t, stubborn{}, "http://r1", "http://r2")
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		c := tc.by(t, stubborn{}, "http://r1", "http://r2")
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()
 		if l, err := c.ReadLock(ctx, "/a"); err != nil || l.Path != "/a" {

@@ -106,11 +106,11 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 		"busy":          {answers{busy}, client.ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				tc.Elect("r2")
 				tc.silence("r1", true)
 				way := &changing{testCell: tc, answers: test.answers}
-				c = tc.by(t, way, "http://r1", "http://r2", "http://r3")
+				c := tc.by(t, way, "http://r1", "http://r2", "http://r3")
 				err := c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: "00000000000000aa"})
 				if !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)

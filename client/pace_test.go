@@ -57,8 +57,8 @@ func TestPaceAmongLies(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				c = tc.by(t, tc, "http://r1", "http://r2")
+			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+				c := tc.by(t, tc, "http://r1", "http://r2")
 				s := open(t, c)
 				tc.Elect("r1") // a reason to read the session
 				tc.set(func() {
@@ -94,7 +94,7 @@ func TestPaceAmongLies(t *testing.T) {
 // A server that is no replica, and answers everything with what means nothing,
 // is passed over.
 func TestNonsenseIsPassedOver(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.set(func() {
 			tc.instead = func(r *http.Request) *http.Response {
 				if r.URL.Host == "r1" {
@@ -103,7 +103,7 @@ func TestNonsenseIsPassedOver(t *testing.T) {
 				return nil
 			}
 		})
-		c = tc.by(t, tc, "http://r2", "http://r1", "http://r3")
+		c := tc.by(t, tc, "http://r2", "http://r1", "http://r3")
 		tc.Elect("r2")
 		s := open(t, c)
 		h := lock(t, s, "/a")

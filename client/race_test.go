@@ -35,9 +35,9 @@ func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 // What an attempt of the race may have done is not forgotten when the call is
 // given up, though nothing was sent by the first.
 func TestRacersMayHaveTakenEffect(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.Elect("r2")
-		c = tc.by(t, blackHole{tc}, "http://r1", "http://r2")
+		c := tc.by(t, blackHole{tc}, "http://r1", "http://r2")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := c.NewSession(ctx)
@@ -189,9 +189,9 @@ func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A race follows no chain of rumours without pauses.
 func TestRacePace(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		way := &rumours{}
-		c = tc.by(t, way, "http://r1", "http://r2")
+		c := tc.by(t, way, "http://r1", "http://r2")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := c.ReadLock(ctx, "/a"); err == nil {

@@ -275,9 +275,9 @@ func TestWatchByPolls(t *testing.T) {
 		"held up":    func(tc *testCell) { tc.set(func() { tc.instead = mute }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				change(tc)
-				c = tc.knowing(t, client.Config{}, tc.URLs()...)
+				c := tc.knowing(t, client.Config{}, tc.URLs()...)
 				w := watchFor(t, c, 0)
 				time.Sleep(time.Minute)
 				for i := range 100 {
