@@ -10,9 +10,10 @@ import "time"
 //	                has to be given
 //	`header:"Name"` in a header
 //
-// The body, as JSON, is what a call embeds without `body:"-"`, but for the fields in it with such tags; that of a file is its Content. A call that
-// has a Validate has passed it when it comes to package master. One with a SetDefaults
-// has its defaults before it is read.
+// A call embeds its JSON body; a struct that it embeds with `body:"-"`, and fields with
+// one of the tags above, are not part of that. The body of a file is its Content.
+// Package master receives a call after its Validate has passed, if it has one. A call
+// with a SetDefaults gets its defaults before it is read.
 type Call any
 
 // The calls about sessions.

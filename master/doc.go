@@ -25,8 +25,7 @@
 //
 // Each call of the API is a value of package lockapi and has a row (rows.go), with the
 // right that it takes, what the audit log has of it, and the method that serves it. Do
-// (calls.go) finds the row; loops over the rows are how tests know all calls. A new call
-// is a type in lockapi, a row, a method, and a line of the server's routes.
+// (calls.go) finds the row. CONTRIBUTING.md says what a new call takes.
 //
 // # What an office is made of
 //
@@ -43,8 +42,8 @@
 // Package internal/batch joins what is proposed into log entries. Package internal/quota
 // compares what the state has, and what calls under way may add, with the quotas.
 //
-// A call is a value of its own (acquire, keepalive) that looks at these, waits
-// to be woken, and looks again: what wakes it tells it nothing. All that the
+// A call under way is a value of its own (acquire, keepalive). It looks at these, waits
+// to be woken, and looks again: the wakeup says nothing. All that the
 // office has to take note of comes from the log, as the changes of one batch
 // after the other (office.follow).
 //

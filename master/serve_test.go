@@ -312,7 +312,7 @@ func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
 			continue
 		}
 		if len(calls[m.Name]) == 0 {
-			t.Errorf("%s is a call of no kind that is known here: add it", m.Name)
+			t.Errorf("%s is a call that the table calls of this file does not have: add each way to answer it", m.Name)
 		}
 		for n, one := range calls[m.Name] {
 			t.Run(m.Name, func(t *testing.T) {

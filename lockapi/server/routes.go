@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// route is one operation of the API. Its template is the path as openapi.yaml
+// route is one operation of the API. Its template is the path as openapi.in.yaml
 // writes it and metrics label it; pattern is the router's spelling. What has no
 // pattern stands for all paths that are none.
 type route struct {
