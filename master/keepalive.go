@@ -62,10 +62,15 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 	answerBy := k.answerBy(s)
 	t := stoppedTimer()
 	defer t.Stop()
-	for {
+	for first := true; ; first = false {
 		reply, again, err := k.step(s, answerBy)
 		if again == 0 {
 			return reply, err
+		}
+		if first { // a change of rights before it waited has not woken it
+			if err := k.judged(id); err != nil {
+				return lockapi.Keepalive{}, err
+			}
 		}
 		if k.by != nil {
 			again = k.by.within(k.o.log.State(), again)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/internal/wait"
@@ -45,9 +45,14 @@ func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.Keep
 type keepalives struct {
 	o       *office
 	waiting []waitingKeepalive
-	news    bool // an entry of out is made: the call is to be answered
+	news    bool          // an entry of out is made: the call is to be answered
+	endsBy  time.Duration // until when it waits for the ends of sessions past due; 0 without news
 	out     []lockapi.KeptSession
 }
+
+// endPatience is how long a call that is to be answered waits for the ends of its
+// sessions that are past due. Where many sessions end, their ends wait for their turns.
+const endPatience = time.Second
 
 type waitingKeepalive struct {
 	*keepalive
@@ -93,10 +98,14 @@ func (a *keepalives) leave() {
 func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 	t := stoppedTimer()
 	defer t.Stop()
-	for judge := false; ; {
+	for judge, first := false, true; ; first = false {
 		again, err := a.step(judge)
 		if err != nil || len(a.waiting) == 0 {
 			return err
+		}
+		if first { // a change of rights before it waited has not woken it
+			judge = true
+			continue
 		}
 		t.Reset(again)
 		select {
@@ -139,7 +148,7 @@ func (a *keepalives) step(judge bool) (again time.Duration, err error) {
 // one makes the entry of a session, or returns how long it may wait.
 func (a *keepalives) one(k *waitingKeepalive, judge bool) (time.Duration, error) {
 	state := a.o.log.State()
-	if k.by != nil && (judge || k.by.identify(state) != nil) {
+	if judge || k.by != nil && k.by.identify(state) != nil {
 		if err := k.judged(k.s.id); err != nil {
 			return 0, a.refuse(k.at, err)
 		}
@@ -148,7 +157,14 @@ func (a *keepalives) one(k *waitingKeepalive, judge bool) (time.Duration, error)
 		k.answerBy = 0
 	}
 	reply, again, err := k.step(k.s, k.answerBy)
+	now := a.o.now()
+	if a.news && a.endsBy == 0 {
+		a.endsBy = now + endPatience
+	}
 	switch {
+	case err == nil && again > 0 && a.news && now >= a.endsBy && a.o.leaseValid():
+		a.out[k.at].Error = errNoMaster("session %q is past due, and its end is under way; ask again", lockapi.Clip(k.s.id)).Problem()
+		return 0, nil
 	case err != nil:
 		return 0, a.refuse(k.at, err)
 	case again == 0:
@@ -163,19 +179,21 @@ func (a *keepalives) one(k *waitingKeepalive, judge bool) (time.Duration, error)
 // second later. It is a sum and no counter, so that every master has the same; it is
 // exact in JSON.
 type membersRevision struct {
-	mu    sync.Mutex
-	n     uint64
-	until time.Duration // when it is to be summed again
+	sum   atomic.Uint64
+	until atomic.Int64 // when it is to be summed again, on the Master's clock
 }
 
+// membersRevision sums the members once a second, by one of its callers: the replica
+// may take long to list them, which must not delay the other callers.
 func (m *Master) membersRevision() uint64 {
-	r := &m.membersRev
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := m.opts.Clock(); now >= r.until {
-		r.n, r.until = revisionOf(m.members.Members()), now+time.Second
+	r, now := &m.membersRev, m.opts.Clock()
+	until, sum := r.until.Load(), r.sum.Load()
+	if sum != 0 && (int64(now) < until || !r.until.CompareAndSwap(until, int64(now+time.Second))) {
+		return sum
 	}
-	return r.n
+	sum = revisionOf(m.members.Members())
+	r.sum.Store(sum)
+	return sum
 }
 
 func revisionOf(members []membership.MemberStatus) uint64 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // keepAll makes the call for sessions that have seen no event.
@@ -102,6 +103,47 @@ func TestKeepAliveAllWithoutLease(t *testing.T) {
 		pass(10 * time.Second)
 		if err := <-answer; err != nil {
 			code(t, err, lockapi.CodeNoMaster)
+		}
+	})
+}
+
+// TestKeepAliveAllIsJudgedWhenAccessIsEnabled: a call that waits, of a caller without a
+// name, ends as a single keepalive does.
+func TestKeepAliveAllIsJudgedWhenAccessIsEnabled(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Read: []string{"user:a"}}}); err != nil {
+			t.Fatal(err)
+		}
+		id := newSession(t, m, time.Minute)
+		answer := make(chan lockapi.Keepalives, 1)
+		go func() {
+			got, _ := keepAll(t.Context(), m, new(by("", Known)), 20*time.Second, id)
+			answer <- got
+		}()
+		pass(2 * time.Second)
+		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answer; len(got.Sessions) > 0 && got.Sessions[0].Keepalive != nil {
+			t.Errorf("a caller without a credential has extended a session while access is on: %+v", got.Sessions[0].Keepalive)
+		}
+	})
+}
+
+// TestKeepAliveAllBesideAnEnd: a session whose end waits for its turn delays no other one.
+func TestKeepAliveAllBesideAnEnd(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		m, o := n.master, openOffice(t, n)
+		crowd := o.endings.begin(mostEnding) // as after the loss of a host with thousands of claims
+		a, b := newSession(t, m, time.Second), newSession(t, m, 12*time.Second)
+		pass(3 * time.Second)
+		began := time.Now()
+		time.AfterFunc(10*time.Second, func() { o.endings.finish(crowd) })
+		got, err := keepAll(t.Context(), m, &Caller{}, 0, a, b)
+		if took := time.Since(began); err != nil || took > 2*time.Second || got.Sessions[0].Error == nil || got.Sessions[1].Keepalive == nil {
+			t.Errorf("after %v: %+v, %v", took, got, err)
 		}
 	})
 }

@@ -109,8 +109,12 @@ func serveMember(ctx context.Context, c *config.Config, supervisor *supervisor, 
 		}
 	case <-ctx.Done():
 	case err = <-r.Failed():
-		_ = r.Stop(context.Background())
-		return exitError{code: exitStart, err: err}
+		select {
+		case <-r.Ready(): // it failed after it had started
+		default:
+			_ = r.Stop(context.Background())
+			return exitError{code: exitStart, err: err}
+		}
 	}
 	switch {
 	case errors.Is(err, replica.ErrRemoved):

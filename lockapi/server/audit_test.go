@@ -111,6 +111,7 @@ func TestAudit(t *testing.T) {
 		{"anonymous", "GET", "/v1/locks/p/l?consistency=x", "", "anonymous none GET /v1/locks/{path} /p/l 401 unauthenticated"},
 		{"anonymous", "PUT", "/v1/access/rules/p", "{", "anonymous none PUT /v1/access/rules/{path} /p 401 unauthenticated"},
 		{"anonymous", "POST", "/v1/files/p/f-?session=", "", "anonymous none POST /v1/files/{path} /p/f-0000000000000000 401 unauthenticated"},
+		{"reader", "POST", "/v1/keepalives", `{"sessions":[{"id":"` + session + `"}]}`, "user:reader token POST /v1/keepalives  200 permission_denied"},
 		{"root", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`, "user:root token PUT /v1/access/rules/{path} /p/q 200"},
 		{"root", "DELETE", "/v1/access/rules/p/q", "", "user:root token DELETE /v1/access/rules/{path} /p/q 204"},
 		{"root", "DELETE", "/v1/access/rules?prefix=/p/", "", "user:root token DELETE /v1/access/rules /p 200"},

@@ -57,7 +57,7 @@ var routes = table{
 	serves[lockapi.OpenSession](http.MethodPost, lockapi.RouteSessions, lockapi.RouteSessions, http.StatusCreated),
 	serves[lockapi.ListSessions](http.MethodGet, lockapi.RouteSessions, lockapi.RouteSessions, http.StatusOK),
 	serves(http.MethodPost, routeKeepalive, patternSession+"/keepalive", http.StatusOK, plan[lockapi.KeepAlive]{before: hurryOne}),
-	serves(http.MethodPost, lockapi.RouteKeepalives, lockapi.RouteKeepalives, http.StatusOK, plan[lockapi.KeepAliveAll]{before: hurryAll}),
+	serves(http.MethodPost, lockapi.RouteKeepalives, lockapi.RouteKeepalives, http.StatusOK, plan[lockapi.KeepAliveAll]{before: hurryAll, reply: keptAll}),
 	serves[lockapi.GetSession](http.MethodGet, routeSession, patternSession, http.StatusOK),
 	serves[lockapi.CloseSession](http.MethodDelete, routeSession, patternSession, http.StatusNoContent),
 	serves[lockapi.ListLocks](http.MethodGet, lockapi.RouteLocks, lockapi.RouteLocks, http.StatusOK),

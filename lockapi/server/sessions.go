@@ -2,11 +2,13 @@ package server
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // hurry has a keepalive with that body return at once if the call got no place.
@@ -24,6 +26,16 @@ func hurryOne(x *exchange, c *lockapi.KeepAlive) error {
 
 func hurryAll(x *exchange, c *lockapi.KeepAliveAll) error {
 	return x.hurry(&c.WaitMS, &c.KeepalivesRequest)
+}
+
+// keptAll notes for the audit log that the caller was denied one of the sessions.
+func keptAll(x *exchange, _ *lockapi.KeepAliveAll, answer any, _ master.Outcome) (int, any) {
+	for _, s := range answer.(lockapi.Keepalives).Sessions {
+		if s.Error != nil && isDenial(s.Error.Code) {
+			x.noted.denied, x.noted.code = true, s.Error.Code
+		}
+	}
+	return http.StatusOK, answer
 }
 
 // sessionID is an id in a request's path. Ids are the server's own; one that

@@ -108,6 +108,7 @@ func Start(ctx context.Context, c *config.Config) (*Replica, error) {
 	select {
 	case err = <-opened:
 	case <-stuck:
+		closeBehind(r, opened)
 		return nil, r.errStuck()
 	}
 	if err != nil {
@@ -125,6 +126,18 @@ var ErrStuck = errors.New("told to stop, and the start, which was under way, has
 
 func (r *Replica) errStuck() error {
 	return fmt.Errorf("%w within %s; does the disk of data-dir %q answer?", ErrStuck, r.config.ShutdownTimeout, r.config.DataDir)
+}
+
+// closeBehind closes, once it has come to its end, a start that was left behind: the
+// process may go on, and no replica must run in it that nobody can stop.
+func closeBehind[T any](r *Replica, end <-chan T) {
+	r.cancel()
+	go func() {
+		<-end
+		ctx, cancel := context.WithTimeout(context.Background(), r.config.ShutdownTimeout)
+		defer cancel()
+		_ = r.close(ctx)
+	}()
 }
 
 // run joins the cell and waits for the end of the replica.
@@ -257,6 +270,7 @@ func (r *Replica) Stop(ctx context.Context) error {
 	select {
 	case <-r.ended:
 	case <-ctx.Done():
+		closeBehind(r, (<-chan struct{})(r.ended))
 		return r.errStuck()
 	}
 	err := r.close(ctx)

@@ -128,6 +128,7 @@ func (l *Ledger) Follow(changes []state.Change) {
 // exceeds returns the first quota that more would exceed. own may be nil. l.mu is held.
 func (l *Ledger) exceeds(s *state.State, own *account, more *Sums) *Excess {
 	cell := SumsOf(s)
+	settled := cell.All()
 	cell.add(&l.underway, 1)
 	most, wanted, used := l.quotas.All(), more.All(), cell.All()
 	if own != nil {
@@ -139,7 +140,7 @@ func (l *Ledger) exceeds(s *state.State, own *account, more *Sums) *Excess {
 			continue
 		}
 		if most[k] > 0 && wanted[k] > 0 && used[k]+wanted[k] > most[k] {
-			return &Excess{k, most[k], used[k], wanted[k]}
+			return &Excess{k, most[k], used[k], wanted[k], k.OfCell() && settled[k]+wanted[k] <= most[k]}
 		}
 	}
 	return nil

@@ -129,14 +129,18 @@ func SumsOf(s *state.State) Sums {
 // Refusals counts the calls that each quota refused, over all offices of a replica.
 type Refusals [Kinds]atomic.Int64
 
-// retryAfter is the advice, in seconds, for when to try again: sessions and holds rarely
-// end within milliseconds.
-const retryAfter = 5
+// The advice, in seconds, for when to try again: sessions and holds rarely end within
+// milliseconds, calls under way do.
+const (
+	retryAfter = 5
+	retrySoon  = 1
+)
 
 // Excess is the quota for which a call is refused.
 type Excess struct {
 	kind               Kind
 	most, used, wanted int64
+	soon               bool // it fits when the calls under way have come to nothing
 }
 
 // err reports that the call had no effect because of a quota.
@@ -145,5 +149,8 @@ func (e *Excess) err() error {
 	err := lockapi.Errorf(lockapi.CodeTooMany, "quota %s is used up: "+text.counts+", at most %d are allowed, and the call needs %d more; %s",
 		text.name, e.used, e.most, e.wanted, text.remedy)
 	err.RetryAfter = retryAfter
+	if e.soon {
+		err.RetryAfter = retrySoon
+	}
 	return err
 }

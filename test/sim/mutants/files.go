@@ -9,7 +9,7 @@ func files() []Mutant {
 			"a write is sent twice, and both copies are in the log before either is applied",
 			overlay.Edit{File: "replica/state/apply.go",
 				Old: "\t\treturn t.try(e) // which",
-				New: "\t\tif again, ok := t.try(e).(TransactionResult); !ok || !again.Replayed {\n\t\t\treturn again\n\t\t}\n\t\tanew := t.judge(e)\n\t\te.remember(t, anew)\n\t\treturn anew // which"}},
+				New: "\t\tif again, ok := t.try(e).(TransactionResult); !ok || !again.Replayed {\n\t\t\treturn again\n\t\t}\n\t\tanew := t.execute(e)\n\t\te.remember(t, anew)\n\t\treturn anew // which"}},
 		{"answers-not-restored", "guarantees", "a keyed write is done once, over any number of masters",
 			"a write is sent again to a master that has its state from a snapshot",
 			overlay.Edit{File: "replica/state/snapshot.go",
