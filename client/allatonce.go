@@ -39,7 +39,7 @@ func (c *caller) allAtOnce(ctx context.Context, r *route, q *call) error {
 		if errors.Is(e.err, lockapi.CodeSessionNotFound) {
 			return e.err
 		}
-		_, _ = c.judge(ctx, e.r, e.q, e.err) // for the penalties
+		_, _ = c.classify(ctx, e.r, e.q, e.err) // for the penalties
 		if failure == nil || isAnswer(e.err) {
 			failure = e.err
 		}

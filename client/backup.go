@@ -66,7 +66,7 @@ func (c *Client) openBackup(ctx context.Context, q *call) (*http.Response, error
 		if err == nil {
 			return resp, nil
 		}
-		next, _ := c.calls.judge(ctx, r, q, err)
+		next, _ := c.calls.classify(ctx, r, q, err)
 		if next == giveUp {
 			return nil, q.outcome(err)
 		}

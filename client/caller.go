@@ -128,10 +128,10 @@ const (
 	redirect                // try again at once, elsewhere
 )
 
-// judge turns an attempt's failure into what to do next, with where to where
+// classify turns an attempt's failure into what to do next, with where to where
 // that is redirect, and lets the choice of replica learn from it. ctx is the
 // one that the attempt ran under.
-func (c *caller) judge(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
+func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
 	if other, all := c.isStrange(err); other {
 		c.targets.failed(r)
 		if all {

@@ -155,7 +155,7 @@ func (c Config) New(opts ...Option) (*Client, error) {
 		out.calls.named = map[string]*way{}
 		for _, n := range names {
 			if n.scheme == "https" && out.calls.named[n.cert] == nil {
-				out.calls.named[n.cert] = newWay(d, judgedBy(n.cert, source))
+				out.calls.named[n.cert] = newWay(d, verifiedBy(n.cert, source))
 			}
 		}
 	}

@@ -98,7 +98,7 @@
 //
 // IfRevision and IfAbsent have a change made only where the file is as the
 // caller believes, and While only while a hold lasts, as the cell sees it. What
-// was refused so is ErrPrecondition or ErrNotHeld. With TellCurrent the former
+// was refused so is ErrPrecondition or ErrNotHeld. With ReturnCurrent the former
 // has what there is instead, so that a loop of changes makes one call a try.
 //
 // # Events

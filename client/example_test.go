@@ -175,7 +175,7 @@ func ExampleIfRevision() {
 	first, _ := session.Create(ctx, "/counter", []byte("1"))
 	_, _ = session.Put(ctx, "/counter", []byte("2"))
 
-	_, err := session.Put(ctx, "/counter", []byte("3"), client.IfRevision(first.Revision), client.TellCurrent())
+	_, err := session.Put(ctx, "/counter", []byte("3"), client.IfRevision(first.Revision), client.ReturnCurrent())
 	var refused *lockapi.Error
 	if errors.Is(err, client.ErrPrecondition) && errors.As(err, &refused) {
 		fmt.Printf("it is %s at generation %d\n", refused.Current.Bytes(), refused.Current.Generation)

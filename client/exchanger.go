@@ -44,9 +44,9 @@ func newWay(d *dial.Dialer, source func() *tls.Config) *way {
 	return &way{&following{dialer: d, source: source}, newPools(d, source)}
 }
 
-// judgedBy is a source whose certificates are judged by a name, unless it has one
+// verifiedBy is a source whose certificates are judged by a name, unless it has one
 // itself.
-func judgedBy(name string, source func() *tls.Config) func() *tls.Config {
+func verifiedBy(name string, source func() *tls.Config) func() *tls.Config {
 	var mu sync.Mutex
 	var of, out *tls.Config
 	return func() *tls.Config {

@@ -102,14 +102,14 @@ func TestTellCurrent(t *testing.T) {
 		for _, content := range []string{"", "two", "\x00\xff"} {
 			mustPut(t, c, "/a", content)
 			for name, put := range map[string]func(context.Context, string, []byte, ...client.WriteOption) (lockapi.FileStat, error){"client": c.Put, "session": s.Put} {
-				_, err := put(ctx, "/a", []byte("x"), client.IfAbsent(), client.TellCurrent())
+				_, err := put(ctx, "/a", []byte("x"), client.IfAbsent(), client.ReturnCurrent())
 				refused, ok := errors.AsType[*lockapi.Error](err)
 				if !ok || refused.Code != client.ErrPrecondition || refused.Current == nil || string(refused.Current.Bytes()) != content || refused.Current.Bytes() == nil {
 					t.Errorf("by %s over %q: %+v", name, content, err)
 				}
 			}
 		}
-		_, err := c.Put(ctx, "/none", nil, client.IfRevision(1), client.TellCurrent())
+		_, err := c.Put(ctx, "/none", nil, client.IfRevision(1), client.ReturnCurrent())
 		if refused, ok := errors.AsType[*lockapi.Error](err); !ok || refused.Code != client.ErrPrecondition || refused.Current != nil {
 			t.Errorf("of no file: %+v", err)
 		}
@@ -137,12 +137,12 @@ func TestLiesInRefusals(t *testing.T) {
 			"a content for bytes": func(m map[string]any) { delete(m, "content"); m["content_base64"] = "AP8=" },
 		} {
 			lie = change
-			if _, err := c.Put(t.Context(), "/a", nil, client.IfAbsent(), client.TellCurrent()); !errors.Is(err, client.ErrInternal) {
+			if _, err := c.Put(t.Context(), "/a", nil, client.IfAbsent(), client.ReturnCurrent()); !errors.Is(err, client.ErrInternal) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		lie = func(map[string]any) {}
-		if _, err := c.Put(t.Context(), "/a", nil, client.IfAbsent(), client.TellCurrent()); !errors.Is(err, client.ErrPrecondition) {
+		if _, err := c.Put(t.Context(), "/a", nil, client.IfAbsent(), client.ReturnCurrent()); !errors.Is(err, client.ErrPrecondition) {
 			t.Errorf("the truth: %v", err)
 		}
 	})
@@ -159,8 +159,8 @@ func TestWriteOptionsThatMakeNoSense(t *testing.T) {
 			"nobody's":       func() error { _, err := c.Put(ctx, "/a", nil, client.Ephemeral()); return err },
 			"no new name":    func() error { _, err := s.CreateSequential(ctx, "/a/", nil, client.IfAbsent()); return err },
 			"nothing to do":  func() error { _, err := s.Delete(ctx, "/a", client.IfAbsent()); return err },
-			"told deletion":  func() error { _, err := s.Delete(ctx, "/a", client.TellCurrent()); return err },
-			"told new name":  func() error { _, err := s.CreateSequential(ctx, "/a/", nil, client.TellCurrent()); return err },
+			"told deletion":  func() error { _, err := s.Delete(ctx, "/a", client.ReturnCurrent()); return err },
+			"told new name":  func() error { _, err := s.CreateSequential(ctx, "/a/", nil, client.ReturnCurrent()); return err },
 			"owned deletion": func() error { _, err := s.Delete(ctx, "/a", client.Ephemeral()); return err },
 			"no directory":   func() error { _, _, err := s.DeleteBelow(ctx, "/a"); return err },
 			"the root":       func() error { _, _, err := s.DeleteBelow(ctx, "/"); return err },

@@ -93,7 +93,7 @@ func (f *follower) run(ctx context.Context) error {
 			if e.Compacted != nil {
 				break
 			}
-			if err := f.tell(&e.CellEvent); err != nil {
+			if err := f.deliver(&e.CellEvent); err != nil {
 				return err
 			}
 		}
@@ -144,8 +144,8 @@ func (f *follower) asOf(path string) uint64 {
 	return 0
 }
 
-// tell passes on an event that the reading of the files does not know of.
-func (f *follower) tell(e *lockapi.CellEvent) error {
+// deliver passes on an event that the reading of the files does not know of.
+func (f *follower) deliver(e *lockapi.CellEvent) error {
 	if e.Type == lockapi.EventMasterChanged || e.Revision <= f.asOf(e.Path) {
 		return nil
 	}

@@ -51,7 +51,7 @@ func TestCompactedIsKept(t *testing.T) {
 		err error
 	}{{all[0], refused}, {all[0], io.EOF}, {all[1], io.EOF}, {all[2], io.EOF}} {
 		w.at = ask.of
-		if err := w.judge(t.Context(), ask.err); err != nil {
+		if err := w.classify(t.Context(), ask.err); err != nil {
 			t.Fatal(err)
 		}
 	}

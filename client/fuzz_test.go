@@ -99,7 +99,7 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 		if !q.effective && (a.status < 300 || a.status >= 500 && refused.Code.Status() != a.status) {
 			t.Fatalf("%d %q is believed to have had no effect: %v", a.status, a.body, err)
 		}
-		if next, _ := c.calls.judge(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
+		if next, _ := c.calls.classify(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
 			t.Fatalf("%v redirects", err)
 		}
 	}

@@ -119,6 +119,6 @@ func (c *caller) hedged(ctx context.Context, r *route, q *call) (verdict, error)
 	case err == nil:
 		return giveUp, nil
 	}
-	next, _ := c.judge(ctx, r, q, err)
+	next, _ := c.classify(ctx, r, q, err)
 	return next, err
 }

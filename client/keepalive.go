@@ -151,7 +151,7 @@ func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, ne
 	if failures > 0 && k.isUrgent() && !r.alive(sent, q.late) {
 		err = c.calls.allAtOnce(ctx, r, &q)
 	} else if err = c.calls.attempt(ctx, r, &q); err != nil && ctx.Err() == nil {
-		_, next = c.calls.judge(ctx, r, &q, err)
+		_, next = c.calls.classify(ctx, r, &q, err)
 	}
 	k.overdue = q.overdue
 	switch {

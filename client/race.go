@@ -63,7 +63,7 @@ func (a *race) run(first *call, r *route) {
 			if e.q != first {
 				a.account.add(e.q.account)
 			}
-			d := a.judge(&e)
+			d := a.settle(&e)
 			if e.settles {
 				a.learn(r, &e)
 				a.end(e, first)
@@ -98,15 +98,15 @@ func (a *race) learn(r *route, e *racer) {
 	}
 }
 
-// judge says whether an answer settles the call, and when to ask the next
+// settle says whether an answer settles the call, and when to ask the next
 // replica if it does not.
-func (a *race) judge(e *racer) time.Duration {
+func (a *race) settle(e *racer) time.Duration {
 	if e.err == nil {
 		e.settles = true
 		return 0
 	}
 	a.c.log.Debug("stout: attempt failed", "method", e.q.method, "path", e.q.path, "replica", e.r.to.base, "error", e.err)
-	next, to := a.c.judge(a.ctx, e.r, e.q, e.err)
+	next, to := a.c.classify(a.ctx, e.r, e.q, e.err)
 	a.last = e.err
 	if next == giveUp {
 		if isNonsense(e.err) && len(a.pending) > 0 {

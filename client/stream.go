@@ -92,7 +92,7 @@ func (w *watch) read(ctx context.Context, resp *http.Response, silence *time.Tim
 		if m.event != lockapi.StreamBookmark {
 			idle = 0
 		}
-		if err := w.take(&m); err != nil {
+		if err := w.consume(&m); err != nil {
 			return err
 		}
 		if idle == mostIdle {
@@ -113,8 +113,8 @@ func (w *watch) checkReady(ctx context.Context) error {
 	return nil
 }
 
-// take deals with one message of a stream.
-func (w *watch) take(m *message) error {
+// consume deals with one message of a stream.
+func (w *watch) consume(m *message) error {
 	switch m.event {
 	case lockapi.StreamBookmark:
 		var b lockapi.Bookmark
@@ -141,7 +141,7 @@ func (w *watch) take(m *message) error {
 	if string(e.Type) != m.event {
 		return w.lie("%q, which says of itself that it is %q", lockapi.Clip(m.event), lockapi.Clip(string(e.Type)))
 	}
-	return w.tell(&e)
+	return w.deliver(&e)
 }
 
 // mark takes it that everything up to a revision was told.
@@ -183,7 +183,7 @@ func (w *watch) poll(ctx context.Context) error {
 			return err
 		}
 		for i := range out.Events {
-			if err := w.tell(&out.Events[i]); err != nil {
+			if err := w.deliver(&out.Events[i]); err != nil {
 				return err
 			}
 		}

@@ -127,7 +127,7 @@ func (w *watch) run(ctx context.Context) error {
 		if ctx.Err() != nil && err != errStopped {
 			break
 		}
-		if over := w.judge(ctx, err); over != nil {
+		if over := w.classify(ctx, err); over != nil {
 			return over
 		}
 		w.c.log.Debug("stout: watch goes on elsewhere", "replica", w.at.base, "after", w.after, "error", err)
@@ -180,8 +180,8 @@ func (w *watch) listen(ctx context.Context) error {
 	return w.stream(ctx)
 }
 
-// judge says with which error the watch is over; nil where it goes on.
-func (w *watch) judge(ctx context.Context, err error) error {
+// classify says with which error the watch is over; nil where it goes on.
+func (w *watch) classify(ctx context.Context, err error) error {
 	refused, isRefusal := errors.AsType[*lockapi.Error](err)
 	switch {
 	case err == errStopped:
@@ -304,8 +304,8 @@ func (w *watch) lie(format string, args ...any) *lockapi.Error {
 	return lockapi.Errorf(lockapi.CodeInternal, "%s told a watcher %s", w.at.base, fmt.Sprintf(format, args...))
 }
 
-// tell passes an event on.
-func (w *watch) tell(e *lockapi.CellEvent) error {
+// deliver passes an event on.
+func (w *watch) deliver(e *lockapi.CellEvent) error {
 	switch {
 	case e.Revision <= w.after || e.Revision > lockapi.MaxToken:
 		return w.lie("an event with revision %d after revision %d; they only grow", e.Revision, w.after)

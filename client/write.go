@@ -34,12 +34,12 @@ func IfRevision(revision uint64) WriteOption {
 // ErrPrecondition.
 func IfAbsent() WriteOption { return func(o *writeOptions) { o.ifAbsent = true } }
 
-// TellCurrent has a write whose condition does not hold tell the file's present
+// ReturnCurrent has a write whose condition does not hold tell the file's present
 // content beside its stat: lockapi.Error.Current. So whoever reads, changes and
 // writes until it succeeds makes one call a try. A Session's answer has to be
 // remembered: with a content of more than lockapi.MaxRememberedAnswer it is
 // ErrInvalidArgument.
-func TellCurrent() WriteOption { return func(o *writeOptions) { o.tell = true } }
+func ReturnCurrent() WriteOption { return func(o *writeOptions) { o.tell = true } }
 
 // While has the write done only while the cell counts that very hold as held,
 // judged in the order of its log; else the error is ErrNotHeld. What has lost

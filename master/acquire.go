@@ -64,7 +64,7 @@ type acquire struct {
 	key    claimKey
 	op     state.Acquire // is never changed: the log may have it
 	until  time.Duration // when the call stops waiting
-	claim  *claim        // guarded by o.mu
+	claim  *acquires     // guarded by o.mu
 	waiter *waiter
 }
 
@@ -191,7 +191,7 @@ func (a *acquire) told(h *state.Hold) {
 // errHeld tells who stands in the way, as it is now: the first of them, if
 // there are many.
 func (a *acquire) errHeld() *lockapi.Error {
-	room := metaRoom(lockapi.MaxRefusalMeta)
+	room := metaBudget(lockapi.MaxRefusalMeta)
 	l := lockOf(a.o, a.o.log.State(), a.key.path, lockapi.MaxRefusalHolders, &room)
 	if l.State == lockapi.StateDelayed {
 		e := lockapi.Errorf(lockapi.CodeLockDelayed, "lock %q is free, but within its lock-delay for another %v; its last holder's session expired",

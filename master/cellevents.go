@@ -116,13 +116,13 @@ func (w *eventWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, 
 	if err != nil {
 		return nil, upTo, err
 	}
-	told, upTo := w.m.tellEvents(found, upTo, w.f.content, bytes)
+	told, upTo := w.m.eventsOf(found, upTo, w.f.content, bytes)
 	return told, upTo, nil
 }
 
-// tellEvents shows the first of the events that were found, and up to which revision
+// eventsOf shows the first of the events that were found, and up to which revision
 // all are shown.
-func (m *Master) tellEvents(found []events.Event, upTo uint64, content bool, bytes int) ([]lockapi.CellEvent, uint64) {
+func (m *Master) eventsOf(found []events.Event, upTo uint64, content bool, bytes int) ([]lockapi.CellEvent, uint64) {
 	var present *state.State
 	if content {
 		present = m.log.State()

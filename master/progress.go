@@ -75,14 +75,14 @@ func (m *Master) tryMutexes(ctx context.Context, term time.Duration) {
 	for {
 		select {
 		case <-tick.C:
-			m.takeMutexes(step)
+			m.tryAll(step)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (m *Master) takeMutexes(step *progress.Step) {
+func (m *Master) tryAll(step *progress.Step) {
 	step.Begin()
 	defer step.End()
 	m.mu.Lock()

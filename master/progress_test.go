@@ -60,7 +60,7 @@ func TestHeldMutexEndsTheOffice(t *testing.T) {
 				held := mutex(m, o)
 				held.Lock()
 				defer held.Unlock()
-				go m.takeMutexes(watch.Step("mutex"))
+				go m.tryAll(watch.Step("mutex"))
 				for now.Add(int64(leaseTerm)); watch.Hangs(leaseTerm) == nil; now.Add(int64(leaseTerm)) {
 					runtime.Gosched()
 				}

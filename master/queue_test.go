@@ -96,7 +96,7 @@ func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 		}
 		pass(time.Second)
 		mustHold(t, m, "/b", want(a)) // the state's time goes on
-		room := metaRoom(0)
+		room := metaBudget(0)
 		if q := queueOf(n.State(), "/a", 1, time.Unix(0, 0), &room); len(q) != 1 || q[0].WaitingMS < 1000 {
 			t.Errorf("%+v", q)
 		}

@@ -110,7 +110,7 @@ func (m *Master) ListSessions(ctx context.Context, q *Read, c *lockapi.ListSessi
 // lockapi.MaxReplyMeta.
 func (m *Master) GetLock(ctx context.Context, q *Read, c *lockapi.GetLock) (lockapi.Lock, error) {
 	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.Lock, error) {
-		room := metaRoom(lockapi.MaxReplyMeta)
+		room := metaBudget(lockapi.MaxReplyMeta)
 		out := lockOf(o, s, c.Path, lockapi.MaxHolders, &room)
 		if c.Waiters > 0 {
 			out.Queue = queueOf(s, c.Path, c.Waiters, time.Now(), &room)
@@ -125,7 +125,7 @@ func (m *Master) GetLock(ctx context.Context, q *Read, c *lockapi.GetLock) (lock
 func (m *Master) ListLocks(ctx context.Context, q *Read, c *lockapi.ListLocks) (lockapi.LockList, error) {
 	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
-		size, room := 0, metaRoom(lockapi.MaxReplyMeta)
+		size, room := 0, metaBudget(lockapi.MaxReplyMeta)
 		for l := range s.Locks(c.Prefix, c.After) {
 			if !q.Caller.sees(s, l.Path) {
 				continue

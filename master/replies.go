@@ -12,13 +12,13 @@ import (
 // what a reply may take of it is bounded, and so are holders and pages. The
 // quotas bound what there is, not how often it is told.
 
-// metaRoom is what is left, in bytes, for the metadata of sessions in one
+// metaBudget is what is left, in bytes, for the metadata of sessions in one
 // reply.
-type metaRoom int
+type metaBudget int
 
-// take is the metadata where there is room for it, else nil. What is too long
+// fit is the metadata where there is room for it, else nil. What is too long
 // leaves the room to others.
-func (r *metaRoom) take(meta map[string]string) map[string]string {
+func (r *metaBudget) fit(meta map[string]string) map[string]string {
 	raw := 0
 	for k, v := range meta {
 		raw += len(k) + len(v)
@@ -30,14 +30,14 @@ func (r *metaRoom) take(meta map[string]string) map[string]string {
 	if size > int(*r) {
 		return nil
 	}
-	*r -= metaRoom(size)
+	*r -= metaBudget(size)
 	return meta
 }
 
 // lockOf shows a lock with up to so many of its holders, the first ones; o is
 // nil in a stale read, which knows only the whole length of a lock-delay and
 // not what is left of it.
-func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lockapi.Lock {
+func lockOf(o *office, s *state.State, path string, most int, room *metaBudget) lockapi.Lock {
 	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
 	l, ok := s.Lock(path)
 	if !ok {
@@ -50,7 +50,7 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lo
 		}
 		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC(), LockDelayMS: h.DelayMS}
 		if v, ok := s.Session(h.Session); ok {
-			holder.SessionName, holder.SessionMeta, holder.Principal = v.Name, room.take(v.Meta), v.Principal
+			holder.SessionName, holder.SessionMeta, holder.Principal = v.Name, room.fit(v.Meta), v.Principal
 		}
 		out.Holders = append(out.Holders, holder)
 	}
@@ -73,7 +73,7 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lo
 // queueOf shows the first places in a queue, at most so many. now is a wall
 // clock, and may be behind that of the master which took a place: the state's
 // own time counts where it is later.
-func queueOf(s *state.State, path string, most int, now time.Time, room *metaRoom) []lockapi.Waiter {
+func queueOf(s *state.State, path string, most int, now time.Time, room *metaBudget) []lockapi.Waiter {
 	out := []lockapi.Waiter{}
 	present := max(now.UnixNano(), s.Now)
 	for w := range s.Queue(path) {
@@ -83,7 +83,7 @@ func queueOf(s *state.State, path string, most int, now time.Time, room *metaRoo
 		waiter := lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: mode(w.Mode), Position: len(out) + 1,
 			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}
 		if v, ok := s.Session(w.Session); ok {
-			waiter.SessionName, waiter.SessionMeta, waiter.Principal = v.Name, room.take(v.Meta), v.Principal
+			waiter.SessionName, waiter.SessionMeta, waiter.Principal = v.Name, room.fit(v.Meta), v.Principal
 		}
 		out = append(out, waiter)
 	}

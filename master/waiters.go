@@ -29,13 +29,13 @@ type waiters struct {
 	openSeq  uint64 // waits numbered up to here are of earlier offices
 	log      Log
 	sessions *sessions
-	claims   map[claimKey]*claim
+	claims   map[claimKey]*acquires
 }
 
-// claim is what the office knows of the calls for one claim key. It exists
+// acquires is what the office knows of the calls for one claim key. It exists
 // while one is under way, while a 202 has yet to be followed by its grant, and
 // while an orphaned wait is given time.
-type claim struct {
+type acquires struct {
 	calls       []*waiter
 	wait        uint64 // number of the wait that a call waited for last, or that was granted under one
 	told        uint64 // number of the wait whose grant some call was answered with, or was made an event
@@ -48,10 +48,10 @@ type claim struct {
 type waiter struct{ wakeup wait.Wakeup }
 
 // enter registers a call. From then on it hears of every change.
-func (ws *waiters) enter(key claimKey) (*claim, *waiter) {
+func (ws *waiters) enter(key claimKey) (*acquires, *waiter) {
 	c := ws.claims[key]
 	if c == nil {
-		c = &claim{}
+		c = &acquires{}
 		ws.claims[key] = c
 	}
 	w := &waiter{wait.NewWakeup()}
@@ -61,7 +61,7 @@ func (ws *waiters) enter(key claimKey) (*claim, *waiter) {
 }
 
 // leave takes a call out, if it is there.
-func (c *claim) leave(w *waiter) {
+func (c *acquires) leave(w *waiter) {
 	c.calls = slices.DeleteFunc(c.calls, func(other *waiter) bool { return other == w })
 }
 
@@ -69,7 +69,7 @@ func (c *claim) leave(w *waiter) {
 // queue is to be given up, and so is a grant that nobody was told of: its
 // number is returned, else 0. A kept place stays, and what it was granted
 // becomes an event.
-func (ws *waiters) abandoned(key claimKey, c *claim) (withdraw uint64) {
+func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
 	hold, wait := key.in(ws.log.State())
 	switch {
 	case wait != nil && !wait.Keep:
@@ -84,7 +84,7 @@ func (ws *waiters) abandoned(key claimKey, c *claim) (withdraw uint64) {
 }
 
 // notify makes a grant an event for its session.
-func (ws *waiters) notify(c *claim, h *state.Hold) {
+func (ws *waiters) notify(c *acquires, h *state.Hold) {
 	if c != nil {
 		c.told = h.WaitSeq
 	}
@@ -92,7 +92,7 @@ func (ws *waiters) notify(c *claim, h *state.Hold) {
 }
 
 // collect forgets a claim that nobody needs any more.
-func (ws *waiters) collect(key claimKey, c *claim) {
+func (ws *waiters) collect(key claimKey, c *acquires) {
 	if len(c.calls) == 0 && !c.queued && c.orphan == 0 && c.withdrawals == 0 && ws.claims[key] == c {
 		delete(ws.claims, key)
 	}
@@ -122,7 +122,7 @@ func (ws *waiters) withdrawn(w *state.Wait) {
 	}
 }
 
-func (ws *waiters) wake(key claimKey, c *claim) {
+func (ws *waiters) wake(key claimKey, c *acquires) {
 	for _, w := range c.calls {
 		w.wakeup.Wake()
 	}
@@ -133,7 +133,7 @@ func (ws *waiters) wake(key claimKey, c *claim) {
 // them time to come back.
 func (ws *waiters) adopt(w *state.Wait) {
 	key := waitKey(w)
-	ws.claims[key] = &claim{orphan: w.Seq, wait: w.Seq}
+	ws.claims[key] = &acquires{orphan: w.Seq, wait: w.Seq}
 	ws.sessions.deadlines.add(&deadline{at: ws.sessions.graceEnds(w.Session), of: orphan(key)})
 }
 
@@ -186,7 +186,7 @@ func (o *office) busy(key claimKey) bool {
 }
 
 // exit ends a call's registration, however the call ended.
-func (o *office) exit(by *Caller, key claimKey, c *claim, w *waiter) {
+func (o *office) exit(by *Caller, key claimKey, c *acquires, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.leave(w)
@@ -204,7 +204,7 @@ func (o *office) exit(by *Caller, key claimKey, c *claim, w *waiter) {
 // withdrawal is under way goes through the log and finds its place behind it:
 // otherwise it could be told of a grant that is about to be taken back. o.mu is
 // held.
-func (o *office) withdraw(by *Caller, key claimKey, c *claim, seq uint64, undo bool) func() (state.AcquireResult, error) {
+func (o *office) withdraw(by *Caller, key claimKey, c *acquires, seq uint64, undo bool) func() (state.AcquireResult, error) {
 	c.withdrawals++
 	wait := o.begin(by, &state.Withdraw{Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
 	return func() (state.AcquireResult, error) {

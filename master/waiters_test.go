@@ -298,7 +298,7 @@ func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *ac
 }
 
 // enter registers a call that wants nothing.
-func enter(o *office, key claimKey) (*claim, *waiter) {
+func enter(o *office, key claimKey) (*acquires, *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.waiters.enter(key)

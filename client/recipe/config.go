@@ -34,7 +34,7 @@ func FollowConfig[T any](ctx context.Context, c *client.Client, path string, ini
 	if err != nil {
 		return nil, err
 	}
-	v.take(file)
+	v.set(file)
 	go v.follow(ctx, c, path)
 	return v, nil
 }
@@ -51,14 +51,14 @@ func (v *Config[T]) follow(ctx context.Context, c *client.Client, path string) {
 				v.lose(err)
 				break
 			}
-			v.take(file)
+			v.set(file)
 		}
 		pause(ctx, again)
 	}
 }
 
-// take makes a value of a file, nil where there is none.
-func (v *Config[T]) take(file *client.File) {
+// set makes a value of a file, nil where there is none.
+func (v *Config[T]) set(file *client.File) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	revision := uint64(0)
@@ -69,7 +69,7 @@ func (v *Config[T]) take(file *client.File) {
 		return
 	}
 	v.read, v.current = revision, true
-	defer v.tell()
+	defer v.notify()
 	if file == nil {
 		v.err = client.ErrNotFound
 		return
@@ -85,11 +85,11 @@ func (v *Config[T]) lose(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.err, v.current = err, false
-	v.tell()
+	v.notify()
 }
 
-// tell wakes whoever waits for a change. mu is held.
-func (v *Config[T]) tell() {
+// notify wakes whoever waits for a change. mu is held.
+func (v *Config[T]) notify() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }

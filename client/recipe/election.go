@@ -141,7 +141,7 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 	go func() {
 		defer close(observed)
 		if calls.Changed != nil {
-			tellChanges(ctx, c, path, calls.Changed)
+			reportChanges(ctx, c, path, calls.Changed)
 		}
 	}()
 	for {
@@ -159,9 +159,9 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 	}
 }
 
-// tellChanges tells who leads until ctx ends. What ends the events before is
+// reportChanges tells who leads until ctx ends. What ends the events before is
 // tried again: the campaign goes on without them.
-func tellChanges(ctx context.Context, c *client.Client, path string, changed func(Leader)) {
+func reportChanges(ctx context.Context, c *client.Client, path string, changed func(Leader)) {
 	told := Leader{Revision: math.MaxUint64} // of nobody
 	for ctx.Err() == nil {
 		for leader, err := range Observe(ctx, c, path) {

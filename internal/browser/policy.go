@@ -83,9 +83,9 @@ const (
 	ForeignPage         // it would change something, and comes from another site's page
 )
 
-// Judge is the one place where it is decided whether a call may come from where
+// Check is the one place where it is decided whether a call may come from where
 // it comes from.
-func (p *Policy) Judge(c Call) Verdict {
+func (p *Policy) Check(c Call) Verdict {
 	browser := len(c.Origin) > 0 || len(c.Site) > 0
 	if (browser || p.loopback && c.Host != "") && !p.isOurs(c.Host) {
 		return Verdict{Refusal: ForeignHost}

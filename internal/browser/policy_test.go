@@ -156,13 +156,13 @@ func TestJudge(t *testing.T) {
 	open, loopback := policies(t)
 	for _, r := range rows {
 		c := Call{Method: r.method, Host: r.host, Origin: values(r.origin), Site: values(r.site)}
-		if got := told(open.Judge(c)); got != r.open {
+		if got := told(open.Check(c)); got != r.open {
 			t.Errorf("%+v: %s", r, got)
 		}
 		if r.loopback == "" {
 			r.loopback = r.open
 		}
-		if got := told(loopback.Judge(c)); got != r.loopback {
+		if got := told(loopback.Check(c)); got != r.loopback {
 			t.Errorf("%+v on loopback: %s", r, got)
 		}
 	}
@@ -185,7 +185,7 @@ func TestJudgePreflights(t *testing.T) {
 		{"POST", "GET", "10.0.0.1", "https://evil.example", foreign},
 		{"POST", "GET", "10.0.0.1", "https://ui.example.com", share},
 	} {
-		if got := told(open.Judge(Call{Method: r.method, Host: r.host, Origin: values(r.origin), Preflight: values(r.asked)})); got != r.want {
+		if got := told(open.Check(Call{Method: r.method, Host: r.host, Origin: values(r.origin), Preflight: values(r.asked)})); got != r.want {
 			t.Errorf("%+v: %s", r, got)
 		}
 	}
@@ -223,7 +223,7 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, host, origin, site string) {
 		p := New(Settings{Names: []string{"stout"}})
 		c := Call{Method: method, Host: host, Origin: []string{origin}, Site: []string{site}}
-		v := p.Judge(c)
+		v := p.Check(c)
 		if v.Share != "" || v.Preflight {
 			t.Fatalf("%+v is shared, with nobody", c)
 		}
@@ -269,7 +269,7 @@ func TestPagesWithoutTLS(t *testing.T) {
 	} {
 		for _, p := range []*Policy{open, loopback} {
 			c := Call{Method: "POST", Host: "stout.example.com", Origin: []string{origin}, TLS: true}
-			if got := p.Judge(c).Refusal; got != want {
+			if got := p.Check(c).Refusal; got != want {
 				t.Errorf("%s: %v, want %v", origin, got, want)
 			}
 		}

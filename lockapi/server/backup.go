@@ -125,7 +125,7 @@ func (x *exchange) relayBackup(at Location, t task) error {
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
 	x.noted.elsewhere = true
-	x.take(resp.Header)
+	x.copyHeaders(resp.Header)
 	if x.beginBackup() {
 		return nil
 	}

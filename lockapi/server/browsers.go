@@ -53,7 +53,7 @@ var (
 // does, and tells the browser which pages may read the answer. It reports
 // whether the call was a browser's question for that, which is answered.
 func (x *exchange) screen() (answered bool, err error) {
-	v := x.browsers.Judge(browser.CallOf(x.c.Request))
+	v := x.browsers.Check(browser.CallOf(x.c.Request))
 	h := x.c.Writer.Header()
 	switch {
 	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller, at one time

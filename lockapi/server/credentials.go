@@ -93,7 +93,7 @@ func forToken(x *exchange, c *lockapi.CreateToken) error {
 // of this one.
 func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	own, secret := x.opts.EnableSecret, c.Secret
-	x.enables = x.claim.Enables || isLoopback(x.remote()) || own != "" && subtle.ConstantTimeCompare([]byte(own), []byte(secret)) == 1
+	x.enables = x.asserted.Enables || isLoopback(x.remote()) || own != "" && subtle.ConstantTimeCompare([]byte(own), []byte(secret)) == 1
 	if x.enables {
 		return nil
 	}
@@ -158,7 +158,7 @@ func errMisplaced(at Location) *lockapi.Error {
 func (x *exchange) caller() *master.Caller {
 	by := &x.by
 	*by = master.Caller{
-		Principal: x.claim.Principal, How: x.claim.How, Ends: x.claim.Ends, Secret: x.secret, RemoteAddr: x.remote(),
+		Principal: x.asserted.Principal, How: x.asserted.How, Ends: x.asserted.Ends, Secret: x.secret, RemoteAddr: x.remote(),
 		Ask: master.Ask{Right: x.asks, Path: x.node}, Also: x.also,
 	}
 	if x.how != "" {

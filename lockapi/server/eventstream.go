@@ -57,7 +57,7 @@ func (w *watch) stream(fresh bool, refused error) error {
 	tick := time.NewTicker(bookmarkEvery)
 	defer tick.Stop()
 	for {
-		more, err := w.tell()
+		more, err := w.deliver()
 		if err != nil {
 			return nil
 		}
@@ -68,7 +68,7 @@ func (w *watch) stream(fresh bool, refused error) error {
 		select {
 		case <-next:
 		case <-tick.C:
-			if _, err := w.tell(); err != nil || w.bookmark() != nil {
+			if _, err := w.deliver(); err != nil || w.bookmark() != nil {
 				return nil
 			}
 		case <-w.stopping:
@@ -79,9 +79,9 @@ func (w *watch) stream(fresh bool, refused error) error {
 	}
 }
 
-// tell sends what has come since, and whether that was any. An error is the stream's
+// deliver sends what has come since, and whether that was any. An error is the stream's
 // end.
-func (w *watch) tell() (more bool, err error) {
+func (w *watch) deliver() (more bool, err error) {
 	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
 	if w.sendCompacted(err) {
 		return false, errStreamEnds

@@ -29,16 +29,16 @@ var (
 // already.
 type exchange struct {
 	*Server
-	c      *gin.Context
-	master Master            // nil on a replica that is no member
-	way    http.RoundTripper // to the other members
-	peer   bool              // another member sent it
-	proven bool              // members have shown each other their certificates
-	asks   master.Right      // for what its route asks
-	node   string            // the path that it is about, once that was read
-	also   []master.Ask      // what it asks for besides, where its route does not say all
-	secret *[32]byte         // SHA-256 of the token that it brings
-	claim  *claim            // what another member says of the caller; its zero value for nothing
+	c        *gin.Context
+	master   Master            // nil on a replica that is no member
+	way      http.RoundTripper // to the other members
+	peer     bool              // another member sent it
+	proven   bool              // members have shown each other their certificates
+	asks     master.Right      // for what its route asks
+	node     string            // the path that it is about, once that was read
+	also     []master.Ask      // what it asks for besides, where its route does not say all
+	secret   *[32]byte         // SHA-256 of the token that it brings
+	asserted *assertion        // what another member says of the caller; its zero value for nothing
 	// enables says that it may enable access while that is off.
 	enables  bool
 	by       master.Caller  // is caller's
@@ -72,7 +72,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c, claim: noClaim, peer: peer, asks: r.asks, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
+		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, asks: r.asks, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
 		x.call.Of = x
 		if at := s.attached.Load(); at != nil {
 			x.master, x.way, x.proven = at.Master, at.way, at.proven

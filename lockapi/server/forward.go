@@ -129,7 +129,7 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 		}
 	}
 	out.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
-	if err := x.tell(out.Header); err != nil {
+	if err := x.assert(out.Header); err != nil {
 		return nil, false, err
 	}
 	end := x.traceForward(ctx, id, out.Header)
@@ -170,7 +170,7 @@ func (x *exchange) refusal(got answer, t task) error {
 // the ones that go with its body.
 func (x *exchange) pass(got answer) {
 	x.noted.elsewhere = true
-	x.take(got.header)
+	x.copyHeaders(got.header)
 	if got.status == http.StatusNoContent || got.status == http.StatusNotModified {
 		x.c.Writer.WriteHeader(got.status)
 		x.c.Writer.WriteHeaderNow()
@@ -179,8 +179,8 @@ func (x *exchange) pass(got answer) {
 	x.writeStamped(got.status, got.body)
 }
 
-// take has the reply carry what another replica's answer says in its headers.
-func (x *exchange) take(from http.Header) {
+// copyHeaders has the reply carry what another replica's answer says in its headers.
+func (x *exchange) copyHeaders(from http.Header) {
 	h := x.c.Writer.Header()
 	x.stamp(h)
 	for name, values := range from {

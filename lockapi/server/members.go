@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// tellJoiner tells a replica that is to join where the others' ports are. Whoever
+// answerJoin tells a replica that is to join where the others' ports are. Whoever
 // knows the name of the cell is told that there, too (see package peerconn).
-func tellJoiner(x *exchange) error {
+func answerJoin(x *exchange) error {
 	view := x.master.View()
 	if name := x.query.of(paramCell); name != view.Cell.Cell {
 		x.noted.denied = true

@@ -92,7 +92,7 @@ var routes = table{
 	serves[lockapi.SetMember](http.MethodPatch, routeMember, patternMember, http.StatusOK),
 	serves(http.MethodDelete, routeMember, patternMember, http.StatusOK, plan[lockapi.RemoveMember]{before: checkDirectory}),
 	serves[lockapi.ReplaceMember](http.MethodPost, routeReplace, patternReplace, http.StatusAccepted),
-	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, audits: master.AuditAlways, handle: tellJoiner,
+	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, audits: master.AuditAlways, handle: answerJoin,
 		params: []param{paramCell}},
 	serves[lockapi.PutRule](http.MethodPut, routeRule, patternRule, http.StatusOK),
 	serves[lockapi.GetRule](http.MethodGet, routeRule, patternRule, http.StatusOK),

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// tellEvents is a stream of events as a handler writes one: it flushes after
+// streamOf is a stream of events as a handler writes one: it flushes after
 // each, ends with its caller and when the server stops, and leaves the rest to
 // the server.
-func tellEvents(events <-chan string, ended chan<- string) func(*exchange) error {
+func streamOf(events <-chan string, ended chan<- string) func(*exchange) error {
 	return func(x *exchange) error {
 		h := x.c.Writer.Header()
 		x.stamp(h)
@@ -43,7 +43,7 @@ func tellEvents(events <-chan string, ended chan<- string) func(*exchange) error
 // piece.
 func TestStreams(t *testing.T) {
 	events, ended := make(chan string), make(chan string, 1)
-	streams := table{{method: http.MethodGet, template: "/v1/events", pattern: "/v1/events", handle: tellEvents(events, ended)}}
+	streams := table{{method: http.MethodGet, template: "/v1/events", pattern: "/v1/events", handle: streamOf(events, ended)}}
 	s := New(Options{Master: knowing{}, WriteTimeout: 50 * time.Millisecond})
 	engine := s.engineOf(false, streams, errNoRoute)
 	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(engine, w, r) })

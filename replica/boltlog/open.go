@@ -112,7 +112,7 @@ func (f *Log) inUse(dir string) error {
 
 // openBolt opens a file of raft-boltdb, which locks it.
 func openBolt(name string, readOnly bool) (store *raftboltdb.BoltStore, err error) {
-	err = guarded(func() (err error) {
+	err = recovering(func() (err error) {
 		store, err = raftboltdb.New(raftboltdb.Options{
 			Path: name,
 			BoltOptions: &bbolt.Options{
@@ -228,9 +228,9 @@ func (f *Log) eraseLeftovers(r manifest, left spans) error {
 	return nil
 }
 
-// guarded turns a panic of bbolt on a damaged file, and a fault in the memory
+// recovering turns a panic of bbolt on a damaged file, and a fault in the memory
 // that it maps the file to, into an error.
-func guarded(do func() error) (err error) {
+func recovering(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {

@@ -109,7 +109,7 @@ func FuzzLogPages(f *testing.F) {
 			t.Fatal(err)
 		}
 		var read []string
-		err = guarded(func() (err error) {
+		err = recovering(func() (err error) {
 			read, err = readAll(name)
 			return err
 		})

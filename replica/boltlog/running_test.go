@@ -14,10 +14,10 @@ import (
 
 // TestPanicsOfTheFileAreErrors, as are faults in memory that it is mapped to.
 func TestPanicsOfTheFileAreErrors(t *testing.T) {
-	if err := guarded(func() error { panic("page 7 is not a page") }); err == nil || !strings.Contains(err.Error(), "page 7") {
+	if err := recovering(func() error { panic("page 7 is not a page") }); err == nil || !strings.Contains(err.Error(), "page 7") {
 		t.Errorf("error %v", err)
 	}
-	if err := guarded(func() error { return errDisk }); !errors.Is(err, errDisk) {
+	if err := recovering(func() error { return errDisk }); !errors.Is(err, errDisk) {
 		t.Errorf("error %v", err)
 	}
 }

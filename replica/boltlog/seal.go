@@ -52,7 +52,7 @@ func unseal(index uint64, l *raft.Log) error {
 // is no such entry.
 func readEntry(log raft.LogStore, index uint64, l *raft.Log) error {
 	var read raft.Log // a decoder would keep, or write into, what stands in l
-	err := guarded(func() error { return log.GetLog(index, &read) })
+	err := recovering(func() error { return log.GetLog(index, &read) })
 	if errors.Is(err, raft.ErrLogNotFound) {
 		return err
 	}

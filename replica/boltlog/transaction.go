@@ -88,7 +88,7 @@ func (f *Log) commit(logs []*raft.Log, next *manifest) error {
 	if err := faultpoint.Err(faultpoint.StoreCommit); err != nil {
 		return err
 	}
-	return guarded(func() error { return f.bolt.StoreLogs(all) })
+	return recovering(func() error { return f.bolt.StoreLogs(all) })
 }
 
 // erase deletes entries that the manifest tells to be deleted. It is called as
@@ -97,7 +97,7 @@ func (f *Log) erase(from, to uint64) error {
 	if err := faultpoint.Err(faultpoint.StoreCommit); err != nil {
 		return err
 	}
-	return guarded(func() error { return f.bolt.DeleteRange(from, to) })
+	return recovering(func() error { return f.bolt.DeleteRange(from, to) })
 }
 
 // storeAhead stores entries in the write-ahead log, and sees to it that it is

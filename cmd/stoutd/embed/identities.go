@@ -68,7 +68,7 @@ func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 		return
 	}
 	keys := s.jwts.Keys
-	tellSkipped(log, keys)
+	logSkipped(log, keys)
 	if s.api == nil {
 		log.Warn().Msg("JWTs are taken, and the API speaks no TLS: who can listen to a call can use its JWT; see api-cert")
 	}
@@ -78,11 +78,11 @@ func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 			return
 		}
 		log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the keys of JWTs have changed, and those are in force")
-		tellSkipped(log, keys)
+		logSkipped(log, keys)
 	})
 }
 
-func tellSkipped(log zerolog.Logger, keys *identity.Keys) {
+func logSkipped(log zerolog.Logger, keys *identity.Keys) {
 	if skipped := keys.Skipped(); len(skipped) > 0 {
 		log.Warn().Str("file", keys.File()).Int("keys", keys.Len()).Str("not_used", strings.Join(skipped[:min(len(skipped), 10)], "; ")).
 			Msg("keys of JWTs in this file are not used")

@@ -53,10 +53,10 @@ func New(q *Quotas, refused *Refusals, current func() *state.State) *Ledger {
 		own.SessionBytes += s.Answers(v.ID).Bytes()
 	}
 	for h := range s.Holds() {
-		l.claimed(h.Session, h.Path, h.Handle, 1, 0)
+		l.countClaim(h.Session, h.Path, h.Handle, 1, 0)
 	}
 	for w := range s.Waits() {
-		l.claimed(w.Session, w.Path, w.Handle, 1, 1)
+		l.countClaim(w.Session, w.Path, w.Handle, 1, 1)
 	}
 	return l
 }
@@ -83,8 +83,8 @@ func (l *Ledger) account(s *state.State, id string) *account {
 	return nil
 }
 
-// claimed counts a session's claims and queue positions. l.mu is held.
-func (l *Ledger) claimed(session, path, handle string, claims, waiters int64) {
+// countClaim counts a session's claims and queue positions. l.mu is held.
+func (l *Ledger) countClaim(session, path, handle string, claims, waiters int64) {
 	if own := l.sessions[session]; own != nil {
 		own.Holds += claims
 		own.Waiters += waiters
@@ -104,16 +104,16 @@ func (l *Ledger) Follow(changes []state.Change) {
 			delete(l.sessions, c.Session.ID)
 		case state.Granted:
 			if h := c.Hold; c.Wait != nil {
-				l.claimed(h.Session, h.Path, h.Handle, 0, -1)
+				l.countClaim(h.Session, h.Path, h.Handle, 0, -1)
 			} else {
-				l.claimed(h.Session, h.Path, h.Handle, 1, 0)
+				l.countClaim(h.Session, h.Path, h.Handle, 1, 0)
 			}
 		case state.Enqueued:
-			l.claimed(c.Wait.Session, c.Wait.Path, c.Wait.Handle, 1, 1)
+			l.countClaim(c.Wait.Session, c.Wait.Path, c.Wait.Handle, 1, 1)
 		case state.Withdrawn:
-			l.claimed(c.Wait.Session, c.Wait.Path, c.Wait.Handle, -1, -1)
+			l.countClaim(c.Wait.Session, c.Wait.Path, c.Wait.Handle, -1, -1)
 		case state.Released:
-			l.claimed(c.Hold.Session, c.Hold.Path, c.Hold.Handle, -1, 0)
+			l.countClaim(c.Hold.Session, c.Hold.Path, c.Hold.Handle, -1, 0)
 		case state.Answered:
 			if own := l.sessions[c.Session]; own != nil {
 				own.SessionBytes += c.Answer.Bytes()

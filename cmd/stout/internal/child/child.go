@@ -168,7 +168,7 @@ func (s *supervisor) look(over bool) time.Duration {
 	due, nap := s.watch.step(remaining)
 	switch due {
 	case syscall.SIGTERM:
-		s.proc.tell()
+		s.proc.terminate()
 		s.notice(Told)
 	case syscall.SIGKILL:
 		s.proc.kill()

@@ -22,7 +22,7 @@ func (t *terminal) close() {}
 func (t *terminal) reclaim(syscall.WaitStatus) (interrupted bool) { return false }
 
 // pass forwards a signal, as the one that a group of processes can be sent.
-func (s *supervisor) pass(syscall.Signal) { s.proc.tell() }
+func (s *supervisor) pass(syscall.Signal) { s.proc.terminate() }
 
 // stopped is never called: there is no job control.
 func (s *supervisor) stopped(syscall.Signal) {}

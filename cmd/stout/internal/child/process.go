@@ -86,8 +86,8 @@ func (p *process) wait() {
 	}
 }
 
-// tell asks the group to end. A group that is stopped would not notice.
-func (p *process) tell() {
+// terminate asks the group to end. A group that is stopped would not notice.
+func (p *process) terminate() {
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGCONT)
 }

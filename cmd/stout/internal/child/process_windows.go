@@ -85,8 +85,8 @@ func (p *process) assign() error {
 	return windows.AssignProcessToJobObject(p.job, h)
 }
 
-// tell asks the group to end.
-func (p *process) tell() {
+// terminate asks the group to end.
+func (p *process) terminate() {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.pid))
 }
 

@@ -210,10 +210,10 @@ access check tells what somebody may do there by all rules together.`,
 			return rule, err
 		}
 		return a.client.Access().Rule(ctx, args[0])
-	}, a.tellRule)
+	}, a.printRule)
 }
 
-func (a *app) tellRule(rule lockapi.AccessRule) {
+func (a *app) printRule(rule lockapi.AccessRule) {
 	pairs := [][2]string{{"path", clean(rule.Path)}}
 	for _, p := range permissions {
 		list := *listOf(&rule.AccessLists, p)
@@ -280,7 +280,7 @@ func (c *setRule) run(ctx context.Context, args []string) error {
 		return nil
 	}, func(ctx context.Context, rule lockapi.AccessRule) (lockapi.AccessRule, error) {
 		return access.PutRule(ctx, at, rule.AccessLists)
-	}, c.tellRule)
+	}, c.printRule)
 }
 
 // keepsAdmin asks if the caller has admin at a path by a rule, and would not have it
@@ -432,10 +432,10 @@ func (a *app) showGroup() runner {
 			return g, err
 		}
 		return a.client.Access().Group(ctx, name)
-	}, a.tellGroup)
+	}, a.printGroup)
 }
 
-func (a *app) tellGroup(g lockapi.Group) {
+func (a *app) printGroup(g lockapi.Group) {
 	a.ui.pairs([2]string{"group", clean(g.Name)}, [2]string{"members", entries(g.Members, len(g.Members))})
 }
 
@@ -476,7 +476,7 @@ func (a *app) editGroup(ctx context.Context, name string, made bool, change func
 		return err
 	}, func(ctx context.Context, g lockapi.Group) (lockapi.Group, error) {
 		return access.PutGroup(ctx, name, g.Members)
-	}, a.tellGroup)
+	}, a.printGroup)
 }
 
 type removeGroup struct{ *app }
@@ -523,14 +523,14 @@ and who operates it: may do everything, without a rule. user:root always does.`
 
 func (a *app) cellAccess() runner {
 	show := viewer(a, command{use: "show", short: "Show who observes and who operates the cell", long: cellHelp, exits: reads, like: "get list"},
-		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) { return a.client.Access().Cell(ctx) }, a.tellCellAccess)
+		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) { return a.client.Access().Cell(ctx) }, a.printCellAccess)
 	return group{
 		use: "cell", short: "Show and set who observes and who operates the cell", like: "operators observers operate observe",
 		long: cellHelp, exits: reads, first: true, sub: []runner{show, &setCellAccess{app: a, who: whoFlags{}}},
 	}
 }
 
-func (a *app) tellCellAccess(lists lockapi.CellAccess) {
+func (a *app) printCellAccess(lists lockapi.CellAccess) {
 	withRoot := func(list []string) string {
 		list = append([]string{lockapi.PrincipalRoot}, list...)
 		return entries(list, len(list))
@@ -588,7 +588,7 @@ func (c *setCellAccess) run(ctx context.Context, _ []string) error {
 		}
 		lists.Operate = list
 		return c.keepsOperating(ctx, now, list)
-	}, access.PutCell, c.tellCellAccess)
+	}, access.PutCell, c.printCellAccess)
 }
 
 // keepsOperating asks if the caller is among those who operate the cell, and would not

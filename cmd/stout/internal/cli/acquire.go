@@ -100,7 +100,7 @@ func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock,
 	}
 	w.over(session)
 	h := &heldLock{session: session, flags: f}
-	if h.Held, err = a.take(ctx, session, f, time.Since(began)); err != nil {
+	if h.Held, err = a.acquireIn(ctx, session, f, time.Since(began)); err != nil {
 		return nil, err
 	}
 	h.watch = newGrantWatch(a.client, session.ID(), h.Sequencer(), f.ttl)
@@ -136,8 +136,8 @@ func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
 	return a.client.NewSession(ctx, client.WithTTL(f.ttl), client.WithName(f.name), client.WithMeta(sessionMeta(f)))
 }
 
-// take takes the lock, when the given part of the time is used up.
-func (a *app) take(ctx context.Context, session *client.Session, f lockFlags, used time.Duration) (*client.Held, error) {
+// acquireIn takes the lock in a session, when the given part of the time is used up.
+func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlags, used time.Duration) (*client.Held, error) {
 	opts := f.options()
 	left := max(f.bound(a.opts.timeout)-used, time.Millisecond)
 	switch {

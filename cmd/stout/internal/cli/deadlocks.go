@@ -28,14 +28,14 @@ by different ones, and get on by itself.`,
 		return l, err
 	}, func(l lockapi.Deadlocks) {
 		if len(l.Deadlocks) > 0 {
-			a.tellDeadlocks(l.Deadlocks)
+			a.printDeadlocks(l.Deadlocks)
 			a.ui.note("each gets on when one of its sessions gives up; stout session kill SESSION ends one")
 		}
 	})
 }
 
-// tellDeadlocks tells of circles, a session a line.
-func (a *app) tellDeadlocks(all []lockapi.Deadlock) {
+// printDeadlocks tells of circles, a session a line.
+func (a *app) printDeadlocks(all []lockapi.Deadlock) {
 	for i, d := range all {
 		if i > 0 {
 			a.ui.printf("\n")

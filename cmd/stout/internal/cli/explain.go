@@ -94,17 +94,17 @@ func (a *app) explainPath(ctx context.Context, path string, last int, opts []cli
 	if e.stale {
 		a.ui.note("told by any replica: it may be out of date")
 	}
-	a.tellHolders(&e)
-	a.tellWaiters(&e)
+	a.printHolders(&e)
+	a.printWaiters(&e)
 	if len(e.Deadlocks) > 0 {
 		a.ui.printf("\n")
-		a.tellDeadlocks(e.Deadlocks)
+		a.printDeadlocks(e.Deadlocks)
 	}
 	if text := whatIf(&e); text != "" {
 		a.ui.printf("\n")
 		a.ui.prose(text)
 	}
-	a.tellPast(&e, last)
+	a.printPast(&e, last)
 	return nil
 }
 
@@ -170,8 +170,8 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 	return nil
 }
 
-// tellHolders tells who holds the lock, or that nobody does.
-func (a *app) tellHolders(e *explained) {
+// printHolders tells who holds the lock, or that nobody does.
+func (a *app) printHolders(e *explained) {
 	l := e.Lock
 	head := a.ui.out.head.Render(clean(l.Path))
 	switch n := len(l.Holders) + l.MoreHolders; {
@@ -228,8 +228,8 @@ func ownedBy(principal string, meta map[string]string) string {
 	return text
 }
 
-// tellWaiters tells who waits at which place.
-func (a *app) tellWaiters(e *explained) {
+// printWaiters tells who waits at which place.
+func (a *app) printWaiters(e *explained) {
 	l := e.Lock
 	switch {
 	case l.Waiters == 0 && l.State == lockapi.StateFree:
@@ -307,8 +307,8 @@ func heirs(l lockapi.Lock, others int, will string) string {
 	return clean(first.SessionName) + " " + will + " get it"
 }
 
-// tellPast tells who held the lock before, and who wrote the file, newest first.
-func (a *app) tellPast(e *explained, last int) {
+// printPast tells who held the lock before, and who wrote the file, newest first.
+func (a *app) printPast(e *explained, last int) {
 	var lines [][2]string
 	var masters []lockapi.PastEvent // since the last line
 	told := 0

@@ -90,7 +90,7 @@ func TestTellPast(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		a := &app{ui: &ui{out: paint(&out, termenv.Ascii), err: paint(io.Discard, termenv.Ascii), width: 200}}
-		a.tellPast(&explained{History: tt.h}, 2)
+		a.printPast(&explained{History: tt.h}, 2)
 		text := strings.Join(strings.Fields(out.String()), " ")
 		for _, want := range tt.says {
 			if !strings.Contains(text, want) {

@@ -57,17 +57,17 @@ func (a *app) session() runner {
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
 		return a.client.ReadSession(ctx, args[0], readOptions(stale)...)
-	}, a.tellSession)
+	}, a.printSession)
 	return group{use: "session", short: "Show or end one session", like: "kill", sub: []runner{show, a.killSession()}}
 }
 
 // showSession shows a session as "session show" does.
 func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOption) error {
 	s, err := a.client.ReadSession(ctx, id, opts...)
-	return answer(a.ui, s, err, a.tellSession)
+	return answer(a.ui, s, err, a.printSession)
 }
 
-func (a *app) tellSession(s lockapi.SessionState) {
+func (a *app) printSession(s lockapi.SessionState) {
 	word, lease := "ttl", millis(s.TTLMS)
 	if s.LeaseRemainingMS != nil {
 		word, lease = "lease", fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)

@@ -149,7 +149,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 		seen.Notes = append(seen.Notes, err.Error())
 	}
 	seen.Reads, seen.Writes = p.attempts()
-	return Judge(seen), nil
+	return Evaluate(seen), nil
 }
 
 // act looks, makes the change, and looks again.

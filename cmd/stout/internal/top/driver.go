@@ -204,7 +204,7 @@ func (d *driver) members(ctx context.Context) {
 func (d *driver) events(ctx context.Context) {
 	heard := make(chan client.Event, mostEvents)
 	var telling sync.WaitGroup
-	telling.Go(func() { d.tell(ctx, heard) })
+	telling.Go(func() { d.forward(ctx, heard) })
 	defer telling.Wait()
 	after, known := uint64(client.FromNow), false
 	for ctx.Err() == nil {
@@ -237,9 +237,9 @@ func (d *driver) events(ctx context.Context) {
 	}
 }
 
-// tell sends what was heard, in batches: a screen for each event is more than
+// forward sends what was heard, in batches: a screen for each event is more than
 // anybody sees.
-func (d *driver) tell(ctx context.Context, heard <-chan client.Event) {
+func (d *driver) forward(ctx context.Context, heard <-chan client.Event) {
 	for ctx.Err() == nil {
 		var batch []lockapi.CellEvent
 		var full <-chan time.Time

@@ -31,7 +31,7 @@ func (m *Model) Update(msg any) {
 		if m.paused {
 			m.hold(msg)
 		} else {
-			m.take(msg)
+			m.apply(msg)
 		}
 	}
 }
@@ -54,16 +54,16 @@ func (m *Model) resume() {
 	held, dropped := m.held, m.dropped
 	m.paused, m.held, m.dropped, m.now = false, nil, false, m.clock
 	for _, msg := range held {
-		m.take(msg)
+		m.apply(msg)
 	}
 	if dropped {
-		m.take(Missed{At: m.now})
+		m.apply(Missed{At: m.now})
 	}
 	m.fade()
 }
 
-// take takes what is told of the cell.
-func (m *Model) take(msg any) {
+// apply takes what is told of the cell.
+func (m *Model) apply(msg any) {
 	switch msg := msg.(type) {
 	case Looked:
 		m.looked(msg)

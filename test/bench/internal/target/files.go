@@ -27,7 +27,7 @@ func (s *sdkSession) Swap(ctx context.Context, path string, revision uint64, con
 	if revision > 0 {
 		condition = client.IfRevision(revision)
 	}
-	stat, err := s.s.Put(ctx, path, content, condition, client.TellCurrent())
+	stat, err := s.s.Put(ctx, path, content, condition, client.ReturnCurrent())
 	return swapped(&stat, content, err)
 }
 

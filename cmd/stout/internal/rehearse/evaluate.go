@@ -100,8 +100,8 @@ type Report struct {
 	Changed bool  `json:"-"`
 }
 
-// Judge says what came of it.
-func Judge(s *Seen) Report {
+// Evaluate says what came of it.
+func Evaluate(s *Seen) Report {
 	r := Report{Before: s.From, After: s.To, Own: s.Own, Verdict: Passed}
 	office := s.Office
 	if s.To.Master == "" {
@@ -110,7 +110,7 @@ func Judge(s *Seen) Report {
 	r.Reads, r.Writes = ServiceOf(s.Reads, s.Change, office, s.End), ServiceOf(s.Writes, s.Change, office, s.End)
 	r.sessions(s)
 	r.fates(s)
-	r.judge(s)
+	r.evaluate(s)
 	return r
 }
 
@@ -195,8 +195,8 @@ func (r *Report) fates(s *Seen) {
 	slices.Sort(r.Waiters.Overtaken)
 }
 
-// judge says whether all is as it should be.
-func (r *Report) judge(s *Seen) {
+// evaluate says whether all is as it should be.
+func (r *Report) evaluate(s *Seen) {
 	fail := func(format string, args ...any) {
 		r.Verdict, r.Why = Failed, append(r.Why, fmt.Sprintf(format, args...))
 	}

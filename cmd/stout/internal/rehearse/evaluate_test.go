@@ -221,7 +221,7 @@ func TestJudge(t *testing.T) {
 			t.Parallel()
 			s := lookedAt()
 			c.change(s)
-			r := Judge(s)
+			r := Evaluate(s)
 			if r.Verdict != c.verdict || c.why == "" && len(r.Why) > 0 || !strings.Contains(strings.Join(r.Why, "; "), c.why) {
 				t.Errorf("got %s, %q; want %s, %q", r.Verdict, r.Why, c.verdict, c.why)
 			}
@@ -237,7 +237,7 @@ func TestJudgeMeasures(t *testing.T) {
 	a := s.After.Sessions["a"]
 	a.Holds = nil
 	s.After.Sessions["a"], s.After.Sessions["b"] = a, b
-	r := Judge(s)
+	r := Evaluate(s)
 	if r.Writes.GapMS != 1000 || r.Writes.FromMS != 0 || r.Writes.Failed != 9 {
 		t.Errorf("writes: %+v", r.Writes)
 	}
@@ -249,7 +249,7 @@ func TestJudgeMeasures(t *testing.T) {
 		t.Errorf("holds %+v, waiters %+v", r.Holds, r.Waiters)
 	}
 	delete(s.After.Sessions, "a")
-	if r = Judge(s); r.Holds.Lost != 1 {
+	if r = Evaluate(s); r.Holds.Lost != 1 {
 		t.Errorf("holds %+v", r.Holds)
 	}
 }

@@ -34,8 +34,8 @@ import (
 // Whatever comes by the API's port has this header looked at by nobody.
 const headerCaller = "Stout-Caller"
 
-// claim is what a replica says of the caller for whom it forwards.
-type claim struct {
+// assertion is what a replica says of the caller for whom it forwards.
+type assertion struct {
 	Principal string    `json:"principal,omitempty"` // that it made sure of; empty for nobody known
 	How       string    `json:"how,omitempty"`       // certificate or jwt
 	Ends      time.Time `json:"ends,omitzero"`       // when that counts no more; zero for never
@@ -44,13 +44,13 @@ type claim struct {
 	Enables   bool      `json:"enables,omitempty"`   // it may enable access while that is off
 }
 
-// noClaim is the claim of a call that no member has forwarded. It is not changed.
-var noClaim = new(claim)
+// noAssertion is the claim of a call that no member has forwarded. It is not changed.
+var noAssertion = new(assertion)
 
-// tell puts what the next replica is to know of the caller into the headers of a
+// assert puts what the next replica is to know of the caller into the headers of a
 // call that is forwarded.
-func (x *exchange) tell(out http.Header) error {
-	c := claim{Remote: x.remote(), Enables: x.enables}
+func (x *exchange) assert(out http.Header) error {
+	c := assertion{Remote: x.remote(), Enables: x.enables}
 	switch by := x.caller(); {
 	case !x.proven:
 		if values := x.c.Request.Header[headerAuthorization]; len(values) > 0 {
@@ -70,12 +70,12 @@ func (x *exchange) tell(out http.Header) error {
 }
 
 // credential finds what a request brings to be judged by: the hash of a token,
-// nil without one. For a call that was forwarded, x.claim is set besides.
+// nil without one. For a call that was forwarded, x.asserted is set besides.
 func (x *exchange) credential() (*[sha256.Size]byte, error) {
 	if !x.peer {
 		return x.bearing()
 	}
-	x.claim = new(claim)
+	x.asserted = new(assertion)
 	values := x.c.Request.Header[headerCaller]
 	if len(values) > 0 || len(x.c.Request.Header[headerAuthorization]) > 0 {
 		if err := x.vouched(); err != nil {
@@ -86,18 +86,18 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica tells of its caller more than once")
 	}
 	if len(values) == 1 {
-		if err := json.Unmarshal([]byte(values[0]), x.claim); err != nil {
+		if err := json.Unmarshal([]byte(values[0]), x.asserted); err != nil {
 			return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "what a replica tells of its caller is malformed: %v", err)
 		}
 	}
-	if _, err := netip.ParseAddrPort(x.claim.Remote); err != nil {
-		x.claim.Remote = ""
+	if _, err := netip.ParseAddrPort(x.asserted.Remote); err != nil {
+		x.asserted.Remote = ""
 	}
 	if x.proven {
-		return x.claim.believed(&x.opts)
+		return x.asserted.believed(&x.opts)
 	}
-	if *x.claim != (claim{Remote: x.claim.Remote, Enables: x.claim.Enables}) {
-		x.claim = noClaim
+	if *x.asserted != (assertion{Remote: x.asserted.Remote, Enables: x.asserted.Enables}) {
+		x.asserted = noAssertion
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says who its caller is, and without TLS between replicas that counts for nothing; give raft-cert, raft-key and raft-ca on all of them")
 	}
 	return x.bearing()
@@ -106,7 +106,7 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 // believed is the token of a claim that a replica has made for certain. Nobody
 // can be made the root so: that takes a token. Nor does it count where the replica has
 // given the source another prefix than this one.
-func (c *claim) believed(here *Options) (*[sha256.Size]byte, error) {
+func (c *assertion) believed(here *Options) (*[sha256.Size]byte, error) {
 	why := "which cannot be"
 	switch nobody := c.Principal == "" && c.How == "" && c.Ends.IsZero(); {
 	case c.Token != "":
@@ -125,7 +125,7 @@ func (c *claim) believed(here *Options) (*[sha256.Size]byte, error) {
 		return nil, nil
 	}
 	refused := lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says that its caller is %q, known by %q, %s", lockapi.Clip(c.Principal), lockapi.Clip(c.How), why)
-	*c = claim{Remote: c.Remote}
+	*c = assertion{Remote: c.Remote}
 	return nil, refused
 }
 
@@ -133,7 +133,7 @@ func (c *claim) believed(here *Options) (*[sha256.Size]byte, error) {
 // another replica has forwarded the call; empty where that is not known.
 func (x *exchange) remote() string {
 	if x.peer {
-		return x.claim.Remote
+		return x.asserted.Remote
 	}
 	return x.c.Request.RemoteAddr
 }
