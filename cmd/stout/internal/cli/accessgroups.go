@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const groupsHelp = `Lists the groups and their members: users, user:NAME, and other groups,
+group:NAME. In a rule a group is group:NAME. It takes operate.`
+
+func (a *app) groups() runner {
+	return group{
+		use: "groups", short: "List, show, set and remove groups", like: "group", long: groupsHelp, exits: reads, first: true,
+		sub: []runner{
+			a.listGroups(), a.showGroup(),
+			&setGroup{app: a, use: "set NAME MEMBER...", short: "Make a group of these members, and no others", like: "put create",
+				long: `Makes the group NAME of the MEMBERs, whoever was in it before. "nobody" is an
+empty group. A group can't be a member of itself, not by way of others either.`,
+				change: func(_, members []string) []string { return members }},
+			&setGroup{app: a, use: "add NAME MEMBER...", short: "Add members to a group", like: "join",
+				long: `Adds the MEMBERs to the group NAME, which is made where there is none.`,
+				change: func(now, members []string) []string {
+					return append(now, slices.DeleteFunc(members, func(m string) bool { return slices.Contains(now, m) })...)
+				}},
+			&removeGroup{a},
+		},
+	}
+}
+
+// groupAndMembers reads the name of a group, which may be written as in a rule, and
+// members.
+func groupAndMembers(args []string) (name string, members []string, err error) {
+	name = strings.TrimPrefix(args[0], lockapi.PrefixGroup)
+	if err := lockapi.ValidateGroup(name); err != nil {
+		return "", nil, usagef("%s", err.(*lockapi.Error).Detail)
+	}
+	if len(args) == 2 && args[1] == nobody {
+		return name, nil, nil
+	}
+	for _, m := range args[1:] {
+		if !lockapi.IsMember(m) {
+			return "", nil, badPrincipal(m, "user:NAME or, of a group, group:NAME")
+		}
+		if !slices.Contains(members, m) {
+			members = append(members, m)
+		}
+	}
+	return name, members, nil
+}
+
+func (a *app) listGroups() runner {
+	return viewer(a, command{use: "list", short: "List the groups", long: groupsHelp, exits: reads, like: "ls"},
+		func(ctx context.Context, _ []string) (lockapi.GroupList, error) {
+			groups, err := a.client.Access().Groups(ctx)
+			return lockapi.GroupList{Groups: append([]lockapi.Group{}, groups...)}, err
+		}, func(l lockapi.GroupList) {
+			if len(l.Groups) == 0 {
+				a.ui.note("there is no group")
+				return
+			}
+			a.ui.table([]column{left("GROUP"), right("SIZE"), left("MEMBERS")}, rows(l.Groups, func(g lockapi.Group) []string {
+				return []string{clean(g.Name), fmt.Sprint(len(g.Members)), entries(g.Members, 5)}
+			}))
+		})
+}
+
+func (a *app) showGroup() runner {
+	return viewer(a, command{
+		use: "show NAME", short: "Show a group with all its members", long: "Shows a group with all its members.",
+		exits: reads, like: "get members", words: a.completeGroup(),
+	}, func(ctx context.Context, args []string) (g lockapi.Group, err error) {
+		name, _, err := groupAndMembers(args)
+		if err != nil {
+			return g, err
+		}
+		return a.client.Access().Group(ctx, name)
+	}, a.printGroup)
+}
+
+func (a *app) printGroup(g lockapi.Group) {
+	a.ui.pairs([2]string{"group", clean(g.Name)}, [2]string{"members", entries(g.Members, len(g.Members))})
+}
+
+// setGroup writes a group. change makes its members of those that it has and those
+// that are named.
+type setGroup struct {
+	*app
+	use, short, long, like string
+	change                 func(now, members []string) []string
+}
+
+func (c *setGroup) command() command {
+	return command{
+		use: c.use, short: c.short, long: c.long, exits: changes, like: c.like, words: c.completeGroup(), endless: true,
+		example: "  stout access groups " + strings.Fields(c.use)[0] + " ops user:ada user:grace",
+	}
+}
+
+func (c *setGroup) run(ctx context.Context, args []string) error {
+	name, members, err := groupAndMembers(args)
+	if err != nil {
+		return err
+	}
+	return c.editGroup(ctx, name, true, func(now []string) ([]string, error) { return c.change(now, members), nil })
+}
+
+// editGroup changes the members of a group; made says that there need not be one.
+func (a *app) editGroup(ctx context.Context, name string, made bool, change func(now []string) ([]string, error)) error {
+	access := a.client.Access()
+	return edit(ctx, a, func(ctx context.Context) (lockapi.Group, error) {
+		g, err := access.Group(ctx, name)
+		if made && isNotFound(err) {
+			err = nil
+		}
+		return g, err
+	}, func(g *lockapi.Group) (err error) {
+		g.Members, err = change(g.Members)
+		return err
+	}, func(ctx context.Context, g lockapi.Group) (lockapi.Group, error) {
+		return access.PutGroup(ctx, name, g.Members)
+	}, a.printGroup)
+}
+
+type removeGroup struct{ *app }
+
+func (c *removeGroup) command() command {
+	return command{
+		use: "remove NAME [MEMBER]...", short: "Remove a group, or members from it",
+		long: `Removes the group NAME: rules that name it name nobody by that. With MEMBERs it
+removes those, and the group stays.`,
+		exits: changeExits("removed", "there is none, or the cell said no"), like: "rm delete del leave", words: c.completeGroup(), endless: true,
+	}
+}
+
+func (c *removeGroup) run(ctx context.Context, args []string) error {
+	name, members, err := groupAndMembers(args)
+	if err != nil {
+		return err
+	}
+	if len(members) > 0 {
+		return c.editGroup(ctx, name, false, func(now []string) ([]string, error) {
+			for _, m := range members { // one that is no member was mistyped
+				if !slices.Contains(now, m) {
+					return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is no member of %s: nothing was changed", clean(m), clean(name))}
+				}
+			}
+			return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil
+		})
+	}
+	reading, cancel := c.bounded(ctx)
+	defer cancel()
+	access := c.client.Access()
+	g, err := access.Group(reading, name)
+	if err != nil {
+		return err
+	}
+	return c.remove(ctx, func(ctx context.Context) error { return access.DeleteGroup(ctx, name) },
+		"removed group %s, of %s\n", clean(name), plural(len(g.Members), "member"))
+}
