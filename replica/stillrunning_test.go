@@ -47,7 +47,7 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 		})
 		until(t, "an answer in time", func() bool { // a loaded machine may be late
 			err = old.StillRuns(t.Context(), []membership.Member{{ID: o.ID, RaftAddr: at}}, nil, nil)
-			return err == nil || !strings.Contains(err.Error(), "does not answer the opening")
+			return err == nil || !strings.Contains(err.Error(), "does not answer the hello")
 		})
 		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("directory %s of cell %q answers: %v", tt.directory, tt.cellID, err)
