@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// subject matches "packages: imperative": a small letter after the colon, no
+// second change behind a semicolon, no full stop.
+var subject = regexp.MustCompile(`^[a-z0-9][\w./, *-]*: [a-z][\w-]*[^;]*[^.;]$`)
+
+// notImperative matches a first word that is no order to do something.
+var notImperative = regexp.MustCompile(`^(?:an?|the|no|some|all|each|every|\w+ing|\w+ed|\w+[^s]s)$`)
+
+// checkSubject says what is wrong with the first line of a commit, "" for nothing.
+func checkSubject(s string) string {
+	if strings.HasPrefix(s, "Merge ") || strings.HasPrefix(s, "Revert ") {
+		return ""
+	}
+	if !subject.MatchString(s) {
+		return `want "package: imperative", one change, without a full stop`
+	}
+	_, what, _ := strings.Cut(s, ": ")
+	first, _, _ := strings.Cut(what, " ")
+	if notImperative.MatchString(first) && !slices.Contains([]string{"embed", "need", "feed", "bring", "focus", "alias"}, first) {
+		return fmt.Sprintf("%q is not an imperative: want add, fix, remove, …", first)
+	}
+	return ""
+}
+
+func checkCommits(base string, out io.Writer) error {
+	if err := exec.Command("git", "cat-file", "-e", base+"^{commit}").Run(); err != nil {
+		fmt.Fprintf(out, "prose: commit %s is not in this clone: no subjects are checked\n", base)
+		return nil
+	}
+	log, err := exec.Command("git", "log", "--format=%h %s", base+"..HEAD").Output()
+	if err != nil {
+		return fmt.Errorf("git log %s..HEAD: %w", base, err)
+	}
+	wrong := 0
+	for line := range strings.Lines(string(log)) {
+		hash, s, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if why := checkSubject(s); why != "" {
+			fmt.Fprintf(out, "%s %s: %s\n", hash, s, why)
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("prose: %d subjects of commits since %s do not say in the imperative what one change does", wrong, base)
+	}
+	return nil
+}
