@@ -24,6 +24,7 @@ type call struct {
 	single bool               // must not be under way twice at a time, so is not hedged
 	any    bool               // any replica may take it and ask the master itself
 	stale  bool               // what may be out of date will do
+	aside  bool               // a connection dialled for it is not kept
 	cut    context.Context    // if set, attempts run under it rather than the caller's context
 	renew  func(*call)        // if set, is called before each further attempt, for what depends on the time
 	status int                // of success; 0 stands for any 2xx

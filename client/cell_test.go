@@ -44,6 +44,9 @@ type testCell struct {
 	broken   chan struct{}   // closed when connections break
 	oldest   map[string]uint64
 	told     *lockapi.URLs // what the cell tells of its members; nil leaves that to it
+	members  uint64        // replaces the members' revision of keepalives; 0 leaves it
+
+	withoutRevision bool // keepalives have none
 
 	// Hooks, each of which may be nil. instead answers in a replica's place; nil
 	// leaves the request to it. delay is how long a request is under way, however
@@ -411,6 +414,7 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 	}
 	tc.mu.Lock()
 	silent, latency, drop, lie, told := tc.silent[q.URL.Host], tc.latency, tc.drop, tc.lie, tc.told
+	members, without := tc.members, tc.withoutRevision
 	tc.mu.Unlock()
 	if silent {
 		<-ctx.Done()
@@ -426,6 +430,15 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 		b = lieAbout(lie, q, resp, b)
 	case told != nil && q.URL.Path == lockapi.RouteURLs && resp.StatusCode == http.StatusOK:
 		return reply(http.StatusOK, told), nil
+	case (members != 0 || without) && strings.HasSuffix(q.URL.Path, "/keepalive") && resp.StatusCode == http.StatusOK:
+		var k lockapi.Keepalive
+		if err := json.Unmarshal(b, &k); err != nil {
+			return nil, err
+		}
+		if k.MembersRevision = members; without {
+			k.MembersRevision = 0
+		}
+		return reply(http.StatusOK, k), nil
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	return resp, nil

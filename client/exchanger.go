@@ -249,7 +249,7 @@ func (e *exchanger) plain(r *route, q *call, within time.Duration, as []field) *
 	}
 	return &wire.Request{
 		Method: q.method, Addr: r.to.addr, Host: r.to.host, Target: r.to.url(q.path, q.query).RequestURI(),
-		Header: h, Body: q.body, Within: within, Hedger: &q.hedge, Patience: q.hedge.patience,
+		Header: h, Body: q.body, Within: within, Hedger: &q.hedge, Patience: q.hedge.patience, Aside: q.aside,
 	}
 }
 

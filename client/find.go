@@ -61,6 +61,37 @@ type finder struct {
 	last   time.Duration // clock at the end of the last look
 	looked bool          // there was one
 	told   bool          // the master has told the members
+
+	// Of the members, as keepalives' answers have it; 0 before the first. A look
+	// that began after it was first seen has read these members or later ones.
+	revision uint64
+	current  atomic.Bool  // such a look has succeeded
+	seen     atomic.Int64 // clock of the last answer with this revision, ns
+}
+
+// revised takes the revision of the members from a keepalive's answer. A change is
+// looked for soon. While the revision stays the same, nothing has to be looked for.
+func (f *finder) revised(revision uint64) {
+	if f == nil || revision == 0 {
+		return
+	}
+	f.seen.Store(int64(f.c.clock.now()))
+	f.mu.Lock()
+	changed := f.revision != revision
+	if changed {
+		f.revision = revision
+		f.current.Store(false)
+	}
+	f.mu.Unlock()
+	if changed {
+		f.want(soon)
+	}
+}
+
+// isCurrent reports whether keepalives show that the known members are the present
+// ones.
+func (f *finder) isCurrent() bool {
+	return f.current.Load() && len(f.names) == 0 && f.c.clock.now()-time.Duration(f.seen.Load()) < lookEvery
 }
 
 // newFinder makes the finder of a caller whose targets and cell are there.
@@ -89,7 +120,7 @@ func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, lea
 // look may be by what the look itself asks, and counts for nothing: else a client
 // whose cell is gone would look for ever.
 func (f *finder) want(d time.Duration) {
-	if f == nil || d == lookEvery && f.waits.Load() || len(f.names) == 0 && !f.learns {
+	if f == nil || d == lookEvery && (f.waits.Load() || f.isCurrent()) || len(f.names) == 0 && !f.learns {
 		return
 	}
 	f.mu.Lock()
@@ -148,13 +179,17 @@ func (f *finder) look() {
 func (f *finder) ask(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	f.mu.Lock()
+	revision := f.revision
+	f.mu.Unlock()
 	var out lockapi.URLs
-	err := f.c.see(within, &call{method: http.MethodGet, path: lockapi.RouteURLs, out: &out})
+	err := f.c.see(within, &call{method: http.MethodGet, path: lockapi.RouteURLs, aside: true, out: &out})
 	if err == nil {
 		if learned := f.believe(&out); learned != nil {
 			f.c.targets.setLearned(learned)
 			f.mu.Lock()
 			f.told = true
+			f.current.Store(revision != 0 && revision == f.revision)
 			f.mu.Unlock()
 		}
 		return
@@ -168,7 +203,7 @@ func (f *finder) ask(ctx context.Context) {
 	}
 	for _, e := range f.c.targets.some(mostAsked) {
 		var out lockapi.URLs
-		q := call{method: http.MethodGet, path: lockapi.RouteURLs, query: "consistency=" + lockapi.ConsistencyStale, stale: true, out: &out}
+		q := call{method: http.MethodGet, path: lockapi.RouteURLs, query: "consistency=" + lockapi.ConsistencyStale, stale: true, aside: true, out: &out}
 		if f.c.attempt(ctx, &route{to: e}, &q) == nil {
 			f.c.targets.learn(f.believe(&out)...)
 		}

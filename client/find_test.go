@@ -209,8 +209,9 @@ func TestLooksOnlyWhereUsed(t *testing.T) {
 	})
 }
 
-// The clients of a cell do not come all at once, and seldom: when they begin, when
-// the master changes, and in between.
+// The clients of a cell look for members when they begin, when the master changes
+// and when a keepalive names a new revision of the members; without a revision,
+// once a minute. They do not look all at once.
 func TestLooksAreSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		const clients = 60
@@ -242,8 +243,16 @@ func TestLooksAreSpread(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		wantSpread("a change of master", from, 20*time.Second, 1, 2)
 		from = time.Since(tc.start)
-		time.Sleep(3 * time.Minute)
-		wantSpread("three minutes", from, 3*time.Minute, 2, 6)
+		time.Sleep(30 * time.Minute)
+		wantSpread("keepalives say that the members are the same", from, 30*time.Minute, 0, 0)
+		from = time.Since(tc.start)
+		tc.set(func() { tc.members = 7 })
+		time.Sleep(5 * time.Minute)
+		wantSpread("keepalives say that the members have changed", from, 5*time.Minute, 1, 1)
+		from = time.Since(tc.start)
+		tc.set(func() { tc.withoutRevision = true })
+		time.Sleep(5 * time.Minute)
+		wantSpread("keepalives say nothing of members", from, 5*time.Minute, 3, 11)
 	})
 }
 

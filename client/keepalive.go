@@ -212,6 +212,7 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 		s.reconciler.newMaster = true
 		s.locks.askAgain()
 	}
+	s.c.calls.targets.finder.revised(answer.MembersRevision)
 	s.lease.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
 		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // more cannot be acknowledged

@@ -57,6 +57,10 @@ type Request struct {
 	Hedger   Hedger
 	Patience time.Duration
 
+	// Aside: a connection that is dialled for this request is closed after its
+	// answer. A client that only keeps a session alive has one connection then.
+	Aside bool
+
 	vigil Vigil // of the exchange that is made
 }
 
@@ -75,17 +79,18 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 	}
 	deadline := time.Now().Add(q.Within)
 	q.vigil = NewVigil(q.Hedger, q.Patience)
-	c := p.take(q.Addr)
+	c, dialled := p.take(q.Addr), false
 	for {
 		if c == nil {
 			var err error
+			dialled = true
 			if c, err = p.connect(ctx, q.Addr, deadline, &q.vigil); err != nil {
 				return Answer{}, err
 			}
 		}
 		start := buf.Len()
 		a, again, err := c.exchange(ctx, q, deadline, buf, most)
-		if err == nil && again {
+		if err == nil && again && !(dialled && q.Aside) {
 			p.put(q.Addr, c)
 			return a, nil
 		}

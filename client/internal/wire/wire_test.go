@@ -370,6 +370,31 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	l.wantGone()
 }
 
+// TestConnectionDialledAside: a connection dialled for a request aside is closed
+// after the answer; one that was idle before stays.
+func TestConnectionDialledAside(t *testing.T) {
+	p, pool := newPeer(t), new(Pool)
+	aside := func(take func() *link) *link {
+		q := &Request{Method: http.MethodGet, Addr: p.addr, Host: "h", Target: "/", Within: within, Aside: true}
+		done := make(chan error, 1)
+		go func() { _, err := pool.Do(t.Context(), q, new(bytes.Buffer), 1<<20); done <- err }()
+		l := take()
+		l.hear()
+		l.say(ok)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	aside(func() *link { return <-p.in }).wantGone()
+	l := p.warm(pool)
+	aside(func() *link { return l })
+	if len(pool.idle[p.addr]) != 1 {
+		t.Error("a connection that was idle before the request is closed")
+	}
+	p.wantNoMore()
+}
+
 func TestRequestOnTheWire(t *testing.T) {
 	for _, test := range []struct {
 		q    Request
