@@ -31,6 +31,7 @@ type acquisition struct {
 	// Guarded by the mutex of the session's acquisitions.
 	phase phase
 	token uint64             // of the grant, from holding on
+	lost  uint64             // the highest token of a grant that the session was told it lost
 	held  *Held              // the newest view of the hold
 	cut   context.CancelFunc // ends the call under way
 
@@ -132,6 +133,9 @@ func (a *acquisition) adopt(h *Held) {
 	defer a.s.locks.mu.Unlock()
 	a.phase, a.token, a.held = holding, h.token, h
 	a.s.c.tokens.note(h.token)
+	if h.token <= a.lost {
+		a.s.locks.lose(a, h.token)
+	}
 }
 
 // loseGrant ends the hold of a grant that the cell has taken back.

@@ -100,6 +100,21 @@ func (t *acquisitions) news(path, handle string) (known bool) {
 	return known
 }
 
+// lost ends the hold with that token, and reports whether the handle is in use here.
+// The event may arrive before the answer that grants the lock: then the hold ends as
+// it begins.
+func (t *acquisitions) lost(path, handle string, token uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.byHandle[handle]
+	if a == nil || a.path != path {
+		return false
+	}
+	a.lost = max(a.lost, token)
+	t.lose(a, token)
+	return true
+}
+
 // heldTokens are those of what is held, by handle.
 func (t *acquisitions) heldTokens() map[string]uint64 {
 	t.mu.Lock()

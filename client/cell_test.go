@@ -47,6 +47,7 @@ type testCell struct {
 	members  uint64        // replaces the members' revision of keepalives; 0 leaves it
 
 	withoutRevision bool // keepalives have none
+	withoutEvents   bool // nor events
 
 	// Hooks, each of which may be nil. instead answers in a replica's place; nil
 	// leaves the request to it. delay is how long a request is under way, however
@@ -414,7 +415,7 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 	}
 	tc.mu.Lock()
 	silent, latency, drop, lie, told := tc.silent[q.URL.Host], tc.latency, tc.drop, tc.lie, tc.told
-	members, without := tc.members, tc.withoutRevision
+	members, without, noEvents := tc.members, tc.withoutRevision, tc.withoutEvents
 	tc.mu.Unlock()
 	if silent {
 		<-ctx.Done()
@@ -430,13 +431,19 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 		b = lieAbout(lie, q, resp, b)
 	case told != nil && q.URL.Path == lockapi.RouteURLs && resp.StatusCode == http.StatusOK:
 		return reply(http.StatusOK, told), nil
-	case (members != 0 || without) && strings.HasSuffix(q.URL.Path, "/keepalive") && resp.StatusCode == http.StatusOK:
+	case (members != 0 || without || noEvents) && strings.HasSuffix(q.URL.Path, "/keepalive") && resp.StatusCode == http.StatusOK:
 		var k lockapi.Keepalive
 		if err := json.Unmarshal(b, &k); err != nil {
 			return nil, err
 		}
-		if k.MembersRevision = members; without {
+		if members != 0 {
+			k.MembersRevision = members
+		}
+		if without {
 			k.MembersRevision = 0
+		}
+		if noEvents {
+			k.Events = nil
 		}
 		return reply(http.StatusOK, k), nil
 	}

@@ -94,7 +94,7 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 			for _, of := range []error{nil, io.EOF} {
 				err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
 					if lost {
-						if _, err := c.Release(ctx, "/a", s.ID(), h.Handle(), 0); err != nil {
+						if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 							t.Error(err)
 						}
 					}

@@ -236,6 +236,10 @@ func (k *keeper) notice(e *lockapi.Event) {
 		}
 	case lockapi.EventLockWithdrawn:
 		k.s.locks.news(e.Path, e.Handle)
+	case lockapi.EventLockLost:
+		if k.s.locks.lost(e.Path, e.Handle, e.Token) {
+			k.s.reconciler.expectOrphan() // a late request may have got the lock again
+		}
 	}
 }
 

@@ -411,6 +411,7 @@ func TestReconcileAfterEpochChange(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		kept, lost := lock(t, s, "/kept"), lock(t, s, "/lost")
+		tc.set(func() { tc.withoutEvents = true })
 		tc.ReleaseByForce("/lost")
 		tc.acquire(s, "/stray", s.Prefix()+"zz")
 		tc.acquire(s, "/foreign", "by-hand")

@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
 				h := lock(t, s, "/a")
+				tc.set(func() { tc.withoutEvents = true })
 				if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 					t.Fatal(err)
 				}
@@ -64,6 +67,52 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 		}
 		if got := time.Since(began); got > time.Second+client.LateAnswer+100*time.Millisecond {
 			t.Errorf("it took %s", got)
+		}
+	})
+}
+
+// TestHolderLearnsOfAForcedRelease: the context of a hold ends within a round trip of
+// a release by force, at the master that did it, or at its successor; other holds of
+// the session stay. A session learns of it also where the answer that granted the
+// lock is still on its way.
+func TestHolderLearnsOfAForcedRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		other := lock(t, s, "/other")
+
+		h := lock(t, s, "/a")
+		began := time.Now()
+		tc.ReleaseByForce("/a")
+		<-h.Done()
+		if got := time.Since(began); got > 2*tc.latency {
+			t.Errorf("it took %s", got)
+		}
+		wantErr(t, context.Cause(h.Context()), client.ErrLockLost)
+		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
+
+		h = lock(t, s, "/a")
+		tc.all(true)
+		tc.ReleaseByForce("/a")
+		tc.Elect("r2")
+		tc.all(false)
+		<-h.Done()
+		wantErr(t, h.Err(), client.ErrLockLost)
+
+		tc.set(func() {
+			tc.drop = func(q *http.Request) bool {
+				if q.Method == http.MethodPut {
+					tc.set(func() { tc.drop = nil })
+					tc.ReleaseByForce("/a")
+					time.Sleep(time.Second)
+				}
+				return false
+			}
+		})
+		h = lock(t, s, "/a")
+		<-h.Done()
+		wantErr(t, h.Err(), client.ErrLockLost)
+		if other.Err() != nil {
+			t.Errorf("another hold of the session: %v", other.Err())
 		}
 	})
 }

@@ -227,10 +227,21 @@ const (
 	// EventLockWithdrawn: a place in a queue that a 202 told of is gone, for Reason.
 	// It has neither token nor sequencer.
 	EventLockWithdrawn = "lock_withdrawn"
+	// EventLockLost: the hold with this token has ended without the session's doing,
+	// for Reason. It has neither mode nor sequencer.
+	EventLockLost = "lock_lost"
 )
 
-// ReasonDenied: the session's principal may not lock there any more.
-const ReasonDenied = "permission_denied"
+// Reasons of events.
+const (
+	// ReasonDenied: the session's principal may not lock there any more.
+	ReasonDenied = "permission_denied"
+	// ReasonRemoved: the master took back a grant whose caller was gone.
+	ReasonRemoved = "removed"
+	// ReasonReplaced: another principal's transaction released the lock. ReasonForced,
+	// otherwise: another principal or an operator did.
+	ReasonReplaced = "replaced"
+)
 
 // Event is something that happened to a session. It comes again until it is
 // acknowledged.
@@ -239,7 +250,7 @@ type Event struct {
 	Type      string `json:"type"`
 	Path      string `json:"path"`
 	Handle    string `json:"handle"`
-	Mode      Mode   `json:"mode"`
+	Mode      Mode   `json:"mode,omitempty"`
 	Token     uint64 `json:"token,omitempty"`
 	Sequencer string `json:"sequencer,omitempty"`
 	Reason    string `json:"reason,omitempty"`

@@ -19,6 +19,7 @@ type notice struct {
 	seq   uint64
 	hold  *state.Hold // or
 	wait  *state.Wait // that was ended, since its session's principal may not lock there
+	loss  *state.Loss // of a hold, without its session's doing
 	shown bool
 }
 
@@ -33,6 +34,18 @@ func (es *notices) inherit(h *state.Hold) {
 
 func (es notices) sort() {
 	slices.SortFunc(es, func(a, b notice) int { return a.compare(b.seq) })
+}
+
+// inheritLoss takes over a loss of an earlier office, as inherit does a grant.
+func (es *notices) inheritLoss(l *state.Loss) {
+	*es = append(*es, notice{seq: l.EventSeq, loss: l, shown: true})
+}
+
+// lossReasons are the contract's words.
+var lossReasons = map[state.LossReason]string{
+	state.LostByForce:       lockapi.ReasonForced,
+	state.LostByUndo:        lockapi.ReasonRemoved,
+	state.LostByTransaction: lockapi.ReasonReplaced,
 }
 
 // add reports whether the grant is a new event.
@@ -60,6 +73,10 @@ func (es notices) show() []lockapi.Event {
 	for i := range es {
 		es[i].shown = true
 		h := es[i].hold
+		if l := es[i].loss; l != nil {
+			out[i] = lockapi.Event{Seq: l.EventSeq, Type: lockapi.EventLockLost, Path: l.Path, Handle: l.Handle, Token: l.Token, Reason: lossReasons[l.Reason]}
+			continue
+		}
 		if w := es[i].wait; w != nil {
 			out[i] = lockapi.Event{Seq: es[i].seq, Type: lockapi.EventLockWithdrawn, Path: w.Path, Handle: w.Handle, Mode: mode(w.Mode), Reason: lockapi.ReasonDenied}
 			continue

@@ -154,6 +154,8 @@ func (o *office) changed(c state.Change, now time.Duration) {
 		o.delays.ended(c.Path, c.ID)
 	case state.Expelled:
 		o.sessions.expelled(c)
+	case state.HoldLost:
+		o.sessions.lost(c)
 	case state.AccessChanged:
 		o.judgeAgain(c.Below)
 	}

@@ -93,6 +93,11 @@ func (ss *sessions) inherit(s *state.State) {
 			ss.byID[h.Session].events.inherit(h)
 		}
 	}
+	for v := range s.Sessions("") {
+		for _, l := range v.Losses {
+			ss.byID[v.ID].events.inheritLoss(l)
+		}
+	}
 	for _, to := range ss.byID {
 		to.events.sort()
 	}
@@ -108,6 +113,13 @@ func (ss *sessions) notify(h *state.Hold) {
 // expelled makes the end of a wait an event for its session.
 func (ss *sessions) expelled(c state.Expelled) {
 	if s := ss.byID[c.Wait.Session]; s != nil && c.Wait.Keep && s.events.add(notice{seq: c.EventSeq, wait: c.Wait}) {
+		s.wake()
+	}
+}
+
+// lost makes the loss of a hold an event for its session.
+func (ss *sessions) lost(c state.HoldLost) {
+	if s := ss.byID[c.Session]; s != nil && s.events.add(notice{seq: c.Loss.EventSeq, loss: c.Loss}) {
 		s.wake()
 	}
 }

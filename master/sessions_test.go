@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // alive is how long a session lives from now on, to a hundredth of a second, as
@@ -503,6 +504,54 @@ func TestCallsWithoutAMaster(t *testing.T) {
 		}
 		if cell := m.Cell(); cell.Master != nil || cell.Lease.Held || cell.Sessions != nil || len(cell.Replicas) != 3 {
 			t.Errorf("%+v", cell)
+		}
+	})
+}
+
+// TestLossComesAgainUntilAcknowledged: a waiting keepalive is answered when its
+// session loses a hold by force, and every later office reports it until it is
+// acknowledged.
+func TestLossComesAgainUntilAcknowledged(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
+		})
+		pass(time.Minute) // until the cell's level is raised
+		a := newSession(t, m, time.Minute)
+		g := mustHold(t, m, "/a", want(a))
+		answer := make(chan lockapi.Keepalive, 1)
+		go func() {
+			k, _ := keepalive1(m, a, 30*time.Second, 0)
+			answer <- k
+		}()
+		synctest.Wait()
+		if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Forced: true}); err != nil || !r.Released {
+			t.Fatalf("release: %+v, %v", r, err)
+		}
+		k := <-answer
+		if len(k.Events) != 1 {
+			t.Fatalf("events %+v", k.Events)
+		}
+		seq := k.Events[0].Seq
+		if want := (lockapi.Event{Seq: seq, Type: lockapi.EventLockLost, Path: "/a", Token: g.Token, Reason: lockapi.ReasonForced}); k.Events[0] != want {
+			t.Errorf("event %+v, want %+v", k.Events[0], want)
+		}
+		for i, to := range []string{"r2", "r3"} {
+			m = c.office(to).master
+			if again, err := keepalive1(m, a, 0, uint64(i)*seq); err != nil || len(again.Events) != 1-i {
+				t.Errorf("%s reports %+v, %v", to, again.Events, err)
+			}
+		}
+		if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || r.Released {
+			t.Fatalf("release: %+v, %v", r, err)
+		}
+		mustHold(t, m, "/a", want(a))
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := keepalive1(m, a, 0, seq); err != nil || len(k.Events) != 0 {
+			t.Errorf("after the session's own release: %+v, %v", k.Events, err)
 		}
 	})
 }

@@ -264,10 +264,7 @@ func (op *AdoptSession) do(e *editor, r Result) Result {
 	was, _ := e.Session(op.Session)
 	v := *was
 	v.Principal = op.Principal
-	e.sessions.Put(v.ID, &v)
-	if v.Key != "" {
-		e.keys.Put(v.Key, &v)
-	}
+	e.putSession(&v)
 	e.record(SessionAdopted{Session: &v})
 	return r
 }

@@ -30,3 +30,4 @@ func (Answered) change()       {}
 func (AccessChanged) change()  {}
 func (SessionAdopted) change() {}
 func (Expelled) change()       {}
+func (HoldLost) change()       {}

@@ -22,6 +22,7 @@ import (
 //   - a file's numbers are the cell's, and the session that it ends with lives
 //   - nobody has an id or a secret of a token twice, and rules and groups are sound
 //   - the counts of locks, files and bytes are right
+//   - a session keeps at most MostLosses losses, in their order
 //   - answers are remembered for sessions that live, and not more than MostAnswers
 func (s *State) Check() error {
 	locks, files, content := 0, 0, int64(0)
@@ -169,6 +170,9 @@ func (s *State) checkSessions() error {
 		if strings.IndexByte(v.ID, 0) >= 0 {
 			return fmt.Errorf("session %q has a NUL in its id", v.ID)
 		}
+		if err := s.checkLosses(v); err != nil {
+			return fmt.Errorf("session %q: %w", v.ID, err)
+		}
 		if v.Key == "" {
 			continue
 		}
@@ -179,6 +183,20 @@ func (s *State) checkSessions() error {
 	}
 	if keyed != s.keys.Len() {
 		return fmt.Errorf("%d idempotency keys, but %d sessions with one", s.keys.Len(), keyed)
+	}
+	return nil
+}
+
+func (s *State) checkLosses(v *Session) error {
+	if len(v.Losses) > MostLosses {
+		return fmt.Errorf("%d losses are more than %d", len(v.Losses), MostLosses)
+	}
+	last := uint64(0)
+	for _, l := range v.Losses {
+		if l == nil || l.EventSeq <= last || l.EventSeq > s.Seq || l.Token == 0 || l.Token > s.Counter || l.Reason < LostByForce || l.Reason > LostByTransaction {
+			return errors.New("a loss is empty, out of order, or has a number that the cell has not reached")
+		}
+		last = l.EventSeq
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import "fmt"
 // release that does not know the level does not start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 4
+const Level = 5
 
 // levelRights is the level from which on the names of sequential files are judged
 // where they are made, a transaction's results are bounded, and the rules below a path

@@ -8,6 +8,7 @@ const (
 	metaBytes     = 350 // of metadata, where there is any
 	metaPairBytes = 50  // of each name and value in it
 	claimBytes    = 300
+	lossBytes     = 200 // less than claimBytes: a loss takes no more than the hold did
 	delayBytes    = 300
 	fileBytes     = 350 // besides its content
 	answerBytes   = 200 // of one that is remembered, besides its key, and
@@ -25,7 +26,13 @@ func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 func (op *OpenSession) Bytes() int64 { return bytesOfSession(op.Name, op.Key, op.Meta) }
 
 // Bytes returns about how much memory the session takes, without its claims and answers.
-func (v *Session) Bytes() int64 { return bytesOfSession(v.Name, v.Key, v.Meta) }
+func (v *Session) Bytes() int64 {
+	n := bytesOfSession(v.Name, v.Key, v.Meta)
+	for _, l := range v.Losses {
+		n += int64(lossBytes + len(l.Path) + len(l.Handle))
+	}
+	return n
+}
 
 func bytesOfSession(name, key string, meta map[string]string) int64 {
 	n := sessionBytes + len(name)

@@ -31,20 +31,33 @@ func (op *Release) would(s *State) (Result, bool) {
 }
 
 func (op *Release) do(e *editor, r Result) Result {
+	op.end(e, LostByForce)
+	return r
+}
+
+// end ends the claim. If that is not its session's doing, the session loses the hold.
+func (op *Release) end(e *editor, lost LossReason) {
 	why := e.gives(op.Session)
 	if op.Forced {
 		why = Forced
 	}
-	e.drop(claimKey{op.Session, op.Path, op.Handle}, why)
-	return r
+	if why != Forced {
+		lost = 0
+	}
+	e.drop(claimKey{op.Session, op.Path, op.Handle}, why, lost)
 }
 
-// drop ends a claim that is there, and hands its lock on.
-func (e *editor) drop(key claimKey, why Reason) {
-	if has, _ := e.claims.Get(key); has.hold != nil {
-		e.dropHold(has.hold, why)
-	} else {
+// drop ends a claim that is there, and hands its lock on. The session loses a hold
+// where lost is not 0.
+func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
+	switch has, _ := e.claims.Get(key); {
+	case has.hold == nil:
 		e.dropWait(has.wait)
+	default:
+		e.dropHold(has.hold, why)
+		if lost != 0 {
+			e.lose(has.hold, lost)
+		}
 	}
 	e.settle(key.path)
 }
@@ -93,6 +106,6 @@ func (op *Withdraw) would(s *State) (Result, bool) {
 }
 
 func (op *Withdraw) do(e *editor, r Result) Result {
-	e.drop(claimKey{op.Session, op.Path, op.Handle}, GivenBack)
+	e.drop(claimKey{op.Session, op.Path, op.Handle}, GivenBack, LostByUndo)
 	return r
 }

@@ -102,7 +102,7 @@ func TestTooLargeResultsAreRemembered(t *testing.T) {
 
 // TestResultsAreAsLongBefore: a log of an earlier release gives what it gave.
 func TestResultsAreAsLongBefore(t *testing.T) {
-	s := cellOf(t, state.Level-1, map[string]string{"/a": strings.Repeat("x", state.MaxContent)})
+	s := cellOf(t, 3, map[string]string{"/a": strings.Repeat("x", state.MaxContent)})
 	found, _ := s.Would(&state.Transaction{Then: gets("/a", 128)})
 	if r := found.(state.TransactionResult); r.Verdict != state.Done || len(r.Steps) != 128 {
 		t.Errorf("%v, %d steps", r.Verdict, len(r.Steps))

@@ -16,6 +16,7 @@ type Session struct {
 	Key       string            `cbor:"6,keyasint,omitempty"`
 	Digest    []byte            `cbor:"7,keyasint,omitempty"`
 	Principal string            `cbor:"8,keyasint,omitempty"` // whose it is; empty where nobody known has used it
+	Losses    []*Loss           `cbor:"9,keyasint,omitempty"` // the latest MostLosses, by EventSeq
 }
 
 // OpenSession opens a session, or finds the one that was opened under its key.
@@ -76,11 +77,8 @@ func (op *OpenSession) would(s *State) (Result, bool) {
 func (op *OpenSession) do(e *editor, _ Result) Result {
 	v := &Session{ID: op.Session, Name: op.Name, TTLMS: op.TTLMS, CreatedAt: e.Now,
 		Meta: op.Meta, Key: op.Key, Digest: op.Digest, Principal: e.caller}
-	e.sessions.Put(v.ID, v)
+	e.putSession(v)
 	e.bytes += v.Bytes()
-	if v.Key != "" {
-		e.keys.Put(v.Key, v)
-	}
 	e.record(SessionOpened{Session: v})
 	return SessionResult{Verdict: Done, Session: v}
 }

@@ -248,9 +248,9 @@ func (f *Free) sound(op *Transaction) bool { return op.Session != "" && plain(f.
 
 func (f *Free) take(e *editor, session string) (StepResult, *Failure) {
 	op := &Release{Session: session, Path: f.Path, Handle: f.Handle, Token: f.Token}
-	r, changes := op.would(e.State)
+	_, changes := op.would(e.State)
 	if changes {
-		op.do(e, r)
+		op.end(e, LostByTransaction)
 	}
 	return StepResult{Freed: changes}, nil
 }

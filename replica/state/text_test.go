@@ -49,7 +49,20 @@ func waitText(w *state.Wait) string {
 
 func sessionText(s *state.Session) string {
 	return fields(s.ID, opt("name", s.Name), opt("ttl", s.TTLMS), opt("at", s.CreatedAt), opt("key", s.Key),
-		opt("digest", string(s.Digest)), metaText(s.Meta), opt("of", s.Principal))
+		opt("digest", string(s.Digest)), metaText(s.Meta), opt("of", s.Principal), lossesText(s.Losses))
+}
+
+func lossesText(all []*state.Loss) string {
+	var text []string
+	for _, l := range all {
+		text = append(text, "lost:", lossText(l))
+	}
+	return strings.Join(text, " ")
+}
+
+func lossText(l *state.Loss) string {
+	why := [...]string{"", "by-force", "by-undo", "by-transaction"}[l.Reason]
+	return fields(pair(l.Path, l.Handle), opt("token", l.Token), why, opt("event", l.EventSeq))
 }
 
 func metaText(meta map[string]string) string {
@@ -149,6 +162,8 @@ func changeText(c state.Change) string {
 		return "access changed at " + c.Below
 	case state.Expelled:
 		return fields("expelled", waitText(c.Wait), opt("event", c.EventSeq))
+	case state.HoldLost:
+		return fields("lost", c.Session, lossText(c.Loss))
 	case state.SessionAdopted:
 		return fields("adopted", c.Session.ID, "by", c.Session.Principal)
 	case state.LevelRaised:

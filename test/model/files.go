@@ -185,7 +185,7 @@ func (m *Model) step(s state.Step, session string) (state.StepResult, *state.Fai
 		}
 		return state.StepResult{Hold: r.Hold}, nil
 	case *state.Free:
-		r := m.release(&state.Release{Session: session, Path: s.Path, Handle: s.Handle, Token: s.Token})
+		r := m.release(&state.Release{Session: session, Path: s.Path, Handle: s.Handle, Token: s.Token}, state.LostByTransaction)
 		return state.StepResult{Freed: r == state.Done}, nil
 	}
 	panic("the model does not know the step")

@@ -177,7 +177,7 @@ func (m *Model) command(op state.Operation) state.Result {
 	case *state.Acquire:
 		return m.acquire(op)
 	case *state.Release:
-		return m.release(op)
+		return m.release(op, state.LostByForce)
 	case *state.Withdraw:
 		return m.withdraw(op)
 	case *state.EndDelay:
@@ -509,18 +509,38 @@ func (m *Model) dropWait(w *state.Wait) {
 	m.emit(state.Withdrawn{Wait: w})
 }
 
-func (m *Model) release(c *state.Release) state.Result {
+// lose notes in the session of h how it lost the hold, from the fifth level on.
+func (m *Model) lose(h *state.Hold, why state.LossReason) {
+	if m.Level < 5 {
+		return
+	}
+	m.Seq++
+	i := slices.IndexFunc(m.Sessions, func(v *state.Session) bool { return v.ID == h.Session })
+	v := *m.Sessions[i]
+	l := &state.Loss{Path: h.Path, Handle: h.Handle, Token: h.Token, EventSeq: m.Seq, Reason: why}
+	v.Losses = append(slices.Clone(v.Losses), l)
+	if len(v.Losses) > 128 {
+		v.Losses = v.Losses[1:]
+	}
+	m.Sessions = slices.Clone(m.Sessions)
+	m.Sessions[i] = &v
+	m.emit(state.HoldLost{Session: v.ID, Loss: l})
+}
+
+// release ends a claim; lost is the reason where that is another's doing.
+func (m *Model) release(c *state.Release, lost state.LossReason) state.Result {
 	if m.Session(c.Session) == nil {
 		return state.NoSession
 	}
 	h, w := m.Claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && (c.Token == 0 || c.Token == h.Token):
-		why := state.GivenBack
 		if owner := m.Session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller || c.Forced {
-			why = state.Forced
+			m.dropHold(h, state.Forced)
+			m.lose(h, lost)
+		} else {
+			m.dropHold(h, state.GivenBack)
 		}
-		m.dropHold(h, why)
 	case w != nil && c.Token == 0:
 		m.dropWait(w)
 	default:
@@ -543,6 +563,7 @@ func (m *Model) withdraw(c *state.Withdraw) state.Result {
 		return state.AcquireResult{Verdict: state.Held, Hold: h}
 	default:
 		m.dropHold(h, state.GivenBack)
+		m.lose(h, state.LostByUndo)
 	}
 	m.handOn(c.Path)
 	return state.AcquireResult{Verdict: state.Done}

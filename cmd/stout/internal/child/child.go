@@ -15,7 +15,8 @@ type Lease interface {
 	// Remaining is the time left, on a clock that goes on while the machine
 	// sleeps; zero or less once the lease has ended.
 	Remaining() time.Duration
-	// Done is closed when the lease has ended for good.
+	// Done is closed when the lease has ended for good. It may be nil: Remaining is
+	// looked at now and then.
 	Done() <-chan struct{}
 }
 
@@ -131,7 +132,7 @@ type supervisor struct {
 func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	done, revoked := s.lease.Done(), s.cmd.Revoked
+	done, revoked, over := s.lease.Done(), s.cmd.Revoked, false
 	for {
 		var sig os.Signal
 		select {
@@ -142,14 +143,14 @@ func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
 			s.stopped(status.StopSignal())
 		case sig = <-signals:
 		case <-done:
-			done = nil
+			done, over = nil, true
 		case <-revoked:
 			revoked, s.revoked = nil, time.Now()
 		case <-timer.C:
 		}
 		// The lease is looked at before anything else is passed on: a SIGCONT
 		// must not wake a command whose lease ended while it was stopped.
-		timer.Reset(s.look(done == nil))
+		timer.Reset(s.look(over))
 		if sig != nil && !s.watch.killed {
 			s.pass(sig.(syscall.Signal))
 		}

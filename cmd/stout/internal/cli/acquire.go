@@ -103,7 +103,6 @@ func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock,
 	if h.Held, err = a.acquireIn(ctx, session, f, time.Since(began)); err != nil {
 		return nil, err
 	}
-	h.watch = newGrantWatch(a.client, session.ID(), h.Sequencer(), f.ttl)
 	return h, nil
 }
 

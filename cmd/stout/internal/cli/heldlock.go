@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -19,27 +21,50 @@ const (
 	closeLostTimeout = time.Second
 )
 
-// heldLock is the lock of stout lock, with what watches over it.
+// heldLock is the lock of stout lock. It is the lease of its command, which may run
+// on for a moment to clean up when the lock was taken away.
 type heldLock struct {
 	*client.Held
-	watch   *grantWatch
 	session *client.Session
 	flags   lockFlags
 }
 
-// why says why the lock was lost early: client.ErrLockLost where somebody else
-// released the lock, client.ErrSessionExpired where the session was ended, and
-// client.ErrJeopardy where the lease was not renewed in time.
-func (h *heldLock) why() error {
-	select {
-	case <-h.watch.gone:
-		return h.watch.why
-	default:
+// why returns why the lock was lost early: client.ErrLockLost after a release by
+// another program, client.ErrSessionExpired if the session was ended, and
+// client.ErrJeopardy if the lease was not renewed in time.
+func (h *heldLock) why() error { return cmp.Or(h.Err(), client.ErrJeopardy) }
+
+// isTaken reports whether the cell has ended the hold while its lease ran.
+func (h *heldLock) isTaken() bool {
+	err := h.Err()
+	return errors.Is(err, client.ErrLockLost) || errors.Is(err, client.ErrSessionExpired)
+}
+
+// Remaining returns the rest of the lease. A hold that was taken away has an endless
+// one: what ends it is revoked.
+func (h *heldLock) Remaining() time.Duration {
+	if h.isTaken() {
+		return math.MaxInt64
 	}
-	if err := h.Err(); err != nil {
-		return err
-	}
-	return client.ErrJeopardy
+	return h.Held.Remaining()
+}
+
+// Done returns nil: the end of the lease shows in Remaining.
+func (h *heldLock) Done() <-chan struct{} { return nil }
+
+// taken returns a channel that is closed when the hold is taken away.
+func (h *heldLock) taken(ctx context.Context) <-chan struct{} {
+	taken := make(chan struct{})
+	go func() {
+		select {
+		case <-h.Held.Done():
+			if h.isTaken() {
+				close(taken)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return taken
 }
 
 // says puts what happens to the running command into words.

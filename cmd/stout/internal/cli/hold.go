@@ -37,7 +37,6 @@ func (a *app) lock(ctx context.Context, f lockFlags) error {
 func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go h.watch.run(ctx)
 	spend := a.hold
 	if len(h.flags.command) > 0 {
 		spend = a.run
@@ -85,10 +84,10 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest 
 // run runs the command under the lock. It returns why the lock was lost, if the
 // command was asked to stop or killed for it; the error is how the command
 // ended. The command's exit code is ours.
-func (a *app) run(_ context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
+func (a *app) run(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	result, err := a.runCommand(child.Command{
 		Args: h.flags.command, Env: a.environment(h.Held),
-		Margins: h.flags.margins, Revoked: h.watch.gone, Signals: signals,
+		Margins: h.flags.margins, Revoked: h.taken(ctx), Signals: signals,
 	}, h, h.says)
 	if result.Lost {
 		return h.why(), nil
@@ -132,7 +131,7 @@ func happened(e child.Event, name, why, stake string) string {
 // hold prints the grant and keeps it until a signal ends us, which is the
 // ordinary end, or until it is lost.
 func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h.session.ID(), h.Held) }, h.Done(), h.watch.gone)
+	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h.session.ID(), h.Held) }, h.Held.Done(), nil)
 	if early {
 		return h.why(), nil
 	}
