@@ -10,23 +10,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Stranger waits until a running replica says that its data directory is not
-// the member's, and returns how it says so.
+// Stranger waits until a running replica reports that its data directory is not
+// a member's, and returns that report.
 func (r *Replica) Stranger(ctx context.Context) (*lockapi.Error, error) {
 	var says *lockapi.Error
-	err := Wait(ctx, r.ID+" says that it is no member", func(ctx context.Context) error {
+	err := Wait(ctx, r.ID+" reports that it is not a member", func(ctx context.Context) error {
 		_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
 		if !errors.As(err, &says) || says.Command == "" {
-			return fmt.Errorf("%s says: %v", lockapi.RouteReady, err)
+			return fmt.Errorf("%s reports %v", lockapi.RouteReady, err)
 		}
 		return nil
 	})
 	return says, err
 }
 
-// Admit puts the new data directory of a running replica in the place of the
-// one that it has lost, as `stout member replace` does, and returns when it is
-// a voter and ready.
+// Admit replaces the member's lost data directory with the running replica's
+// new one, as `stout member replace` does. It returns when the replica is a
+// voter and ready.
 func (c *Cell) Admit(ctx context.Context, r *Replica) error {
 	stranger, err := r.Stranger(ctx)
 	if err != nil {

@@ -18,15 +18,16 @@ import (
 	"syscall"
 )
 
-// BuildTags are the build tags that every Stout binary is built with: the
-// stores' metrics reach our registry only under it.
+// BuildTags are the build tags of every Stout binary. Without them, the stores'
+// metrics do not reach Stout's registry.
 const BuildTags = "hashicorpmetrics"
 
-// faultTags are those of a stoutd with fault points (package faultpoint).
+// faultTags are the build tags of a stoutd with fault points (package
+// faultpoint).
 const faultTags = BuildTags + ",faultpoints"
 
-// stoutd builds the binary for this test program, once, and stoutdWithPoints one
-// with fault points.
+// stoutd builds the binary once for this test program; stoutdWithPoints builds
+// it with fault points.
 var (
 	stoutd           = sync.OnceValues(func() (string, error) { return buildStoutd(BuildTags) })
 	stoutdWithPoints = sync.OnceValues(func() (string, error) { return buildStoutd(faultTags) })
@@ -47,7 +48,7 @@ func buildStoutd(tags string) (string, error) {
 	return filepath.Join(dir, "stoutd"), nil
 }
 
-// binDir is the directory for binaries of one kind.
+// binDir returns the directory for binaries of one kind.
 func binDir(root, name, tags string) string {
 	if tags == faultTags {
 		name += "-faults"
@@ -66,8 +67,8 @@ func HasFaultPoints(binary string) bool {
 	})
 }
 
-// Stout builds the command line for this test program, once, without the race
-// detector.
+// Stout builds the command-line program once for this test program, without the
+// race detector.
 var Stout = sync.OnceValues(func() (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
@@ -77,17 +78,17 @@ var Stout = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "stout"), Build(context.Background(), root, dir, false, "./cmd/stout")
 })
 
-// Release is a stoutd to run.
+// Release is one release of stoutd.
 type Release struct {
 	Binary string
-	Level  uint64 // that it knows
+	Level  uint64 // highest level that it knows
 }
 
-// Pair is the stoutd of this release and of the one before it, which knows a level
-// less.
+// Pair is the stoutd of this release, and of the previous one, which knows one
+// level less.
 type Pair struct{ Present, Before Release }
 
-// Releases builds both, once, and ReleasesWithPoints with fault points.
+// Releases builds both once; ReleasesWithPoints builds them with fault points.
 var (
 	Releases           = sync.OnceValues(func() (Pair, error) { return releases(BuildTags, stoutd) })
 	ReleasesWithPoints = sync.OnceValues(func() (Pair, error) { return releases(faultTags, stoutdWithPoints) })
@@ -105,7 +106,7 @@ func releases(tags string, present func() (string, error)) (all Pair, err error)
 	}
 	found := level.FindSubmatchIndex(source)
 	if found == nil {
-		return all, fmt.Errorf("%s does not say which level this release knows", name)
+		return all, fmt.Errorf("no level of this release in %s", name)
 	}
 	known, err := strconv.ParseUint(string(source[found[2]:found[3]]), 10, 64)
 	if err != nil {
@@ -116,7 +117,7 @@ func releases(tags string, present func() (string, error)) (all Pair, err error)
 		return all, err
 	}
 	text := slices.Concat(source[:found[2]], strconv.AppendUint(nil, known-1, 10), source[found[3]:])
-	file, config := filepath.Join(dir, "level"), filepath.Join(dir, "overlay.json") // no .go file is to be in bin
+	file, config := filepath.Join(dir, "level"), filepath.Join(dir, "overlay.json") // bin must get no .go file
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, name): file}})
 	if err != nil {
 		return all, err
@@ -135,9 +136,10 @@ func releases(tags string, present func() (string, error)) (all Pair, err error)
 
 var level = regexp.MustCompile(`(?m)^const Level = (\d+)$`)
 
-// Build builds main packages of the module at root into dir; flags of go build may go
-// before them. Several programs may do so at once: they take turns. The flags are
-// those of go test otherwise, so that what it has compiled is not compiled again.
+// Build builds main packages of the module at root into dir. Flags of go build
+// may precede the packages. Concurrent programs build one after the other. The
+// other flags equal the flags of go test, so that its compiled packages are
+// reused.
 func Build(ctx context.Context, root, dir string, race bool, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -164,7 +166,8 @@ func Build(ctx context.Context, root, dir string, race bool, packages ...string)
 	return nil
 }
 
-// ModuleRoot is the directory of the go.mod above the working directory.
+// ModuleRoot returns the nearest directory with a go.mod, from the working
+// directory upwards.
 func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

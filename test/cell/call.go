@@ -15,19 +15,19 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// httpClient has a connection of its own for each call, so that a replica that
-// was killed, stopped or cut off leaves nothing behind for the next call.
+// httpClient opens a connection for each call, so that a replica that was
+// killed, stopped or cut off leaves no broken connection for the next call.
 var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Call is CallVia over a connection of its own.
+// Call is CallVia over a new connection.
 func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (status int, err error) {
 	return CallVia(ctx, httpClient, method, base, pathAndQuery, in, out)
 }
 
-// CallVia makes one call of the HTTP API of the replica at the base URL: in,
-// where not nil, is sent as JSON; out, where not nil, takes the reply. A
-// problem document comes back as a *lockapi.Error. Without a deadline in ctx
-// the call is given a Step.
+// CallVia makes one call of the HTTP API of the replica at the base URL. A
+// non-nil in is sent as JSON; a non-nil out receives the reply. A problem
+// document is returned as a *lockapi.Error. If ctx has no deadline, the call
+// may take a Step.
 func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery string, in, out any) (status int, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -74,24 +74,25 @@ func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery s
 	return reply.StatusCode, nil
 }
 
-// Via makes calls to the replica, each over a connection of its own.
+// Via returns the client for calls to the replica; each call opens a
+// connection.
 func (r *Replica) Via() *http.Client { return cmp.Or(r.via, httpClient) }
 
-// Call is the function Call to this replica, with TLS where it speaks that.
+// Call is the function Call to this replica, with TLS if the replica uses it.
 func (r *Replica) Call(ctx context.Context, method, pathAndQuery string, in, out any) (int, error) {
 	return CallVia(ctx, r.Via(), method, r.URL, pathAndQuery, in, out)
 }
 
-// Cell is the state of the cell as this replica sees it.
+// Cell returns the state of the cell in this replica's view.
 func (r *Replica) Cell(ctx context.Context) (lockapi.Cell, error) {
 	var c lockapi.Cell
 	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteCell, nil, &c)
 	return c, err
 }
 
-// Insist makes a call at each of the replicas in turn until one answers for
-// good, as the contract lets a client do. It reports how many attempts it took.
-// No attempt is given up before ctx ends: one that was could take effect later.
+// Insist calls the replicas in turn until the answer is final, as the contract
+// allows a client to do. It returns the number of attempts. No attempt is
+// abandoned before ctx ends, because an abandoned one could take effect later.
 func Insist(ctx context.Context, replicas []*Replica, method, pathAndQuery string, in, out any) (attempts int, err error) {
 	return Repeat(ctx, func(n int) error {
 		_, err := replicas[n%len(replicas)].Call(ctx, method, pathAndQuery, in, out)
@@ -99,9 +100,8 @@ func Insist(ctx context.Context, replicas []*Replica, method, pathAndQuery strin
 	})
 }
 
-// Repeat makes the attempts 0, 1, … of a call until its answer settles it: until
-// there is one, and it is not that there is no master, or that the outcome is
-// unknown.
+// Repeat makes the attempts 0, 1, … of a call until one settles it. Three
+// results do not: no answer, no master, and an unknown outcome.
 func Repeat(ctx context.Context, attempt func(n int) error) (attempts int, err error) {
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
@@ -120,15 +120,15 @@ func Repeat(ctx context.Context, attempt func(n int) error) (attempts int, err e
 	}
 }
 
-// Wait calls try until it returns nil or ctx ends; the error then has try's last
-// one. It tries every 20 ms for the first seconds, and more rarely later. A try
-// gets two seconds, and twice as long after each one that used them up: on a busy
-// machine a call may take longer than that.
+// Wait calls try until it returns nil or ctx ends; the error then includes
+// try's last error. It tries every 20 ms during the first seconds, and more
+// rarely later. A try gets two seconds, and twice as long after each one that
+// used them up, because calls can be slow on a busy machine.
 func Wait(ctx context.Context, what string, try func(context.Context) error) error {
 	const (
 		soon   = 20 * time.Millisecond
 		rarest = 500 * time.Millisecond
-		calm   = 5 * time.Second // from then on a fiftieth of the time waited is between two tries
+		calm   = 5 * time.Second // after it, the pause is a fiftieth of the time waited
 	)
 	began, each := time.Now(), 2*time.Second
 	pause := time.NewTimer(0)
@@ -151,7 +151,7 @@ func Wait(ctx context.Context, what string, try func(context.Context) error) err
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w; at last: %w", what, context.Cause(ctx), err)
+			return fmt.Errorf("wait until %s: %w; last error: %w", what, context.Cause(ctx), err)
 		}
 	}
 }

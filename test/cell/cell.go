@@ -17,44 +17,47 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Options describe a cell. The zero value is three replicas with the shipped
-// defaults on free ports; Start needs a Dir.
+// Options describe a cell. The zero value means three replicas with the shipped
+// defaults on free ports; Start also needs a Dir.
 type Options struct {
-	// Dir keeps the data directories and the logs, over the end of the cell: a
-	// cell started again with the same Dir, Size and ports goes on. New has a
-	// temporary one where it is empty.
+	// Dir holds the data directories and the logs, and outlives the cell. A
+	// cell that is started again with the same Dir, Size and ports continues.
+	// If it is empty, New uses a temporary directory.
 	Dir string
 	// Name is the cell's name; default "test".
 	Name string
 	// Size is the number of replicas, r1 to rN; default 3.
 	Size int
-	// Args are further flags of stoutd for every replica, as --master-lease=2s.
+	// Args are additional flags of stoutd for every replica, such as
+	// --master-lease=2s.
 	Args []string
-	// Binary is the stoutd to run; default: built from the sources. Releases
-	// builds others.
+	// Binary is the stoutd to run. By default it is built from the sources;
+	// Releases builds others.
 	Binary string
-	// APIPort and RaftPort are the ports of r1, those of the others follow; 0
-	// means free ones.
+	// APIPort and RaftPort are the ports of r1; the other replicas use the
+	// following ones. 0 means free ports.
 	APIPort, RaftPort int
 	// Network puts proxies between the replicas, for Raft and for forwarded
-	// calls, so that they can be parted.
+	// calls, so that they can be partitioned.
 	Network bool
-	// Named has the replicas call each other by the names of hosts: Host of their ids,
-	// which stand for 127.0.0.1 where the caller has seen to it.
+	// Named makes the replicas call each other by host name: Host of their ids.
+	// The caller must make these names resolve to 127.0.0.1.
 	Named bool
-	// Secure has all speak TLS: the API, which takes the certificates of Clients
-	// for what they are, and the replicas among themselves. The certificates are in
-	// Dir/certs, as `stout certs new` makes them.
+	// Secure makes all connections use TLS: the API, which accepts the
+	// certificates of Clients, and those between the replicas. The certificates
+	// are in Dir/certs, as `stout certs new` makes them.
 	Secure bool
-	// Clients are the names of those that certificates are made for, too.
+	// Clients are the names of the clients that also get certificates.
 	Clients []string
-	// RootToken is a file with the secret of user:root with which the cell is founded
-	// with access on. The harness's own calls bring it. Empty for access off.
+	// RootToken is a file with the secret of user:root. The cell is founded
+	// with access control on, and the harness sends the token in its own calls.
+	// Empty means access control off.
 	RootToken string
-	// FaultPoints has stoutd built with fault points, and each replica look for orders
-	// in its Replica.FaultFile. A Binary is to be built so.
+	// FaultPoints builds stoutd with fault points; each replica reads orders
+	// from its Replica.FaultFile. A given Binary must have fault points.
 	FaultPoints bool
-	// Audit has each replica keep an audit log, of changes too: see Replica.AuditLog.
+	// Audit makes each replica keep an audit log that includes changes; see
+	// Replica.AuditLog.
 	Audit bool
 }
 
@@ -62,13 +65,13 @@ type Options struct {
 type Cell struct {
 	opts     Options
 	replicas []*Replica
-	joined   []*Replica // none of Replicas
+	joined   []*Replica // not in replicas
 	network  *Network
-	tls      *tls.Config // of its clients; nil where it speaks none
+	tls      *tls.Config // of its clients; nil without TLS
 }
 
-// Start starts every replica of a cell. It does not wait for a master. Close
-// the cell when it is no longer needed, also after the processes have ended.
+// Start starts every replica of a cell. It does not wait for a master. The
+// caller must Close the cell, even after its processes have ended.
 func Start(opts Options) (*Cell, error) {
 	c, err := Prepare(opts)
 	if err != nil {
@@ -172,8 +175,8 @@ func (c *Cell) layOut() error {
 	return nil
 }
 
-// listFor is the --replica flags of one replica: the others' raft addresses are
-// proxies where the cell has a network.
+// listFor returns the --replica flags of one replica. In a cell with a Network,
+// the others' Raft addresses are proxies.
 func (c *Cell) listFor(r *Replica) ([]string, error) {
 	var flags []string
 	for _, other := range c.replicas {
@@ -193,11 +196,11 @@ func (c *Cell) listFor(r *Replica) ([]string, error) {
 	return flags, nil
 }
 
-// Host is the name of the host of a replica, see Options.Named.
+// Host returns the host name of a replica; see Options.Named.
 func Host(id string) string { return id + ".stout.test" }
 
-// Join starts a replica that is to become a member (--join), and waits for that. It
-// is none of Replicas. Nobody else uses the cell meanwhile. It is for cells
+// Join starts a replica with --join and waits until it is a member. Replicas
+// does not include it. Join requires exclusive use of the cell, and a cell
 // without TLS and proxies.
 func (c *Cell) Join(id string) (*Replica, error) {
 	r, err := c.Rejoin(&Replica{ID: id, DataDir: filepath.Join(c.opts.Dir, id), LogFile: filepath.Join(c.opts.Dir, id+".log")})
@@ -207,8 +210,8 @@ func (c *Cell) Join(id string) (*Replica, error) {
 	return r, r.Start()
 }
 
-// Rejoin is a replica that has joined and was stopped, at other ports; it waits for
-// its Start.
+// Rejoin returns a replica that joined and was stopped, with new ports. It
+// waits for its Start.
 func (c *Cell) Rejoin(r *Replica) (*Replica, error) {
 	api, err := freeport.Get()
 	if err != nil {
@@ -229,7 +232,7 @@ func (c *Cell) joinArgs(r *Replica) []string {
 		"--raft-listen", r.RaftAddr, "--join", strings.Join(c.URLs(), ",")}, c.opts.Args...)
 }
 
-// Close ends every process, at once, and the proxies. Stop is the orderly way.
+// Close kills every process and closes the proxies. Stop is the clean way.
 func (c *Cell) Close() error {
 	var errs []error
 	for _, r := range slices.Concat(c.replicas, c.joined) {
@@ -241,8 +244,8 @@ func (c *Cell) Close() error {
 	return errors.Join(errs...)
 }
 
-// Stop asks every running replica to stop in good order and waits until they
-// are gone. The error names each that did not, or not with exit code 0.
+// Stop asks every running replica to stop cleanly and waits until they have
+// ended. The error names each replica that did not end with exit code 0.
 func (c *Cell) Stop(ctx context.Context) error {
 	var wait sync.WaitGroup
 	errs := make([]error, len(c.replicas))
@@ -255,14 +258,14 @@ func (c *Cell) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Dir is the directory of the data and the logs.
+// Dir returns the directory of the data and the logs.
 func (c *Cell) Dir() string { return c.opts.Dir }
 
-// Replicas are the members, r1 first.
+// Replicas returns the members, r1 first.
 func (c *Cell) Replicas() []*Replica { return c.replicas }
 
-// Replica is the member of the given id. It panics where there is none: ids
-// are the caller's own, or the cell's answers.
+// Replica returns the member with the given id. It panics without one: ids come
+// from the caller or from the cell's answers.
 func (c *Cell) Replica(id string) *Replica {
 	for _, r := range c.replicas {
 		if r.ID == id {
@@ -272,7 +275,7 @@ func (c *Cell) Replica(id string) *Replica {
 	panic(fmt.Sprintf("cell: no replica %q", id))
 }
 
-// Others are the members but the given one.
+// Others returns the members except the given one.
 func (c *Cell) Others(r *Replica) []*Replica {
 	var others []*Replica
 	for _, other := range c.replicas {
@@ -283,7 +286,7 @@ func (c *Cell) Others(r *Replica) []*Replica {
 	return others
 }
 
-// URLs are the base URLs of all members, r1 first.
+// URLs returns the base URLs of all members, r1 first.
 func (c *Cell) URLs() []string {
 	urls := make([]string, len(c.replicas))
 	for i, r := range c.replicas {
@@ -292,12 +295,13 @@ func (c *Cell) URLs() []string {
 	return urls
 }
 
-// Network is what parts the replicas; nil without Options.Network.
+// Network returns the proxies that can partition the replicas; nil without
+// Options.Network.
 func (c *Cell) Network() *Network { return c.network }
 
-// Master is the replica that says of itself that it is master and holds the
-// lease, asked just now; an error where none does. Paused replicas, which
-// would not answer, are left out.
+// Master returns the replica that now reports to be master with a running
+// lease, or an error without one. Paused replicas are skipped, because they
+// would not answer.
 func (c *Cell) Master(ctx context.Context) (*Replica, error) {
 	type answer struct {
 		replica *Replica
@@ -325,13 +329,13 @@ func (c *Cell) Master(ctx context.Context) (*Replica, error) {
 	return nil, fmt.Errorf("no master: %w", errors.Join(errs...))
 }
 
-// WaitMaster waits until some replica is master, in office, with its lease
-// running. It ends early when no replica runs any more.
+// WaitMaster waits until a replica is master with a running lease. It returns
+// early when no replica runs any more.
 func (c *Cell) WaitMaster(ctx context.Context) (*Replica, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	var master *Replica
-	err := Wait(ctx, "a master is in office", func(ctx context.Context) error {
+	err := Wait(ctx, "there is a master", func(ctx context.Context) error {
 		for _, r := range c.replicas {
 			if r.Running() {
 				var err error
@@ -345,8 +349,8 @@ func (c *Cell) WaitMaster(ctx context.Context) (*Replica, error) {
 	return master, err
 }
 
-// WaitReady waits until every running replica knows the master and is caught
-// up (GET /readyz), and returns the master.
+// WaitReady waits until every running replica knows the master and has caught
+// up (GET /readyz). It returns the master.
 func (c *Cell) WaitReady(ctx context.Context) (*Replica, error) {
 	master, err := c.WaitMaster(ctx)
 	if err != nil {
@@ -367,6 +371,6 @@ func (c *Cell) WaitReady(ctx context.Context) (*Replica, error) {
 	return master, nil
 }
 
-// StartTimeout is what New gives a cell to have a master: many times what it
-// takes, for machines that do other work as well.
+// StartTimeout is New's limit for the election of a master: many times what it
+// needs, for busy machines.
 const StartTimeout = Step

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bounded is a context for one step of a test. Its length is no expectation:
-// it only ends a test that hangs.
+// bounded returns a context for one step of a test. Its limit is no
+// expectation: it only ends a test that hangs.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Step)
@@ -43,8 +43,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestCellOutlivesItsMaster: three processes elect; the master is killed, then
-// its successor stopped in good order; each time the others go on.
+// TestCellOutlivesItsMaster: three processes elect a master. It is killed, then
+// its successor is stopped cleanly; each time the others continue.
 func TestCellOutlivesItsMaster(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -74,12 +74,12 @@ func TestCellOutlivesItsMaster(t *testing.T) {
 	must(t, c.Stop(bounded(t)))
 }
 
-// TestPausedMasterIsReplaced: a master that is stopped loses its office, and
-// says so once it goes on.
+// TestPausedMasterIsReplaced: a stopped master loses its office, and reports
+// the new master once it continues.
 func TestPausedMasterIsReplaced(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
-	c := New(t, Options{Args: []string{"--heartbeat-timeout=2s"}}) // the old one is not to come back
+	c := New(t, Options{Args: []string{"--heartbeat-timeout=2s"}}) // long, so that the old master does not regain the office
 	first := waitMaster(t, c)
 	must(t, first.Pause())
 	second := waitMaster(t, c)
@@ -98,7 +98,7 @@ func TestPausedMasterIsReplaced(t *testing.T) {
 }
 
 // TestIsolatedMasterIsReplaced: a master that is cut off from the others loses
-// its lease, and another one acts.
+// its lease, and another one takes over.
 func TestIsolatedMasterIsReplaced(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -122,8 +122,8 @@ func TestIsolatedMasterIsReplaced(t *testing.T) {
 	}
 }
 
-// TestRefusedDataDirectories: a replica does not touch what is not its own, and
-// says why.
+// TestRefusedDataDirectories: a replica leaves a foreign data directory
+// untouched and logs the reason.
 func TestRefusedDataDirectories(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestRefusedDataDirectories(t *testing.T) {
 	must(t, owner.Start())
 	waitMaster(t, first)
 
-	// Each case is a cell of its own whose r1 is pointed at the owner's data.
+	// Each case is a separate cell; its r1 gets the owner's data directory.
 	refuse := func(t *testing.T, opts Options, want string) {
 		t.Helper()
 		c := NewPrepared(t, opts)
@@ -168,8 +168,8 @@ func TestRefusedDataDirectories(t *testing.T) {
 	waitMaster(t, first)
 }
 
-// TestWaitMasterEndsEarly: a cell whose replicas have all ended is not waited
-// for.
+// TestWaitMasterEndsEarly: WaitMaster does not wait once all replicas have
+// ended.
 func TestWaitMasterEndsEarly(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -185,8 +185,8 @@ func TestWaitMasterEndsEarly(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsWhatWasGiven: a cell started again on its directory goes on:
-// its epoch only grows.
+// TestRestartKeepsWhatWasGiven: a cell that is restarted on its directory
+// continues: its epoch only grows.
 func TestRestartKeepsWhatWasGiven(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -204,13 +204,13 @@ func TestRestartKeepsWhatWasGiven(t *testing.T) {
 	}
 }
 
-// TestDevLeavesNothingBehind: stoutd --dev is a cell of one in a directory that
-// is gone when it has ended.
+// TestDevLeavesNothingBehind: stoutd --dev is a cell of one, in a directory
+// that is removed at its end.
 func TestDevLeavesNothingBehind(t *testing.T) {
 	testrun.E2E(t)
 	binary, err := stoutd()
 	must(t, err)
-	port, err := freeport.Get() // which keeps a file in the usual directory
+	port, err := freeport.Get() // freeport keeps a file in the default temporary directory
 	must(t, err)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -14,15 +14,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestFailingDiskWriteEndsTheReplica: a replica whose disk refuses a write ends
-// with a clear line rather than limping on, and the others go on without it.
+// TestFailingDiskWriteEndsTheReplica: when the disk refuses a write, the
+// replica ends and logs the fault. The others continue without it.
 func TestFailingDiskWriteEndsTheReplica(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
 	c := New(t, Options{})
 	master := waitMaster(t, c)
-	// From here on no file of the process may grow past this: the log of the
-	// replica's events stays below it, its store does not.
+	// From here on no file of the process can grow beyond this limit. The log
+	// of the replica's events stays below it, its store does not.
 	limit := unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}
 	must(t, unix.Prlimit(master.PID(), unix.RLIMIT_FSIZE, &limit, nil))
 	req := lockapi.NewSessionRequest()
@@ -32,7 +32,7 @@ func TestFailingDiskWriteEndsTheReplica(t *testing.T) {
 	select {
 	case <-master.Exited():
 	case <-bounded(t).Done():
-		t.Fatal("the replica goes on although its disk refuses writes")
+		t.Fatal("the replica continues although its disk refuses writes")
 	}
 	if code, words := master.ExitState(); code != 74 || !strings.Contains(master.LogTail(3), `"message":"ending on a fault"`) || !strings.Contains(master.LogTail(3), "file too large") {
 		t.Errorf("%s; want exit code 74 and the fault in the log:\n%s", words, master.LogTail(5))
@@ -42,7 +42,7 @@ func TestFailingDiskWriteEndsTheReplica(t *testing.T) {
 	}
 }
 
-// TestHeldLogFillsItsPipe: a process whose log is held cannot write to it.
+// TestHeldLogFillsItsPipe: a process cannot write to its log during a hold.
 func TestHeldLogFillsItsPipe(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "sleeps")
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// link is the proxy on one replica's way to another.
+// link is the proxy of one replica's connections to another.
 type link struct {
 	network  *Network
-	dir      direction // of the dialling
+	dir      direction // of dialing
 	listener net.Listener
 	target   string
 }
@@ -26,8 +26,8 @@ func (l *link) serve() {
 	}
 }
 
-// conn is one connection through a link: near is the end of the replica that
-// dialled, far that of the one that was dialled.
+// conn is one connection through a link: near is the dialing replica's end, far
+// the dialed one's.
 type conn struct {
 	network   *Network
 	dir       direction // from near to far
@@ -40,7 +40,7 @@ type conn struct {
 func (c *conn) run(target string) {
 	far, err := net.Dial("tcp", target)
 	if err != nil {
-		// A refusal is news from the other side, and waits behind a cut.
+		// A refusal is information from the other side, so a cut holds it back.
 		if c.network.add(c) {
 			c.passes(c.dir.reverse())
 		}
@@ -59,8 +59,8 @@ func (c *conn) run(target string) {
 	c.reset()
 }
 
-// pump carries the bytes of one direction until src ends, and then tells dst
-// of the end, once the direction lets news through.
+// pump copies the bytes of one direction until src ends. It then passes the end
+// to dst, once the direction lets it through.
 func (c *conn) pump(src, dst *net.TCPConn, d direction) {
 	chunks, stop := make(chan chunk, chunksUnderWay), make(chan struct{})
 	defer close(stop)
@@ -90,8 +90,8 @@ func (c *conn) pump(src, dst *net.TCPConn, d direction) {
 	_ = dst.CloseWrite()
 }
 
-// deliver waits while the direction is held, and reports whether bytes that
-// were read may go on.
+// deliver waits while the direction is held, and reports whether the bytes read
+// may be delivered.
 func (c *conn) deliver(d direction, size int) bool {
 	for {
 		r, changed := c.network.look(c, d, size)
@@ -109,7 +109,7 @@ func (c *conn) deliver(d direction, size int) bool {
 	}
 }
 
-// passes waits until the direction lets bytes through, or the connection was
+// passes waits until the direction lets bytes through or the connection is
 // reset.
 func (c *conn) passes(d direction) {
 	for {
@@ -125,8 +125,8 @@ func (c *conn) passes(d direction) {
 	}
 }
 
-// reset closes both ends so that the replicas see a broken connection rather
-// than an orderly end.
+// reset closes both ends so that the replicas see a broken connection instead
+// of a clean end.
 func (c *conn) reset() {
 	c.once.Do(func() {
 		close(c.gone)

@@ -7,10 +7,10 @@ import (
 	"github.com/stoutlock/stout/internal/freeport"
 )
 
-// Network is the proxies between the replicas of a cell and the rules by which
-// they let bytes through. A rule is about a direction: what a replica sends to
-// another, be it a request on a connection that it made or a reply on one that
-// the other made. A new rule replaces the direction's earlier one. Methods are
+// Network is the proxies between the replicas of a cell, and the rules that
+// they apply to bytes. A rule concerns one direction: all bytes from one
+// replica to another, both requests on the sender's connections and replies on
+// the other's. A new rule replaces the direction's earlier one. Methods are
 // safe for concurrent use.
 type Network struct {
 	mu      sync.Mutex
@@ -22,12 +22,12 @@ type Network struct {
 	closed  bool
 }
 
-// direction is what from sends to to.
+// direction is the bytes that from sends to to.
 type direction struct{ from, to string }
 
 func (d direction) reverse() direction { return direction{d.to, d.from} }
 
-// rule is what happens to the bytes of a direction.
+// rule is the treatment of a direction's bytes.
 type rule int
 
 const (
@@ -46,15 +46,15 @@ func newNetwork() *Network {
 	}
 }
 
-// Cut makes everything that a and b send to each other vanish.
+// Cut drops everything that a and b send to each other.
 func (n *Network) Cut(a, b string) { n.set(drop, direction{a, b}, direction{b, a}) }
 
-// CutOneWay makes everything that from sends to to vanish; the other direction
-// stays as it is.
+// CutOneWay drops everything that from sends to to; the other direction stays
+// as it is.
 func (n *Network) CutOneWay(from, to string) { n.set(drop, direction{from, to}) }
 
-// Hold delays everything that from sends to to until a Heal: it then arrives,
-// late but whole, as after a long stop of the sender.
+// Hold delays everything that from sends to to until a Heal. The bytes then
+// arrive late but complete, as after a long stop of the sender.
 func (n *Network) Hold(from, to string) { n.set(hold, direction{from, to}) }
 
 // Isolate cuts id off from all others, in both directions.
@@ -70,7 +70,7 @@ func (n *Network) Isolate(id string) {
 	n.set(drop, all...)
 }
 
-// HealBetween lets a and b talk again, at full speed.
+// HealBetween reconnects a and b at full speed.
 func (n *Network) HealBetween(a, b string) {
 	n.mu.Lock()
 	delete(n.shapes, direction{a, b})
@@ -79,7 +79,7 @@ func (n *Network) HealBetween(a, b string) {
 	n.set(pass, direction{a, b}, direction{b, a})
 }
 
-// Heal lets all talk to all again, at full speed.
+// Heal reconnects all replicas at full speed.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	clear(n.shapes)
@@ -91,8 +91,8 @@ func (n *Network) Heal() {
 	n.set(pass, all...)
 }
 
-// set gives directions a rule. Connections that lost bytes and may talk again
-// are reset: what came after the gap must not be taken for what it replaced.
+// set gives directions a rule. Connections that lost bytes and may pass bytes
+// again are reset: bytes after the gap must not be taken for the lost ones.
 func (n *Network) set(r rule, dirs ...direction) {
 	n.mu.Lock()
 	for _, d := range dirs {
@@ -111,13 +111,13 @@ func (n *Network) set(r rule, dirs ...direction) {
 	}
 }
 
-// announce wakes all that wait for a change. n.mu is held.
+// announce wakes every wait for a change. The caller holds n.mu.
 func (n *Network) announce() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// link makes the proxy through which from reaches to, and returns its address.
+// link makes the proxy from one replica to another and returns its address.
 func (n *Network) link(from, to, target string) (string, error) {
 	listener, err := freeport.Listen()
 	if err != nil {
@@ -131,7 +131,7 @@ func (n *Network) link(from, to, target string) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// close ends the proxies and their connections.
+// close closes the proxies and their connections.
 func (n *Network) close() {
 	n.mu.Lock()
 	n.closed = true
@@ -146,7 +146,7 @@ func (n *Network) close() {
 	}
 }
 
-// add enters a connection; false after close.
+// add registers a connection. It returns false after close.
 func (n *Network) add(c *conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,9 +163,10 @@ func (n *Network) remove(c *conn) {
 	delete(n.conns, c)
 }
 
-// look is the rule of a direction for a chunk of some size, and a channel that is closed when it may
-// have changed. Bytes that are about to vanish are noted on the connection
-// under the same lock, so that a heal resets it whichever comes first.
+// look returns the rule of a direction for a chunk of the given size, and a
+// channel that is closed when the rule may have changed. If the bytes will be
+// dropped, the connection is marked under the same lock, so that a heal resets
+// it in either order.
 func (n *Network) look(c *conn, d direction, size int) (rule, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 type pair struct {
 	network *Network
 	a, b    net.Conn
-	fromA   *bufio.Reader // what b received
-	fromB   *bufio.Reader // what a received
+	fromA   *bufio.Reader // received by b
+	fromB   *bufio.Reader // received by a
 }
 
 func newPair(t *testing.T) *pair {
@@ -76,8 +76,8 @@ func TestNetworkPassesBothWays(t *testing.T) {
 	receiveNothingButTheEnd(t, p.fromA)
 }
 
-// TestCutOneWayDropsReplies: the request arrives, the reply vanishes, and the
-// heal breaks the connection rather than leave a gap in it.
+// TestCutOneWayDropsReplies: the request arrives and the reply vanishes. The
+// heal breaks the connection instead of leaving a gap in it.
 func TestCutOneWayDropsReplies(t *testing.T) {
 	p := newPair(t)
 	p.network.CutOneWay("b", "a")
@@ -90,7 +90,7 @@ func TestCutOneWayDropsReplies(t *testing.T) {
 	receiveNothingButTheEnd(t, p.fromA)
 }
 
-// TestCutHidesTheEnd: that b went away is not told to a while they are cut off.
+// TestCutHidesTheEnd: a cut hides from a that b closed the connection.
 func TestCutHidesTheEnd(t *testing.T) {
 	p := newPair(t)
 	p.network.Isolate("a")
@@ -98,23 +98,24 @@ func TestCutHidesTheEnd(t *testing.T) {
 	awaitLoss(t, p.network, direction{"b", "a"})
 	_ = p.a.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if _, err := p.fromB.ReadByte(); !isTimeout(err) {
-		t.Fatalf("a heard %v through a cut, want nothing", err)
+		t.Fatalf("a received %v through a cut, want nothing", err)
 	}
 	_ = p.a.SetReadDeadline(time.Now().Add(Step))
 	p.network.HealBetween("a", "b")
 	if _, err := p.fromB.ReadByte(); err == nil || isTimeout(err) {
-		t.Fatalf("after the heal a heard %v, want a broken connection", err)
+		t.Fatalf("after the heal a received %v, want a broken connection", err)
 	}
 }
 
-// TestHoldDeliversLate: what was sent during a hold arrives whole after it.
+// TestHoldDeliversLate: bytes that were sent during a hold arrive complete
+// after it.
 func TestHoldDeliversLate(t *testing.T) {
 	p := newPair(t)
 	p.network.Hold("a", "b")
 	send(t, p.a, "late")
 	_ = p.b.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if _, err := p.fromA.ReadByte(); !isTimeout(err) {
-		t.Fatalf("b heard %v during the hold, want nothing", err)
+		t.Fatalf("b received %v during the hold, want nothing", err)
 	}
 	_ = p.b.SetReadDeadline(time.Now().Add(Step))
 	p.network.Heal()
@@ -123,7 +124,8 @@ func TestHoldDeliversLate(t *testing.T) {
 	receive(t, p.fromB, "still the same connection")
 }
 
-// awaitLoss waits until bytes, or the end, of a direction have vanished.
+// awaitLoss waits until the network has dropped bytes, or the end, of a
+// direction.
 func awaitLoss(t *testing.T, n *Network, d direction) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -13,11 +13,11 @@ import (
 // process is one run of a replica.
 type process struct {
 	cmd    *exec.Cmd
-	output *os.File      // the end of its standard streams that is read
-	exited chan struct{} // closed when the process is gone, and its log is whole
+	output *os.File      // read end of its standard output and error
+	exited chan struct{} // closed when the process has ended and its log is complete
 }
 
-// launch starts a command whose output goes through a pipe to the end of logFile.
+// launch starts a command. A pipe carries its output to the end of logFile.
 func launch(cmd *exec.Cmd, logFile string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -25,7 +25,7 @@ func launch(cmd *exec.Cmd, logFile string) (*process, error) {
 	}
 	output, end, err := os.Pipe()
 	if err == nil {
-		err = syscall.SetNonblock(int(end.Fd()), false) // as a pipe of a shell is
+		err = syscall.SetNonblock(int(end.Fd()), false) // like a shell's pipe
 	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
@@ -40,15 +40,16 @@ func launch(cmd *exec.Cmd, logFile string) (*process, error) {
 		p.copy(log)
 	}()
 	go func() {
-		// The kernel's word to kill a child with its parent counts from the
-		// thread that started it, so this thread stays until the child is gone.
+		// The kernel's order to kill a child with its parent is bound to the
+		// thread that started the child, so this thread stays until the child
+		// has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		_ = end.Close()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended stands in cmd.ProcessState
+			_ = cmd.Wait() // cmd.ProcessState has the result
 			p.free()
 			<-copied
 			close(p.exited)
@@ -60,8 +61,8 @@ func launch(cmd *exec.Cmd, logFile string) (*process, error) {
 	return p, nil
 }
 
-// copy copies the output to the log until its end. While it is held, nothing is
-// read.
+// copy copies the output to the log until its end. It reads nothing during a
+// hold.
 func (p *process) copy(log *os.File) {
 	defer log.Close()
 	defer p.output.Close()
@@ -78,8 +79,8 @@ func (p *process) copy(log *os.File) {
 	}
 }
 
-// hold has nothing read of the output, and fills the pipe, as far as the system
-// allows. free lets the reading go on. Both do nothing after the process's end.
+// hold stops reading the output and fills the pipe if the system allows it.
+// free resumes reading. Both do nothing after the process's end.
 func (p *process) hold() {
 	if p.output.SetReadDeadline(time.Unix(1, 0)) == nil {
 		fill(p.output)
@@ -97,7 +98,7 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends a signal; an error says that the process is gone.
+// signal sends a signal. An error means that the process has ended.
 func (p *process) signal(s syscall.Signal) error {
 	if !p.running() {
 		return fmt.Errorf("it is not running (%s)", p.cmd.ProcessState)

@@ -8,22 +8,21 @@ import (
 	"syscall"
 )
 
-// childAttributes puts a replica in a process group of its own, so that a
-// Ctrl-C reaches only the program that runs the cell, and has the kernel kill
-// it when the thread that started it ends. launch keeps that thread.
+// childAttributes puts a replica into a separate process group, so that Ctrl-C
+// reaches only the program that runs the cell. The kernel kills the replica
+// when the thread that started it ends; launch keeps that thread.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// fill writes empty lines to a pipe of which the reading end is given, until it is
-// full.
+// fill fills a pipe with empty lines, given its read end.
 func fill(pipe *os.File) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		// Another opening of the pipe: the process's own end goes on blocking.
+		// Open the pipe anew: the process's own write end stays blocking.
 		end, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", fd), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 		if err != nil {
 			return
@@ -37,9 +36,9 @@ func fill(pipe *os.File) {
 	})
 }
 
-// stopped is nil when every thread of a process has stopped: a signal is only
-// on its way when kill(2) returns. The state follows the program's name, which
-// is in parentheses (proc_pid_stat(5)).
+// stopped returns nil when every thread of a process has stopped: kill(2)
+// returns while the signal is still on its way. The state follows the program's
+// name, which is in parentheses (proc_pid_stat(5)).
 func stopped(pid int) error {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {

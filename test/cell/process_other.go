@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// childAttributes puts a replica in a process group of its own, so that a
-// Ctrl-C reaches only the program that runs the cell.
+// childAttributes puts a replica into a separate process group, so that Ctrl-C
+// reaches only the program that runs the cell.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// fill does nothing: a pipe has no second opening.
+// fill does nothing: here a pipe cannot be opened a second time.
 func fill(*os.File) {}
 
-// stopped is nil: there is no telling.
+// stopped returns nil: this system does not show the state of threads.
 func stopped(int) error { return nil }

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestHeldLogIsWholeInTheEnd: what a process writes while its log is held is in the
-// log when it is free again, or when the process has ended.
+// TestHeldLogIsWholeInTheEnd: lines that a process writes while its log is held
+// are in the log after FreeLog, or after the end of the process.
 func TestHeldLogIsWholeInTheEnd(t *testing.T) {
-	const lines = 3000 // more than a pipe takes on Linux
+	const lines = 3000 // more than a pipe holds on Linux
 	for _, test := range []struct {
 		name string
 		run  string
@@ -30,7 +30,7 @@ func TestHeldLogIsWholeInTheEnd(t *testing.T) {
 			r := c.Replica("r1")
 			must(t, r.Start())
 			r.HoldLog()
-			must(t, os.WriteFile(begin, []byte("now\n"), 0)) // waits for the reader
+			must(t, os.WriteFile(begin, []byte("now\n"), 0)) // blocks until the script reads
 			test.end(t, r)
 			<-r.Exited()
 			text, err := os.ReadFile(r.LogFile)

@@ -19,15 +19,15 @@ import (
 // while it runs. Its methods are safe for concurrent use.
 type Replica struct {
 	ID       string
-	URL      string // base URL of its API, not through any proxy
-	RaftAddr string // where it listens for the others
+	URL      string // base URL of its API, without any proxy
+	RaftAddr string // Raft address that it listens on
 	DataDir  string
-	LogFile  string // what its processes wrote, one run after the other
+	LogFile  string // output of its processes, one run after the other
 
 	binary string
 	args   []string
 	env    []string
-	via    *http.Client // of its calls
+	via    *http.Client // for calls to it
 
 	mu      sync.Mutex
 	process *process // the latest run; nil before the first
@@ -40,19 +40,19 @@ func (r *Replica) Addr() string {
 	return addr
 }
 
-// AuditLog is the file of its audit log, with Options.Audit.
+// AuditLog returns the file of its audit log, with Options.Audit.
 func (r *Replica) AuditLog() string { return r.DataDir + ".audit.log" }
 
-// Start runs the replica's process, and fails where one runs already. It does
-// not wait until the replica serves.
+// Start starts the replica's process, and fails if one is running. It does not
+// wait until the replica serves.
 func (r *Replica) Start() error { return r.StartWith() }
 
-// StartWith is Start with further arguments for this run alone.
+// StartWith is Start with additional arguments for this run only.
 func (r *Replica) StartWith(args ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.process != nil && r.process.running() {
-		return fmt.Errorf("replica %s runs already", r.ID)
+		return fmt.Errorf("replica %s is already running", r.ID)
 	}
 	cmd := exec.Command(r.binary, append(append([]string{}, r.args...), args...)...)
 	cmd.Env = append(plainEnvironment(), r.env...)
@@ -64,9 +64,9 @@ func (r *Replica) StartWith(args ...string) error {
 	return nil
 }
 
-// HoldLog has nothing read of what the running process writes to its standard
-// streams; on Linux their pipe is full from then on. FreeLog, or the end of the
-// process, lets the reading go on: the log is whole then.
+// HoldLog stops reading the running process's standard output and error; on
+// Linux their pipe is full from then on. FreeLog, or the end of the process,
+// resumes reading, and the log is then complete.
 func (r *Replica) HoldLog() {
 	if p := r.latest(); p != nil {
 		p.hold()
@@ -80,11 +80,12 @@ func (r *Replica) FreeLog() {
 	}
 }
 
-// FaultFile is the file of orders of its fault points, with Options.FaultPoints;
-// see package faultpoint.
+// FaultFile returns the file of orders for its fault points, with
+// Options.FaultPoints; see package faultpoint.
 func (r *Replica) FaultFile() string { return r.DataDir + ".faults" }
 
-// plainEnvironment is this program's environment without settings of stoutd.
+// plainEnvironment returns this program's environment without settings of
+// stoutd.
 func plainEnvironment() []string {
 	var env []string
 	for _, line := range os.Environ() {
@@ -95,22 +96,22 @@ func plainEnvironment() []string {
 	return env
 }
 
-// Use has the next Start run another release's stoutd.
+// Use makes the next Start run another release's stoutd.
 func (r *Replica) Use(binary string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.binary = binary
 }
 
-// Command is the command line that Start runs.
+// Command returns the command line that Start runs.
 func (r *Replica) Command() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string{r.binary}, r.args...)
 }
 
-// Kill ends the process as kill -9 does, and returns when it is gone. It is no
-// error if there was none.
+// Kill ends the process like kill -9 and returns when it has ended. It returns
+// nil if no process is running.
 func (r *Replica) Kill() error {
 	p := r.latest()
 	if p == nil || !p.running() {
@@ -119,13 +120,13 @@ func (r *Replica) Kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil && p.running() {
 		return fmt.Errorf("kill replica %s: %w", r.ID, err)
 	}
-	<-p.exited // the kernel does not refuse a SIGKILL
+	<-p.exited // the kernel never refuses a SIGKILL
 	return nil
 }
 
-// Pause stops the process with SIGSTOP: it holds its ports and connections,
-// and does nothing until Continue. On Linux every thread has stopped when it
-// returns; elsewhere the last one may still be about to.
+// Pause stops the process with SIGSTOP: it keeps its ports and connections, and
+// does nothing until Continue. On Linux every thread has stopped when Pause
+// returns; elsewhere the last ones may stop a little later.
 func (r *Replica) Pause() error {
 	if err := r.setPaused(true, syscall.SIGSTOP); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (r *Replica) Pause() error {
 	return Wait(ctx, "replica "+r.ID+" has stopped", func(context.Context) error { return stopped(pid) })
 }
 
-// Continue lets a paused process go on.
+// Continue resumes a paused process.
 func (r *Replica) Continue() error { return r.setPaused(false, syscall.SIGCONT) }
 
 func (r *Replica) setPaused(paused bool, s syscall.Signal) error {
@@ -152,9 +153,9 @@ func (r *Replica) setPaused(paused bool, s syscall.Signal) error {
 	return nil
 }
 
-// Terminate asks the process to stop in good order (SIGTERM; a paused one goes
-// on for it) and waits until it is gone. It is an error if the exit code is not
-// 0, or if ctx ends first: the process is then left as it is.
+// Terminate asks the process to stop cleanly (SIGTERM; a paused one is
+// continued first) and waits until it has ended. It returns an error if the
+// exit code is not 0, or if ctx ends first; the process then keeps running.
 func (r *Replica) Terminate(ctx context.Context) error {
 	p := r.latest()
 	if p == nil || !p.running() {
@@ -175,7 +176,7 @@ func (r *Replica) Terminate(ctx context.Context) error {
 	return nil
 }
 
-// Restart is Terminate and Start; a process that does not run is only started.
+// Restart is Terminate and Start; a replica that does not run is only started.
 func (r *Replica) Restart(ctx context.Context) error {
 	if r.Running() {
 		if err := r.Terminate(ctx); err != nil {
@@ -185,7 +186,7 @@ func (r *Replica) Restart(ctx context.Context) error {
 	return r.Start()
 }
 
-// Running reports whether the process is there; a paused one is.
+// Running reports whether the process exists, even if it is paused.
 func (r *Replica) Running() bool {
 	p := r.latest()
 	return p != nil && p.running()
@@ -198,11 +199,12 @@ func (r *Replica) Paused() bool {
 	return r.paused && r.process != nil && r.process.running()
 }
 
-// Stopped reports whether every thread of the process has stopped, by whichever
-// signal; other systems than Linux do not show it, and the answer is true.
+// Stopped reports whether every thread of the process has stopped, by any
+// signal. On systems other than Linux, which do not show it, the result is true
+// for each running process.
 func (r *Replica) Stopped() bool { return r.Running() && stopped(r.PID()) == nil }
 
-// PID is the process id of the latest run, 0 before the first.
+// PID returns the process id of the latest run, 0 before the first.
 func (r *Replica) PID() int {
 	if p := r.latest(); p != nil {
 		return p.cmd.Process.Pid
@@ -210,8 +212,8 @@ func (r *Replica) PID() int {
 	return 0
 }
 
-// Exited is closed when the latest run has ended. It is nil, and blocks, before
-// the first.
+// Exited returns a channel that is closed when the latest run has ended. Before
+// the first run it is nil, and so blocks.
 func (r *Replica) Exited() <-chan struct{} {
 	if p := r.latest(); p != nil {
 		return p.exited
@@ -219,8 +221,8 @@ func (r *Replica) Exited() <-chan struct{} {
 	return nil
 }
 
-// ExitState says how the latest run ended: its exit code, -1 for a signal and
-// while it runs, and words for a person.
+// ExitState returns how the latest run ended: its exit code, or -1 after a
+// signal or while it runs, and a description for people.
 func (r *Replica) ExitState() (code int, words string) {
 	p := r.latest()
 	switch {
@@ -232,7 +234,7 @@ func (r *Replica) ExitState() (code int, words string) {
 	return p.cmd.ProcessState.ExitCode(), p.cmd.ProcessState.String()
 }
 
-// LogTail is at most the last n lines that the replica's processes wrote.
+// LogTail returns at most the last n lines of the replica's log.
 func (r *Replica) LogTail(n int) string {
 	content, err := os.ReadFile(r.LogFile)
 	if err != nil {

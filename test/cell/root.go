@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// authorize has the harness's calls bring the root's token.
+// authorize makes the harness send the root token in its calls.
 func (c *Cell) authorize() error {
 	secret, err := os.ReadFile(c.opts.RootToken)
 	if err != nil {
@@ -20,7 +20,7 @@ func (c *Cell) authorize() error {
 	return nil
 }
 
-// bearer has calls bring a credential.
+// bearer adds a credential to each call.
 type bearer struct {
 	credential string
 	via        http.RoundTripper
@@ -32,7 +32,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.via.RoundTrip(r)
 }
 
-// accessFlags are those of access and audit.
+// accessFlags returns the flags for access control and audit.
 func (c *Cell) accessFlags(r *Replica) (flags []string) {
 	if c.opts.RootToken != "" {
 		flags = append(flags, "--found-token-file", c.opts.RootToken)

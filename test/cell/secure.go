@@ -20,12 +20,11 @@ func (c *Cell) scheme() string {
 	return "http://"
 }
 
-// Cert is the file of a name among the cell's certificates: "ca.pem",
-// "r1-key.pem".
+// Cert returns the path of a file in the cell's certificate directory, such as
+// "ca.pem" or "r1-key.pem".
 func (c *Cell) Cert(name string) string { return filepath.Join(c.opts.Dir, "certs", name) }
 
-// secure makes the certificates that are not there yet, and the configuration
-// of clients.
+// secure makes the missing certificates and the clients' configuration.
 func (c *Cell) secure() error {
 	o := certs.Order{Dir: filepath.Join(c.opts.Dir, "certs"), Ends: time.Now().AddDate(5, 0, 0)}
 	missing := func(name string) bool {
@@ -62,11 +61,12 @@ func (c *Cell) secure() error {
 	return nil
 }
 
-// TLS is the configuration of a client without a certificate; nil where the
-// cell speaks no TLS.
+// TLS returns the configuration of a client without a certificate; nil without
+// TLS.
 func (c *Cell) TLS() *tls.Config { return c.tls.Clone() }
 
-// ClientTLS is that of the client of a name, one of Options.Clients.
+// ClientTLS returns the configuration of a named client, one of
+// Options.Clients.
 func (c *Cell) ClientTLS(name string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(c.Cert(name+".pem"), c.Cert(name+"-key.pem"))
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Cell) ClientTLS(name string) (*tls.Config, error) {
 	return config, nil
 }
 
-// tlsFlags are those that have a replica speak TLS.
+// tlsFlags returns the flags that make a replica use TLS.
 func (c *Cell) tlsFlags(r *Replica) []string {
 	if !c.opts.Secure {
 		return nil

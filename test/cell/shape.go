@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// Shape is how well a direction carries bytes. The zero value carries them at
-// once. What comes out is always in order and without gaps, as TCP makes it: a
-// lost packet shows as bytes that stand still until it was sent again, or as a
+// Shape describes how well a direction carries bytes. The zero value carries
+// them at once. Bytes always arrive in order and without gaps, as TCP
+// guarantees: a lost packet appears as a delay until it is sent again, or as a
 // broken connection.
 type Shape struct {
-	Latency time.Duration // of everything
-	Jitter  time.Duration // at most so much more, anew for each chunk
-	Stall   float64       // probability for a chunk, and all behind it, to be late by StallFor
-	// StallFor is as a retransmission takes: 200 ms is Linux's least time-out.
+	Latency time.Duration // of every chunk
+	Jitter  time.Duration // maximum addition to Latency, random for each chunk
+	Stall   float64       // probability that a chunk, and everything behind it, is late by StallFor
+	// StallFor is the duration of a retransmission: 200 ms is Linux's shortest
+	// time-out.
 	StallFor time.Duration
-	// Largest is the size of a chunk beyond which it does not arrive, and nothing
-	// behind it on its connection, until the shape is another; 0 for none. A way that
-	// drops large packets looks like that.
+	// Largest is the size above which a chunk does not arrive, and nothing
+	// behind it on its connection, until the shape changes; 0 means no limit. A
+	// path that drops large packets behaves like this.
 	Largest int
-	Reset   float64 // probability for a chunk to break its connection instead of arriving
+	Reset   float64 // probability that a chunk breaks its connection instead of arriving
 }
 
-// delay is how late the next chunk is.
+// delay returns the delay of the next chunk.
 func (s *Shape) delay() time.Duration {
 	d := s.Latency
 	if s.Jitter > 0 {
@@ -35,8 +36,8 @@ func (s *Shape) delay() time.Duration {
 	return d
 }
 
-// Shape gives the direction from one replica to another its shape, until a
-// heal. Bytes that are under way keep the delay that they have.
+// Shape sets the shape of the direction from one replica to another, until a
+// heal. Chunks under way keep their delay.
 func (n *Network) Shape(from, to string, s Shape) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,20 +51,20 @@ func (n *Network) shape(d direction) Shape {
 	return n.shapes[d]
 }
 
-// chunk is what one read of a connection gave: bytes, or its end.
+// chunk is the result of one read of a connection: bytes, or its end.
 type chunk struct {
 	bytes []byte
-	due   time.Time // not to be delivered before
+	due   time.Time // earliest time of delivery
 	err   error
 	reset bool
 }
 
-// chunksUnderWay bounds what a slow direction has under way on a connection;
-// the sender waits when it is full.
+// chunksUnderWay bounds the chunks under way on a connection in a slow
+// direction; at this bound the sender waits.
 const chunksUnderWay = 256
 
-// receive reads src until it ends, and dates what it read by the direction's
-// shape. It stops early when nobody takes the chunks any more.
+// receive reads src until it ends, and sets each chunk's due time by the
+// direction's shape. It ends early when the receiver of out has stopped.
 func (c *conn) receive(src *net.TCPConn, d direction, out chan<- chunk, stop <-chan struct{}) {
 	buffer := make([]byte, 64<<10)
 	last := time.Now()
@@ -86,7 +87,7 @@ func (c *conn) receive(src *net.TCPConn, d direction, out chan<- chunk, stop <-c
 	}
 }
 
-// await waits until t, and reports whether the connection is still there then.
+// await waits until t, and reports whether the connection still exists then.
 func (c *conn) await(t time.Time) bool {
 	left := time.Until(t)
 	if left <= 0 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestShapeDelays: what goes through a slow direction arrives late, whole and
-// in order; the other direction is as fast as ever.
+// TestShapeDelays: bytes in a slow direction arrive late, complete and in
+// order; the other direction stays fast.
 func TestShapeDelays(t *testing.T) {
 	const latency = 60 * time.Millisecond
 	p := newPair(t)
@@ -23,7 +23,7 @@ func TestShapeDelays(t *testing.T) {
 			t.Fatalf("a line took %v, want at least %v", took, latency)
 		}
 	}
-	// A reply passes a line that is still under way.
+	// A reply overtakes a line that is still under way.
 	send(t, p.a, "slow")
 	send(t, p.b, "fast")
 	receive(t, p.fromB, "fast")
@@ -32,8 +32,8 @@ func TestShapeDelays(t *testing.T) {
 	receiveNothingButTheEnd(t, p.fromA)
 }
 
-// TestShapeStalls: a chunk that is lost holds up those behind it until it was
-// sent again, and none is missing then.
+// TestShapeStalls: a lost chunk delays the chunks behind it until it is sent
+// again; all of them arrive.
 func TestShapeStalls(t *testing.T) {
 	const stall = 80 * time.Millisecond
 	p := newPair(t)
@@ -46,8 +46,8 @@ func TestShapeStalls(t *testing.T) {
 	}
 }
 
-// TestShapeResets: a connection that breaks is broken for both ends, and the
-// next one works once the network is healed.
+// TestShapeResets: a connection that breaks is broken at both ends, and the
+// next one works after the heal.
 func TestShapeResets(t *testing.T) {
 	p := newPair(t)
 	p.network.Shape("a", "b", Shape{Reset: 1})
@@ -77,8 +77,8 @@ func TestHealEndsShapes(t *testing.T) {
 	}
 }
 
-// TestCutLosesWhatIsUnderWay: bytes that a slow direction has under way when it
-// is cut do not arrive.
+// TestCutLosesWhatIsUnderWay: a cut drops the bytes that a slow direction has
+// under way.
 func TestCutLosesWhatIsUnderWay(t *testing.T) {
 	p := newPair(t)
 	p.network.Shape("a", "b", Shape{Latency: 50 * time.Millisecond})
@@ -89,8 +89,9 @@ func TestCutLosesWhatIsUnderWay(t *testing.T) {
 	receiveNothingButTheEnd(t, p.fromA)
 }
 
-// TestShapeHoldsWhatIsLarge: a large chunk, and what comes behind it, arrives when
-// large ones pass again; smaller ones and the other direction are not concerned.
+// TestShapeHoldsWhatIsLarge: a large chunk, and everything behind it, arrives
+// when large chunks pass again. Smaller ones and the other direction are not
+// affected.
 func TestShapeHoldsWhatIsLarge(t *testing.T) {
 	p := newPair(t)
 	p.network.Shape("a", "b", Shape{Largest: 1200})

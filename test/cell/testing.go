@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// New starts a cell for a test and waits until a master is in office and every
-// replica knows it. The cell ends with the test; when the test failed, the ends
-// of the replicas' logs are shown.
+// New starts a cell for a test and waits until every replica knows the master.
+// The cell ends with the test; a failing test shows the last lines of the
+// replicas' logs.
 func New(t testing.TB, opts Options) *Cell {
 	t.Helper()
 	c := NewPrepared(t, opts)
@@ -50,12 +50,12 @@ func NewPrepared(t testing.TB, opts Options) *Cell {
 	return c
 }
 
-// checkRaces fails the test if a replica's race detector found something.
+// checkRaces fails the test if a replica's race detector has reported a race.
 func (c *Cell) checkRaces(t testing.TB) {
 	for _, r := range c.replicas {
 		content, err := os.ReadFile(r.LogFile)
 		if err != nil {
-			continue // it was never started
+			continue // never started
 		}
 		if i := bytes.Index(content, []byte("WARNING: DATA RACE")); i >= 0 {
 			t.Errorf("replica %s has a data race:\n%s", r.ID, content[i:min(i+4000, len(content))])
@@ -63,20 +63,20 @@ func (c *Cell) checkRaces(t testing.TB) {
 	}
 }
 
-// showLogs says how each replica ended and what it wrote last.
+// showLogs shows how each replica ended and its last lines.
 func (c *Cell) showLogs(t testing.TB) {
 	const lines = 80
 	for _, r := range c.replicas {
 		_, state := r.ExitState()
-		t.Logf("replica %s: %s; the end of its log:\n%s", r.ID, state, r.LogTail(lines))
+		t.Logf("replica %s: %s; last lines of its log:\n%s", r.ID, state, r.LogTail(lines))
 	}
 }
 
 // Step bounds one step of a test. It is no expectation: it only ends a test
-// that hangs. The longest steps take some ten seconds on an idle machine.
+// that hangs. The longest steps take about ten seconds on an idle machine.
 const Step = 3 * time.Minute
 
-// Bounded is a context that ends after a Step.
+// Bounded returns a context that ends after a Step.
 func Bounded(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Step)
@@ -94,12 +94,12 @@ func (c *Cell) Ready(t testing.TB) *Replica {
 	return master
 }
 
-// WaitMasterOf waits until one of the replicas is master in its own eyes, with
-// its lease running, and returns it.
+// WaitMasterOf waits until one of the replicas reports to be master with a
+// running lease, and returns it.
 func (c *Cell) WaitMasterOf(t testing.TB, replicas ...*Replica) *Replica {
 	t.Helper()
 	var master *Replica
-	err := Wait(Bounded(t), "one of them is in office", func(ctx context.Context) error {
+	err := Wait(Bounded(t), "one of them is master", func(ctx context.Context) error {
 		for _, r := range replicas {
 			view, err := r.Cell(ctx)
 			if err == nil && view.Master != nil && view.Master.ID == r.ID && view.Lease.Held {
@@ -107,7 +107,7 @@ func (c *Cell) WaitMasterOf(t testing.TB, replicas ...*Replica) *Replica {
 				return nil
 			}
 		}
-		return errors.New("none is")
+		return errors.New("none of them is master")
 	})
 	if err != nil {
 		t.Fatal(err)
