@@ -13,37 +13,40 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-const help = `Runs a whole Stout cell on this machine. To be run inside a clone: it builds
-what it needs, into bin/cell.
+const help = `Runs a whole Stout cell on this machine. Run it inside a clone of Stout: it builds
+the programs that it needs into bin/cell.
 
 Usage:
-  local run [--data DIR] [--port N] [--secure] [--stoutd-arg FLAG]...
-               a cell of three replicas until Ctrl-C (make run ARGS="...")
-  local demo   a lock that survives the death of the master, as a story (make demo)
+  devcell run [--data DIR] [--port N] [--secure] [--stoutd-arg FLAG]...
+                 run a cell of three replicas until Ctrl-C (make run ARGS="...")
+  devcell demo   show step by step that a lock survives the death of the master
+                 (make demo)
 
-  --data DIR   where data and logs are; default .stout in the clone
-  --port N     of the first API; the others follow, and those of the replicas from
-               N + 100. Default 7101, or the next free ones. A cell keeps its ports.
-  --secure     with TLS everywhere, access on and an audit log (make run SECURE=1);
-               data, certificates and the root's token are in .stout-secure
+  --data DIR   directory of data and logs; default: .stout in the clone
+  --port N     port of the first replica's API. The other two replicas use N + 1
+               and N + 2; their Raft ports start at N + 100. Default: 7101, or the
+               next free range. A cell keeps its ports.
+  --secure     use TLS everywhere, access control and an audit log (make run
+               SECURE=1); data, certificates and the root token are in
+               .stout-secure
   --stoutd-arg FLAG
-               a flag for each replica, as --stoutd-arg=--heartbeat-timeout=2s; may
-               be repeated
+               pass a flag to each replica, for example
+               --stoutd-arg=--heartbeat-timeout=2s; may be repeated
 
-Exit codes: 0 done, or stopped in good order; 1 anything else.`
+Exit codes: 0 finished, or stopped cleanly; 1 anything else.`
 
-// run runs one of the two programs, or shows the help.
+// run executes one of the two commands, or prints the help.
 func run(ctx context.Context, args []string) error {
 	if slices.ContainsFunc(args, asksForHelp) {
 		say(help)
 		return nil
 	}
-	usage := errors.New("usage: local run [--data DIR] [--port N] [--secure] [--stoutd-arg FLAG]... | local demo (local --help tells more)")
+	usage := errors.New("usage: devcell run [--data DIR] [--port N] [--secure] [--stoutd-arg FLAG]... | devcell demo (devcell --help explains the flags)")
 	if len(args) == 0 {
 		return usage
 	}
 	var o runOptions
-	flags := flag.NewFlagSet("local", flag.ContinueOnError)
+	flags := flag.NewFlagSet("devcell", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	if args[0] == "run" {
 		flags.StringVar(&o.data, "data", "", "")
@@ -70,8 +73,9 @@ func asksForHelp(arg string) bool {
 	return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg)
 }
 
-// build builds Stout's programs from the sources of the clone at root, into a
-// directory of their own: what `make build` made is left alone.
+// build builds Stout's programs from the sources of the clone at root. They go
+// into a directory of their own, so that the output of `make build` stays as it
+// is.
 func build(ctx context.Context, packages ...string) (root, bin string, err error) {
 	if root, err = cell.ModuleRoot(); err != nil {
 		return "", "", err
@@ -80,18 +84,18 @@ func build(ctx context.Context, packages ...string) (root, bin string, err error
 	return root, bin, cell.Build(ctx, root, bin, false, packages...)
 }
 
-// binaries is where build puts them.
+// binaries returns the directory that build writes to.
 func binaries(root string) string { return filepath.Join(root, "bin", "cell") }
 
 // say prints one line.
 func say(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
 
-// logs is the end of every replica's log, for an error that it may explain.
+// logs returns the end of each replica's log, to explain an error.
 func logs(c *cell.Cell) string {
 	text := ""
 	for _, r := range c.Replicas() {
 		_, state := r.ExitState()
-		text += fmt.Sprintf("\n%s (%s), the end of %s:\n%s\n", r.ID, state, r.LogFile, r.LogTail(15))
+		text += fmt.Sprintf("\n%s (%s), the last lines of %s:\n%s\n", r.ID, state, r.LogFile, r.LogTail(15))
 	}
 	return text
 }

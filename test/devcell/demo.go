@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	demoBound = 2 * time.Minute // for the whole story, building apart; it takes ten seconds
-	demoTTL   = 4 * time.Second // of the sessions: short, so that nobody waits long for an expiry
+	demoBound = 2 * time.Minute // for the whole story without building; it takes ten seconds
+	demoTTL   = 4 * time.Second // of the sessions: short, so that an expiry comes soon
 	demoLock  = "/demo/leader"
 )
 
-// runDemo says how a lock outlives the master's process and not its holder. It
-// has a directory and ports of its own.
+// runDemo shows that a lock survives the death of the master's process, but not
+// the death of its holder. It uses a directory and ports of its own.
 func runDemo(ctx context.Context) (err error) {
 	_, bin, err := build(ctx, "./cmd/stoutd")
 	if err != nil {
@@ -39,91 +39,91 @@ func runDemo(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.cell.Close()
-	if err := s.tellAll(ctx); err != nil {
+	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("the demo failed: %w\n%s", err, logs(s.cell))
 	}
-	say("\nAll of it came true, in %.1f s.", time.Since(s.began).Seconds())
+	say("\nAll steps succeeded, in %.1f s.", time.Since(s.began).Seconds())
 	return nil
 }
 
-// tellAll is the story. Each part checks what it tells.
-func (s *story) tellAll(ctx context.Context) error {
-	s.tell("cell", "three replicas started, as processes of their own")
+// run shows the story. Each part checks what it prints.
+func (s *story) run(ctx context.Context) error {
+	s.print("cell", "started three replicas, one process each")
 	master, err := s.cell.WaitReady(ctx)
 	if err != nil {
 		return err
 	}
-	epoch, err := s.tellMaster(ctx, master)
+	epoch, err := s.showMaster(ctx, master)
 	if err != nil {
 		return err
 	}
-	alice, bob, grant, err := s.tellLock(ctx)
+	alice, bob, grant, err := s.showLock(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.tellKill(ctx, master, epoch, alice, grant); err != nil {
+	if err := s.showKill(ctx, master, epoch, alice, grant); err != nil {
 		return err
 	}
-	return s.tellExpiry(ctx, alice, bob, grant)
+	return s.showExpiry(ctx, alice, bob, grant)
 }
 
-// tellMaster shows who is in office, and returns the epoch.
-func (s *story) tellMaster(ctx context.Context, master *cell.Replica) (uint64, error) {
+// showMaster prints the master and returns its epoch.
+func (s *story) showMaster(ctx context.Context, master *cell.Replica) (uint64, error) {
 	view, err := master.Cell(ctx)
 	if err != nil {
 		return 0, err
 	}
-	s.tell("master", "%s is in office: epoch %d, lease of %d ms", master.ID, view.Epoch, view.Lease.TermMS)
+	s.print("master", "%s is master: epoch %d, lease %d ms", master.ID, view.Epoch, view.Lease.TermMS)
 	return view.Epoch, nil
 }
 
-// tellLock has alice hold the lock and bob wait for it.
-func (s *story) tellLock(ctx context.Context) (alice, bob *member, held lockapi.Grant, err error) {
+// showLock makes alice acquire the lock and bob wait for it.
+func (s *story) showLock(ctx context.Context) (alice, bob *member, held lockapi.Grant, err error) {
 	if alice, err = s.join(ctx, "alice", demoTTL); err != nil {
 		return
 	}
 	if bob, err = s.join(ctx, "bob", demoTTL); err != nil {
 		return
 	}
-	s.tell("sessions", "alice and bob are kept alive, each with a ttl of %s", demoTTL)
+	s.print("sessions", "alice and bob open sessions with a ttl of %s and send keepalives", demoTTL)
 	if held, err = alice.acquire(ctx, demoLock); err != nil {
 		return
 	}
 	if held.State != lockapi.StateHeld || held.Token == 0 {
-		return alice, bob, held, fmt.Errorf("alice should hold the lock; the cell says: %+v", held)
+		return alice, bob, held, fmt.Errorf("alice should hold the lock; the cell reports %+v", held)
 	}
-	s.tell("lock", "alice holds %s: token %d, sequencer %s", demoLock, held.Token, held.Sequencer)
+	s.print("lock", "alice acquires %s: token %d, sequencer %s", demoLock, held.Token, held.Sequencer)
 	place, err := bob.acquire(ctx, demoLock)
 	if err == nil && (place.State != lockapi.StateQueued || place.Position != 1) {
-		err = fmt.Errorf("bob should be next in the queue; the cell says: %+v", place)
+		err = fmt.Errorf("bob should be next in the queue; the cell reports %+v", place)
 	}
 	if err == nil {
-		s.tell("queue", "bob waits for it at position %d", place.Position)
+		s.print("queue", "bob waits for the lock at position %d", place.Position)
 	}
 	return alice, bob, held, err
 }
 
-// tellKill kills the master and finds alice's hold and bob's wait under its
-// successor.
-func (s *story) tellKill(ctx context.Context, master *cell.Replica, epoch uint64, alice *member, grant lockapi.Grant) error {
+// showKill kills the master and checks that its successor knows alice's hold
+// and bob's queue position.
+func (s *story) showKill(ctx context.Context, master *cell.Replica, epoch uint64, alice *member, grant lockapi.Grant) error {
 	if err := master.Kill(); err != nil {
 		return err
 	}
 	killed := time.Now()
-	s.tell("kill -9", "%s, the master, is dead (%s)", master.ID, exitWords(master))
+	s.print("kill -9", "the master %s is dead (%s)", master.ID, exitWords(master))
 	next, err := s.cell.WaitMaster(ctx)
 	if err != nil {
 		return err
 	}
 	outage := time.Since(killed)
-	later, err := s.tellMaster(ctx, next)
+	later, err := s.showMaster(ctx, next)
 	if err != nil {
 		return err
 	}
 	if next == master || later <= epoch {
-		return fmt.Errorf("another master with a later epoch than %d should be in office; it is %s with epoch %d", epoch, next.ID, later)
+		return fmt.Errorf("want another master with an epoch above %d; got %s with epoch %d", epoch, next.ID, later)
 	}
-	s.tell("", "it took over %d ms after the kill", outage.Milliseconds())
+	s.print("", "took over %d ms after the kill", outage.Milliseconds())
 	if err := s.stillHeld(ctx, alice, grant); err != nil {
 		return err
 	}
@@ -148,26 +148,27 @@ func (s *story) stillHeld(ctx context.Context, alice *member, grant lockapi.Gran
 		return err
 	}
 	if !check.Valid || l.Waiters != 1 {
-		return fmt.Errorf("the sequencer should be valid and one waiter be left; the cell says: %+v, %+v", check, l)
+		return fmt.Errorf("the sequencer should be valid, with one waiter in the queue; the cell reports %+v, %+v", check, l)
 	}
-	s.tell("lock", "alice still holds it with token %d, bob still waits", grant.Token)
-	s.tell("check", "%s is valid", grant.Sequencer)
+	s.print("lock", "alice still holds the lock with token %d; bob still waits", grant.Token)
+	s.print("check", "%s is valid", grant.Sequencer)
 	return nil
 }
 
 // keptAlive waits until alice's keepalives are answered under the new epoch,
-// and then for one whole ttl: the lock is held because they go on.
+// and then for more than one ttl. After that only continued keepalives explain
+// that alice still holds the lock.
 func (s *story) keptAlive(ctx context.Context, alice *member, epoch uint64, grant lockapi.Grant) error {
-	err := cell.Wait(ctx, "alice's keepalives are answered by the new master", func(context.Context) error {
-		if got, _ := alice.heard(); got < epoch {
-			return fmt.Errorf("the latest was answered in epoch %d", got)
+	err := cell.Wait(ctx, "the new master answers alice's keepalives", func(context.Context) error {
+		if got, _ := alice.latest(); got < epoch {
+			return fmt.Errorf("the latest answer has epoch %d", got)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	s.tell("keepalive", "alice's keepalives are answered in epoch %d", epoch)
+	s.print("keepalive", "the new master answers alice's keepalives: epoch %d", epoch)
 	select {
 	case <-time.After(demoTTL + time.Second):
 	case <-ctx.Done():
@@ -176,22 +177,22 @@ func (s *story) keptAlive(ctx context.Context, alice *member, epoch uint64, gran
 	if err := alice.holds(ctx, demoLock, grant.Token); err != nil {
 		return err
 	}
-	s.tell("lock", "more than a ttl later alice holds it still: the keepalives go on")
+	s.print("lock", "more than one ttl later, alice still holds the lock: the keepalives continue")
 	return nil
 }
 
-// tellExpiry has alice fall silent and bob get the lock.
-func (s *story) tellExpiry(ctx context.Context, alice, bob *member, grant lockapi.Grant) error {
+// showExpiry stops alice's keepalives and waits until bob gets the lock.
+func (s *story) showExpiry(ctx context.Context, alice, bob *member, grant lockapi.Grant) error {
 	alice.silence()
 	silent := time.Now()
-	s.tell("silence", "alice stops its keepalives and holds the lock")
+	s.print("silence", "alice stops sending keepalives without releasing the lock")
 	var event lockapi.Event
-	err := cell.Wait(ctx, "bob is told of the grant", func(context.Context) error {
-		if _, grants := bob.heard(); len(grants) > 0 {
+	err := cell.Wait(ctx, "bob receives the grant", func(context.Context) error {
+		if _, grants := bob.latest(); len(grants) > 0 {
 			event = grants[0]
 			return nil
 		}
-		return fmt.Errorf("no event so far")
+		return fmt.Errorf("no event yet")
 	})
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (s *story) tellExpiry(ctx context.Context, alice, bob *member, grant lockap
 	if err := bob.holds(ctx, demoLock, event.Token); err != nil {
 		return err
 	}
-	s.tell("lock", "alice's session ran out; bob holds the lock %.1f s after the silence, token %d > %d", time.Since(silent).Seconds(), event.Token, grant.Token)
+	s.print("lock", "alice's session expired; bob holds the lock %.1f s after the last keepalive, with token %d > %d", time.Since(silent).Seconds(), event.Token, grant.Token)
 	check, err := s.check(ctx, grant.Sequencer)
 	if err != nil {
 		return err
@@ -210,11 +211,11 @@ func (s *story) tellExpiry(ctx context.Context, alice, bob *member, grant lockap
 	if check.Valid {
 		return fmt.Errorf("%s should no longer be valid", grant.Sequencer)
 	}
-	s.tell("check", "%s is not valid any more: %s", grant.Sequencer, check.Reason)
+	s.print("check", "%s is no longer valid: %s", grant.Sequencer, check.Reason)
 	return nil
 }
 
-// check asks whether a sequencer is valid.
+// check reports whether a sequencer is valid.
 func (s *story) check(ctx context.Context, sequencer string) (c lockapi.SequencerCheck, err error) {
 	return c, s.call(ctx, http.MethodGet, lockapi.RouteSequencers+"?value="+url.QueryEscape(sequencer), nil, &c)
 }

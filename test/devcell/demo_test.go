@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestDemo: what `make demo` tells comes true.
+// TestDemo: every step of `make demo` succeeds.
 func TestDemo(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // building included
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // includes building
 	defer cancel()
 	if err := run(ctx, []string{"demo"}); err != nil {
 		t.Fatal(err)

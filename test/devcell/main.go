@@ -1,6 +1,6 @@
-// Command local runs a whole Stout cell on this machine, for people: `local
-// run` is behind `make run`, `local demo` behind `make demo`. It is run inside
-// a clone and builds what it needs.
+// Command devcell runs a whole Stout cell on this machine: `devcell run` is
+// behind `make run`, `devcell demo` behind `make demo`. It is run inside a
+// clone of Stout and builds the programs that it needs.
 package main
 
 import (
@@ -13,8 +13,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// After the first signal the default action is back: a second one ends at
-	// once.
+	// Restore the default action after the first signal, so that a second one
+	// ends the program at once.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "\n%v\n", err)

@@ -10,45 +10,45 @@ import (
 )
 
 const (
-	size       = 3    // replicas of a cell
-	firstPort  = 7101 // of r1's API; those of the others follow
-	raftBehind = 100  // from the port of an API to that of its raft
-	nextPorts  = 10   // from the ports that are tried to those that are tried next
+	size       = 3    // replicas of the cell
+	firstPort  = 7101 // of r1's API; r2 and r3 use the next two
+	raftBehind = 100  // Raft port minus API port
+	nextPorts  = 10   // distance between two ranges that are tried
 	tries      = 10
 )
 
-// portsFile is beside the data: a cell's members know each other's addresses,
-// so it keeps the ports that it was founded with.
+// portsFile lies beside the data. The members of a cell know each other's
+// addresses, so a cell keeps the ports that it was founded with.
 const portsFile = "ports.json"
 
-// ports are those of a cell: Size of each, one after the other.
+// ports are the first ports of a cell. Each is the first of size consecutive
+// ports.
 type ports struct {
-	API  int `json:"api"` // of r1
+	API  int `json:"api"` // r1's
 	Raft int `json:"raft"`
 }
 
-// at are the ports for an API's first port.
+// at returns the ports that belong to the first API port.
 func at(api int) ports { return ports{API: api, Raft: api + raftBehind} }
 
 func (p ports) String() string {
 	return fmt.Sprintf("%d to %d and %d to %d", p.API, p.API+size-1, p.Raft, p.Raft+size-1)
 }
 
-// choosePorts finds the ports for the cell in dir: those that it was founded
-// with, else those that were asked for (wanted, 0 for none), else the usual
-// ones, or the next free ones where those are taken. taken tells whether
-// somebody listens on a port. The choice is written down, so that it holds from
-// then on.
+// choosePorts returns the ports for the cell in dir: the ports that it was
+// founded with; else the wanted ones (0: any); else the default ones or the
+// next free range. taken reports whether a port is in use. The choice is
+// written to dir and holds from then on.
 func choosePorts(dir string, wanted int, taken func(port int) bool) (ports, error) {
 	kept, err := readPorts(dir)
 	switch {
 	case err != nil:
 		return ports{}, err
 	case kept.API != 0 && wanted != 0 && wanted != kept.API:
-		return ports{}, fmt.Errorf("--port %d: the cell in %s was founded on ports %s and keeps them; leave --port out, or found another cell with --data DIR", wanted, relative(dir), kept)
+		return ports{}, fmt.Errorf("--port %d: the cell in %s was founded on ports %s and keeps them; omit --port, or create another cell with --data DIR", wanted, relative(dir), kept)
 	case kept.API != 0:
 		if port := firstTaken(kept, taken); port != 0 {
-			return ports{}, fmt.Errorf("port %d is taken, and the cell in %s keeps the ports that it was founded on (%s): end what listens there (`lsof -i :%d` shows it), or run another cell beside it: make run ARGS=\"--data .stout2\"", port, relative(dir), kept, port)
+			return ports{}, fmt.Errorf("port %d is taken, and the cell in %s keeps the ports that it was founded on (%s): stop the process that listens there (`lsof -i :%d` shows it), or run another cell beside this one: make run ARGS=\"--data .stout2\"", port, relative(dir), kept, port)
 		}
 		return kept, nil
 	}
@@ -59,11 +59,11 @@ func choosePorts(dir string, wanted int, taken func(port int) bool) (ports, erro
 	return chosen, writePorts(dir, chosen)
 }
 
-// newPorts are the ports for a cell that is still to be founded.
+// newPorts chooses ports for a new cell.
 func newPorts(wanted int, taken func(port int) bool) (ports, error) {
 	if wanted != 0 {
 		if most := 65535 - raftBehind - size; wanted < 1024 || wanted > most {
-			return ports{}, fmt.Errorf("--port %d: it is within 1024..%d", wanted, most)
+			return ports{}, fmt.Errorf("--port %d: want a port within 1024..%d", wanted, most)
 		}
 		if port := firstTaken(at(wanted), taken); port != 0 {
 			return ports{}, fmt.Errorf("--port %d: port %d is taken (ports %s are needed)", wanted, port, at(wanted))
@@ -75,11 +75,10 @@ func newPorts(wanted int, taken func(port int) bool) (ports, error) {
 			return p, nil
 		}
 	}
-	return ports{}, fmt.Errorf("no free ports between %d and %d; say where there are some: make run ARGS=\"--port 12000\"", firstPort, firstPort+tries*nextPorts)
+	return ports{}, fmt.Errorf("no free ports between %d and %d; choose others, for example: make run ARGS=\"--port 12000\"", firstPort, firstPort+tries*nextPorts)
 }
 
-// firstTaken is a port of the cell's that somebody listens on, 0 where there is
-// none.
+// firstTaken returns the first port of p that is in use, or 0.
 func firstTaken(p ports, taken func(port int) bool) int {
 	for i := range size {
 		for _, port := range []int{p.API + i, p.Raft + i} {
@@ -91,7 +90,7 @@ func firstTaken(p ports, taken func(port int) bool) int {
 	return 0
 }
 
-// isTaken asks the system.
+// isTaken reports whether the port is in use, by trying to listen on it.
 func isTaken(port int) bool {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -101,7 +100,8 @@ func isTaken(port int) bool {
 	return false
 }
 
-// readPorts reads what writePorts wrote; the zero ports where nobody has.
+// readPorts reads the file that writePorts wrote, and returns zero ports if
+// there is no file.
 func readPorts(dir string) (p ports, err error) {
 	name := filepath.Join(dir, portsFile)
 	raw, err := os.ReadFile(name)
@@ -112,10 +112,10 @@ func readPorts(dir string) (p ports, err error) {
 		err = json.Unmarshal(raw, &p)
 	}
 	if err == nil && (p.API <= 0 || p.Raft <= 0) {
-		err = errors.New("it has no ports")
+		err = errors.New("no ports in it")
 	}
 	if err != nil {
-		return ports{}, fmt.Errorf("%s, which says on which ports the cell was founded: %w", name, err)
+		return ports{}, fmt.Errorf("%s, the file of the ports that the cell was founded on: %w", name, err)
 	}
 	return p, nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// listening reports the given ports that they are taken.
+// listening returns a function that reports exactly the given ports as taken.
 func listening(on ...int) func(int) bool {
 	return func(port int) bool { return slices.Contains(on, port) }
 }
@@ -28,8 +28,8 @@ func TestPortsOfANewCell(t *testing.T) {
 		{"all are taken", 0, []int{7101, 7111, 7121, 7131, 7141, 7151, 7161, 7171, 7181, 7191}, ports{}, `make run ARGS="--port 12000"`},
 		{"asked for", 9001, []int{7101}, ports{9001, 9101}, ""},
 		{"asked for and taken", 9001, []int{9102}, ports{}, "--port 9001: port 9102 is taken"},
-		{"asked for and none", 80, nil, ports{}, "--port 80: it is within 1024..65432"},
-		{"asked for and too high", 65500, nil, ports{}, "--port 65500: it is within"},
+		{"asked for and none", 80, nil, ports{}, "--port 80: want a port within 1024..65432"},
+		{"asked for and too high", 65500, nil, ports{}, "--port 65500: want a port within"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestOneProgramRunsACell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := claim(dir); err == nil || !strings.Contains(err.Error(), "runs already") {
+	if second, err := claim(dir); err == nil || !strings.Contains(err.Error(), "is already running") {
 		t.Errorf("a second claim: %v, %v", second, err)
 	}
 	_ = first.Close()
@@ -103,8 +103,8 @@ func TestOneProgramRunsACell(t *testing.T) {
 	_ = again.Close()
 }
 
-// TestBuildLeavesWhatMakeBuildMade: people run bin/stoutd, and have stamped it
-// with a version.
+// TestBuildLeavesWhatMakeBuildMade: people run bin/stoutd and may have stamped
+// it with a version, so build must not replace it.
 func TestBuildLeavesWhatMakeBuildMade(t *testing.T) {
 	if dir := binaries("/clone"); dir == "/clone/bin" || filepath.Dir(dir) != "/clone/bin" {
 		t.Errorf("the programs of a local cell are built into %s", dir)

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	startBound = 30 * time.Second       // for a master to be in office
-	stopBound  = 20 * time.Second       // for all to stop in good order
-	look       = 500 * time.Millisecond // from one look at the cell to the next, and for each question to it
+	startBound = 30 * time.Second       // until there is a master
+	stopBound  = 20 * time.Second       // until all replicas have stopped cleanly
+	look       = 500 * time.Millisecond // interval of the checks of a running cell, and the time-out of each call in them
 )
 
-// runOptions are those of local run.
+// runOptions are the flags of devcell run.
 type runOptions struct {
-	data string // directory; empty for the usual one
-	port int    // of the first API; 0 for any
+	data string // empty: .stout, or .stout-secure
+	port int    // of the first API; 0: any
 
-	secure bool     // with TLS, access and audit
+	secure bool     // with TLS, access control and an audit log
 	args   []string // further flags of stoutd
 }
 
@@ -77,7 +77,7 @@ func runCell(ctx context.Context, o runOptions) error {
 		return stop(c)
 	}
 	if err != nil {
-		return fmt.Errorf("no master in office after %s: %w\n%s", startBound, err, logs(c))
+		return fmt.Errorf("no master after %s: %w\n%s", startBound, err, logs(c))
 	}
 	introduce(ctx, c, master, bin)
 	if err := watch(ctx, c, master); err != nil {
@@ -86,8 +86,8 @@ func runCell(ctx context.Context, o runOptions) error {
 	return stop(c)
 }
 
-// claim makes sure that one program at a time runs the cell in dir, until the
-// file is closed.
+// claim locks dir, so that only one program runs its cell. The lock lasts until
+// the file is closed.
 func claim(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func claim(dir string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("the cell in %s runs already: use that one, or run another beside it: make run ARGS=\"--data .stout2\"", relative(dir))
+		err = fmt.Errorf("the cell in %s is already running: use it, or run another beside it: make run ARGS=\"--data .stout2\"", relative(dir))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -106,7 +106,7 @@ func claim(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// introduce shows the cell and what to try with it.
+// introduce prints the replicas and commands to try.
 func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin string) {
 	say("A Stout cell of three replicas. Data and logs are in %s.\n", relative(c.Dir()))
 	say("  REPLICA  API                     RAFT            PID")
@@ -134,7 +134,7 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin stri
 	say("")
 	if c.TLS() != nil {
 		say("  export STOUT_SERVER=%s", strings.Join(urls, ","))
-	} else if !strings.HasSuffix(urls[0], fmt.Sprintf(":%d", firstPort)) { // not those that stout asks by itself
+	} else if !strings.HasSuffix(urls[0], fmt.Sprintf(":%d", firstPort)) { // stout finds the default ports by itself
 		say("  export STOUT_SERVER=%s", strings.Join(urls, ","))
 	}
 	say("  %s status", stout)
@@ -147,10 +147,10 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin stri
 	say("\nKill the master (kill -9 %d) and watch another take over. Ctrl-C stops the cell.\n", master.PID())
 }
 
-// secureClient is whom a cell that speaks TLS has a certificate for.
+// secureClient is the name of the client certificate of a cell with TLS.
 const secureClient = "me"
 
-// saySecure shows what has stout call a secured cell.
+// saySecure prints the variables with which stout calls a secured cell.
 func saySecure(c *cell.Cell) {
 	say("  export STOUT_CA_CERT=%s STOUT_CERT=%s STOUT_KEY=%s", absolute(c.Cert("ca.pem")), absolute(c.Cert(secureClient+".pem")), absolute(c.Cert(secureClient+"-key.pem")))
 	if token := tokenFile(c.Dir()); exists(token) {
@@ -158,7 +158,7 @@ func saySecure(c *cell.Cell) {
 	}
 }
 
-// sayAccess shows what there is to try of access and audit.
+// sayAccess prints commands that try access control and the audit log.
 func sayAccess(c *cell.Cell, curl, url string) {
 	if !exists(tokenFile(c.Dir())) {
 		return
@@ -169,10 +169,10 @@ func sayAccess(c *cell.Cell, curl, url string) {
 	say("  %s -s '%s/v1/access/check?path=/app/x&principal=user:me'", curl, url)
 	say("  tail -qn 1 %s/*.audit.log", absolute(c.Dir()))
 	say("")
-	say("The root's token is in %s, and what curl is to send in %s.", relative(tokenFile(c.Dir())), relative(curlFile(c.Dir())))
+	say("The root token is in %s; curl reads it from %s.", relative(tokenFile(c.Dir())), relative(curlFile(c.Dir())))
 }
 
-// absolute is a path for a shell that may be anywhere.
+// absolute returns the absolute path, quoted for a shell.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
@@ -180,7 +180,8 @@ func absolute(path string) string {
 	return quoted(path)
 }
 
-// relative is a path as seen from the working directory, where that is shorter.
+// relative returns the path relative to the working directory if that is
+// shorter.
 func relative(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -193,8 +194,8 @@ func relative(path string) string {
 	return short
 }
 
-// watch reports replicas that end and of changes of the master, until ctx ends
-// (nil) or no replica is left.
+// watch prints which replicas have ended and each change of the master. It
+// returns nil when ctx ends, and an error when no replica is left.
 func watch(ctx context.Context, c *cell.Cell, master *cell.Replica) error {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -211,21 +212,22 @@ func watch(ctx context.Context, c *cell.Cell, master *cell.Replica) error {
 	}
 }
 
-// watcher is what watch has reported so far.
+// watcher is the state that watch has reported.
 type watcher struct {
 	cell   *cell.Cell
-	master *cell.Replica   // nil where there is none
-	gone   map[string]bool // replicas whose process of ours has ended
+	master *cell.Replica   // nil: no master
+	gone   map[string]bool // replicas that have ended as processes of this program
 }
 
-// look says what is new. It is an error when no replica is left, neither of
-// ours nor one that somebody started again with the command that look printed.
+// look prints changes. It returns an error when no replica is left: neither one
+// of this program's processes nor one restarted with the command that look
+// printed.
 func (w *watcher) look(ctx context.Context) error {
 	for _, r := range w.cell.Replicas() {
 		if !r.Running() && !w.gone[r.ID] {
 			w.gone[r.ID] = true
 			_, state := r.ExitState()
-			note("%s ended: %s. Its log: %s. To have it back:\n\n  %s\n", r.ID, state, relative(r.LogFile), commandLine(r))
+			note("%s ended: %s. Its log: %s. To restart it:\n\n  %s\n", r.ID, state, relative(r.LogFile), commandLine(r))
 		}
 	}
 	if len(w.gone) == len(w.cell.Replicas()) && len(startedElsewhere(ctx, w.cell)) == 0 {
@@ -235,9 +237,9 @@ func (w *watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// startedElsewhere are the ids of the replicas whose process of ours has ended
-// and at whose API's port somebody takes connections all the same. One that is
-// stopped (SIGSTOP) does, too.
+// startedElsewhere returns the ids of replicas that have ended as processes of
+// this program, but have an API port that accepts connections. A stopped
+// process (SIGSTOP) accepts them too.
 func startedElsewhere(ctx context.Context, c *cell.Cell) (ids []string) {
 	dialer := net.Dialer{Timeout: look}
 	for _, r := range c.Replicas() {
@@ -253,8 +255,7 @@ func startedElsewhere(ctx context.Context, c *cell.Cell) (ids []string) {
 	return ids
 }
 
-// noteMaster reports a change of the master and returns the present one, nil
-// where there is none.
+// noteMaster prints a change of the master and returns the current one, or nil.
 func noteMaster(ctx context.Context, c *cell.Cell, before *cell.Replica) *cell.Replica {
 	asking, cancel := context.WithTimeout(ctx, look)
 	defer cancel()
@@ -262,9 +263,9 @@ func noteMaster(ctx context.Context, c *cell.Cell, before *cell.Replica) *cell.R
 	switch {
 	case ctx.Err() != nil || now == before:
 	case now == nil:
-		note("no master is in office")
+		note("there is no master")
 	default:
-		note("%s is master", now.ID)
+		note("the master is %s", now.ID)
 	}
 	return now
 }
@@ -273,7 +274,7 @@ func note(format string, args ...any) {
 	say(time.Now().Format("15:04:05")+"  "+format, args...)
 }
 
-// commandLine is a replica's command for a shell.
+// commandLine returns the replica's command, quoted for a shell.
 func commandLine(r *cell.Replica) string {
 	words := r.Command()
 	for i, w := range words {
@@ -282,7 +283,7 @@ func commandLine(r *cell.Replica) string {
 	return strings.Join(words, " ")
 }
 
-// quoted is a word as a shell reads it.
+// quoted returns the word quoted for a shell.
 func quoted(w string) string {
 	if strings.ContainsAny(w, " '\"$;&|*?()<>\\") {
 		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
@@ -290,18 +291,18 @@ func quoted(w string) string {
 	return w
 }
 
-// stop stops every replica in good order.
+// stop stops every replica cleanly.
 func stop(c *cell.Cell) error {
 	say("\nStopping.")
 	ctx, cancel := context.WithTimeout(context.Background(), stopBound)
 	defer cancel()
 	if err := c.Stop(ctx); err != nil {
-		return fmt.Errorf("not stopped in good order: %w\n%s", err, logs(c))
+		return fmt.Errorf("not stopped cleanly: %w\n%s", err, logs(c))
 	}
 	if ids := startedElsewhere(ctx, c); len(ids) > 0 {
-		say("Stopped, but for what was started elsewhere, to be stopped there: %s.", strings.Join(ids, ", "))
+		say("Stopped. Replicas that were restarted elsewhere still run and must be stopped there: %s.", strings.Join(ids, ", "))
 		return nil
 	}
-	say("Stopped. The next `make run` goes on with the same data.")
+	say("Stopped. The next `make run` continues with the same data.")
 	return nil
 }

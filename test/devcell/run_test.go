@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestWatchCountsWhatWasStartedAgain: as long as a replica runs that was
-// started again by the command that watch tells, the cell has not ended.
+// TestWatchCountsWhatWasStartedAgain: a cell has not ended while one of its
+// replicas runs that was restarted with the command that watch prints.
 func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
 	testrun.E2E(t)
 	c := cell.New(t, cell.Options{Size: 2})

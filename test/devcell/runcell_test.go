@@ -16,9 +16,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestRunAgain: the cell of `local run` says where it is and what to try there,
-// one program runs it at a time, and the next run goes on where it was, on the
-// same ports and with the same data.
+// TestRunAgain: `devcell run` prints where its cell is and what to try. A
+// second program is refused while the first runs. The next run continues on the
+// same ports with the same data.
 func TestRunAgain(t *testing.T) {
 	testrun.E2E(t)
 	dir, port := t.TempDir(), freeBase(t)
@@ -28,10 +28,10 @@ func TestRunAgain(t *testing.T) {
 	said, end := startLocal(t, "run", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg", "--heartbeat-timeout=2s")
 	for _, want := range []string{"curl -s " + url + "/v1/cell\n", "export STOUT_SERVER=" + url + ",", "stout status\n", "Ctrl-C stops the cell."} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+			t.Errorf("the output lacks %q:\n%s", want, said)
 		}
 	}
-	if err := run(t.Context(), []string{"run", "--data", dir}); err == nil || !strings.Contains(err.Error(), "runs already") {
+	if err := run(t.Context(), []string{"run", "--data", dir}); err == nil || !strings.Contains(err.Error(), "is already running") {
 		t.Errorf("a second program runs the same cell: %v", err)
 	}
 	var view lockapi.Cell
@@ -49,7 +49,8 @@ func TestRunAgain(t *testing.T) {
 	end()
 }
 
-// insist makes a call until it is answered for good, and wants that to be a success.
+// insist repeats a call while the cell refuses it for now, and requires
+// success.
 func insist(t *testing.T, method, url, path string, in, out any) {
 	t.Helper()
 	ctx := cell.Bounded(t)
@@ -62,9 +63,9 @@ func insist(t *testing.T, method, url, path string, in, out any) {
 	}
 }
 
-// TestRunSecure: what the cell of `local run --secure` shows works as it is
-// shown, with TLS and access, and goes on working in the next run. The root's token
-// is nobody else's to read.
+// TestRunSecure: the commands that `devcell run --secure` prints work as shown,
+// with TLS and access control, also in the next run. Only the owner of the root
+// token's file can read it.
 func TestRunSecure(t *testing.T) {
 	testrun.E2E(t)
 	dir, port := t.TempDir(), freeBase(t)
@@ -99,7 +100,7 @@ func TestRunSecure(t *testing.T) {
 	}
 }
 
-// startLocal runs a command until it has said what to try. end stops it, as
+// startLocal runs a command until it has printed what to try. end stops it as
 // Ctrl-C does.
 func startLocal(t *testing.T, args ...string) (said string, end func()) {
 	t.Helper()
@@ -129,7 +130,7 @@ func startLocal(t *testing.T, args ...string) (said string, end func()) {
 		if err != nil {
 			cancel()
 			os.Stdout = screen
-			t.Fatalf("it ended (%v), having said:\n%s", <-done, said)
+			t.Fatalf("it ended (%v) after printing:\n%s", <-done, said)
 		}
 		said += line
 	}
@@ -137,7 +138,7 @@ func startLocal(t *testing.T, args ...string) (said string, end func()) {
 	return said, end
 }
 
-// freeBase is a port from which on a cell finds what it needs.
+// freeBase returns the first port of a range that is free for a cell.
 func freeBase(t *testing.T) int {
 	t.Helper()
 	for port := 12001; port < 14500; port += 10 {

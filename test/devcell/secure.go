@@ -12,8 +12,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// tokenFile has the root's token of the cell in a directory, and curlFile what curl is
-// to send to it: secrets on a command line are seen by everybody on the machine.
+// tokenFile holds the root token of the cell in dir. curlFile holds curl's
+// options with that token, because everybody on the machine can see secrets on
+// a command line.
 func tokenFile(dir string) string { return filepath.Join(dir, "root.token") }
 func curlFile(dir string) string  { return filepath.Join(dir, "curl.conf") }
 
@@ -22,8 +23,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// rootToken is the file of the root's token with which the cell in dir is founded. A
-// cell that was founded without one has none: empty.
+// rootToken returns the file of the root token that the cell in dir is founded
+// with. It is empty for a cell that was founded without a token.
 func rootToken(dir string) (string, error) {
 	path := tokenFile(dir)
 	if exists(path) {
@@ -36,7 +37,7 @@ func rootToken(dir string) (string, error) {
 	return path, newFile(path, secret+"\n")
 }
 
-// writeCurl writes the file of curl's settings.
+// writeCurl writes the file of curl's options.
 func writeCurl(c *cell.Cell, token string) error {
 	var text strings.Builder
 	for _, one := range [][2]string{{"cacert", "ca.pem"}, {"cert", secureClient + ".pem"}, {"key", secureClient + "-key.pem"}} {
@@ -52,7 +53,8 @@ func writeCurl(c *cell.Cell, token string) error {
 	return newFile(curlFile(c.Dir()), text.String())
 }
 
-// newFile writes a file that nobody else can read, in place of one that is there.
+// newFile writes a file that only its owner can read. It replaces an existing
+// one.
 func newFile(path, text string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -15,9 +15,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestSecurityIsAsShown: the set-up of docs/security.md, typed as it stands there, is
-// a cell in which a service takes its lock, and nobody without a token anything. The
-// hosts are addresses of this machine.
+// TestSecurityIsAsShown: the set-up of docs/security.md, typed as shown, makes
+// a cell where a service gets its lock and a caller without a token gets no
+// access. Addresses of this machine replace the hosts.
 func TestSecurityIsAsShown(t *testing.T) {
 	testrun.E2E(t)
 	for _, needed := range []string{"curl", "openssl"} {
@@ -62,7 +62,7 @@ func TestSecurityIsAsShown(t *testing.T) {
 	if out, err := shell(cell.Bounded(t), "", blocks[0]).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// Each replica and the operator have what is theirs, and nothing else.
+	// Each replica and the operator have only their own files.
 	for _, who := range []string{"r1", "r2", "r3", "operator"} {
 		take := "mkdir " + who + " && cp -p certs/ca.pem root.token " + who
 		if who != "operator" {

@@ -12,23 +12,22 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// story prints what was just observed of a cell, each line with the time since
-// the beginning.
+// story prints observations of a cell, each with the time since the beginning.
 type story struct {
 	cell  *cell.Cell
 	began time.Time
 }
 
-func (s *story) tell(subject, format string, args ...any) {
+func (s *story) print(subject, format string, args ...any) {
 	say("%6.1fs  %-10s %s", time.Since(s.began).Seconds(), subject, fmt.Sprintf(format, args...))
 }
 
-// call makes one API call through whichever replica takes it. It tries again,
-// until ctx ends, where the cell says that the call had no effect or may be
-// sent again, and where a replica cannot be reached; all calls here may be.
+// call makes one API call through any replica that accepts it. Until ctx ends
+// it repeats calls that had no effect or may be sent again, and calls to
+// replicas that it cannot reach. All calls here may be sent again.
 func (s *story) call(ctx context.Context, method, path string, in, out any) error {
 	var refused error
-	err := cell.Wait(ctx, method+" "+path+" is answered", func(ctx context.Context) error {
+	err := cell.Wait(ctx, method+" "+path+" gets an answer", func(ctx context.Context) error {
 		var last error
 		for _, r := range s.cell.Replicas() {
 			_, last = r.Call(ctx, method, path, in, out)
@@ -52,8 +51,8 @@ func (s *story) lock(ctx context.Context, path string) (l lockapi.Lock, err erro
 	return l, s.call(ctx, http.MethodGet, lockapi.RouteLocks+path, nil, &l)
 }
 
-// member is one client of the cell: a session whose keepalives go on, whoever
-// is master, until silence.
+// member is one client of the cell: a session with keepalives under any master,
+// until silence.
 type member struct {
 	story   *story
 	name    string
@@ -62,11 +61,11 @@ type member struct {
 	done    chan struct{}
 
 	mu     sync.Mutex
-	epoch  uint64 // of the latest keepalive
+	epoch  uint64 // from the latest keepalive's answer
 	grants []lockapi.Event
 }
 
-// join opens a session and begins to keep it alive.
+// join opens a session and starts its keepalives.
 func (s *story) join(ctx context.Context, name string, ttl time.Duration) (*member, error) {
 	m := &member{story: s, name: name, done: make(chan struct{})}
 	req := lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: name}
@@ -78,7 +77,7 @@ func (s *story) join(ctx context.Context, name string, ttl time.Duration) (*memb
 	return m, nil
 }
 
-// keepAlive sends one keepalive after the other; the server holds each for up
+// keepAlive sends keepalives one after the other; the server holds each for up
 // to a quarter of the ttl.
 func (m *member) keepAlive(ctx context.Context) {
 	defer close(m.done)
@@ -101,34 +100,35 @@ func (m *member) keepAlive(ctx context.Context) {
 	}
 }
 
-// silence ends the keepalives, as a crash of the client would.
+// silence stops the keepalives, as a crash of the client would.
 func (m *member) silence() {
 	m.stop()
 	<-m.done
 }
 
-// heard is the epoch of the latest keepalive and the grants reported so far.
-func (m *member) heard() (epoch uint64, grants []lockapi.Event) {
+// latest returns the epoch of the latest keepalive's answer and the grants so
+// far.
+func (m *member) latest() (epoch uint64, grants []lockapi.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.epoch, m.grants
 }
 
-// acquire asks for a lock and keeps the queue position.
+// acquire requests a lock and keeps the queue position.
 func (m *member) acquire(ctx context.Context, path string) (g lockapi.Grant, err error) {
 	req := lockapi.NewLockRequest(m.session.ID)
 	req.Handle, req.Queue = m.name, true
 	return g, m.story.call(ctx, http.MethodPut, lockapi.RouteLocks+path, req, &g)
 }
 
-// holds reports, as an error, where the lock is not held by m with token.
+// holds returns an error unless m holds the lock with token.
 func (m *member) holds(ctx context.Context, path string, token uint64) error {
 	l, err := m.story.lock(ctx, path)
 	if err != nil {
 		return err
 	}
 	if l.State != lockapi.StateHeld || len(l.Holders) != 1 || l.Holders[0].Session != m.session.ID || l.Holders[0].Token != token {
-		return fmt.Errorf("%s should hold %s with token %d; the cell says: %+v", m.name, path, token, l)
+		return fmt.Errorf("%s should hold %s with token %d; the cell reports %+v", m.name, path, token, l)
 	}
 	return nil
 }
