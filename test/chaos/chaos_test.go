@@ -17,8 +17,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestChaos is the short run that belongs to every change: a cell of three, as
-// many of these faults as there is time for, a fresh seed.
+// TestChaos is the short run for every change: a cell of three, a fresh seed,
+// and as many of these faults as fit into the time.
 func TestChaos(t *testing.T) {
 	testrun.E2E(t)
 	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart,replace,upgrade,backup,log-reader,disk-full,stopped-at"
@@ -33,8 +33,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// prepared is a trial whose replicas run a program of the caller's, and have
-// written nothing yet.
+// prepared returns a trial with the given program as stoutd. Its replicas have
+// not started yet.
 func prepared(t *testing.T, program string) *trial {
 	t.Helper()
 	s, err := parse([]string{"--seed", "5", "--dir", t.TempDir(), "--duration", "1m", "--faults", "kill,pause", "--stoutd", program}, io.Discard)
@@ -54,9 +54,9 @@ func prepared(t *testing.T, program string) *trial {
 	return tr
 }
 
-// TestProblemsAreKept: what a trial finds stays on the disk, with the command
-// that repeats it, and can be checked again from there; a trial without
-// problems leaves nothing.
+// TestProblemsAreKept: a trial with problems stays on disk, with the command
+// that repeats it, and can be checked again from there. A trial without
+// problems leaves no file.
 func TestProblemsAreKept(t *testing.T) {
 	tr := prepared(t, "stoutd")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -109,7 +109,7 @@ func TestNothingIsKeptOfARunWithoutProblems(t *testing.T) {
 	}
 }
 
-// TestReplicaThatEndsIsAProblem: the run ends when a process does, and tells of
+// TestReplicaThatEndsIsAProblem: the run ends when a process does, and reports
 // it.
 func TestReplicaThatEndsIsAProblem(t *testing.T) {
 	testrun.E2E(t)
@@ -128,18 +128,18 @@ func TestReplicaThatEndsIsAProblem(t *testing.T) {
 	defer cancel()
 	tr.watchProcesses(ctx, cancel)
 	tr.note(tr.recover(t.Context()))
-	if all := strings.Join(tr.problems, "\n"); !strings.Contains(all, "replica r1 ended by itself (exit status 74)") {
+	if all := strings.Join(tr.problems, "\n"); !strings.Contains(all, "replica r1 ended unexpectedly (exit status 74)") {
 		t.Errorf("problems: %s", all)
 	}
 }
 
-// TestRunThatCannotBegin: faults that do not fit the cell are told, and nothing
-// is left of the run.
+// TestRunThatCannotBegin: faults that do not fit the cell are reported, and the
+// run leaves no files.
 func TestRunThatCannotBegin(t *testing.T) {
 	dir := t.TempDir()
 	var stderr bytes.Buffer
 	args := []string{"--size", "3", "--faults", "ring", "--dir", dir, "--stoutd", "stoutd"}
-	if code := run(t.Context(), args, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "is for a cell of 3 replicas") {
+	if code := run(t.Context(), args, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "fits a cell of 3 replicas") {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

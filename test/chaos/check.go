@@ -14,13 +14,13 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// check judges what was gathered.
+// check checks everything that the run recorded.
 func (t *trial) check() {
 	t.record = t.recorder.Attempts()
 	t.say("checking %d requests", len(t.record))
 	t.verdict = history.Check(t.record, t.patience)
 	t.problems = append(t.problems, t.verdict.Problems...)
-	t.told = t.events.Told()
+	t.told = t.events.Received()
 	t.problems = append(t.problems, history.CheckEvents(t.record, t.told)...)
 	t.problems = append(t.problems, t.resource.Problems()...)
 	t.problems = append(t.problems, t.holds.Problems()...)
@@ -31,8 +31,8 @@ func (t *trial) check() {
 	t.note(err)
 }
 
-// save keeps what there is to find out the reason, and is the error that says
-// where. The cell's directory is there already.
+// save writes what helps to find the cause into the cell's directory, and
+// returns an error that names this directory.
 func (t *trial) save() error {
 	if err := t.saveHistory(filepath.Join(t.dir, "history.json")); err != nil {
 		return err
@@ -56,10 +56,10 @@ func (t *trial) save() error {
 	if err := os.WriteFile(filepath.Join(t.dir, "problems.txt"), []byte(text.String()), 0o644); err != nil {
 		return err
 	}
-	return fmt.Errorf("%d replicas, seed %d: %d problems; all that is known is in %s\n%s", t.size, t.seed, len(t.problems), t.dir, &text)
+	return fmt.Errorf("%d replicas, seed %d: %d problems; see %s\n%s", t.size, t.seed, len(t.problems), t.dir, &text)
 }
 
-// picturesIn names the picture of a path.
+// picturesIn returns the function that names the picture of a path.
 func picturesIn(dir string) func(path string) string {
 	return func(path string) string {
 		return filepath.Join(dir, strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")+".html")
@@ -97,7 +97,7 @@ func recheck(s *settings, stdout io.Writer) error {
 	return errors.Join(err, fmt.Errorf("%d problems\n%s\npictures: %v", len(v.Problems), strings.Join(v.Problems, "\n"), pictures))
 }
 
-// saveEvents writes what the watchers were told.
+// saveEvents writes the events that the watchers received.
 func (t *trial) saveEvents(name string) error {
 	text, err := json.Marshal(t.told)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *trial) saveEvents(name string) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// saveGrants writes what the prober saw, and what was done meanwhile.
+// saveGrants writes the prober's acquires and the faults during them.
 func (t *trial) saveGrants(name string) error {
 	text, err := json.Marshal(t.grants)
 	if err != nil {
@@ -115,7 +115,7 @@ func (t *trial) saveGrants(name string) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// readEvents reads it again.
+// readEvents reads the file that saveEvents wrote.
 func readEvents(name string) (told []history.Told, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -124,7 +124,7 @@ func readEvents(name string) (told []history.Told, err error) {
 	return told, json.Unmarshal(text, &told)
 }
 
-// saveHistory writes the record, one request a line.
+// saveHistory writes the record, one request per line.
 func (t *trial) saveHistory(name string) error {
 	f, err := os.Create(name)
 	if err != nil {

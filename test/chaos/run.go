@@ -16,7 +16,7 @@ const (
 	exitUsage = 2
 )
 
-// run is the program.
+// run executes the program and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// summary says what was done and checked.
+// summary prints the faults and the results of the checks.
 func (t *trial) summary(w io.Writer) {
 	result := "no problem was found"
 	if n := len(t.problems); n > 0 {
@@ -32,13 +32,13 @@ func (t *trial) summary(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintf(table, "faults\t%d: %s\n", total, strings.Join(faults, ", "))
-	fmt.Fprintf(table, "service\t%d elections; longest time without: %v, from second %.1f on\n",
+	fmt.Fprintf(table, "service\t%d elections; longest time without service: %v, from second %.1f\n",
 		service.Elections, service.Gap.Round(time.Millisecond), service.GapAt.Seconds())
 	t.grants.Write(table)
 	fmt.Fprintf(table, "holds of the SDK\t%d compared\n", t.holds.Len())
-	fmt.Fprintf(table, "guarded resource\t%d writes accepted, %d of late holders refused\n", accepted, refused)
+	fmt.Fprintf(table, "guarded resource\t%d writes accepted, %d by late holders refused\n", accepted, refused)
 	fmt.Fprintf(table, "state sums\tcompared at %d log entries\n", t.sums.Compared())
-	fmt.Fprintf(table, "events\t%s\n", t.heardOf())
+	fmt.Fprintf(table, "events\t%s\n", t.watchers())
 	if t.verdict != nil {
 		fmt.Fprintf(table, "models\t%d steps on %d locks and %d groups of files; the longest check took %v\n",
 			t.verdict.Steps, t.verdict.Paths, t.verdict.Groups, t.verdict.Longest.Round(time.Millisecond))
@@ -46,8 +46,8 @@ func (t *trial) summary(w io.Writer) {
 	t.operations(table)
 }
 
-// heardOf says what the watchers were told.
-func (t *trial) heardOf() string {
+// watchers describes the events that the watchers received.
+func (t *trial) watchers() string {
 	upTo, missed := uint64(0), uint64(0)
 	for _, w := range t.told {
 		upTo = max(upTo, w.UpTo)
@@ -55,7 +55,7 @@ func (t *trial) heardOf() string {
 			missed += s.UpTo - s.After
 		}
 	}
-	return fmt.Sprintf("%d revisions, told to %d watchers; %d were not kept any more when one came for them", upTo, len(t.told), missed)
+	return fmt.Sprintf("%d revisions sent to %d watchers; %d were compacted before a watcher asked for them", upTo, len(t.told), missed)
 }
 
 // operations counts the requests by kind and outcome.

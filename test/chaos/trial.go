@@ -21,7 +21,7 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// trial is one cell's run.
+// trial is the run of one cell.
 type trial struct {
 	*settings
 	size     int
@@ -38,7 +38,7 @@ type trial struct {
 	nemesis  *nemesis.Nemesis
 	events   *watch.Events
 	follow   func()   // ends the watchers
-	log      *os.File // the nemesis's
+	log      *os.File // of the nemesis
 
 	record   []history.Attempt
 	told     []history.Told
@@ -48,7 +48,7 @@ type trial struct {
 	problems []string
 }
 
-// newTrial prepares a run; close it.
+// newTrial prepares a run. The caller must close it.
 func newTrial(s *settings, size int, progress io.Writer) (*trial, error) {
 	t := &trial{
 		settings: s, size: size, progress: progress,
@@ -107,11 +107,11 @@ func (t *trial) prepare() (err error) {
 	return err
 }
 
-// timing has a fail-over fit into the time that a grant may take, see the package
-// comment, and has snapshots made all the while.
+// timing makes a fail-over fit into the time limit for a grant (see the package
+// comment), and makes snapshots frequent.
 var timing = []string{"--heartbeat-timeout=300ms", "--snapshot-threshold=500", "--snapshot-interval=2s"}
 
-// close ends the cell, and removes what is not to be kept.
+// close ends the cell, and removes files that need not be kept.
 func (t *trial) close() error {
 	var errs []error
 	if t.fleet != nil {
@@ -135,16 +135,17 @@ func (t *trial) close() error {
 	return errors.Join(errs...)
 }
 
-// settle bounds each step of the end: until a master is in office, until every
+// settle bounds each step of the end: until there is a master, until every
 // client has made a round, until all is gone. It is many times what they take.
 const settle = 5 * time.Minute
 
-// run does harm, heals, and checks. The error lists all that is wrong.
+// run causes faults, heals them, and checks the results. The error lists all
+// problems.
 func (t *trial) run(ctx context.Context) error {
 	t.say("seed %d, %d replicas, %v, in %s", t.seed, t.size, t.duration, t.dir)
 	err := t.harm(ctx)
 	if err == nil && ctx.Err() != nil {
-		t.say("interrupted: what was done until then is checked")
+		t.say("interrupted: checking the requests so far")
 	}
 	t.note(err)
 	t.note(t.recover(context.WithoutCancel(ctx)))
@@ -156,7 +157,7 @@ func (t *trial) run(ctx context.Context) error {
 	return t.save()
 }
 
-// harm has the clients work while the nemesis is at work as well.
+// harm runs the clients and the nemesis at the same time.
 func (t *trial) harm(ctx context.Context) error {
 	for _, r := range t.cell.Replicas() {
 		if err := r.Start(); err != nil {
@@ -191,8 +192,7 @@ func (t *trial) harm(ctx context.Context) error {
 	return err
 }
 
-// startWatchers has the events followed until the function that it returns is
-// called.
+// startWatchers follows the events until the returned function is called.
 func (t *trial) startWatchers(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -203,8 +203,8 @@ func (t *trial) startWatchers(ctx context.Context) (end func()) {
 	}
 }
 
-// watchProcesses ends the run when a replica has ended by itself: what comes
-// after that is of no interest.
+// watchProcesses ends the run when a replica has ended unexpectedly, because
+// later results are useless.
 func (t *trial) watchProcesses(ctx context.Context, stop context.CancelFunc) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -221,15 +221,15 @@ func (t *trial) watchProcesses(ctx context.Context, stop context.CancelFunc) {
 	}
 }
 
-// recover wants the healed cell to work: a master, progress of every client,
-// nothing left behind, equal states, and an orderly end.
+// recover requires the healed cell to work: a master, progress of every client,
+// an empty cell, equal states, and a clean end.
 func (t *trial) recover(ctx context.Context) error {
 	step := func(what string, do func(context.Context) error) error {
 		began := time.Now()
 		within, cancel := context.WithTimeout(ctx, settle)
 		defer cancel()
 		if err := do(within); err != nil {
-			return fmt.Errorf("after all was healed, %s: %w", what, err)
+			return fmt.Errorf("after the faults were healed, %s: %w", what, err)
 		}
 		t.say("%s (%v)", what, time.Since(began).Round(time.Millisecond))
 		return nil
@@ -239,15 +239,15 @@ func (t *trial) recover(ctx context.Context) error {
 		return nil
 	}
 	return errors.Join(
-		step("a master is in office and every replica is ready", func(ctx context.Context) error {
+		step("there is a master and every replica is ready", func(ctx context.Context) error {
 			_, err := t.cell.WaitReady(ctx)
 			return err
 		}),
 		step("every client makes progress", t.fleet.Prove),
-		step("nothing is left", t.empty),
-		step("every watcher was told of all", t.heard),
+		step("the cell is empty", t.empty),
+		step("every watcher has all events", t.caughtUp),
 		step("the replicas' states agree", t.agree),
-		step("the replicas stop in good order", t.cell.Stop),
+		step("the replicas stop cleanly", t.cell.Stop),
 	)
 }
 
@@ -263,7 +263,7 @@ func (t *trial) empty(ctx context.Context) error {
 			return err
 		}
 		if view.Sessions == nil || view.Locks == nil || view.Waiters == nil {
-			return fmt.Errorf("%s does not tell the counts", master.ID)
+			return fmt.Errorf("%s does not report the counts", master.ID)
 		}
 		if *view.Sessions+*view.Locks+*view.Waiters > 0 {
 			return fmt.Errorf("%d sessions, %d locks, %d waiters are left", *view.Sessions, *view.Locks, *view.Waiters)
@@ -272,8 +272,8 @@ func (t *trial) empty(ctx context.Context) error {
 	})
 }
 
-// heard waits until every watcher was told of all that has happened.
-func (t *trial) heard(ctx context.Context) error {
+// caughtUp waits until every watcher has received all events.
+func (t *trial) caughtUp(ctx context.Context) error {
 	c, err := client.Config{URLs: t.cell.URLs()}.New()
 	if err != nil {
 		return err
@@ -289,10 +289,10 @@ func (t *trial) heard(ctx context.Context) error {
 // agree waits until all replicas have shown the sum of one more state.
 func (t *trial) agree(ctx context.Context) error {
 	before := t.sums.Latest(1)
-	return cell.Wait(ctx, "all show the sum of their state after the same log entry", func(ctx context.Context) error {
+	return cell.Wait(ctx, "all replicas show their state's sum at the same log entry", func(ctx context.Context) error {
 		t.sums.Look(ctx, t.cell)
 		if at := t.sums.Latest(t.size); at <= before {
-			return fmt.Errorf("the last one that all showed is of entry %d; the harm ended at %d", at, before)
+			return fmt.Errorf("the last entry with a sum of all is %d; the faults ended at %d", at, before)
 		}
 		return nil
 	})
@@ -302,7 +302,7 @@ func (t *trial) say(format string, args ...any) {
 	fmt.Fprintf(t.progress, "%10.3f  %s\n", t.recorder.Now().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// note keeps an error as a problem.
+// note records an error as a problem.
 func (t *trial) note(err error) {
 	if err != nil {
 		t.problems = append(t.problems, err.Error())

@@ -29,28 +29,28 @@ func TestResourceKeepsTheHighestToken(t *testing.T) {
 	}
 }
 
-// TestResourceFindsOverlaps: that a holder is refused while its lease runs, and
-// that two use one token, is told; that a late one is refused is as it should
-// be.
+// TestResourceFindsOverlaps: two problems are reported, a refusal while the
+// holder's lease runs, and two users of one token. The refusal of a late holder
+// is correct.
 func TestResourceFindsOverlaps(t *testing.T) {
 	r := NewResource()
 	r.Write("/l", "b", 2, always)
 	looked := 0
-	r.Write("/l", "a", 1, func() bool { looked++; return looked == 1 }) // its lease ends meanwhile
+	r.Write("/l", "a", 1, func() bool { looked++; return looked == 1 }) // the hold's lease ends during the write
 	r.Write("/l", "a", 1, func() bool { return false })
 	if p := r.Problems(); len(p) > 0 {
-		t.Fatalf("late writes that were refused are told: %v", p)
+		t.Fatalf("refusals of late writes are reported: %v", p)
 	}
 	r.Write("/l", "a", 1, always)
 	r.Write("/l", "c", 2, always)
 	p := strings.Join(r.Problems(), "\n")
-	if !strings.Contains(p, "a was refused on /l although its hold was good") || !strings.Contains(p, "b and c wrote to /l with the same token 2") {
+	if !strings.Contains(p, "a was refused on /l although its hold was valid") || !strings.Contains(p, "b and c wrote to /l with the same token 2") {
 		t.Errorf("problems: %s", p)
 	}
 }
 
-// TestHoldsFindsOverlaps: exclusive holds keep all others out, shared ones up
-// to their limit go together, and those that only touch do not overlap.
+// TestHoldsFindsOverlaps: exclusive holds exclude all others, and shared ones
+// are compatible up to their limit. Holds that only touch do not overlap.
 func TestHoldsFindsOverlaps(t *testing.T) {
 	const x, s = lockapi.Exclusive, lockapi.Shared
 	for name, c := range map[string]struct {

@@ -10,13 +10,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Hold is a time for which a client was sure to hold a lock. From and Until are
-// on one clock; the client looked at its hold at both instants, or after them,
-// and found it good.
+// Hold is a time during which a client was sure to hold a lock. From and Until
+// are on one clock; the client checked its hold at or after each of the two
+// instants, and found it valid.
 type Hold struct {
 	Path, Owner string
 	Mode        lockapi.Mode
-	Limit       int64 // of a semaphore
+	Limit       int64 // limit of a semaphore
 	Token       uint64
 	From, Until time.Duration
 }
@@ -25,13 +25,13 @@ func (h *Hold) String() string {
 	return fmt.Sprintf("%s (%s, token %d, %.6f–%.6f s)", h.Owner, h.Mode, h.Token, h.From.Seconds(), h.Until.Seconds())
 }
 
-// Holds gathers them. It is safe for concurrent use.
+// Holds collects holds. It is safe for concurrent use.
 type Holds struct {
 	mu    sync.Mutex
 	paths map[string][]Hold
 }
 
-// Add notes a hold that has ended.
+// Add records a hold that has ended.
 func (l *Holds) Add(h Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *Holds) Add(h Hold) {
 	l.paths[h.Path] = append(l.paths[h.Path], h)
 }
 
-// Len is how many were noted.
+// Len returns the number of holds.
 func (l *Holds) Len() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,23 +51,23 @@ func (l *Holds) Len() (n int) {
 	return n
 }
 
-// Problems finds holds that were good at the same instant and must not have
-// been.
+// Problems returns the holds that were valid at the same instant although they
+// exclude each other.
 func (l *Holds) Problems() (problems []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for path, holds := range l.paths {
 		slices.SortFunc(holds, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
-		var at []Hold // good at the From of the one looked at
+		var at []Hold // valid at h.From
 		for _, h := range holds {
 			at = slices.DeleteFunc(at, func(o Hold) bool { return o.Until <= h.From })
 			for _, o := range at {
 				if h.Mode == lockapi.Exclusive || o.Mode == lockapi.Exclusive {
-					problems = append(problems, fmt.Sprintf("two holds of %s at once: %v and %v", path, &o, &h))
+					problems = append(problems, fmt.Sprintf("two holds of %s at the same time: %v and %v", path, &o, &h))
 				}
 			}
 			if at = append(at, h); h.Limit > 0 && int64(len(at)) > h.Limit {
-				problems = append(problems, fmt.Sprintf("more than %d holds of %s at once: %v", h.Limit, path, at))
+				problems = append(problems, fmt.Sprintf("more than %d holds of %s at the same time: %v", h.Limit, path, at))
 			}
 		}
 	}

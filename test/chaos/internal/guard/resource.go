@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Resource is what fenced clients write to: it keeps the highest token that it
-// has seen for each path and refuses a lower one. It is safe for concurrent
+// Resource is the target of fenced writes: it keeps the highest token that it
+// has seen for each path, and refuses a lower one. It is safe for concurrent
 // use.
 type Resource struct {
 	mu       sync.Mutex
@@ -16,25 +16,25 @@ type Resource struct {
 	problems []string
 }
 
-// guarded is what lies behind one lock.
+// guarded is the part of the resource behind one lock.
 type guarded struct {
 	highest uint64
-	owners  map[uint64]string // of accepted tokens
+	owners  map[uint64]string // by accepted token
 }
 
-// NewResource makes one that nobody has written to.
+// NewResource returns a resource without writes.
 func NewResource() *Resource { return &Resource{paths: map[string]*guarded{}} }
 
-// Write writes in the name of owner, and reports whether that was accepted. A
-// writer that can tell whether its hold is good gives valid, else nil: valid is
-// asked before and after, and a hold that was good all the while and exclusive
-// must not have been refused, because a higher token was granted to somebody
-// else only after it ended.
+// Write writes in the name of owner and reports whether the write was accepted.
+// valid, if not nil, reports whether the writer's hold is still valid; it is
+// called before and after the write. A hold that was valid throughout and
+// exclusive must not be refused: another owner gets a higher token only after
+// this hold ended.
 func (r *Resource) Write(path, owner string, token uint64, valid func() bool) (accepted bool) {
 	sure := valid != nil && valid()
 	accepted, highest := r.write(path, owner, token)
 	if !accepted && sure && valid() {
-		r.complain("%s was refused on %s although its hold was good: its token is %d, and %d had written", owner, path, token, highest)
+		r.complain("%s was refused on %s although its hold was valid: its token is %d, and token %d had written", owner, path, token, highest)
 	}
 	return accepted
 }
@@ -65,14 +65,14 @@ func (r *Resource) complain(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// Writes is how many writes were accepted and refused.
+// Writes returns the numbers of accepted and refused writes.
 func (r *Resource) Writes() (accepted, refused int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.accepted, r.refused
 }
 
-// Problems is what must not have happened.
+// Problems returns the violations.
 func (r *Resource) Problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 )
 
 var diskFaults = []fault{
-	{name: "disk", about: "write and sync beside the replicas' data; throttle a replica's writes where cgroups allow it", least: 2 * time.Second, most: 8 * time.Second, begin: disk},
+	{name: "disk", about: "write and sync beside the replicas' data; throttle one replica's writes if cgroups allow it", least: 2 * time.Second, most: 8 * time.Second, begin: disk},
 }
 
-// neighbours is how many files are written at once, each over and over.
+// neighbours is the number of files that are written at the same time, each
+// over and over.
 const (
 	neighbours    = 4
 	neighbourSize = 4 << 20
@@ -24,7 +25,7 @@ const (
 func disk(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	victim := n.any(ctx, r)
 	perSecond := 10 + r.IntN(50)
-	what := fmt.Sprintf("%d neighbours that sync", neighbours)
+	what := fmt.Sprintf("%d neighbours writing and syncing", neighbours)
 	release, err := throttle(victim.PID(), victim.DataDir, perSecond)
 	if err == nil {
 		what += fmt.Sprintf("; %s may write %d times a second", victim.ID, perSecond)
@@ -36,7 +37,7 @@ func disk(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 			errs[i] = load(ctx, filepath.Join(n.Cell.Dir(), fmt.Sprintf("neighbour%d", i)))
 		})
 	}
-	return harm{what: what, replicas: n.Cell.Replicas(), undo: func() error { // one disk has all
+	return harm{what: what, replicas: n.Cell.Replicas(), undo: func() error { // they share one disk
 		writing.Wait()
 		return errors.Join(append(errs, release())...)
 	}}, nil

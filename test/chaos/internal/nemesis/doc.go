@@ -1,14 +1,14 @@
-// Package nemesis does to a cell what the world does, as a seed decides: it
-// draws faults one after the other, some of which overlap, and undoes each
-// after a while. The seed decides which faults, for how long, and whom they hit
-// unless that is the master, whoever it is then. The clock is left alone.
+// Package nemesis causes faults in a cell: it draws faults one after the other
+// and undoes each after a while; some of them overlap. The seed decides the
+// faults, their lengths and their victims. Only a fault of the master finds its
+// victim at run time. Clocks are not changed.
 //
-// Disks are made slow in four ways. "disk" has this process write and sync
-// files beside the replicas' data, as a neighbour on the same disk would; where
-// cgroups (version 1, blkio) may be written to, as root may, it throttles one
-// replica's writes to a few dozen a second as well, so that a sync takes a
-// hundred milliseconds or more. "stutter" needs nothing: it stops a replica for
-// 10 to 300 ms again and again, which to the others looks like a disk that
-// stalls on the replica's main goroutine. "slow-sync" and "hung-sync" delay each
-// sync of one replica's stores by the fault points of its process.
+// Disks are made slow in four ways. "disk" makes this process write and sync
+// files beside the replicas' data, as a neighbour on the same disk would. If
+// cgroups (version 1, blkio) are writable, which needs root, it also throttles
+// one replica's writes to a few dozen a second, so that a sync takes a hundred
+// milliseconds or more. "stutter" needs no privilege: it stops a replica for 10
+// to 300 ms again and again, which to the others looks like a disk that stalls
+// on the replica's main goroutine. "slow-sync" and "hung-sync" delay each sync
+// of one replica's stores by the fault points of its process.
 package nemesis

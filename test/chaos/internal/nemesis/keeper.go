@@ -12,17 +12,17 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// Keeper stops and starts the cell's processes, and knows which of them ought
-// to run. Faults that overlap may be about the same process: then each call
-// does what there is left to do. Its methods are safe for concurrent use.
+// Keeper stops and starts the cell's processes, and knows which of them should
+// run. Overlapping faults may concern the same process; then each call does the
+// remaining part. Its methods are safe for concurrent use.
 type Keeper struct {
 	cell *cell.Cell
 
 	mu     sync.Mutex
 	down   map[string]bool
-	killed map[string]int  // how often
-	doomed map[string]int  // faults under way with which the process is to end
-	slow   map[string]int  // faults under way with which the process cannot stop in time
+	killed map[string]int  // number of kills
+	doomed map[string]int  // faults under way that make the process end
+	slow   map[string]int  // faults under way that may delay a clean stop
 	ill    map[string]bool // the disk once had a fault
 }
 
@@ -30,16 +30,15 @@ func newKeeper(c *cell.Cell) *Keeper {
 	return &Keeper{cell: c, down: map[string]bool{}, killed: map[string]int{}, doomed: map[string]int{}, slow: map[string]int{}, ill: map[string]bool{}}
 }
 
-// Excuses reports whether a line of a replica's log is what a fault of its disk
-// makes it write.
+// Excuses reports whether a fault of the replica's disk explains a line of its
+// log.
 func (k *Keeper) Excuses(id, line string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ill[id] && (strings.Contains(line, "no space left on device") || strings.Contains(line, "has not ended within"))
 }
 
-// Ended are the replicas that ended by themselves, and how. Those that are to end
-// are not among them.
+// Ended returns the replicas that ended unexpectedly, and how they ended.
 func (k *Keeper) Ended() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,44 +46,44 @@ func (k *Keeper) Ended() []string {
 	for _, r := range k.cell.Replicas() {
 		if !r.Running() && !k.down[r.ID] && k.doomed[r.ID] == 0 {
 			_, state := r.ExitState()
-			ended = append(ended, fmt.Sprintf("replica %s ended by itself (%s); its log ends with:\n%s", r.ID, state, r.LogTail(3)))
+			ended = append(ended, fmt.Sprintf("replica %s ended unexpectedly (%s); its last lines are:\n%s", r.ID, state, r.LogTail(3)))
 		}
 	}
 	return ended
 }
 
-// kill ends a replica as kill -9 does.
+// kill ends a replica like kill -9.
 func (k *Keeper) kill(r *cell.Replica) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !r.Running() {
-		return nil // by another fault, or by itself, which Ended tells
+		return nil // ended by another fault, or unexpectedly, which Ended reports
 	}
 	k.down[r.ID] = true
 	k.killed[r.ID]++
 	return r.Kill()
 }
 
-// wipe ends a replica as kill -9 does, and loses its directory.
+// wipe ends a replica like kill -9 and removes its directory.
 func (k *Keeper) wipe(r *cell.Replica) error {
 	return k.swap(r, func() error { return os.RemoveAll(r.DataDir) })
 }
 
-// swap ends a replica as kill -9 does, and does something to its disk.
+// swap ends a replica like kill -9 and changes its disk.
 func (k *Keeper) swap(r *cell.Replica, disk func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !r.Running() && !k.down[r.ID] && k.doomed[r.ID] == 0 {
-		return nil // it ended by itself, which Ended tells
+		return nil // it ended unexpectedly, which Ended reports
 	}
 	k.down[r.ID] = true
 	k.killed[r.ID]++
 	return errors.Join(r.Kill(), disk())
 }
 
-// start starts a replica that was killed or terminated. One that ended by
-// itself stays down, for all to see; one that is on its way down is started by
-// whoever has terminated it.
+// start starts a replica that was killed or terminated. One that ended
+// unexpectedly stays down for inspection. One that is being terminated is
+// started by the fault that terminated it.
 func (k *Keeper) start(r *cell.Replica) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,15 +94,15 @@ func (k *Keeper) start(r *cell.Replica) error {
 	return r.Start()
 }
 
-// doom notes that a replica's process is to end by itself.
+// doom records that a replica's process will end by itself.
 func (k *Keeper) doom(r *cell.Replica) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.doomed[r.ID]++
 }
 
-// revive ends doom, and starts the replica where its process has ended as expected.
-// A process that runs may end within a while yet.
+// revive ends doom, and starts the replica if its process has ended as
+// expected. A running process may still end within the given time.
 func (k *Keeper) revive(r *cell.Replica, within time.Duration, expected func(code int, words string) bool) error {
 	select {
 	case <-r.Exited():
@@ -113,7 +112,7 @@ func (k *Keeper) revive(r *cell.Replica, within time.Duration, expected func(cod
 	defer k.mu.Unlock()
 	k.doomed[r.ID]--
 	if r.Running() || k.down[r.ID] {
-		return nil // it was not reached, or another fault starts it
+		return nil // it did not end, or another fault will start it
 	}
 	if code, words := r.ExitState(); !expected(code, words) {
 		return fmt.Errorf("the process ended with %s", words)
@@ -122,8 +121,8 @@ func (k *Keeper) revive(r *cell.Replica, within time.Duration, expected func(cod
 	return r.Start()
 }
 
-// ail notes that a replica's disk has a fault until the function that it returns is
-// called. Its process may be unable to stop in good order then.
+// ail records that a replica's disk has a fault, until the returned function is
+// called. Its process may be unable to stop cleanly during that time.
 func (k *Keeper) ail(r *cell.Replica) (cure func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,10 +135,10 @@ func (k *Keeper) ail(r *cell.Replica) (cure func()) {
 	}
 }
 
-// stopTime bounds an orderly stop: stoutd gives itself ten seconds.
+// stopTime bounds a clean stop: stoutd's own limit is ten seconds.
 const stopTime = 30 * time.Second
 
-// terminate ends a replica in good order.
+// terminate stops a replica cleanly.
 func (k *Keeper) terminate(r *cell.Replica) error {
 	k.mu.Lock()
 	if !r.Running() || k.down[r.ID] {
@@ -148,25 +147,25 @@ func (k *Keeper) terminate(r *cell.Replica) error {
 	}
 	k.down[r.ID] = true
 	killed, excused := k.killed[r.ID], k.doomed[r.ID]+k.slow[r.ID] > 0
-	k.mu.Unlock() // it may take a while, and the process may be killed meanwhile
+	k.mu.Unlock() // stopping takes a while, and the process may be killed during it
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	err := r.Terminate(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if excused || k.doomed[r.ID]+k.slow[r.ID] > 0 {
-		return nil // it ended as it could
+		return nil // the disk's fault may prevent a clean stop
 	}
 	if k.killed[r.ID] != killed {
-		return nil // by another fault in the middle, which may have started it again
+		return nil // ended by another fault in the middle, which may have restarted it
 	}
 	if _, how := r.ExitState(); how == "signal: terminated" {
-		return nil // it was started a moment ago, and had not come to heed signals
+		return nil // it had just started and did not handle signals yet
 	}
 	return err
 }
 
-// suspend stops a replica (SIGSTOP), resume lets it go on.
+// suspend stops a replica (SIGSTOP); resume continues it.
 func (k *Keeper) suspend(r *cell.Replica) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -176,7 +175,7 @@ func (k *Keeper) suspend(r *cell.Replica) error {
 	return r.Pause()
 }
 
-// proceed lets a replica go on that has stopped itself.
+// proceed continues a replica that has stopped itself.
 func (k *Keeper) proceed(r *cell.Replica) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,34 +15,34 @@ import (
 	"github.com/stoutlock/stout/test/chaos/internal/service"
 )
 
-// fault is one kind of harm. A fault that is under way when ctx ends is undone
+// fault is one kind of fault. A fault that is under way when ctx ends is undone
 // early.
 type fault struct {
 	name   string
 	about  string
-	least  time.Duration // how long it is let be
+	least  time.Duration // bounds of its length
 	most   time.Duration
-	size   int  // of the smallest cell that it is for
+	size   int  // of the smallest cell for it
 	points bool // it gives orders to fault points
 	begin  begin
 }
 
 type begin = func(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error)
 
-// harm is what a fault has begun.
+// harm is the effect of a fault that has begun.
 type harm struct {
-	what string // and to which replicas
-	// replicas and links are those that have no healthy disk, process or connection,
-	// from the fault's begin to its end.
+	what string // with the affected replicas
+	// replicas and links are those without a healthy disk, process or
+	// connection, from the fault's begin to its end.
 	replicas []*cell.Replica
 	links    [][2]string
-	undo     func() error // nil where the fault is over
+	undo     func() error // nil if the fault is over
 }
 
-// faults are all there are.
+// faults are all kinds of faults.
 var faults = slices.Concat(processFaults, networkFaults, diskFaults, operatorFaults, pointFaults)
 
-// Names are the names of the faults, with what they do.
+// Names returns the names of the faults, with their descriptions.
 func Names() map[string]string {
 	names := map[string]string{}
 	for _, f := range faults {
@@ -55,24 +55,25 @@ func Names() map[string]string {
 type Options struct {
 	Cell   *cell.Cell
 	Seed   uint64
-	Faults []string  // by name; empty for all
+	Faults []string  // by name; empty: all
 	Log    io.Writer // one line for each begin and end
 	Now    func() time.Duration
-	// Present and Before are the stoutd of two releases; empty where there is one.
+	// Present and Before are the stoutd of two releases; both are empty if
+	// there is only one.
 	Present, Before string
-	// Points says that the stoutd has fault points. Faults that need them are left out
-	// otherwise.
+	// Points reports that the stoutd has fault points. Otherwise the faults
+	// that need them are left out.
 	Points bool
 }
 
-// Nemesis is at work on one cell.
+// Nemesis causes faults in one cell.
 type Nemesis struct {
 	Options
 	chosen []fault
 	keeper *Keeper
 	orders orders // has a mutex of its own
 
-	replacing sync.Mutex // while a replica's directory is lost
+	replacing sync.Mutex // held while a replica's directory is lost
 
 	mu       sync.Mutex
 	counts   map[string]int
@@ -80,12 +81,12 @@ type Nemesis struct {
 	harms    []service.Harm
 }
 
-// New makes a nemesis. The error names faults that there are not.
+// New makes a nemesis. The error names unknown faults.
 func New(opts Options) (*Nemesis, error) {
 	n := &Nemesis{Options: opts, keeper: newKeeper(opts.Cell), counts: map[string]int{}, orders: orders{of: map[string]map[uint64]string{}}}
 	for _, name := range opts.Faults {
 		if _, known := Names()[name]; !known {
-			return nil, fmt.Errorf("there is no fault %q; there are %v", name, slices.Sorted(maps.Keys(Names())))
+			return nil, fmt.Errorf("unknown fault %q; known are %v", name, slices.Sorted(maps.Keys(Names())))
 		}
 	}
 	for _, f := range faults {
@@ -95,30 +96,30 @@ func New(opts Options) (*Nemesis, error) {
 		}
 	}
 	if len(n.chosen) == 0 {
-		return nil, fmt.Errorf("none of the faults %v is for a cell of %d replicas, with the fault points that its stoutd has (%t)", opts.Faults, len(opts.Cell.Replicas()), opts.Points)
+		return nil, fmt.Errorf("no fault of %v fits a cell of %d replicas (stoutd with fault points: %t)", opts.Faults, len(opts.Cell.Replicas()), opts.Points)
 	}
 	return n, nil
 }
 
-// Keeper says which processes the nemesis ended.
+// Keeper returns the keeper, which knows the processes that the nemesis ended.
 func (n *Nemesis) Keeper() *Keeper { return n.keeper }
 
-// Counts is how many faults of each kind were done.
+// Counts returns the number of faults of each kind so far.
 func (n *Nemesis) Counts() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.counts)
 }
 
-// Harms are all that was done, and to which replicas.
+// Harms returns all faults so far, with the affected replicas.
 func (n *Nemesis) Harms() []service.Harm {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.harms)
 }
 
-// Run does harm until ctx ends, undoes all of it, and heals the cell. The error
-// tells what could not be done or undone.
+// Run causes faults until ctx ends, undoes all of them, and heals the cell. The
+// error lists the faults that it could not begin or undo.
 func (n *Nemesis) Run(ctx context.Context) error {
 	p := newPlan(n.Seed, n.chosen)
 	var underWay sync.WaitGroup
@@ -136,7 +137,7 @@ func (n *Nemesis) Run(ctx context.Context) error {
 	return errors.Join(append(n.problems, n.heal())...)
 }
 
-// strike does one fault from begin to end.
+// strike runs one fault from begin to end.
 func (n *Nemesis) strike(ctx context.Context, f draw) {
 	within, cancel := context.WithTimeout(ctx, f.lasts)
 	defer cancel()
@@ -163,14 +164,14 @@ func (n *Nemesis) strike(ctx context.Context, f draw) {
 	}
 }
 
-// note keeps a harm that is over now.
+// note records a harm that is over now.
 func (n *Nemesis) note(name string, h harm, from time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.harms = append(n.harms, service.Harm{Fault: name, What: h.what, Replicas: ids(h.replicas), Links: h.links, From: from, Until: n.Now()})
 }
 
-// heal leaves the cell whole, whatever overlapped.
+// heal repairs the whole cell, even after overlapping faults.
 func (n *Nemesis) heal() error {
 	var errs []error
 	defer n.note("heal", harm{replicas: n.Cell.Replicas()}, n.Now())
@@ -181,7 +182,7 @@ func (n *Nemesis) heal() error {
 	for _, r := range n.Cell.Replicas() {
 		errs = append(errs, n.present(r))
 	}
-	n.log("all is healed")
+	n.log("all faults are healed")
 	return errors.Join(errs...)
 }
 
@@ -191,7 +192,7 @@ func (n *Nemesis) log(format string, args ...any) {
 	fmt.Fprintf(n.Log, "%10.3f  %s\n", n.Now().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// pause waits for d, and reports whether ctx has not ended by then.
+// pause waits for d, and reports whether ctx still runs after it.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -203,7 +204,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// any is a replica by chance, every other time the master where there is one.
+// any returns a random replica; in half of the calls the master, if there is
+// one.
 func (n *Nemesis) any(ctx context.Context, r *rand.Rand) *cell.Replica {
 	all := n.Cell.Replicas()
 	chosen := all[r.IntN(len(all))]
@@ -217,7 +219,7 @@ func (n *Nemesis) any(ctx context.Context, r *rand.Rand) *cell.Replica {
 	return chosen
 }
 
-// some are n replicas, the first of them as any chooses.
+// some returns count replicas; any chooses the first of them.
 func (n *Nemesis) some(ctx context.Context, r *rand.Rand, count int) []*cell.Replica {
 	first := n.any(ctx, r)
 	others := n.Cell.Others(first)

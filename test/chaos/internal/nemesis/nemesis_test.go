@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// sequence describes what a plan draws, and what a fault would draw.
+// sequence describes the faults that a plan draws, and their own random draws.
 func sequence(seed uint64, length int) (names, all []string) {
 	p := newPlan(seed, faults)
 	for range length {
@@ -26,7 +26,8 @@ func sequence(seed uint64, length int) (names, all []string) {
 	return names, all
 }
 
-// TestSeedDecidesThePlan: the same seed, the same faults; another one, others.
+// TestSeedDecidesThePlan: the same seed draws the same faults; another seed
+// draws other faults.
 func TestSeedDecidesThePlan(t *testing.T) {
 	_, first := sequence(7, 50)
 	if _, again := sequence(7, 50); !slices.Equal(first, again) {
@@ -37,7 +38,8 @@ func TestSeedDecidesThePlan(t *testing.T) {
 	}
 }
 
-// TestNoKindIsForgotten: in each round through the faults every one comes once.
+// TestNoKindIsForgotten: each round through the faults contains every kind
+// once.
 func TestNoKindIsForgotten(t *testing.T) {
 	names, _ := sequence(1, 2*len(faults))
 	for _, round := range [][]string{names[:len(faults)], names[len(faults):]} {
@@ -80,7 +82,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// prepared is a cell of a program that ends at once.
+// prepared returns a cell of a program that ends at once.
 func prepared(t *testing.T) *cell.Cell {
 	t.Helper()
 	program, err := exec.LookPath("false")
@@ -95,8 +97,8 @@ func prepared(t *testing.T) *cell.Cell {
 	return c
 }
 
-// TestThrottleLeavesNothingBehind: where a process's disk writes may be
-// throttled, its cgroup is gone after the release; where not, nothing was made.
+// TestThrottleLeavesNothingBehind: if a process's disk writes can be throttled,
+// its cgroup is gone after the release; otherwise no cgroup was made.
 func TestThrottleLeavesNothingBehind(t *testing.T) {
 	sleeper := exec.Command("sleep", "60")
 	if err := sleeper.Start(); err != nil {
@@ -114,8 +116,8 @@ func TestThrottleLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestKeeperTellsWhoEndedByItself: a process that nobody ended is told of; one
-// that is down on purpose is not.
+// TestKeeperTellsWhoEndedByItself: a process that ended unexpectedly is
+// reported; one that is down on purpose is not.
 func TestKeeperTellsWhoEndedByItself(t *testing.T) {
 	c := prepared(t)
 	k := newKeeper(c)
@@ -127,13 +129,13 @@ func TestKeeperTellsWhoEndedByItself(t *testing.T) {
 	}
 	k.down["r1"] = true
 	ended := strings.Join(k.Ended(), "\n")
-	if strings.Contains(ended, "r1") || !strings.Contains(ended, "replica r2 ended by itself (exit status 1)") || !strings.Contains(ended, "r3") {
-		t.Errorf("ended by themselves: %s; want r2 and r3", ended)
+	if strings.Contains(ended, "r1") || !strings.Contains(ended, "replica r2 ended unexpectedly (exit status 1)") || !strings.Contains(ended, "r3") {
+		t.Errorf("ended unexpectedly: %s; want r2 and r3", ended)
 	}
 }
 
-// TestFaultsThatDoNotFit: faults that there are not are refused, and those for
-// larger cells left out.
+// TestFaultsThatDoNotFit: unknown faults are refused, and faults for larger
+// cells left out.
 func TestFaultsThatDoNotFit(t *testing.T) {
 	c := prepared(t)
 	for _, names := range [][]string{{"kill", "earthquake"}, {"ring"}} {
@@ -152,8 +154,8 @@ func TestFaultsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestOrders: orders of several faults stand in one file, and each goes with its
-// fault.
+// TestOrders: one file has the orders of several faults; each order ends with
+// its fault.
 func TestOrders(t *testing.T) {
 	c := prepared(t)
 	r := c.Replica("r1")
@@ -192,8 +194,8 @@ func TestEachPointIsAStage(t *testing.T) {
 	}
 }
 
-// TestDoomedReplicas: a process that is to end is not told of, and starts again if
-// it ended as expected.
+// TestDoomedReplicas: a process that will end by itself is not reported, and
+// starts again if it ended as expected.
 func TestDoomedReplicas(t *testing.T) {
 	c := prepared(t)
 	k, r := newKeeper(c), c.Replica("r1")
@@ -205,7 +207,7 @@ func TestDoomedReplicas(t *testing.T) {
 		<-r.Exited()
 		first := r.PID()
 		if ended := strings.Join(k.Ended(), "\n"); strings.Contains(ended, "r1") {
-			t.Errorf("ended by itself: %s", ended)
+			t.Errorf("ended unexpectedly: %s", ended)
 		}
 		err := k.revive(r, 0, func(got int, _ string) bool { return got == code })
 		if (err != nil) != refused || (r.PID() == first) != refused {

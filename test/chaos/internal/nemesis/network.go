@@ -10,17 +10,17 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// networkFaults are done to the ways between replicas, those of forwarded calls
-// included. Clients reach every replica as before, unless they follow an
-// address that a replica gave them.
+// networkFaults affect the links between replicas, also for forwarded calls.
+// Clients reach every replica as before, unless they follow an address that a
+// replica gave them.
 var networkFaults = []fault{
 	{name: "isolate", about: "cut one replica off from all others", least: time.Second, most: 6 * time.Second, begin: isolate},
 	{name: "cut", about: "cut two replicas off from each other", least: time.Second, most: 6 * time.Second, begin: cut},
-	{name: "one-way", about: "one replica is not heard by another, or by all others", least: time.Second, most: 6 * time.Second, begin: oneWay},
-	{name: "ring", about: "each replica reaches its two neighbours only: all see a majority, no two the same", least: 2 * time.Second, most: 6 * time.Second, size: 5, begin: ring},
-	{name: "slow", about: "latency and jitter on some or all ways", least: 2 * time.Second, most: 8 * time.Second, begin: slow},
-	{name: "large-packets", about: "two replicas' way passes nothing larger than 1200 bytes, in one direction or both", least: 2 * time.Second, most: 8 * time.Second, begin: largePackets},
-	{name: "lossy", about: "bytes stand still for a while, connections break", least: 2 * time.Second, most: 8 * time.Second, begin: lossy},
+	{name: "one-way", about: "drop what one replica sends to another, or to all others", least: time.Second, most: 6 * time.Second, begin: oneWay},
+	{name: "ring", about: "each replica reaches only its two neighbours: all see a majority, no two the same one", least: 2 * time.Second, most: 6 * time.Second, size: 5, begin: ring},
+	{name: "slow", about: "add latency and jitter to some or all links", least: 2 * time.Second, most: 8 * time.Second, begin: slow},
+	{name: "large-packets", about: "drop packets above 1200 bytes between two replicas, in one direction or both", least: 2 * time.Second, most: 8 * time.Second, begin: largePackets},
+	{name: "lossy", about: "delay bytes for a while, break connections", least: 2 * time.Second, most: 8 * time.Second, begin: lossy},
 }
 
 func isolate(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
@@ -40,7 +40,7 @@ func cut(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return n.between(pair[0].ID+"–"+pair[1].ID, [2]string{pair[0].ID, pair[1].ID}), nil
 }
 
-// between is the harm to some links, which a heal undoes.
+// between returns the harm to some links; a heal undoes it.
 func (n *Nemesis) between(what string, links ...[2]string) harm {
 	return harm{what: what, links: links, undo: func() error {
 		for _, l := range links {
@@ -69,8 +69,8 @@ func oneWay(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return n.between(from+"→all", links...), nil
 }
 
-// passing is a size that the messages without entries have at most, and so much that
-// an entry of a few commands is larger.
+// passing is at least the size of any message without entries, but small enough
+// that an entry of a few commands is larger.
 const passing = 1200
 
 func largePackets(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
@@ -97,7 +97,7 @@ func ring(_ context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return n.between(strings.Join(order, "–"), apart(order)...), nil
 }
 
-// apart are the pairs that are no neighbours in a ring.
+// apart returns the pairs that are not neighbours in a ring.
 func apart(ring []string) (pairs [][2]string) {
 	for i := range ring {
 		for j := i + 2; j < len(ring) && j-i < len(ring)-1; j++ {
@@ -120,8 +120,8 @@ func lossy(_ context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return n.shapeSome(r, s, fmt.Sprintf("%.0f %% late by %v, %.1f %% resets", 100*s.Stall, s.StallFor, 100*s.Reset)), nil
 }
 
-// shapeSome shapes each direction between two replicas with a probability of a
-// half, or all of them.
+// shapeSome shapes all directions between replicas, or each with a probability
+// of one half.
 func (n *Nemesis) shapeSome(r *rand.Rand, s cell.Shape, how string) harm {
 	every := r.IntN(2) == 0
 	where := "all ways"

@@ -14,23 +14,23 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// operatorFaults are what an operator does to a cell that lives for years.
+// operatorFaults are the actions of an operator on a cell that lives for years.
 var operatorFaults = []fault{
-	{name: "replace", about: "wipe the directory of one replica, have another admitted in its place", most: 5 * time.Second, begin: replace},
-	{name: "wipe", about: "run one replica with an empty directory; put the old one back, or admit the new", least: 2 * time.Second, most: 6 * time.Second, begin: wipe},
-	{name: "upgrade", about: "restart one replica with the release before, or again with this one", begin: upgrade},
-	{name: "backup", about: "take a backup, which is whole or says that it is not", begin: takeBackup},
+	{name: "replace", about: "wipe the directory of one replica, admit a new one in its place", most: 5 * time.Second, begin: replace},
+	{name: "wipe", about: "run one replica with an empty directory; restore the old one, or admit the new one", least: 2 * time.Second, most: 6 * time.Second, begin: wipe},
+	{name: "upgrade", about: "restart one replica with the previous release, or again with this one", begin: upgrade},
+	{name: "backup", about: "take a backup: it is complete, or reports that it is not", begin: takeBackup},
 }
 
-// admitting bounds how long it takes until a new directory votes, whatever other
-// faults are under way: it is many times what it takes.
+// admitting bounds the time until a new directory votes, with any other faults
+// under way: it is many times what it takes.
 const admitting = 2 * time.Minute
 
-// replace loses one disk. The next one is lost only when that replica is a voter
-// again: the majority of the disks that Stout relies on is never gone.
+// replace loses one disk. The next one is lost only when that replica is a
+// voter again, so Stout never loses the majority of disks that it relies on.
 func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
-		return harm{what: "nobody: another one is under way"}, nil
+		return harm{what: "no replica: another replacement is under way"}, nil
 	}
 	victim := n.any(ctx, r)
 	h := harm{what: victim.ID, replicas: []*cell.Replica{victim}}
@@ -50,12 +50,12 @@ func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return h, nil
 }
 
-// wipe has one replica run with a new directory that nobody has admitted: it must not
-// help to elect anybody, whatever else is going on. Its old directory has kept all that
-// it had acknowledged, and may come back.
+// wipe runs one replica with a new directory that was not admitted. During any
+// other fault, that replica must not help to elect a leader. Its old directory
+// has kept everything that it had acknowledged, and may return.
 func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
-		return harm{what: "nobody: another one is being replaced"}, nil
+		return harm{what: "no replica: another one is being replaced"}, nil
 	}
 	victim, comesBack := n.any(ctx, r), r.IntN(2) == 0
 	h := harm{what: victim.ID + ", for a while", replicas: []*cell.Replica{victim}}
@@ -66,7 +66,7 @@ func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 		return h, err
 	}
 	if !comesBack {
-		h.what = victim.ID + ", for good"
+		h.what = victim.ID + ", permanently"
 		h.undo = func() error {
 			defer n.replacing.Unlock()
 			if err := errors.Join(os.RemoveAll(away), n.keeper.start(victim)); err != nil {
@@ -86,24 +86,24 @@ func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return h, nil
 }
 
-// upgrade has one replica change its release. The last one stays behind, so that the
-// cell's level does not rise, and the way back stays open.
+// upgrade changes one replica's release. The last replica keeps the old one, so
+// that the cell's level does not rise and a downgrade stays possible.
 func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	all := n.Cell.Replicas()
 	one := all[r.IntN(len(all)-1)]
-	to, what := n.Before, one.ID+" to the release before"
+	to, what := n.Before, one.ID+" to the previous release"
 	if r.IntN(2) == 0 {
 		to, what = n.Present, one.ID+" to this release"
 	}
 	if to == "" {
-		return harm{what: "nobody: there is one release"}, nil
+		return harm{what: "no replica: there is only one release"}, nil
 	}
 	err := n.keeper.terminate(one)
 	one.Use(to)
 	return harm{what: what, replicas: []*cell.Replica{one}}, errors.Join(err, n.keeper.start(one))
 }
 
-// backupTime bounds one backup; without a master there is none to be had.
+// backupTime bounds one backup; without a master there is no backup.
 const backupTime = 5 * time.Second
 
 func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
@@ -121,18 +121,18 @@ func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	h := harm{what: from.ID}
 	switch {
 	case err != nil && broken == nil:
-		return h, fmt.Errorf("a backup that is whole is said to be none: %w", err)
+		return h, fmt.Errorf("a complete backup was reported as incomplete: %w", err)
 	case err == nil && broken != nil:
-		return h, fmt.Errorf("a backup of revision %d is not whole: %w", head.Revision, broken)
+		return h, fmt.Errorf("a backup of revision %d is incomplete: %w", head.Revision, broken)
 	case err != nil:
-		h.what = fmt.Sprintf("through %s (failed)", from.ID) // as it may: there may be no master
+		h.what = fmt.Sprintf("through %s (failed)", from.ID) // this is allowed: there may be no master
 	default:
 		h.what = fmt.Sprintf("through %s, of revision %d", from.ID, head.Revision)
 	}
 	return h, nil
 }
 
-// present has a replica run this release.
+// present makes a replica run this release.
 func (n *Nemesis) present(r *cell.Replica) error {
 	if n.Present == "" {
 		return nil

@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// plan draws faults by a seed. Every kind comes once before any comes again, so
-// that none is missing in a short run.
+// plan draws faults by a seed. Every kind comes once before any kind comes
+// again, so that a short run includes each.
 type plan struct {
 	random *rand.Rand
 	faults []fault
 	deck   []fault
 }
 
-// draw is one fault to be done.
+// draw is one fault to run.
 type draw struct {
 	fault
 	calm     time.Duration // before it
 	lasts    time.Duration
 	overlaps bool       // the next one does not wait for its end
-	random   *rand.Rand // its own: what it draws does not depend on what others do
+	random   *rand.Rand // separate, so that other faults do not change its draws
 }
 
-// The time between faults: some of it lets the cell recover, some is too short.
+// Bounds of the time between faults: some of it lets the cell recover, some is
+// too short.
 const (
 	leastCalm = 300 * time.Millisecond
 	mostCalm  = 3 * time.Second
@@ -46,7 +47,7 @@ func (p *plan) draw() draw {
 	}
 }
 
-// between is a random duration from low to high.
+// between returns a random duration from low to high.
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)+1))
 }

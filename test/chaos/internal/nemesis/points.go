@@ -17,24 +17,24 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// pointFaults stop, slow or fail a replica where it is hit most. They give orders
-// to the fault points of its process.
+// pointFaults stop, slow or fail a replica at the worst moments, through the
+// fault points of its process.
 var pointFaults = []fault{
 	{name: "slow-sync", about: "each sync of one replica's disk takes 10 ms to 10 s", least: 3 * time.Second, most: 10 * time.Second, points: true, begin: slowSync},
-	{name: "hung-sync", about: "one replica's disk takes no sync", least: 2 * time.Second, most: 8 * time.Second, points: true, begin: hungSync},
-	{name: "disk-full", about: "one replica's disk is full; it ends, gets space, and starts again", least: 2 * time.Second, most: 6 * time.Second, points: true, begin: diskFull},
+	{name: "hung-sync", about: "no sync of one replica's disk completes", least: 2 * time.Second, most: 8 * time.Second, points: true, begin: hungSync},
+	{name: "disk-full", about: "one replica's disk is full; it ends, gets space, and restarts", least: 2 * time.Second, most: 6 * time.Second, points: true, begin: diskFull},
 	{name: "stopped-at", about: "stop or kill one replica at a stage of a write, an election or a snapshot", least: 500 * time.Millisecond, most: 5 * time.Second, points: true, begin: stoppedAt},
 }
 
-// orders are those that the replicas' fault points have.
+// orders are the current orders of the replicas' fault points.
 type orders struct {
 	mu   sync.Mutex
 	last uint64
 	of   map[string]map[uint64]string // by replica and serial number
 }
 
-// give adds an order about some points until it is withdrawn. The argument of
-// orders that are obeyed once is their serial number.
+// give adds an order for some points until it is withdrawn. Orders that are
+// obeyed once have their serial number as argument.
 func (o *orders) give(r *cell.Replica, order string, points ...string) (withdraw func() error, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,7 +55,7 @@ func (o *orders) give(r *cell.Replica, order string, points ...string) (withdraw
 	}, o.write(r)
 }
 
-// write puts a replica's orders where its process looks. o.mu is held.
+// write writes a replica's orders to its fault file. The caller holds o.mu.
 func (o *orders) write(r *cell.Replica) error {
 	text := ""
 	for _, serial := range slices.Sorted(maps.Keys(o.of[r.ID])) {
@@ -65,11 +65,11 @@ func (o *orders) write(r *cell.Replica) error {
 	return errors.Join(os.WriteFile(name+".new", []byte(text), 0o600), os.Rename(name+".new", name))
 }
 
-// syncing are the points before whatever waits for the disk.
+// syncing are the points before all waits for the disk.
 var syncing = []string{faultpoint.DiskSync, faultpoint.StoreCommit, faultpoint.SnapshotFinish}
 
 func slowSync(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
-	// As many of the syncs take tens of milliseconds as take seconds.
+	// Tens of milliseconds are as likely as seconds.
 	d := time.Duration(float64(10*time.Millisecond) * math.Pow(1000, r.Float64())).Round(time.Millisecond)
 	return n.ailing(n.any(ctx, r), d.String(), "sleep "+d.String())
 }
@@ -78,7 +78,7 @@ func hungSync(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return n.ailing(n.any(ctx, r), "", "hang")
 }
 
-// ailing has the syncs of a replica obey an order.
+// ailing makes the syncs of a replica obey an order.
 func (n *Nemesis) ailing(victim *cell.Replica, how, order string) (harm, error) {
 	cure := n.keeper.ail(victim)
 	withdraw, err := n.orders.give(victim, order, syncing...)
@@ -88,14 +88,14 @@ func (n *Nemesis) ailing(victim *cell.Replica, how, order string) (harm, error) 
 	}}, err
 }
 
-// exitFault is stoutd's exit code for a disk that refuses a write, and exitStart that
-// of a start that this keeps from.
+// exitFault is stoutd's exit code for a disk that refuses a write; exitStart is
+// the exit code of a start that this prevents.
 const (
 	exitFault = 74
 	exitStart = 1
 )
 
-// endingTime is how long a process that ends by itself may take.
+// endingTime bounds the end of a process that ends by itself.
 const endingTime = 5 * time.Second
 
 func diskFull(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
@@ -112,7 +112,7 @@ func diskFull(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	}}, err
 }
 
-// stage is a point at which a process is stopped or killed, and how it gets there.
+// stage is a point where a process is stopped or killed, and how it gets there.
 type stage struct {
 	point string
 	by    way
@@ -121,10 +121,10 @@ type stage struct {
 type way int
 
 const (
-	always     way = iota // every replica does
-	asMaster              // the master does
-	asElected             // a replica to which mastership is handed over
-	asResigned            // a master that hands it over
+	always     way = iota // every replica reaches it
+	asMaster              // the master reaches it
+	asElected             // a replica that mastership is transferred to
+	asResigned            // a master that transfers it
 )
 
 var stages = []stage{
@@ -148,9 +148,9 @@ func stoppedAt(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 			victim = others[r.IntN(len(others))]
 		}
 	}
-	heir := victim.ID
+	successor := victim.ID
 	if at.by == asResigned {
-		heir = "" // whichever is best
+		successor = "" // any successor
 	}
 	if action == "kill" {
 		n.keeper.doom(victim)
@@ -158,7 +158,7 @@ func stoppedAt(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	withdraw, err := n.orders.give(victim, action, at.point)
 	var handing sync.WaitGroup
 	if at.by == asElected || at.by == asResigned {
-		handing.Go(func() { _ = n.transferTo(ctx, heir) }) // which may fail, since the replica stops
+		handing.Go(func() { _ = n.transferTo(ctx, successor) }) // this can fail, because the replica stops
 	}
 	what := fmt.Sprintf("%s at %s: %s", victim.ID, at.point, action)
 	if !reached(ctx, victim) {
@@ -174,8 +174,8 @@ func stoppedAt(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	}}, err
 }
 
-// reached waits until a process has stopped or ended, and reports whether it has
-// before ctx ended.
+// reached waits until a process has stopped or ended. It returns false if ctx
+// ends first.
 func reached(ctx context.Context, r *cell.Replica) bool {
 	for !r.Stopped() && r.Running() {
 		if !pause(ctx, 10*time.Millisecond) {

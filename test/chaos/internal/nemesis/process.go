@@ -12,18 +12,18 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// processFaults are done to replicas' processes. Pauses last longer than the
-// lease (1 s) and, for the most part, than the clients' ttls (2 to 5 s).
+// processFaults affect replicas' processes. Pauses last longer than the lease
+// (1 s) and mostly longer than the clients' ttls (2 to 5 s).
 var processFaults = []fault{
-	{name: "kill", about: "kill -9 one replica, start it again", most: 5 * time.Second, begin: killSome(one)},
-	{name: "kill-minority", about: "kill -9 as many as the cell can lose, start them again", most: 5 * time.Second, size: 5, begin: killSome(minority)},
-	{name: "kill-all", about: "kill -9 every replica at once, start them again", most: 2 * time.Second, begin: killSome(all)},
-	{name: "pause", about: "SIGSTOP one replica, SIGCONT", least: 1500 * time.Millisecond, most: 8 * time.Second, begin: pauseSome(one)},
-	{name: "pause-majority", about: "SIGSTOP a majority, SIGCONT", least: 1500 * time.Millisecond, most: 6 * time.Second, begin: pauseSome(majority)},
+	{name: "kill", about: "kill -9 one replica, restart it", most: 5 * time.Second, begin: killSome(one)},
+	{name: "kill-minority", about: "kill -9 as many replicas as the cell can lose, restart them", most: 5 * time.Second, size: 5, begin: killSome(minority)},
+	{name: "kill-all", about: "kill -9 every replica at once, restart them", most: 2 * time.Second, begin: killSome(all)},
+	{name: "pause", about: "SIGSTOP one replica, later SIGCONT", least: 1500 * time.Millisecond, most: 8 * time.Second, begin: pauseSome(one)},
+	{name: "pause-majority", about: "SIGSTOP a majority, later SIGCONT", least: 1500 * time.Millisecond, most: 6 * time.Second, begin: pauseSome(majority)},
 	{name: "stutter", about: "stop a replica for 10–300 ms again and again", least: 2 * time.Second, most: 6 * time.Second, begin: stutter},
-	{name: "restart", about: "restart every replica in good order, all at once or one by one", begin: restart},
-	{name: "log-reader", about: "the reader of one replica's log stops, and its pipe is full", least: 2 * time.Second, most: 8 * time.Second, begin: logReader},
-	{name: "transfer", about: "hand mastership over, now and then several times in a row", begin: transfer},
+	{name: "restart", about: "stop every replica cleanly and restart it, all at once or one by one", begin: restart},
+	{name: "log-reader", about: "stop reading one replica's log, so that its pipe is full", least: 2 * time.Second, most: 8 * time.Second, begin: logReader},
+	{name: "transfer", about: "transfer mastership, sometimes several times in a row", begin: transfer},
 }
 
 type count func(size int) int
@@ -33,7 +33,7 @@ func minority(size int) int { return (size - 1) / 2 }
 func majority(size int) int { return size/2 + 1 }
 func all(size int) int      { return size }
 
-// each does something to several replicas at once.
+// each calls do for several replicas at the same time.
 func each(replicas []*cell.Replica, do func(*cell.Replica) error) error {
 	errs := make([]error, len(replicas))
 	var running sync.WaitGroup
@@ -87,7 +87,7 @@ func restart(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 		err := each(replicas, n.keeper.terminate)
 		return harm{what: "all at once", replicas: replicas}, errors.Join(err, each(replicas, n.keeper.start))
 	}
-	h := harm{what: "one by one, from " + replicas[0].ID, replicas: replicas} // the next one does not wait for the one before
+	h := harm{what: "one by one, from " + replicas[0].ID, replicas: replicas} // no replica waits for the one before it
 	for _, replica := range replicas {
 		if err := again(replica); err != nil {
 			return h, err
@@ -96,7 +96,7 @@ func restart(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return h, nil
 }
 
-// transferTime bounds one hand-over; without a master there is none to be had.
+// transferTime bounds one transfer, which needs a master.
 const transferTime = 2 * time.Second
 
 func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
@@ -104,14 +104,14 @@ func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	for range 1 + r.IntN(3) {
 		to := n.Cell.Replicas()[r.IntN(len(n.Cell.Replicas()))].ID
 		if n.transferTo(context.WithoutCancel(ctx), to) != nil {
-			to += " (failed)" // as it may: the replica may be away
+			to += " (failed)" // this is allowed: the replica may be down
 		}
 		path = append(path, to)
 	}
 	return harm{what: "to " + strings.Join(path, ", then ")}, nil
 }
 
-// transferTo hands mastership over to a replica.
+// transferTo transfers mastership to a replica.
 func (n *Nemesis) transferTo(ctx context.Context, id string) error {
 	c, err := client.New(n.Cell.URLs()...)
 	if err != nil {
@@ -124,7 +124,7 @@ func (n *Nemesis) transferTo(ctx context.Context, id string) error {
 	return err
 }
 
-// logReader stops the reading of what one replica writes. It impairs none.
+// logReader stops the reading of one replica's output. It impairs no replica.
 func logReader(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	victim := n.any(ctx, r)
 	victim.HoldLog()

@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blkio is where cgroups of version 1 throttle disks.
+// blkio is the directory where cgroups of version 1 throttle disks.
 const blkio = "/sys/fs/cgroup/blkio"
 
-// throttle lets a process write only so often a second to the disk that has the
-// given directory, until release is called. It fails where that is not allowed,
-// and release does nothing then.
+// throttle limits a process's writes per second to the disk of the given
+// directory, until release is called. It fails without permission; release then
+// does nothing.
 func throttle(pid int, dir string, perSecond int) (release func() error, err error) {
 	nothing := func() error { return nil }
 	var at syscall.Stat_t
 	if err := syscall.Stat(dir, &at); err != nil {
 		return nothing, err
 	}
-	// A partition has no throttle of its own: sysfs knows the disk that it is
-	// on.
+	// A partition cannot be throttled: sysfs shows the disk that it belongs to.
 	device := fmt.Sprintf("%d:%d", unix.Major(at.Dev), unix.Minor(at.Dev))
 	if whole, err := os.ReadFile(filepath.Join("/sys/dev/block", device, "..", "dev")); err == nil {
 		device = string(whole[:len(whole)-1])
@@ -41,7 +40,7 @@ func throttle(pid int, dir string, perSecond int) (release func() error, err err
 	move := func(to string) error {
 		err := os.WriteFile(filepath.Join(to, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
 		if errors.Is(err, syscall.ESRCH) {
-			return nil // it has ended
+			return nil // the process has ended
 		}
 		return err
 	}
@@ -56,7 +55,7 @@ func throttle(pid int, dir string, perSecond int) (release func() error, err err
 	return release, nil
 }
 
-// groupOf is the directory of the cgroup that throttles a process's disks.
+// groupOf returns the directory of the cgroup that throttles a process's disks.
 func groupOf(pid int) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

@@ -4,7 +4,7 @@ package nemesis
 
 import "errors"
 
-// throttle fails: cgroups are Linux's.
+// throttle fails: only Linux has cgroups.
 func throttle(int, string, int) (release func() error, err error) {
 	return func() error { return nil }, errors.ErrUnsupported
 }

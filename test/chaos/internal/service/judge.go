@@ -7,57 +7,58 @@ import (
 	"time"
 )
 
-// Recovery is how long after a fault's end a replica still counts as impaired.
+// Recovery is the time after a fault's end during which a replica still counts
+// as impaired.
 const Recovery = 2 * time.Second
 
-// Harm is what a fault did. Times are those of the run's clock.
+// Harm is the effect of a fault. Times are on the run's clock.
 type Harm struct {
 	Fault    string
 	What     string
 	Replicas []string    // impaired
-	Links    [][2]string // impaired, whichever direction
+	Links    [][2]string // impaired in either direction
 	From     time.Duration
 	Until    time.Duration // its end, without Recovery
 }
 
 // Probe is one acquire.
 type Probe struct {
-	From, Until time.Duration // Until is the grant, or when it was given up
+	From, Until time.Duration // Until is the time of the grant, or of giving up
 	Granted     bool
-	Err         string // of the last attempt that failed
+	Err         string // of the last failed attempt
 }
 
-// Loss is the end of a prober's session that it did not close.
+// Loss is an unexpected end of a prober's session.
 type Loss struct {
 	At, TTL time.Duration
 	Err     string
 }
 
-// Span is a time.
+// Span is an interval.
 type Span struct{ From, Until time.Duration }
 
 func (s Span) overlaps(o Span) bool { return s.From < o.Until && o.From < s.Until }
 
-// Record is all that a judge needs.
+// Record is the input of Judge.
 type Record struct {
 	Replicas []string
-	Within   time.Duration // a grant may take at most
+	Within   time.Duration // longest time for a grant
 	Harms    []Harm
 	Probes   []Probe
 	Losses   []Loss
 	Late     []Span // when this machine was late
 }
 
-// Verdict is the outcome.
+// Verdict is the result.
 type Verdict struct {
 	Problems []string
 	Late     int // probes that took longer than the bound
-	Excused  int // of those: this machine was late
-	Impaired int // of those: a majority was not healthy
+	Excused  int // late ones, excused by a late machine
+	Impaired int // late ones without a healthy majority
 }
 
-// Judge applies the rule. A probe is judged by the time from its begin up to the
-// bound: what is impaired later is no excuse.
+// Judge applies the rule. It considers a probe from its begin up to the bound:
+// later impairments are no excuse.
 func (r *Record) Judge() (v Verdict) {
 	for _, p := range r.Probes {
 		if p.Until-p.From <= r.Within {
@@ -87,7 +88,8 @@ func (p *Probe) outcome() string {
 	return fmt.Sprintf("was given up after %.3f s (%s)", (p.Until - p.From).Seconds(), p.Err)
 }
 
-// excused reports whether nothing may be expected in a time, and counts why.
+// excused reports whether the rule does not apply to an interval, and counts
+// the reason.
 func (r *Record) excused(s Span, v *Verdict) bool {
 	switch {
 	case !r.healthy(s):
@@ -100,7 +102,7 @@ func (r *Record) excused(s Span, v *Verdict) bool {
 	return true
 }
 
-// during says which faults were under way.
+// during describes the faults that were under way.
 func (r *Record) during(s Span) (text string) {
 	for _, h := range r.Harms {
 		if h.span().overlaps(s) {
@@ -110,10 +112,11 @@ func (r *Record) during(s Span) (text string) {
 	return text
 }
 
-// span is when a harm impairs.
+// span returns the interval in which a harm impairs.
 func (h *Harm) span() Span { return Span{h.From, h.Until + Recovery} }
 
-// healthy reports whether some majority was healthy at each instant of a time.
+// healthy reports whether there was a healthy majority at each instant of an
+// interval.
 func (r *Record) healthy(s Span) bool {
 	instants := []time.Duration{s.From}
 	var harms []Harm
@@ -123,7 +126,7 @@ func (r *Record) healthy(s Span) bool {
 			instants = append(instants, max(at.From, s.From))
 		}
 	}
-	for _, at := range instants { // nothing gets worse between two begins
+	for _, at := range instants { // health gets worse only at these instants
 		var now []Harm
 		for _, h := range harms {
 			if s := h.span(); s.From <= at && at < s.Until {
@@ -137,7 +140,7 @@ func (r *Record) healthy(s Span) bool {
 	return true
 }
 
-// majority reports whether there is a healthy majority beside some harms.
+// majority reports whether there is a healthy majority under the given harms.
 func (r *Record) majority(harms []Harm) bool {
 	bit := map[string]uint{}
 	for i, id := range r.Replicas {

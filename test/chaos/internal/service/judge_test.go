@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 		probe   Probe
 		loss    []Loss
 		late    []Span
-		problem string // "" for none
+		problem string // "": no problem
 		verdict Verdict
 	}{
 		{name: "a grant in time", probe: Probe{From: 10 * s, Until: 12 * s, Granted: true}},
@@ -53,8 +53,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRows: a probe belongs to the kind of fault that was under way, or over for
-// less than Recovery.
+// TestRows: a probe belongs to the kind of fault that was under way, or over
+// for less than Recovery.
 func TestRows(t *testing.T) {
 	r := Record{Within: 2 * s, Replicas: []string{"r1", "r2", "r3"}, Harms: []Harm{
 		{Fault: "hang", From: 10 * s, Until: 20 * s}, {Fault: "hang", From: 15 * s, Until: 20 * s}, {Fault: "full", From: 40 * s, Until: 41 * s}, {Fault: "cut", From: 42 * s, Until: 43 * s},

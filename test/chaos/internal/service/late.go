@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// How often Late asks to be woken, and how late it may be woken without a note.
+// The intervals at which Late asks to be woken, and the delay that it
+// tolerates.
 const (
 	tick     = 20 * time.Millisecond
 	lateOver = 200 * time.Millisecond
 )
 
-// Late notes, until ctx ends, when this process was woken too late.
+// Late records, until ctx ends, when this process was woken too late.
 func Late(ctx context.Context, now func() time.Duration) (late []Span) {
 	for last := now(); ctx.Err() == nil; {
 		time.Sleep(tick)

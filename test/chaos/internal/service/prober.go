@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	every   = 250 * time.Millisecond // a probe begins
-	giveUp  = 30 * time.Second       // a probe ends without a grant
-	between = 20 * time.Millisecond  // two attempts of a probe
+	every   = 250 * time.Millisecond // interval between the begins of probes
+	giveUp  = 30 * time.Second       // after it, a probe ends without a grant
+	between = 20 * time.Millisecond  // pause between two attempts of a probe
 )
 
 // Prober acquires and releases locks.
@@ -22,7 +22,7 @@ type Prober struct {
 	now    func() time.Duration
 
 	mu      sync.Mutex
-	session *client.Session // nil while there is none
+	session *client.Session // nil without a session
 	probes  []Probe
 	losses  []Loss
 }
@@ -53,7 +53,8 @@ func (p *Prober) Run(ctx context.Context) (probes []Probe, losses []Loss) {
 	return p.probes, p.losses
 }
 
-// keepSession has a session open until ctx ends, another one after each loss.
+// keepSession keeps a session open until ctx ends, and opens another one after
+// each loss.
 func (p *Prober) keepSession(ctx context.Context) {
 	for ctx.Err() == nil {
 		s, err := p.client.NewSession(ctx, client.WithName("prober"))
@@ -70,7 +71,7 @@ func (p *Prober) keepSession(ctx context.Context) {
 			p.use(nil)
 		case <-ctx.Done():
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
-			_ = s.Close(closing) // or it expires
+			_ = s.Close(closing) // if this fails, the session expires
 			cancel()
 		}
 	}
@@ -82,7 +83,7 @@ func (p *Prober) use(s *client.Session) {
 	p.session = s
 }
 
-// probe acquires a lock once, whatever fails on the way, and releases it.
+// probe acquires a lock once, through all failures, and releases it.
 func (p *Prober) probe(ctx context.Context, path string) {
 	out := Probe{From: p.now()}
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
@@ -96,7 +97,7 @@ func (p *Prober) probe(ctx context.Context, path string) {
 	p.probes = append(p.probes, out)
 	p.mu.Unlock()
 	if held != nil {
-		_ = held.Unlock(ctx) // or the session goes on releasing it
+		_ = held.Unlock(ctx) // if this fails, the session keeps releasing it
 	}
 }
 
@@ -122,7 +123,7 @@ func (p *Prober) acquire(ctx context.Context, path string) (*client.Held, error)
 // Close ends the prober's connections.
 func (p *Prober) Close() error { return p.client.Close() }
 
-// pause waits for d, and reports whether ctx has not ended by then.
+// pause waits for d, and reports whether ctx still runs after it.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,3 +1,3 @@
-// Package watch looks at the replicas of a run of chaos from outside: the sums
-// of their states, their logs, and how long nobody was served.
+// Package watch observes the replicas of a run of chaos from outside: their
+// state sums, their logs, and the gaps in their service.
 package watch

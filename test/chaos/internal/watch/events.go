@@ -13,25 +13,25 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// Events are watchers of a cell's events: at each replica one with a stream and
-// one with calls that wait, which stay with it whatever becomes of it, and one
-// of the SDK, which goes where it is served.
+// Events are watchers of a cell's events. Each replica has one with a stream
+// and one with waiting calls; both stay with it through all faults. One watcher
+// of the SDK moves to replicas that serve it.
 type Events struct {
 	watchers []*watcher
 	sdk      *client.Client
 }
 
-// watcher is one of them. It resumes after the last revision that it was told
-// of.
+// watcher is one watcher. It resumes after the last revision that it received.
 type watcher struct {
-	// listen tells what comes after a revision, until that ends.
+	// listen passes the events after a revision to w, until the stream or call
+	// ends.
 	listen func(ctx context.Context, after uint64, w *watcher) error
 
-	mu   sync.Mutex // guards told
+	mu   sync.Mutex // guards received
 	told history.Told
 }
 
-// NewEvents makes the watchers; they have seen nothing yet.
+// NewEvents makes the watchers, without events so far.
 func NewEvents(c *cell.Cell) (*Events, error) {
 	sdk, err := client.Config{URLs: c.URLs()}.New()
 	if err != nil {
@@ -52,13 +52,14 @@ func NewEvents(c *cell.Cell) (*Events, error) {
 // Close ends the SDK's connections.
 func (e *Events) Close() { _ = e.sdk.Close() }
 
-// Follow has all watchers follow the events, from the first on, until ctx ends.
+// Follow makes all watchers follow the events, from the first on, until ctx
+// ends.
 func (e *Events) Follow(ctx context.Context) {
 	var following sync.WaitGroup
 	for _, w := range e.watchers {
 		following.Go(func() {
 			for ctx.Err() == nil {
-				_ = w.listen(ctx, w.upTo(), w) // whatever ended it, it is resumed
+				_ = w.listen(ctx, w.upTo(), w) // resume after any error
 				pauseFor(ctx, 50*time.Millisecond)
 			}
 		})
@@ -73,9 +74,9 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Reach waits until every watcher was told of all up to a revision.
+// Reach waits until every watcher has received everything up to a revision.
 func (e *Events) Reach(ctx context.Context, revision uint64) error {
-	return cell.Wait(ctx, fmt.Sprintf("every watcher was told of all up to revision %d", revision), func(context.Context) error {
+	return cell.Wait(ctx, fmt.Sprintf("every watcher has all events up to revision %d", revision), func(context.Context) error {
 		var errs []error
 		for _, w := range e.watchers {
 			if at := w.upTo(); at < revision {
@@ -86,8 +87,8 @@ func (e *Events) Reach(ctx context.Context, revision uint64) error {
 	})
 }
 
-// Told is what every watcher was told so far.
-func (e *Events) Told() (all []history.Told) {
+// Received returns the events that each watcher has received so far.
+func (e *Events) Received() (all []history.Told) {
 	for _, w := range e.watchers {
 		w.mu.Lock()
 		all = append(all, w.told)
@@ -102,22 +103,22 @@ func (w *watcher) upTo() uint64 {
 	return w.told.UpTo
 }
 
-// tell notes an event, right or wrong.
-func (w *watcher) tell(e lockapi.CellEvent) {
+// record records an event, correct or not.
+func (w *watcher) record(e lockapi.CellEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.told.Events = append(w.told.Events, e)
 	w.told.UpTo = max(w.told.UpTo, e.Revision)
 }
 
-// reach notes that all up to a revision was told.
+// reach records that all events up to a revision were received.
 func (w *watcher) reach(revision uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.told.UpTo = max(w.told.UpTo, revision)
 }
 
-// miss notes that what comes next up to a revision is not kept any more.
+// miss records that the next events up to a revision are compacted.
 func (w *watcher) miss(c lockapi.Compacted) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +138,7 @@ func (e *Events) watch(ctx context.Context, after uint64, w *watcher) error {
 		case event.Compacted != nil:
 			w.miss(*event.Compacted)
 		default:
-			w.tell(event.CellEvent)
+			w.record(event.CellEvent)
 		}
 	}
 	return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// teller is a replica that tells revisions 1 to 5 and breaks off each stream
-// after two; it keeps none up to lost.
-type teller struct {
+// brokenStreams is a replica that sends revisions 1 to 5 and breaks off each stream
+// after two of them. Its revisions up to lost are compacted.
+type brokenStreams struct {
 	lost uint64
 
 	mu    sync.Mutex // guards asked
-	asked []string   // the revisions after which it was asked
+	asked []string   // start revisions of the requests
 }
 
-func (s *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *brokenStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	after := r.Header.Get(lockapi.HeaderLastEventID)
 	stream := after != ""
 	if !stream {
@@ -49,18 +49,18 @@ func (s *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"events":[],"revision":6}`)
 	case stream:
 		fmt.Fprintf(w, "event: master_changed\nid: %d\ndata: %s\n\nevent: bookmark\ndata: {\"revision\":%d}\n\n", n+1, event(n+1), n+1)
-		fmt.Fprintf(w, "event: master_changed\ndata: %s", event(n+2)) // and breaks off in the midst of it
+		fmt.Fprintf(w, "event: master_changed\ndata: %s", event(n+2)) // breaks off in the middle
 	default:
 		fmt.Fprintf(w, `{"events":[%s],"revision":%d}`, event(n+1), n+1)
 	}
 }
 
-// TestWatchersResume: what ends a stream or a call has it go on after what was
-// told, and what is not kept any more is noted as missed.
+// TestWatchersResume: after the end of a stream or a call, the watcher resumes
+// behind the received events. Compacted events are recorded as missed.
 func TestWatchersResume(t *testing.T) {
 	for _, lost := range []uint64{0, 3} {
 		for name, listen := range map[string]func(string) func(context.Context, uint64, *watcher) error{"stream": streamOf, "polls": pollsOf} {
-			s := &teller{lost: lost}
+			s := &brokenStreams{lost: lost}
 			server := httptest.NewServer(s)
 			w := &watcher{listen: listen(server.URL)}
 			e := &Events{watchers: []*watcher{w}}
@@ -71,7 +71,7 @@ func TestWatchersResume(t *testing.T) {
 			cancel()
 			following.Wait()
 			server.Close()
-			told := e.Told()[0]
+			told := e.Received()[0]
 			if err != nil || len(told.Events) != 5-int(lost) || told.Events[0].Revision != lost+1 || len(told.Missed) != int(min(lost, 1)) {
 				t.Errorf("%s, %d lost: told %+v, %v, asked after %v", name, lost, told, err, s.asked)
 			}

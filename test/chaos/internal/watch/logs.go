@@ -11,12 +11,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// most is how many lines of one replica's log are shown.
+// most bounds the lines that are shown from one replica's log.
 const most = 5
 
-// Logs finds what replicas must not have written: lines of level error or
-// worse, reports of the race detector, and what is no line of theirs, as a
-// panic. Lines that excused reports true for are left out.
+// Logs finds lines that replicas must not log: level error or worse, reports of
+// the race detector, and lines of another form, such as a panic. Lines for
+// which excused returns true are left out.
 func Logs(c *cell.Cell, excused func(id, line string) bool) (problems []string, err error) {
 	for _, r := range c.Replicas() {
 		f, err := os.Open(r.LogFile)
@@ -46,7 +46,8 @@ func scan(log io.Reader, excused func(line string) bool) (found []string, err er
 	return found, lines.Err()
 }
 
-// suspicious reports whether a line is other than one of level warn or lower.
+// suspicious reports whether a line is anything but a log line of level warn or
+// lower.
 func suspicious(text string) bool {
 	var line struct {
 		Level string `json:"level"`

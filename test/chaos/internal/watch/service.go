@@ -6,15 +6,15 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// Service is what a record tells of a cell's service.
+// Service describes a cell's service during a record.
 type Service struct {
-	Elections int           // terms of office that begun during the record
-	Gap       time.Duration // longest time in which nobody was served
+	Elections int           // offices that began during the record
+	Gap       time.Duration // longest time without an answer from a master
 	GapAt     time.Duration // when it began
 }
 
-// Serve finds it out. Served is whoever had an answer that only a master gives.
-// The attempts are in the order of their return.
+// Serve computes the Service. An answer counts if only a master can give it.
+// The attempts must be in the order of their return.
 func Serve(attempts []history.Attempt) (s Service) {
 	var last time.Duration
 	epochs := map[uint64]bool{}

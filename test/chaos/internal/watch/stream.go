@@ -16,11 +16,11 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// silence is for how long a stream may say nothing: it has bookmarks more often
-// than that. A replica that stands still is given up then.
+// silence is the longest pause in a stream: bookmarks come more often. A
+// replica that has stopped is given up after it.
 const silence = (lockapi.MaxBookmarkMS + 2000) * time.Millisecond
 
-// streams has no time limit; silence ends what is stuck.
+// streams has no time limit; silence ends a stuck stream.
 var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // streamOf follows a replica by server-sent events.
@@ -48,14 +48,14 @@ func streamOf(base string) func(context.Context, uint64, *watcher) error {
 	}
 }
 
-// readStream tells what a stream says. heard is called with each message.
-func readStream(body io.Reader, w *watcher, heard func()) error {
+// readStream records the messages of a stream and calls arrived for each.
+func readStream(body io.Reader, w *watcher, arrived func()) error {
 	name, data := "", ""
 	lines := bufio.NewReader(body)
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return err // what the last message lacks does not count
+			return err // an incomplete last message does not count
 		}
 		field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
 		value = strings.TrimPrefix(value, " ")
@@ -66,7 +66,7 @@ func readStream(body io.Reader, w *watcher, heard func()) error {
 			data += value
 		case "":
 			if data != "" {
-				heard()
+				arrived()
 				if err := w.message(name, data); err != nil {
 					return err
 				}
@@ -76,7 +76,7 @@ func readStream(body io.Reader, w *watcher, heard func()) error {
 	}
 }
 
-// message notes one message of a stream.
+// message records one message of a stream.
 func (w *watcher) message(name, data string) error {
 	switch name {
 	case lockapi.StreamBookmark:
@@ -96,7 +96,7 @@ func (w *watcher) message(name, data string) error {
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return err
 		}
-		w.tell(e)
+		w.record(e)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func pollsOf(base string) func(context.Context, uint64, *watcher) error {
 			return err
 		}
 		for _, e := range list.Events {
-			w.tell(e)
+			w.record(e)
 		}
 		w.reach(list.Revision)
 		return nil

@@ -15,8 +15,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// metric is the sum of a replica's state, or the index of the log entry that it
-// is of.
+// metric matches the sum of a replica's state, or the index of its log entry.
 var metric = regexp.MustCompile(`^stout_state_checksum(_index)? (\S+)$`)
 
 // Sums compares the sums that replicas show. It is safe for concurrent use.
@@ -26,11 +25,11 @@ type Sums struct {
 	problems []string
 }
 
-// NewSums has seen none.
+// NewSums returns an empty Sums.
 func NewSums() *Sums { return &Sums{entries: map[uint64]map[string]string{}} }
 
-// every is how often sums are read: often enough to see most of those that a
-// replica makes, one in five seconds.
+// every is the interval between reads of the sums. It is short enough to see
+// most sums of a replica, which makes one every five seconds.
 const every = 500 * time.Millisecond
 
 // Watch reads the sums of all replicas until ctx ends.
@@ -63,10 +62,10 @@ func (s *Sums) Look(ctx context.Context, c *cell.Cell) {
 	looking.Wait()
 }
 
-// metricsClient has a connection for each call: replicas come and go.
+// metricsClient opens a connection for each call, because replicas come and go.
 var metricsClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 
-// read is a replica's sum; false where it does not answer or has none yet.
+// read returns a replica's sum; false if it does not answer or has no sum yet.
 func read(ctx context.Context, r *cell.Replica) (index uint64, sum string, ok bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
 	if err != nil {
@@ -98,8 +97,8 @@ func parse(metrics io.Reader) (index uint64, sum string, ok bool) {
 	return index, sum, index > 0 && sum != ""
 }
 
-// Add notes a sum and compares it with those of the others at the same index,
-// and with what the same replica showed before.
+// Add records a sum. It compares it with earlier sums at the same index, from
+// this replica and from the others.
 func (s *Sums) Add(index uint64, replica, sum string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +115,8 @@ func (s *Sums) Add(index uint64, replica, sum string) {
 	seen[replica] = sum
 }
 
-// Compared is at how many log entries two replicas or more showed their sums.
+// Compared returns the number of log entries with the sums of at least two
+// replicas.
 func (s *Sums) Compared() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,7 @@ func (s *Sums) Compared() (n int) {
 	return n
 }
 
-// Latest is the highest index at which this many replicas have shown their
-// sums.
+// Latest returns the highest index with the sums of this many replicas.
 func (s *Sums) Latest(replicas int) (index uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +140,7 @@ func (s *Sums) Latest(replicas int) (index uint64) {
 	return index
 }
 
-// Problems are the sums that differ.
+// Problems returns the differences.
 func (s *Sums) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

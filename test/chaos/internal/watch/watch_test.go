@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// TestSumsThatDiffer: equal sums at equal index are right, and so are others at
-// another one.
+// TestSumsThatDiffer: equal sums at equal index are right, and so are different
+// sums at different indexes.
 func TestSumsThatDiffer(t *testing.T) {
 	s := NewSums()
 	s.Add(5, "r1", "aa")

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// writePause is how long a writer rests after a round, at least: a session's writes of an
-// epoch stay below the number of answers that the cell remembers of it, so that
-// a late duplicate of any is known as one.
+// writePause is the shortest pause of a writer after a round. It limits a
+// session's writes in an epoch to fewer than the answers that the cell
+// remembers of it, so that a late duplicate of any of them is recognized.
 const writePause = 120 * time.Millisecond
 
-// desk is the files that an epoch's clients write. Those that transactions name
-// together are left, right and the locks both and shared.
+// desk is the files that an epoch's clients write. Transactions name left,
+// right and the locks both and shared together.
 type desk struct {
 	note, counter, member string
-	queue                 string // before the numbers
+	queue                 string // without the number
 	guarded, lock         string // a file, and the lock under which it is written
 	left, right, both     string
-	shared                string // a lock that transactions share, for the most part
+	shared                string // a lock that transactions mostly share
 	pair                  string // the directory of left and right, listed and emptied
 }
 
@@ -30,13 +30,12 @@ func deskOf(epoch int) desk {
 	}
 }
 
-// files are those that have a name from the beginning.
+// files returns the files with fixed names.
 func (d *desk) files() []string {
 	return []string{d.note, d.counter, d.member, d.guarded, d.left, d.right}
 }
 
-// pen makes contents. No two are the same, so that what is seen of one tells
-// which write it is of.
+// pen makes contents. No two are equal, so that a content identifies its write.
 type pen struct {
 	author string
 	texts  int

@@ -1,7 +1,6 @@
-// Package work is the clients of a run of chaos. Some use the Go SDK, some
-// plain HTTP through whichever replica comes first; of both, some take locks and
-// some write files. One reads at every replica;
-// all are recorded, request by request. They work in epochs: in each on paths
-// of its own and with sessions of its own, so that the record of a path stays
-// short.
+// Package work is the clients of a run of chaos. Some use the Go SDK, some use
+// plain HTTP through any replica; of both, some lock and some write files. One
+// reads at every replica. All requests are recorded. The clients work in
+// epochs, each with its own paths and sessions, so that the record of a path
+// stays short.
 package work

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// TestContentsDiffer: no two writes of a run have the same content, whoever
-// makes them, or what is seen could be of either.
+// TestContentsDiffer: all writes of a run have different contents, because an
+// equal content could come from either write.
 func TestContentsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range []*pen{{author: "files1"}, {author: "files11"}, {author: "files2"}} {
@@ -27,8 +27,8 @@ func TestContentsDiffer(t *testing.T) {
 	}
 }
 
-// TestKeyedWritesAreSentAgain: a write with a key goes out again, as it was and
-// with the same key, until it is answered.
+// TestKeyedWritesAreSentAgain: a write with a key is repeated unchanged, with
+// the same key, until it is answered.
 func TestKeyedWritesAreSentAgain(t *testing.T) {
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,8 +16,8 @@ import (
 // Options describe a fleet of clients.
 type Options struct {
 	URLs     []string
-	SDK, Raw int // numbers of clients of locks
-	Files    int // and of those that write files: half of them with the SDK
+	SDK, Raw int // numbers of clients that lock
+	Files    int // number of clients that write files; half of them use the SDK
 	Epoch    time.Duration
 	Seed     uint64
 	Recorder *history.Recorder
@@ -32,9 +32,10 @@ type Fleet struct {
 	workers []worker
 }
 
-// worker is one client. Work returns when ctx has ended and all is given back,
-// or was tried to be, within some seconds. Prove makes one whole round on a
-// path of its own: a session, a lock or a file, its release; or a read.
+// worker is one client. work returns when ctx has ended and everything is
+// released, or some seconds after attempts to release it. prove makes one whole
+// round on a separate path: a session, a lock or a file, its release; or a
+// read.
 type worker interface {
 	name() string
 	work(ctx context.Context, r *rand.Rand, epoch int)
@@ -68,7 +69,7 @@ func NewFleet(opts Options) (*Fleet, error) {
 	return f, nil
 }
 
-// Work has all clients work until ctx ends, and waits until they have stopped.
+// Work runs all clients until ctx ends, and waits until they have stopped.
 func (f *Fleet) Work(ctx context.Context) {
 	f.began = time.Now()
 	var running sync.WaitGroup
@@ -83,7 +84,7 @@ func (f *Fleet) Work(ctx context.Context) {
 	running.Wait()
 }
 
-// epoch has a client work until the present epoch ends.
+// epoch runs a client until the present epoch ends.
 func (f *Fleet) epoch(ctx context.Context, w worker, r *rand.Rand) {
 	n := int(time.Since(f.began) / f.opts.Epoch)
 	ctx, cancel := context.WithDeadline(ctx, f.began.Add(time.Duration(n+1)*f.opts.Epoch))
@@ -91,8 +92,8 @@ func (f *Fleet) epoch(ctx context.Context, w worker, r *rand.Rand) {
 	w.work(ctx, r, n)
 }
 
-// Prove has every client make a whole round; the error names each that could
-// not before ctx ended.
+// Prove makes every client complete a whole round. The error names each client
+// that did not before ctx ended.
 func (f *Fleet) Prove(ctx context.Context) error {
 	errs := make([]error, len(f.workers))
 	var running sync.WaitGroup
@@ -114,7 +115,7 @@ func (f *Fleet) Close() {
 	}
 }
 
-// target is a lock that an epoch's clients are after.
+// target is a lock that an epoch's clients acquire.
 type target struct {
 	path  string
 	mode  lockapi.Mode
@@ -125,7 +126,7 @@ type target struct {
 const seats = 2
 
 // draw chooses a target: mutexes, a lock that is held in both modes, and a
-// semaphore that is now and then taken as a whole.
+// semaphore that is sometimes held exclusively.
 func draw(r *rand.Rand, epoch int) target {
 	at := func(name string) string { return fmt.Sprintf("/chaos/%d/%s", epoch, name) }
 	switch n := r.IntN(100); {
@@ -143,7 +144,7 @@ func draw(r *rand.Rand, epoch int) target {
 	return target{at("seats"), lockapi.Shared, seats}
 }
 
-// between is a random duration from low up to high.
+// between returns a random duration, at least low and below high.
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)))
 }

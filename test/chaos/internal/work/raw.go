@@ -15,12 +15,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// answerTime is how long a plain client waits for an answer beyond the time for
-// which it lets the cell hold the call.
+// answerTime is how long a plain client waits for an answer, in addition to the
+// wait that the call asks for.
 const answerTime = 3 * time.Second
 
-// raw is a client of plain HTTP. It sends each call to a replica by chance, and
-// after an answer that it lost to another one.
+// raw is a client of plain HTTP. It sends each call to a random replica, so a
+// retry after a lost answer may go to another one.
 type raw struct {
 	title  string
 	opts   *Options
@@ -36,21 +36,21 @@ func (w *raw) name() string { return w.title }
 
 func (w *raw) close() { w.http.CloseIdleConnections() }
 
-// call makes one call at a replica by chance. The error is a *lockapi.Error
-// where the cell refused.
+// call makes one call at a random replica. If the cell refuses it, the error is
+// a *lockapi.Error.
 func (w *raw) call(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
 	_, err := cell.CallVia(ctx, w.http, method, w.opts.URLs[r.IntN(len(w.opts.URLs))], target, in, out)
 	return err
 }
 
-// brief makes a call that the cell answers at once, or not at all.
+// brief makes a call without a waiting time in the cell.
 func (w *raw) brief(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	return w.call(ctx, r, method, target, in, out)
 }
 
-// insist makes brief calls until one is answered for good or ctx ends.
+// insist repeats a brief call until its answer is final or ctx ends.
 func (w *raw) insist(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
 	for {
 		err := w.brief(ctx, r, method, target, in, out)
@@ -61,8 +61,7 @@ func (w *raw) insist(ctx context.Context, r *rand.Rand, method, target string, i
 	}
 }
 
-// lost reports whether the call may be, and has to be, sent again to know what
-// came of it.
+// lost reports whether the call can and must be repeated to learn its outcome.
 func lost(err error) bool {
 	var refused *lockapi.Error
 	return err != nil && (!errors.As(err, &refused) || refused.Code == lockapi.CodeOutcomeUnknown || refused.Code == lockapi.CodeNoMaster)
@@ -91,7 +90,7 @@ func (w *raw) open(ctx context.Context, r *rand.Rand, ttl time.Duration) (*rawSe
 	return s, nil
 }
 
-// abandon leaves a session to its ttl.
+// abandon stops the keepalives; the session expires.
 func (s *rawSession) abandon() {
 	s.stop()
 	s.kept.Wait()
@@ -131,7 +130,7 @@ func (w *raw) work(ctx context.Context, r *rand.Rand, epoch int) {
 		pause(ctx, between(r, 5*time.Millisecond, 60*time.Millisecond))
 	}
 	if r.IntN(4) > 0 {
-		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // or it expires
+		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // if this fails, the session expires
 	}
 }
 
@@ -143,10 +142,10 @@ func (w *raw) prove(ctx context.Context) error {
 	}
 	path, req := "/chaos/prove/"+w.title, lockapi.NewLockRequest(opened.ID)
 	if err := w.insist(ctx, r, http.MethodPut, lockRoute(path), req, nil); err != nil {
-		return fmt.Errorf("take a lock: %w", err)
+		return fmt.Errorf("acquire a lock: %w", err)
 	}
 	if err := w.insist(ctx, r, http.MethodDelete, releaseRoute(path, opened.ID, "", 0), nil, nil); err != nil {
-		return fmt.Errorf("release it: %w", err)
+		return fmt.Errorf("release the lock: %w", err)
 	}
 	return w.insist(ctx, r, http.MethodDelete, sessionRoute(opened.ID), nil, nil)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// rawFiles is a client of plain HTTP that writes files. A write with a key it
-// sends again, to whichever replica, until it is answered or out of patience.
-// One without it sends once.
+// rawFiles is a client of plain HTTP that writes files. It repeats a write with
+// a key, at any replica, until it is answered or patience ends. It sends a
+// write without a key once.
 type rawFiles struct {
 	*raw
 	pen
@@ -41,7 +41,7 @@ func (w *rawFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 		pause(ctx, between(r, writePause, 2*writePause))
 	}
 	if r.IntN(4) > 0 {
-		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // or it expires
+		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // if this fails, the session expires
 	}
 }
 
@@ -82,8 +82,7 @@ func (w *rawFiles) send(ctx context.Context, r *rand.Rand, q *fileRequest, out a
 	return nil
 }
 
-// keyed makes a call under a key of its own, and now and then once more after
-// it was answered.
+// keyed makes a call with a new key, and sometimes repeats it after its answer.
 func (w *rawFiles) keyed(ctx context.Context, r *rand.Rand, q *fileRequest, out any) (err error) {
 	w.texts++
 	if q.header == nil {
@@ -97,12 +96,12 @@ func (w *rawFiles) keyed(ctx context.Context, r *rand.Rand, q *fileRequest, out 
 		pause(ctx, between(r, 0, 100*time.Millisecond))
 	}
 	if err == nil && r.IntN(4) == 0 {
-		_ = w.send(ctx, r, q, nil) // what it is answered is recorded
+		_ = w.send(ctx, r, q, nil) // its answer is recorded
 	}
 	return err
 }
 
-// write is the call that writes, or makes a sequential file.
+// write returns the call that writes a file, or makes a sequential file.
 func (w *rawFiles) write(method, path string, q url.Values) *fileRequest {
 	return &fileRequest{method: method, target: fileRoute(path) + "?" + q.Encode(), body: w.text(), header: map[string]string{}}
 }
@@ -113,7 +112,7 @@ func listRoute(dir string) string {
 	return lockapi.RouteFiles + "?" + url.Values{"prefix": {dir}}.Encode()
 }
 
-// round makes one write, or a few that belong together.
+// round makes one write, or a few related ones.
 func (w *rawFiles) round(ctx context.Context, r *rand.Rand, session string, d desk) error {
 	own := url.Values{"session": {session}}
 	switch r.IntN(10) {
@@ -139,8 +138,8 @@ func (w *rawFiles) round(ctx context.Context, r *rand.Rand, session string, d de
 	return w.hold(ctx, r, session, d)
 }
 
-// compareAndSet writes what depends on what it read, a few times on end, so that
-// several clients are at it at once.
+// compareAndSet writes a change of the content that it read, several times in a
+// row, so that several clients compete.
 func (w *rawFiles) compareAndSet(ctx context.Context, r *rand.Rand, path string, own url.Values) error {
 	for range 3 {
 		q := w.write(http.MethodPut, path, own)
@@ -161,8 +160,9 @@ func (w *rawFiles) compareAndSet(ctx context.Context, r *rand.Rand, path string,
 	return nil
 }
 
-// hold takes a lock with a transaction that writes as well, writes under it,
-// and gives it back while it writes once more: that comes before, or too late.
+// hold acquires a lock in a transaction that also writes, and writes under the
+// lock. It releases the lock while it writes once more: that write is in time
+// or too late.
 func (w *rawFiles) hold(ctx context.Context, r *rand.Rand, session string, d desk) error {
 	text := func() *string { s := string(w.text()); return &s }
 	var taken lockapi.TransactionResult

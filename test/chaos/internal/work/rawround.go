@@ -12,14 +12,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// errFroze ends a client's session without a word to the cell.
+// errFroze ends a client's session without a call to the cell.
 var errFroze = errors.New("the client froze with its lock")
 
-// round takes a lock, works under it and gives it back, or looks at it. The
-// error says why the session is over.
+// round acquires a lock, works under it and releases it, or reads it. The error
+// explains why the session is over.
 func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) error {
 	if r.IntN(5) == 0 {
-		_ = w.brief(ctx, r, http.MethodGet, lockRoute(t.path), nil, nil) // what it shows is recorded
+		_ = w.brief(ctx, r, http.MethodGet, lockRoute(t.path), nil, nil) // the answer is recorded
 		return nil
 	}
 	req := w.request(r, s.id, t)
@@ -28,7 +28,7 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		return err
 	case err != nil && !lost(err):
-		return nil // refused: nothing is left
+		return nil // refused: there is no hold or queue position to release
 	case err == nil && grant.State == lockapi.StateHeld:
 		w.hold(ctx, r, &grant, t)
 		if r.IntN(20) == 0 {
@@ -42,26 +42,25 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 	return nil
 }
 
-// freeze is a client that stands still with its lock, for so long that its
-// session expires, and then writes as if nothing had been: the worked example
-// of docs/guarantees.md. What it writes the resource refuses if somebody else
-// has written meanwhile.
+// freeze is a client that stops with its lock for so long that its session
+// expires, and then writes as if nothing had happened: the worked example of
+// docs/guarantees.md. The resource refuses that write if another client has
+// written since.
 func (w *raw) freeze(ctx context.Context, r *rand.Rand, s *rawSession, g *lockapi.Grant, t target) {
 	s.abandon()
 	pause(ctx, s.ttl+between(r, 0, 2*time.Second))
 	w.write(g, t)
 }
 
-// write writes to what the lock guards. Only an exclusive hold keeps others
-// out.
+// write writes to the resource that the lock guards. Only an exclusive hold
+// excludes others.
 func (w *raw) write(g *lockapi.Grant, t target) {
 	if t.mode == lockapi.Exclusive {
 		w.opts.Resource.Write(t.path, g.Session+"/"+g.Handle, g.Token, nil)
 	}
 }
 
-// request asks for the lock in one of the ways that there are, with a handle
-// that was never used.
+// request returns a request for the lock, of a random kind, with a new handle.
 func (w *raw) request(r *rand.Rand, session string, t target) lockapi.LockRequest {
 	w.serial++
 	req := lockapi.NewLockRequest(session)
@@ -78,9 +77,9 @@ func (w *raw) request(r *rand.Rand, session string, t target) lockapi.LockReques
 	return req
 }
 
-// acquire sends a request, again for a while where its outcome is not known or
-// it has a queue position. The error of a request that was refused for good is
-// a *lockapi.Error for which lost is false.
+// acquire sends a request, and repeats it for a while if its outcome is unknown
+// or it has a queue position. The error of a final refusal is a *lockapi.Error
+// for which lost is false.
 func (w *raw) acquire(ctx context.Context, r *rand.Rand, path string, req lockapi.LockRequest) (grant lockapi.Grant, err error) {
 	for range 1 + r.IntN(5) {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(req.WaitMS)*time.Millisecond+answerTime)
@@ -95,8 +94,8 @@ func (w *raw) acquire(ctx context.Context, r *rand.Rand, path string, req lockap
 	return grant, err
 }
 
-// hold works under a grant. A plain client does not watch its lease: what it
-// writes once that is over the resource has to refuse.
+// hold works under a grant. A plain client does not watch its lease: the
+// resource must refuse writes after its end.
 func (w *raw) hold(ctx context.Context, r *rand.Rand, g *lockapi.Grant, t target) {
 	length := between(r, 0, 60*time.Millisecond)
 	if r.IntN(20) == 0 {
@@ -114,9 +113,9 @@ func (w *raw) hold(ctx context.Context, r *rand.Rand, g *lockapi.Grant, t target
 	}
 }
 
-// release gives back a grant, or a place, until the answer is known or the
-// patience is over. A grant is released by its token, as the contract advises,
-// but not always.
+// release releases a grant, or a queue position, until the answer is known or
+// patience ends. It usually releases a grant by its token, as the contract
+// advises.
 func (w *raw) release(ctx context.Context, r *rand.Rand, path string, req lockapi.LockRequest, token uint64) (err error) {
 	if r.IntN(5) == 0 {
 		token = 0

@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// reader has reads under way at every replica, also while it is stopped or cut
-// off: what a master that was away answers first, once it goes on, must not be
-// from before. There is only a moment in which a faulty one would do so, hence
-// several reads at once.
+// reader always has reads under way at every replica, even while that replica
+// is stopped or cut off. A master that returns must not first answer with old
+// values. A faulty one would do so only for a moment, hence several reads at
+// once.
 type reader struct {
 	title string
 	opts  *Options
 	calls []*raw // one for each replica
 }
 
-// readsAtOnce is how many reads a replica that does not answer has before it.
+// readsAtOnce is the number of reads that wait at a replica that does not
+// answer.
 const readsAtOnce = 4
 
 func newReader(title string, opts *Options) *reader {
@@ -55,7 +56,7 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 				case 2:
 					route = listRoute(d.pair)
 				}
-				_ = c.call(ctx, own, http.MethodGet, route, nil, nil) // what it shows is recorded
+				_ = c.call(ctx, own, http.MethodGet, route, nil, nil) // the answer is recorded
 				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))
 			}
 		})
@@ -63,7 +64,7 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 	reading.Wait()
 }
 
-// prove reads at each replica: every one of them has to find the master.
+// prove reads at each replica: every one of them must find the master.
 func (w *reader) prove(ctx context.Context) error {
 	errs := make([]error, len(w.calls))
 	for i, c := range w.calls {

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/test/chaos/internal/guard"
 )
 
-// giveUp is how long a client tries to give back what it has at the end of an
+// giveUp bounds a client's attempts to release its holds at the end of an
 // epoch. The rest expires.
 const giveUp = 3 * time.Second
 
@@ -44,11 +44,11 @@ func (w *sdk) work(ctx context.Context, r *rand.Rand, epoch int) {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
-	_ = s.Close(end) // or it expires
+	_ = s.Close(end) // if this fails, the session expires
 }
 
-// round takes a lock, works under it and gives it back; now and then it looks
-// at locks instead.
+// round acquires a lock, works under it and releases it; sometimes it reads
+// locks instead.
 func (w *sdk) round(ctx context.Context, r *rand.Rand, s *client.Session, t target) {
 	if r.IntN(5) == 0 {
 		_, _ = w.client.ReadLock(ctx, t.path)
@@ -79,10 +79,11 @@ func (w *sdk) round(ctx context.Context, r *rand.Rand, s *client.Session, t targ
 	w.hold(ctx, r, held, t)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
-	_ = held.Unlock(end) // or the session goes on releasing it
+	_ = held.Unlock(end) // if this fails, the session keeps releasing it
 }
 
-// hold works under a lock, and notes from when until when it was good.
+// hold works under a lock, and records the time during which its hold was
+// valid.
 func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t target) {
 	now := w.opts.Recorder.Now
 	good := func() (at time.Duration, ok bool) {
@@ -112,8 +113,8 @@ func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t targe
 	w.opts.Holds.Add(guard.Hold{Path: t.path, Owner: held.Handle(), Mode: t.mode, Limit: t.limit, Token: held.Token(), From: from, Until: until})
 }
 
-// touch writes to what the lock guards. Only an exclusive hold keeps others
-// out.
+// touch writes to the resource that the lock guards. Only an exclusive hold
+// excludes others.
 func (w *sdk) touch(held *client.Held, t target) {
 	if t.mode == lockapi.Exclusive {
 		w.opts.Resource.Write(t.path, held.Handle(), held.Token(), func() bool { return held.Err() == nil })

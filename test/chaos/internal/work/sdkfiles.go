@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// sdkFiles is a client that writes files with the Go SDK, which sends what is
-// on behalf of a session until it is answered.
+// sdkFiles is a client that writes files with the Go SDK. The SDK repeats a
+// session's writes until they are answered.
 type sdkFiles struct {
 	*sdk
 	pen
@@ -38,11 +38,10 @@ func (w *sdkFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
-	_ = s.Close(end) // or it expires
+	_ = s.Close(end) // if this fails, the session expires
 }
 
-// round makes one write, or a few that belong together. What comes of it is
-// recorded.
+// round makes one write, or a few related ones. The results are recorded.
 func (w *sdkFiles) round(ctx context.Context, r *rand.Rand, s *client.Session, d desk) {
 	ctx, cancel := context.WithTimeout(ctx, 2*answerTime)
 	defer cancel()
@@ -60,7 +59,7 @@ func (w *sdkFiles) round(ctx context.Context, r *rand.Rand, s *client.Session, d
 	case 5:
 		w.underLock(ctx, r, s, d)
 	case 6:
-		_, _ = w.client.Put(ctx, d.note, w.text()) // on behalf of nobody: once at most
+		_, _ = w.client.Put(ctx, d.note, w.text()) // without a session: at most once
 	case 7:
 		w.transact(ctx, r, s, d)
 	case 8:
@@ -77,8 +76,8 @@ func (w *sdkFiles) round(ctx context.Context, r *rand.Rand, s *client.Session, d
 	}
 }
 
-// share takes a lock together with others, or now and then alone, writes under
-// it, and gives it back.
+// share acquires a lock in shared mode, or sometimes exclusively, writes under
+// it, and releases it.
 func (w *sdkFiles) share(ctx context.Context, r *rand.Rand, s *client.Session, d desk) {
 	mode := []client.LockOption{client.Shared()}
 	if r.IntN(4) == 0 {
@@ -94,8 +93,8 @@ func (w *sdkFiles) share(ctx context.Context, r *rand.Rand, s *client.Session, d
 	_, _ = s.Txn().Then(client.OpRelease(d.shared, w.author, g.Token), client.OpPut(d.left, w.text())).Commit(ctx)
 }
 
-// compareAndSet writes what depends on what it read, a few times on end, so that
-// several clients are at it at once.
+// compareAndSet writes a change of the content that it read, several times in a
+// row, so that several clients compete.
 func (w *sdkFiles) compareAndSet(ctx context.Context, s *client.Session, path string) {
 	for range 3 {
 		f, err := w.client.Get(ctx, path)
@@ -108,7 +107,7 @@ func (w *sdkFiles) compareAndSet(ctx context.Context, s *client.Session, path st
 	}
 }
 
-// underLock writes under a hold, and while it is given back.
+// underLock writes under a hold, and during its release.
 func (w *sdkFiles) underLock(ctx context.Context, r *rand.Rand, s *client.Session, d desk) {
 	held, err := s.TryLock(ctx, d.lock)
 	if err != nil {
@@ -125,12 +124,12 @@ func (w *sdkFiles) underLock(ctx context.Context, r *rand.Rand, s *client.Sessio
 	}()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
-	_ = held.Unlock(end) // or the session goes on releasing it
+	_ = held.Unlock(end) // if this fails, the session keeps releasing it
 	<-late
 }
 
-// transact writes two files at once, or takes a lock beside them and gives it
-// back.
+// transact writes two files at once, or acquires a lock beside them and
+// releases it.
 func (w *sdkFiles) transact(ctx context.Context, r *rand.Rand, s *client.Session, d desk) {
 	if r.IntN(2) == 0 {
 		_, _ = s.Txn().If(client.WhenPresent(d.left)).

@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLost: a call is sent again where its outcome is not known or no master
-// took it, and not where it was refused.
+// TestLost: a call is repeated if its outcome is unknown or there was no
+// master, but not if it was refused.
 func TestLost(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -30,8 +30,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestTargetsGoTogether: whoever is after the same lock asks for it in modes
-// and with limits that the contract lets go together.
+// TestTargetsGoTogether: all clients that want the same lock use modes and
+// limits that the contract allows together.
 func TestTargetsGoTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	limits, modes := map[string]int64{}, map[string]map[lockapi.Mode]bool{}
@@ -57,7 +57,7 @@ func TestTargetsGoTogether(t *testing.T) {
 	}
 }
 
-// epochs is a client that notes when it was sent to work.
+// epochs is a client that records the begins of its epochs.
 type epochs struct {
 	worker
 	began []int
@@ -69,7 +69,7 @@ func (w *epochs) work(ctx context.Context, _ *rand.Rand, epoch int) {
 	<-ctx.Done()
 }
 
-// TestFleetWorksInEpochs: a client is given a new epoch when the last one ends.
+// TestFleetWorksInEpochs: a client begins a new epoch when the last one ends.
 func TestFleetWorksInEpochs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &epochs{}
