@@ -12,31 +12,31 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// audience is who watches one file, each over a connection of its own to one of
-// the replicas in turn. A write is a round: it ends when the last of them has
-// been told. One goroutine makes the rounds.
+// audience is the watchers of one file. Each has its own connection to one of
+// the replicas in turn. A write starts a round, which ends when the last
+// watcher has received the event. One goroutine makes the rounds.
 type audience struct {
 	path    string
 	writer  target.Session
 	clients []target.Client // of the watchers
 
-	due  atomic.Int64   // how many times watchers are to have been told
-	told atomic.Int64   // and have been
-	last chan time.Time // of a round: when the last one was told
+	due      atomic.Int64   // number of events that the watchers should have received so far
+	received atomic.Int64   // number that they have received
+	last     chan time.Time // of a round: when the last watcher received its event
 
 	once   sync.Once
 	broken chan struct{} // closed when the rounds are over
-	why    error         // set before that
+	why    error         // set before broken is closed
 }
 
-// Watchers begin this many at a time: more than a listener's backlog at once would
-// measure the backlog, and not the cell.
+// The watchers start this many at a time. More than a listener's backlog at
+// once would measure the backlog instead of the cell.
 const (
 	rampStep  = 50
 	rampPause = 20 * time.Millisecond
 )
 
-// newAudience makes n watchers, who do not watch yet.
+// newAudience makes n watchers, which do not watch yet.
 func newAudience(via string, way target.Way, n int, path string, writer target.Session) (*audience, error) {
 	a := &audience{path: path, writer: writer, last: make(chan time.Time, 1), broken: make(chan struct{})}
 	for i := range n {
@@ -51,8 +51,8 @@ func newAudience(via string, way target.Way, n int, path string, writer target.S
 	return a, nil
 }
 
-// gather has all of them watch until ctx ends, and returns when they do: a first
-// round has told them. What that takes is bounded.
+// gather makes all watchers watch until ctx ends. It returns when a first round
+// has reached them all, or after bound.
 func (a *audience) gather(ctx context.Context, bound time.Duration, running *sync.WaitGroup) error {
 	gathering, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -74,30 +74,31 @@ func (a *audience) gather(ctx context.Context, bound time.Duration, running *syn
 
 func (a *audience) watch(ctx context.Context, c target.Client, after uint64) {
 	defer c.Close()
-	err := c.Watch(ctx, a.path, after, a.hears)
+	err := c.Watch(ctx, a.path, after, a.count)
 	if ctx.Err() == nil {
-		a.fail(fmt.Errorf("a watcher of %s has ended: %w", a.path, err))
+		a.fail(fmt.Errorf("a watcher of %s ended: %w", a.path, err))
 	}
 }
 
-// fail ends the rounds: nobody knows any more how many are still to be told.
+// fail ends the rounds: the number of outstanding events is unknown from now
+// on.
 func (a *audience) fail(why error) {
 	a.once.Do(func() { a.why = why; close(a.broken) })
 }
 
-// hears counts a watcher that was told.
-func (a *audience) hears() {
-	if a.told.Add(1) == a.due.Load() {
+// count counts one watcher's event.
+func (a *audience) count() {
+	if a.received.Add(1) == a.due.Load() {
 		a.last <- time.Now()
 	}
 }
 
-// round writes and waits until the last watcher has been told: that is the
-// latency.
+// round writes and waits until the last watcher has received the event; this
+// time is the latency.
 func (a *audience) round(l *letter) load.Step {
 	return func(ctx context.Context, since time.Time) (time.Duration, error) {
 		select {
-		case <-a.last: // of a round that was cut off
+		case <-a.last: // of an interrupted round
 		default:
 		}
 		a.due.Add(int64(len(a.clients)))

@@ -35,22 +35,22 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"cycles":                      `no work "cycles"`,
+		"cycles":                      `unknown work "cycles"`,
 		"cycle --n 0":                 "at least 1",
 		"handover --n 1":              "at least 2",
 		"--via grpc":                  `"grpc"`,
-		"--rate 0":                    "--rate has 0",
-		"--rate=-1":                   "--rate has -1",
-		"--rate NaN":                  "--rate has NaN",
-		"--runs 0":                    "--runs is 0",
+		"--rate 0":                    "--rate 0:",
+		"--rate=-1":                   "--rate -1:",
+		"--rate NaN":                  "--rate NaN:",
+		"--runs 0":                    "--runs 0",
 		"--duration 0s":               "--duration",
-		"--ttl 10ms":                  "--ttl is 10ms",
-		"--server http://a --dir x":   "not for one given by --server",
+		"--ttl 10ms":                  "--ttl 10ms:",
+		"--server http://a --dir x":   "not to one given by --server",
 		"failover --server http://a":  "leave --server out",
 		"return --server http://a":    "leave --server out",
-		"read --secure --server http": "not for one given by --server",
+		"read --secure --server http": "not to one given by --server",
 		"secured --secure":            "leave --secure",
-		"read --rules 10":             "--rules is 10",
+		"read --rules 10":             "--rules 10:",
 		"read --no-such-flag":         "no-such-flag",
 		"cycle --n 0 --ttl 1ms --n x": "invalid argument",
 	} {
@@ -64,14 +64,14 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// queue is a lock whose waiters are served in turn, and its sessions.
+// queue is a lock with a queue of waiters, and its sessions.
 type queue struct {
 	tokens chan uint64 // holds the next token while the lock is free
-	stuck  bool        // it grants one token for ever
+	stuck  bool        // it always grants the same token
 }
 
 type queuer struct {
-	target.Session // it has no files
+	target.Session // without files
 	q              *queue
 	token          uint64
 }
@@ -113,8 +113,9 @@ func handovers(t *testing.T, q *queue) *load.Result {
 	return r
 }
 
-// A hand-over takes from the call of the release until the next holder knows,
-// however long that one had waited; all waiters get their turns.
+// TestHandoverLatency: a hand-over takes from the call of the release until the
+// next holder knows, however long that holder had waited; all waiters get their
+// turns.
 func TestHandoverLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{tokens: make(chan uint64, 1)}
@@ -132,7 +133,7 @@ func TestHandoverLatency(t *testing.T) {
 	})
 }
 
-// A cell that grants a token twice is found out.
+// TestHandoverChecksTokens: a cell that grants a token twice is detected.
 func TestHandoverChecksTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{tokens: make(chan uint64, 1), stuck: true}

@@ -16,12 +16,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patient are settings under which a busy machine costs no master its office, and
-// no session its life.
+// patient are settings under which neither an office nor a session ends on a
+// busy machine.
 var patient = []string{"--stoutd-arg=--heartbeat-timeout=2s", "--ttl", "4s", "--timeout", "15m"}
 
-// measured runs a command line against a cell of real processes, and returns its
-// rows and its table.
+// measured runs a command line against a cell of real processes, and returns
+// its rows and its table.
 func measured(t *testing.T, args string) ([]load.Row, string) {
 	t.Helper()
 	results := filepath.Join(t.TempDir(), "results.json")
@@ -41,7 +41,7 @@ func measured(t *testing.T, args string) ([]load.Row, string) {
 	return got.Rows, stdout.String()
 }
 
-// checkLoop wants operations, and none that failed.
+// checkLoop requires operations, and no failed ones.
 func checkLoop(t *testing.T, l *load.Loop, what ...string) {
 	t.Helper()
 	if l == nil || l.Rate.Median <= 0 || l.P50.Median <= 0 || l.Errors > 0 {
@@ -49,8 +49,8 @@ func checkLoop(t *testing.T, l *load.Loop, what ...string) {
 	}
 }
 
-// TestAgainstACell runs the usual works as short as it goes, in both ways: no
-// operation fails, and every work has its figures.
+// TestAgainstACell runs the usual works as briefly as possible, in both ways:
+// every operation succeeds, and every work has its figures.
 func TestAgainstACell(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -74,8 +74,8 @@ func TestAgainstACell(t *testing.T) {
 	}
 }
 
-// TestLoadsThatHurt runs two of them as small as they go: the other client is
-// served and watched, and the figures are told.
+// TestLoadsThatHurt runs two such loads as small as possible: the other client
+// is served and measured, and the figures are shown.
 func TestLoadsThatHurt(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -93,12 +93,12 @@ func TestLoadsThatHurt(t *testing.T) {
 	}
 }
 
-// TestManyWatchers runs the work fanout as small as it goes.
+// TestManyWatchers runs the work fanout as small as possible.
 func TestManyWatchers(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
 	rows, table := measured(t, "fanout --n 8 --via sdk,http --runs 1 --warmup 50ms --duration 200ms")
-	if len(rows) != 2 || !strings.Contains(table, "last told") {
+	if len(rows) != 2 || !strings.Contains(table, "last event") {
 		t.Fatalf("%d rows\n%s", len(rows), table)
 	}
 	for _, row := range rows {
@@ -112,8 +112,8 @@ func TestManyWatchers(t *testing.T) {
 	}
 }
 
-// TestSecuredCells: a cell with TLS, access and rules takes the same loads, and is
-// compared with a plain one.
+// TestSecuredCells: a cell with TLS, access control and rules runs the same
+// loads, and is compared with a plain cell.
 func TestSecuredCells(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestSecuredCells(t *testing.T) {
 			}
 		}
 		if compared != want || len(rows) != 4 {
-			t.Errorf("%s: %d rows, of which %d are compared; want %d", args, len(rows), compared, want)
+			t.Errorf("%s: %d rows, %d of them compared; want %d", args, len(rows), compared, want)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// prepareCas: all workers count up one file by compare-and-set. An increment is
-// the operation, however many tries it takes: a refusal tells what stands in
-// the file now, so each try is one call.
+// prepareCas: all workers increment a counter in one file by compare-and-set.
+// One increment, with all its tries, is one operation. A refusal reports the
+// current content, so each try is one call.
 func prepareCas(ctx context.Context, b *bench, f *field) error {
 	f.closed, f.shares, f.tries = true, true, new(atomic.Int64)
 	if err := f.openSessions(ctx, b); err != nil {
@@ -31,20 +31,20 @@ func prepareCas(ctx context.Context, b *bench, f *field) error {
 	return nil
 }
 
-// counter is a number in a file as one of those knows it who count it up.
+// counter is a number in a file, as one of its writers knows it.
 type counter struct {
 	path  string
 	now   target.File
-	tries *atomic.Int64 // of all
+	tries *atomic.Int64 // of all writers
 }
 
-// increment tries until it has counted. The number only grows: one that went
-// back has lost an increment.
+// increment tries until it has incremented the number. The number only grows:
+// if it goes back, an increment was lost.
 func (c *counter) increment(ctx context.Context, s target.Session) error {
 	for {
 		n, err := strconv.Atoi(string(c.now.Content))
 		if err != nil {
-			return fmt.Errorf("%s is no counter: %w", c.path, err)
+			return fmt.Errorf("%s is not a counter: %w", c.path, err)
 		}
 		c.tries.Add(1)
 		got, err := s.Swap(ctx, c.path, c.now.Revision, strconv.AppendInt(nil, int64(n)+1, 10))

@@ -16,10 +16,10 @@ import (
 
 // tally is a file that is written by compare-and-set, and its sessions.
 type tally struct {
-	target.Session            // it has nothing else
+	target.Session            // without other methods
 	mu             sync.Mutex // guards now
 	now            target.File
-	forgetful      bool // it takes every write to be the first one
+	forgetful      bool // it treats every write as the first one
 }
 
 func (s *tally) Swap(_ context.Context, _ string, revision uint64, content []byte) (target.File, error) {
@@ -50,7 +50,8 @@ func increments(t *testing.T, file *tally, tries *atomic.Int64) *load.Result {
 	return r
 }
 
-// An increment counts once, whatever it took; each try is one call.
+// TestIncrements: an increment counts once, after any number of tries; each try
+// is one call.
 func TestIncrements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries atomic.Int64
@@ -58,7 +59,7 @@ func TestIncrements(t *testing.T) {
 		r := increments(t, file, &tries)
 		n, err := strconv.ParseInt(string(file.now.Content), 10, 64)
 		counted := r.Latency.TotalCount()
-		if err != nil || r.Errors != 0 || n < counted || n > counted+4 { // those that end with the window are not counted
+		if err != nil || r.Errors != 0 || n < counted || n > counted+4 { // increments that end with the window are not counted
 			t.Errorf("the counter is %d, %v, after %d increments and %d errors (%v)", n, err, counted, r.Errors, r.FirstError)
 		}
 		if got := tries.Load(); got < 4*(n-4) || got > 4*(n+4) { // each of four tries at every value
@@ -67,7 +68,7 @@ func TestIncrements(t *testing.T) {
 	})
 }
 
-// A cell that loses increments is found out.
+// TestLostIncrements: a cell that loses increments is detected.
 func TestLostIncrements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := increments(t, &tally{forgetful: true}, new(atomic.Int64))

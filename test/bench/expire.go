@@ -11,20 +11,20 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// perSession is how many places one session takes: below what one may have.
+// perSession is the number of queue positions of one session, below its limit.
 const perSession = 1000
 
-// longTTL is that of sessions that nobody has to keep alive during a load.
+// longTTL is the ttl of sessions that need no keepalive during a load.
 const longTTL = 30 * time.Minute
 
-// openRaw opens a session that nobody keeps alive.
+// openRaw opens a session without keepalives.
 func openRaw(ctx context.Context, c *target.Raw, ttl time.Duration) (string, error) {
 	var s lockapi.Session
 	err := c.Call(ctx, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: "bench"}, &s)
 	return s.ID, err
 }
 
-// openMany opens sessions that nobody keeps alive.
+// openMany opens sessions without keepalives.
 func openMany(ctx context.Context, c *target.Raw, n int) ([]string, error) {
 	ids := make([]string, n)
 	return ids, target.Each(n, func(i int) (err error) {
@@ -39,23 +39,23 @@ func closeMany(ctx context.Context, c *target.Raw, ids []string) error {
 	})
 }
 
-// ask asks for an exclusive lock, or for a place in its queue.
+// ask requests an exclusive lock, or a position in its queue.
 func ask(ctx context.Context, c *target.Raw, path, session string, handle int, queue bool) error {
 	r := lockapi.NewLockRequest(session)
 	r.Handle, r.Queue = fmt.Sprint(handle), queue
 	return c.Call(ctx, http.MethodPut, lockapi.RouteLocks+path, r, nil)
 }
 
-// expireIn is when the sessions of an expiry are to end, from the first opening
-// on: longer than it takes to open them.
+// expireIn is the time from the first opening until the sessions end: longer
+// than their opening takes.
 const expireIn = 40 * time.Second
 
-// loadExpire opens n sessions that all end at one instant, each with a lock for
-// which another session waits.
+// loadExpire opens n sessions that all end at one instant, each with a lock
+// that another session waits for.
 func loadExpire(ctx context.Context, o *overload) error {
 	c := target.NewRaw(o.cell.Way())
 	defer c.Close()
-	heirs, err := openMany(ctx, c, (o.n+perSession-1)/perSession)
+	waiters, err := openMany(ctx, c, (o.n+perSession-1)/perSession)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func loadExpire(ctx context.Context, o *overload) error {
 			err = ask(ctx, c, path(i), id, 0, false)
 		}
 		if err == nil {
-			err = ask(ctx, c, path(i), heirs[i/perSession], i, true)
+			err = ask(ctx, c, path(i), waiters[i/perSession], i, true)
 		}
 		return err
 	})
@@ -75,7 +75,7 @@ func loadExpire(ctx context.Context, o *overload) error {
 		return err
 	}
 	if time.Now().After(end) {
-		return fmt.Errorf("it took more than %v to open %d sessions", expireIn, o.n)
+		return fmt.Errorf("opening %[2]d sessions took more than %[1]v", expireIn, o.n)
 	}
 	count := func() (sessions, waiters int, err error) {
 		view, err := o.cell.View(ctx)
@@ -97,6 +97,6 @@ func loadExpire(ctx context.Context, o *overload) error {
 		last = time.Now()
 		return waiters == 0, err
 	})
-	o.note("all expired, and their locks handed on, %.2f s after the first; the last %.2f s after its ttl", last.Sub(first).Seconds(), last.Sub(end).Seconds())
-	return errors.Join(err, closeMany(ctx, c, heirs))
+	o.note("all expired, and their locks went to waiters, %.2f s after the first; the last one %.2f s after its ttl", last.Sub(first).Seconds(), last.Sub(end).Seconds())
+	return errors.Join(err, closeMany(ctx, c, waiters))
 }

@@ -13,18 +13,18 @@ import (
 const (
 	// pollEvery is the pause between two operations of a prober.
 	pollEvery = 5 * time.Millisecond
-	// attemptBound bounds one operation by plain HTTP, whose caller has nobody
-	// else to give up for it. The SDK bounds its own attempts.
+	// attemptBound bounds one operation by plain HTTP. The SDK bounds its own
+	// attempts.
 	attemptBound = 2 * time.Second
-	// recovery bounds how long a gap may be before it counts as an outage.
+	// recovery is the longest gap; a longer one counts as an outage.
 	recovery = 2 * time.Minute
 	// calm is the time between the cell's return to health and the next kill.
 	calm = 2 * time.Second
 )
 
 // runFailover kills the master again and again. Probers through the SDK and by
-// plain HTTP run all the time, whatever --via says, since the difference
-// between them is the client's part in the gap.
+// plain HTTP run all the time, regardless of --via: the difference between them
+// is the client's part of the gap.
 func runFailover(ctx context.Context, b *bench) error {
 	probers := []*prober{{via: target.SDK}, {via: target.HTTP, bound: attemptBound}}
 	probing, stop := context.WithCancel(ctx)
@@ -55,13 +55,13 @@ func runFailover(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// killOnce kills the master, waits until every prober is served again, notes
-// the gaps, and makes the cell whole.
+// killOnce kills the master, waits until every prober is served again, records
+// the gaps, and restores the cell.
 func (b *bench) killOnce(ctx context.Context, probers []*prober) error {
 	if err := pause(ctx, calm); err != nil {
 		return err
 	}
-	for _, p := range probers { // whoever is not served has no last success to count from
+	for _, p := range probers { // without service there is no last success to count from
 		if err := p.awaitSuccess(ctx, time.Now()); err != nil {
 			return err
 		}
@@ -83,11 +83,11 @@ func (b *bench) killOnce(ctx context.Context, probers []*prober) error {
 	return restore(ctx)
 }
 
-// prober does acquire and release of one lock, with a short pause, all the time
-// and notes when each pair succeeded.
+// prober acquires and releases one lock again and again, with a short pause,
+// and records when each pair succeeded.
 type prober struct {
 	via   string
-	bound time.Duration // of one operation; 0 for none
+	bound time.Duration // of one operation; 0: unlimited
 
 	gaps []time.Duration
 
@@ -95,7 +95,7 @@ type prober struct {
 	successes []time.Time
 }
 
-// run probes by the one session of f until ctx ends, and closes it.
+// run probes with the only session of f until ctx ends, and closes it.
 func (p *prober) run(ctx context.Context, f *field) {
 	defer f.close(ctx)
 	once := cycle(f.sessions[0], "/bench/failover/"+p.via)
@@ -105,7 +105,7 @@ func (p *prober) run(ctx context.Context, f *field) {
 			p.successes = append(p.successes, time.Now())
 			p.mu.Unlock()
 		}
-		_ = pause(ctx, pollEvery) // its end is the loop's
+		_ = pause(ctx, pollEvery) // an end of ctx ends the loop
 	}
 }
 
@@ -118,8 +118,8 @@ func (p *prober) attempt(ctx context.Context, once func(context.Context) error) 
 	return once(ctx)
 }
 
-// awaitSuccess waits for a success after t that belongs to an operation begun
-// after it: the first one may have been under way.
+// awaitSuccess waits for a success of an operation that began after t; one that
+// began earlier may have been under way.
 func (p *prober) awaitSuccess(ctx context.Context, t time.Time) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, recovery, fmt.Errorf("no service via %s within %v", p.via, recovery))
 	defer cancel()
@@ -137,7 +137,7 @@ func (p *prober) awaitSuccess(ctx context.Context, t time.Time) error {
 	}
 }
 
-// since returns the last success before t and all after it.
+// since returns the last success before t and all later ones.
 func (p *prober) since(t time.Time) []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,9 +155,9 @@ func (p *prober) lastGap() time.Duration {
 	return p.gaps[len(p.gaps)-1]
 }
 
-// longestGap is the longest time between two successes in a row. It is taken
-// rather than the first after the kill because answers that the dead master had
-// sent may still arrive.
+// longestGap returns the longest time between two consecutive successes. It is
+// not simply the first gap after the kill, because answers that the dead master
+// had sent may still arrive.
 func longestGap(successes []time.Time) (gap time.Duration) {
 	for i := 1; i < len(successes); i++ {
 		gap = max(gap, successes[i].Sub(successes[i-1]))

@@ -9,14 +9,14 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/load"
 )
 
-// Numbers of the work fanout: how many watch where no number is named, and how
-// many others write files of their own.
+// Defaults of the work fanout: the numbers of watchers, and the number of other
+// clients that write files of their own.
 var watchers = []int{500, 5000}
 
 const others = 16
 
 // runFanout measures how long it takes until the last of many watchers of one
-// file is told of a write, and what that does to others who write.
+// file has the event of a write, and how this affects other writers.
 func runFanout(ctx context.Context, b *bench) error {
 	return b.each(watchers, func(via string, n int) error {
 		f := &fanout{bench: b, label: fmt.Sprintf("fanout via %s, %d watchers", via, n), via: via, n: n}
@@ -35,7 +35,7 @@ type fanout struct {
 	row        load.Fanout
 
 	others *field
-	rounds *field // the writer's; its one step is a round
+	rounds *field // of the writer; its only step is a round
 }
 
 // run measures the others alone, the rounds alone, and both at once.
@@ -50,7 +50,7 @@ func (f *fanout) run(ctx context.Context) error {
 	}
 	defer f.others.close(ctx)
 	var alone, beside, rounds, under summary
-	if err := f.times(ctx, "others unwatched", f.others, &alone); err != nil {
+	if err := f.times(ctx, "other writers alone", f.others, &alone); err != nil {
 		return err
 	}
 	if err := f.openRounds(watching, &running); err != nil {
@@ -61,7 +61,7 @@ func (f *fanout) run(ctx context.Context) error {
 		return err
 	}
 	for i := range f.runs {
-		if err := f.together(ctx, fmt.Sprintf("%s, others meanwhile, run %d of %d", f.label, i+1, f.runs), &under, &beside); err != nil {
+		if err := f.together(ctx, fmt.Sprintf("%s, with other writers, run %d of %d", f.label, i+1, f.runs), &under, &beside); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (f *fanout) run(ctx context.Context) error {
 	return nil
 }
 
-// times makes the runs of a field that has the cell to itself.
+// times makes the runs of one field without other load.
 func (f *fanout) times(ctx context.Context, what string, who *field, sum *summary) error {
 	for i := range f.runs {
 		if err := f.once(ctx, fmt.Sprintf("%s, %s, run %d of %d", f.label, what, i+1, f.runs), f.plan(0), who, sum); err != nil {
@@ -83,7 +83,7 @@ func (f *fanout) times(ctx context.Context, what string, who *field, sum *summar
 }
 
 // together makes one run of both fields. The rounds follow one another, or come
-// at the rate that was asked for.
+// at the requested rate.
 func (f *fanout) together(ctx context.Context, label string, rounds, others *summary) error {
 	var all sync.WaitGroup
 	var under *load.Result
@@ -98,7 +98,7 @@ func (f *fanout) together(ctx context.Context, label string, rounds, others *sum
 	return nil
 }
 
-// openOthers opens those who write files of their own.
+// openOthers opens the other clients, which write files of their own.
 func (f *fanout) openOthers(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, setup)
 	defer cancel()
@@ -108,7 +108,7 @@ func (f *fanout) openOthers(ctx context.Context) (err error) {
 	return preparePut(ctx, f.bench, f.others)
 }
 
-// openRounds opens the writer and has the watchers watch until ctx ends.
+// openRounds opens the writer and makes the watchers watch until ctx ends.
 func (f *fanout) openRounds(ctx context.Context, running *sync.WaitGroup) (err error) {
 	f.progress.step("%s: opening", f.label)
 	if f.rounds, err = f.clients(f.via, 1); err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// stage is a file, the session that writes it, and its watchers: the i-th of
-// them is told i milliseconds after each write.
+// stage is a file, its writer's session, and its watchers: the i-th of them
+// receives the event i milliseconds after each write.
 type stage struct {
 	target.Session
-	mu    sync.Mutex // guards heard
-	heard []chan bool
-	deaf  error // with which each watcher ends at the second change
+	mu      sync.Mutex // guards changes
+	changes []chan bool
+	deaf    error // error with which each watcher ends at the second change
 }
 
 func (s *stage) Swap(context.Context, string, uint64, []byte) (target.File, error) {
@@ -28,7 +28,7 @@ func (s *stage) Swap(context.Context, string, uint64, []byte) (target.File, erro
 func (s *stage) WriteFile(context.Context, string, []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.heard {
+	for _, c := range s.changes {
 		c <- true
 	}
 	return nil
@@ -42,13 +42,13 @@ type listener struct {
 
 func (l *listener) Close() error { return nil }
 
-func (l *listener) Watch(ctx context.Context, _ string, after uint64, told func()) error {
+func (l *listener) Watch(ctx context.Context, _ string, after uint64, onChange func()) error {
 	if after != 7 {
 		return errors.New("it watches after another revision")
 	}
 	c := make(chan bool, 100)
 	l.s.mu.Lock()
-	l.s.heard = append(l.s.heard, c)
+	l.s.changes = append(l.s.changes, c)
 	l.s.mu.Unlock()
 	for n := 1; ; n++ {
 		select {
@@ -60,7 +60,7 @@ func (l *listener) Watch(ctx context.Context, _ string, after uint64, told func(
 			return l.s.deaf
 		}
 		time.Sleep(l.delay)
-		told()
+		onChange()
 	}
 }
 
@@ -73,7 +73,7 @@ func newStage(n int) (*stage, *audience) {
 	return s, a
 }
 
-// gathered is an audience whose watchers all watch.
+// gathered makes all watchers of an audience watch.
 func gathered(t *testing.T, a *audience) {
 	var running sync.WaitGroup
 	t.Cleanup(running.Wait)
@@ -84,7 +84,8 @@ func gathered(t *testing.T, a *audience) {
 	}
 }
 
-// A round lasts until the last watcher has been told, and no longer.
+// TestRounds: a round lasts until the last watcher has received the event, and
+// no longer.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := newStage(rampStep)
@@ -98,7 +99,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// A round that was cut off is not taken for the next one.
+// TestRoundsAfterOneThatWasCutOff: the end of an interrupted round is not taken
+// for the end of the next one.
 func TestRoundsAfterOneThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := newStage(rampStep)
@@ -116,7 +118,8 @@ func TestRoundsAfterOneThatWasCutOff(t *testing.T) {
 	})
 }
 
-// A watcher that has ended ends the rounds, with its reason.
+// TestRoundsEndWithAWatcher: the end of a watcher ends the rounds with its
+// error.
 func TestRoundsEndWithAWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := newStage(rampStep)

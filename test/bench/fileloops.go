@@ -9,11 +9,11 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// fileBytes is how long the files of these works are.
+// fileBytes is the size of the files of these works.
 const fileBytes = 1 << 10
 
-// letter is the content of a file that is written again and again: text, of
-// which no two are alike.
+// letter is the content of a file that is written again and again: text that
+// differs each time.
 type letter struct {
 	content []byte
 	serial  int
@@ -21,14 +21,14 @@ type letter struct {
 
 func newLetter() *letter { return &letter{content: bytes.Repeat([]byte{'.'}, fileBytes)} }
 
-// next is the next content, valid until the one after it.
+// next returns the next content. It is valid until the following call.
 func (l *letter) next() []byte {
 	l.serial++
 	copy(l.content, fmt.Sprintf("%16d\n", l.serial))
 	return l.content
 }
 
-// preparePut: every worker overwrites a file of its own.
+// preparePut: every worker overwrites a separate file.
 func preparePut(ctx context.Context, b *bench, f *field) error {
 	if err := f.openSessions(ctx, b); err != nil {
 		return err
@@ -53,14 +53,14 @@ func prepareGet(ctx context.Context, b *bench, f *field) error {
 	return f.writeFiles(ctx, "get", 1)
 }
 
-// What a transaction of the work txn is about.
+// The size of a transaction of the work txn.
 const (
 	conditions = 2
 	operations = 4
 )
 
-// prepareTxn: every worker writes files of its own at one moment, provided that
-// some of them are there.
+// prepareTxn: every worker writes several separate files in one transaction,
+// provided that some of them exist.
 func prepareTxn(ctx context.Context, b *bench, f *field) error {
 	if err := f.openSessions(ctx, b); err != nil {
 		return err
@@ -78,7 +78,7 @@ func prepareTxn(ctx context.Context, b *bench, f *field) error {
 	return f.writeFiles(ctx, "txn", operations)
 }
 
-// writeFiles has each session make that many files of the work.
+// writeFiles makes that many files of the work for each session.
 func (f *field) writeFiles(ctx context.Context, work string, each int) error {
 	return target.Each(len(f.sessions), func(i int) error {
 		l := newLetter()

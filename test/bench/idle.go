@@ -9,16 +9,16 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// idleSessions is how many sessions idle where no number is named.
+// idleSessions is the default number of sessions.
 const idleSessions = 1000
 
-// runIdle measures what sessions cost that do nothing but live.
+// runIdle measures the cost of sessions that only send keepalives.
 func runIdle(ctx context.Context, b *bench) error {
 	return b.each([]int{idleSessions}, func(via string, n int) error { return b.idle(ctx, via, n) })
 }
 
-// idle opens n sessions and watches them. Each run lasts at least a whole ttl,
-// since keepalives come in the rhythm of it.
+// idle opens n sessions and measures their cost. Each run lasts at least one
+// ttl, because the ttl sets the interval of keepalives.
 func (b *bench) idle(ctx context.Context, via string, n int) error {
 	label := fmt.Sprintf("idle via %s, %d sessions", via, n)
 	b.progress.step("%s: opening", label)
@@ -51,7 +51,7 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 	return nil
 }
 
-// watchIdle fills in what the sessions cost.
+// watchIdle measures the cost of the sessions.
 func (b *bench) watchIdle(ctx context.Context, label string, out *load.Idle, empty target.Sample, n int) error {
 	length := max(b.duration, b.ttl)
 	var master, all []float64
@@ -86,11 +86,11 @@ func (b *bench) watchIdle(ctx context.Context, label string, out *load.Idle, emp
 	return nil
 }
 
-// missing is how many of n sessions the cell does not know any more.
+// missing returns how many of n sessions the cell no longer knows.
 func (b *bench) missing(ctx context.Context, n int) (count int, err error) {
 	err = until(ctx, func() (bool, error) {
 		view, err := b.cell.View(ctx)
-		if err != nil || view.Sessions == nil { // nobody knows while there is no master
+		if err != nil || view.Sessions == nil { // unknown without a master
 			return false, err
 		}
 		count = max(0, n-*view.Sessions)

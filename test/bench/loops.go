@@ -11,47 +11,47 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// field is who takes part in a loop: one client and one session for each
+// field is the participants of a loop: one client and one session for each
 // worker.
 type field struct {
 	clients  []target.Client
-	sessions []target.Session // nil for works that need none
+	sessions []target.Session // nil for works without sessions
 	steps    []load.Step
 	closed   bool          // the work makes sense in a closed loop only
-	shares   bool          // how evenly the sessions are served is of interest
-	tries    *atomic.Int64 // that the operations took; nil where each takes one
+	shares   bool          // show how evenly the sessions are served
+	tries    *atomic.Int64 // tries of all operations; nil if each takes one
 }
 
-// prepare makes the steps of a work. Whatever it opened is in the field also
-// when it fails.
+// prepare makes the steps of a work. Even on an error, the field has everything
+// that it opened.
 type prepare func(ctx context.Context, b *bench, f *field) error
 
-// closing bounds the end of a loop's sessions.
+// closing bounds the closing of a loop's sessions.
 const closing = 30 * time.Second
 
-// close ends the sessions, also when ctx has ended.
+// close closes the sessions, even if ctx has ended.
 func (f *field) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	target.CloseAll(ctx, f.sessions)
 	for _, c := range f.clients {
-		_ = c.Close() // idle connections only: nothing can be lost
+		_ = c.Close() // idle connections only: the error loses no data
 	}
 }
 
-// clients is a field of n clients, without sessions.
+// clients makes a field of n clients, without sessions.
 func (b *bench) clients(via string, n int) (*field, error) {
 	clients, err := target.Clients(via, b.cell.Way(), n)
 	return &field{clients: clients}, err
 }
 
-// openSessions gives every worker a session.
+// openSessions opens one session for every worker.
 func (f *field) openSessions(ctx context.Context, b *bench) (err error) {
 	f.sessions, err = target.OpenAll(ctx, f.clients, b.ttl)
 	return err
 }
 
-// openOne gives the first worker a further session, for all of them.
+// openOne opens one more session, through the first client, for all workers.
 func (f *field) openOne(ctx context.Context, b *bench) (target.Session, error) {
 	s, err := f.clients[0].Open(ctx, b.ttl)
 	if err == nil {
@@ -60,10 +60,10 @@ func (f *field) openOne(ctx context.Context, b *bench) (target.Session, error) {
 	return s, err
 }
 
-// nodePath is a node of this work's own: a lock, or a file.
+// nodePath returns the path of a lock or file that only this work uses.
 func nodePath(work string, i int) string { return fmt.Sprintf("/bench/%s/%d", work, i) }
 
-// prepareCycle: acquire and release of one's own lock is one operation.
+// prepareCycle: one operation acquires and releases the worker's own lock.
 func prepareCycle(ctx context.Context, b *bench, f *field) error {
 	if err := f.openSessions(ctx, b); err != nil {
 		return err
@@ -95,7 +95,7 @@ func prepareRead(ctx context.Context, b *bench, f *field) error {
 	return nil
 }
 
-// holdOne has a session take a lock and keep it.
+// holdOne makes a session acquire a lock and keep it.
 func holdOne(ctx context.Context, b *bench, f *field, work string) (path string, err error) {
 	holder, err := f.openOne(ctx, b)
 	if err != nil {
@@ -106,10 +106,10 @@ func holdOne(ctx context.Context, b *bench, f *field, work string) (path string,
 	return path, err
 }
 
-// errGranted is a grant of a lock that another session holds.
+// errGranted reports the grant of a lock that another session holds.
 var errGranted = errors.New("a lock that is held was granted to another session")
 
-// prepareRefuse: the refusal is the operation.
+// prepareRefuse: each refusal is one operation.
 func prepareRefuse(ctx context.Context, b *bench, f *field) error {
 	if err := f.openSessions(ctx, b); err != nil {
 		return err
@@ -147,9 +147,9 @@ func prepareHandover(ctx context.Context, b *bench, f *field) error {
 	return nil
 }
 
-// baton is a lock that goes from hand to hand. The lock itself guards what its
-// holders write; the fields are atomic so that a cell which grants it twice is
-// found out rather than a data race.
+// baton is a lock that is handed over from worker to worker. The lock itself
+// guards the fields. They are atomic so that a double grant is detected as an
+// error, not as a data race.
 type baton struct {
 	path     string
 	token    atomic.Uint64 // of the latest holder
@@ -157,11 +157,11 @@ type baton struct {
 	released atomic.Pointer[time.Time] // when the last release was called
 }
 
-// step waits for the lock and releases it. Its latency is the hand-over's: from
-// the call of the previous holder's release until this holder knows. An
-// acquisition that was asked for only after that call is none.
+// step waits for the lock and releases it. Its latency is that of the
+// hand-over: from the call of the previous holder's release until this holder
+// knows. An acquire that began after that call does not count as a hand-over.
 func (b *baton) step(s target.Session) load.Step {
-	var own uint64 // of the hold before, which a release that failed leaves behind
+	var own uint64 // of the previous hold, which remains after a failed release
 	return func(ctx context.Context, _ time.Time) (time.Duration, error) {
 		asked := time.Now()
 		token, err := s.Lock(ctx, b.path)
@@ -173,7 +173,7 @@ func (b *baton) step(s target.Session) load.Step {
 			return 0, errors.Join(load.ErrNotCounted, s.Unlock(ctx))
 		}
 		own = token
-		released, err := b.take(token)
+		released, err := b.acquired(token)
 		if err != nil {
 			return 0, errors.Join(err, s.Unlock(ctx))
 		}
@@ -190,9 +190,9 @@ func (b *baton) step(s target.Session) load.Step {
 	}
 }
 
-// take checks what the lock promises: one holder, and tokens that only grow. It
-// returns when the previous holder called its release.
-func (b *baton) take(token uint64) (*time.Time, error) {
+// acquired checks the lock's guarantees: one holder, and growing tokens. It returns
+// the time when the previous holder called its release.
+func (b *baton) acquired(token uint64) (*time.Time, error) {
 	others := b.holders.Add(1) - 1
 	before := b.token.Swap(token)
 	if others != 0 || token <= before {

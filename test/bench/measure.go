@@ -9,10 +9,10 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// setup bounds what comes before a measurement: sessions, first locks.
+// setup bounds the preparation of a measurement: sessions, first locks.
 const setup = 2 * time.Minute
 
-// looped is a work that does operations in a loop: for every way to call, every
+// looped makes a work of operations in a loop: for every way to call, every
 // number of sessions and every rate.
 func looped(name string, p prepare, sessions ...int) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
@@ -29,7 +29,7 @@ func looped(name string, p prepare, sessions ...int) func(context.Context, *benc
 	}
 }
 
-// side is the cell and the sessions that one row is about. Its bench has the cell.
+// side is the cell and the sessions of one row. Its bench has the cell.
 type side struct {
 	*bench
 	row   load.Row
@@ -45,8 +45,8 @@ func (s *side) label() string {
 	return fmt.Sprintf("%s via %s, %d sessions", s.row.Work, s.row.Via, s.row.Sessions)
 }
 
-// measure makes the runs of the row, and those of others in turn with them: only
-// so do their figures compare. The sessions are the same in all runs.
+// measure makes the runs of the row, in turn with the runs of others: only then
+// are their figures comparable. All runs use the same sessions.
 func (s *side) measure(ctx context.Context, p prepare, plan load.Plan, others ...*side) error {
 	sides := append([]*side{s}, others...)
 	opening, cancel := context.WithTimeout(ctx, setup)
@@ -79,17 +79,18 @@ func (s *side) measure(ctx context.Context, p prepare, plan load.Plan, others ..
 	return nil
 }
 
-// outcome is one run with what it cost.
+// outcome is one run and its cost.
 type outcome struct {
 	*load.Result
 	before, after       target.Sample
 	ownBefore, ownAfter time.Duration
 	elections           uint64
-	triesBefore         int64 // so far, where an operation may take several
+	triesBefore         int64 // so far, if an operation may take several
 	triesAfter          int64
 }
 
-// sampling bounds the look at the cell at the ends of a run's window.
+// sampling bounds each reading of the cell at the begin and the end of a run's
+// window.
 const sampling = 2 * time.Second
 
 // once makes one run and adds it to sum.
@@ -106,7 +107,7 @@ func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field
 			}
 			ctx, cancel := context.WithTimeout(ctx, sampling)
 			defer cancel()
-			// What cannot be had is shown as a dash.
+			// The table shows a dash for a figure without a sample.
 			*s, _ = b.cell.Sample(ctx)
 			*own = target.OwnCPU()
 		}
@@ -132,12 +133,10 @@ func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field
 	return nil
 }
 
-// epochBound is how long a cell may be without a master before a measurement is
-// given up.
+// epochBound is how long a measurement waits for a master.
 const epochBound = 30 * time.Second
 
-// epoch is the present term of office. A cell between two masters is asked
-// again.
+// epoch returns the current epoch. It asks again while the cell has no master.
 func (b *bench) epoch(ctx context.Context) (epoch uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, epochBound)
 	defer cancel()
@@ -148,12 +147,12 @@ func (b *bench) epoch(ctx context.Context) (epoch uint64, err error) {
 		return err == nil, nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("which epoch it is: %w; at last: %w", err, failed)
+		return 0, fmt.Errorf("read the epoch: %w; last error: %w", err, failed)
 	}
 	return epoch, nil
 }
 
-// until polls until done, or an error.
+// until polls until done returns true or an error.
 func until(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()
@@ -166,7 +165,7 @@ func until(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// pause returns the context's error where that ends first.
+// pause waits for d. It returns the context's error if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// overload is a load that hurts: what it takes of the master, and what it does
-// to another client, who takes and releases a lock of its own all the time.
+// overload is a load that hurts: its cost for the master, and its effect on
+// another client, which acquires and releases its own lock all the time.
 type overload struct {
 	*bench
 	n   int
@@ -28,16 +28,15 @@ type overload struct {
 }
 
 const (
-	// calmTime is how long the other client is watched before the load comes.
+	// calmTime is how long the other client is measured before the load.
 	calmTime = 3 * time.Second
-	// watchPause is the pace at which the master's memory is looked at.
+	// watchPause is the interval of reading the master's memory.
 	watchPause = 200 * time.Millisecond
 	// probePause is the pause of the other client.
 	probePause = 10 * time.Millisecond
 )
 
-// overloaded makes a work of a load. n is how large it is where no number is
-// named.
+// overloaded makes a work of a load with the default size n.
 func overloaded(name string, n int, hurt func(context.Context, *overload) error) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		for _, n := range b.numbers(n) {
@@ -119,16 +118,16 @@ func (o *overload) probe(ctx context.Context, once func(context.Context) error) 
 		err := once(ctx)
 		switch {
 		case err == nil:
-			_ = o.probing.Load().RecordValue(time.Since(began).Microseconds()) // fails only beyond an hour
+			_ = o.probing.Load().RecordValue(time.Since(began).Microseconds()) // fails only above an hour
 		case ctx.Err() == nil:
 			o.failed++
 			o.failure = err
 		}
-		_ = pause(ctx, probePause) // its end is the loop's
+		_ = pause(ctx, probePause) // an end of ctx ends the loop
 	}
 }
 
-// watchMemory notes how much memory the master has at most.
+// watchMemory records the master's highest memory use.
 func (o *overload) watchMemory(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s, err := o.cell.Sample(ctx); err == nil {
@@ -138,7 +137,7 @@ func (o *overload) watchMemory(ctx context.Context) {
 	}
 }
 
-// note adds words to the row.
+// note adds a remark to the row.
 func (o *overload) note(format string, args ...any) {
 	o.row.Notes = append(o.row.Notes, fmt.Sprintf(format, args...))
 	o.progress.note(format, args...)

@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// loadReturn has n sessions of the SDK, each with a lock, and kills the master.
+// loadReturn opens n sessions of the SDK, each with a lock, and kills the
+// master.
 func loadReturn(ctx context.Context, o *overload) error {
 	sdk, err := o.cell.Way().SDK()
 	if err != nil {
@@ -36,7 +37,7 @@ func loadReturn(ctx context.Context, o *overload) error {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, o.ttl); err != nil { // the keepalives are spread as they would be
+	if err := pause(ctx, o.ttl); err != nil { // spreads the keepalives as in normal use
 		return err
 	}
 	before, err := o.epoch(ctx)

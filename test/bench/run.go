@@ -22,7 +22,8 @@ const (
 	exitUsage = 2
 )
 
-// run is the program. What was measured before a fault is shown all the same.
+// run executes the program and returns its exit code. After a fault it still
+// shows the results up to then.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
@@ -32,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "bench: %v\nSee bench --help.\n", err)
 		return exitUsage
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("--timeout of %v is over", s.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("the --timeout of %v has passed", s.timeout))
 	defer cancel()
 	b := &bench{settings: s, progress: newProgress(stderr), report: &load.Report{
 		When:    time.Now().UTC(),
@@ -46,8 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// bench is one invocation. A copy of it, with another cell or other settings, adds
-// to the same report.
+// bench is one invocation. A copy of it, with another cell or other settings,
+// adds to the same report.
 type bench struct {
 	*settings
 	cell     *target.Cell
@@ -76,7 +77,7 @@ func (b *bench) runAll(ctx context.Context) (err error) {
 
 func (b *bench) add(row load.Row) { b.report.Rows = append(b.report.Rows, row) }
 
-// show writes the table, and the file that was asked for.
+// show writes the table, and the JSON file if requested.
 func (b *bench) show(stdout io.Writer) error {
 	if len(b.report.Rows) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 // securedSessions are the numbers of sessions of the work secured.
 var securedSessions = []int{64, 256}
 
-// runSecured has the same load in the plain cell and in one with TLS and access, in
-// turn.
+// runSecured runs the same load in the plain cell and in one with TLS and
+// access control, in turn.
 func runSecured(ctx context.Context, b *bench) (err error) {
 	other := *b
 	other.cell, err = target.Open(ctx, target.Options{Binary: b.stoutd, Args: b.stoutdArgs, Secure: true, Access: true, Rules: b.rules})
@@ -41,7 +41,7 @@ func runSecured(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// ratios are of the runs, pair by pair.
+// ratios returns the ratios of the runs, pair by pair.
 func ratios(of, to []float64) load.Spread {
 	var out []float64
 	for i := range of {

@@ -14,12 +14,12 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// settings are what the command line says.
+// settings are the values of the command line.
 type settings struct {
 	works    []string
-	sessions []int // of every work; empty for each work's own
+	sessions []int // of every work; empty: each work's own
 	via      []string
-	rates    []float64 // of open loops; empty for the closed loop
+	rates    []float64 // of open loops; empty: closed loop
 	runs     int
 	warmup   time.Duration
 	duration time.Duration
@@ -42,7 +42,7 @@ type settings struct {
 	json string
 }
 
-// drainTime is how long late operations may take after a run's window.
+// drainTime bounds late operations after a run's window.
 const drainTime = 10 * time.Second
 
 // parse reads the command line. It returns pflag.ErrHelp after showing the
@@ -53,24 +53,24 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.SetOutput(stderr)
 	f.SortFlags = false
 	f.Usage = func() { usage(stderr, f) }
-	f.IntSliceVar(&s.sessions, "n", nil, "numbers of sessions, as 1,8,64 (default: each work's own)")
+	f.IntSliceVar(&s.sessions, "n", nil, "numbers of sessions, such as 1,8,64 (default: each work's own)")
 	f.StringSliceVar(&s.via, "via", []string{target.SDK}, "how to call: sdk, http, or sdk,http")
 	f.Float64SliceVar(&s.rates, "rate", nil, "open loop: operations per second, one or more rates (default: closed loop)")
 	f.IntVar(&s.runs, "runs", 3, "runs of each measurement")
-	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "load before each run that is not measured")
+	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "unmeasured load before each run")
 	f.DurationVar(&s.duration, "duration", 5*time.Second, "measured time of each run")
-	f.DurationVar(&s.soak, "soak", 10*time.Minute, "measured time of the soak")
-	f.DurationVar(&s.snapshotTime, "beside-snapshots", snapshotTime, "time for which snapshots are watched")
-	f.IntVar(&s.kills, "kills", 10, "kills of the failover")
+	f.DurationVar(&s.soak, "soak", 10*time.Minute, "measured time of the work soak")
+	f.DurationVar(&s.snapshotTime, "beside-snapshots", snapshotTime, "measured time of the work snapshot")
+	f.IntVar(&s.kills, "kills", 10, "kills of the work failover")
 	f.DurationVar(&s.ttl, "ttl", 12*time.Second, "ttl of the sessions")
-	f.DurationVar(&s.timeout, "timeout", time.Hour, "bound on everything")
+	f.DurationVar(&s.timeout, "timeout", time.Hour, "time limit for the whole program")
 	f.StringSliceVar(&s.servers, "server", nil, "base URLs of a running cell's replicas (default: start a cell)")
 	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to start (default: built from the sources)")
-	f.StringArrayVar(&s.stoutdArgs, "stoutd-arg", nil, "a further flag of stoutd, as --stoutd-arg=--master-lease=2s; may be repeated")
-	f.StringVar(&s.dir, "dir", "", "directory of the started cell's data, kept (default: a temporary one)")
-	f.BoolVar(&s.secure, "secure", false, "start a cell that speaks TLS, to its clients and between replicas")
-	f.BoolVar(&s.access, "access", false, "start a cell with access on, whose calls bring a token")
-	f.IntVar(&s.rules, "rules", 0, "rules of access in that cell and in the one of secured, and a group for each ten of them")
+	f.StringArrayVar(&s.stoutdArgs, "stoutd-arg", nil, "an additional flag of stoutd, such as --stoutd-arg=--master-lease=2s; may be repeated")
+	f.StringVar(&s.dir, "dir", "", "data directory of the started cell; it is kept (default: a temporary one)")
+	f.BoolVar(&s.secure, "secure", false, "start a cell with TLS for clients and between replicas")
+	f.BoolVar(&s.access, "access", false, "start a cell with access control; calls send a token")
+	f.IntVar(&s.rules, "rules", 0, "access rules in that cell and in the cell of the work secured, plus one group per ten rules")
 	f.StringVar(&s.json, "json", "", "write the results to this file")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -83,69 +83,69 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 }
 
 func usage(w io.Writer, f *pflag.FlagSet) {
-	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: those before secured):\n")
+	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: all before secured):\n")
 	for _, k := range works {
 		fmt.Fprintf(w, "  %-9s %s\n", k.name, k.about)
 	}
 	fmt.Fprintf(w, "\nFlags:\n%s", f.FlagUsages())
 }
 
-// validate reports everything that is wrong.
+// validate reports every invalid setting.
 func (s *settings) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range s.works {
 		if findWork(name) == nil {
-			bad("there is no work %q; there are %s", name, strings.Join(names(works), ", "))
+			bad("unknown work %q; known are %s", name, strings.Join(names(works), ", "))
 		}
 	}
 	for _, n := range s.sessions {
 		if n < 1 {
-			bad("--n has %d; a number of sessions is at least 1", n)
+			bad("--n %d: want at least 1 session", n)
 		}
 		if n < 2 && slices.Contains(s.works, "handover") {
-			bad("--n has %d; a lock is handed over among at least 2 sessions", n)
+			bad("--n %d: handover needs at least 2 sessions", n)
 		}
 	}
 	for _, v := range s.via {
 		if v != target.SDK && v != target.HTTP {
-			bad("--via has %q; it is %q or %q", v, target.SDK, target.HTTP)
+			bad("--via %q: want %q or %q", v, target.SDK, target.HTTP)
 		}
 	}
 	for _, r := range s.rates {
 		if !(r > 0 && r <= 1e6) {
-			bad("--rate has %v; a rate is above 0 and at most a million per second", r)
+			bad("--rate %v: want a rate above 0 and at most a million per second", r)
 		}
 	}
 	if s.runs < 1 || s.kills < 1 {
-		bad("--runs is %d and --kills %d; each is at least 1", s.runs, s.kills)
+		bad("--runs %d and --kills %d: want at least 1 of each", s.runs, s.kills)
 	}
 	if s.warmup < 0 || s.duration <= 0 || s.soak <= 0 || s.snapshotTime <= 0 || s.timeout <= 0 {
-		bad("--duration, --soak, --beside-snapshots and --timeout are above 0, and --warmup is not below")
+		bad("--duration, --soak, --beside-snapshots and --timeout must be above 0, and --warmup not negative")
 	}
 	if s.ttl < time.Second || s.ttl > 24*time.Hour {
-		bad("--ttl is %v; it is 1s to 24h", s.ttl)
+		bad("--ttl %v: want 1s to 24h", s.ttl)
 	}
 	if len(s.servers) > 0 && (s.stoutd != "" || len(s.stoutdArgs) > 0 || s.dir != "") {
-		bad("--stoutd, --stoutd-arg and --dir are for a cell to start, not for one given by --server")
+		bad("--stoutd, --stoutd-arg and --dir apply to a cell that bench starts, not to one given by --server")
 	}
 	if len(s.servers) > 0 && (slices.Contains(s.works, "failover") || slices.Contains(s.works, "return")) {
-		bad("failover and return kill replicas, which they can do only to a cell of their own: leave --server out, or name the other works")
+		bad("failover and return kill replicas of a cell that bench starts: leave --server out, or name the other works")
 	}
 	if (s.secure || s.access) && len(s.servers) > 0 {
-		bad("--secure and --access are for a cell to start, not for one given by --server")
+		bad("--secure and --access apply to a cell that bench starts, not to one given by --server")
 	}
 	secured := slices.Contains(s.works, "secured")
 	if secured && (s.secure || s.access || len(s.servers) > 0) {
-		bad("secured compares a plain cell of its own with one that has TLS and access: leave --secure, --access and --server out")
+		bad("secured starts and compares a plain cell and one with TLS and access control: leave --secure, --access and --server out")
 	}
 	if s.rules < 0 || s.rules > 0 && !s.access && !secured {
-		bad("--rules is %d; it is not negative, and for --access or the work secured", s.rules)
+		bad("--rules %d: want at least 0, and --access or the work secured", s.rules)
 	}
 	return errors.Join(errs...)
 }
 
-// numbers are the numbers of sessions asked for, or a work's own.
+// numbers returns the requested numbers of sessions, or else a work's own.
 func (s *settings) numbers(own ...int) []int {
 	if len(s.sessions) == 0 {
 		return own
@@ -165,12 +165,12 @@ func (s *settings) each(own []int, do func(via string, n int) error) error {
 	return nil
 }
 
-// plan is one run of a loop at the given rate, 0 for a closed one.
+// plan returns the plan of one run at the given rate; 0 means a closed loop.
 func (s *settings) plan(rate float64) load.Plan {
 	return load.Plan{Warmup: s.warmup, Duration: s.duration, Drain: s.drain, Rate: rate}
 }
 
-// ratesOrClosed are the rates asked for, or a 0 alone.
+// ratesOrClosed returns the requested rates, or else a single 0.
 func (s *settings) ratesOrClosed() []float64 {
 	if len(s.rates) == 0 {
 		return []float64{0}

@@ -12,11 +12,11 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// smaller are the flags that say how much a work does.
+// smaller are the flags that set the size of a work.
 var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--beside-snapshots", "--rules", "--ttl"}
 
-// TestShownCommands: what the pages have people measure by runs, each line as it
-// stands there but for how much it does.
+// TestShownCommands: the pages' commands for measuring work as shown. Only
+// their sizes are reduced here.
 func TestShownCommands(t *testing.T) {
 	testrun.E2E(t)
 	const makeBench, root = `make bench ARGS="`, "../.."
@@ -37,7 +37,7 @@ func TestShownCommands(t *testing.T) {
 			for line := range strings.Lines(b.Text) {
 				args, ok := strings.CutPrefix(strings.TrimSuffix(line, "\"\n"), makeBench)
 				if !ok {
-					t.Errorf("%s: it is not of the form %s…\": %s", b.Where(), makeBench, line)
+					t.Errorf("%s: not of the form %s…\": %s", b.Where(), makeBench, line)
 					continue
 				}
 				lines++
@@ -53,7 +53,7 @@ func TestShownCommands(t *testing.T) {
 	}
 }
 
-// TestShownWorks: the commands in the table of figures are right.
+// TestShownWorks: the commands in the table of figures are valid.
 func TestShownWorks(t *testing.T) {
 	text, err := os.ReadFile("../../docs/performance.md")
 	if err != nil {
@@ -72,8 +72,8 @@ func TestShownWorks(t *testing.T) {
 	}
 }
 
-// runSmall runs a command line that is right as it stands, with as little to do as
-// each of its works can have.
+// runSmall checks a command line as shown, and runs it with its works as small
+// as possible.
 func runSmall(t *testing.T, args []string) {
 	var stderr strings.Builder
 	if _, err := parse(args, &stderr); err != nil {

@@ -14,20 +14,18 @@ import (
 )
 
 const (
-	// snapshotTime is for how long a full cell is watched where no other time is
-	// named.
+	// snapshotTime is the default time for which a full cell is measured.
 	snapshotTime = time.Minute
-	// snapshotPace is how often it is looked whether a replica writes a
-	// snapshot.
+	// snapshotPace is the interval of looking for snapshots in progress.
 	snapshotPace = 5 * time.Millisecond
-	// besideSessions are those that take and release locks of their own
-	// meanwhile.
+	// besideSessions is the number of sessions that acquire and release their
+	// own locks at the same time.
 	besideSessions = 16
 )
 
-// loadSnapshots fills the cell with n sessions, each with a lock, and then has
-// others take and release locks of their own: what do they notice of the
-// snapshots? The cell's settings say how often there is one.
+// loadSnapshots fills the cell with n sessions, each with a lock. It then
+// measures how snapshots affect other sessions that acquire and release their
+// own locks. The cell's settings decide how often there is a snapshot.
 func loadSnapshots(ctx context.Context, o *overload) error {
 	c := target.NewRaw(o.cell.Way())
 	defer c.Close()
@@ -48,7 +46,7 @@ func loadSnapshots(ctx context.Context, o *overload) error {
 	return errors.Join(err, closeMany(ctx, c, ids))
 }
 
-// besideSnapshots has sessions take and release locks for a while.
+// besideSnapshots makes sessions acquire and release locks for a while.
 func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Histogram) error {
 	f, err := o.clients(target.HTTP, besideSessions)
 	if err != nil {
@@ -68,27 +66,27 @@ func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Hist
 		return errNoSnapshot
 	}
 	calm, during := latencies(w.calm), latencies(w.during)
-	o.note("%d sessions beside: p50/p99/max %.1f/%.1f/%.0f ms without a snapshot (%d), %.1f/%.1f/%.0f ms with one (%d, in %.1f s of %d snapshots), %d errors",
+	o.note("%d other sessions: p50/p99/max %.1f/%.1f/%.0f ms without a snapshot (%d), %.1f/%.1f/%.0f ms during one (%d, in %.1f s of %d snapshots), %d errors",
 		besideSessions, calm.P50, calm.P99, calm.Max, calm.Count, during.P50, during.P99, during.Max, during.Count, w.took.Seconds(), w.snapshots, w.errs)
 	return ctx.Err()
 }
 
-// errNoSnapshot says that nothing was seen of what the work is about.
-var errNoSnapshot = errors.New("no replica has written a snapshot: see --stoutd-arg=--snapshot-threshold=2000 --stoutd-arg=--snapshot-interval=5s, on a cell that is started")
+// errNoSnapshot reports that no snapshot happened.
+var errNoSnapshot = errors.New("no replica has written a snapshot: set --stoutd-arg=--snapshot-threshold=2000 --stoutd-arg=--snapshot-interval=5s, for a cell that bench starts")
 
-// watched is what was seen of snapshots, and of the operations beside them.
+// watched is the observed snapshots, and the operations beside them.
 type watched struct {
 	now       atomic.Int64  // how many replicas are writing one
 	snapshots int64         // so far
-	took      time.Duration // in which there was one or several
+	took      time.Duration // time with one or more in progress
 
 	mu           sync.Mutex              // guards the rest
-	calm, during *hdrhistogram.Histogram // in microseconds, with no snapshot going on and with one
+	calm, during *hdrhistogram.Histogram // in microseconds, without and with a snapshot in progress
 	errs         int
 }
 
-// watch has each session take and release a lock until ctx ends, and counts the
-// cell's snapshots.
+// watch makes each session acquire and release a lock until ctx ends, and
+// counts the cell's snapshots.
 func (w *watched) watch(ctx context.Context, cell *target.Cell, sessions []target.Session) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -110,8 +108,8 @@ func (w *watched) watch(ctx context.Context, cell *target.Cell, sessions []targe
 	}
 }
 
-// time makes an operation. It counts to a snapshot that was going on at its
-// begin or at its end.
+// time makes and measures one operation. It counts as beside a snapshot if one
+// was in progress at its begin or at its end.
 func (w *watched) time(ctx context.Context, once func(context.Context) error) {
 	began, before := time.Now(), w.now.Load()
 	err := once(ctx)
@@ -121,9 +119,9 @@ func (w *watched) time(ctx context.Context, once func(context.Context) error) {
 	switch {
 	case err != nil && ctx.Err() == nil:
 		w.errs++
-	case err != nil: // cut off at the end
+	case err != nil: // interrupted at the end
 	case beside:
-		_ = w.during.RecordValue(took) // fails only beyond an hour
+		_ = w.during.RecordValue(took) // fails only above an hour
 	default:
 		_ = w.calm.RecordValue(took)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// summary gathers the runs of one row.
+// summary collects the runs of one row.
 type summary struct {
 	rate, p50, p90, p99, p999, most []float64
 	cell, master, own, rss          []float64
@@ -39,8 +39,8 @@ func (s *summary) add(o *outcome) {
 	s.addCost(o)
 }
 
-// addCost adds what the run's operations cost, as far as it could be measured:
-// not over a change of master, and not for a process that was started anew.
+// addCost adds the cost of the run's operations if it could be measured: not
+// across a change of master or a restart of a process.
 func (s *summary) addCost(o *outcome) {
 	ops := float64(o.Latency.TotalCount())
 	if ops == 0 {
@@ -60,8 +60,8 @@ func (s *summary) addCost(o *outcome) {
 	s.rss = append(s.rss, mebibytes(o.after.Replicas[o.after.Master].RSS))
 }
 
-// spent is the CPU time between two samples, of all replicas and of the master.
-// ok is false where they do not compare.
+// spent returns the CPU time between two samples, of all replicas and of the
+// master. ok is false if they are not comparable.
 func spent(before, after target.Sample) (cell, master time.Duration, ok bool) {
 	if before.Master == "" || before.Master != after.Master {
 		return 0, 0, false
@@ -79,7 +79,7 @@ func spent(before, after target.Sample) (cell, master time.Duration, ok bool) {
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// load is the row's figures; the shares are left out where they say nothing.
+// load returns the row's figures, with the sessions' shares if requested.
 func (s *summary) load(shares bool) *load.Loop {
 	l := &load.Loop{
 		Rate: load.SpreadOf(s.rate),

@@ -11,29 +11,29 @@ type work struct {
 	run         func(context.Context, *bench) error
 }
 
-// usual are the works that run where the command line names none, in their order.
+// usual are the default works, in their order.
 var usual = []work{
-	{"cycle", "each session takes and releases a lock of its own", looped("cycle", prepareCycle, 1, 8, 64, 256)},
-	{"handover", "all sessions queue for one lock", looped("handover", prepareHandover, 16)},
+	{"cycle", "each session acquires and releases its own lock", looped("cycle", prepareCycle, 1, 8, 64, 256)},
+	{"handover", "all sessions queue for the same lock", looped("handover", prepareHandover, 16)},
 	{"read", "linearizable reads of a lock", looped("read", prepareRead, 64)},
-	{"refuse", "tries for a lock that another session holds", looped("refuse", prepareRefuse, 64)},
-	{"put", "each session overwrites a file of its own of 1 KiB", looped("put", preparePut, 1, 8, 64, 256)},
+	{"refuse", "attempts to acquire a lock that another session holds", looped("refuse", prepareRefuse, 64)},
+	{"put", "each session overwrites its own file of 1 KiB", looped("put", preparePut, 1, 8, 64, 256)},
 	{"get", "linearizable reads of a file of 1 KiB", looped("get", prepareGet, 64)},
-	{"cas", "all sessions count up one file by compare-and-set", looped("cas", prepareCas, 16)},
-	{"txn", "transactions of 2 conditions and 4 writes of 1 KiB, each session on files of its own", looped("txn", prepareTxn, 64)},
-	{"idle", "sessions that do nothing but live", runIdle},
+	{"cas", "all sessions increment a counter in one file by compare-and-set", looped("cas", prepareCas, 16)},
+	{"txn", "transactions of 2 conditions and 4 writes of 1 KiB, each session on its own files", looped("txn", prepareTxn, 64)},
+	{"idle", "sessions that only send keepalives", runIdle},
 	{"failover", "kill -9 of the master: the gap in service", runFailover},
 }
 
-// works are all works. Those that are not usual take long, or need a machine that
-// does nothing else.
+// works are all works. The works that are not usual take long, or need an
+// otherwise idle machine.
 var works = slices.Concat(usual, []work{
-	{"secured", "cycle and read in a cell with TLS and access, in turn with a plain one", runSecured},
-	{"fanout", "a write, until the last of n watchers of a file is told; and 16 others who write meanwhile", runFanout},
+	{"secured", "cycle and read in a cell with TLS and access control, in turn with a plain one", runSecured},
+	{"fanout", "the time of a write until the last of n watchers has the event, with 16 other writers", runFanout},
 	{"expire", "n sessions expire at once, and their locks go to waiters", overloaded("expire", 10_000, loadExpire)},
-	{"return", "n sessions come back after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
-	{"snapshot", "16 sessions on a cell of n others with a lock each, while it writes snapshots", overloaded("snapshot", 99_000, loadSnapshots)},
-	{"soak", "cycles for long: elections that nobody asked for", runSoak},
+	{"return", "n sessions return after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
+	{"snapshot", "16 sessions beside n others with a lock each, while the cell writes snapshots", overloaded("snapshot", 99_000, loadSnapshots)},
+	{"soak", "a long run of cycle that counts unwanted elections", runSoak},
 })
 
 func names(works []work) (names []string) {

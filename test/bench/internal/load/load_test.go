@@ -10,7 +10,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// stalling is an operation of 1 ms that stands still once, for a second.
+// stalling returns an operation of 1 ms that stalls once, for a second.
 func stalling(at time.Time) Step {
 	stalled := false
 	return Timed(func(context.Context) error {
@@ -32,13 +32,15 @@ func mustRun(t *testing.T, p Plan, steps ...Step) *Result {
 	return r
 }
 
-// near says whether got is want within the histogram's precision and a step.
+// near reports whether got is want within the histogram's precision and one
+// step.
 func near(got, want time.Duration) bool {
 	return got >= want-want/100-time.Millisecond && got <= want+want/100+time.Millisecond
 }
 
-// A stall of a second in ten: the closed loop shows one slow operation and a
-// fine p99; the open loop charges it to all that were due meanwhile.
+// TestOpenLoopChargesTheStall: a stall of one second in ten. The closed loop
+// shows one slow operation and a good p99; the open loop charges the stall to
+// all operations that were due during it.
 func TestOpenLoopChargesTheStall(t *testing.T) {
 	plan := Plan{Warmup: time.Second, Duration: 10 * time.Second, Drain: 5 * time.Second}
 	synctest.Test(t, func(t *testing.T) {
@@ -56,8 +58,8 @@ func TestOpenLoopChargesTheStall(t *testing.T) {
 		if got := r.Latency.TotalCount(); got != 1000 {
 			t.Errorf("open loop: %d operations, want 1000", got)
 		}
-		// The 100 operations due in the stall wait for 1 s to nothing, so 5 %
-		// of the thousand waited for half a second or more.
+		// The 100 operations due in the stall wait from 1 s down to 0, so 5 %
+		// of the thousand wait for half a second or more.
 		if got := r.Quantile(0.95); got < 400*time.Millisecond || got > 600*time.Millisecond {
 			t.Errorf("open loop: p95 is %v, want about 500ms", got)
 		}
@@ -70,8 +72,9 @@ func TestOpenLoopChargesTheStall(t *testing.T) {
 	})
 }
 
-// A rate of twice what the worker can do: half of what is due is missed, or
-// late where the drain allows for it, and the rate is what was really done.
+// TestOpenLoopTellsOverload: a rate of twice the worker's capacity. Half of the
+// due operations are missed, or late if the drain is long enough; the reported
+// rate is the achieved one.
 func TestOpenLoopTellsOverload(t *testing.T) {
 	busy := Timed(func(ctx context.Context) error {
 		select {
@@ -156,8 +159,8 @@ func TestErrorsAreCountedApart(t *testing.T) {
 	})
 }
 
-// What fails in the warm-up is told, and does not disturb the count of what is
-// missed in the window.
+// TestErrorsOfTheWarmup: failures in the warm-up are reported, and do not
+// change the count of missed operations in the window.
 func TestErrorsOfTheWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rate := range []float64{0, 100} {

@@ -8,15 +8,16 @@ import (
 )
 
 // Step does one operation and returns its latency. since is the moment from
-// which the latency counts; see Timed. One worker's step is never called twice
-// at once. It must return soon after ctx ends.
+// which the latency counts; see Timed. Calls of one worker's step never
+// overlap. It must return soon after ctx ends.
 type Step func(ctx context.Context, since time.Time) (time.Duration, error)
 
-// ErrNotCounted is what a Step returns for an operation that went well but is
-// not one of those that are measured.
+// ErrNotCounted is returned by a Step for a successful operation that is not
+// one of the measured ones.
 var ErrNotCounted = errors.New("the operation is not counted")
 
-// Timed makes a Step of an operation whose latency is the time until it ends.
+// Timed makes a Step of an operation. Its latency is the time until the
+// operation ends.
 func Timed(op func(context.Context) error) Step {
 	return func(ctx context.Context, since time.Time) (time.Duration, error) {
 		err := op(ctx)
@@ -26,33 +27,34 @@ func Timed(op func(context.Context) error) Step {
 
 // Plan is one run.
 type Plan struct {
-	Warmup   time.Duration // load that is not measured
+	Warmup   time.Duration // unmeasured load
 	Duration time.Duration // of the measured window
-	// Drain bounds how long operations may go on after the window.
+	// Drain bounds operations that continue after the window.
 	Drain time.Duration
-	// Rate is how many operations are due per second, all workers together; 0
-	// is the closed loop.
+	// Rate is the number of operations due per second, for all workers
+	// together; 0 means a closed loop.
 	Rate float64
 }
 
-// Hooks are told of a run. Each may be nil.
+// Hooks are called during a run. Each may be nil.
 type Hooks struct {
 	// Begin and End are called at the two ends of the measured window.
 	Begin, End func()
-	// Watch is told, every WatchEvery, how long the run has gone on and how
-	// many operations it has measured.
+	// Watch is called every WatchEvery with the run's duration and its number
+	// of measured operations so far.
 	Watch func(elapsed time.Duration, measured int64)
 }
 
-// WatchEvery is the pace of Hooks.Watch.
+// WatchEvery is the interval of Hooks.Watch.
 const WatchEvery = 500 * time.Millisecond
 
-// errorPause keeps a worker whose operations fail at once from a busy loop.
+// errorPause keeps a worker with instantly failing operations out of a busy
+// loop.
 const errorPause = 10 * time.Millisecond
 
 // Run runs the plan with one goroutine per worker. The error is the end of ctx;
-// failed operations are in the result. It returns within the plan's three
-// times, and the time that steps take to notice the end of their context.
+// the result counts failed operations. Run returns within the plan's three
+// times, plus the time that steps need to notice the end of their context.
 func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,8 +67,8 @@ func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, er
 	var all sync.WaitGroup
 	for i, step := range workers {
 		all.Go(func() {
-			// A context of each worker's own, as clients have that know nothing
-			// of one another: they do not meet at its lock.
+			// Each worker has its own context, so that workers do not contend
+			// for its lock: independent clients share no context either.
 			ctx, done := context.WithCancel(ctx)
 			defer done()
 			if p.Rate > 0 {
@@ -93,7 +95,7 @@ type run struct {
 	recorder         *recorder
 
 	mu   sync.Mutex
-	next int64 // of the operations of an open loop, the next that is due
+	next int64 // in an open loop, the next operation that is due
 }
 
 // conduct calls the hooks at their times.
@@ -135,7 +137,7 @@ func (r *run) closedLoop(ctx context.Context, worker int, step Step) {
 		}
 		latency, err := step(ctx, began)
 		if err != nil && ctx.Err() != nil {
-			return // cut off with the run
+			return // interrupted by the end of the run
 		}
 		ended := time.Now()
 		r.recorder.record(worker, latency, ended, err, !ended.Before(r.open) && ended.Before(r.end))
@@ -143,25 +145,25 @@ func (r *run) closedLoop(ctx context.Context, worker int, step Step) {
 	}
 }
 
-// openLoop counts the operations that were due within the window, whenever
-// they end: to leave out the late ones would hide the worst of them.
+// openLoop counts the operations that were due within the window, even if they
+// end later: leaving out the late ones would hide the worst of them.
 func (r *run) openLoop(ctx context.Context, worker int, step Step) {
 	for {
-		due := r.take()
+		due := r.claim()
 		if !due.Before(r.end) || !sleepUntil(ctx, due) {
 			return
 		}
 		latency, err := step(ctx, due)
 		if err != nil && ctx.Err() != nil {
-			return // cut off with the run: it is missed
+			return // interrupted by the end of the run: it counts as missed
 		}
 		r.recorder.record(worker, latency, time.Now(), err, !due.Before(r.open))
 		r.pauseAfter(ctx, err)
 	}
 }
 
-// take is when the next operation is due that no worker has taken yet.
-func (r *run) take() time.Time {
+// claim claims the next operation and returns when it is due.
+func (r *run) claim() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.next
@@ -169,7 +171,7 @@ func (r *run) take() time.Time {
 	return r.start.Add(dueAfter(n, r.plan.Rate))
 }
 
-// dueAfter is when the n-th operation is due, from the start on.
+// dueAfter returns when the n-th operation is due, relative to the start.
 func dueAfter(n int64, rate float64) time.Duration {
 	return time.Duration(float64(n) / rate * float64(time.Second))
 }
@@ -180,7 +182,7 @@ func (r *run) pauseAfter(ctx context.Context, err error) {
 	}
 }
 
-// sleepUntil reports false where ctx ended first.
+// sleepUntil returns false if ctx ends first.
 func sleepUntil(ctx context.Context, t time.Time) bool {
 	d := time.Until(t)
 	if d <= 0 {
@@ -196,8 +198,8 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// result is what the run has measured. In an open loop every operation that was
-// due in the window and was neither done nor failed is missed.
+// result returns the measurements of the run. In an open loop, an operation
+// that was due in the window and neither succeeded nor failed is missed.
 func (r *run) result() *Result {
 	out := r.recorder.result()
 	out.Elapsed = r.plan.Duration
@@ -210,7 +212,7 @@ func (r *run) result() *Result {
 	return out
 }
 
-// due is how many operations of an open loop were due in the window.
+// due returns how many operations of an open loop were due in the window.
 func (r *run) due() (n int64) {
 	first := int64(r.plan.Warmup.Seconds() * r.plan.Rate)
 	for i := max(0, first-1); ; i++ {

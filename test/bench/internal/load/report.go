@@ -13,7 +13,8 @@ type Report struct {
 	Rows    []Row     `json:"rows"`
 }
 
-// Machine is where the load was made, and the cell ran where it was started.
+// Machine is the machine that made the load, and ran the cell if bench started
+// it.
 type Machine struct {
 	CPUs int    `json:"cpus"`
 	OS   string `json:"os"`
@@ -21,8 +22,8 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Row is one work with one number of sessions. The work sets one of
-// the last five fields.
+// Row is one work with one number of sessions. The work sets one of the last
+// five fields.
 type Row struct {
 	Work     string    `json:"work"`
 	Via      string    `json:"via"`
@@ -36,7 +37,7 @@ type Row struct {
 	Fanout   *Fanout   `json:"fanout,omitempty"`
 }
 
-// Loop is the outcome of operations in a loop. Each Spread is over the runs.
+// Loop is the result of operations in a loop. Each Spread covers the runs.
 type Loop struct {
 	Rate Spread `json:"per_s"`
 	// Latencies in milliseconds.
@@ -46,40 +47,40 @@ type Loop struct {
 	P999 Spread `json:"p999_ms"`
 	Max  Spread `json:"max_ms"`
 	// CPU time in milliseconds per 1000 operations: of all replicas together,
-	// of the master, and of this program, which makes the
+	// of the master, and of this program, which makes the load.
 	CellCPU   Spread `json:"cell_cpu_ms_per_1000"`
 	MasterCPU Spread `json:"master_cpu_ms_per_1000"`
 	OwnCPU    Spread `json:"bench_cpu_ms_per_1000"`
 	MasterRSS Spread `json:"master_rss_mib"`
-	// Tries are those that an operation took, of a work whose operations may
-	// take several.
+	// Tries is the number of tries per operation, for works with several.
 	Tries Spread `json:"tries_each,omitzero"`
-	// OfPlain is the rate, run by run, of what a plain cell made in turn with it.
+	// OfPlain is the rate as a fraction of the rate of a plain cell, run by
+	// run.
 	OfPlain Spread `json:"of_plain,omitzero"`
-	// Share is how many operations the sessions got, in the least even run.
+	// Share is the sessions' shares in the least even run.
 	Share *Share `json:"share,omitempty"`
-	// Elections are the changes of epoch during the runs.
+	// Elections counts the changes of epoch during the runs.
 	Elections  uint64 `json:"elections"`
 	Errors     int64  `json:"errors"`
 	Missed     int64  `json:"missed"`
 	FirstError string `json:"first_error,omitempty"`
 }
 
-// Share is how evenly sessions were served: the fewest operations that one of
-// them got, and the most.
+// Share shows how evenly sessions were served: the fewest and the most
+// operations of a session.
 type Share struct {
 	Least int64 `json:"least"`
 	Most  int64 `json:"most"`
 }
 
-// Idle is what sessions cost that do nothing but live.
+// Idle is the cost of sessions that only send keepalives.
 type Idle struct {
 	TTL           float64 `json:"ttl_s"`
 	MasterPercent Spread  `json:"master_cpu_percent_of_a_core"`
 	CellPercent   Spread  `json:"cell_cpu_percent_of_a_core"`
 	KiBPerSession float64 `json:"master_kib_per_session"`
 	MasterRSS     float64 `json:"master_rss_mib"`
-	Expired       int     `json:"expired"` // sessions that did not live to the end
+	Expired       int     `json:"expired"` // sessions that ended early
 }
 
 // Failover is the gaps in service after kills of the master, in milliseconds.
@@ -90,36 +91,36 @@ type Failover struct {
 	Max    float64   `json:"max_ms"`
 }
 
-// Overload is what a load that hurts did to the cell and to another client of
-// it.
+// Overload is the effect of a load that hurts on the cell and on another
+// client.
 type Overload struct {
-	Seconds   float64   `json:"seconds"` // that the load took
+	Seconds   float64   `json:"seconds"` // duration of the load
 	Calm      Latencies `json:"calm"`    // of the other client, before the load
-	Under     Latencies `json:"under"`   // and under it
+	Under     Latencies `json:"under"`   // and during it
 	RSSBefore float64   `json:"master_rss_before_mib"`
 	RSSMost   float64   `json:"master_rss_most_mib"`
 	Elections uint64    `json:"elections"`
 	Lapses    int       `json:"lapses"` // of the master's lease
-	// OtherErrors counts the other client's operations that failed, of which
-	// OtherError is the last.
+	// OtherErrors counts the other client's failed operations. OtherError is
+	// the last failure.
 	OtherErrors int      `json:"other_errors"`
 	OtherError  string   `json:"other_error,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 }
 
-// Fanout is how long a write takes until the last of many watchers receives it,
-// and what that does to others who write. Its operations are rounds: a write, and
-// the wait for the last watcher.
+// Fanout is the time of a write until the last of many watchers receives it,
+// and the effect on other writers. Its operations are rounds: a write, and the
+// wait for the last watcher.
 type Fanout struct {
 	Alone *Loop `json:"alone"` // rounds one after the other
 	Under *Loop `json:"under"` // rounds while the others write
-	// The others' writes before anybody watched, and during those rounds.
+	// The others' writes before there were watchers, and during those rounds.
 	Unwatched *Loop `json:"unwatched"`
 	Watched   *Loop `json:"watched"`
 	Lapses    int   `json:"lapses"` // of the master's lease
 }
 
-// Latencies are those of Count operations, in milliseconds.
+// Latencies summarizes Count operations, in milliseconds.
 type Latencies struct {
 	P50   float64 `json:"p50_ms"`
 	P99   float64 `json:"p99_ms"`
@@ -127,7 +128,7 @@ type Latencies struct {
 	Count int64   `json:"count"`
 }
 
-// NewFailover sums the gaps up.
+// NewFailover summarizes the gaps.
 func NewFailover(gaps []time.Duration) *Failover {
 	f := &Failover{}
 	for _, g := range gaps {
@@ -139,7 +140,7 @@ func NewFailover(gaps []time.Duration) *Failover {
 	return f
 }
 
-// Milliseconds is d with its fraction.
+// Milliseconds returns d with its fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // WriteJSON writes the report for programs.

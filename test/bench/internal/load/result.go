@@ -8,35 +8,35 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Bounds of what a histogram tells apart: a microsecond to half an hour, with
-// three significant figures.
+// The range of a histogram, a microsecond to half an hour, and its three
+// significant figures.
 const (
 	shortest = int64(1)
 	longest  = int64(30 * time.Minute / time.Microsecond)
 	figures  = 3
 )
 
-// Result is what one run has measured.
+// Result is the measurements of one run.
 type Result struct {
 	// Latency has the latencies in microseconds. See Quantile.
 	Latency *hdrhistogram.Histogram
-	// Elapsed is the time that the operations took: the window, or longer
-	// where operations that were due in it ended after it.
+	// Elapsed is the time that the operations took: the window, or longer if
+	// operations that were due in it ended after it.
 	Elapsed time.Duration
-	// Errors counts the operations that failed, in the warm-up too; FirstError
-	// is the first of them.
+	// Errors counts the failed operations, including the warm-up; FirstError is
+	// the first failure.
 	Errors     int64
 	FirstError error
 	// Missed counts the operations of an open loop that were due and had not
-	// ended when the run was over: the rate is more than the cell can take.
+	// ended at the end of the run: the rate is too high for the cell.
 	Missed int64
-	// Uncounted are the operations that went well but are not measured.
+	// Uncounted counts the successful operations that are not measured.
 	Uncounted int64
 	// PerWorker counts the measured operations of each worker.
 	PerWorker []int64
 }
 
-// Rate is the operations per second.
+// Rate returns the operations per second.
 func (r *Result) Rate() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -44,18 +44,18 @@ func (r *Result) Rate() float64 {
 	return float64(r.Latency.TotalCount()) / r.Elapsed.Seconds()
 }
 
-// Quantile is the latency that the share q of the operations did not exceed:
-// 0.5 for the median, 1 for the longest.
+// Quantile returns the latency that the share q of the operations did not
+// exceed: 0.5 for the median, 1 for the longest.
 func (r *Result) Quantile(q float64) time.Duration {
 	return time.Duration(r.Latency.ValueAtQuantile(100*q)) * time.Microsecond
 }
 
-// recorder gathers the outcomes of all workers.
+// recorder collects the results of all workers.
 type recorder struct {
 	mu   sync.Mutex
 	got  Result
 	last time.Time // when the last measured operation ended
-	// inWindow counts all outcomes that belong to the window.
+	// inWindow counts all results within the window.
 	inWindow int64
 }
 
@@ -66,8 +66,8 @@ func newRecorder(workers int) *recorder {
 	}}
 }
 
-// record takes the outcome of one operation. Outside of the window only
-// failures are of interest.
+// record adds the result of one operation. Outside the window it counts
+// failures only.
 func (r *recorder) record(worker int, latency time.Duration, ended time.Time, err error, inWindow bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *recorder) record(worker int, latency time.Duration, ended time.Time, er
 		r.got.Uncounted++
 	default:
 		us := min(max(latency.Microseconds(), shortest), longest)
-		// It fails only out of the bounds that the line above enforces.
+		// It fails only outside the range that the line above enforces.
 		_ = r.got.Latency.RecordValue(us)
 		r.got.PerWorker[worker]++
 		if ended.After(r.last) {
@@ -100,7 +100,7 @@ func (r *recorder) count() int64 {
 	return r.got.Latency.TotalCount()
 }
 
-// result is called when no worker records any more.
+// result returns the result. No worker may record any more.
 func (r *recorder) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()

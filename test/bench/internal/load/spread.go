@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Spread summarizes several measurements of one thing.
+// Spread summarizes several measurements of the same quantity.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 }
 
-// SpreadOf is the spread of values; the zero Spread where there are none.
+// SpreadOf returns the spread of values; the zero Spread without values.
 func SpreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -20,8 +20,8 @@ func SpreadOf(values []float64) Spread {
 	return Spread{Median: Median(values), Min: slices.Min(values), Max: slices.Max(values)}
 }
 
-// Median is the middle one of values, or the mean of the two in the middle; 0
-// where there are none.
+// Median returns the middle value, or the mean of the two middle ones; 0
+// without values.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -34,10 +34,9 @@ func Median(values []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// Percentile is the smallest of values that at least p percent of them do not
-// exceed (nearest rank), so it is always one of them: right for the few gaps of
-// a series of kills, where a value in between would be made up. 0 where there
-// are none.
+// Percentile returns the smallest of values that at least p percent of them do
+// not exceed (nearest rank); 0 without values. The result is always a measured
+// value: an interpolated one would be invented in a short series of kills.
 func Percentile(values []float64, p float64) float64 {
 	n := len(values)
 	if n == 0 {

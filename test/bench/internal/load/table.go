@@ -9,8 +9,8 @@ import (
 )
 
 // WriteTable writes the rows for people: one table per kind of work, in the
-// order of the rows. Figures are medians of the runs; ± is half of the distance
-// between the least and the most, in percent of the median.
+// order of the rows. Figures are medians of the runs; ± is half of the
+// difference between the smallest and the largest, in percent of the median.
 func (r *Report) WriteTable(w io.Writer) error {
 	var loads, idles, failovers, overloads, fanouts table
 	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
@@ -18,7 +18,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
 	failovers.head("work", "via", "kills", "median ms", "p90 ms", "max ms", "gaps ms")
 	overloads.head("work", "via", "n", "s", "calm p50", "p99", "under p50", "p99 ms", "max ms", "RSS MiB", "most MiB", "elections", "lapses", "notes")
-	fanouts.head("work", "via", "watchers", "last told ms", "p99 ms", "max ms", "meanwhile /s", "ms", "p99 ms",
+	fanouts.head("work", "via", "watchers", "last event ms", "p99 ms", "max ms", "with others /s", "ms", "p99 ms",
 		"others/s unwatched", "watched", "of that", "elections", "lapses", "notes")
 	for _, row := range r.Rows {
 		name, via := row.Work, row.Via
@@ -39,8 +39,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	loads.write(&out, "CPU: milliseconds per 1000 operations (cell: all replicas; bench: this program). RSS: the master's.")
 	idles.write(&out, "CPU: percent of one core.")
 	failovers.write(&out, "Gap: from the last success before the kill to the first after it.")
-	overloads.write(&out, "Latencies: of another client, who takes and releases a lock of its own, before the load and under it. RSS: the master's.")
-	fanouts.write(&out, "Last told: from the call of a write until the last watcher knows; alone, and while 16 others write files of their own.")
+	overloads.write(&out, "Latencies: another client that acquires and releases its own lock, before and under the load. RSS: the master's.")
+	fanouts.write(&out, "Last event: from the call of a write until the last watcher has the event; alone, and while 16 others write their own files.")
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -56,7 +56,7 @@ func (l *Loop) cells(offered float64) []string {
 	}
 }
 
-// notes tell what a reader must know to trust the figures.
+// notes returns remarks that help to interpret the figures.
 func (l *Loop) notes(offered float64) string {
 	var notes []string
 	if offered > 0 {
@@ -136,9 +136,9 @@ func (f *Fanout) cells() []string {
 	}
 }
 
-// figure writes about three significant figures, without exponents; what was
-// not measured, as the CPU of a cell whose processes cannot be asked, is a
-// dash.
+// figure writes about three significant figures, without exponents. It writes a
+// dash for an unmeasured figure, such as the CPU time of a cell with processes
+// out of reach.
 func figure(v float64) string {
 	switch {
 	case v == 0:
@@ -167,8 +167,7 @@ type table struct {
 func (t *table) head(cells ...string) { t.rows = append(t.rows, cells) }
 func (t *table) add(cells ...string)  { t.rows = append(t.rows, cells) }
 
-// write writes the table and what its columns mean, or nothing where there are
-// no rows.
+// write writes the table and its legend, or no output without rows.
 func (t *table) write(out *strings.Builder, legend string) {
 	if len(t.rows) < 2 {
 		return

@@ -10,22 +10,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// caller is whom the load is made by where access is on.
+// caller is the principal of the load's calls in a cell with access control.
 const caller = "user:bench"
 
-// rulesOfGroup is how many rules there are for each group.
+// rulesOfGroup is the number of rules for each group.
 const rulesOfGroup = 10
 
-// foundingToken writes the secret of user:root to a file, and has the harness's calls
-// bring it.
+// foundingToken writes the secret of user:root to a file, and makes the harness
+// send it in its calls.
 func (c *Cell) foundingToken(dir string) (file string, err error) {
 	c.root, _ = client.NewSecret()
 	file = filepath.Join(dir, "root-token")
 	return file, os.WriteFile(file, []byte(c.root+"\n"), 0o600)
 }
 
-// allow lets the load's caller do what works do, by groups, and makes a token of his.
-// There are so many rules besides, and a group of his for every ten of them.
+// allow grants the load's caller the rights that works need, by groups, and
+// makes its token. It also makes the given number of other rules, and puts the
+// caller into one group for every ten of them.
 func (c *Cell) allow(ctx context.Context, rules int) error {
 	sdk, err := Way{URLs: c.urls, TLS: c.tls(), Token: c.root}.SDK()
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package target is the cell under load: a running one, or one of three
-// processes that it starts on loopback. It makes the calls of a load, through the
-// Go SDK, as most programs do, or by plain HTTP with as little of a client as
-// possible, which shows what the server itself can do; and it measures what the
-// cell's processes cost.
+// Package target is the cell under load: a running cell, or one of three
+// processes that it starts on loopback. It makes the calls of a load: through
+// the Go SDK, like most programs, or by plain HTTP with a minimal client, which
+// shows the capacity of the server itself. It also measures the resource use of
+// the cell's processes.
 package target
 
 import (
@@ -22,31 +22,32 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// Options say which cell is put under load.
+// Options describe the cell under load.
 type Options struct {
-	// URLs are the base URLs of a running cell's replicas. Without any a cell
-	// of three processes is started.
+	// URLs are the base URLs of a running cell's replicas. If empty, a cell of
+	// three processes is started.
 	URLs []string
-	// The rest is about a cell to start: its stoutd, "" to build it; further
-	// flags of it; and its directory, "" for a temporary one that is removed.
+	// The other options describe the cell to start: its stoutd (empty: build
+	// it), additional flags of stoutd, and its directory (empty: a temporary
+	// one that is removed).
 	Binary string
 	Args   []string
 	Dir    string
-	Secure bool // it speaks TLS everywhere
-	Access bool // access is on, and the load's calls bring a token
-	Rules  int  // of access, besides the one that lets the load do its work
+	Secure bool // with TLS everywhere
+	Access bool // with access control; the load's calls send a token
+	Rules  int  // access rules, besides the rule for the load
 }
 
-// Cell is a running cell. Close it.
+// Cell is a running cell. The caller must Close it.
 type Cell struct {
 	urls []string
-	own  *cell.Cell // nil where the cell was given
+	own  *cell.Cell // nil for a given cell
 	temp string     // directory to remove
 
-	root, token string // secrets of user:root and of the load's caller; "" where access is off
+	root, token string // secrets of user:root and of the load's caller; empty without access control
 }
 
-// Open starts the cell, or looks at the given one, and waits for its master.
+// Open starts the cell, or uses the given one, and waits for its master.
 func Open(ctx context.Context, o Options) (*Cell, error) {
 	ctx, cancel := context.WithTimeout(ctx, cell.StartTimeout)
 	defer cancel()
@@ -100,8 +101,8 @@ func (c *Cell) Close() error {
 	return errors.Join(errs...)
 }
 
-// Refresh stops our own cell in good order and starts it again, so that its
-// memory shows nothing of the loads before. A given cell is left as it is.
+// Refresh stops the started cell cleanly and starts it again, so that its
+// memory shows no effect of earlier loads. It does nothing to a given cell.
 func (c *Cell) Refresh(ctx context.Context) error {
 	if c.own == nil {
 		return nil
@@ -120,10 +121,10 @@ func (c *Cell) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Way is how the load reaches the cell.
+// Way returns the addresses and credentials for the load.
 func (c *Cell) Way() Way { return Way{URLs: c.urls, TLS: c.tls(), Token: c.token} }
 
-// tls is the configuration of its clients; nil where it speaks none.
+// tls returns the configuration of its clients; nil without TLS.
 func (c *Cell) tls() *tls.Config {
 	if c.own == nil {
 		return nil
@@ -131,14 +132,14 @@ func (c *Cell) tls() *tls.Config {
 	return c.own.TLS()
 }
 
-// View is the cell's state as the first replica sees it that knows a master.
+// View returns the cell's state from the first replica that knows a master.
 func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 	var errs []error
 	for i, url := range c.urls {
 		way := c.Way()
 		way.URLs = c.urls[i : i+1]
 		if c.root != "" {
-			way.Token = c.root // the caller's is not there from the start
+			way.Token = c.root // the caller's token is made later
 		}
 		var view lockapi.Cell
 		one := NewRaw(way)
@@ -148,20 +149,21 @@ func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 			return view, nil
 		}
 		if err == nil {
-			err = fmt.Errorf("%s knows of no master", url)
+			err = fmt.Errorf("%s knows no master", url)
 		}
 		errs = append(errs, err)
 	}
 	return lockapi.Cell{}, errors.Join(errs...)
 }
 
-// Sample is what the cell's processes have used so far.
+// Sample is the resource use of the cell's processes so far.
 type Sample struct {
 	Master   string           // id of the master
 	Replicas map[string]Usage // by id
 }
 
-// Sample asks the system for our own processes and /metrics for others.
+// Sample asks the system for processes that it started, and /metrics for
+// others.
 func (c *Cell) Sample(ctx context.Context) (Sample, error) {
 	view, err := c.View(ctx)
 	if err != nil {
@@ -207,11 +209,11 @@ func (c *Cell) usage(ctx context.Context, r lockapi.Replica) (Usage, error) {
 	return parseMetrics(reply.Body)
 }
 
-// KillMaster ends the master as kill -9 does, and returns the function that
-// brings it back and waits until the whole cell is well.
+// KillMaster ends the master like kill -9. It returns the function that
+// restarts it and waits until the whole cell is ready.
 func (c *Cell) KillMaster(ctx context.Context) (restore func(context.Context) error, err error) {
 	if c.own == nil {
-		return nil, errors.New("the master of a given cell cannot be killed; leave --server out")
+		return nil, errors.New("cannot kill the master of a given cell; leave --server out")
 	}
 	master, err := c.own.WaitMaster(ctx)
 	if err != nil {
@@ -231,8 +233,8 @@ func (c *Cell) KillMaster(ctx context.Context) (restore func(context.Context) er
 	}, nil
 }
 
-// Lapses counts how often a master of our own cell told its log that its lease
-// had lapsed; 0 for a given cell, whose logs are not at hand.
+// Lapses counts how often a master of the started cell logged that its lease
+// had lapsed; 0 for a given cell, because its logs are out of reach.
 func (c *Cell) Lapses() (n int) {
 	if c.own == nil {
 		return 0
@@ -245,14 +247,14 @@ func (c *Cell) Lapses() (n int) {
 	return n
 }
 
-// Snapshotting is how many replicas of our own cell are writing a snapshot now;
-// 0 for a given cell, whose directories are not at hand.
+// Snapshotting returns how many replicas of the started cell are writing a
+// snapshot now; 0 for a given cell, because its directories are out of reach.
 func (c *Cell) Snapshotting() (n int) {
 	if c.own == nil {
 		return 0
 	}
 	for _, r := range c.own.Replicas() {
-		unfinished, _ := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*.tmp")) // the pattern is sound
+		unfinished, _ := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*.tmp")) // the pattern is valid
 		if len(unfinished) > 0 {
 			n++
 		}
@@ -260,8 +262,8 @@ func (c *Cell) Snapshotting() (n int) {
 	return n
 }
 
-// MasterPID is the process id of our own cell's master, for a profiler to
-// attach to; 0 where there is none.
+// MasterPID returns the process id of the started cell's master, for a
+// profiler; 0 without one.
 func (c *Cell) MasterPID(ctx context.Context) int {
 	if c.own == nil {
 		return 0

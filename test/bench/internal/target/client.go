@@ -11,56 +11,58 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// Client is what one program that uses the cell has: a pool of connections. It
-// is safe for concurrent use.
+// Client is one program's access to the cell: a pool of connections. It is safe
+// for concurrent use.
 type Client interface {
 	// Open opens a session and keeps it alive until its Close.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
-	// Read is one linearizable read of a lock.
+	// Read makes one linearizable read of a lock.
 	Read(ctx context.Context, path string) error
-	// ReadFile is one linearizable read of a file with its content.
+	// ReadFile makes one linearizable read of a file with its content.
 	ReadFile(ctx context.Context, path string) error
-	// Watch calls told for each change of a file after a revision, until ctx
+	// Watch calls onChange for each change of a file after a revision, until ctx
 	// ends or it fails.
-	Watch(ctx context.Context, path string, after uint64, told func()) error
+	Watch(ctx context.Context, path string, after uint64, onChange func()) error
 	// Close closes the idle connections.
 	Close() error
 }
 
-// Session takes locks, one at a time, and writes files: through the SDK exactly
-// once, by plain HTTP without a key and so once at most.
+// Session acquires locks, one at a time, and writes files. Through the SDK a
+// write happens exactly once; by plain HTTP it has no key and so happens at
+// most once.
 type Session interface {
 	// Lock waits for a lock until ctx ends.
 	Lock(ctx context.Context, path string) (token uint64, err error)
-	// TryLock takes a lock or fails at once; errors.Is(err, ErrRefused) where
-	// somebody else holds it.
+	// TryLock acquires a lock or fails at once; errors.Is(err, ErrRefused) if
+	// another session holds it.
 	TryLock(ctx context.Context, path string) (token uint64, err error)
-	// Unlock releases the lock that was taken last.
+	// Unlock releases the lock that was acquired last.
 	Unlock(ctx context.Context) error
-	// WriteFile overwrites a file, or makes it.
+	// WriteFile creates or overwrites a file.
 	WriteFile(ctx context.Context, path string, content []byte) error
-	// Swap writes a file whose revision is this one, and 0 where there is none.
-	// It returns what is there now: what it has written or, with ErrChanged,
-	// what somebody else has, the zero File where nobody did.
+	// Swap writes a file if it has this revision; 0 means that the file must
+	// not exist. It returns the current file: the one that it wrote or, with
+	// ErrChanged, the one that another session wrote. Without a file, that is
+	// the zero File.
 	Swap(ctx context.Context, path string, revision uint64, content []byte) (File, error)
-	// Transact writes several files at one moment, each with the content, if
-	// those that are to be present are there; else the error is ErrAbsent.
+	// Transact writes several files in one transaction, each with the content,
+	// if all files of present exist; otherwise the error is ErrAbsent.
 	Transact(ctx context.Context, present, written []string, content []byte) error
 	// Close ends the session in the cell.
 	Close(ctx context.Context) error
 }
 
-// File is what a file was at one of its revisions.
+// File is a file at one of its revisions.
 type File struct {
 	Revision uint64
 	Content  []byte
 }
 
-// ErrChanged says that a file is not at the revision that was named.
+// ErrChanged reports that a file does not have the named revision.
 var ErrChanged = client.ErrPrecondition
 
-// ErrAbsent says that a file is not there of which a transaction wants that.
-var ErrAbsent = errors.New("a file that is to be present is not there")
+// ErrAbsent reports that a file required by a transaction does not exist.
+var ErrAbsent = errors.New("a required file does not exist")
 
 // The ways to make calls.
 const (
@@ -68,11 +70,11 @@ const (
 	HTTP = "http"
 )
 
-// Way is how a cell is reached.
+// Way is the addresses and credentials to reach a cell.
 type Way struct {
 	URLs  []string    // base URLs of its replicas
 	TLS   *tls.Config // nil for plain HTTP
-	Token string      // that calls carry; "" for none
+	Token string      // sent in calls; empty: none
 }
 
 // SDK makes a client of the Go package.
@@ -95,11 +97,11 @@ func NewClient(via string, way Way) (Client, error) {
 	case HTTP:
 		return NewRaw(way), nil
 	}
-	return nil, fmt.Errorf("the way to make calls is %q; it is %q or %q", via, SDK, HTTP)
+	return nil, fmt.Errorf("unknown way to make calls %q; want %q or %q", via, SDK, HTTP)
 }
 
-// Clients makes n clients: each session is a program of its own, with connections
-// of its own.
+// Clients makes n clients. Each stands for a separate program with its own
+// connections.
 func Clients(via string, way Way, n int) ([]Client, error) {
 	out := make([]Client, n)
 	for i := range out {
@@ -114,8 +116,8 @@ func Clients(via string, way Way, n int) ([]Client, error) {
 // opening bounds how many sessions are opened or closed at once.
 const opening = 32
 
-// OpenAll opens one session per client. On an error those that were opened are
-// closed again.
+// OpenAll opens one session per client. On an error it closes the sessions that
+// it opened.
 func OpenAll(ctx context.Context, clients []Client, ttl time.Duration) ([]Session, error) {
 	sessions := make([]Session, len(clients))
 	err := Each(len(clients), func(i int) (err error) {
@@ -129,8 +131,8 @@ func OpenAll(ctx context.Context, clients []Client, ttl time.Duration) ([]Sessio
 	return sessions, nil
 }
 
-// CloseAll closes the sessions that are not nil. What goes wrong is left to the
-// sessions' ttl.
+// CloseAll closes the sessions that are not nil. A session that cannot be
+// closed expires.
 func CloseAll(ctx context.Context, sessions []Session) {
 	_ = Each(len(sessions), func(i int) error {
 		if sessions[i] != nil {

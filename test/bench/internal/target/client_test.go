@@ -15,13 +15,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// replica answers as a client must bear it: it names master in every answer, and
-// knows of none while lame is set.
+// replica gives the answers that a client must handle: it names master in every
+// answer, and reports no master while lame is set.
 type replica struct {
 	*httptest.Server
 	master atomic.Pointer[string]
 	calls  atomic.Int64
-	lame   atomic.Bool // knows of no master
+	lame   atomic.Bool // reports no master
 	handle atomic.Pointer[string]
 }
 
@@ -44,7 +44,8 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case r.lame.Load():
 		answer(http.StatusServiceUnavailable, lockapi.Errorf(lockapi.CodeNoMaster, "none"))
 	case strings.HasSuffix(req.URL.Path, "/keepalive"):
-		// The server notices the end of a connection once the body is read.
+		// The server notices the end of a connection only after reading the
+		// body.
 		_, _ = io.Copy(io.Discard, req.Body)
 		<-req.Context().Done()
 	case req.Method == http.MethodPost:
@@ -73,8 +74,8 @@ func TestUnknownWay(t *testing.T) {
 	}
 }
 
-// Raw goes to the master that an answer names, away from a replica
-// that has none to offer, and away from one that is gone.
+// TestRawFollowsTheMaster: Raw switches to the master that an answer names. It
+// leaves a replica that knows no master, and one that is gone.
 func TestRawFollowsTheMaster(t *testing.T) {
 	a, b, ctx := newReplica(t), newReplica(t), bounded(t)
 	a.master.Store(&b.URL)
@@ -106,7 +107,7 @@ func TestRawFollowsTheMaster(t *testing.T) {
 	}
 }
 
-// A handle is used again until its release was answered.
+// TestRawHandles: a handle is reused until its release was answered.
 func TestRawHandles(t *testing.T) {
 	r, ctx := newReplica(t), bounded(t)
 	s, err := NewRaw(Way{URLs: []string{r.URL}}).Open(ctx, 12*time.Second)
@@ -136,7 +137,8 @@ func TestRawHandles(t *testing.T) {
 	lock("h1")
 }
 
-// One failure stops the opening and closes what was opened.
+// TestOpenAllIsAllOrNothing: one failure stops the opening and closes the
+// opened sessions.
 func TestOpenAllIsAllOrNothing(t *testing.T) {
 	good, ctx := &counting{}, bounded(t)
 	clients := []Client{good, good, failing{good}, good, good}

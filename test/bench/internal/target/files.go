@@ -31,7 +31,7 @@ func (s *sdkSession) Swap(ctx context.Context, path string, revision uint64, con
 	return swapped(&stat, content, err)
 }
 
-// swapped is the outcome of Session.Swap.
+// swapped returns the result of Session.Swap.
 func swapped(stat *lockapi.FileStat, content []byte, err error) (File, error) {
 	if err == nil {
 		return File{stat.Revision, content}, nil
@@ -59,8 +59,8 @@ func (c *Raw) ReadFile(ctx context.Context, path string) error {
 	return c.call(ctx, http.MethodGet, lockapi.RouteFiles+path, nil, nil, nil)
 }
 
-// WriteFile sends a copy: the transport may be reading it when the answer is
-// there already.
+// WriteFile sends a copy, because the transport may still be reading it after
+// the answer.
 func (s *rawSession) WriteFile(ctx context.Context, path string, content []byte) error {
 	return s.c.call(ctx, http.MethodPut, s.fileRoute(path), nil, bytes.Clone(content), nil)
 }
@@ -75,7 +75,7 @@ func (s *rawSession) Swap(ctx context.Context, path string, revision uint64, con
 	return swapped(&stat, content, err)
 }
 
-// fileRoute is where the session writes a file.
+// fileRoute returns the path and query with which the session writes a file.
 func (s *rawSession) fileRoute(path string) string {
 	return lockapi.RouteFiles + path + "?session=" + url.QueryEscape(s.id)
 }
@@ -94,7 +94,7 @@ func (s *rawSession) Transact(ctx context.Context, present, written []string, co
 	return succeeded(done.Succeeded, err)
 }
 
-// succeeded is the outcome of a transaction that has nothing else to do.
+// succeeded returns the result of a transaction without an else branch.
 func succeeded(ok bool, err error) error {
 	if err == nil && !ok {
 		return ErrAbsent

@@ -17,26 +17,27 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Raw is the least of a client: it sends each call once, to the replica that an
-// answer last named as the master, and turns to the next one after a failure.
+// Raw is a minimal client: it sends each call once, to the replica that an
+// answer last named as the master, and switches to the next replica after a
+// failure.
 type Raw struct {
 	transport *http.Transport
 	urls      []string
-	bearer    []string // the value of Authorization; nil for none
+	bearer    []string // the value of Authorization; nil: none
 	base      atomic.Pointer[string]
 	turn      atomic.Int64
 }
 
-// NewRaw makes a client by plain HTTP, with as many connections as it has calls at
-// once.
+// NewRaw makes a client by plain HTTP, with as many connections as concurrent
+// calls.
 func NewRaw(way Way) *Raw {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
 	c := &Raw{urls: way.URLs, transport: &http.Transport{
 		DialContext:         dialer.DialContext,
-		MaxIdleConnsPerHost: 1 << 16, // none is closed between two calls
+		MaxIdleConnsPerHost: 1 << 16, // so that no connection is closed between two calls
 		TLSClientConfig:     way.TLS,
 		DisableCompression:  true,
-		WriteBufferSize:     2 << 10, // a call is a few hundred bytes
+		WriteBufferSize:     2 << 10, // a call has a few hundred bytes
 		ReadBufferSize:      2 << 10,
 	}}
 	if way.Token != "" {
@@ -46,8 +47,9 @@ func NewRaw(way Way) *Raw {
 	return c
 }
 
-// Call sends one call once. in and out may be nil: nothing is sent, the answer is
-// not decoded. An answer that is not a success is a *lockapi.Error.
+// Call sends one call once. If in is nil, the body is empty; if out is nil, the
+// answer is not decoded. An unsuccessful answer is returned as a
+// *lockapi.Error.
 func (c *Raw) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
 	return c.call(ctx, method, pathAndQuery, nil, in, out)
 }
@@ -78,8 +80,8 @@ func (c *Raw) Read(ctx context.Context, path string) error {
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// call is Call with header fields. in may also be the content of a file, which is
-// sent as it is.
+// call is Call with header fields. in may also be the content of a file, which
+// is sent unchanged.
 func (c *Raw) call(ctx context.Context, method, pathAndQuery string, fields http.Header, in, out any) error {
 	base := c.base.Load()
 	req, err := http.NewRequestWithContext(ctx, method, *base+pathAndQuery, nil)
@@ -121,7 +123,7 @@ func (c *Raw) call(ctx context.Context, method, pathAndQuery string, fields http
 	return json.Unmarshal(buf.Bytes(), out)
 }
 
-// problem is the error of an answer that is not a success.
+// problem returns the error of an unsuccessful answer.
 func problem(call, status string, body []byte) error {
 	e := new(lockapi.Error)
 	if json.Unmarshal(body, e) != nil || e.Code == "" {
@@ -130,8 +132,8 @@ func problem(call, status string, body []byte) error {
 	return e
 }
 
-// follow goes to the master that an answer names, or on from a replica that
-// knows of none.
+// follow switches to the master that an answer names, or away from a replica
+// that knows no master.
 func (c *Raw) follow(base *string, reply *http.Response) {
 	master := reply.Header.Get(lockapi.HeaderMaster)
 	switch {
@@ -142,15 +144,14 @@ func (c *Raw) follow(base *string, reply *http.Response) {
 	}
 }
 
-// turnFrom goes on to the next replica, unless another call did already.
+// turnFrom switches to the next replica, unless another call already did.
 func (c *Raw) turnFrom(base *string) {
 	next := c.urls[int(c.turn.Add(1))%len(c.urls)]
 	c.base.CompareAndSwap(base, &next)
 }
 
-// rawSession names its holds one after the other; a handle is used again until
-// its release was answered, so that a call whose answer got lost may be made
-// anew.
+// rawSession numbers its holds. A handle is reused until its release was
+// answered, so that a call with a lost answer can be repeated.
 type rawSession struct {
 	c      *Raw
 	id     string
@@ -158,11 +159,11 @@ type rawSession struct {
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when keepAlive has ended
 	serial int
-	path   string // of the lock taken last
+	path   string // of the lock acquired last
 }
 
-// mostWait is what a waiting call asks for: it is told at once, and asks again
-// where it was not.
+// mostWait is the waiting time in a call for a lock. The call returns early
+// with a grant, and is repeated without one.
 const mostWait = 60 * time.Second
 
 func (s *rawSession) handle() string { return fmt.Sprintf("h%d", s.serial) }
@@ -201,8 +202,8 @@ func (s *rawSession) Close(ctx context.Context) error {
 	return s.c.call(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+s.id, nil, nil, nil)
 }
 
-// keepAlive has one keepalive wait at the server at any time, for two thirds of
-// the ttl, and asks for an answer at once after a failure.
+// keepAlive always has one keepalive waiting at the server, for two thirds of
+// the ttl. After a failure it asks for an immediate answer.
 func (s *rawSession) keepAlive(ctx context.Context) {
 	defer close(s.ended)
 	wait := s.ttl * 2 / 3

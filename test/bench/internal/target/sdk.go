@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// ErrRefused says that somebody else holds the lock.
+// ErrRefused reports that another session holds the lock.
 var ErrRefused = client.ErrLockHeld
 
 type sdkClient struct{ c *client.Client }

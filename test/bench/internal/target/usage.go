@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Usage is what a process has used so far.
+// Usage is the resource use of a process so far.
 type Usage struct {
 	CPU time.Duration // user and system
 	RSS int64         // resident memory, in bytes
@@ -30,9 +30,9 @@ func processUsage(pid int) (Usage, error) {
 	return parseStat(string(stat), int64(os.Getpagesize()))
 }
 
-// parseStat reads a line of proc(5): the fields after the command's name, which
-// stands in parentheses and may have any characters, are the 3rd and on. utime
-// and stime are the 14th and 15th, rss, in pages, the 24th.
+// parseStat parses a line of proc(5). The command's name is in parentheses and
+// may contain any characters; the fields after it start with the 3rd. utime and
+// stime are the 14th and 15th; rss, in pages, is the 24th.
 func parseStat(line string, page int64) (Usage, error) {
 	end := strings.LastIndexByte(line, ')')
 	fields := strings.Fields(line[end+1:])
@@ -51,7 +51,7 @@ func parseStat(line string, page int64) (Usage, error) {
 	return Usage{CPU: time.Duration(numbers[0]+numbers[1]) * clockTick, RSS: numbers[2] * page}, nil
 }
 
-// parseMetrics reads what the Prometheus client library tells of its process.
+// parseMetrics reads the process metrics of the Prometheus client library.
 func parseMetrics(page io.Reader) (u Usage, err error) {
 	var cpu, rss bool
 	for lines := bufio.NewScanner(page); lines.Scan(); {
@@ -75,8 +75,8 @@ func parseMetrics(page io.Reader) (u Usage, err error) {
 	return u, nil
 }
 
-// OwnCPU is what this program has used: where it is as much as the cell's, the
-// machine was busy with making the load.
+// OwnCPU returns the CPU time of this program. If it is as much as the cell's,
+// the machine was busy making the load.
 func OwnCPU() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

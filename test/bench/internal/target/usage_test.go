@@ -41,14 +41,14 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
-// What the kernel tells of this very process can be read.
+// TestOwnUsage: the kernel's figures for this process can be read.
 func TestOwnUsage(t *testing.T) {
 	if OwnCPU() <= 0 {
 		t.Error("this process has used no time")
 	}
 	got, err := processUsage(os.Getpid())
 	if os.IsNotExist(err) {
-		return // a system without /proc; its cells are asked for their metrics
+		return // without /proc the cells' metrics are used
 	}
 	if err != nil || got.RSS < 1<<20 {
 		t.Errorf("usage %+v, %v; want at least a MiB of memory", got, err)

@@ -15,10 +15,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// errMissed says that a watcher was too late for what it was to be told.
-var errMissed = errors.New("the events are not kept any more")
+// errMissed reports that events were compacted before the watcher read them.
+var errMissed = errors.New("the events are compacted")
 
-func (c sdkClient) Watch(ctx context.Context, path string, after uint64, told func()) error {
+func (c sdkClient) Watch(ctx context.Context, path string, after uint64, onChange func()) error {
 	for event, err := range c.c.Watch(ctx, after, client.OnPath(path), client.OfType(lockapi.EventFileChanged)) {
 		switch {
 		case err != nil:
@@ -26,15 +26,15 @@ func (c sdkClient) Watch(ctx context.Context, path string, after uint64, told fu
 		case event.Compacted != nil:
 			return errMissed
 		case event.Type == lockapi.EventFileChanged:
-			told()
+			onChange()
 		}
 	}
 	return nil
 }
 
-// Watch listens to one stream, at the replica that was last said to be the
-// master: give a client whose watchers are to be at one replica only its URL.
-func (c *Raw) Watch(ctx context.Context, path string, after uint64, told func()) error {
+// Watch reads one stream at the last known master. A client for watchers at one
+// particular replica must have only its URL.
+func (c *Raw) Watch(ctx context.Context, path string, after uint64, onChange func()) error {
 	query := url.Values{"after": {strconv.FormatUint(after, 10)}, "path": {path}, "types": {string(lockapi.EventFileChanged)}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *c.base.Load()+lockapi.RouteEvents+"?"+query.Encode(), nil)
 	if err != nil {
@@ -50,12 +50,12 @@ func (c *Raw) Watch(ctx context.Context, path string, after uint64, told func())
 		body, _ := io.ReadAll(reply.Body)
 		return problem("GET "+lockapi.RouteEvents, reply.Status, body)
 	}
-	return listen(reply.Body, told)
+	return listen(reply.Body, onChange)
 }
 
-// listen tells of the changes in a stream of server-sent events, and why that
-// has ended.
-func listen(stream io.Reader, told func()) error {
+// listen calls onChange for the changes in a stream of server-sent events, and
+// returns why the stream ended.
+func listen(stream io.Reader, onChange func()) error {
 	const changed = "event: " + string(lockapi.EventFileChanged)
 	const compacted = "event: " + lockapi.StreamCompacted
 	in := bufio.NewReader(stream)
@@ -66,7 +66,7 @@ func listen(stream io.Reader, told func()) error {
 		}
 		switch strings.TrimSuffix(line, "\n") {
 		case changed:
-			told()
+			onChange()
 		case compacted:
 			return errMissed
 		}
