@@ -157,9 +157,9 @@ type baton struct {
 	released atomic.Pointer[time.Time] // when the last release was called
 }
 
-// step waits for the lock and releases it. Its latency is that of the
-// hand-over: from the call of the previous holder's release until this holder
-// knows. An acquire that began after that call does not count as a hand-over.
+// step waits for the lock and releases it. Its latency is the hand-over's: from
+// the call of the previous holder's release until this holder knows. An acquire
+// that began after that call does not count as a hand-over.
 func (b *baton) step(s target.Session) load.Step {
 	var own uint64 // of the previous hold, which remains after a failed release
 	return func(ctx context.Context, _ time.Time) (time.Duration, error) {

@@ -6,8 +6,8 @@ import "context"
 // wait for one another.
 const soakSessions = 64
 
-// runSoak is one long run of cycles. Its row counts the elections; there must
-// be none.
+// runSoak is one long run of cycles. Its row counts the elections, which must
+// not happen.
 func runSoak(ctx context.Context, b *bench) error {
 	long := *b.settings
 	long.runs, long.duration = 1, b.soak

@@ -11,10 +11,10 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// object is a JSON object by the names that the contract gives its fields.
+// object is a JSON object with the contract's field names.
 type object = map[string]any
 
-// call makes a call that is to be answered with the given status, and returns
+// call makes a call that must be answered with the given status, and returns
 // the answer. Numbers in it are float64.
 func call(t *testing.T, r *cell.Replica, status int, method, route, body string, headers ...string) (object, http.Header) {
 	t.Helper()
@@ -40,8 +40,8 @@ func open(t *testing.T, r *cell.Replica, body string) string {
 	return id
 }
 
-// has reports what an object has that is not as wanted. A wanted nil is for a
-// field that must be there, whatever it is.
+// has reports the fields that differ from want. A wanted nil means that the
+// field must exist with any value.
 func has(got object, want object) error {
 	for name, value := range want {
 		switch is, there := got[name]; {
@@ -54,7 +54,7 @@ func has(got object, want object) error {
 	return nil
 }
 
-// list is a field that is a list of objects.
+// list returns a field that is a list of objects.
 func list(t *testing.T, o object, name string) []object {
 	t.Helper()
 	items, ok := o[name].([]any)
@@ -68,7 +68,7 @@ func list(t *testing.T, o object, name string) []object {
 	return out
 }
 
-// TestOneCell is what a cell answers that nothing befalls.
+// TestOneCell tests the answers of an undisturbed cell.
 func TestOneCell(t *testing.T) {
 	t.Parallel()
 	c, _, _ := start(t, "--allow-origin=https://ops.example:8443", "--api-host=stout.example")
@@ -78,7 +78,7 @@ func TestOneCell(t *testing.T) {
 	t.Run("browsers", func(t *testing.T) { browsers(t, c) })
 }
 
-// answersNameTheCell: every answer of a member, whatever it says, carries the
+// answersNameTheCell: every answer of a member, also a refusal, carries the
 // cell's id.
 func answersNameTheCell(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
@@ -100,8 +100,8 @@ func answersNameTheCell(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// browsers: a page of another site changes nothing, and a page under a name that
-// it has resolve to this machine reads nothing.
+// browsers: a page of another site cannot change the cell. A page with a host
+// name that it made resolve to this machine cannot read from it.
 func browsers(t *testing.T, c *cell.Cell) {
 	for _, r := range c.Replicas() {
 		own := strings.TrimPrefix(r.URL, "http://")

@@ -1,7 +1,7 @@
-// Package contract_test holds real processes against the HTTP contract, through
-// each replica of a cell: every operation of the OpenAPI document, and what
-// files, transactions and events promise over several calls. What one replica
-// refuses by itself is tested in lockapi/server.
+// Package contract_test checks real processes against the HTTP contract,
+// through each replica of a cell: every operation of the OpenAPI document, and
+// the guarantees of files, transactions and events over several calls. The
+// refusals of a single replica are tested in lockapi/server.
 package contract_test
 
 import (
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// start runs a cell whose master stays in office on a busy machine, too. It
-// returns the master and a replica that forwards to it.
+// start runs a cell with settings that keep the master in office on a busy
+// machine. It returns the master and a replica that forwards to it.
 func start(t *testing.T, args ...string) (c *cell.Cell, master, follower *cell.Replica) {
 	t.Helper()
 	c = cell.New(t, cell.Options{Args: append([]string{"--heartbeat-timeout=5s"}, args...)})
@@ -43,7 +43,7 @@ func start(t *testing.T, args ...string) (c *cell.Cell, master, follower *cell.R
 }
 
 // TestEachReplicaIsAsDocumented runs every operation of the OpenAPI document,
-// with every success that it documents, through each replica of a cell.
+// with every documented success, through each replica of a cell.
 func TestEachReplicaIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	doc, err := apicheck.Load(lockapi.OpenAPI())
@@ -72,7 +72,7 @@ type reply struct {
 	problem lockapi.Error // of an answer that is a problem document
 }
 
-// exchange makes a call on a connection of its own. Headers are lines.
+// exchange makes a call on its own connection. Headers are lines.
 func exchange(t *testing.T, r *cell.Replica, method, route, body string, headers ...string) reply {
 	t.Helper()
 	// Cleanups call it after the test's context has ended.

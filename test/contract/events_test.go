@@ -13,8 +13,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// told are the events after a revision at a replica, which waits for so many.
-func told(t *testing.T, r *cell.Replica, after float64, query string, atLeast int) []object {
+// eventsAfter returns the events after a revision at a replica, once there are
+// enough.
+func eventsAfter(t *testing.T, r *cell.Replica, after float64, query string, atLeast int) []object {
 	t.Helper()
 	for deadline := time.Now().Add(cell.Step); ; {
 		got, _ := call(t, r, http.StatusOK, "GET", fmt.Sprintf("/v1/events?after=%.0f&limit=1000&wait_ms=100%s", after, query), "")
@@ -28,8 +29,8 @@ func told(t *testing.T, r *cell.Replica, after float64, query string, atLeast in
 	}
 }
 
-// happen changes a file, a lock and a session in every way that has an event, and
-// returns the revision before.
+// happen changes a file, a lock and a session in every way that causes an
+// event, and returns the revision before.
 func happen(t *testing.T, r *cell.Replica, at string) float64 {
 	t.Helper()
 	holder, waiter := open(t, r, `{"ttl_ms":600000,"name":"holder"}`), open(t, r, `{"ttl_ms":600000,"name":"waiter"}`)
@@ -45,26 +46,26 @@ func happen(t *testing.T, r *cell.Replica, at string) float64 {
 	return stat["revision"].(float64) - 1
 }
 
-// wantTold is what happen has told, but for what lies beside.
-var wantTold = []object{
+// wantEvents are the events of happen, without the events of other paths.
+var wantEvents = []object{
 	{"type": "file_created", "generation": 1, "size": 9}, {"type": "file_changed", "generation": 2}, {"type": "file_deleted", "reason": "deleted", "generation": 2},
 	{"type": "file_created", "session": nil, "content": "line\nline"}, {"type": "lock_acquired", "session_name": "holder", "handle": "h", "mode": "exclusive", "token": nil},
 	{"type": "lock_contended", "session_name": "waiter", "handle": ""}, {"type": "lock_released", "reason": "released", "session_name": "holder"},
 	{"type": "lock_acquired", "session_name": "waiter"},
 }
 
-// toldAlike: every replica tells the same, in order, without a gap, by whatever
-// filter.
-func toldAlike(t *testing.T, c *cell.Cell) {
+// sameEvents: every replica sends the same events, in order, without a gap,
+// with any filter.
+func sameEvents(t *testing.T, c *cell.Cell) {
 	before := happen(t, c.Ready(t), "/told")
-	end := len(wantTold) + 3 // beside, and the two at the session's end
+	end := len(wantEvents) + 3 // plus events of other paths, and two at the session's end
 	var first string
 	for _, r := range c.Replicas() {
-		if n := len(told(t, r, before, "", end)); n != end {
+		if n := len(eventsAfter(t, r, before, "", end)); n != end {
 			t.Errorf("%d events at %s, want %d", n, r.ID, end)
 		}
-		all := told(t, r, before, "&prefix=/told/", end-1)
-		for i, want := range wantTold {
+		all := eventsAfter(t, r, before, "&prefix=/told/", end-1)
+		for i, want := range wantEvents {
 			if want["content"] == nil {
 				if err := has(all[i], want); err != nil {
 					t.Errorf("event %d at %s: %v", i, r.ID, err)
@@ -86,7 +87,7 @@ func toldAlike(t *testing.T, c *cell.Cell) {
 			"&path=/told/f": 3, "&path=/told/f&path=/toldx/f": 4, "&prefix=/told": end, "&prefix=/told/&path=/toldx/f": end, "&path=/told": 0,
 			"&types=file_deleted": 2, "&types=file_deleted,lock_contended&prefix=/told/": 3, "&path=/told/l&types=file_created": 0, "&prefix=/none/": 0,
 		} {
-			if got := told(t, r, before, query, 0); len(got) != n {
+			if got := eventsAfter(t, r, before, query, 0); len(got) != n {
 				t.Errorf("%s at %s: %d events, want %d: %v", query, r.ID, len(got), n, got)
 			}
 		}
@@ -120,7 +121,7 @@ func follow(t *testing.T, r *cell.Replica, query string, headers ...string) *str
 	return &stream{t, bufio.NewScanner(resp.Body)}
 }
 
-// next is the next event: three lines and an empty one.
+// next returns the next event: three lines and an empty one.
 func (s *stream) next() (name, id string, data object) {
 	s.t.Helper()
 	var got [4]string
@@ -138,7 +139,7 @@ func (s *stream) next() (name, id string, data object) {
 	return got[1], got[0], data
 }
 
-// change is the next event that is no bookmark.
+// change returns the next event other than a bookmark.
 func (s *stream) change() (name, id string, data object) {
 	s.t.Helper()
 	for {
@@ -148,12 +149,12 @@ func (s *stream) change() (name, id string, data object) {
 	}
 }
 
-// streams: they tell what the lists tell, go on behind any event at any replica,
-// have a bookmark in time, and tell a new master whatever their filter.
+// streams: a stream has the events of the list, resumes after any event at any
+// replica, has bookmarks in time, and reports a new master with any filter.
 func streams(t *testing.T, c *cell.Cell) {
 	before := happen(t, c.Ready(t), "/streamed")
 	for _, r := range c.Replicas() {
-		all := told(t, r, before, "&prefix=/streamed/", len(wantTold)+2)
+		all := eventsAfter(t, r, before, "&prefix=/streamed/", len(wantEvents)+2)
 		for behind := 0; behind < len(all); behind += 3 {
 			last := fmt.Sprintf("%.0f", before)
 			if behind > 0 {
@@ -182,7 +183,7 @@ func streams(t *testing.T, c *cell.Cell) {
 			t.Errorf("a stream that nothing is for: %s %s %v", name, id, data)
 		}
 	}
-	const busy = 30 * time.Second // a machine that does much else; lockapi/server tests the time itself
+	const busy = 30 * time.Second // for a busy machine; lockapi/server tests the time itself
 	if took := time.Since(began); took > lockapi.MaxBookmarkMS*time.Millisecond+busy {
 		t.Errorf("the bookmarks came after %s", took)
 	}
@@ -195,7 +196,8 @@ func streams(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// compacted: what is not kept any more is said, as JSON and in a stream.
+// compacted: a request for compacted events is answered as such, in JSON and in
+// a stream.
 func compacted(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
 	for i := range 3 {
@@ -206,9 +208,9 @@ func compacted(t *testing.T, c *cell.Cell) {
 		call(t, master, http.StatusOK, "POST", "/v1/transactions", `{"then":[`+strings.Join(ops, ",")+`]}`)
 	}
 	for _, r := range c.Replicas() {
-		// This replica has told all of them when it has told of one more.
+		// This replica has sent all of them once it has sent one more.
 		stat, _ := call(t, r, http.StatusCreated, "PUT", "/v1/files/compacted/"+r.ID, "")
-		told(t, r, stat["revision"].(float64)-1, "", 1)
+		eventsAfter(t, r, stat["revision"].(float64)-1, "", 1)
 		gone, _ := call(t, r, http.StatusGone, "GET", "/v1/events?after=1", "")
 		if err := has(gone, object{"code": "compacted", "oldest": nil, "revision": nil}); err != nil {
 			t.Fatal(err)

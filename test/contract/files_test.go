@@ -10,29 +10,29 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestFilesAndEvents is what a cell answers about files, transactions and events,
+// TestFilesAndEvents tests the answers about files, transactions and events,
 // through each replica.
 func TestFilesAndEvents(t *testing.T) {
 	t.Parallel()
 	c, _, _ := start(t, "--event-history=200")
 	t.Run("contents", func(t *testing.T) { contents(t, c) })
-	t.Run("reads tell a revision", func(t *testing.T) { readsTellARevision(t, c) })
+	t.Run("reads have a revision", func(t *testing.T) { readsHaveARevision(t, c) })
 	t.Run("lists", func(t *testing.T) { fileLists(t, c) })
 	t.Run("transactions", func(t *testing.T) { transactions(t, c) })
 	t.Run("exactly once", func(t *testing.T) { exactlyOnce(t, c) })
-	t.Run("told alike", func(t *testing.T) { toldAlike(t, c) })
+	t.Run("same events", func(t *testing.T) { sameEvents(t, c) })
 	t.Run("streams", func(t *testing.T) { streams(t, c) })
 	t.Run("compacted", func(t *testing.T) { compacted(t, c) })
 }
 
-// revision is the cell's.
+// revision returns the cell's revision.
 func revision(t *testing.T, r *cell.Replica) string {
 	t.Helper()
 	_, h := call(t, r, http.StatusOK, "GET", "/v1/locks/none", "")
 	return h.Get("Stout-Revision")
 }
 
-// contents: any bytes come back as they were, whatever they are.
+// contents: any bytes are returned unchanged.
 func contents(t *testing.T, c *cell.Cell) {
 	for _, r := range c.Replicas() {
 		for i, content := range []string{"", "a\nb\r\n\r\ndata: x\n\n", "\xff\x00\xfe", "\x00", "é\u2028<&>", strings.Repeat("x", lockapi.MaxFileBytes)} {
@@ -68,8 +68,9 @@ func contents(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// readsTellARevision: every read does, whatever its answer, and HEAD as GET.
-func readsTellARevision(t *testing.T, c *cell.Cell) {
+// readsHaveARevision: every answer to a read has a revision, and HEAD equals
+// GET.
+func readsHaveARevision(t *testing.T, c *cell.Cell) {
 	for _, r := range c.Replicas() {
 		for route, status := range map[string]int{
 			"/v1/files": 200, "/v1/files/none": 404, "/v1/locks": 200, "/v1/locks/none": 200, "/v1/sessions": 200, "/v1/sessions/none": 404,
@@ -123,8 +124,8 @@ func fileLists(t *testing.T, c *cell.Cell) {
 	call(t, master, http.StatusOK, "GET", "/v1/files/listsbeside?as=json", "")
 }
 
-// pages are the entries of a list in bytewise order, from pages that keep to
-// their limit.
+// pages returns the entries of a list in bytewise order. It checks that no page
+// exceeds the limit.
 func pages(t *testing.T, r *cell.Replica, query string, limit int) (all []string) {
 	t.Helper()
 	for after := ""; ; {

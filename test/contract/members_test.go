@@ -7,7 +7,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// members: each replica tells who the members are.
+// members: each replica returns the members.
 func members(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
 	for _, r := range c.Replicas() {

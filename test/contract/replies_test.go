@@ -10,13 +10,13 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// replies: what one session has put into the cell, many times over, takes no
-// more in a reply than there is room for, through each replica.
+// replies: a session with much data that appears many times does not make a
+// reply larger than its limit, through each replica.
 func replies(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
 	follower := c.Others(master)[0]
 	const route = "/v1/locks/replies/long"
-	const holders, each = 120, 400 // bytes besides metadata
+	const holders, each = 120, 400 // bytes without metadata
 	long := open(t, master, fmt.Sprintf(`{"ttl_ms":600000,"meta":{"long":%q}}`, strings.Repeat("m", 60_000)))
 	short := open(t, master, `{"ttl_ms":600000,"name":"short","meta":{"pid":"1"}}`)
 	hold := func(session, handle string) {

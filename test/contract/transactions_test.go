@@ -12,7 +12,7 @@ import (
 
 func sortedStrings(all []string) []string { slices.Sort(all); return all }
 
-// transactions: what they come to, and that they do all or nothing.
+// transactions: their results, and that they are atomic.
 func transactions(t *testing.T, c *cell.Cell) {
 	for _, r := range c.Replicas() {
 		at := "/tx/" + r.ID
@@ -63,8 +63,8 @@ func transactions(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// exactlyOnce: a keyed call is answered the same at any replica, also after what it
-// wrote has changed and after a change of master.
+// exactlyOnce: a keyed call gets the same answer at any replica, even after its
+// file has changed and after a change of master.
 func exactlyOnce(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
 	session := open(t, master, `{"ttl_ms":600000}`)

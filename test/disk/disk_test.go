@@ -1,6 +1,6 @@
-// Package disk_test damages the data directories of running cells: a replica
-// recovers, or refuses to start and says what to do; the others go on; and with
-// the cure of docs/operations.md it is back with the same state as its peers.
+// Package disk_test damages the data directories of running cells. A replica
+// recovers, or refuses to start and names the cure, while the others continue.
+// After the cure of docs/operations.md, it has the same state as its peers.
 package disk_test
 
 import (
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// settings make snapshots often, each with the whole log behind the one before
-// it, and keep a master in office on a busy machine.
+// settings make frequent snapshots, cut the log behind them, and keep a master
+// in office on a busy machine.
 var settings = []string{"--snapshot-threshold=50", "--snapshot-interval=100ms", "--trailing-logs=20", "--heartbeat-timeout=2s"}
 
 func must(t *testing.T, err error) {
@@ -55,7 +55,8 @@ func work(t *testing.T, r *cell.Replica, name string, n int) {
 
 var checksumSeries = regexp.MustCompile(`(?m)^stout_state_checksum (\S+)$(?s:.*)^stout_state_checksum_index (\S+)$`)
 
-// checksum is the latest sum of a replica's state; index 0 before the first.
+// checksum returns the latest sum of a replica's state; index 0 before the
+// first.
 func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
 	if err != nil {
@@ -72,21 +73,21 @@ func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, e
 	}
 	m := checksumSeries.FindSubmatch(page)
 	if m == nil {
-		return 0, "", nil // it is no member yet
+		return 0, "", nil // it is not a member yet
 	}
 	number, err := strconv.ParseFloat(string(m[2]), 64)
 	return uint64(number), string(m[1]), err
 }
 
-// applied is the index of the last entry that a replica has applied.
+// applied returns the index of the last entry that a replica has applied.
 func applied(ctx context.Context, r *cell.Replica) (uint64, error) {
 	var own lockapi.Replica
 	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReplica, nil, &own)
 	return own.AppliedIndex, err
 }
 
-// follow waits until a replica has applied what the master has: a majority may
-// do without it.
+// follow waits until a replica has applied what the master has applied: a
+// majority might commit without it.
 func follow(t *testing.T, r, master *cell.Replica) {
 	t.Helper()
 	want, err := applied(cell.Bounded(t), master)
@@ -99,8 +100,8 @@ func follow(t *testing.T, r, master *cell.Replica) {
 	}))
 }
 
-// agree waits until every running replica has summed its state at one entry
-// from now on, and compares the sums.
+// agree waits until every running replica has a sum of its state at one new
+// entry, and compares the sums.
 func agree(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	t.Helper()
 	from, err := applied(cell.Bounded(t), master)
@@ -123,20 +124,20 @@ func agree(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	}))
 	for id, sum := range sums {
 		if sum != sums[master.ID] {
-			t.Errorf("%s: the sum is %s, that of the master %s is %s", id, sum, master.ID, sums[master.ID])
+			t.Errorf("%s has sum %s, the master %s has sum %s", id, sum, master.ID, sums[master.ID])
 		}
 	}
 }
 
-// refused starts a replica that is expected to end by itself with exit code 1,
-// and returns what it wrote last.
+// refused starts a replica that must end by itself with exit code 1, and
+// returns its last log lines.
 func refused(t *testing.T, r *cell.Replica) string {
 	t.Helper()
 	must(t, r.Start())
 	select {
 	case <-r.Exited():
 	case <-cell.Bounded(t).Done():
-		t.Fatalf("%s goes on with a damaged directory", r.ID)
+		t.Fatalf("%s continues with a damaged directory", r.ID)
 	}
 	if code, words := r.ExitState(); code != 1 {
 		t.Errorf("%s: %s; want exit code 1\n%s", r.ID, words, r.LogTail(5))
@@ -144,9 +145,8 @@ func refused(t *testing.T, r *cell.Replica) string {
 	return r.LogTail(1)
 }
 
-// cure is what docs/operations.md tells to do about a replica whose directory
-// is damaged: it comes back with an empty directory, which is put in the place
-// of the old one.
+// cure follows docs/operations.md for a replica with a damaged directory: the
+// replica gets an empty directory, which replaces the old one as a member.
 func cure(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	t.Helper()
 	if r.Running() {
@@ -158,7 +158,7 @@ func cure(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	c.Ready(t)
 }
 
-// snapshots are the files of the states of a replica's finished snapshots.
+// snapshots returns the state files of a replica's finished snapshots.
 func snapshots(t *testing.T, r *cell.Replica) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*[0-9]", "state.bin"))
@@ -190,8 +190,8 @@ func gone(name string) func(*testing.T, *cell.Replica) {
 	return func(t *testing.T, r *cell.Replica) { must(t, os.Remove(filepath.Join(r.DataDir, name))) }
 }
 
-// flipLate flips a bit of each entry about the latest locks, old copies
-// included.
+// flipLate flips a bit of each entry about the latest locks, including old
+// copies.
 func flipLate(raw []byte) []byte {
 	for at := bytes.Index(raw, []byte("/late/")); at >= 0; at = bytes.Index(raw, []byte("/late/")) {
 		raw[at+1] ^= 1
@@ -199,11 +199,12 @@ func flipLate(raw []byte) []byte {
 	return raw
 }
 
-// damages are those of every log store, and damagesOf those of one.
+// damages apply to every log store, damagesOf to a particular one.
 var (
 	damages = []damage{
-		// Less than the four pages that bbolt begins with: what is behind those may
-		// not be in use yet, since entries get there behind the write-ahead log.
+		// Less than the four pages that bbolt begins with. Later pages may not
+		// be in use yet, because entries reach the file only after the
+		// write-ahead log.
 		{"the log is cut", file("raft.db", func(raw []byte) []byte { return raw[:12000] }), "raft.db is damaged"},
 		{"a meta page", file("raft.db", func(raw []byte) []byte { clear(raw[:512]); return raw }), "meta page 0"},
 		{"the log is gone", gone("raft.db"), "has lost its log"},
@@ -228,9 +229,9 @@ var (
 	}
 )
 
-// TestDamagedReplicaIsRefusedAndCured: each damage to a file that nothing makes
-// up for is found at the start; the message names the file and the cure; the
-// others serve; and after the cure the replica has their state.
+// TestDamagedReplicaIsRefusedAndCured: each irreparable damage is found at the
+// start; the message names the file and the cure; the others serve. After the
+// cure the replica has their state.
 func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
 	t.Parallel()
 	for store, own := range damagesOf {
@@ -255,7 +256,7 @@ func refusedAndCured(t *testing.T, c *cell.Cell, i int, d damage) {
 	said := refused(t, damaged)
 	for _, want := range []string{d.want, damaged.DataDir, "docs/operations.md"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it says %q; want %q in it", said, want)
+			t.Errorf("the message is %q; want %q in it", said, want)
 		}
 	}
 	work(t, master, fmt.Sprintf("without/%d", i), 3)
@@ -263,8 +264,8 @@ func refusedAndCured(t *testing.T, c *cell.Cell, i int, d damage) {
 	agree(t, c, c.Ready(t))
 }
 
-// TestDamagedSnapshotIsMadeUpFor: where the log reaches back to an earlier
-// snapshot, the replica starts from there and says so.
+// TestDamagedSnapshotIsMadeUpFor: if the log reaches back to an earlier
+// snapshot, the replica starts from it and logs the damage.
 func TestDamagedSnapshotIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: []string{"--snapshot-threshold=30", "--snapshot-interval=100ms", "--trailing-logs=100000"}})
@@ -284,6 +285,6 @@ func TestDamagedSnapshotIsMadeUpFor(t *testing.T) {
 	must(t, r.Start())
 	agree(t, c, c.Ready(t))
 	if said := r.LogTail(200); !strings.Contains(said, "a snapshot is damaged") {
-		t.Errorf("it does not tell of the damaged snapshot:\n%s", said)
+		t.Errorf("it does not log the damaged snapshot:\n%s", said)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestFullDisk: a replica that can write no more ends with exit code 74, the
-// others go on without it, and it goes on where it was when there is room
-// again. There is none for as long as no file of the process may grow.
+// TestFullDisk: a replica that cannot write ends with exit code 74, and the
+// others continue without it. It resumes when there is space again. A limit on
+// the size of the process's files simulates the full disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for store := range damagesOf {
@@ -40,7 +40,7 @@ func testFullDisk(t *testing.T, store string) {
 	select {
 	case <-full.Exited():
 	case <-cell.Bounded(t).Done():
-		t.Fatal("the replica goes on although its disk is full")
+		t.Fatal("the replica continues although its disk is full")
 	}
 	if code, words := full.ExitState(); code != 74 || !strings.Contains(full.LogTail(1), "file too large") || !strings.Contains(full.LogTail(1), `"cure":"data-dir `) {
 		t.Errorf("%s; want exit code 74, the reason and the cure:\n%s", words, full.LogTail(3))

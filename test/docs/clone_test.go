@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// scratch is removed when all tests have run.
+// scratch is removed after all tests.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// sources are the names of the files that `git clone` would make, and of those
-// that are not committed yet.
+// sources are the names of the files that `git clone` would make, plus
+// uncommitted ones.
 var sources = sync.OnceValues(func() ([]string, error) {
 	root, err := cell.ModuleRoot()
 	if err != nil {
@@ -50,7 +50,7 @@ var sources = sync.OnceValues(func() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00"), nil
 })
 
-// clone makes a copy of the sources as they are now.
+// clone copies the current sources.
 func clone(dir string) error {
 	root, err := cell.ModuleRoot()
 	if err != nil {
@@ -62,11 +62,11 @@ func clone(dir string) error {
 	}
 	for _, name := range names {
 		info, err := os.Lstat(filepath.Join(root, name))
-		if os.IsNotExist(err) { // deleted, and not yet committed
+		if os.IsNotExist(err) { // deleted, but not committed yet
 			continue
 		}
 		if err == nil {
-			err = take(filepath.Join(root, name), filepath.Join(dir, name), info.Mode())
+			err = copyFile(filepath.Join(root, name), filepath.Join(dir, name), info.Mode())
 		}
 		if err != nil {
 			return err
@@ -75,8 +75,8 @@ func clone(dir string) error {
 	return nil
 }
 
-// take copies one file.
-func take(from, to string, mode fs.FileMode) error {
+// copyFile copies one file.
+func copyFile(from, to string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func take(from, to string, mode fs.FileMode) error {
 	return os.WriteFile(to, content, mode.Perm())
 }
 
-// tools is a directory with curl, where this machine has none.
+// tools is a directory with a substitute for curl, if this machine lacks curl.
 var tools = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(scratch, "tools")
 	if _, err := exec.LookPath("curl"); err == nil {
@@ -103,8 +103,8 @@ var tools = sync.OnceValues(func() (string, error) {
 	return dir, os.Symlink(self, filepath.Join(dir, "curl"))
 })
 
-// built is a clone, with what `make build` makes, and the programs behind make run:
-// compiling them is not to count as a cell that does not come up.
+// built is a clone with the results of `make build` and the programs behind
+// make run. Compiling them must not look like a cell that does not start.
 var built = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(scratch, "stout")
 	if err := clone(dir); err != nil {
@@ -113,7 +113,7 @@ var built = sync.OnceValues(func() (string, error) {
 	for _, args := range [][]string{
 		{"make", "build"},
 		{"go", "build", "-tags", cell.BuildTags, "-o", "bin/devcell", "./test/devcell"},
-		{"env", "CGO_ENABLED=0", "go", "build", "-tags", cell.BuildTags, "-o", "bin/cell/", "./cmd/stoutd", "./cmd/stout"}, // as cell.Build
+		{"env", "CGO_ENABLED=0", "go", "build", "-tags", cell.BuildTags, "-o", "bin/cell/", "./cmd/stoutd", "./cmd/stout"}, // as in cell.Build
 	} {
 		build := exec.Command(args[0], args[1:]...)
 		build.Dir, build.Env = dir, environment(nil)
@@ -124,7 +124,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// own is a clone for one page alone. It has the same programs: they are built
+// own makes a clone for one page. It has the same programs: they are built
 // once, and the go command finds them up to date in each clone.
 func own(t *testing.T) string {
 	t.Helper()
@@ -152,8 +152,8 @@ func own(t *testing.T) string {
 	return dir
 }
 
-// environment is that of a shell. The directory of a build does not count, so
-// that what was compiled elsewhere is of use here.
+// environment returns the environment of a shell. -trimpath makes results
+// compiled in other directories usable here.
 func environment(more map[string]string) []string {
 	env := append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
 	for name, value := range more {
@@ -162,15 +162,15 @@ func environment(more map[string]string) []string {
 	return env
 }
 
-// ports is where freePorts goes on.
+// ports is the position of freePorts.
 var ports struct {
 	sync.Mutex
 	next int
 }
 
-// freePorts are n ports in a row that nobody has at the moment, and no other test
-// of this process. They are below those of test/devcell and internal/freeport, and
-// of outgoing connections.
+// freePorts returns the first of n consecutive ports that are free now and that
+// no other test of this process uses. They are below the ports of test/devcell
+// and internal/freeport, and below the ports of outgoing connections.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 	const first, last = 8001, 11800

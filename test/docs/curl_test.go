@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// curl is as much of curl as the pages use, for machines that have none. It ends
-// the process.
+// curl implements the part of curl that the pages use, for machines without it.
+// It ends the process.
 func curl(args []string) {
 	method, url, body := "", "", ""
 	header := http.Header{}
@@ -34,7 +34,7 @@ func curl(args []string) {
 			header.Add(name, strings.TrimSpace(text))
 		default:
 			if strings.HasPrefix(args[i], "-") || url != "" {
-				fail("curl: what is " + args[i] + "?")
+				fail("curl: unknown argument " + args[i] + "?")
 			}
 			url = args[i]
 		}
@@ -47,7 +47,7 @@ func curl(args []string) {
 		fail(err)
 	}
 	if body != "" {
-		header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl does
+		header.Set("Content-Type", "application/x-www-form-urlencoded") // like curl
 	}
 	req.Header = header
 	resp, err := http.DefaultClient.Do(req)

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/internal/docs"
 )
 
-// TestPages types what each page shows, from its first block to its last.
+// TestPages types all blocks of each page, from the first to the last.
 func TestPages(t *testing.T) {
 	pages, err := docs.Pages("../..")
 	if err != nil {
@@ -64,10 +64,11 @@ func read(t *testing.T, blocks []docs.Block) {
 	}
 }
 
-// makeRun starts the cell that a page's other blocks are typed for.
+// makeRun starts the cell for a page's other blocks.
 const makeRun = "make run\n"
 
-// newReader is one who has a clone, and a cell unless he starts one himself.
+// newReader returns a reader with a clone, and with a cell unless the page
+// itself starts one.
 func newReader(t *testing.T, clone string) *reader {
 	t.Helper()
 	bare, err := tools()
@@ -80,7 +81,8 @@ func newReader(t *testing.T, clone string) *reader {
 		"PATH":         filepath.Join(clone, "bin") + ":" + os.Getenv("PATH") + ":" + bare,
 		"STOUT_SERVER": fmt.Sprintf("localhost:%d,localhost:%d,localhost:%d", first, first+1, first+2),
 		"FREE_API":     fmt.Sprint(first + 5), "FREE_RAFT": fmt.Sprint(first + 105),
-		// A call by curl is made once: a busy machine is to cost no master its office.
+		// curl makes each call once, so a busy machine must not cost the master
+		// its office.
 		"ARGS": fmt.Sprintf("--port %d --stoutd-arg=--heartbeat-timeout=2s", first),
 	})
 	r.instead = elsewhere(first, r.elsewhere)
@@ -89,8 +91,7 @@ func newReader(t *testing.T, clone string) *reader {
 	return r
 }
 
-// resettle puts what this machine has into a file of the clone, as into what is
-// typed.
+// resettle makes the replacements of typed text in a file of the clone, too.
 func (r *reader) resettle(t *testing.T, name string) {
 	t.Helper()
 	name = filepath.Join(r.dir, name)
@@ -103,7 +104,8 @@ func (r *reader) resettle(t *testing.T, name string) {
 	}
 }
 
-// endAll ends all that runs, the last first, and removes the cell's data.
+// endAll ends everything that runs, the last first, and removes the cell's
+// data.
 func (r *reader) endAll(t *testing.T) {
 	t.Helper()
 	for i := len(r.running) - 1; i >= 0; i-- {
@@ -115,8 +117,7 @@ func (r *reader) endAll(t *testing.T) {
 	}
 }
 
-// elsewhere puts what this machine has in the place of addresses and directories
-// that it does not have.
+// elsewhere replaces addresses and directories that this machine does not have.
 func elsewhere(first int, dir string, pairs ...string) *strings.Replacer {
 	for i := range 3 {
 		here := fmt.Sprintf("localhost:%d", first+i)
@@ -132,7 +133,8 @@ func elsewhere(first int, dir string, pairs ...string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// cell types `make run`. What a page says of the master's process is of that one.
+// cell types `make run`. The process id in a page's commands is replaced by
+// that of this cell's master.
 func (r *reader) cell(t *testing.T, b docs.Block) {
 	t.Helper()
 	b.Start = true
@@ -142,7 +144,7 @@ func (r *reader) cell(t *testing.T, b docs.Block) {
 	said := now.said()
 	found := killMaster.FindStringSubmatch(said)
 	if found == nil {
-		t.Fatal("make run does not say how to kill the master")
+		t.Fatal("make run does not show how to kill the master")
 	}
 	r.instead = elsewhere(r.first, r.elsewhere, "kill -9 4711", "kill -9 "+found[1])
 	r.env = append(r.env, "SAID="+now.out)
@@ -155,7 +157,8 @@ func (r *reader) cell(t *testing.T, b docs.Block) {
 	}
 }
 
-// processes are the rows of make run's table of replicas: name, API, Raft, process.
+// processes matches the rows of make run's table of replicas: name, API, Raft,
+// process.
 var processes = regexp.MustCompile(`(?m)^  r(\d) +http\S+ +\S+:\d+ +(\d+)\b`)
 
 var killMaster = regexp.MustCompile(`Kill the master \(kill -9 (\d+)\)`)

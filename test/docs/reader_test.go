@@ -17,26 +17,26 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// reader is who reads one page and types what it shows.
+// reader reads one page and types its commands.
 type reader struct {
-	dir       string            // where he types
-	first     int               // port of the API of r1
-	elsewhere string            // in place of directories outside
-	env       []string          // of his shells
-	instead   *strings.Replacer // what he types in place of others' addresses
+	dir       string            // working directory
+	first     int               // port of r1's API
+	elsewhere string            // replaces directories outside
+	env       []string          // of the shells
+	instead   *strings.Replacer // replaces addresses of other machines
 	typed     int               // blocks so far
-	running   []*typed          // what goes on beside the next blocks
+	running   []*typed          // commands that continue beside the next blocks
 }
 
 // typed is a block that was typed into a shell.
 type typed struct {
 	block docs.Block
 	cmd   *exec.Cmd
-	out   string // file of what it said
+	out   string // file of its output
 	ended chan error
 }
 
-// do does what a block asks its reader to do.
+// do does what a block asks for.
 func (r *reader) do(t *testing.T, b docs.Block) {
 	t.Helper()
 	if b.File != "" {
@@ -100,8 +100,8 @@ func (k *typed) said() string {
 	return string(text)
 }
 
-// await waits until it has said all that it is to say, in that order. What it has
-// started in the background may say it a little later.
+// await waits until all expected texts have appeared, in order. Background
+// commands of the block may print them a little later.
 func (k *typed) await(t *testing.T, instead *strings.Replacer) {
 	t.Helper()
 	ctx, stop := context.WithCancelCause(cell.Bounded(t))
@@ -111,7 +111,7 @@ func (k *typed) await(t *testing.T, instead *strings.Replacer) {
 			select {
 			case err := <-k.ended:
 				k.ended <- err
-				defer stop(errors.New("it has ended")) // and says no more
+				defer stop(errors.New("it has ended")) // it prints no more
 			default:
 			}
 		}
@@ -130,8 +130,8 @@ func (k *typed) await(t *testing.T, instead *strings.Replacer) {
 	}
 }
 
-// end ends it as Ctrl-C does, with all that it has started, and by force what
-// does not heed that.
+// end ends the block's commands as Ctrl-C does, with their child processes, and
+// kills commands that do not react.
 func (k *typed) end(t *testing.T) {
 	t.Helper()
 	group := -k.cmd.Process.Pid
@@ -141,7 +141,7 @@ func (k *typed) end(t *testing.T) {
 		select {
 		case err := <-k.ended:
 			k.ended <- err
-			_ = syscall.Kill(group, syscall.SIGINT) // what a shell has in the background
+			_ = syscall.Kill(group, syscall.SIGINT) // background commands of the shell
 		case <-deadline:
 			_ = syscall.Kill(group, syscall.SIGKILL)
 			return
@@ -155,11 +155,11 @@ var (
 	numbers = regexp.MustCompile(`[0-9]+(?:[0-9.:]|(?:h|m|s|ms|µs)\b)*`)
 )
 
-// like matches what was shown where numbers, times and the width of blanks
-// differ. An ellipsis stands for anything.
+// like matches the shown text. Numbers, times and the width of blanks may
+// differ, and an ellipsis matches any text.
 func like(shown string) *regexp.Regexp {
 	text := regexp.QuoteMeta(strings.TrimSpace(shown))
-	text = strings.ReplaceAll(text, `\.`, ".") // so that numbers are seen whole
+	text = strings.ReplaceAll(text, `\.`, ".") // so that numbers stay whole
 	text = numbers.ReplaceAllString(text, `[0-9]+[0-9.:hmsµ]*`)
 	text = strings.ReplaceAll(text, "…", ".*")
 	text = blanks.ReplaceAllString(text, `\s+`)

@@ -9,8 +9,9 @@ import (
 	"github.com/stoutlock/stout/internal/docs"
 )
 
-// TestThreeMachines: the command that the README has for three machines, typed on
-// each with its own id, founds a cell. The machines are addresses of this one.
+// TestThreeMachines: the README's command for three machines, typed on each
+// with its own id, founds a cell. Addresses of this machine replace the three
+// machines.
 func TestThreeMachines(t *testing.T) {
 	t.Parallel()
 	blocks, err := docs.Blocks("../..", "README.md")

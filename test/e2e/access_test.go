@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// bearing is a client whose calls bring a token.
+// bearing returns a client that sends a token.
 func bearing(secret string) *http.Client {
 	return &http.Client{Transport: bearer{secret, &http.Transport{DisableKeepAlives: true}}}
 }
@@ -31,8 +31,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.via.RoundTrip(r)
 }
 
-// through makes a call by a client, and returns the answer or the refusal that
-// settles it.
+// through makes a call by a client, and returns the final answer or refusal.
 func through[T any](ctx context.Context, via *http.Client, r *cell.Replica, method, path string, in any) (out T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cell.Step)
 	defer cancel()
@@ -43,9 +42,9 @@ func through[T any](ctx context.Context, via *http.Client, r *cell.Replica, meth
 	return out, err
 }
 
-// TestAccessOverReplicas: access is a fact of the cell. It is judged at every
-// replica, for calls that are forwarded and for those that are not, and outlives
-// masters, restarts and snapshots.
+// TestAccessOverReplicas: access rules belong to the cell. Every replica
+// enforces them, for forwarded calls and others, and they survive changes of
+// master, restarts and snapshots.
 func TestAccessOverReplicas(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: append(frequentSnapshots, calm...)})
@@ -57,7 +56,7 @@ func TestAccessOverReplicas(t *testing.T) {
 		_, err := through[map[string]any](t.Context(), as["root"], r, method, path, in)
 		must(t, err)
 	}
-	// The harness, and the cell's own health checks, look without a credential.
+	// The harness, and the cell's own health checks, send no credential.
 	admin(follower, http.MethodPut, lockapi.RouteCellAccess, lockapi.CellAccess{Observe: []string{"anonymous"}, Operate: []string{}})
 	admin(follower, http.MethodPut, lockapi.RouteRules+"/p", lockapi.AccessLists{Read: []string{"user:reader", "group:writers"}, Write: []string{"group:writers"}})
 	admin(follower, http.MethodPut, lockapi.RouteGroups+"/writers", lockapi.GroupMembers{Members: []string{"user:writer"}})
@@ -76,10 +75,11 @@ func TestAccessOverReplicas(t *testing.T) {
 				}
 			}
 			if _, err := call2(t, r, http.MethodGet, file+"?as=json"); !errors.Is(err, lockapi.CodeUnauthenticated) {
-				t.Errorf("%s, through %s: nobody known reads: %v", when, r.ID, err)
+				t.Errorf("%s, through %s: an anonymous caller reads: %v", when, r.ID, err)
 			}
-			// A stale read is judged by the replica's own state, which catches up.
-			must(t, cell.Wait(cell.Bounded(t), r.ID+" judges stale reads", func(ctx context.Context) error {
+			// A stale read is checked against the replica's own state, which
+			// catches up.
+			must(t, cell.Wait(cell.Bounded(t), r.ID+" checks stale reads", func(ctx context.Context) error {
 				for who, want := range map[string]error{"reader": nil, "stranger": lockapi.CodePermissionDenied} {
 					if _, err := through[lockapi.File](ctx, as[who], r, http.MethodGet, file+"?as=json&consistency=stale", nil); !errors.Is(err, want) {
 						return fmt.Errorf("%s: %w", who, err)
@@ -90,7 +90,7 @@ func TestAccessOverReplicas(t *testing.T) {
 			list, err := through[lockapi.EventList](t.Context(), as["stranger"], r, http.MethodGet, lockapi.RouteEvents+"?after=0", nil)
 			for _, e := range list.Events {
 				if e.Path != "" {
-					t.Errorf("%s, through %s: a stranger is told of %s (%v)", when, r.ID, e.Path, err)
+					t.Errorf("%s, through %s: a stranger sees %s (%v)", when, r.ID, e.Path, err)
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func TestAccessOverReplicas(t *testing.T) {
 	for _, r := range c.Replicas() { // the connections between them have no TLS
 		must(t, cell.Wait(cell.Bounded(t), r.ID+" warns", func(context.Context) error {
 			if !strings.Contains(r.LogTail(1000), "access is on, and the connections between replicas have no TLS") {
-				return errors.New("it does not")
+				return errors.New("it does not log that")
 			}
 			return nil
 		}))
@@ -119,7 +119,7 @@ func TestAccessOverReplicas(t *testing.T) {
 	c.Ready(t)
 	check("after a restart")
 
-	// What is taken away is gone at every replica, once that is acknowledged.
+	// A revocation is effective at every replica once it is acknowledged.
 	admin(c.Replicas()[0], http.MethodPut, lockapi.RouteGroups+"/writers", lockapi.GroupMembers{Members: []string{}})
 	for _, r := range c.Replicas() {
 		if _, err := through[lockapi.FileStat](t.Context(), as["writer"], r, http.MethodPut, lockapi.RouteFiles+"/p/late", "x"); !errors.Is(err, lockapi.CodePermissionDenied) {
@@ -134,16 +134,16 @@ func TestAccessOverReplicas(t *testing.T) {
 	}
 }
 
-// call2 is a call without a credential, with its error.
+// call2 is a call without a credential that returns its error.
 func call2(t *testing.T, r *cell.Replica, method, path string) (out lockapi.File, err error) {
 	t.Helper()
 	_, err = cell.Insist(cell.Bounded(t), []*cell.Replica{r}, method, path, nil, &out)
 	return out, err
 }
 
-// TestFoundedWithAccess: from its first moment on, a cell that is founded so serves
-// nobody who is not known; and whoever has lost the root's tokens finds the way back
-// on a host.
+// TestFoundedWithAccess: a cell that is founded with access control never
+// serves an unknown caller. An operator without the root's tokens can regain
+// access on a host.
 func TestFoundedWithAccess(t *testing.T) {
 	t.Parallel()
 	secret := func(name, of string) (file, secret string) {
@@ -155,12 +155,12 @@ func TestFoundedWithAccess(t *testing.T) {
 	glassFile, glass := secret("glass", "cd")
 	c := cell.NewPrepared(t, cell.Options{Args: append([]string{"--found-token-file=" + rootFile, "--break-glass-token-file=" + glassFile}, calm...)})
 	served, stop := make(chan error, 1), make(chan struct{})
-	go func() { // whoever comes first
+	go func() { // the first caller
 		defer close(served)
 		for {
 			for _, r := range c.Replicas() {
 				if s, err := r.Call(context.Background(), http.MethodPost, lockapi.RouteSessions, nil, nil); err == nil {
-					served <- fmt.Errorf("%s has opened a session for nobody: %d", r.ID, s)
+					served <- fmt.Errorf("%s has opened a session for an unknown caller: %d", r.ID, s)
 					return
 				}
 			}

@@ -15,9 +15,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestAuditLog: who is denied and who changes what is in the file of the replica that
-// judged it, once; after logrotate has moved that away, SIGHUP has a new one begun,
-// and no secret is in any of it.
+// TestAuditLog: denials and changes are in the audit file of the replica that
+// checked them, once. After logrotate has moved the file, SIGHUP begins a new
+// one. No file has a secret.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func TestAuditLog(t *testing.T) {
 	made, err := through[lockapi.Token](t.Context(), bearing(root), follower, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:ada"})
 	must(t, err)
 	ada := bearing(made.Secret)
-	// count is how often all audit logs together have a text.
+	// count returns the number of lines with a text in all audit logs.
 	count := func(text string) (n int) {
 		for _, r := range c.Replicas() {
 			for _, file := range []string{r.AuditLog(), r.AuditLog() + ".1"} {
@@ -93,8 +93,9 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// TestAuditDiskFull: with audit-required no change is made without its line, and
-// without it a full disk costs nobody anything. Either way the master stays.
+// TestAuditDiskFull: with audit-required no change happens without its line;
+// otherwise a full disk has no effect on callers. In both cases the master
+// stays.
 func TestAuditDiskFull(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
@@ -131,14 +132,14 @@ func auditDiskFull(t *testing.T, required bool) {
 	}
 	page := metrics(t.Context(), t, master.Via(), master)
 	if !strings.Contains(page, "stout_audit_failing 1\n") || strings.Contains(page, `stout_audit_lines_total{result="lost"} 0`) {
-		t.Error("the metrics say nothing of it")
+		t.Error("the metrics do not show it")
 	}
 	if n := strings.Count(logOf(t, master), "the audit log cannot be written"); n != 1 {
-		t.Errorf("the log says %d times that the audit log cannot be written", n)
+		t.Errorf("the log reports %d times that the audit log cannot be written", n)
 	}
 }
 
-// TestAuditRefusals: what can't be an audit log ends the start, with the reason.
+// TestAuditRefusals: an unusable audit log ends the start, with the reason.
 func TestAuditRefusals(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none", "audit.log")

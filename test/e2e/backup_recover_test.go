@@ -20,10 +20,10 @@ func recoverInto(r *cell.Replica, into string, more ...string) (said string, err
 	return string(out), err
 }
 
-// TestRecoverLostMajority: where the directories of two of three are gone, a cell is
-// founded from what the third has. While another of the old cell runs that is refused;
-// it asks; the first master waits for as long as a lease of the old cell may last, and
-// its tokens and revisions are above all before.
+// TestRecoverLostMajority: after the loss of two directories of three, a cell
+// is founded from the third. It is refused while another replica of the old
+// cell runs, and asks for confirmation. The first master waits for the longest
+// lease of the old cell; its tokens and revisions are above all earlier ones.
 func TestRecoverLostMajority(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Secure: true})

@@ -18,10 +18,10 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestBackupAndRestore: a backup that a cell makes through a follower, under load, has
-// every write that was acknowledged before. It founds two cells, one after the other:
-// each is another cell, with higher tokens and revisions than all before, without a
-// session, and what was held is delayed.
+// TestBackupAndRestore: a backup through a follower, under load, has every
+// write that was acknowledged before it. It founds two cells, one after the
+// other. Each is a new cell, with higher tokens and revisions than all before,
+// without sessions, and with a lock-delay on each held lock.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	c := cell.NewPrepared(t, cell.Options{})
@@ -34,7 +34,8 @@ func TestBackupAndRestore(t *testing.T) {
 	call[lockapi.Grant](t, master, http.MethodPut, lockapi.RouteLocks+"/long", map[string]any{"session": s.ID})
 	call[lockapi.File](t, master, http.MethodPut, lockapi.RouteFiles+"/ephemeral?ephemeral=true&session="+s.ID, nil)
 
-	// Writers note what was acknowledged; the backup has what was before it began.
+	// Writers record acknowledged writes; the backup has those from before its
+	// begin.
 	var acknowledged [4]atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
@@ -87,7 +88,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	for _, next := range cells {
 		r := next.Replicas()[0]
-		// No master before every lease of the old cell must be over.
+		// There must be no master before every lease of the old cell is over.
 		waits, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		_, err := next.WaitMaster(waits)

@@ -18,12 +18,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// ownNetwork tells the test binary that it runs in a network namespace of its own.
+// ownNetwork is set in a test binary that runs in its own network namespace.
 const ownNetwork = "STOUT_TEST_OWN_NETWORK"
 
-// inOwnNetwork runs the test again in namespaces of its own for the network and for
-// mounts, where it may drop packets and have a DNS, and reports whether this is that
-// run.
+// inOwnNetwork runs the test again in its own network and mount namespaces,
+// where it can drop packets and have a DNS server. It reports whether this is
+// that run.
 func inOwnNetwork(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ownNetwork) != "" {
@@ -61,7 +61,7 @@ func inOwnNetwork(t *testing.T) bool {
 	return false
 }
 
-// onPackets says what becomes of packets of TCP that match; rules are those of
+// onPackets decides the treatment of matching TCP packets; rules are those of
 // iptables.
 func onPackets(t *testing.T, rule ...string) {
 	t.Helper()
@@ -79,7 +79,7 @@ func apiPort(t *testing.T, r *cell.Replica) string {
 }
 
 // cuts are dead links, between clients and the API of a replica or between two
-// replicas. Another path is left in each of them.
+// replicas. Each leaves another path.
 var cuts = []struct {
 	name string
 	cut  func(t *testing.T, c *cell.Cell, master, follower *cell.Replica)
@@ -115,14 +115,14 @@ var cuts = []struct {
 	}},
 }
 
-// cutFor outlasts what a holder with the longest ttl takes to find another path,
-// and the keepalive after that.
+// cutFor is longer than a holder with the longest ttl needs to find another
+// path, plus the next keepalive.
 const cutFor = 45 * time.Second
 
 // TestDeadLinksCostNoLock: while a client has a path to the cell, no dead link
-// costs a session its lease, and new locks are granted. It prints what each cut
-// cost: the longest time between two renewals of a lease, by its ttl, and the
-// longest that a lock, a large file and a new client's lock took.
+// costs a session its lease, and new locks are granted. The test prints the
+// cost of each cut: the longest time between two renewals of a lease, by its
+// ttl, and the longest times for a lock, a large file and a new client's lock.
 func TestDeadLinksCostNoLock(t *testing.T) {
 	t.Parallel()
 	if !inOwnNetwork(t) {
@@ -165,14 +165,14 @@ func TestDeadLinksCostNoLock(t *testing.T) {
 	fmt.Printf("%-40s%10s%10s%10s%12s%12s%12s\n%s\n", "cut", "ttl 6s", "12s", "30s", "acquire", "8 KiB", "new client", strings.Join(slices.DeleteFunc(rows, func(r string) bool { return r == "" }), "\n"))
 }
 
-// holder holds a lock with a client of its own.
+// holder holds a lock with its own client.
 type holder struct {
 	client  *client.Client
 	session *client.Session
 	held    *client.Held
 
 	mu    sync.Mutex
-	least time.Duration // left of the lease
+	least time.Duration // shortest remaining lease
 }
 
 func hold(t *testing.T, c *cell.Cell, ttl time.Duration) *holder {
@@ -204,15 +204,15 @@ func hold(t *testing.T, c *cell.Cell, ttl time.Duration) *holder {
 	return h
 }
 
-// gap is the longest time between two renewals of the lease.
+// gap returns the longest time between two renewals of the lease.
 func (h *holder) gap() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.session.TTL() - h.least
 }
 
-// another takes another lock, writes and reads more than a packet holds, and gives
-// the lock back. It returns what the lock took, and the file.
+// another acquires another lock, writes and reads more than a packet holds, and
+// releases the lock. It returns the times for the lock and for the file.
 func (h *holder) another(t *testing.T, path string) (took, wrote time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -228,7 +228,7 @@ func (h *holder) another(t *testing.T, path string) (took, wrote time.Duration) 
 	return took, wrote
 }
 
-// acquireAnew takes a lock with a new client, as a program does that starts.
+// acquireAnew acquires a lock with a new client, as a starting program does.
 func acquireAnew(t *testing.T, c *cell.Cell, path string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -244,7 +244,7 @@ func acquireAnew(t *testing.T, c *cell.Cell, path string) time.Duration {
 	return took
 }
 
-// pause lets time pass with a cut in place, which is what the test is about.
+// pause lets time pass while a cut is in place; the test needs that.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -253,8 +253,9 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// TestDNSThatHangs: the replicas call each other by names, and the DNS falls silent.
-// The cell goes on, and elects another master when its master dies.
+// TestDNSThatHangs: the replicas call each other by name, and the DNS stops
+// answering. The cell continues, and elects another master when its master
+// dies.
 func TestDNSThatHangs(t *testing.T) {
 	t.Parallel()
 	if !inOwnNetwork(t) {
@@ -266,7 +267,7 @@ func TestDNSThatHangs(t *testing.T) {
 	must(t, os.WriteFile(resolv, []byte("nameserver 127.0.0.77\n"), 0o644))
 	must(t, syscall.Mount(hosts, "/etc/hosts", "", syscall.MS_BIND, ""))
 	must(t, syscall.Mount(resolv, "/etc/resolv.conf", "", syscall.MS_BIND, ""))
-	dns, err := net.ListenPacket("udp", "127.0.0.77:53") // answers nothing
+	dns, err := net.ListenPacket("udp", "127.0.0.77:53") // never answers
 	must(t, err)
 	defer dns.Close()
 
@@ -274,7 +275,7 @@ func TestDNSThatHangs(t *testing.T) {
 	master := c.Ready(t)
 	h := hold(t, c, 12*time.Second)
 	must(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o644))
-	pause(t, 6*time.Second) // in which Go's resolver goes by the hosts that it has read
+	pause(t, 6*time.Second) // longer than Go's resolver uses the hosts file that it has read
 	if _, err := net.DefaultResolver.LookupHost(cell.Bounded(t), cell.Host("r1")); err == nil {
 		t.Fatal("the DNS does not hang")
 	}

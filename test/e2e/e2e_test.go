@@ -1,14 +1,15 @@
-// Package e2e_test runs cells of real processes through what they promise to
-// survive: kills, restarts, partitions, stops of the master, broken
-// connections. Each test has a cell of its own.
+// Package e2e_test runs cells of real processes through the faults that they
+// must survive: kills, restarts, partitions, stops of the master, broken
+// connections. Each test has its own cell.
 //
-// Waits have a condition and a generous deadline. Where a test asserts a time,
-// the bound is one that holds however slow the machine is: it counts from an
-// instant before the cell could have begun to count, or to one after it ended.
+// Waits have a condition and a generous deadline. If a test asserts a time, its
+// bound holds on a machine of any speed: it counts from an instant before the
+// cell could have begun to count, or to an instant after it ended.
 //
 // On a busy machine a master may lose its office at any time. Helpers therefore
-// repeat calls that found no master, or whose outcome is unknown, as the contract
-// lets any client do. A test that wants one of these answers makes the call itself.
+// repeat calls that found no master, or have an unknown outcome, as the
+// contract allows any client to do. A test that wants one of these answers
+// makes the call itself.
 package e2e_test
 
 import (
@@ -35,11 +36,12 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// aWhile is a ttl or a wait that no test outlasts.
+// aWhile is a ttl or a wait that is longer than any test.
 const aWhile = 10 * time.Minute
 
-// Settings under which a master stays in office on a busy machine: calm mostly,
-// and still for tests that fail when it does not. A cell takes as long to elect.
+// Settings that keep a master in office on a busy machine: calm in most cases,
+// still for tests that fail otherwise. An election takes as long as this
+// time-out.
 var (
 	calm  = []string{"--heartbeat-timeout=2s"}
 	still = []string{"--heartbeat-timeout=5s"}
@@ -67,8 +69,8 @@ func newMaster(t *testing.T, c *cell.Cell, old *cell.Replica) *cell.Replica {
 	return master
 }
 
-// throughout looks again and again for as long as a few elections take, and ends
-// the test when a look finds a fault.
+// throughout repeats a check for as long as a few elections take, and ends the
+// test at the first error.
 func throughout(t *testing.T, look func() error) {
 	t.Helper()
 	tick, over := time.NewTicker(20*time.Millisecond), time.After(3*time.Second)
@@ -83,7 +85,7 @@ func throughout(t *testing.T, look func() error) {
 	}
 }
 
-// isMaster is nil if the replica says that it is master and holds the lease.
+// isMaster returns nil if the replica reports to be master with a lease.
 func isMaster(ctx context.Context, r *cell.Replica) error {
 	view, err := ownView(ctx, r)
 	if err == nil && !view.Lease.Held {
@@ -92,7 +94,7 @@ func isMaster(ctx context.Context, r *cell.Replica) error {
 	return err
 }
 
-// call makes a call of a replica and wants a good answer.
+// call makes a call at a replica and requires success.
 func call[T any](t *testing.T, r *cell.Replica, method, target string, in any) (out T) {
 	t.Helper()
 	if _, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, method, target, in, &out); err != nil {
@@ -113,7 +115,7 @@ func releaseRoute(path, session, handle string, token uint64) string {
 	return lockRoute(path) + "?" + q.Encode()
 }
 
-// open opens a session, once however often it is asked for.
+// open opens one session, after any number of attempts.
 func open(t *testing.T, r *cell.Replica, ttl time.Duration) (s lockapi.Session) {
 	t.Helper()
 	ctx, key := cell.Bounded(t), rand.Text()
@@ -145,7 +147,7 @@ func openWithKey(ctx context.Context, r *cell.Replica, key, name string, ttl tim
 	return s, errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
 }
 
-// ask is a request for an exclusive lock that waits so long.
+// ask returns a request for an exclusive lock that waits for the given time.
 func ask(session, handle string, wait time.Duration) lockapi.LockRequest {
 	req := lockapi.NewLockRequest(session)
 	req.Handle, req.WaitMS = handle, wait.Milliseconds()
@@ -162,7 +164,7 @@ func release(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	var got lockapi.Released
 	attempts, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodDelete, releaseRoute(g.Path, g.Session, g.Handle, g.Token), nil, &got)
 	must(t, err)
-	if !got.Released && attempts == 1 { // an attempt before may have released it
+	if !got.Released && attempts == 1 { // an earlier attempt may have released it
 		t.Errorf("the release of %+v at %s found nothing", g, r.ID)
 	}
 }
@@ -189,7 +191,7 @@ func wantCode(t *testing.T, what string, err error, codes ...lockapi.Code) {
 	t.Errorf("%s: %v, want one of %v", what, err, codes)
 }
 
-// answer is what a call that was made in the background came to.
+// answer is the result of a call in the background.
 type answer[T any] struct {
 	out  T
 	err  error
@@ -204,7 +206,7 @@ func begin[T any](t *testing.T, r *cell.Replica, method, target string, in any) 
 	})
 }
 
-// beginOnce is begin for a call that is not repeated, whatever its answer is.
+// beginOnce is begin for a call that is never repeated.
 func beginOnce[T any](t *testing.T, r *cell.Replica, method, target string, in any) <-chan answer[T] {
 	return inBackground(t, func(ctx context.Context, out *T) error {
 		_, err := r.Call(ctx, method, target, in, out)
@@ -226,7 +228,7 @@ func inBackground[T any](t *testing.T, do func(ctx context.Context, out *T) erro
 	return got
 }
 
-// await waits for the answer of a call that was begun.
+// await waits for the answer of a background call.
 func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 	t.Helper()
 	select {
@@ -238,10 +240,10 @@ func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 	}
 }
 
-// wantWaiters waits until this many wait for a lock.
+// wantWaiters waits until a lock has this many waiters.
 func wantWaiters(t *testing.T, r *cell.Replica, path string, want int) {
 	t.Helper()
-	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("%d wait for %s", want, path), func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("%s has %d waiters", path, want), func(ctx context.Context) error {
 		var l lockapi.Lock
 		_, err := r.Call(ctx, http.MethodGet, lockRoute(path), nil, &l)
 		if err == nil && l.Waiters != want {

@@ -19,8 +19,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// zone is a server of the DNS on loopback. It knows the replicas of a cell as the
-// SRV records of _stout._tcp.stout.test, and their hosts' addresses.
+// zone is a DNS server on loopback. It has the SRV records of a cell's replicas
+// at _stout._tcp.stout.test, and the addresses of their hosts.
 type zone struct {
 	conn net.PacketConn
 
@@ -48,7 +48,7 @@ func (z *zone) has(replicas ...*cell.Replica) {
 	z.replicas = slices.Clone(replicas)
 }
 
-// resolver asks it.
+// resolver returns a resolver that uses this server.
 func (z *zone) resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", z.conn.LocalAddr().String())
@@ -112,8 +112,8 @@ func (z *zone) answer(q dnsmessage.Message) *dnsmessage.Message {
 	return out
 }
 
-// finding is a client that finds the cell its own way, with a session, a lock and a
-// watch.
+// finding is a client that finds the cell in one of the ways, with a session, a
+// lock and a watch.
 type finding struct {
 	what    string
 	sdk     *client.Client
@@ -129,17 +129,17 @@ func newFinding(t *testing.T, what string, config client.Config, urls ...string)
 	must(t, err)
 	t.Cleanup(func() { _ = sdk.Close() })
 	f := &finding{what: what, sdk: sdk}
-	f.session, err = sdk.NewSession(cell.Bounded(t), client.WithTTL(30*time.Second)) // less than the test takes
+	f.session, err = sdk.NewSession(cell.Bounded(t), client.WithTTL(30*time.Second)) // shorter than the test
 	must(t, err)
 	f.held, err = f.session.Lock(cell.Bounded(t), "/held/"+what)
 	must(t, err)
 	return f
 }
 
-// TestEveryMachineIsReplaced: each machine of a cell is replaced by another one at
-// another address, one after the other, under clients that were given the URL of
-// one of the first, or a name of the DNS. Sessions, locks and watches go on, and
-// whatever was written is told.
+// TestEveryMachineIsReplaced: each machine of a cell is replaced by another one
+// at another address, one after the other. The clients know the URL of one of
+// the first machines, or a DNS name. Sessions, locks and watches continue, and
+// each write reaches the watchers.
 func TestEveryMachineIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -208,16 +208,16 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 		if l := read(t, now[0], "/held/"+f.what); len(l.Holders) != 1 || l.Holders[0].Token != f.held.Token() {
 			t.Errorf("%s: the lock is %+v, want held with token %d", f.what, l, f.held.Token())
 		}
-		must(t, cell.Wait(cell.Bounded(t), f.what+" is told everything", func(context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), f.what+" has all events", func(context.Context) error {
 			if got := f.told.paths(); !slices.Equal(got, want) {
-				return fmt.Errorf("it was told %q, want %q", got, want)
+				return fmt.Errorf("it received %q, want %q", got, want)
 			}
 			return nil
 		}))
 	}
 }
 
-// paths are those that changes were told of.
+// paths returns the paths of the received changes.
 func (h *toldEvents) paths() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,7 +234,7 @@ func voters(replicas []*cell.Replica) (out []string) {
 	return out
 }
 
-// mastered has the replica be the master, of those that there are.
+// mastered makes the replica the master of the current ones.
 func mastered(t *testing.T, c *cell.Cell, now []*cell.Replica, r *cell.Replica) {
 	t.Helper()
 	if isMaster(cell.Bounded(t), r) != nil {

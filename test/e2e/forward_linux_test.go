@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// files is how many files the replica's process has open.
+// files returns how many files the replica's process has open.
 func files(t *testing.T, r *cell.Replica) int {
 	t.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.PID()))
@@ -19,8 +19,8 @@ func files(t *testing.T, r *cell.Replica) int {
 	return len(open)
 }
 
-// TestForwardedCallsTakeFewFiles: calls that wait at the master by way of other
-// replicas share a connection for each of those, and end with their callers.
+// TestForwardedCallsTakeFewFiles: forwarded calls that wait at the master share
+// one connection per forwarding replica, and end with their callers.
 func TestForwardedCallsTakeFewFiles(t *testing.T) {
 	t.Parallel()
 	const each = 400

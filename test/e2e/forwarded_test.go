@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// forger puts headers into each call by which somebody may pass for somebody else.
+// forger adds headers to each call that could forge an identity.
 type forger struct{ via http.RoundTripper }
 
 func (f forger) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,9 +27,9 @@ func (f forger) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.via.RoundTrip(r)
 }
 
-// TestSameDecisionEverywhere: over TLS a caller is taken for the same, and may do
-// the same, at the master and at each replica that forwards, by whatever he proves
-// who he is, and whatever he says of himself.
+// TestSameDecisionEverywhere: over TLS a caller has the same identity and the
+// same rights at the master and at each forwarding replica. This holds for
+// every kind of credential, and for any forged header.
 func TestSameDecisionEverywhere(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Secure: true, Clients: []string{"billing"}})
@@ -104,7 +104,7 @@ func TestSameDecisionEverywhere(t *testing.T) {
 		}
 	}
 	if got := decision(callers["a token"], c.Others(master)[0], http.MethodPut, lockapi.RouteFiles+"/t/f", "x"); got != "done" {
-		t.Errorf("who may write is told %s", got)
+		t.Errorf("the decision for a permitted writer is %s", got)
 	}
 	for _, r := range c.Replicas() {
 		if tail := r.LogTail(1000); strings.Contains(tail, "have no TLS") || strings.Contains(tail, token.Secret) || strings.Contains(tail, root.Secret) {
@@ -113,8 +113,9 @@ func TestSameDecisionEverywhere(t *testing.T) {
 	}
 }
 
-// TestFoundersAgreeOnAccess: where one has no found-token-file, or another secret,
-// nothing is founded, and each says so; with the same everywhere it is.
+// TestFoundersAgreeOnAccess: if one replica lacks a found-token-file, or has
+// another secret, no cell is founded, and each replica reports why. With equal
+// secrets the cell is founded.
 func TestFoundersAgreeOnAccess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -137,10 +138,10 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 		{[]string{other}, "have different secrets"},
 	} {
 		must(t, last.StartWith(step.args...))
-		must(t, cell.Wait(cell.Bounded(t), "all say what keeps them", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), "all report the reason", func(ctx context.Context) error {
 			for _, r := range []*cell.Replica{c.Replicas()[0], last} {
 				if says, err := standby(ctx, r); err != nil || !strings.Contains(says.Detail, "found-token-file") || r != last && !strings.Contains(says.Detail, step.want) {
-					return fmt.Errorf("%s says %v, %v", r.ID, says, err)
+					return fmt.Errorf("%s reports %v, %v", r.ID, says, err)
 				}
 			}
 			return nil
@@ -158,8 +159,8 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 	}))
 }
 
-// TestForwardedCallsAreClearOfMaxConnections: where the master's API has no
-// connection left, calls by way of another replica are answered.
+// TestForwardedCallsAreClearOfMaxConnections: when the master's API has no free
+// connection, calls through another replica are still answered.
 func TestForwardedCallsAreClearOfMaxConnections(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: append([]string{"--max-connections=16"}, still...)})
@@ -167,7 +168,7 @@ func TestForwardedCallsAreClearOfMaxConnections(t *testing.T) {
 	other := c.Others(master)[0]
 	for range 3 {
 		s := open(t, other, aWhile)
-		for range 8 { // 24 in all, which is more than there are connections
+		for range 8 { // 24 in all, more than the limit of connections
 			keepalive(t, master, s.ID, "")
 		}
 	}

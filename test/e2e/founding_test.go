@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// standby is what a replica says while it waits.
+// standby returns what a replica reports while it waits.
 func standby(ctx context.Context, r *cell.Replica) (*lockapi.Error, error) {
 	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
 	says := new(lockapi.Error)
@@ -25,21 +25,21 @@ func standby(ctx context.Context, r *cell.Replica) (*lockapi.Error, error) {
 	return says, nil
 }
 
-// waitsFor waits until a replica says that it waits for another to found the
-// cell.
+// waitsFor waits until a replica reports that it waits for another one to found
+// the cell.
 func waitsFor(t *testing.T, r, missing *cell.Replica) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), r.ID+" waits for "+missing.ID, func(ctx context.Context) error {
 		says, err := standby(ctx, r)
 		if err == nil && (!strings.Contains(says.Detail, "waiting for "+missing.ID) || says.Command != "" || says.Directory == "") {
-			err = fmt.Errorf("it says %+v", says)
+			err = fmt.Errorf("it reports %+v", says)
 		}
 		return err
 	}))
 }
 
-// TestFoundingWaits: a new cell is founded by all together. Those that wait say
-// for whom, once in the log, and can be stopped.
+// TestFoundingWaits: all replicas together found a new cell. A waiting replica
+// names the missing one, once in the log, and can be stopped.
 func TestFoundingWaits(t *testing.T) {
 	t.Parallel()
 	c := cell.NewPrepared(t, cell.Options{})
@@ -54,15 +54,15 @@ func TestFoundingWaits(t *testing.T) {
 		t.Errorf("%s: %+v, %v", lockapi.RouteLive, live, err)
 	}
 	if own := call[lockapi.Replica](t, first, http.MethodGet, lockapi.RouteReplica, nil); own.Role != lockapi.RoleNone || own.Healthy || own.Directory == "" {
-		t.Errorf("%s says of itself %+v", first.ID, own)
+		t.Errorf("%s reports about itself %+v", first.ID, own)
 	}
 	_, err := first.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, nil, nil)
 	wantCode(t, "a call before the founding", err, lockapi.CodeNoMaster)
 	if err == nil || !strings.Contains(err.Error(), "waiting for "+third.ID) {
-		t.Errorf("a call before the founding is told %v", err)
+		t.Errorf("a call before the founding gets %v", err)
 	}
 	if told := strings.Count(first.LogTail(1000), "waiting for "+third.ID+" "); told != 1 {
-		t.Errorf("the log tells %d times that it waits for %s:\n%s", told, third.ID, first.LogTail(20))
+		t.Errorf("the log has %d messages that it waits for %s:\n%s", told, third.ID, first.LogTail(20))
 	}
 	must(t, first.Terminate(cell.Bounded(t))) // with exit code 0
 	must(t, first.Start())
@@ -92,9 +92,9 @@ func wantOneCell(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// TestInterruptedFounding: whenever replicas are killed, or lose their
-// directories, while they found a cell, one cell comes of it, or a replica says
-// that it is to be admitted.
+// TestInterruptedFounding: replicas are killed, or lose their directories,
+// while they found a cell. Either one cell is founded, or a replica reports
+// that it must be admitted.
 func TestInterruptedFounding(t *testing.T) {
 	t.Parallel()
 	for n := range 4 {
@@ -112,8 +112,8 @@ func TestInterruptedFounding(t *testing.T) {
 	}
 }
 
-// interrupt starts the replicas, and kills them at random, some with the loss
-// of their directories.
+// interrupt starts the replicas and kills them at random; some lose their
+// directories.
 func interrupt(t *testing.T, c *cell.Cell) {
 	t.Helper()
 	for _, r := range c.Replicas() {
@@ -132,7 +132,7 @@ func interrupt(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// admitStrangers waits until each replica is ready or says that it is to be
+// admitStrangers waits until each replica is ready or reports that it must be
 // admitted, and admits it.
 func admitStrangers(t *testing.T, c *cell.Cell) {
 	t.Helper()
@@ -153,8 +153,8 @@ func admitStrangers(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// TestCellsDoNotMix: a replica of one cell at the address of another's is
-// nobody there, whether the cells' names are the same or not.
+// TestCellsDoNotMix: a replica of one cell at the address of another cell's
+// replica gets no role there, with the same or a different cell name.
 func TestCellsDoNotMix(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"one", "two"} {
@@ -172,7 +172,7 @@ func TestCellsDoNotMix(t *testing.T) {
 			must(t, theirs.Kill())
 			must(t, theirs.StartWith("--raft-listen="+ours.RaftAddr, "--api-listen="+strings.TrimPrefix(ours.URL, "http://")))
 
-			// It serves at our address, and is no member of ours.
+			// It serves at our address, but is not our member.
 			must(t, cell.Wait(cell.Bounded(t), "theirs serves", func(ctx context.Context) error {
 				var now lockapi.Replica
 				_, err := ours.Call(ctx, http.MethodGet, lockapi.RouteReplica, nil, &now)
@@ -200,7 +200,8 @@ func TestCellsDoNotMix(t *testing.T) {
 	}
 }
 
-// knowsNoMaster watches for a few elections that a replica follows nobody.
+// knowsNoMaster checks for the time of a few elections that a replica follows
+// no master.
 func knowsNoMaster(t *testing.T, r *cell.Replica) {
 	t.Helper()
 	throughout(t, func() error {

@@ -17,9 +17,9 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// TestHistoryIsLinearizable: clients take, release and read a few locks through
-// all replicas while masters are killed and paused. What they saw, request by
-// request, is what one lock on one machine could have done.
+// TestHistoryIsLinearizable: clients acquire, release and read a few locks
+// through all replicas while masters are killed and paused. The answers to all
+// requests could have come from one lock on one machine.
 func TestHistoryIsLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients = 5
@@ -36,7 +36,7 @@ func TestHistoryIsLinearizable(t *testing.T) {
 	progress := func(n int) {
 		t.Helper()
 		want := len(recorder.Attempts()) + n
-		must(t, cell.Wait(cell.Bounded(t), "the clients go on", func(context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), "the clients continue", func(context.Context) error {
 			if now := len(recorder.Attempts()); now < want {
 				return fmt.Errorf("%d of %d requests", now, want)
 			}
@@ -65,8 +65,8 @@ func TestHistoryIsLinearizable(t *testing.T) {
 	checkHistory(t, recorder.Attempts())
 }
 
-// checkHistory fails the test if the record is not right, and keeps pictures of
-// it then.
+// checkHistory fails the test if the record is wrong, and then keeps pictures
+// of it.
 func checkHistory(t *testing.T, record []history.Attempt) {
 	t.Helper()
 	v := history.Check(record, cell.Step)
@@ -83,7 +83,8 @@ func checkHistory(t *testing.T, record []history.Attempt) {
 	t.Errorf("%s\npictures: %v", strings.Join(v.Problems, "\n"), pictures)
 }
 
-// historyClient tries, reads and releases, with a fresh handle for each hold.
+// historyClient acquires, reads and releases, with a fresh handle for each
+// hold.
 type historyClient struct {
 	id      int
 	session string
@@ -98,7 +99,7 @@ func (w *historyClient) work(ctx context.Context) {
 		route := lockRoute(fmt.Sprintf("/history/%d/%d", n/100, n%2))
 		req := ask(w.session, fmt.Sprintf("c%d-%d", w.id, n), 0)
 		refused := w.insist(n, http.MethodPut, route, req)
-		_ = w.call(n+1, http.MethodGet, route, nil) // what it shows is recorded
+		_ = w.call(n+1, http.MethodGet, route, nil) // the answer is recorded
 		if !refused {
 			w.insist(n+2, http.MethodDelete, route+"?session="+w.session+"&handle="+req.Handle, nil)
 		}
@@ -110,7 +111,7 @@ func (w *historyClient) work(ctx context.Context) {
 }
 
 // insist makes a call at one replica after the other until its outcome is known
-// or the patience is over, and reports whether it was refused.
+// or ten attempts have failed, and reports whether it was refused.
 func (w *historyClient) insist(n int, method, target string, in any) (refused bool) {
 	for attempt := range 10 {
 		err := w.call(n+attempt, method, target, in)
@@ -125,8 +126,8 @@ func (w *historyClient) insist(n int, method, target string, in any) (refused bo
 	return false
 }
 
-// call makes one call at the n-th replica. A stopped one is given up after a
-// while: the call may then take effect later.
+// call makes one call at the n-th replica. It gives up after a time-out, for
+// example at a stopped replica; the call may then take effect later.
 func (w *historyClient) call(n int, method, target string, in any) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -12,9 +12,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestIdentitiesThroughEveryReplica: who shows a certificate or brings a JWT is
-// known by it at the master, whichever replica the call comes through, and may do
-// there what the rules say.
+// TestIdentitiesThroughEveryReplica: the master knows a caller by its
+// certificate or JWT, through any replica, and applies the rules for it.
 func TestIdentitiesThroughEveryReplica(t *testing.T) {
 	t.Parallel()
 	by := jwttest.New()

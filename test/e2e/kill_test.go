@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestKilledMasterUnderLoad: kill -9 of the master again and again loses
-// nothing that was acknowledged.
+// TestKilledMasterUnderLoad: repeated kill -9 of the master loses no
+// acknowledged change.
 func TestKilledMasterUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -34,11 +34,11 @@ func TestKilledMasterUnderLoad(t *testing.T) {
 }
 
 // TestRepeatedCallAfterTheMasterDied: the master dies after a commit and before
-// its answer. The call sent again gets the same grant, or the same session.
+// its answer. The repeated call gets the same grant, or the same session.
 //
-// So that the answers don't arrive, nothing that the master sends to the
-// replica which forwards the calls gets through; the third replica's state
-// shows that they were committed.
+// To suppress the answers, the network drops everything from the master to the
+// forwarding replica; the third replica's state shows that the calls were
+// committed.
 func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})
@@ -56,7 +56,7 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	}()
 	var committed lockapi.Lock
 	var opened string
-	must(t, cell.Wait(cell.Bounded(t), "the witness shows both calls", func(ctx context.Context) (err error) {
+	must(t, cell.Wait(cell.Bounded(t), "the witness has both calls", func(ctx context.Context) (err error) {
 		if committed, err = staleLock(ctx, witness, path); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{forwarder, witness}, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0), &again)
 	must(t, err)
 	wantHolder(t, committed, again)
-	must(t, cell.Wait(cell.Bounded(t), "the session is given again", func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), "the same session is returned", func(ctx context.Context) error {
 		s, err := openWithKey(ctx, witness, key, name, aWhile)
 		if err == nil && s.ID != opened {
 			t.Errorf("the repeated call opened session %s beside %s", s.ID, opened)

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// request makes a request that is not to be forwarded.
+// request makes a request that must not be forwarded.
 func request(ctx context.Context, r *cell.Replica, method, target string, out any) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.URL+target, nil)
 	if err != nil {
@@ -35,14 +35,15 @@ func request(ctx context.Context, r *cell.Replica, method, target string, out an
 	return resp, json.NewDecoder(resp.Body).Decode(out)
 }
 
-// ownView is the cell as the replica itself sees it.
+// ownView returns the cell in the replica's own view.
 func ownView(ctx context.Context, r *cell.Replica) (view lockapi.Cell, err error) {
 	_, err = request(ctx, r, http.MethodGet, lockapi.RouteCell, &view)
 	return view, err
 }
 
-// claim is a replica's word that it holds the lease: at some instant within
-// sent and received it did, and it would go on for remaining from then.
+// claim is a replica's report that it holds the lease: it held it at some
+// instant between sent and received, and from that instant for the remaining
+// time.
 type claim struct {
 	replica        string
 	epoch          uint64
@@ -50,21 +51,21 @@ type claim struct {
 	remaining      time.Duration
 }
 
-// until is an instant up to which the lease ran at least.
+// until returns an instant up to which the lease certainly ran.
 func (c claim) until() time.Time { return c.sent.Add(c.remaining) }
 
 // leaseWatch asks every replica again and again whether it holds the lease.
 type leaseWatch struct {
-	givenUp bool // masters may give their lease up before its time, in good order
+	givenUp bool // masters may end their lease early, on a clean stop
 	stop    context.CancelFunc
 	asking  sync.WaitGroup
 	mu      sync.Mutex
 	claims  []claim
 }
 
-// watchLeases fails the test if two replicas hold a lease at once. givenUp says
-// that masters of this test hand over in good order, so that a lease is not
-// known to have run on after the claim.
+// watchLeases fails the test if two replicas hold a lease at the same time.
+// givenUp means that masters of this test hand over cleanly, so that a lease
+// may end before the time that a claim reported.
 func watchLeases(t *testing.T, c *cell.Cell, givenUp bool) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -96,12 +97,12 @@ func (w *leaseWatch) ask(ctx context.Context, r *cell.Replica) {
 	}
 }
 
-// check fails the test if two leases ran at once: if that of an earlier office
-// still ran when a later one's had begun.
+// check fails the test if two leases ran at the same time: if the lease of an
+// earlier office still ran when a later one had begun.
 func (w *leaseWatch) check(t *testing.T) {
 	w.stop()
 	w.asking.Wait()
-	begun := map[uint64]claim{} // by epoch, the claim that is known the earliest
+	begun := map[uint64]claim{} // by epoch, the earliest known claim
 	for _, c := range w.claims {
 		if first, ok := begun[c.epoch]; !ok || c.received.Before(first.received) {
 			begun[c.epoch] = c

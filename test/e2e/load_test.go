@@ -15,16 +15,16 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// grant is an acknowledged grant: it was asked for at sent and known at acked.
+// grant is an acknowledged grant: requested at sent, known at acked.
 type grant struct {
 	lockapi.Grant
 	sent, acked time.Time
-	kept        bool // it is not released before the load ends
+	kept        bool // not released before the load ends
 }
 
-// load is writers that acquire and release without end, through the SDK and by
-// plain calls in turn. Every eighth grant is kept, on a path of its own. What
-// is acknowledged goes into a history, against which the cell is checked.
+// load is writers that acquire and release continuously, alternately through
+// the SDK and by plain calls. Every eighth grant is kept, on a separate path.
+// Acknowledged calls go into a history, and the cell is checked against it.
 type load struct {
 	cell    *cell.Cell
 	stop    context.CancelFunc
@@ -37,8 +37,8 @@ type load struct {
 	wake     chan struct{}
 }
 
-// pace is how often a writer begins a cycle at most, so that the cells of other
-// tests get their share of the machine.
+// pace is the minimum interval of a writer's cycles. It leaves the other tests'
+// cells their share of the machine.
 const pace = 15 * time.Millisecond
 
 func startLoad(t *testing.T, c *cell.Cell, writers int) *load {
@@ -64,7 +64,7 @@ func startLoad(t *testing.T, c *cell.Cell, writers int) *load {
 	return l
 }
 
-// try takes a lock and returns how to release it.
+// try acquires a lock and returns the function that releases it.
 type try func(path string) (g lockapi.Grant, release func() error, err error)
 
 func viaSDK(t *testing.T, s *client.Session, path string) (lockapi.Grant, func() error, error) {
@@ -87,7 +87,7 @@ func viaSDK(t *testing.T, s *client.Session, path string) (lockapi.Grant, func()
 	}
 }
 
-// viaHTTP begins at another replica with each call.
+// viaHTTP starts at another replica with each call.
 func (l *load) viaHTTP(t *testing.T, session string, first int) try {
 	n := 0
 	return func(path string) (g lockapi.Grant, release func() error, err error) {
@@ -106,7 +106,7 @@ func (l *load) viaHTTP(t *testing.T, session string, first int) try {
 	}
 }
 
-// run runs one writer until stop; it ends between two cycles only.
+// run runs one writer until stop; it ends only between two cycles.
 func (l *load) run(ctx context.Context, t *testing.T, writer int, session string, take try) {
 	l.mu.Lock()
 	l.sessions = append(l.sessions, session)
@@ -169,15 +169,15 @@ func (l *load) progress(t *testing.T, n int) {
 		select {
 		case <-wake:
 		case <-deadline.Done():
-			t.Fatalf("the load does not go on: %d more acknowledgements were not seen", n)
+			t.Fatalf("the load has stopped: waited for %d more acknowledgements", n)
 		}
 		l.mu.Lock()
 	}
 	l.mu.Unlock()
 }
 
-// gap is the longest time without an acknowledgement that overlaps with what
-// came after since.
+// gap returns the longest time without an acknowledgement that extends beyond
+// since.
 func (l *load) gap(since time.Time) time.Duration {
 	l.mu.Lock()
 	acks := slices.Clone(l.acks)
@@ -192,8 +192,8 @@ func (l *load) gap(since time.Time) time.Duration {
 	return longest
 }
 
-// end ends the writers and holds the cell against the history: each session
-// lives, each kept grant is held, nothing else is, and tokens only grew.
+// end ends the writers and checks the cell against the history: each session
+// lives, each kept grant is held, no other lock is held, and tokens only grew.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	l.stop()
@@ -237,14 +237,14 @@ func (l *load) checkState(t *testing.T, r *cell.Replica) {
 	}
 }
 
-// checkTokens: a grant that was asked for after another was known has a higher
-// token, and no two have the same.
+// checkTokens: a grant that was requested after another was known has a higher
+// token, and all tokens differ.
 func checkTokens(t *testing.T, grants []grant) {
 	t.Helper()
 	byAck := slices.SortedFunc(slices.Values(grants), func(a, b grant) int { return a.acked.Compare(b.acked) })
 	bySent := slices.SortedFunc(slices.Values(grants), func(a, b grant) int { return a.sent.Compare(b.sent) })
 	seen := map[uint64]bool{}
-	var highest uint64 // of the grants that were known before the one at hand was asked for
+	var highest uint64 // of the grants known before the current request
 	known := 0
 	for _, g := range bySent {
 		for ; known < len(byAck) && byAck[known].acked.Before(g.sent); known++ {

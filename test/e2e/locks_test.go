@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestLocks: what a cell does that nobody disturbs.
+// TestLocks tests an undisturbed cell.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -53,8 +53,8 @@ func throughEveryReplica(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// staleReads are answered from each replica's own state and say so; in time
-// they show everything.
+// staleReads are answered from each replica's own state and marked as stale; in
+// the end they show everything.
 func staleReads(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	g := acquire(t, master, "/stale", ask(open(t, master, aWhile).ID, "", 0))
 	for _, r := range c.Replicas() {
@@ -69,7 +69,7 @@ func staleReads(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	release(t, master, g)
 }
 
-// staleLock is a stale read of the replica's own state.
+// staleLock makes a stale read of the replica's own state.
 func staleLock(ctx context.Context, r *cell.Replica, path string) (l lockapi.Lock, err error) {
 	resp, err := request(ctx, r, http.MethodGet, lockRoute(path)+"?consistency=stale", &l)
 	if err == nil && resp.Header.Get(lockapi.HeaderStale) != "true" {
@@ -78,7 +78,7 @@ func staleLock(ctx context.Context, r *cell.Replica, path string) (l lockapi.Loc
 	return l, err
 }
 
-// racers is how many clients race, each with a session of its own.
+// racers is the number of racing clients, each with its own session.
 const racers = 32
 
 func openRacers(t *testing.T, c *cell.Cell) []string {
@@ -113,7 +113,7 @@ func raceWithoutWaiting(t *testing.T, c *cell.Cell) {
 }
 
 // raceForTheQueue: exactly one of 32 callers holds the lock; the others get it
-// one after the other in the order of their places, with growing tokens.
+// one after the other in queue order, with growing tokens.
 func raceForTheQueue(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	const path = "/race/queue"
 	sessions := openRacers(t, c)
@@ -146,7 +146,7 @@ func raceForTheQueue(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	}
 }
 
-// queueOf lists those of the sessions that wait for a lock, next first.
+// queueOf lists the sessions that wait for a lock, next first.
 func queueOf(t *testing.T, r *cell.Replica, path string, sessions []string) []string {
 	t.Helper()
 	places := map[string]int{}
@@ -168,8 +168,8 @@ func queueOf(t *testing.T, r *cell.Replica, path string, sessions []string) []st
 	return order
 }
 
-// grantAsEvent: a kept place outlives its call, and its grant comes as news on
-// a keepalive through any replica, until it is acknowledged.
+// grantAsEvent: a kept queue position survives its call. Its grant arrives as
+// an event on a keepalive through any replica, until it is acknowledged.
 func grantAsEvent(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	const path = "/event"
 	held := acquire(t, master, path, ask(open(t, master, aWhile).ID, "", 0))

@@ -10,9 +10,10 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestDirectoryPutBackBesideALateReplica: one replica's directory is put back as it was,
-// another one was down. Both elect a master, and no master in office knows better. The
-// replica that has what they lost says so, and keeps it.
+// TestDirectoryPutBackBesideALateReplica: one replica's directory is put back
+// to an old copy while another replica is down. The two then elect a master,
+// and no master in office knows of the lost entries. The replica that has the
+// lost entries reports the loss and keeps them.
 func TestDirectoryPutBackBesideALateReplica(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -37,7 +38,7 @@ func TestDirectoryPutBackBesideALateReplica(t *testing.T) {
 	must(t, late.Start())
 	master := c.WaitMasterOf(t, putBack, late)
 	s = open(t, master, aWhile)
-	for i := range 8 { // behind what was lost
+	for i := range 8 { // beyond the lost entries
 		acquire(t, master, fmt.Sprintf("/instead/%d", i), ask(s.ID, "", 0))
 	}
 

@@ -13,12 +13,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// noMasterBound is how long a call may take to say that there is no master: a
-// search of two seconds and a machine that is very busy.
+// noMasterBound is how long a call may take to return no_master: a search of
+// two seconds on a very busy machine.
 const noMasterBound = 30 * time.Second
 
-// wantNoMaster makes every kind of call at a replica without a master. Each is
-// told so within a bound, however long it was ready to wait.
+// wantNoMaster makes every kind of call at a replica without a master. Each
+// gets the error within a bound, even if it would wait longer.
 func wantNoMaster(t *testing.T, r *cell.Replica, session string) {
 	t.Helper()
 	began := time.Now()
@@ -48,15 +48,15 @@ func wantNoMaster(t *testing.T, r *cell.Replica, session string) {
 		a := await(t, name, got)
 		wantCode(t, name, a.err, lockapi.CodeNoMaster)
 		if a.took > noMasterBound {
-			t.Errorf("%s: it took %v to be told that there is no master", name, a.took)
+			t.Errorf("%s: the answer that there is no master took %v", name, a.took)
 		}
 	}
-	t.Logf("%d calls at %s were told within %v that there is no master", len(calls), r.ID, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d calls at %s got the answer that there is no master within %v", len(calls), r.ID, time.Since(began).Round(time.Millisecond))
 }
 
-// TestWithoutAMajority: one replica of three alone serves nothing but stale
-// reads, and hangs nobody; when another one returns, everything works again.
-// The one that is left is the master first, then a follower.
+// TestWithoutAMajority: one replica of three alone serves only stale reads, and
+// lets no call hang. When another one returns, everything works again. The
+// remaining replica is first the master, then a follower.
 func TestWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -104,8 +104,7 @@ func TestWithoutAMajority(t *testing.T) {
 			wantOneHolder(t, r, g)
 			release(t, r, acquire(t, r, "/majority/again", ask(s.ID, r.ID, 0)))
 		}
-		// The waiting call had been told that its outcome is unknown; it is
-		// settled now.
+		// The waiting call got an unknown outcome; it is settled now.
 		call[lockapi.Released](t, left, http.MethodDelete, releaseRoute("/majority", s.ID, "waiting", 0), nil)
 	}
 }
@@ -115,7 +114,7 @@ func wantOneHolder(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	wantHolder(t, read(t, r, g.Path), g)
 }
 
-// wantAlone checks what a replica without a master has to say still.
+// wantAlone checks what a replica without a master still serves.
 func wantAlone(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	t.Helper()
 	l, err := staleLock(cell.Bounded(t), r, g.Path)

@@ -13,20 +13,20 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// admit has a joiner become a member, with the addresses that it tells.
+// admit makes a joiner a member, with the addresses that it reports.
 func admit(t *testing.T, by []*cell.Replica, r *cell.Replica, suffrage string) {
 	t.Helper()
 	says, err := r.Stranger(cell.Bounded(t))
 	must(t, err)
 	want := fmt.Sprintf("stout member add %s --directory %s --raft-addr %s --url %s", r.ID, says.Directory, r.RaftAddr, r.URL)
 	if says.Command != want {
-		t.Errorf("%s says %q, want %q", r.ID, says.Command, want)
+		t.Errorf("%s reports %q, want %q", r.ID, says.Command, want)
 	}
 	insistMember(t, by, http.MethodPost, "", lockapi.AddMemberRequest{ID: r.ID, Directory: says.Directory, RaftAddr: r.RaftAddr, URL: r.URL, Suffrage: suffrage})
 }
 
-// insistMember makes a change of the members, and waits where another is under
-// way. A removal that is asked for again, since its answer was lost, finds nobody.
+// insistMember makes a change of the members, and waits for a concurrent one to
+// end. A repeated removal, after a lost answer, finds no member.
 func insistMember(t *testing.T, by []*cell.Replica, method, target string, in any) {
 	t.Helper()
 	asked := 0
@@ -40,7 +40,8 @@ func insistMember(t *testing.T, by []*cell.Replica, method, target string, in an
 	}))
 }
 
-// wantVoters waits until the members are those, with a vote ("r1+") or without.
+// wantVoters waits until the members are the given ones, with a vote ("r1+") or
+// without.
 func wantVoters(t *testing.T, r *cell.Replica, tolerates int, want ...string) lockapi.Members {
 	t.Helper()
 	var now lockapi.Members
@@ -66,7 +67,8 @@ func wantVoters(t *testing.T, r *cell.Replica, tolerates int, want ...string) lo
 	return now
 }
 
-// wantRemoved waits until a removed replica has said so and ended with 0.
+// wantRemoved waits until a removed replica has logged its removal and ended
+// with exit code 0.
 func wantRemoved(t *testing.T, r *cell.Replica) {
 	t.Helper()
 	select {
@@ -80,8 +82,8 @@ func wantRemoved(t *testing.T, r *cell.Replica) {
 }
 
 // TestMembersComeAndGo: a cell of three grows to five under load, one of them
-// first without a vote; the master is removed, another moves, all are restarted,
-// and nothing is lost.
+// first without a vote. The master is removed, another member moves, all are
+// restarted, and no acknowledged change is lost.
 func TestMembersComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -106,7 +108,7 @@ func TestMembersComeAndGo(t *testing.T) {
 
 	first, err := c.Master(cell.Bounded(t))
 	if err != nil {
-		first = master // one of those that have joined is
+		first = master // a joined replica
 	}
 	insistMember(t, []*cell.Replica{r4}, http.MethodDelete, "/"+first.ID, nil)
 	wantRemoved(t, first)
@@ -118,7 +120,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	l.stop()
 	l.writers.Wait()
 
-	// r4 moves, and then all others are started again.
+	// r4 moves, and then all others are restarted.
 	must(t, r4.Kill())
 	moved, err := c.Rejoin(r4)
 	must(t, err)
@@ -138,7 +140,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	wantVoters(t, moved, 1, want...)
 	wantHolder(t, read(t, moved, "/kept"), held)
 
-	// Down to one, and no further.
+	// Shrink to one, which cannot be removed.
 	for _, r := range []*cell.Replica{rest[0], moved, r5} {
 		insistMember(t, []*cell.Replica{rest[1]}, http.MethodDelete, "/"+r.ID, nil)
 		wantRemoved(t, r)
@@ -148,7 +150,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	wantCode(t, "the last one is removed", err, lockapi.CodeUnsafe)
 	wantHolder(t, read(t, rest[1], "/kept"), held)
 
-	// Who was removed waits when it is started again, and does nothing.
+	// A removed replica that is started again waits, and does nothing else.
 	must(t, r5.Start())
 	if says, err := r5.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(says.Detail, "it was removed") {
 		t.Errorf("%v, %v", says, err)

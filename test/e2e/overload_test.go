@@ -19,8 +19,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// underFileLimit is a stoutd that may have this many files and connections
-// open.
+// underFileLimit returns a stoutd with a limit on its open files and
+// connections.
 func underFileLimit(t *testing.T, files int) (binary string) {
 	t.Helper()
 	real := cell.NewPrepared(t, cell.Options{Size: 1}).Replicas()[0].Command()[0]
@@ -30,15 +30,15 @@ func underFileLimit(t *testing.T, files int) (binary string) {
 	return binary
 }
 
-// calmly runs a load on a cell and wants that the same master is in office, in
-// the same epoch, when it is over, and that another client was served all the
+// calmly runs a load on a cell. It requires that the same master is in office
+// in the same epoch afterwards, and that another client was served all the
 // time.
 func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	t.Helper()
 	master := c.Ready(t)
 	before, err := ownView(cell.Bounded(t), master)
 	must(t, err)
-	other := open(t, c.Replicas()[0], aWhile).ID // which has a path for each hold: a late call is in nobody's way
+	other := open(t, c.Replicas()[0], aWhile).ID // with one path for each hold, so that a late call cannot block another
 	over := make(chan struct{})
 	var all sync.WaitGroup
 	var cycles int
@@ -79,10 +79,10 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	}
 }
 
-// TestFloodOfConnections: more connections than there are open files for, at
-// every replica, that send nothing or half a request, and are opened again when
-// they are closed. Others are served, snapshots are written, and no replica
-// ever finds no file left.
+// TestFloodOfConnections: more connections than the limit on open files, at
+// every replica, that send nothing or half a request and are reopened when they
+// are closed. Other clients are served, snapshots are written, and no replica
+// runs out of files.
 func TestFloodOfConnections(t *testing.T) {
 	t.Parallel()
 	const files, flood = 200, 250
@@ -100,7 +100,7 @@ func TestFloodOfConnections(t *testing.T) {
 		}
 		for range 2 {
 			before := snapshots(c)
-			must(t, cell.Wait(cell.Bounded(t), "each replica takes a snapshot meanwhile", func(context.Context) error {
+			must(t, cell.Wait(cell.Bounded(t), "each replica takes a snapshot during the flood", func(context.Context) error {
 				for id, now := range snapshots(c) {
 					if now <= before[id] {
 						return fmt.Errorf("the latest of %s is of entry %d still", id, now)
@@ -122,7 +122,7 @@ func TestFloodOfConnections(t *testing.T) {
 }
 
 // halfACall opens a connection, sends half a request or nothing, and keeps it
-// for as long as the replica does.
+// until the replica closes it.
 func halfACall(ctx context.Context, r *cell.Replica, half bool) {
 	again := time.NewTimer(100 * time.Millisecond)
 	defer again.Stop()
@@ -141,7 +141,7 @@ func halfACall(ctx context.Context, r *cell.Replica, half bool) {
 	}
 }
 
-// snapshots are the log indexes of each replica's latest one, 0 where it has none.
+// snapshots returns the log index of each replica's latest snapshot, or 0.
 func snapshots(c *cell.Cell) map[string]uint64 {
 	latest := map[string]uint64{}
 	for _, r := range c.Replicas() {
@@ -150,8 +150,8 @@ func snapshots(c *cell.Cell) map[string]uint64 {
 	return latest
 }
 
-// TestManyWaiters: one lock goes through hundreds of waiting calls, in the
-// order in which they came.
+// TestManyWaiters: hundreds of waiting calls get one lock, in the order of
+// their arrival.
 func TestManyWaiters(t *testing.T) {
 	t.Parallel()
 	const waiters = 300
@@ -183,13 +183,13 @@ func TestManyWaiters(t *testing.T) {
 	})
 }
 
-// TestManySessionsExpireAtOnce: their locks go to those that wait for them.
+// TestManySessionsExpireAtOnce: their locks go to the waiters.
 func TestManySessionsExpireAtOnce(t *testing.T) {
 	t.Parallel()
 	const sessions = 300
 	c := cell.New(t, cell.Options{Args: still})
 	calmly(t, c, func(master *cell.Replica) {
-		heir := open(t, master, aWhile).ID
+		waiter := open(t, master, aWhile).ID
 		for i := range sessions {
 			path := fmt.Sprintf("/left/%d", i)
 			id := open(t, master, 3*time.Second).ID
@@ -197,13 +197,13 @@ func TestManySessionsExpireAtOnce(t *testing.T) {
 			if _, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
 				t.Fatal(err)
 			}
-			queue := ask(heir, fmt.Sprint(i), 0)
+			queue := ask(waiter, fmt.Sprint(i), 0)
 			queue.Queue = true
 			acquire(t, master, path, queue)
 		}
-		must(t, cell.Wait(cell.Bounded(t), "the heir has every lock", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), "the waiter has every lock", func(ctx context.Context) error {
 			var s lockapi.SessionState
-			_, err := master.Call(ctx, http.MethodGet, sessionRoute(heir), nil, &s)
+			_, err := master.Call(ctx, http.MethodGet, sessionRoute(waiter), nil, &s)
 			if err == nil && len(s.Holds) != sessions {
 				err = fmt.Errorf("it has %d", len(s.Holds))
 			}
@@ -213,7 +213,7 @@ func TestManySessionsExpireAtOnce(t *testing.T) {
 }
 
 // TestManySessionsComeBack: after the death of the master every session of the
-// SDK is taken up by its successor, with its lock.
+// SDK continues under its successor, with its lock.
 func TestManySessionsComeBack(t *testing.T) {
 	t.Parallel()
 	const sessions = 200

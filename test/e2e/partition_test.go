@@ -14,10 +14,9 @@ import (
 // calmLease is the master's lease under calm settings.
 const calmLease = 3 * time.Second
 
-// TestIsolatedMaster: a master that is cut off answers nothing linearizable
-// once its lease is over, says within a bound that there is no master, and goes
-// on with stale reads. The others have a master of their own; when the cut is
-// healed all are one.
+// TestIsolatedMaster: an isolated master answers no linearizable read once its
+// lease is over, reports within a bound that there is no master, and still
+// serves stale reads. The others elect a master; after the heal all agree.
 func TestIsolatedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})
@@ -49,8 +48,8 @@ func TestIsolatedMaster(t *testing.T) {
 	release(t, master, before)
 	c.Network().Heal()
 	c.Ready(t)
-	// The waiting call's outcome was unknown: its place may have become a
-	// grant.
+	// The waiting call's outcome was unknown: its queue position may have
+	// become a grant.
 	if l := read(t, old, path); len(l.Holders) == 1 && l.Holders[0].Handle != "waiting" {
 		t.Errorf("after the cut is healed: %+v", l)
 	}
@@ -60,16 +59,16 @@ func TestIsolatedMaster(t *testing.T) {
 	}
 }
 
-// readWhileMaster reads at a replica for as long as it answers itself, and
-// returns when the last read that it answered was sent.
+// readWhileMaster reads at a replica as long as it answers by itself. It
+// returns the time when the last answered read was sent.
 func readWhileMaster(t *testing.T, r *cell.Replica, path string) (last time.Time) {
 	t.Helper()
-	must(t, cell.Wait(cell.Bounded(t), r.ID+" answers no more", func(context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), r.ID+" stops answering", func(context.Context) error {
 		sent := time.Now()
 		_, err := request(cell.Bounded(t), r, http.MethodGet, lockRoute(path), &lockapi.Lock{})
 		if err == nil {
 			last = sent
-			return fmt.Errorf("it does")
+			return fmt.Errorf("it still answers")
 		}
 		wantCode(t, "a read at "+r.ID, err, lockapi.CodeNoMaster, lockapi.CodeNotMaster)
 		return nil
@@ -77,8 +76,8 @@ func readWhileMaster(t *testing.T, r *cell.Replica, path string) (last time.Time
 	return last
 }
 
-// TestOneWayCuts: a master that is not heard, or that hears nothing, is
-// replaced; one that one replica alone does not hear goes on. There is never
+// TestOneWayCuts: a master that cannot send, or cannot receive, is replaced. A
+// master that cannot reach one of the replicas keeps its office. There is never
 // more than one lease.
 func TestOneWayCuts(t *testing.T) {
 	t.Parallel()

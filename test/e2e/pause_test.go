@@ -17,13 +17,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestPausedMaster: a master that stood still for longer than its lease and a
-// session's ttl goes on as if nothing had happened. It answers nothing that was
-// true before, and extends nothing.
+// TestPausedMaster: a master that was stopped for longer than its lease and a
+// session's ttl continues as before. It must not give an answer that was true
+// only before the pause, and must extend no session.
 //
-// The calls are put to it while it stands still, on connections that it has
-// accepted before, so that they are the first thing that it finds when it goes
-// on.
+// The calls are sent while it is stopped, on connections that it accepted
+// before. They are therefore the first input that it finds when it continues.
 func TestPausedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -64,8 +63,8 @@ func TestPausedMaster(t *testing.T) {
 	wantHolder(t, read(t, old, path), after)
 }
 
-// callKinds are what a paused master is asked, of the grant that it knows and
-// of the session of the one that followed.
+// callKinds are the calls to a paused master, about the grant that it knows and
+// about the session of the next holder.
 var callKinds = []func(before lockapi.Grant, heir string) (method, target string, in any){
 	func(g lockapi.Grant, _ string) (string, string, any) { return http.MethodGet, lockRoute(g.Path), nil },
 	func(g lockapi.Grant, _ string) (string, string, any) {
@@ -85,7 +84,7 @@ var callKinds = []func(before lockapi.Grant, heir string) (method, target string
 	},
 }
 
-// pendingCall is a call on a connection that the replica has used already.
+// pendingCall is a call on a connection that the replica has already served.
 type pendingCall struct {
 	name    string
 	kind    int
@@ -94,7 +93,7 @@ type pendingCall struct {
 	replies *bufio.Reader
 }
 
-// connect makes a connection and a first call on it.
+// connect opens a connection and makes a first call on it.
 func connect(t *testing.T, r *cell.Replica, kind int, forward string) *pendingCall {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
@@ -130,7 +129,7 @@ func (p *pendingCall) read() (status int, body []byte, err error) {
 	return resp.StatusCode, body, err
 }
 
-// send puts the call into the replica's socket.
+// send writes the call to the replica's socket.
 func (p *pendingCall) send(t *testing.T, before lockapi.Grant, heir lockapi.Session) {
 	t.Helper()
 	method, target, in := callKinds[p.kind](before, heir.ID)
@@ -144,7 +143,7 @@ func (p *pendingCall) send(t *testing.T, before lockapi.Grant, heir lockapi.Sess
 	p.write(t, method, target, string(body))
 }
 
-// check refuses every answer that was right only before the pause.
+// check rejects every answer that was right only before the pause.
 func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 	t.Helper()
 	status, body, err := p.read()
@@ -154,11 +153,11 @@ func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 	}
 	text := string(body)
 	problem := lockapi.Error{}
-	_ = json.Unmarshal(body, &problem) // it stays empty where the answer is none
+	_ = json.Unmarshal(body, &problem) // stays empty if the answer is no problem document
 	switch status {
 	case http.StatusMisdirectedRequest, http.StatusServiceUnavailable, http.StatusNotFound:
 		return
-	case http.StatusTooManyRequests: // of the keepalives of one session; it promises nothing
+	case http.StatusTooManyRequests: // of the keepalives of one session; it grants nothing
 		return
 	case http.StatusLocked:
 		if len(problem.Holders) == 1 && problem.Holders[0].Token == after.Token {
@@ -174,9 +173,9 @@ func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 	t.Errorf("%s: an answer from before the pause (then %d, now %d): %d %s", p.name, before.Token, after.Token, status, text)
 }
 
-// TestPausedFollowers: while the others stand still the master's lease runs
-// out; when they go on, so does everything, and no session has ended meanwhile,
-// however short its ttl: the time without a lease is given back.
+// TestPausedFollowers: while the others are stopped, the master's lease runs
+// out. When they continue, so does everything else. No session ends in between,
+// not even one with a short ttl: the time without a lease is given back.
 func TestPausedFollowers(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})

@@ -12,7 +12,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// wantStatuses waits until a new connection for each route is answered so.
+// wantStatuses waits until a new connection for each route gets the wanted
+// status.
 func wantStatuses(t *testing.T, r *cell.Replica, want map[string]int) {
 	t.Helper()
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -35,7 +36,8 @@ func wantStatuses(t *testing.T, r *cell.Replica, want map[string]int) {
 	}))
 }
 
-// keepalive sends one that waits for ten minutes, and more behind it.
+// keepalive sends a keepalive that waits for ten minutes, and more bytes behind
+// it.
 func keepalive(t *testing.T, r *cell.Replica, session, more string) net.Conn {
 	t.Helper()
 	const body = `{"wait_ms":600000}`
@@ -49,8 +51,8 @@ func keepalive(t *testing.T, r *cell.Replica, session, more string) net.Conn {
 }
 
 // TestOneClientKeepsNobodyOut: callers that send more than their request and
-// leave keep no connection; those that stay keep theirs, and health and metrics
-// are told all the same.
+// leave do not hold connections. Callers that stay keep their connections, and
+// health checks and metrics are still answered.
 func TestOneClientKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: []string{"--max-connections=16"}})
@@ -65,7 +67,7 @@ func TestOneClientKeepsNobodyOut(t *testing.T) {
 	wantStatuses(t, r, map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/cell": 200})
 
 	var waiting []net.Conn
-	for i := range 24 { // which is more than there are connections
+	for i := range 24 { // more than the limit of connections
 		waiting = append(waiting, keepalive(t, r, sessions[i/8], ""))
 	}
 	wantStatuses(t, r, map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/cell": 429})

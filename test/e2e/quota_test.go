@@ -16,7 +16,7 @@ import (
 // smallQuotas are settings under which every quota is soon used up.
 var smallQuotas = []string{"--heartbeat-timeout=2s", "--max-sessions=3", "--max-holds=8", "--max-waiters=2", "--max-session-holds=5"}
 
-// refusedFor wants a 429 that names the quota.
+// refusedFor requires a 429 that names the quota.
 func refusedFor(t *testing.T, r *cell.Replica, method, target string, in any, quota string) {
 	t.Helper()
 	var status int
@@ -34,9 +34,9 @@ func refusedFor(t *testing.T, r *cell.Replica, method, target string, in any, qu
 	}
 }
 
-// TestQuotas uses each quota up, through every replica, and over a change of
-// master: refusals have no effect, what is there stays, and its repetition is
-// never refused.
+// TestQuotas uses each quota up, through every replica, and across a change of
+// master. Refusals have no effect, existing holds and positions stay, and
+// repeating their requests is never refused.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: smallQuotas})
@@ -91,8 +91,8 @@ func fill(t *testing.T, c *cell.Cell, prefix string) {
 	}
 }
 
-// TestQuotasUnderConcurrency: calls that come all at once, at all replicas, get
-// no more than there is room for, and one alone gets what is left.
+// TestQuotasUnderConcurrency: concurrent calls at all replicas get no more than
+// the quota allows, and a single call gets the remaining part.
 func TestQuotasUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const room = 20
@@ -123,7 +123,7 @@ func TestQuotasUnderConcurrency(t *testing.T) {
 	if n := held(); granted != n || n > room || n == 0 {
 		t.Errorf("%d were granted and %d are held, with room for %d", granted, n, room)
 	}
-	for i := range room { // with no other call under way, a call is refused only if there is no room
+	for i := range room { // without concurrent calls, a call is refused only if the quota is used up
 		_, err := cell.Insist(ctx, c.Replicas()[:1], http.MethodPut, lockRoute(fmt.Sprintf("/more/%d", i)), ask(id, "", 0), nil)
 		if granted++; (err == nil) != (granted <= room) {
 			t.Errorf("the %dth hold: %v", granted, err)
@@ -134,7 +134,8 @@ func TestQuotasUnderConcurrency(t *testing.T) {
 	}
 }
 
-// A setting beyond the limit on open files is refused at the start.
+// TestMoreConnectionsThanOpenFiles: a setting above the limit on open files is
+// refused at the start.
 func TestMoreConnectionsThanOpenFiles(t *testing.T) {
 	t.Parallel()
 	c := cell.NewPrepared(t, cell.Options{Size: 1, Args: []string{"--max-connections=1000000000"}})

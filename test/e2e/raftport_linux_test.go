@@ -18,7 +18,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// resident is how many KiB of memory a replica's process takes.
+// resident returns the resident memory of a replica's process, in KiB.
 func resident(t *testing.T, r *cell.Replica) (kib int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID()))
@@ -30,9 +30,9 @@ func resident(t *testing.T, r *cell.Replica) (kib int) {
 }
 
 // TestReplicasPortUnderAttack: ten thousand connections to the replicas' ports,
-// with garbage, halves, huge lengths and nothing, take few files and little
-// memory. The master stays, calls are served and forwarded, and a replica that is
-// started meanwhile finds the others.
+// with garbage, partial messages, huge lengths and nothing, take few files and
+// little memory. The master stays, calls are served and forwarded, and a
+// replica that starts during the attack finds the others.
 func TestReplicasPortUnderAttack(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -85,15 +85,15 @@ func (a *attack) isOver() bool {
 	}
 }
 
-// startAttack opens so many connections, from an address that is none of the
-// replicas'. Each sends something that is no opening, and stays until the other end
-// closes it or some more were opened.
+// startAttack opens n connections from an address that no replica uses. Each
+// sends something other than a valid opening. It stays until the other end
+// closes it, or until some more were opened.
 func startAttack(t *testing.T, n int, victims ...*cell.Replica) *attack {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: cell.Step}
 	probe, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
-		t.Skip(err) // 127.0.0.2 is not this machine's everywhere
+		t.Skip(err) // 127.0.0.2 is not a local address on every system
 	}
 	must(t, probe.Close())
 	const magic = "stout-replica-1\n"

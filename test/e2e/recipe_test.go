@@ -13,11 +13,10 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// The recipes' own tests run over a cell in memory. These two see that what
-// holds there holds over real replicas.
+// The recipes' own tests use an in-memory cell. These two repeat the main
+// results with real replicas.
 
-// loseMasters has a master killed and another one isolated, with steps in
-// between.
+// loseMasters kills one master and isolates another, with steps in between.
 func loseMasters(t *testing.T, c *cell.Cell, between func()) {
 	t.Helper()
 	old := c.Ready(t)
@@ -32,10 +31,10 @@ func loseMasters(t *testing.T, c *cell.Cell, between func()) {
 	c.Ready(t)
 }
 
-// TestElectionOverMasters: over masters that are killed and cut off, one leads
-// at a time, with a token that grows. An operator takes the lock and then the
-// session of a leader: the next one leads, beside the old one until that has
-// been notified.
+// TestElectionOverMasters: across kills and cuts of masters, one candidate
+// leads at a time, with a growing token. An operator releases the lock, and
+// later ends the session, of a leader: the next candidate leads, at the same
+// time as the old one until that one has been notified.
 func TestElectionOverMasters(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})
@@ -84,7 +83,7 @@ func TestElectionOverMasters(t *testing.T) {
 	}
 	operator, err := client.New(c.URLs()...)
 	must(t, err)
-	taken := func(take func(holder string) error) {
+	takeAway := func(take func(holder string) error) {
 		t.Helper()
 		lock, err := operator.ReadLock(cell.Bounded(t), path)
 		must(t, err)
@@ -101,18 +100,18 @@ func TestElectionOverMasters(t *testing.T) {
 	}
 	first := next()
 	loseMasters(t, c, func() {
-		taken(func(holder string) error {
+		takeAway(func(holder string) error {
 			_, err := operator.Release(cell.Bounded(t), path, holder, first.Handle(), first.Token())
 			return err
 		})
 	})
-	taken(func(holder string) error { return operator.KillSession(cell.Bounded(t), holder) })
+	takeAway(func(holder string) error { return operator.KillSession(cell.Bounded(t), holder) })
 	stop()
 	candidates.Wait()
 }
 
-// TestQueueOverMasters: over masters that are killed and cut off each job is
-// done once, by one worker at a time.
+// TestQueueOverMasters: across kills and cuts of masters, each job is done
+// once, by one worker at a time.
 func TestQueueOverMasters(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// rehearsal is what the report of a rehearsal says, as far as it is looked at here.
+// rehearsal is the part of a rehearsal's report that the tests check.
 type rehearsal struct {
 	Go     bool
 	Report struct {
@@ -72,7 +72,7 @@ func rehearse(t *testing.T, c *cell.Cell, args ...string) (out rehearsal, code i
 	return out, cmd.ProcessState.ExitCode()
 }
 
-// crowd has sessions hold locks and wait for them, each for the next one's.
+// crowd opens sessions; each holds a lock and waits for the next one's.
 func crowd(t *testing.T, c *cell.Cell, n int) []*client.Session {
 	t.Helper()
 	sdk, err := client.New(c.URLs()...)
@@ -106,8 +106,9 @@ func crowd(t *testing.T, c *cell.Cell, n int) []*client.Session {
 	return all
 }
 
-// sound checks what every rehearsal that went well says, and that it has left
-// nothing behind. others are sessions that come and go with their locks.
+// sound checks what every successful rehearsal reports, and that it left no
+// session or lock. others is the number of sessions that come and go with their
+// locks.
 func (r *rehearsal) sound(t *testing.T, c *cell.Cell, sessions []*client.Session, others int) {
 	t.Helper()
 	got, all := &r.Report, len(sessions)+others
@@ -126,7 +127,7 @@ func (r *rehearsal) sound(t *testing.T, c *cell.Cell, sessions []*client.Session
 	if got.Holds.Kept < len(sessions)+1 || got.Holds.Lost > 0 {
 		t.Errorf("holds: %+v, of %d", got.Holds, len(sessions)+1)
 	}
-	if got.Writes.Attempts < 20 || got.Reads.Attempts < 20 || got.Writes.GapMS <= 0 { // of some 200
+	if got.Writes.Attempts < 20 || got.Reads.Attempts < 20 || got.Writes.GapMS <= 0 { // about 200 attempts
 		t.Errorf("writes %+v, reads %+v", got.Writes, got.Reads)
 	}
 	if !got.Own.LockKept || got.Own.InOrder != got.Own.Waiters || got.Own.Waiters == 0 {
@@ -143,8 +144,8 @@ func (r *rehearsal) sound(t *testing.T, c *cell.Cell, sessions []*client.Session
 	}
 }
 
-// TestRehearsalByTransfer has the command rehearse a fail-over of a cell with holders
-// and waiters, to a name.
+// TestRehearsalByTransfer rehearses a fail-over of a cell with holders and
+// waiters to a named replica.
 func TestRehearsalByTransfer(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still})
@@ -160,7 +161,7 @@ func TestRehearsalByTransfer(t *testing.T) {
 	}
 }
 
-// TestRehearsalThatIsInterrupted leaves nothing behind.
+// TestRehearsalThatIsInterrupted leaves no session behind.
 func TestRehearsalThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still})
@@ -178,12 +179,12 @@ func TestRehearsalThatIsInterrupted(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, cmd.Process.Signal(syscall.SIGTERM)) // a shell's background job has SIGINT ignored
+	must(t, cmd.Process.Signal(syscall.SIGTERM)) // a shell's background job ignores SIGINT
 	_ = cmd.Wait()
 	if n := sessions(); n != 0 {
 		t.Errorf("it ended and left %d sessions", n)
 	}
 	if now := c.Ready(t); now != master {
-		t.Errorf("%s is master, and nothing was to be changed", now.ID)
+		t.Errorf("%s is master, although the rehearsal was to change nothing", now.ID)
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// frequentSnapshots make a cell snapshot and forget its log after few entries.
+// frequentSnapshots make a cell write snapshots and cut its log after few
+// entries.
 var frequentSnapshots = []string{"--snapshot-threshold=32", "--trailing-logs=8", "--snapshot-interval=100ms"}
 
-// TestFullRestart: a cell that stopped, or was killed, as a whole goes on with
-// everything that it had, and tokens grow.
+// TestFullRestart: a cell that was stopped or killed as a whole continues with
+// all its state, and tokens grow.
 func TestFullRestart(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -42,9 +43,9 @@ func TestFullRestart(t *testing.T) {
 	}
 }
 
-// TestReadyIsCaughtUp: a replica that comes back is not ready before it has
-// what was done without it. A rolling restart that relies on it would else stop
-// the next one while a majority lacks entries.
+// TestReadyIsCaughtUp: a returning replica is not ready before it has caught
+// up. Otherwise a rolling restart would stop the next replica while a majority
+// lacks entries.
 func TestReadyIsCaughtUp(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -116,8 +117,8 @@ func (e *everything) check(t *testing.T, r *cell.Replica) {
 	}
 }
 
-// TestRollingRestartUnderLoad: each replica in turn stops in good order and
-// comes back, while snapshots are taken and the log is cut.
+// TestRollingRestartUnderLoad: each replica in turn stops cleanly and returns,
+// while snapshots are written and the log is cut.
 func TestRollingRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: frequentSnapshots})
@@ -138,7 +139,7 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	}
 }
 
-// newestSnapshot is the log index of a replica's newest snapshot.
+// newestSnapshot returns the log index of a replica's newest snapshot.
 func newestSnapshot(r *cell.Replica) (index uint64, err error) {
 	names, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*-*-*"))
 	if err != nil {
@@ -147,7 +148,7 @@ func newestSnapshot(r *cell.Replica) (index uint64, err error) {
 	for _, name := range names {
 		var term, at, when uint64
 		if _, err := fmt.Sscanf(filepath.Base(name), "%d-%d-%d", &term, &at, &when); err != nil || filepath.Ext(name) != "" {
-			continue // one that is being written
+			continue // it is being written
 		}
 		if _, err := os.Stat(filepath.Join(name, "state.bin")); err == nil {
 			index = max(index, at)
@@ -159,8 +160,8 @@ func newestSnapshot(r *cell.Replica) (index uint64, err error) {
 	return index, nil
 }
 
-// TestCatchUpBySnapshot: a replica that was away for longer than the log
-// reaches catches up, becomes master and serves the right state.
+// TestCatchUpBySnapshot: a replica that was down for longer than the log
+// reaches back catches up, becomes master and serves the right state.
 func TestCatchUpBySnapshot(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: append(frequentSnapshots, calm...)})
@@ -181,7 +182,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if index < last+50 { // the log goes back 8 entries from there
+			if index < last+50 { // the log reaches back 8 entries from there
 				return fmt.Errorf("the newest snapshot of %s is at %d, %s was at %d", r.ID, index, away.ID, last)
 			}
 		}
@@ -199,7 +200,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 		all.check(t, r)
 	}
 	all.add(t, away)
-	// It has the state on its own disk, too.
+	// Its own disk has the state, too.
 	must(t, away.Kill())
 	newMaster(t, c, away)
 	must(t, away.Start())
@@ -214,8 +215,8 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	}))
 }
 
-// TestKillsWithSnapshotsUnderLoad: replicas that are killed while they take and
-// install snapshots come back with all that was acknowledged.
+// TestKillsWithSnapshotsUnderLoad: replicas that are killed while they write
+// and install snapshots return with all acknowledged changes.
 func TestKillsWithSnapshotsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: frequentSnapshots})

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// sdkSession opens a session of the Go client that outlasts the test's changes
+// sdkSession opens a session of the Go client that survives the test's changes
 // of master.
 func sdkSession(t *testing.T, c *cell.Cell, urls ...string) *client.Session {
 	t.Helper()
@@ -28,8 +28,8 @@ func sdkSession(t *testing.T, c *cell.Cell, urls ...string) *client.Session {
 	return s
 }
 
-// TestFilesByTheClient: each form of reading and writing files, on behalf of a
-// session and of nobody, through replicas of which none need be the master.
+// TestFilesByTheClient: each form of reading and writing files, with and
+// without a session, through the master and through another replica.
 func TestFilesByTheClient(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -54,7 +54,7 @@ func writeForms(t *testing.T, s *client.Session, dir string) {
 	ctx, sdk, path := cell.Bounded(t), s.Client(), dir+"a"
 	_, err := sdk.Get(ctx, path)
 	if !errors.Is(err, client.ErrNotFound) {
-		t.Fatalf("reading what is not there: %v", err)
+		t.Fatalf("reading a missing file: %v", err)
 	}
 	content := []byte("with \x00, \n and \xff")
 	made, err := sdk.Create(ctx, path, content)
@@ -97,7 +97,8 @@ func guardForms(t *testing.T, s *client.Session, dir string) {
 	if err != nil || got.Session != s.ID() {
 		t.Errorf("the owner of %+v is not %s, %v", got, s.ID(), err)
 	}
-	// Somebody else releases the lock: the client does not know, the cell does.
+	// Another caller releases the lock: the client does not know it, the cell
+	// does.
 	if done, err := sdk.Release(ctx, dir+"lock", s.ID(), held.Handle(), held.Token()); err != nil || !done {
 		t.Fatalf("released: %v, %v", done, err)
 	}
@@ -123,7 +124,7 @@ func guardForms(t *testing.T, s *client.Session, dir string) {
 	must(t, err)
 	must(t, other.Close(ctx))
 	if _, err := sdk.Get(ctx, dir+"guarded"); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("its session is over, and it is there: %v", err)
+		t.Errorf("the file has outlived its session: %v", err)
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestExactlyOnceByTheClient: writes by sessions, through masters that are
-// killed, transferred and cut off, are each done once, and every watcher is
-// told each of them, in the same order.
+// TestExactlyOnceByTheClient: masters are killed, transferred and cut off. Each
+// write by a session happens exactly once, and every watcher receives each of
+// them, in the same order.
 func TestExactlyOnceByTheClient(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})
@@ -64,7 +64,7 @@ func TestExactlyOnceByTheClient(t *testing.T) {
 	}
 	sdk := sdkSession(t, c).Client()
 	checkOnce(t, sdk, writes[:])
-	must(t, cell.Wait(ctx, "all watchers have been told all", func(context.Context) error {
+	must(t, cell.Wait(ctx, "all watchers have all events", func(context.Context) error {
 		for i := range watchers {
 			if err := watchers[i].complete(total); err != nil {
 				return fmt.Errorf("watcher %d: %w", i, err)
@@ -76,13 +76,13 @@ func TestExactlyOnceByTheClient(t *testing.T) {
 	watching.Wait()
 	for i := range watchers[1:] {
 		if !slices.Equal(watchers[0].told, watchers[i+1].told) {
-			t.Errorf("two watchers were told different things:\n%s\n%s", strings.Join(watchers[0].told, "\n"), strings.Join(watchers[i+1].told, "\n"))
+			t.Errorf("two watchers received different events:\n%s\n%s", strings.Join(watchers[0].told, "\n"), strings.Join(watchers[i+1].told, "\n"))
 		}
 	}
 }
 
-// writeUntil makes changes of each kind until writing ends, and returns how
-// many. None is given up.
+// writeUntil makes changes of each kind until writing ends, and returns their
+// number. It never abandons one.
 func writeUntil(writing, ctx context.Context, t *testing.T, s *client.Session, writer int) (n int) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
@@ -99,7 +99,7 @@ func writeUntil(writing, ctx context.Context, t *testing.T, s *client.Session, w
 	return n
 }
 
-// checkOnce checks by the files that each change was made once.
+// checkOnce checks by the files that each change happened once.
 func checkOnce(t *testing.T, sdk *client.Client, writes []int) {
 	t.Helper()
 	ctx := cell.Bounded(t)
@@ -123,9 +123,9 @@ func checkOnce(t *testing.T, sdk *client.Client, writes []int) {
 	}
 }
 
-// toldEvents is what a watcher was told.
+// toldEvents is the events that a watcher received.
 type toldEvents struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards told
 	told []string
 }
 
@@ -135,7 +135,7 @@ func (h *toldEvents) watch(ctx context.Context, t *testing.T, sdk *client.Client
 			return
 		}
 		if err != nil || e.Compacted != nil {
-			t.Errorf("a watcher was told %+v, %v", e, err)
+			t.Errorf("a watcher received %+v, %v", e, err)
 			return
 		}
 		h.mu.Lock()
@@ -146,19 +146,19 @@ func (h *toldEvents) watch(ctx context.Context, t *testing.T, sdk *client.Client
 	}
 }
 
-// complete is nil when all changes have been told, three for each round of a
+// complete returns nil when all changes have arrived, three for each round of a
 // writer.
 func (h *toldEvents) complete(rounds int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.told) < 3*rounds {
-		return fmt.Errorf("%d changes have been told of %d", len(h.told), 3*rounds)
+		return fmt.Errorf("%d changes of %d have arrived", len(h.told), 3*rounds)
 	}
 	return nil
 }
 
-// TestFollowByTheClient: a follower knows the files as they are after each
-// change of master, and one that comes later is told the same.
+// TestFollowByTheClient: a follower knows the current files after each change
+// of master, and a later follower receives the same.
 func TestFollowByTheClient(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})

@@ -22,7 +22,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// secureSDK is the SDK with the certificate of the client of a name.
+// secureSDK returns the SDK with the certificate of a named client.
 func secureSDK(t *testing.T, c *cell.Cell, name string) *client.Client {
 	t.Helper()
 	config, err := c.ClientTLS(name)
@@ -33,8 +33,8 @@ func secureSDK(t *testing.T, c *cell.Cell, name string) *client.Client {
 	return sdk
 }
 
-// TestSecureCell: a cell that speaks TLS everywhere does what any does, over a
-// change of master, and nothing but TLS is answered.
+// TestSecureCell: a cell with TLS everywhere works like any other, across a
+// change of master, and answers only TLS.
 func TestSecureCell(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Secure: true, Clients: []string{"billing"}})
@@ -66,18 +66,18 @@ func TestSecureCell(t *testing.T) {
 	_, err = session.Put(ctx, "/jobs/done", []byte("yes"))
 	must(t, err)
 	if got := <-told; got != "yes" {
-		t.Errorf("who follows is told %q", got)
+		t.Errorf("the follower received %q", got)
 	}
 	must(t, session.Close(ctx))
 	must(t, master.Start())
 	c.Ready(t)
 }
 
-// strangersToTLS call as nobody should.
+// strangersToTLS make calls that must be refused.
 func strangersToTLS(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	_, err := cell.Call(cell.Bounded(t), http.MethodGet, "http://"+r.Addr(), lockapi.RouteCell, nil, nil)
 	if refused := new(lockapi.Error); !errors.As(err, &refused) || !strings.Contains(refused.Detail, "https://") {
-		t.Errorf("a call without TLS is answered %v", err)
+		t.Errorf("a call without TLS gets %v", err)
 	}
 	for name, config := range map[string]*tls.Config{
 		"TLS 1.1": {RootCAs: c.TLS().RootCAs, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
@@ -99,7 +99,7 @@ func strangersToTLS(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	if _, err := sdk.CellAt(cell.Bounded(t), r.URL); err == nil || !strings.Contains(err.Error(), "refuses our certificate") {
 		t.Errorf("another CA's client: %v", err)
 	}
-	// The replicas' port answers nobody without a certificate.
+	// The replicas' port does not answer without a certificate.
 	conn, err := net.Dial("tcp", r.RaftAddr)
 	must(t, err)
 	defer conn.Close()
@@ -117,9 +117,9 @@ func strangersToTLS(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	}
 }
 
-// TestCertificatesChange: the CA and all certificates are exchanged under
-// traffic, in the order that docs/security.md says. No call fails, no
-// connection ends, and the master stays.
+// TestCertificatesChange: the CA and all certificates are replaced under
+// traffic, in the order of docs/security.md. No call fails, no connection ends,
+// and the master stays.
 func TestCertificatesChange(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still, Secure: true, Clients: []string{"billing"}})
@@ -206,7 +206,7 @@ func TestCertificatesChange(t *testing.T) {
 	if now := view(t, master).Epoch; now != epoch {
 		t.Errorf("epoch %d, then %d", epoch, now)
 	}
-	// New connections, between replicas too, are made with what is in force now.
+	// New connections, also between replicas, use the current certificates.
 	if conn, err := tls.Dial("tcp", master.Addr(), c.TLS()); err == nil {
 		conn.Close()
 		t.Error("the certificate before is shown")
@@ -223,7 +223,8 @@ func TestCertificatesChange(t *testing.T) {
 	}))
 }
 
-// view is the cell as a replica sees it, whichever CA its certificate is of.
+// view returns the cell in a replica's view. It accepts a certificate of any
+// CA.
 func view(t *testing.T, r *cell.Replica) (c lockapi.Cell) {
 	t.Helper()
 	via := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

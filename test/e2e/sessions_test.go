@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// expiryBound is how late a session may end beyond its ttl and the slack
-	// for clocks, by the contract.
+	// expiryBound is the contract's limit for the end of a session after its
+	// ttl and the slack for clocks.
 	expiryBound = time.Second
-	// machineShare is what a busy machine may add: to the end of the session, and
-	// until the test sees it.
+	// machineShare is the allowance for a busy machine: for the end of the
+	// session, and until the test sees it.
 	machineShare = 30 * time.Second
 )
 
-// latest is the longest that a session of that ttl may live unextended, under
-// the default clock drift of 1 %.
+// latest returns the longest life of a session with that ttl after its last
+// extension, under the default clock drift of 1 %.
 func latest(ttl time.Duration) time.Duration { return ttl + ttl*2/100 + expiryBound + machineShare }
 
 // waitUntil waits for an instant.
@@ -34,7 +34,8 @@ func waitUntil(t *testing.T, at time.Time) {
 	}
 }
 
-// TestSessionsExpire: never before the ttl, and not much after it.
+// TestSessionsExpire: a session ends never before its ttl, and not long after
+// it.
 func TestSessionsExpire(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still})
@@ -57,8 +58,8 @@ func TestSessionsExpire(t *testing.T) {
 	}
 }
 
-// lifeOf reads a session until it is gone: alive is when the last read that
-// found it was sent, gone when the first that did not was answered.
+// lifeOf reads a session until it is gone. alive is when the last successful
+// read was sent; gone is when the first failing read was answered.
 func lifeOf(t *testing.T, r *cell.Replica, id string) (alive, gone time.Time) {
 	err := cell.Wait(cell.Bounded(t), "session "+id+" is gone", func(ctx context.Context) error {
 		sent := time.Now()
@@ -68,7 +69,7 @@ func lifeOf(t *testing.T, r *cell.Replica, id string) (alive, gone time.Time) {
 			return nil
 		}
 		if err == nil {
-			alive, err = sent, errors.New("it lives")
+			alive, err = sent, errors.New("it is alive")
 		}
 		return err
 	})
@@ -78,7 +79,8 @@ func lifeOf(t *testing.T, r *cell.Replica, id string) (alive, gone time.Time) {
 	return alive, gone
 }
 
-// wantLife checks a life that was last extended between from and to.
+// wantLife checks the life of a session that was last extended between from and
+// to.
 func wantLife(t *testing.T, ttl time.Duration, from, to, alive, gone time.Time) {
 	if lived := gone.Sub(from); lived < ttl {
 		t.Errorf("a session of %v ended after %v at most", ttl, lived)
@@ -90,7 +92,7 @@ func wantLife(t *testing.T, ttl time.Duration, from, to, alive, gone time.Time) 
 }
 
 // keptAlive extends a session by waiting keepalives through each replica, and
-// then by none.
+// then stops them.
 func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
 	const ttl = 4 * time.Second // the caller has a third of it between two calls
 	s := open(t, c.Replicas()[0], ttl)
@@ -102,9 +104,9 @@ func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
 			t.Fatal(err)
 		}
 		to = time.Now()
-		from = from.Add(time.Duration(k.HeldMS) * time.Millisecond) // what the client counts from
+		from = from.Add(time.Duration(k.HeldMS) * time.Millisecond) // the client counts from here
 		if from.After(to) {
-			t.Errorf("the call took less than the %d ms for which it is said to have been held", k.HeldMS)
+			t.Errorf("the call took less than the reported holding time of %d ms", k.HeldMS)
 		}
 		if k.TTLMS != ttl.Milliseconds() || k.HeldMS == 0 {
 			t.Errorf("keepalive: %+v", k)
@@ -114,18 +116,18 @@ func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
 	wantLife(t, ttl, from, to, alive, gone)
 }
 
-// pastDue: a keepalive that comes when the ttl is over revives nothing.
+// pastDue: a keepalive after the ttl does not revive the session.
 func pastDue(t *testing.T, _ *cell.Cell, master *cell.Replica) {
 	const ttl = time.Second
 	s := open(t, master, ttl)
-	// From here on it is due, if it is not gone yet.
+	// From here on it is due, or already gone.
 	waitUntil(t, time.Now().Add(ttl+ttl*3/100))
 	_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
 	wantCode(t, "a keepalive past due", err, lockapi.CodeSessionNotFound)
 }
 
-// lockDelay: the lock of a session that expired is nobody's for its delay; that
-// of one that was closed is free at once.
+// lockDelay: the lock of an expired session has no holder during its delay; the
+// lock of a closed session is free at once.
 func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	const path, ttl, delay = "/delayed", 2 * time.Second, 4 * time.Second
 	waiter := open(t, master, aWhile)
@@ -162,8 +164,8 @@ func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	}
 }
 
-// TestNewMasterGivesAWholeTTL: sessions and lock-delays start anew when the
-// master changes, by a kill as by a transfer.
+// TestNewMasterGivesAWholeTTL: sessions and lock-delays restart when the master
+// changes, by a kill or by a transfer.
 func TestNewMasterGivesAWholeTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 6 * time.Second

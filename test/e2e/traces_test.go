@@ -17,10 +17,10 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// span is one that a collector was told of.
+// span is a span that the collector received.
 type span struct{ name, trace, id, parent, replica string }
 
-// spanCollector takes spans by OTLP over HTTP.
+// spanCollector receives spans by OTLP over HTTP.
 type spanCollector struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -74,13 +74,13 @@ func (c *spanCollector) take(r *http.Request) error {
 	return nil
 }
 
-// TestTraces: a call that brings a trace is followed from the replica that it came
-// to, over the master, into the log; one that brings none is not, unless some are
-// to begin one.
+// TestTraces: a call with a trace is followed from the replica that received
+// it, through the master, into the log. A call without a trace is not, unless a
+// share of calls starts a trace.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	told := collectSpans(t)
-	c := cell.New(t, cell.Options{Args: append([]string{"--trace-endpoint", told.URL}, still...)})
+	collector := collectSpans(t)
+	c := cell.New(t, cell.Options{Args: append([]string{"--trace-endpoint", collector.URL}, still...)})
 	master := c.Ready(t)
 	other := c.Others(master)[0]
 	s := open(t, master, aWhile)
@@ -100,23 +100,23 @@ func TestTraces(t *testing.T) {
 			call[any](t, other, http.MethodDelete, releaseRoute("/traced", s.ID, "", 0), nil)
 		}
 	}
-	must(t, c.Stop(cell.Bounded(t))) // the last spans are sent then
-	told.mu.Lock()
-	defer told.mu.Unlock()
+	must(t, c.Stop(cell.Bounded(t))) // sends the last spans
+	collector.mu.Lock()
+	defer collector.mu.Unlock()
 	above := caller
 	for _, want := range []struct{ name, replica string }{
 		{"PUT /v1/locks/{path}", other.ID}, {"forward", other.ID}, {"PUT /v1/locks/{path}", master.ID},
 	} {
-		above = told.below(t, trace, above, want.name, want.replica)
+		above = collector.below(t, trace, above, want.name, want.replica)
 	}
-	told.below(t, trace, above, "queue", master.ID)
-	told.below(t, trace, above, "commit", master.ID)
-	if len(told.spans) != 5 {
-		t.Errorf("the collector was told of %+v", told.spans)
+	collector.below(t, trace, above, "queue", master.ID)
+	collector.below(t, trace, above, "commit", master.ID)
+	if len(collector.spans) != 5 {
+		t.Errorf("the collector received %+v", collector.spans)
 	}
 }
 
-// below is the id of the one span below another.
+// below returns the id of the only span below another.
 func (c *spanCollector) below(t *testing.T, trace, parent, name, replica string) string {
 	t.Helper()
 	for _, s := range c.spans {

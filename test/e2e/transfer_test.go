@@ -11,12 +11,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// transferTo hands mastership to a replica; on a busy machine that may take
+// transferTo transfers mastership to a replica; on a busy machine that may take
 // more than one try.
 func transferTo(t *testing.T, c *cell.Cell, at, to *cell.Replica) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), to.ID+" is master", func(context.Context) error {
-		// Not under the context of one try, which is shorter than an election.
+		// A try's own context would be shorter than an election.
 		var got lockapi.Transferred
 		_, err := at.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: to.ID}, &got)
 		if err != nil {
@@ -30,9 +30,8 @@ func transferTo(t *testing.T, c *cell.Cell, at, to *cell.Replica) {
 	}))
 }
 
-// TestTransferUnderLoad hands mastership around by the API, to a name and to
-// any, through the master and through others; no write that was acknowledged is
-// lost.
+// TestTransferUnderLoad transfers mastership by the API, to a named replica and
+// to any, through the master and through others; no acknowledged write is lost.
 func TestTransferUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still})
@@ -84,12 +83,12 @@ func refusedTransfers(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	}
 }
 
-// patience is most of the bound that a stop has by default (10 s): one that
-// takes longer has waited for something.
+// patience is most of the default limit of a stop (10 s): a longer stop has
+// waited for something.
 const patience = 8 * time.Second
 
-// TestTerminatedMaster: on SIGTERM the master hands over, lets nobody wait, and
-// exits with 0.
+// TestTerminatedMaster: on SIGTERM the master hands over, releases its waiting
+// calls, and exits with 0.
 func TestTerminatedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still})

@@ -9,13 +9,14 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// upgrade is a cell whose replicas go from one release to another under load.
+// upgrade is a cell with replicas that change their release under load.
 type upgrade struct {
 	*cell.Cell
 	load *load
 }
 
-// roll has replicas run a release, one after the other, as docs/operations.md says.
+// roll makes replicas run a release, one after the other, as docs/operations.md
+// describes.
 func (u *upgrade) roll(t *testing.T, release cell.Release, replicas ...*cell.Replica) {
 	t.Helper()
 	for _, r := range replicas {
@@ -28,7 +29,7 @@ func (u *upgrade) roll(t *testing.T, release cell.Release, replicas ...*cell.Rep
 	}
 }
 
-// level is the cell's, as all replicas see it.
+// level returns the cell's level, on which all replicas agree.
 func (u *upgrade) level(t *testing.T) (level uint64) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), "one level", func(ctx context.Context) error {
@@ -59,10 +60,10 @@ func (u *upgrade) reaches(t *testing.T, level uint64) {
 	}))
 }
 
-// TestUpgradeUnderLoad: a cell goes from one release to the next, back while one
-// replica still runs the earlier one, and on again. What was acknowledged stays. Its
-// level rises only when all run the new release; from then on the earlier one does not
-// start any more, and says why.
+// TestUpgradeUnderLoad: a cell goes from one release to the next, back while
+// one replica still runs the earlier one, and forward again. Acknowledged
+// changes stay. The cell's level rises only when all run the new release; from
+// then on the earlier release refuses to start and logs why.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	releases, err := cell.Releases()
@@ -81,7 +82,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	u.reaches(t, present.Level)
 	u.load.progress(t, 100)
 
-	// Back, and too late.
+	// A downgrade is too late now.
 	must(t, all[1].Terminate(cell.Bounded(t)))
 	all[1].Use(before.Binary)
 	must(t, all[1].Start())
@@ -92,7 +93,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	}
 	want := fmt.Sprintf("level %d; this release knows levels up to %d", present.Level, before.Level)
 	if code, words := all[1].ExitState(); code == 0 || !strings.Contains(all[1].LogTail(20), want) {
-		t.Errorf("%s ended with %s and does not say %q:\n%s", all[1].ID, words, want, all[1].LogTail(20))
+		t.Errorf("%s ended with %s and does not log %q:\n%s", all[1].ID, words, want, all[1].LogTail(20))
 	}
 	all[1].Use(present.Binary)
 	must(t, all[1].Start())

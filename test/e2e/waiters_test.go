@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestWaiters: a waiter that goes leaves the queue, and never becomes a holder
-// that nobody knows of.
+// TestWaiters: a waiter that leaves is removed from the queue, and never
+// becomes an unknown holder.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -52,8 +52,8 @@ func TestWaiters(t *testing.T) {
 	})
 }
 
-// leaves has a waiter at r go in some way; its call ends with one of the codes,
-// or anyhow if none is given.
+// leaves makes a waiter at r leave in some way. Its call must end with one of
+// the codes, if codes are given.
 func leaves(t *testing.T, master, r *cell.Replica, codes []lockapi.Code, leave func(session string, hangUp context.CancelFunc)) {
 	const path = "/waiter"
 	holder, waiter, third := open(t, master, aWhile), open(t, master, aWhile), open(t, master, aWhile)
@@ -76,7 +76,7 @@ func leaves(t *testing.T, master, r *cell.Replica, codes []lockapi.Code, leave f
 		t.Error("the waiter that went got an answer")
 	}
 	release(t, master, held)
-	next := await(t, "the one behind", behind)
+	next := await(t, "the next waiter", behind)
 	must(t, next.err)
 	wantHolder(t, read(t, master, path), next.out)
 	release(t, master, next.out)
@@ -85,8 +85,8 @@ func leaves(t *testing.T, master, r *cell.Replica, codes []lockapi.Code, leave f
 	}
 }
 
-// expires: the session of a waiter that sends no keepalives ends; its waiting
-// call extends nothing and is told.
+// expires: the session of a waiter without keepalives ends. Its waiting call
+// extends no session, and gets the error.
 func expires(t *testing.T, master, r *cell.Replica) {
 	const path = "/waiter/expires"
 	held := acquire(t, master, path, ask(open(t, master, aWhile).ID, "", 0))
@@ -101,14 +101,14 @@ func expires(t *testing.T, master, r *cell.Replica) {
 	release(t, master, held)
 }
 
-// timesOut: a call waits as long as it said, and leaves nothing behind.
+// timesOut: a call waits as long as requested, and leaves no queue position.
 func timesOut(t *testing.T, master, r *cell.Replica) {
 	const path, wait = "/waiter/times-out", 300 * time.Millisecond
 	held := acquire(t, master, path, ask(open(t, master, aWhile).ID, "", 0))
 	got := await(t, "the waiter", begin[lockapi.Grant](t, r, http.MethodPut, lockRoute(path), ask(open(t, r, aWhile).ID, "", wait)))
 	wantCode(t, "the waiter", got.err, lockapi.CodeLockHeld)
 	if got.took < wait {
-		t.Errorf("it was told after %v, before its wait was over", got.took)
+		t.Errorf("it was answered after %v, before its wait was over", got.took)
 	}
 	if l := read(t, master, path); l.Waiters != 0 {
 		t.Errorf("it waits still: %+v", l)
@@ -116,9 +116,9 @@ func timesOut(t *testing.T, master, r *cell.Replica) {
 	release(t, master, held)
 }
 
-// TestWaitersKeepTheirPlace: waiting calls that a change of master ends are
-// sent again at once, and the queue is as it was. They are not sent to the
-// replica that stops: it would cut them off, and their place went with them.
+// TestWaitersKeepTheirPlace: waiting calls that a change of master interrupts
+// are repeated at once, and the queue is unchanged. They do not go to the
+// stopping replica, which would cut them off and so remove their positions.
 func TestWaitersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: still})

@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// wipe ends a replica, puts its data directory away, as an empty disk in its
-// place would, and starts it. It returns where the old directory is.
+// wipe ends a replica, moves its data directory away, as an empty replacement
+// disk would do, and starts it. It returns the place of the old directory.
 func wipe(t *testing.T, r *cell.Replica) (old string) {
 	t.Helper()
 	old = r.DataDir + ".old"
@@ -24,7 +24,7 @@ func wipe(t *testing.T, r *cell.Replica) (old string) {
 	return old
 }
 
-// bringBack starts a replica with a directory that it had before.
+// bringBack starts a replica with an earlier directory.
 func bringBack(t *testing.T, r *cell.Replica, old string) {
 	t.Helper()
 	must(t, r.Kill())
@@ -33,23 +33,23 @@ func bringBack(t *testing.T, r *cell.Replica, old string) {
 	must(t, r.Start())
 }
 
-// stranger waits until a replica says that it does not belong to the cell, and
-// checks how it says so.
+// stranger waits until a replica reports that it does not belong to the cell,
+// and checks the report.
 func stranger(t *testing.T, r *cell.Replica) *lockapi.Error {
 	t.Helper()
 	says, err := r.Stranger(cell.Bounded(t))
 	must(t, err)
 	if want := fmt.Sprintf("stout member replace %s --directory %s", r.ID, says.Directory); says.Command != want || says.Directory == "" {
-		t.Errorf("%s says %+v, want the command %q", r.ID, says, want)
+		t.Errorf("%s reports %+v, want the command %q", r.ID, says, want)
 	}
 	if !strings.Contains(says.Detail, says.Command) || !strings.Contains(says.Detail, "not a member") {
-		t.Errorf("%s says %q", r.ID, says.Detail)
+		t.Errorf("%s reports %q", r.ID, says.Detail)
 	}
 	return says
 }
 
-// staysWithoutMaster watches for a few elections that none of the replicas
-// takes itself for the master.
+// staysWithoutMaster checks for the time of a few elections that no given
+// replica considers itself the master.
 func staysWithoutMaster(t *testing.T, replicas ...*cell.Replica) {
 	t.Helper()
 	throughout(t, func() error {
@@ -62,10 +62,10 @@ func staysWithoutMaster(t *testing.T, replicas ...*cell.Replica) {
 	})
 }
 
-// TestWipedDirectory: a replica that comes back with an empty directory counts
-// for nothing: with the third one cut off nobody acts, and nothing is lost. It
-// is a member again when it has been put in the old one's place, and the old
-// one is not any more.
+// TestWipedDirectory: a replica that returns with an empty directory does not
+// count. With the third replica cut off, there is no master, and no data is
+// lost. The replica becomes a member again when its new directory replaces the
+// old one, which is then no longer a member.
 func TestWipedDirectory(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Network: true})
@@ -76,10 +76,10 @@ func TestWipedDirectory(t *testing.T) {
 
 	old := wipe(t, wiped)
 	says := stranger(t, wiped)
-	second := acquire(t, other, "/second", ask(s.ID, "", 0)) // the two go on
+	second := acquire(t, other, "/second", ask(s.ID, "", 0)) // the two continue
 
-	// With the master cut off, a majority of the names is left, and one
-	// directory.
+	// With the master cut off, two of three names remain, but only one of their
+	// directories.
 	c.Network().Isolate(master.ID)
 	staysWithoutMaster(t, wiped, other)
 	c.Network().Heal()
@@ -87,8 +87,7 @@ func TestWipedDirectory(t *testing.T) {
 	wantHolder(t, read(t, present, "/kept"), held)
 	wantHolder(t, read(t, present, "/second"), second)
 
-	// With the other one cut off, the master has a stranger to talk to, and no
-	// more.
+	// With the other one cut off, the master can reach only a stranger.
 	away := master
 	if present == master {
 		away = other
@@ -98,7 +97,7 @@ func TestWipedDirectory(t *testing.T) {
 		if err := isMaster(ctx, present); err != nil {
 			return nil
 		}
-		return errors.New("it is in office")
+		return errors.New("it is still master")
 	}))
 	staysWithoutMaster(t, wiped, present)
 	c.Network().Heal()
@@ -108,7 +107,7 @@ func TestWipedDirectory(t *testing.T) {
 	if now := call[lockapi.Replica](t, wiped, http.MethodGet, lockapi.RouteReplica, nil); now.Directory != says.Directory {
 		t.Errorf("%s has directory %s, and was admitted with %s", wiped.ID, now.Directory, says.Directory)
 	}
-	must(t, other.Kill()) // the new directory is one of two now
+	must(t, other.Kill()) // the new directory is now one of two
 	present = c.WaitMasterOf(t, master, wiped)
 	wantHolder(t, read(t, present, "/kept"), held)
 	third := acquire(t, present, "/third", ask(s.ID, "", 0))
@@ -118,7 +117,7 @@ func TestWipedDirectory(t *testing.T) {
 	must(t, other.Start())
 	c.Ready(t)
 
-	// The old directory learns that its place is taken, and does nothing.
+	// The old directory learns that it was replaced, and does nothing.
 	bringBack(t, wiped, old)
 	stranger(t, wiped)
 	must(t, wiped.Restart(cell.Bounded(t)))
@@ -139,8 +138,8 @@ func wantApplied(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	}))
 }
 
-// TestTwoWiped: where a majority of the directories was emptied, the one that
-// is left follows nobody and forgets nothing. One old disk that comes back is
+// TestTwoWiped: after the loss of a majority of the directories, the remaining
+// replica follows no leader and keeps its state. The return of one old disk is
 // enough.
 func TestTwoWiped(t *testing.T) {
 	t.Parallel()
@@ -149,7 +148,7 @@ func TestTwoWiped(t *testing.T) {
 	s := open(t, master, aWhile)
 	held := acquire(t, master, "/kept", ask(s.ID, "", 0))
 	survivor := c.Others(master)[0]
-	wantApplied(t, survivor, held) // two disks of three are about to be lost
+	wantApplied(t, survivor, held) // two disks of three will be lost next
 	first, second := master, c.Others(master)[1]
 	old := wipe(t, first)
 	wipe(t, second)
@@ -167,8 +166,8 @@ func TestTwoWiped(t *testing.T) {
 	must(t, c.Admit(cell.Bounded(t), second))
 }
 
-// TestAutoReplace: a wiped member is one again without anybody's doing, the master
-// too; the old directory is not any more.
+// TestAutoReplace: a wiped member becomes a member again without an operator,
+// even the master; the old directory does not.
 func TestAutoReplace(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: []string{"--auto-replace", "1s"}})
@@ -196,7 +195,7 @@ func TestAutoReplace(t *testing.T) {
 		}
 		bringBack(t, r, old)
 		if says, err := r.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(says.Detail, "not a member") {
-			t.Errorf("the old directory says %+v, %v", says, err)
+			t.Errorf("the old directory reports %+v, %v", says, err)
 		}
 	}
 }

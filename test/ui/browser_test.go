@@ -23,7 +23,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// programs are the names that Chromium goes by.
+// programs are the names of the Chromium program.
 var programs = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
 
 // program finds Chromium, or skips the test.
@@ -84,8 +84,8 @@ func startBrowser(t *testing.T) context.Context {
 	return browser.ctx
 }
 
-// tab is a page in a browser of its own: no storage of another test is in it. What it
-// complains of fails the test.
+// tab is a page in its own browser context, without the storage of other tests.
+// A complaint of the page fails the test.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -93,10 +93,10 @@ type tab struct {
 
 	mu      sync.Mutex
 	grieves []string
-	allowed []string // parts of complaints that the test is the reason of
+	allowed []string // parts of complaints that the test causes
 }
 
-// size is that of a window.
+// size is the size of a window.
 type size struct{ width, height int64 }
 
 var (
@@ -104,7 +104,7 @@ var (
 	phone = size{390, 844}
 )
 
-// open shows the page of a replica; where is what follows #/.
+// open shows the page of a replica; where is the text after #/.
 func open(t *testing.T, base, where string, window size, scheme string) *tab {
 	t.Helper()
 	parent := startBrowser(t)
@@ -139,7 +139,8 @@ func hash(where string) string {
 	return "#/" + where
 }
 
-// listen notes what a page must not do: complain, or ask another host for anything.
+// listen records what a page must not do: complain, or send a request to
+// another host.
 func (p *tab) listen(event any) {
 	var complaint string
 	switch e := event.(type) {
@@ -170,7 +171,7 @@ func args(all []*runtime.RemoteObject) (out []string) {
 	return out
 }
 
-// expects says which complaints the test itself is the reason of.
+// expects names complaints that the test itself causes.
 func (p *tab) expects(parts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +202,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval is the value of an expression, or what it promises, in the page.
+// eval evaluates an expression in the page, and waits if it is a promise.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, cell.Step)
@@ -213,12 +214,12 @@ func eval[T any](p *tab, expression string) T {
 	return out
 }
 
-// until waits for an expression to be true, and returns how long that took. It asks
-// inside of the page; chromedp's own polling makes code of strings, which the page's
-// policy forbids.
+// until waits for an expression to be true, and returns how long that took. It
+// polls inside the page, because chromedp's own polling compiles strings, which
+// the page's policy forbids.
 func (p *tab) until(expression string) time.Duration {
 	p.t.Helper()
-	const most = cell.Step - 30*time.Second // the rest is for the browser to say so
+	const most = cell.Step - 30*time.Second // the rest is for the browser's answer
 	began := time.Now()
 	if !eval[bool](p, fmt.Sprintf(`new Promise(done => {
 		const end = performance.now() + %d;
@@ -236,19 +237,19 @@ func (p *tab) shows(selector, text string) time.Duration {
 	return p.until(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(e => e.innerText.includes(%q))`, selector, text))
 }
 
-// text is what a part of the page says now.
+// text returns the current text of a part of the page.
 func (p *tab) text(selector string) string {
 	p.t.Helper()
 	return eval[string](p, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ''`, selector))
 }
 
-// to shows another view.
+// to switches to another view.
 func (p *tab) to(where string) {
 	p.t.Helper()
 	eval[string](p, fmt.Sprintf(`location.hash = %q`, hash(where)))
 }
 
-// shoot takes a picture, where STOUT_TEST_SHOTS says that somebody wants to see it.
+// shoot takes a screenshot if STOUT_TEST_SHOTS is set.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("STOUT_TEST_SHOTS")

@@ -21,15 +21,15 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// calm has a master stay in office on a busy machine: without one the page is
-// refused what it asks for, and complains.
+// calm keeps a master in office on a busy machine: without a master the page's
+// calls are refused, and it complains.
 var calm = []string{"--heartbeat-timeout=3s"}
 
-// calls makes calls of programs that use the cell.
+// calls makes calls as a client program.
 type calls struct {
 	t   *testing.T
 	at  *cell.Replica
-	via *http.Client // nil for the harness's own
+	via *http.Client // nil: the harness's client
 }
 
 func call[T any](c calls, method, path string, in any) (out T) {
@@ -54,7 +54,7 @@ func (c calls) session(name string, ttl int64, meta map[string]string) lockapi.S
 	return call[lockapi.Session](c, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: ttl, Name: name, Meta: meta})
 }
 
-// lock takes a lock, or a place in its queue.
+// lock acquires a lock, or a position in its queue.
 func (c calls) lock(s lockapi.Session, path string, tune ...func(*lockapi.LockRequest)) lockapi.Grant {
 	c.t.Helper()
 	req := lockapi.NewLockRequest(s.ID)
@@ -72,8 +72,8 @@ func (c calls) release(s lockapi.Session, path string) {
 
 const hour = 3_600_000
 
-// looks are what is looked at: each view, on a desk and on a phone, by day and by
-// night.
+// looks are the tested views, each on a desktop and on a phone, in light and in
+// dark.
 var looks = []struct {
 	name, where, ready string
 	window             size
@@ -94,8 +94,8 @@ var looks = []struct {
 	{"members-phone", "members", "Directory", phone, "light"},
 }
 
-// TestLooks: each view is there, is not wider than its window, and has nothing that
-// axe-core calls serious. STOUT_TEST_SHOTS keeps pictures.
+// TestLooks: each view appears, is not wider than its window, and has no defect
+// that axe-core calls serious. STOUT_TEST_SHOTS keeps screenshots.
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Name: "prod", Args: calm})
@@ -122,8 +122,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// examine has axe-core look at the page. Its own code comes from outside of the page,
-// by the protocol, and is not under the page's policy.
+// examine runs axe-core on the page. The protocol injects its code, so the
+// page's policy does not apply to it.
 func (p *tab) examine(axe string) {
 	p.t.Helper()
 	eval[bool](p, axe+`; true`)
@@ -134,8 +134,8 @@ func (p *tab) examine(axe string) {
 	}
 }
 
-// TestLive: a grant, a release and a file are on the page soon, from any replica; what
-// others chose is text.
+// TestLive: a grant, a release and a file soon appear on the page of any
+// replica. Values that callers chose appear as text.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -148,7 +148,7 @@ func TestLive(t *testing.T) {
 	within := func(what string, took time.Duration) {
 		t.Helper()
 		t.Logf("%s: seen after %v", what, took.Round(time.Millisecond))
-		if took > 10*time.Second { // it takes a tenth of a second, where the machine does nothing else
+		if took > 10*time.Second { // a tenth of a second on an idle machine
 			t.Errorf("%s: seen after %v", what, took)
 		}
 	}
@@ -177,7 +177,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestDeadlock: sessions that wait for each other are named where one looks first.
+// TestDeadlock: sessions that wait for each other are named at the top.
 func TestDeadlock(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: calm})
@@ -198,15 +198,16 @@ func TestDeadlock(t *testing.T) {
 	p.until(`!document.querySelector('.alarm')`)
 }
 
-// TestFailOver: the page at a replica that stays sees another master come to office,
-// says so, and is live all the while; at one that comes back it goes on.
+// TestFailOver: the page of a replica that stays shows the new master,
+// announces it, and stays live throughout. The page of a replica that returns
+// becomes live again.
 func TestFailOver(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
 	master := c.Ready(t)
 	stays := c.Others(master)[0]
 	p := open(t, stays.URL, "cell", desk, "dark")
-	p.expects("Failed to load resource") // while there is no master, and while the replica is away
+	p.expects("Failed to load resource") // while there is no master, and while the replica is down
 	p.shows(".office", master.ID)
 	p.shows("#link", "live")
 	s := calls{t: t, at: stays}.session("holder", hour, nil)
@@ -223,7 +224,8 @@ func TestFailOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.shows("main", "All replicas are well. One more replica may fail.")
-	// The replica that the page is from goes and comes: what happened meanwhile is told.
+	// The page's own replica goes down and returns; the page reports the
+	// changes of that time.
 	if err := stays.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -244,8 +246,8 @@ func TestFailOver(t *testing.T) {
 	p.lists("/meanwhile")
 }
 
-// TestWithoutMaster: a page that is opened while there is no master shows what its
-// replica knows, and says that it may be out of date.
+// TestWithoutMaster: a page that is opened without a master shows the state of
+// its replica, and warns that it may be out of date.
 func TestWithoutMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -275,8 +277,8 @@ func TestWithoutMaster(t *testing.T) {
 	p.shows(".note.bad", "No master is in office")
 }
 
-// TestAccess: who may not see a thing does not, and nothing says that it is there; who
-// may not do it is not offered it.
+// TestAccess: a caller without the right to see an item gets no hint that it
+// exists. A caller without the right to an action is not offered it.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	const root = "stout_0123456789abcdef0123456789abcdef0123456789"
@@ -293,7 +295,7 @@ func TestAccess(t *testing.T) {
 		at.lock(s, path)
 	}
 	p := open(t, at.at.URL, "", desk, "light")
-	p.expects("status of 401", "status of 403", lockapi.RouteSessions+"/"+s.ID) // what is refused, and the session that has ended
+	p.expects("status of 401", "status of 403", lockapi.RouteSessions+"/"+s.ID) // the refused calls, and the ended session
 	p.shows("main", "Locks")
 	if menu := p.text("#bar nav"); strings.Contains(menu, "Sessions") || strings.Contains(menu, "Members") {
 		t.Errorf("anonymous is shown the menu %q", menu)
@@ -315,7 +317,8 @@ func TestAccess(t *testing.T) {
 	if stored := eval[int](p, `localStorage.length + document.cookie.length`); stored != 0 {
 		t.Error("the token is kept beyond the tab")
 	}
-	// admin at the path: release by force, when it was confirmed, and not before.
+	// With admin at the path: release by force, after the confirmation and not
+	// before.
 	p.to("lock/mine/lock")
 	p.click(`td.act button`)
 	p.shows("dialog", "Only what checks fencing tokens keeps it out.")
@@ -330,7 +333,7 @@ func TestAccess(t *testing.T) {
 	p.shows(".note", "was released by force")
 	p.shows("main", "Nobody holds it.")
 	p.shows(".timeline", "released by force by user:reader")
-	// The root is offered the rest.
+	// The root is offered the other actions.
 	p.click(`#bar .end button`)
 	p.until(`!document.querySelector('#bar').innerText.includes('user:reader')`)
 	p.sign(root)
@@ -349,7 +352,7 @@ func TestAccess(t *testing.T) {
 	p.shows("main", "There is no such session any more")
 }
 
-// lists waits for a lock to be among those in sight.
+// lists waits until a lock is among the visible ones.
 func (p *tab) lists(path string) time.Duration {
 	p.t.Helper()
 	return p.until(fmt.Sprintf(`document.querySelector('#locks a[aria-label=%q]')`, path))
@@ -369,14 +372,14 @@ func (p *tab) enter(secret string) {
 	p.do(chromedp.KeyEvent(secret + "\r"))
 }
 
-// click clicks what is there, or will be.
+// click waits for an element and clicks it.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`document.querySelector(%q)`, selector))
 	eval[bool](p, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
 }
 
-// TestKeyboard: what can be done can be done without a mouse.
+// TestKeyboard: every action works without a mouse.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: calm})
@@ -419,15 +422,15 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.querySelector('dialog').open && document.activeElement.innerText === 'Cancel'`)
 	p.do(chromedp.KeyEvent(kb.Escape))
 	p.until(`!document.querySelector('dialog').open && document.activeElement.matches('td.act button')`)
-	// Nobody is known here, and a release by force is told as one all the same.
+	// Callers are anonymous here, and a release by force still appears as one.
 	p.do(chromedp.KeyEvent("\r"))
 	p.until(`document.querySelector('dialog').open`)
 	p.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent("\r"))
 	p.shows(".timeline", "released by force")
 }
 
-// TestTenThousand: so many locks and sessions are listed, found and scrolled, with few
-// rows in the document.
+// TestTenThousand: ten thousand locks and sessions are listed, found and
+// scrolled with few rows in the document.
 func TestTenThousand(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
@@ -448,7 +451,7 @@ func TestTenThousand(t *testing.T) {
 			requestAnimationFrame(step);
 		})`)
 		t.Logf("%s: 9 of 10 frames of a scroll over all take at most %.0f ms", table, worst)
-		if worst > 5000 { // it takes 100 ms, where the machine does nothing else
+		if worst > 5000 { // 100 ms on an idle machine
 			t.Errorf("%s: a frame takes %.0f ms", table, worst)
 		}
 		if rows := eval[int](p, `document.querySelectorAll('tbody tr').length`); rows > 100 {
@@ -466,7 +469,7 @@ func TestTenThousand(t *testing.T) {
 	smooth("sessions")
 }
 
-// hundred is a transaction that takes a hundred locks.
+// hundred returns a transaction that acquires a hundred locks.
 func hundred(s lockapi.Session, first int) any {
 	type object = map[string]any
 	var then []object
@@ -476,7 +479,7 @@ func hundred(s lockapi.Session, first int) any {
 	return object{"session": s.ID, "then": then}
 }
 
-// crowd opens n sessions, and has every hundredth take a hundred locks.
+// crowd opens n sessions; every hundredth acquires a hundred locks.
 func crowd(t *testing.T, at *cell.Replica, n int) {
 	t.Helper()
 	via := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

@@ -11,8 +11,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestHungReplica: a replica that takes calls and answers none is told as one, and not
-// as the well one that it was; when it goes on so does the page.
+// TestHungReplica: a replica that accepts calls but does not answer is shown as
+// hung, not as the healthy replica that it was. When it continues, so does the
+// page.
 func TestHungReplica(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -41,8 +42,8 @@ func TestHungReplica(t *testing.T) {
 	p.until(`!document.querySelector('.note.bad')`)
 }
 
-// TestTwoTabs: each is live, and goes its own way; back and forward lead through what
-// one has looked at.
+// TestTwoTabs: both tabs are live and independent; back and forward move
+// through one tab's views.
 func TestTwoTabs(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: calm})
@@ -70,8 +71,8 @@ func TestTwoTabs(t *testing.T) {
 	two.shows("h1", "test")
 }
 
-// TestLongNames: what is as long as it may be stands in its place, cut where that has
-// to be, and the page is no wider than its window.
+// TestLongNames: names of the maximum length stay in their place, cut if
+// necessary, and the page is no wider than its window.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: calm, Name: strings.Repeat("cell", 16)})
@@ -82,7 +83,7 @@ func TestLongNames(t *testing.T) {
 	at.lock(s, path)
 	at.lock(waits, path)
 	at.lock(waits, "/"+strings.Repeat("o", 255))
-	at.lock(s, "/"+strings.Repeat("o", 255)) // and so they wait for each other
+	at.lock(s, "/"+strings.Repeat("o", 255)) // now they wait for each other
 	put(at, path, strings.Repeat("x", 5000))
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {
@@ -107,9 +108,9 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestHiddenCharacters: a name with characters that are not seen, or that turn the text
-// around them, is shown with escapes, as at a terminal; what the page says about it is
-// not turned. The lines of a file are.
+// TestHiddenCharacters: invisible characters in a name, and characters that
+// change the text direction, are shown as escapes, as on a terminal. The page's
+// own text keeps its direction. The lines of a file are shown as they are.
 func TestHiddenCharacters(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: calm})

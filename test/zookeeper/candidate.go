@@ -16,15 +16,15 @@ import (
 )
 
 // candidate is one process of the election: a client with a session and a
-// sequential ephemeral file. It is the lab's algorithm zookeeper, with files in
-// place of messages:
+// sequential ephemeral file. It runs the lab's algorithm zookeeper, with files
+// instead of messages:
 //
 //	candidates/SEQUENCE         id, ephemeral: the highest leads
 //	phases/EPOCH/new_leader/ID  ID asks all for their ACKs
-//	phases/EPOCH/ack/ID         whom ID gave its ACK: a file is created once
+//	phases/EPOCH/ack/ID         the candidate that got ID's ACK: a file is created once
 //	phases/EPOCH/commit         the leader of this epoch
 //
-// The epoch counts the files of candidates that went away, from 1.
+// The epoch counts the removed files of candidates, from 1.
 type candidate struct {
 	run     *election
 	id      int
@@ -33,11 +33,11 @@ type candidate struct {
 	link    *link
 	stop    context.CancelFunc
 	epoch   int         // the highest that it answered in
-	acks    map[int]int // of its own epochs
-	crashed bool        // of the run's loop, not of the candidate's
+	acks    map[int]int // in its own epochs
+	crashed bool        // used by the run, not by the candidate
 }
 
-// link is a way to the cell that can be cut for good.
+// link is a connection to the cell that can be cut permanently.
 type link struct {
 	dead atomic.Bool
 	http.RoundTripper
@@ -50,7 +50,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(r)
 }
 
-// ttl outlasts what a loaded machine may make of a keep-alive.
+// ttl is longer than any delay of a keepalive on a busy machine.
 const ttl = 20 * time.Second
 
 // enter opens a session and creates the candidate's file.
@@ -71,8 +71,8 @@ func (r *election) enter(ctx context.Context, id int) (*candidate, error) {
 	return &candidate{run: r, id: id, s: s, file: stat.Path, link: l, acks: map[int]int{}}, nil
 }
 
-// campaign watches the next-higher candidate until there is none, and then asks
-// for the ACKs.
+// campaign watches the next-higher candidate until there is no such candidate,
+// and then asks for the ACKs.
 func (c *candidate) campaign(ctx context.Context) error {
 	for {
 		above, gone, asOf, err := c.above(ctx)
@@ -88,7 +88,7 @@ func (c *candidate) campaign(ctx context.Context) error {
 	}
 }
 
-// above is the candidate to watch, nil for none, and how many have gone.
+// above returns the candidate to watch, or nil, and how many have gone.
 func (c *candidate) above(ctx context.Context) (above *client.File, gone int, asOf uint64, err error) {
 	there := 0
 	for file, err := range c.s.Client().List(ctx, c.run.dir+"candidates/", client.Contents()) {
@@ -103,7 +103,7 @@ func (c *candidate) above(ctx context.Context) (above *client.File, gone int, as
 	return above, c.run.n - there, asOf, nil
 }
 
-// watch returns when a candidate's file is gone, and reports that this woke the
+// watch returns when a candidate's file is gone, and reports that this woke its
 // caller.
 func (c *candidate) watch(ctx context.Context, above *client.File, asOf uint64) error {
 	filters := []client.Filter{client.OnPath(above.Path), client.OfType(lockapi.EventFileDeleted)}
@@ -114,14 +114,15 @@ func (c *candidate) watch(ctx context.Context, above *client.File, asOf uint64) 
 		case e.Compacted != nil:
 			return nil // look again
 		case e.Type == lockapi.EventFileDeleted:
-			c.run.tell(ctx, report{who: c.id, what: woken, about: number(string(above.Content))})
+			c.run.send(ctx, report{id: c.id, what: woken, about: number(string(above.Content))})
 			return nil
 		}
 	}
 	return ctx.Err()
 }
 
-// propose gives itself its ACK, if nobody has it, and asks the others.
+// propose gives this candidate its own ACK, if it is still free, and asks the
+// others.
 func (c *candidate) propose(ctx context.Context, epoch int) error {
 	if given, err := c.ack(ctx, epoch, c.id); !given {
 		return err
@@ -129,7 +130,7 @@ func (c *candidate) propose(ctx context.Context, epoch int) error {
 	return c.create(ctx, epoch, fmt.Sprint("new_leader/", c.id), c.id)
 }
 
-// ack gives the ACK of an epoch, once: a second one is refused by the cell.
+// ack gives the ACK of an epoch, once: the cell refuses a second one.
 func (c *candidate) ack(ctx context.Context, epoch, whom int) (given bool, err error) {
 	err = c.create(ctx, epoch, fmt.Sprint("ack/", c.id), whom)
 	if errors.Is(err, client.ErrPrecondition) {
@@ -155,14 +156,14 @@ func (c *candidate) follow(ctx context.Context) error {
 		}
 		epoch, step, _ := strings.Cut(strings.TrimPrefix(change.Path, prefix), "/")
 		kind, _, _ := strings.Cut(step, "/")
-		if err := c.heard(ctx, number(epoch), kind, number(string(change.File.Content))); err != nil {
+		if err := c.handle(ctx, number(epoch), kind, number(string(change.File.Content))); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-func (c *candidate) heard(ctx context.Context, epoch int, kind string, about int) error {
+func (c *candidate) handle(ctx context.Context, epoch int, kind string, about int) error {
 	switch {
 	case kind == "new_leader" && epoch > c.epoch:
 		c.epoch = epoch
@@ -174,14 +175,14 @@ func (c *candidate) heard(ctx context.Context, epoch int, kind string, about int
 			return c.create(ctx, epoch, "commit", c.id)
 		}
 	case kind == "commit" && epoch >= c.epoch:
-		c.run.tell(ctx, report{who: c.id, what: believes, about: about})
+		c.run.send(ctx, report{id: c.id, what: believes, about: about})
 	case kind == "fence":
-		c.run.tell(ctx, report{who: c.id, what: fenced, about: about})
+		c.run.send(ctx, report{id: c.id, what: fenced, about: about})
 	}
 	return nil
 }
 
-// number reads what this program wrote.
+// number parses a number that this program wrote.
 func number(text string) int {
 	n, err := strconv.Atoi(path.Base(text))
 	if err != nil {

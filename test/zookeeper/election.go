@@ -12,24 +12,24 @@ import (
 // election is a run: candidates 0 to n−1 over the files of a cell.
 type election struct {
 	urls       []string
-	dir        string // whose files are this run's, with the "/" at its end
+	dir        string // directory of this run's files, ending in "/"
 	n          int
 	herd       bool // all watch the leader
 	operator   *client.Client
 	candidates []*candidate
 	reports    chan report
 
-	leaders []int // in whom each believes, -1 for nobody
+	leaders []int // each candidate's leader, -1 for unknown
 	woken   []wake
 	fences  map[int]int
 }
 
-// wake is a candidate that heard of the end of one that it watched.
-type wake struct{ Who, By int }
+// wake is a candidate that learned of the end of a candidate that it watched.
+type wake struct{ ID, By int }
 
-// report is what a candidate tells the run.
+// report is a message from a candidate to the run.
 type report struct {
-	who   int
+	id    int
 	what  what
 	about int
 	err   error
@@ -38,14 +38,14 @@ type report struct {
 type what int
 
 const (
-	woken    what = iota // by the end of the candidate that it is about
-	believes             // in the leader that it is about
-	fenced               // has heard all that was written before the fence
+	woken    what = iota // by the end of the candidate that the report is about
+	believes             // in the leader that the report is about
+	fenced               // has read everything before the fence
 	failed
 )
 
-// start has all enter, in the order of their ids, and then take part. Who
-// rushes takes itself for the highest without looking.
+// start makes all candidates enter, in the order of their ids, and then take
+// part. With rush, each assumes that it is the highest without checking.
 func start(ctx context.Context, urls []string, dir string, n int, herd, rush bool) (*election, error) {
 	operator, err := client.New(urls...)
 	if err != nil {
@@ -61,7 +61,7 @@ func start(ctx context.Context, urls []string, dir string, n int, herd, rush boo
 		r.candidates = append(r.candidates, c)
 		r.leaders = append(r.leaders, -1)
 	}
-	if rush { // all give themselves their ACK before anybody asks for it
+	if rush { // all give themselves their ACK before any candidate asks for it
 		for _, c := range r.candidates {
 			c.epoch = 1
 			if err := c.propose(ctx, 1); err != nil {
@@ -80,34 +80,34 @@ func start(ctx context.Context, urls []string, dir string, n int, herd, rush boo
 	return r, nil
 }
 
-// work tells the run of an error, unless the candidate has crashed.
+// work reports an error to the run, unless the candidate has crashed.
 func (c *candidate) work(ctx context.Context, do func(context.Context) error) {
 	if err := do(ctx); err != nil && ctx.Err() == nil {
-		c.run.tell(ctx, report{who: c.id, what: failed, err: err})
+		c.run.send(ctx, report{id: c.id, what: failed, err: err})
 	}
 }
 
-func (r *election) tell(ctx context.Context, told report) {
+func (r *election) send(ctx context.Context, sent report) {
 	select {
-	case r.reports <- told:
+	case r.reports <- sent:
 	case <-ctx.Done():
 	}
 }
 
-// until takes reports in until something is so.
+// until processes reports until the condition holds.
 func (r *election) until(ctx context.Context, so func() bool) error {
 	for !so() {
 		select {
-		case told := <-r.reports:
-			switch told.what {
+		case got := <-r.reports:
+			switch got.what {
 			case woken:
-				r.woken = append(r.woken, wake{told.who, told.about})
+				r.woken = append(r.woken, wake{got.id, got.about})
 			case believes:
-				r.leaders[told.who] = told.about
+				r.leaders[got.id] = got.about
 			case fenced:
-				r.fences[told.about]++
+				r.fences[got.about]++
 			case failed:
-				return fmt.Errorf("candidate %d: %w", told.who, told.err)
+				return fmt.Errorf("candidate %d: %w", got.id, got.err)
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("leaders %v, woken %v: %w", r.leaders, r.woken, ctx.Err())
@@ -116,16 +116,16 @@ func (r *election) until(ctx context.Context, so func() bool) error {
 	return nil
 }
 
-// elected waits until all that live believe in a leader.
+// elected waits until all live candidates believe in a leader.
 func (r *election) elected(ctx context.Context, leader int) error {
 	return r.until(ctx, func() bool {
 		return !slices.ContainsFunc(r.candidates, func(c *candidate) bool { return !c.crashed && r.leaders[c.id] != leader })
 	})
 }
 
-// crash has a candidate stop without a word. Its session, and its file with it,
-// would end once its time to live is over; so as not to wait for that, an
-// operator kills it.
+// crash stops a candidate without closing its session. The session, and its
+// file, would end after its ttl; an operator kills the session instead, to save
+// that time.
 func (r *election) crash(ctx context.Context, id int) error {
 	c := r.candidates[id]
 	c.crashed = true
@@ -134,7 +134,7 @@ func (r *election) crash(ctx context.Context, id int) error {
 	return r.operator.KillSession(ctx, c.s.ID())
 }
 
-// fence waits until all that live have heard what was written so far.
+// fence waits until all live candidates have read everything written so far.
 func (r *election) fence(ctx context.Context, number int) error {
 	if _, err := r.operator.Put(ctx, fmt.Sprintf("%sphases/0/fence", r.dir), fmt.Append(nil, number)); err != nil {
 		return err
@@ -151,14 +151,14 @@ func (r *election) living() (n int) {
 	return n
 }
 
-// close ends the sessions of those that live.
+// close ends the sessions of the live candidates.
 func (r *election) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, c := range r.candidates {
 		c.stop()
 		if !c.crashed {
-			_ = c.s.Close(ctx) // it ends by itself, too
+			_ = c.s.Close(ctx) // otherwise it expires
 		}
 	}
 	_ = r.operator.Close() // it has no calls under way

@@ -1,7 +1,7 @@
-// Command zookeeper runs the lab's algorithm zookeeper for real: candidates with
-// sessions and sequential ephemeral files on a cell of three replicas, one of
-// which crashes. It says who was woken by that. It is run inside a clone and
-// builds the replicas.
+// Command zookeeper runs the lab's algorithm zookeeper on a real cell of three
+// replicas: the candidates are clients with sessions and sequential ephemeral
+// files. One candidate crashes, and the program shows which candidates that
+// woke. It is run inside a clone of Stout and builds the replicas.
 //
 //	go run ./test/zookeeper --crash 2
 //	go run ./test/zookeeper --herd
@@ -32,7 +32,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("zookeeper", flag.ContinueOnError)
 	n := flags.Int("n", 6, "number of candidates")
 	herd := flags.Bool("herd", false, "all watch the leader")
-	crash := flags.Int("crash", -1, "who crashes (default: the leader)")
+	crash := flags.Int("crash", -1, "candidate that crashes (default: the leader)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		*crash = *n - 1
 	}
 	if *n < 3 || *n > 100 || *crash < 0 || *crash >= *n {
-		return fmt.Errorf("-n %d --crash %d: there are 3 to 100 candidates, and one of them crashes", *n, *crash)
+		return fmt.Errorf("-n %d --crash %d: want 3 to 100 candidates, and the crash of one of them", *n, *crash)
 	}
 	dir, err := os.MkdirTemp("", "zookeeper")
 	if err != nil {
@@ -60,7 +60,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	return show(ctx, out, c.URLs(), "/election/", *n, *crash, *herd)
 }
 
-// show elects, has one crash, and elects again if that was the leader.
+// show elects a leader, crashes one candidate, and elects again if that was the
+// leader.
 func show(ctx context.Context, out io.Writer, urls []string, dir string, n, crash int, herd bool) error {
 	r, err := start(ctx, urls, dir, n, herd, false)
 	if err != nil {
@@ -92,8 +93,8 @@ func show(ctx context.Context, out io.Writer, urls []string, dir string, n, cras
 	return nil
 }
 
-// wakes is how many a crash wakes: who watches the next-higher one, or, in the
-// herd, all if it was the leader.
+// wakes returns how many candidates a crash wakes: the one that watches the
+// crashed candidate or, in the herd, all after a crash of the leader.
 func wakes(n, crash int, herd bool) int {
 	switch {
 	case herd && crash == n-1:

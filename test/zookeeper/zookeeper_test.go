@@ -17,7 +17,7 @@ import (
 
 var (
 	shared *cell.Cell
-	dirs   atomic.Int64 // that tests have used
+	dirs   atomic.Int64 // directories used by tests so far
 )
 
 func TestMain(m *testing.M) {
@@ -55,8 +55,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestWakesOne: the crash of a follower and that of the leader wake one
-// candidate each, who watched it; then the next-highest leads.
+// TestWakesOne: the crash of a follower and the crash of the leader wake one
+// candidate each, its watcher. Then the next-highest leads.
 func TestWakesOne(t *testing.T) {
 	t.Parallel()
 	ctx, r := cell.Bounded(t), begin(t, 5, false, false)
@@ -72,8 +72,8 @@ func TestWakesOne(t *testing.T) {
 	}
 }
 
-// TestHerd: where all watch the leader its crash wakes all, that of a follower
-// nobody.
+// TestHerd: if all watch the leader, its crash wakes all; the crash of a
+// follower wakes no candidate.
 func TestHerd(t *testing.T) {
 	t.Parallel()
 	ctx, r := cell.Bounded(t), begin(t, 6, true, false)
@@ -83,14 +83,14 @@ func TestHerd(t *testing.T) {
 	must(t, r.elected(ctx, 4))
 	must(t, r.crash(ctx, 1))
 	must(t, r.fence(ctx, 1))
-	slices.SortFunc(r.woken, func(a, b wake) int { return cmp.Compare(a.Who, b.Who) })
+	slices.SortFunc(r.woken, func(a, b wake) int { return cmp.Compare(a.ID, b.ID) })
 	if want := []wake{{0, 5}, {1, 5}, {2, 5}, {3, 5}, {4, 5}}; !slices.Equal(r.woken, want) {
 		t.Errorf("woken %v, want %v", r.woken, want)
 	}
 }
 
-// TestNobodyGetsAMajority: all take themselves for the highest, so each ACK is
-// given away already, and nobody commits.
+// TestNobodyGetsAMajority: each candidate assumes that it is the highest, so
+// every ACK is already given and no candidate commits.
 func TestNobodyGetsAMajority(t *testing.T) {
 	t.Parallel()
 	ctx, r := cell.Bounded(t), begin(t, 4, false, true)
@@ -105,7 +105,7 @@ func TestNobodyGetsAMajority(t *testing.T) {
 	}
 }
 
-// TestShow is what the command prints.
+// TestShow tests the command's output.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	shared.Ready(t)
@@ -115,6 +115,6 @@ func TestShow(t *testing.T) {
 		t.Error(got)
 	}
 	if err := command(t.Context(), []string{"--crash", "9"}, &out); err == nil {
-		t.Error("a candidate that is none crashes")
+		t.Error("an unknown candidate crashes")
 	}
 }

@@ -100,7 +100,7 @@ func NewClient(via string, way Way) (Client, error) {
 	return nil, fmt.Errorf("unknown way to make calls %q; want %q or %q", via, SDK, HTTP)
 }
 
-// Clients makes n clients. Each stands for a separate program with its own
+// Clients makes n clients. Each represents a separate program with its own
 // connections.
 func Clients(via string, way Way, n int) ([]Client, error) {
 	out := make([]Client, n)
