@@ -1,5 +1,5 @@
 // Command stoutlab runs the classical algorithms of election and mutual
-// exclusion on a simulated network, counts their messages, draws what happened,
+// exclusion on a simulated network, counts their messages, draws their runs,
 // and shows what breaks them. See docs/lab.md.
 package main
 

@@ -12,7 +12,7 @@ import (
 )
 
 // TestMain makes the commands of the scripts: stoutlab itself, and exits, which
-// runs a command and succeeds if its exit code is the one expected.
+// runs a command and succeeds if the exit code is the expected one.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"stoutlab": main, "exits": exits})
 }

@@ -1,4 +1,4 @@
-// Package cli is the command line of stoutlab: a file for each command.
+// Package cli is the command line of stoutlab, with one file per command.
 package cli
 
 import (
@@ -24,10 +24,10 @@ const (
 
 // app is one run of stoutlab.
 type app struct {
-	out     bytes.Buffer // goes to stdout, or to the file, when all is well
+	out     bytes.Buffer // goes to stdout or to the file, unless the command fails
 	file    string
 	code    int
-	started bool // the command line was understood
+	started bool // the command line was valid
 }
 
 // Run executes a command line (without the program's name) and returns the exit
@@ -54,7 +54,7 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	return exitOther
 }
 
-// flush writes what the command had to say.
+// flush writes the command's output.
 func (a *app) flush(stdout io.Writer) error {
 	if a.file != "" && a.out.Len() > 0 {
 		return os.WriteFile(a.file, a.out.Bytes(), 0o666)
@@ -63,17 +63,17 @@ func (a *app) flush(stdout io.Writer) error {
 	return err
 }
 
-const long = `The classical algorithms of election and mutual exclusion, run on a simulated
-network: their messages are counted against the books, what happened is drawn,
-and what breaks them is shown.
+const long = `stoutlab runs the classical algorithms of election and mutual exclusion on a
+simulated network. It compares their messages with the books' counts, draws
+their runs, and shows what breaks them.
 
   stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
   stoutlab draw bully --crash 3@after-ok -o svg --out bully.svg
   stoutlab explore maekawa -n 3
   stoutlab compare
 
-Exit code 0: safety and liveness hold. 3: one of them does not, which is a
-result. 64: the command line was not understood.`
+Exit codes: 0 safety and liveness hold; 3 one of them does not, which is a
+result; 64 wrong usage; 1 any other error.`
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -91,10 +91,10 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// command finishes a command: where its output goes, and in which format.
+// command adds the flags for output and format to a command.
 func (a *app) command(cmd *cobra.Command, formats []string, do func(format string, args []string) error) *cobra.Command {
 	var format string
-	cmd.Flags().StringVarP(&format, "output", "o", formats[0], "format of the output: "+join(formats))
+	cmd.Flags().StringVarP(&format, "output", "o", formats[0], "output format: "+join(formats))
 	cmd.Flags().StringVar(&a.file, "out", "", "write to this file instead of standard output")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		for _, f := range formats {
@@ -106,39 +106,39 @@ func (a *app) command(cmd *cobra.Command, formats []string, do func(format strin
 				return do(format, args)
 			}
 		}
-		return fmt.Errorf("-o %q: this command writes %s", format, join(formats))
+		return fmt.Errorf("-o %q: this command supports %s", format, join(formats))
 	}
 	return cmd
 }
 
-// checkGiven refuses what would stand for the default if it were not given.
+// checkGiven refuses explicit values that would mean the default.
 func checkGiven(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch value := f.Value.String(); {
 		case value == "":
-			err = lab.NewUsage("--%s: nothing is given", f.Name)
+			err = lab.NewUsage("--%s: the value is empty", f.Name)
 		case value != "0" || f.Value.Type() != "int":
 		case f.Name == "n":
-			err = lab.NewUsage("-n 0: there is at least 1 process")
+			err = lab.NewUsage("-n 0: want at least 1 process")
 		case f.Name == "bound" || f.Name == "lease":
-			err = lab.NewUsage("--%s 0: it is at least 1 unit", f.Name)
+			err = lab.NewUsage("--%s 0: want at least 1 unit", f.Name)
 		}
 	})
 	return err
 }
 
-// oneAlgorithm is the argument of the commands that run one.
+// oneAlgorithm checks the arguments of commands that run one algorithm.
 func oneAlgorithm(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
-		return lab.NewUsage("which algorithm? 'stoutlab list' has them all")
+		return lab.NewUsage("name an algorithm; 'stoutlab list' shows all")
 	case 1:
 		return nil
 	}
-	return lab.NewUsage("%q: there is one algorithm at a time, and %s comes first", args[1], args[0])
+	return lab.NewUsage("%q: want one algorithm, already got %s", args[1], args[0])
 }
 
-// wrongFlag says what a flag's value should be.
+// wrongFlag explains which value a flag needs.
 func wrongFlag(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -154,7 +154,7 @@ func wrongFlag(_ *cobra.Command, err error) error {
 	if should == "" {
 		return err
 	}
-	return lab.NewUsage("%s%s %q: it is %s", dashes, f.Name, wrong.GetValue(), should)
+	return lab.NewUsage("%s%s %q: want %s", dashes, f.Name, wrong.GetValue(), should)
 }
 
 func join(words []string) string {

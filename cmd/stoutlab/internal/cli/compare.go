@@ -11,8 +11,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// compared is a line of the comparison: the algorithm's default run, and its
-// dearest one.
+// compared is a line of the comparison: the algorithm's default run.
 type compared struct {
 	*lab.Result
 	Family spec.Family `json:"family"`
@@ -24,10 +23,10 @@ func (a *app) compare() *cobra.Command {
 	var n int
 	var seed uint64
 	cmd.Flags().IntVarP(&n, "n", "n", 7, "number of processes")
-	cmd.Flags().Uint64Var(&seed, "seed", 0, "decides all that is random")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "seed of everything random")
 	return a.command(cmd, []string{"table", "json"}, func(format string, _ []string) error {
 		if n < 2 || n > 1000 {
-			return lab.NewUsage("-n %d: 2 to 1000 processes are compared", n)
+			return lab.NewUsage("-n %d: want 2 to 1000 processes", n)
 		}
 		var all []compared
 		for _, alg := range lab.Algorithms() {
@@ -35,7 +34,7 @@ func (a *app) compare() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if two := meeting(r); alg.Alone && two != "" { // else there is no synchronization to be seen
+			if two := meeting(r); alg.Alone && two != "" { // otherwise there would be no synchronization delay
 				if r, err = lab.Run(lab.Options{Algorithm: alg.Name, N: n, Seed: seed, Entries: two}); err != nil {
 					return err
 				}
@@ -49,8 +48,9 @@ func (a *app) compare() *cobra.Command {
 	})
 }
 
-// meeting are the entries of 0 and of another, whose voting sets meet in others
-// only; or empty.
+// meeting returns entries for process 0 and one other process, if neither is in
+// the other's voting set: the two sets then meet only in third processes. It
+// returns an empty string if there is no such process.
 func meeting(r *lab.Result) string {
 	if r.MutexResult == nil || len(r.VotingSets) == 0 || !r.Good() {
 		return ""
@@ -96,7 +96,7 @@ func (a *app) comparison(n int, all []compared) error {
 	return w.Flush()
 }
 
-// book is what the book allows, per entry for mutual exclusion.
+// book returns the book's range; per entry for mutual exclusion.
 func book(r *lab.Result) string {
 	if r.Expected == nil {
 		return "–"

@@ -12,7 +12,7 @@ import (
 func (a *app) explore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explore ALGORITHM",
-		Short: "Walk through all schedules of a few processes, and show a shortest one that breaks something",
+		Short: "Explore all schedules of a few processes, and show a shortest one that breaks a property",
 		Example: `  stoutlab explore maekawa -n 3
   stoutlab explore ring -n 3 --crashes 1 --detector perfect`,
 		Args: oneAlgorithm,
@@ -20,27 +20,27 @@ func (a *app) explore() *cobra.Command {
 	o := options(cmd)
 	l := explore.Limits{}
 	f := cmd.Flags()
-	f.IntVar(&l.Depth, "depth", 60, "events in a schedule")
-	f.IntVar(&l.States, "states", 50_000, "different states to look at")
-	f.IntVar(&l.Crashes, "crashes", 0, "how many processes may crash, each at any time")
-	f.BoolVar(&l.Async, "async", false, "time-outs come at any time, as where bounds are wrong")
+	f.IntVar(&l.Depth, "depth", 60, "longest schedule, in events")
+	f.IntVar(&l.States, "states", 50_000, "largest number of distinct states")
+	f.IntVar(&l.Crashes, "crashes", 0, "number of processes that may crash, each at any time")
+	f.BoolVar(&l.Async, "async", false, "let time-outs happen at any time, as with wrong bounds")
 	return a.command(cmd, []string{"table", "json"}, func(format string, args []string) error {
 		o.Algorithm = args[0]
 		if o.N == 0 {
 			o.N = 3
 		}
 		if l.Depth < 1 || l.States < 1 || l.Crashes < 0 {
-			return lab.NewUsage("--depth %d --states %d --crashes %d: there is nothing to walk", l.Depth, l.States, l.Crashes)
+			return lab.NewUsage("--depth %d --states %d --crashes %d: nothing to explore", l.Depth, l.States, l.Crashes)
 		}
 		if alg, err := lab.Find(o.Algorithm); err == nil && alg.Alone && o.Entries == "" && o.N != 6 {
-			o.Entries = "1" // one that is alone shows nothing
+			o.Entries = "1" // a single process shows nothing
 		}
 		plan, err := lab.Prepare(*o)
 		if err != nil {
 			return err
 		}
 		if plan.Case.N > 8 {
-			return lab.NewUsage("-n %d: all schedules are walked of up to 8 processes", plan.Case.N)
+			return lab.NewUsage("-n %d: want at most 8 processes to explore all schedules", plan.Case.N)
 		}
 		if l.Crashes > 0 {
 			plan.Case.Faulty = true
@@ -63,10 +63,10 @@ func (a *app) explored(r *explore.Result) {
 	if !r.Complete {
 		whole = "not all schedules: raise --depth or --states"
 		if r.Walks > 0 {
-			whole += fmt.Sprintf("; and %d by chance, to their ends", r.Walks)
+			whole += fmt.Sprintf("; and %d random ones, to their ends", r.Walks)
 		}
 	}
-	fmt.Fprintf(w, "%s, n = %d, crashes up to %d: %d states, %d ends, %d deep; %s\n\n",
+	fmt.Fprintf(w, "%s, n = %d, crashes up to %d: %d states, %d ends, depth %d; %s\n\n",
 		r.Algorithm, r.N, r.Crashes, r.States, r.Schedules, r.Depth, whole)
 	if r.Counterexample == nil {
 		fmt.Fprintln(w, "Nothing breaks safety or liveness.")

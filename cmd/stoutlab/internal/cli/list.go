@@ -20,7 +20,7 @@ type listed struct {
 }
 
 func (a *app) list() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the algorithms, a line each", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List the algorithms, one per line", Args: cobra.NoArgs}
 	return a.command(cmd, []string{"table", "json"}, func(format string, _ []string) error {
 		var all []listed
 		for _, alg := range lab.Algorithms() {

@@ -16,17 +16,18 @@ const docs = "../../../../docs"
 
 var update = flag.Bool("update", false, "write the figures of the pages anew")
 
-// command is a line of a page that a reader may type.
+// command matches a line of a page that a reader may type.
 var command = regexp.MustCompile(`(?m)^stoutlab (.*?)(?:  # exits (\d+))?$`)
 
-// figure is a drawing in a page, and the command below it that draws it.
+// figure matches a drawing in a page, and the command below it that draws it.
 var figure = regexp.MustCompile("!\\[[^\\]]*\\]\\(((?:lab/)?figures/[^)]+)\\)\n\n```sh\nstoutlab (.*)\n")
 
-// measured is a line of a page's table of counts.
+// measured matches a line of a page's table of counts.
 var measured = regexp.MustCompile("(?m)^\\| `stoutlab (run .*)` \\| (\\d+) \\| .* \\| (\\d+) \\|$")
 
-// TestPages: every algorithm has a page; every command in it works, and exits as
-// the page says; every figure is what the command draws; every count is right.
+// TestPages: every algorithm has a page; every command in it works with the
+// stated exit code; every figure equals the command's drawing; every count is
+// right.
 func TestPages(t *testing.T) {
 	pages := []string{filepath.Join(docs, "lab.md")}
 	for _, a := range lab.Algorithms() {
@@ -47,7 +48,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// example is a line of a command's help that a reader may type.
+// example matches a line of a command's help that a reader may type.
 var example = regexp.MustCompile(`(?m)^  stoutlab (.*)$`)
 
 // TestHelp: each example in the help of each command works.

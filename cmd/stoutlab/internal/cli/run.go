@@ -17,7 +17,7 @@ import (
 func (a *app) run() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run ALGORITHM",
-		Short: "Run an algorithm, count its messages, and judge safety and liveness",
+		Short: "Run an algorithm, count its messages, and check safety and liveness",
 		Example: `  stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
   stoutlab run bully --latency 1..20 --bound 1 --seed 5
   stoutlab run maekawa -n 13 --entries 0:1 -o json`,
@@ -41,7 +41,7 @@ func (a *app) run() *cobra.Command {
 	})
 }
 
-// report is a result as a table, for people.
+// report prints a result as a table.
 func report(w io.Writer, r *lab.Result) {
 	fmt.Fprintf(w, "%s: %s\n", r.Algorithm, r.Plan.Algorithm.Line)
 	fmt.Fprintf(w, "%s\n\n", setting(r))
@@ -110,7 +110,7 @@ func counts(t io.Writer, r *lab.Result) {
 				verdict = "equal"
 			}
 			if r.Within == nil {
-				verdict = "did not get so far"
+				verdict = "did not finish"
 			} else if !v.Holds(got) {
 				verdict = "DIFFERS"
 			}
@@ -146,7 +146,7 @@ func election(t io.Writer, r *lab.Result) {
 	}
 	fmt.Fprintf(t, "leader\t%s\t\n", leader)
 	if len(r.Announced) > 1 {
-		fmt.Fprintf(t, "took themselves for it\t%s\t\n", short(r.Announced))
+		fmt.Fprintf(t, "announced themselves\t%s\t\n", short(r.Announced))
 	}
 	if len(r.WinnersPerPhase) > 0 {
 		fmt.Fprintf(t, "winners per phase\t%s\t\n", short(r.WinnersPerPhase))
@@ -169,14 +169,14 @@ func mutex(t io.Writer, r *lab.Result) {
 		order = []string{"none"}
 	}
 	fmt.Fprintf(t, "entries\t%d\t\n", len(m.Entries))
-	fmt.Fprintf(t, "messages an entry\t%.2f\t\n", m.PerEntry.Messages)
+	fmt.Fprintf(t, "messages per entry\t%.2f\t\n", m.PerEntry.Messages)
 	client, synchronization := "", ""
 	if e := r.Undisturbed; e != nil && e.ClientDelay != nil {
 		client, synchronization = span(*e.ClientDelay), span(*e.SynchronizationDelay)
 	}
 	fmt.Fprintf(t, "client delay, alone\t%s\t%s\n", delay(m.ClientDelay), client)
 	fmt.Fprintf(t, "synchronization delay\t%s\t%s\n", delay(m.SynchronizationDelay), synchronization)
-	inOrder := "not judged: too many"
+	inOrder := "not checked: too many"
 	if m.Ordering != nil {
 		inOrder = yes(*m.Ordering)
 	}

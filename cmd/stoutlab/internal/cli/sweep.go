@@ -20,7 +20,7 @@ func (a *app) sweep() *cobra.Command {
 and a fit. Without --order, rings are random where 0, 1, … n−1 is the best case.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return lab.NewUsage("which algorithms? 'stoutlab list' has them all")
+				return lab.NewUsage("name algorithms; 'stoutlab list' shows all")
 			}
 			return nil
 		},
@@ -28,7 +28,7 @@ and a fit. Without --order, rings are random where 0, 1, … n−1 is the best c
 	o := &lab.Options{}
 	var sizes string
 	var seeds int
-	cmd.Flags().StringVarP(&sizes, "n", "n", "4..128", "the numbers of processes: 4,8,16 or 4..64, which doubles")
+	cmd.Flags().StringVarP(&sizes, "n", "n", "4..128", "numbers of processes: 4,8,16, or 4..64 in powers of two")
 	cmd.Flags().IntVar(&seeds, "seeds", 5, "runs of each size, with seeds 0, 1, …")
 	settings(cmd, o)
 	return a.command(cmd, []string{"csv", "svg"}, func(format string, names []string) error {
@@ -37,7 +37,7 @@ and a fit. Without --order, rings are random where 0, 1, … n−1 is the best c
 			return err
 		}
 		if seeds < 1 || seeds > 10_000 {
-			return lab.NewUsage("--seeds %d: there are 1 to 10000", seeds)
+			return lab.NewUsage("--seeds %d: want 1 to 10000", seeds)
 		}
 		var all []sweep.Series
 		for _, name := range names {
@@ -59,7 +59,7 @@ and a fit. Without --order, rings are random where 0, 1, … n−1 is the best c
 		}
 		for i, s := range all {
 			csv := sweep.CSV(s.Name, s.Points)
-			if i > 0 { // one line of heads is enough
+			if i > 0 { // one header line is enough
 				_, rest, _ := strings.Cut(string(csv), "\n")
 				csv = []byte(rest)
 			}
@@ -70,7 +70,7 @@ and a fit. Without --order, rings are random where 0, 1, … n−1 is the best c
 }
 
 func readSizes(text string) (sizes []int, err error) {
-	wrong := lab.NewUsage("-n %q: they are numbers of processes such as 4,8,16, or a range such as 4..64", text)
+	wrong := lab.NewUsage("-n %q: want numbers of processes such as 4,8,16, or a range such as 4..64", text)
 	if from, to, ranged := strings.Cut(text, ".."); ranged {
 		low, err1 := strconv.Atoi(from)
 		high, err2 := strconv.Atoi(to)

@@ -1,5 +1,5 @@
-// Package draw shows a run: as a space–time diagram, in SVG or for a terminal,
-// and as a page that plays it.
+// Package draw shows a run: as a space–time diagram, in SVG or as text, and as
+// a page that plays it.
 package draw
 
 import (
@@ -9,20 +9,20 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 )
 
-// Room is how many records a drawing may need; what comes after is left out.
+// Room is the number of records in a drawing; later records are left out.
 const Room = 4000
 
-// diagram is a run as lines of processes, arrows between them and marks on
+// diagram is a run as lines of processes, with arrows between them and marks on
 // them.
 type diagram struct {
 	title  string
 	rows   []row
-	row    map[int]int // of a process
+	row    map[int]int // by process
 	arrows []arrow
 	marks  []mark
 	spans  []span
 	end    sim.Time
-	cut    bool // the trace had no room for all of the run
+	cut    bool // the trace was too short for the whole run
 }
 
 type row struct {
@@ -43,18 +43,18 @@ type arrow struct {
 type mark struct {
 	row  int
 	at   sim.Time
-	what sim.What
+	what sim.Action
 	text string
 }
 
-// span is a time in the critical section, or in office.
+// span is an interval in the critical section, or in office.
 type span struct {
 	row      int
 	at, till sim.Time
 }
 
-// layout makes a diagram of a run. Rings are drawn in the order of the ring, so
-// that messages go to the next line.
+// layout makes a diagram of a run. Rings are drawn in ring order, so that
+// messages go to the next line.
 func layout(r *lab.Result) *diagram {
 	p, out := r.Plan, r.Outcome
 	d := &diagram{title: Title(r), row: map[int]int{}, end: 1, cut: out.Truncated}
@@ -126,7 +126,7 @@ func layout(r *lab.Result) *diagram {
 	return d
 }
 
-// Title says which run it is.
+// Title identifies the run.
 func Title(r *lab.Result) string {
 	text := fmt.Sprintf("%s, n = %d", r.Algorithm, r.N)
 	o := r.Plan.Options
@@ -154,7 +154,7 @@ func Title(r *lab.Result) string {
 	return text
 }
 
-// Verdict is what came of the run, in a line.
+// Verdict summarizes the result of the run in one line.
 func Verdict(r *lab.Result) string {
 	if r.Good() {
 		return fmt.Sprintf("%d messages, turnaround %d. Safety and liveness hold.", r.Messages.Total, r.Turnaround)

@@ -28,8 +28,8 @@ func run(t *testing.T, o lab.Options) *lab.Result {
 	return r
 }
 
-// TestEverythingIsDrawn: every algorithm, whole and broken, as SVG that is well
-// formed, as text whose lines are of one width, and as a page.
+// TestEverythingIsDrawn: every algorithm, whole and broken, gives well-formed
+// SVG, text with lines of equal width, and a page.
 func TestEverythingIsDrawn(t *testing.T) {
 	for _, a := range lab.Algorithms() {
 		for _, crash := range [][]string{nil, {"0@start"}, {"1@after-any"}} {
@@ -101,13 +101,13 @@ func TestEndless(t *testing.T) {
 	if svg := string(draw.SVG(run(t, o))); !strings.Contains(svg, "the run never ends") {
 		t.Error(svg)
 	}
-	o.Latency = "1..2" // by chance: no state comes back, and the run is long
+	o.Latency = "1..2" // random: no state repeats, and the run is long
 	if svg := string(draw.SVG(run(t, o))); !strings.Contains(svg, "the rest is left out") || len(svg) > 2<<20 {
 		t.Errorf("%d bytes", len(svg))
 	}
 }
 
-// TestPageCarriesTheRun: what the page reads is the trace.
+// TestPageCarriesTheRun: the page contains the trace.
 func TestPageCarriesTheRun(t *testing.T) {
 	r := run(t, lab.Options{Algorithm: "ring", N: 4})
 	page := draw.HTML(r)
@@ -127,7 +127,7 @@ func TestPageCarriesTheRun(t *testing.T) {
 	}
 }
 
-// chromium is a headless browser, where the machine has one.
+// chromium returns a headless browser, or skips the test.
 func chromium(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("STOUT_TEST") == "" {
@@ -142,8 +142,8 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// inBrowser runs a script at the end of a run's page, and returns the title that
-// it leaves.
+// inBrowser runs a script at the end of a run's page, and returns the title
+// that it sets.
 func inBrowser(t *testing.T, r *lab.Result, script string) string {
 	t.Helper()
 	browser := chromium(t)
@@ -171,8 +171,8 @@ func inBrowser(t *testing.T, r *lab.Result, script string) string {
 	return string(title[1])
 }
 
-// TestPageGoesBack steps through whole runs, forwards and back: what is seen
-// after a number of events is the same either way.
+// TestPageGoesBack steps through whole runs, forwards and backwards: the page
+// after a given number of events is the same both ways.
 func TestPageGoesBack(t *testing.T) {
 	for _, o := range []lab.Options{
 		{Algorithm: "maekawa-deadlock-free", N: 6},
@@ -202,10 +202,10 @@ func TestPageGoesBack(t *testing.T) {
 	}
 }
 
-// TestPageInBrowser steps through a run in a browser, forwards and back.
+// TestPageInBrowser steps through a run in a browser, forwards and backwards.
 func TestPageInBrowser(t *testing.T) {
 	r := run(t, lab.Options{Algorithm: "bully", N: 5, Crash: []string{"3@after-ok"}})
-	// The script clicks as a person would, and writes down what is to be seen.
+	// The script clicks like a person, and records the visible state.
 	title := inBrowser(t, r, `
 	const log = [], see = () => log.push([$("clock").textContent, $("states").children.length, document.querySelectorAll(".message").length,
 		document.querySelectorAll(".process.dead").length, document.querySelectorAll("li.now").length].join("|"));

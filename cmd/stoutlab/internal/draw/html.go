@@ -13,7 +13,7 @@ import (
 //go:embed play.html
 var page []byte
 
-// played is a run as the page reads it.
+// played is the run that the page reads.
 type played struct {
 	Title     string       `json:"title"`
 	Line      string       `json:"line"`
@@ -27,9 +27,9 @@ type played struct {
 	Truncated bool         `json:"truncated"`
 }
 
-// HTML is a page by itself, without anything from elsewhere, that plays the
-// run: forwards and back, event by event, with the states of all processes and
-// the messages in flight.
+// HTML returns a self-contained page that plays the run: forwards and
+// backwards, event by event, with the states of all processes and the messages
+// in flight.
 func HTML(r *lab.Result) []byte {
 	p := played{
 		Title: Title(r), Line: r.Plan.Algorithm.Line, Verdict: Verdict(r), Good: r.Good(), N: r.N,
@@ -42,7 +42,7 @@ func HTML(r *lab.Result) []byte {
 		p.Kinds = append(p.Kinds, k.Name)
 		p.Colours = append(p.Colours, colour(i))
 	}
-	data, err := json.Marshal(p) // escapes <, > and &, so that it can stand in a script
+	data, err := json.Marshal(p) // escapes <, > and &, so that it is valid in a script
 	if err != nil {
 		panic(err) // a struct of plain values
 	}

@@ -10,21 +10,21 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 )
 
-// The measures of a drawing, in pixels.
+// The dimensions of a drawing, in pixels.
 const (
 	left, right, top = 70, 40, 76
 	rowHeight        = 58
 	maxWidth         = 2600
-	maxLabels        = 90 // with more arrows than that their texts are left to the tooltips
+	maxLabels        = 90 // with more arrows, only the tooltips have the texts
 )
 
-// colours are those of the kinds of messages, told apart by everybody
-// (Okabe, Ito).
+// colours are the colours of message kinds, distinguishable with colour
+// blindness (Okabe, Ito).
 var colours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#56B4E9"}
 
 func colour(kind int) string { return colours[kind%len(colours)] }
 
-// scale is the width of a unit of time.
+// scale returns the width of a unit of time.
 func (d *diagram) scale() float64 {
 	return math.Max(4, math.Min(84, (maxWidth-left-right)/float64(d.end)))
 }
@@ -61,7 +61,7 @@ func SVG(r *lab.Result) []byte {
 	return b.Bytes()
 }
 
-// heads are the tips of the arrows, one for each colour.
+// heads draws the tips of the arrows, one for each colour.
 func (d *diagram) heads(b *bytes.Buffer) {
 	b.WriteString("<defs>")
 	for i, c := range colours {
@@ -115,8 +115,9 @@ func (d *diagram) arrow(b *bytes.Buffer, i int, a arrow, x func(sim.Time) float6
 	if len(d.arrows) > maxLabels || !d.labelled(i) {
 		return
 	}
-	// The text stands at a third of the way, so that texts of arrows that cross
-	// keep apart; long arrows have theirs at other places by turns.
+	// The text is placed at a third of the way, so that texts of crossing
+	// arrows stay apart; the texts of long arrows alternate between other
+	// places.
 	part := 0.36
 	if dy := math.Abs(y2 - y1); dy > 1.5*rowHeight {
 		part = 0.14 + 0.09*float64(i%4)
@@ -126,7 +127,7 @@ func (d *diagram) arrow(b *bytes.Buffer, i int, a arrow, x func(sim.Time) float6
 		tx+5, ty+1+11*shift, colour(a.kind), html.EscapeString(a.text))
 }
 
-// labelled reports whether an arrow carries its text: of a multicast only the
+// labelled reports whether an arrow has a text: in a multicast only the
 // shortest does.
 func (d *diagram) labelled(i int) bool {
 	a := d.arrows[i]
@@ -163,7 +164,7 @@ func (d *diagram) drawMarks(b *bytes.Buffer, x func(sim.Time) float64, y func(in
 	}
 }
 
-// crown is the mark of a belief: "leader 4" as "★4".
+// crown returns the mark of a belief: "leader 4" as "★4".
 func crown(text string) string {
 	var id int
 	if _, err := fmt.Sscanf(text, "leader %d", &id); err != nil || id < 0 {
@@ -172,7 +173,7 @@ func crown(text string) string {
 	return fmt.Sprintf("★%d", id)
 }
 
-// legend says what the colours and signs mean, and returns where it ends.
+// legend draws the meaning of colours and signs, and returns its lower end.
 func (d *diagram) legend(b *bytes.Buffer, r *lab.Result, y float64) int {
 	x := float64(left)
 	item := func(sign, text string) {
@@ -182,7 +183,7 @@ func (d *diagram) legend(b *bytes.Buffer, r *lab.Result, y float64) int {
 	for i, k := range r.Plan.Algorithm.Kinds {
 		item(fmt.Sprintf(`<path d="M0 0 H22" stroke="%s" stroke-width="1.6" marker-end="url(#head%d)"/>`, colour(i), i%len(colours)), k.Name)
 	}
-	seen := map[sim.What]bool{}
+	seen := map[sim.Action]bool{}
 	for _, m := range d.marks {
 		seen[m.what] = true
 	}
@@ -201,7 +202,7 @@ func (d *diagram) legend(b *bytes.Buffer, r *lab.Result, y float64) int {
 	return int(x)
 }
 
-func (d *diagram) spanName(seen map[sim.What]bool) string {
+func (d *diagram) spanName(seen map[sim.Action]bool) string {
 	if seen[sim.Enter] {
 		return "in the critical section"
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 // Text draws the run for a terminal: time goes down, each process is a column,
-// each message that arrives a line with an arrow.
+// each arriving message is a line with an arrow.
 func Text(r *lab.Result) []byte {
 	d := layout(r)
 	var b bytes.Buffer
@@ -58,7 +58,7 @@ type textDrawing struct {
 	b     *bytes.Buffer
 }
 
-var signs = map[sim.What]struct{ sign, text string }{
+var signs = map[sim.Action]struct{ sign, text string }{
 	sim.Crashed:   {"╳", "crashes"},
 	sim.Restarted: {"┃", "is back"},
 	sim.Cut:       {"╪", "is cut off"},
@@ -105,7 +105,7 @@ func (t *textDrawing) record(rec, sent sim.Record) {
 	t.line(rec.At, at, at, s.sign, fmt.Sprintf("%s: %s", t.d.rows[at].label, text))
 }
 
-// belief is what a process believes, from "leader 4".
+// belief returns a process's belief, from "leader 4".
 func belief(text string) string {
 	if sign := crown(text); sign[0] == 'n' {
 		return sign

@@ -7,15 +7,14 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// anew repairs an algorithm that knows nothing of crashes. Whoever is told of
-// one drops what it was in, and begins the election from the start, in an era
-// of its own: one for each crash that it has heard of. What was sent in an
-// earlier era is dropped, and what was sent in a later one waits until this
-// process has heard of as many crashes. Who is taken for crashed is left out of
-// the ring.
+// anew makes an algorithm tolerate crashes. A process that learns of a crash
+// drops its state and restarts the election, in a new era: one for each crash
+// that it has learned of. Messages from an earlier era are dropped. Messages
+// from a later era wait until this process has learned of as many crashes.
+// Processes reported as crashed are left out of the ring.
 //
-// A perfect detector tells all of every crash: so all come to the same last
-// era, and in it nobody crashes.
+// A perfect detector reports every crash to all. So all processes reach the
+// same last era, in which no process crashes.
 type anew struct {
 	sim.Process
 	fresh func() sim.Process
@@ -24,8 +23,8 @@ type anew struct {
 	Gone  set
 }
 
-// BeginsAnew is a process of the algorithm that begins anew, as all others do,
-// whenever its detector tells it of a crash.
+// BeginsAnew returns a process of the algorithm that restarts the election, as
+// all others do, whenever its detector reports a crash.
 func BeginsAnew(a spec.Algorithm, c spec.Case, id int) sim.Process {
 	all := c
 	all.Initiators = spec.Ascending(c.N, nil)
@@ -42,14 +41,14 @@ func (p *anew) Receive(net *sim.Port, m sim.Message) {
 	}
 }
 
-func (p *anew) Suspect(net *sim.Port, who int) {
-	if p.Gone.has(who) {
+func (p *anew) Suspect(net *sim.Port, peer int) {
+	if p.Gone.has(peer) {
 		return
 	}
-	p.Gone.add(who)
+	p.Gone.add(peer)
 	p.Era++
 	p.Process = p.fresh()
-	net.Elect(sim.Nobody)
+	net.Elect(sim.NoProcess)
 	net.InEra(p.Era, p.Gone.has)
 	p.Process.Init(net)
 	early := p.Early

@@ -8,20 +8,21 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// anonymous is any deterministic machine out of a large family, the same one in
+// anonymous is a deterministic machine from a large family, the same one in
 // every process of a ring without ids. In each round a machine sends a symbol
-// to its successor, takes the symbol of its predecessor in, and goes to the
-// state that a table says. Some states mean "I am the leader".
+// to its successor, receives its predecessor's symbol, and enters the state
+// that a table gives. Some states mean "I am the leader".
 //
-// All begin alike, so all send alike, so all stay alike (Angluin 1980): after
-// every round either all are leaders or none is. The table is drawn from the
-// seed; no seed elects one leader of two or more.
+// All begin in the same state, so all send the same symbols and stay in equal
+// states (Angluin 1980): after every round either all are leaders or no process
+// is. The table is drawn from the seed; no seed elects one leader of two or
+// more.
 type anonymous struct {
 	State  int
 	Round  int
 	Leads  bool
 	table  *table
-	ghost  int // the index in the network, which the machine does not look at
+	ghost  int // the index in the network, which the machine does not use
 	rounds int
 }
 
@@ -86,8 +87,8 @@ var anonymousSpec = spec.Algorithm{
 	Breaks: "symmetry: all processes are in the same state after every round",
 	Kinds:  []sim.KindInfo{{Name: "symbol", Carries: "id"}},
 	New: func(c spec.Case, id int) sim.Process {
-		// After as many rounds as there are states a state has come back, and
-		// with it everything that follows.
+		// After as many rounds as there are states, a state has repeated, and
+		// everything after it repeats as well.
 		return &anonymous{table: drawTable(c.Seed), ghost: id, rounds: machineStates}
 	},
 	Ring: true, All: true, Winner: spec.Anybody,

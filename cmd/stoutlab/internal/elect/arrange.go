@@ -4,15 +4,15 @@ import "slices"
 
 // Arrangements of ids around a ring.
 
-// shortWays has each process that begins followed by a higher one, and the last
-// of them by the best: no message of theirs goes further than it must.
+// shortWays places a higher id behind each initiator, and the best behind the
+// last one: each message of theirs makes the fewest hops.
 func shortWays(n int, begin []int) []int {
 	ids := slices.Compact(append(slices.Sorted(slices.Values(begin)), n-1))
 	return append(ids, others(n, ids)...)
 }
 
-// longWays has each of them followed by lower ones, and the best come last: all
-// messages go as far as they may.
+// longWays places lower ids behind each of them, and the best at the end: all
+// messages make the most hops.
 func longWays(n int, begin []int) []int {
 	ids := slices.Sorted(slices.Values(begin))
 	rest := others(n, ids)
@@ -20,7 +20,7 @@ func longWays(n int, begin []int) []int {
 	return append(ids, rest...)
 }
 
-// others are the processes that are not named.
+// others returns the processes that are not named.
 func others(n int, named []int) []int {
 	is := make([]bool, n)
 	for _, id := range named {
@@ -35,9 +35,9 @@ func others(n int, named []int) []int {
 	return rest
 }
 
-// bitReversed arranges the ids so that the winners of each phase are spread
-// evenly, and many: the order of the bit-reversed places. It is a bad ring for
-// hs; the worst is not known.
+// bitReversed arranges the ids so that each phase has many winners, spread
+// evenly: in bit-reversed order. It is a bad ring for hs; the worst one is
+// unknown.
 func bitReversed(n int, _ []int) []int {
 	log := 0
 	for 1<<log < n {

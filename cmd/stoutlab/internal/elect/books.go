@@ -8,19 +8,19 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// What the books say that runs cost, where that takes more than a line.
+// The books' costs of runs, if they take more than a line.
 
 const courseUIUC = "Gupta, Cloud Computing Concepts, leader election; Coulouris et al., 15.3"
 
-// ringOne is what one initiator costs: its message comes to the best process
+// ringOne is the cost of one initiator: its message reaches the best process
 // after 0 to N−1 hops; then two whole rounds follow.
 func ringOne(c spec.Case) *spec.Expected {
 	r := spec.Range{Min: 2 * c.N, Max: 3*c.N - 1}
 	return &spec.Expected{Messages: r, Turnaround: r, Formula: "2N … 3N−1", Source: courseUIUC}
 }
 
-// ringSeveral is what several cost: the run of the highest initiator is whole,
-// any other ends at the next higher initiator at the latest.
+// ringSeveral is the cost of several initiators: the run of the highest is
+// complete, any other ends at the next higher initiator at the latest.
 func ringSeveral(c spec.Case) *spec.Expected {
 	top := c.Top()
 	whole := 2*c.N + c.Distance(top, c.N-1)
@@ -37,7 +37,7 @@ func ringSeveral(c spec.Case) *spec.Expected {
 	}
 }
 
-// toHigher is the number of hops from an initiator to the next higher one.
+// toHigher returns the number of hops from an initiator to the next higher one.
 func toHigher(c spec.Case, id int) int {
 	at := slices.Index(c.Ring, id)
 	for hops := 1; ; hops++ {
@@ -47,7 +47,7 @@ func toHigher(c spec.Case, id int) int {
 	}
 }
 
-// hsBook holds whatever the arrangement.
+// hsBook holds for any arrangement.
 func hsBook(c spec.Case) *spec.Expected {
 	n := c.N
 	return &spec.Expected{
@@ -58,8 +58,8 @@ func hsBook(c spec.Case) *spec.Expected {
 	}
 }
 
-// hsTime bounds the turnaround: a way and back in each phase but the last, n
-// hops in that, and n to tell of it.
+// hsTime bounds the turnaround: there and back in each phase but the last, n
+// hops in the last one, and n for the announcement.
 func hsTime(n int) int {
 	t := 2 * n
 	for k := 0; 1<<k < n; k++ {
@@ -68,13 +68,12 @@ func hsTime(n int) int {
 	return t
 }
 
-// hsBound is 8n(log n + 2) + 5n, whatever the arrangement: at most 8n in a
-// phase.
+// hsBound is 8n(log n + 2) + 5n, for any arrangement: at most 8n in a phase.
 func hsBound(n int) int { return int(8*float64(n)*(math.Log2(float64(n))+2)) + 5*n }
 
 // answersBook counts the forms of multicast in which all answer: each election
-// costs a question and an answer for each other process. Above the lowest
-// initiator a process starts one unless it learns the leader before.
+// costs a question to and an answer from each other process. A process above
+// the lowest initiator starts an election unless it learns the leader first.
 func answersBook(c spec.Case) *spec.Expected {
 	begin := len(c.Initiators)
 	if !c.Starts(c.N - 1) {
@@ -93,9 +92,9 @@ func answersBook(c spec.Case) *spec.Expected {
 	return e
 }
 
-// silenceBook counts the form in which only higher ids answer. All above the
-// lowest initiator start an election, since its question takes D and the
-// earliest leader 2D.
+// silenceBook counts the form in which only higher ids answer. All processes
+// above the lowest initiator start an election, because its question takes D
+// and the earliest leader 2D.
 func silenceBook(c spec.Case) *spec.Expected {
 	elections := c.N - slices.Min(c.Initiators)
 	e := &spec.Expected{
@@ -110,7 +109,7 @@ func silenceBook(c spec.Case) *spec.Expected {
 	return e
 }
 
-// bullyBook counts exactly where one process detects the failure.
+// bullyBook is exact if one process detects the failure.
 func bullyBook(c spec.Case) *spec.Expected {
 	n := c.N
 	e := &spec.Expected{
@@ -120,13 +119,13 @@ func bullyBook(c spec.Case) *spec.Expected {
 		Source:     "Garcia-Molina 1982; Gupta, Cloud Computing Concepts; Coulouris et al., 15.3.2",
 	}
 	if len(c.Initiators) > 1 && c.Starts(n-2) {
-		return nil // it tells the others at once, and who asks later again: no book counts that
+		return nil // a detector also informs the others, and a later asker repeats messages: no book counts that
 	}
 	if n == 2 { // the other one is the failed coordinator
 		e.Messages, e.Turnaround = spec.Exactly(0), spec.Exactly(0)
 	} else if len(c.Initiators) == 1 {
-		// Initiator i has N−1−i processes above it, of which all but the
-		// failed one answer and ask in their turn.
+		// Initiator i has N−1−i processes above it. All of them except the
+		// failed one answer and then ask.
 		above := n - 1 - c.Initiators[0]
 		e.Messages = spec.Exactly(above*(above+1)/2 + above*(above-1)/2 + n - 2)
 		if above == 1 {
@@ -139,7 +138,7 @@ func bullyBook(c spec.Case) *spec.Expected {
 // zookeeperBook is the lab's own count of the recipe's steps.
 func zookeeperBook(c spec.Case) *spec.Expected {
 	if len(c.Initiators) > 0 {
-		return nil // they rush ahead of the service: no book counts that
+		return nil // they do not wait for the service: no book counts that
 	}
 	e := &spec.Expected{
 		Messages: spec.Exactly(5*c.N - 3), Turnaround: spec.Exactly(5),
@@ -152,11 +151,11 @@ func zookeeperBook(c spec.Case) *spec.Expected {
 	return e
 }
 
-// chubbyBook counts the rounds of votes of a run, which lasts some leases.
+// chubbyBook counts the rounds of votes of a run, which lasts several leases.
 func chubbyBook(c spec.Case) *spec.Expected {
-	asked := 1 + 4*office // once to be elected, then in every quarter of a lease
+	asked := 1 + 4*office // once for the election, then in every quarter of a lease
 	most := 2 * (c.N - 1) * asked
-	if len(c.Initiators) > 1 { // a process whose try fails asks and gives back, a few times
+	if len(c.Initiators) > 1 { // after a failed try a process asks and gives votes back, a few times
 		most += 5 * 3 * (c.N - 1) * len(c.Initiators)
 	}
 	return &spec.Expected{

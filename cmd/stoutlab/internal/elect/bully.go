@@ -5,25 +5,27 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// bully elects among processes that know each other's ids, in a network whose
-// bound D is known. Who finds the coordinator gone asks all with higher ids
-// (Election). Who is asked says OK and asks the higher ones itself. Who gets no
-// OK within 2D is the highest alive: it tells all lower ones (Coordinator). Who
-// got an OK waits for that, at most 4D, and begins again if it does not come. A
-// process that knows that all higher ones are gone tells the others at once.
+// bully elects among processes that know each other's ids, in a network with a
+// known bound D. A process that finds the coordinator gone asks all processes
+// with higher ids (Election). A process that is asked replies OK and asks the
+// higher ones itself. A process without an OK after 2D is the highest alive: it
+// informs all lower ones (Coordinator). A process with an OK waits for
+// Coordinator, at most 4D, and then begins again. A process that knows that all
+// higher ones are gone informs the others at once.
 //
-// Bully improves on the third form of multicast, silence: an initiator asks only
-// the processes that can disagree. OK is their Disagree.
+// Bully improves on the third form of multicast, silence: an initiator asks
+// only the processes that can disagree. OK is their Disagree.
 //
-// 2D is there and back. 4D from the first OK is enough for the highest alive to
-// be asked (D), wait without an answer (2D), and tell (D). Where the bound is
-// wrong a time-out is, too, and two may call themselves coordinator.
+// 2D is there and back. 4D from the first OK suffices for the highest alive to
+// be asked (D), to wait without an answer (2D), and to inform (D). If the bound
+// is wrong, so is a time-out, and two processes may announce themselves as
+// coordinator.
 type bully struct {
 	Id     int
 	Leader int
 	Stage  stage
 	Begins bool
-	Gone   set // who is known to have failed
+	Gone   set // processes known to have failed
 }
 
 type stage int
@@ -31,7 +33,7 @@ type stage int
 const (
 	idle        stage    = iota
 	asking               // Election sent, no OK yet
-	waiting              // an OK came, no Coordinator yet
+	waiting              // OK received, no Coordinator yet
 	coordinator sim.Kind = 2
 )
 
@@ -60,7 +62,7 @@ func (p *bully) begin(net *sim.Port) {
 	net.After(2*net.Bound(), noOK)
 }
 
-// highest reports whether all with higher ids are known to be gone.
+// highest reports whether all processes with higher ids are known to be gone.
 func (p *bully) highest(n int) bool {
 	for id := p.Id + 1; id < n; id++ {
 		if !p.Gone.has(id) {
@@ -95,11 +97,11 @@ func (p *bully) Receive(net *sim.Port, m sim.Message) {
 			net.After(4*net.Bound(), noCoordinator)
 		}
 	case coordinator:
-		if m.ID < p.Id { // somebody lower: bully it
+		if m.ID < p.Id { // a lower process: bully it
 			p.begin(net)
 			return
 		}
-		if p.Gone.has(m.ID) { // told before it crashed: wait for another
+		if p.Gone.has(m.ID) { // announced before it crashed: wait for another
 			return
 		}
 		p.Stage = idle
@@ -118,11 +120,11 @@ func (p *bully) Timeout(net *sim.Port, timer int) {
 }
 
 // Suspect begins an election if the coordinator is gone. Election still goes to
-// everybody higher: only what a process began with it takes for granted.
-func (p *bully) Suspect(net *sim.Port, who int) {
-	p.Gone.add(who)
-	if p.Leader == who {
-		p.become(net, sim.Nobody)
+// all higher processes: only knowledge from before the election counts.
+func (p *bully) Suspect(net *sim.Port, peer int) {
+	p.Gone.add(peer)
+	if p.Leader == peer {
+		p.become(net, sim.NoProcess)
 		if p.Stage == idle {
 			p.begin(net)
 		}
@@ -136,14 +138,14 @@ func (p *bully) become(net *sim.Port, leader int) {
 
 var bullySpec = spec.Algorithm{
 	Name:   "bully",
-	Line:   "who notices asks all higher ones; who hears of none higher is coordinator and tells the lower",
+	Line:   "a process that notices asks all higher ones; without an answer it is coordinator and informs the lower ones",
 	Family: spec.Election,
-	Breaks: "a message later than the bound: a time-out is wrong, and two are announced",
+	Breaks: "a message later than the bound: a time-out is wrong, and two coordinators are announced",
 	Kinds: []sim.KindInfo{
 		{Name: "election", Carries: "id"}, {Name: "ok", Carries: "id"}, {Name: "coordinator", Carries: "id"},
 	},
 	New: func(c spec.Case, id int) sim.Process {
-		p := &bully{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
+		p := &bully{Id: id, Leader: sim.NoProcess, Begins: c.Starts(id)}
 		if p.Begins {
 			p.Gone.add(c.N - 1) // it noticed
 		}
@@ -151,5 +153,5 @@ var bullySpec = spec.Algorithm{
 	},
 	Crowd: true, Dead: true, Decides: coordinator,
 	Expect: bullyBook,
-	Note:   "N−1 has failed before the run; at fixed latency an OK and the next Election fly together",
+	Note:   "N−1 has failed before the run; at fixed latency an OK and the next Election travel at the same time",
 }

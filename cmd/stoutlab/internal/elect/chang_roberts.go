@@ -5,8 +5,8 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// changRoberts is election on a ring where a process that takes part already
-// lets no worse id pass: it has sent its own, or a better one, before.
+// changRoberts is election on a ring where a participating process lets no
+// worse id pass: it has already sent its own or a better one.
 type changRoberts struct {
 	Id          int
 	Leader      int
@@ -48,12 +48,12 @@ func (p *changRoberts) Timeout(*sim.Port, int) {}
 
 var changRobertsSpec = spec.Algorithm{
 	Name:   "chang-roberts",
-	Line:   "election on a ring; who takes part lets no worse id pass",
+	Line:   "election on a ring; a participant lets no worse id pass",
 	Family: spec.Election,
-	Breaks: "the best process crashes once its Election is under way: it circulates for ever",
+	Breaks: "the best process crashes once its Election is under way: it circulates forever",
 	Kinds:  []sim.KindInfo{{Name: "election", Carries: "id"}, {Name: "elected", Carries: "id"}},
 	New: func(c spec.Case, id int) sim.Process {
-		return &changRoberts{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
+		return &changRoberts{Id: id, Leader: sim.NoProcess, Begins: c.Starts(id)}
 	},
 	Ring: true, Anew: true, Decides: elected,
 	Best: shortWays, Worst: longWays,
@@ -62,8 +62,8 @@ var changRobertsSpec = spec.Algorithm{
 			return ringOne(c)
 		}
 		// Every id travels at most to the best process, the best one's all
-		// around, then Elected: all initiating in descending order, N(N+1)/2 +
-		// N.
+		// around, then Elected. With all initiating in descending order:
+		// N(N+1)/2 + N.
 		n := c.N
 		e := &spec.Expected{
 			Messages:   spec.Range{Min: 2 * n, Max: n*(n+1)/2 + n},

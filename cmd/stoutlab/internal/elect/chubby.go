@@ -10,26 +10,27 @@ import (
 
 // chubby elects a master as Chubby's replicas do, by votes and a lease. A
 // candidate asks all. Each replica has one vote; with it the replica promises
-// to vote for no other for the length of a lease. The candidate that a majority
-// voted for is master until the lease ends, and renews it in time.
+// to vote for no other candidate for the length of a lease. The candidate with
+// a majority of votes is master until the lease ends, and renews it in time.
 //
-// Each process counts on a clock of its own. The master counts the lease from
-// the moment at which it asked, and short by the drift; a voter counts its
-// promise from when it voted, and long by the drift. Where clocks keep to the
-// bound, a promise outlasts the lease that rests on it. Two majorities share a
-// voter, so two leases never overlap. Stout's package lease counts in this way.
+// Each process uses its own clock. The master counts the lease from the moment
+// when it asked, shortened by the drift. A voter counts its promise from the
+// moment when it voted, lengthened by the drift. If clocks stay within the
+// bound, a promise outlasts the lease that depends on it. Two majorities share
+// a voter, so two leases never overlap. Stout's package lease counts in this
+// way.
 type chubby struct {
 	Id     int
-	Voted  int      // for whom
-	Given  int      // in which of its rounds
-	Until  sim.Time // the promise: no vote for anybody else before, on its own clock
+	Voted  int      // the candidate
+	Given  int      // the candidate's round
+	Until  sim.Time // the promise: no vote for another candidate before, on its own clock
 	Round  int      // of its own asking
-	Asked  sim.Time // when, on its own clock
+	Asked  sim.Time // when it asked, on its own clock
 	Votes  set
 	Count  int
 	Leader int
 	c      spec.Case
-	back   bool // it has been restarted: what it promised is forgotten
+	back   bool // it has restarted: its promise is forgotten
 }
 
 const (
@@ -47,17 +48,18 @@ const (
 
 func (p *chubby) Init(net *sim.Port) {
 	switch {
-	case p.back: // it may have promised anything a moment ago
-		p.promise(net, sim.Nobody)
+	case p.back: // it may have made any promise just before
+		p.promise(net, sim.NoProcess)
 	case p.c.Starts(p.Id):
 		p.try(net)
-	default: // a lease may run that it does not know of
+	default: // an unknown lease may run
 		net.After(p.c.Lease+p.patience(net), promiseEnds)
 	}
 }
 
-// Restart keeps the round, which is on disk: a vote of an earlier life must not
-// count in this one. What was promised is forgotten, and so waited for.
+// Restart keeps the round, which is on disk, so that a vote from before the
+// restart does not count after it. The promise is forgotten, so the replica
+// waits for as long as it could last.
 func (p *chubby) Restart() {
 	round := p.Round
 	*p = *newChubby(p.c, p.Id)
@@ -79,33 +81,33 @@ func (p *chubby) try(net *sim.Port) {
 	p.voted(net, p.Id)
 }
 
-// giveUp gives the votes back that did not make a majority, so that nobody
-// waits for promises that carry no lease. A master keeps them: its lease may
-// rest on those of the round before.
+// giveUp returns votes that did not make a majority, so that no replica waits
+// for promises without a lease. A master keeps them: its lease may depend on
+// the votes of the previous round.
 func (p *chubby) giveUp(net *sim.Port) {
 	if p.Leader == p.Id || p.Count > net.N()/2 {
 		return
 	}
 	net.Others(sim.Message{Kind: giveBack, Round: p.Round})
 	p.Round++            // no vote of that round counts any more
-	if p.Voted == p.Id { // else its vote is somebody else's by now
+	if p.Voted == p.Id { // otherwise its vote belongs to another candidate by now
 		p.Until = net.Now()
 		net.After(p.patience(net), promiseEnds)
 	}
 }
 
 // free reports whether it may vote for that process.
-func (p *chubby) free(net *sim.Port, who int) bool { return p.Voted == who || net.Now() >= p.Until }
+func (p *chubby) free(net *sim.Port, peer int) bool { return p.Voted == peer || net.Now() >= p.Until }
 
-func (p *chubby) promise(net *sim.Port, who int) {
-	p.Voted = who
+func (p *chubby) promise(net *sim.Port, peer int) {
+	p.Voted = peer
 	span := sim.Time(math.Ceil(float64(p.c.Lease) * (1 + p.c.Drift)))
 	p.Until = net.Now() + span
 	net.After(span+p.patience(net), promiseEnds)
 }
 
-// patience is how long a replica waits before it tries itself: by chance, so
-// that seldom two try at once.
+// patience returns how long a replica waits before it tries itself. It is
+// random, so that two seldom try at once.
 func (p *chubby) patience(net *sim.Port) sim.Time { return 1 + net.Rand().Int64N(p.c.Lease/2+1) }
 
 func (p *chubby) Receive(net *sim.Port, m sim.Message) {
@@ -117,9 +119,9 @@ func (p *chubby) Receive(net *sim.Port, m sim.Message) {
 	case m.Kind == giveBack:
 		if p.Voted == m.From && p.Given == m.Round {
 			p.Until = net.Now()
-			p.become(net, sim.Nobody)
+			p.become(net, sim.NoProcess)
 		}
-	case p.Voted == m.From && m.Round < p.Given: // late, or twice: it has asked again since
+	case p.Voted == m.From && m.Round < p.Given: // late or duplicate: the candidate has asked again since
 	case p.free(net, m.From):
 		p.promise(net, m.From)
 		p.Given = m.Round
@@ -128,7 +130,7 @@ func (p *chubby) Receive(net *sim.Port, m sim.Message) {
 	}
 }
 
-// voted counts a vote. The one that makes a majority makes, or renews, the
+// voted counts a vote. The vote that completes a majority starts or renews the
 // lease.
 func (p *chubby) voted(net *sim.Port, from int) {
 	if p.Votes.has(from) {
@@ -156,7 +158,7 @@ func (p *chubby) Timeout(net *sim.Port, timer int) {
 	switch timer {
 	case leaseEnds:
 		if p.Leader == p.Id {
-			p.become(net, sim.Nobody)
+			p.become(net, sim.NoProcess)
 		}
 	case noMajority:
 		p.giveUp(net)
@@ -176,15 +178,15 @@ func (p *chubby) String() string {
 }
 
 func newChubby(c spec.Case, id int) *chubby {
-	return &chubby{Id: id, Voted: sim.Nobody, Leader: sim.Nobody, c: c}
+	return &chubby{Id: id, Voted: sim.NoProcess, Leader: sim.NoProcess, c: c}
 }
 
-// office is for how many leases a run goes on.
+// office is the length of a run, in leases.
 const office = 6
 
 var chubbySpec = spec.Algorithm{
 	Name:   "chubby",
-	Line:   "a majority of votes and a lease that a majority renews: never two masters, whatever is late or lost",
+	Line:   "a majority of votes and a lease that a majority renews: never two masters, with any delay or loss",
 	Family: spec.Election,
 	Breaks: "clocks beyond the bound, or a lease that is counted from the reply: two masters at once",
 	Kinds:  []sim.KindInfo{{Name: "ask", Carries: "round"}, {Name: "vote", Carries: "round"}, {Name: "give_back", Carries: "round"}},

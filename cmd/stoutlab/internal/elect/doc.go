@@ -1,12 +1,12 @@
-// Package elect has the classical algorithms of election, a file for each.
+// Package elect has the classical algorithms of election, one file each.
 //
-// In all of them a process's id is its attribute: the best process is the one
-// with the highest id (in sync-ring the lowest).
+// In all of them a process's id is its attribute: the best process has the
+// highest id (in sync-ring the lowest).
 package elect
 
 import "github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 
-// All are the algorithms, in the order in which a lecture would show them.
+// All returns the algorithms, in the order of a lecture.
 func All() []spec.Algorithm {
 	return []spec.Algorithm{
 		ringSpec, naiveSpec, changRobertsSpec, lcrSpec, hsSpec,

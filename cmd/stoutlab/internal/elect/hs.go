@@ -5,11 +5,11 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// hs is the algorithm of Hirschberg and Sinclair: candidates conquer ever
-// larger neighbourhoods. In phase k a candidate sends a probe 2^k hops to both
-// sides. A probe dies at a higher candidate; at the end of its way it is
-// answered. Who got both answers wins the phase and goes on to the next. Whose
-// own probe comes around is the leader.
+// hs is the algorithm of Hirschberg and Sinclair: candidates conquer growing
+// neighbourhoods. In phase k a candidate sends a probe 2^k hops to both sides.
+// A probe dies at a higher candidate; at its last hop it is answered. A
+// candidate with both answers wins the phase and enters the next. A candidate
+// that receives its own probe is the leader.
 type hs struct {
 	Id        int
 	Leader    int
@@ -62,7 +62,7 @@ func (p *hs) probed(net *sim.Port, m sim.Message) {
 	case m.Hops < 1<<m.Round:
 		m.Hops++
 		along(net, m)
-	default: // the end of its way: back
+	default: // the last hop: send it back
 		along(net, sim.Message{Kind: reply, ID: m.ID, By: -m.By, Round: m.Round})
 	}
 }
@@ -94,12 +94,12 @@ var hsSpec = spec.Algorithm{
 	Name:   "hs",
 	Line:   "Hirschberg, Sinclair: neighbourhoods of 1, 2, 4, … are conquered; n log n at worst",
 	Family: spec.Election,
-	Breaks: "the best process crashes between its phases: nobody is elected",
+	Breaks: "the best process crashes between its phases: no process is elected",
 	Kinds: []sim.KindInfo{
 		{Name: "probe", Carries: "id round hops"}, {Name: "reply", Carries: "id round"}, {Name: "elected", Carries: "id"},
 	},
 	New: func(c spec.Case, id int) sim.Process {
-		return &hs{Id: id, Leader: sim.Nobody, Candidate: c.Starts(id)}
+		return &hs{Id: id, Leader: sim.NoProcess, Candidate: c.Starts(id)}
 	},
 	Ring: true, All: true, Candidates: true, Phases: true, Anew: true, Decides: hsElected,
 	Best: spec.Ascending, Worst: bitReversed,

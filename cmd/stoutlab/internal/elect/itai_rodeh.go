@@ -7,12 +7,13 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// itaiRodeh elects on a ring without ids by chance. Processes know n, the size
-// of the ring. In each round the active ones draw an id from 1 to n and send it
-// around, with the hops that it has made and whether anybody else drew it. A
-// higher (round, id) makes an active process passive; a lower one it swallows.
-// Whose own message comes back, after n hops, is the leader if it was the only
-// one to draw that id; if not it begins the next round.
+// itaiRodeh elects on a ring without ids, by random choice. Processes know n,
+// the size of the ring. In each round the active processes draw an id from 1 to
+// n and send it around, with its hop count and a flag for a second drawer. A
+// higher (round, id) makes an active process passive; an active process
+// swallows a lower one. A process that receives its own message, after n hops,
+// is the leader if no other process drew that id; otherwise it begins the next
+// round.
 type itaiRodeh struct {
 	Active bool
 	Round  int
@@ -26,7 +27,7 @@ const (
 	irElected
 )
 
-// Of a token, By is 1 as long as nobody else is known to have drawn the id.
+// By is alone in a token until another process is known to have drawn its id.
 const alone = 1
 
 func (p *itaiRodeh) Init(net *sim.Port) {
@@ -85,8 +86,9 @@ var itaiRodehSpec = spec.Algorithm{
 	},
 	Ring: true, All: true, Winner: spec.Anybody, Decides: irElected,
 	Expect: func(c spec.Case) *spec.Expected {
-		// One round at best, n + (n−1) hops where ids ascend; no bound at
-		// worst, so that the range is generous: n log n is what is expected.
+		// One round at best: n + (n−1) hops, with ascending ids. There is no
+		// bound for the worst case, so the range is generous; n log n is
+		// expected.
 		return &spec.Expected{
 			Messages:   spec.Range{Min: min(3*c.N-1, 2*c.N), Max: 20 * hsBound(c.N)},
 			Turnaround: spec.Range{Min: 2 * c.N, Max: 50 * c.N},

@@ -5,10 +5,10 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// lcr is the algorithm of Le Lann, Chang and Roberts as the books analyse it:
-// every candidate sends its id around; a candidate passes on what is higher
-// than its own and swallows what is lower. Whose id comes back is the leader,
-// and tells all. A process that is no candidate passes everything on.
+// lcr is the algorithm of Le Lann, Chang and Roberts in the form that the books
+// analyse: every candidate sends its id around; a candidate passes higher ids
+// on and swallows lower ones. A candidate that receives its own id is the
+// leader, and informs all. Other processes pass everything on.
 type lcr struct {
 	Id        int
 	Leader    int
@@ -43,10 +43,10 @@ var lcrSpec = spec.Algorithm{
 	Name:   "lcr",
 	Line:   "Le Lann, Chang, Roberts: ids go around, lower ones are swallowed; n log n on average, n² at worst",
 	Family: spec.Election,
-	Breaks: "the best process crashes once its id is under way: it circulates for ever",
+	Breaks: "the best process crashes once its id is under way: it circulates forever",
 	Kinds:  []sim.KindInfo{{Name: "election", Carries: "id"}, {Name: "elected", Carries: "id"}},
 	New: func(c spec.Case, id int) sim.Process {
-		return &lcr{Id: id, Leader: sim.Nobody, Candidate: c.Starts(id)}
+		return &lcr{Id: id, Leader: sim.NoProcess, Candidate: c.Starts(id)}
 	},
 	Ring: true, All: true, Candidates: true, Anew: true, Decides: elected,
 	Best: shortWays, Worst: longWays,
@@ -58,7 +58,7 @@ var lcrSpec = spec.Algorithm{
 			Formula:    "2n … n(n+1)/2 + n", Source: "Lynch, Distributed Algorithms, 3.3",
 		}
 		if len(c.Initiators) == n {
-			e.Messages.Min = 3*n - 1 // every id makes a hop, the highest n, and n announce it
+			e.Messages.Min = 3*n - 1 // every id makes one hop, the highest n, and the announcement n
 			e.Turnaround = spec.Exactly(2 * n)
 			e.Formula = "3n−1 … n(n+1)/2 + n"
 		}

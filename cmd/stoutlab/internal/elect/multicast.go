@@ -11,17 +11,17 @@ import (
 // running or knows the leader. An initiator that gets a Disagree gives up and
 // waits for the leader. An elected process multicasts Coordinator.
 //
-// The forms differ in what elects an initiator:
+// The forms differ in the condition that elects an initiator:
 //
 //   - agreement: processes with lower ids answer Agree; Agree from all elects.
 //     One silent process blocks the election.
-//   - timeout: as agreement, but a process that has not answered after 2D
-//     counts as failed.
+//   - timeout: as agreement, but a process that has not answered after 2D counts
+//     as failed.
 //   - silence: lower ids do not answer; no Disagree within 2D elects.
 //
 // D is the network's bound and 2D is there and back. Only the highest id of all
 // can get Agree from all, so agreement never elects two. The other forms can,
-// where a Disagree is lost or later than 2D.
+// if a Disagree is lost or later than 2D.
 type multicast struct {
 	Id     int
 	Leader int
@@ -61,7 +61,8 @@ func (p *multicast) begin(net *sim.Port) {
 	p.count(net)
 }
 
-// count elects the process if all others agree, as all do where it is alone.
+// count elects the process if all others agree; a single process is elected at
+// once.
 func (p *multicast) count(net *sim.Port) {
 	if p.Form == silence {
 		return
@@ -102,7 +103,7 @@ func (p *multicast) answer(net *sim.Port, m sim.Message) {
 	switch {
 	case m.ID < p.Id:
 		net.Send(m.From, sim.Message{Kind: disagree, ID: p.Id})
-		if p.Stage == idle && p.Leader == sim.Nobody {
+		if p.Stage == idle && p.Leader == sim.NoProcess {
 			p.begin(net)
 		}
 	case p.Form != silence:
@@ -122,11 +123,11 @@ func (p *multicast) become(net *sim.Port, leader int) {
 
 func multicastOf(f form) func(spec.Case, int) sim.Process {
 	return func(c spec.Case, id int) sim.Process {
-		return &multicast{Id: id, Leader: sim.Nobody, Form: f, Begins: c.Starts(id)}
+		return &multicast{Id: id, Leader: sim.NoProcess, Form: f, Begins: c.Starts(id)}
 	}
 }
 
-// multicastKinds are the kinds of all forms. Those of silence are the first
+// multicastKinds are the message kinds of all forms. silence uses the first
 // three.
 var multicastKinds = []sim.KindInfo{
 	{Name: "election", Carries: "id"}, {Name: "disagree", Carries: "id"},

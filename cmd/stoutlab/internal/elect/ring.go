@@ -5,26 +5,27 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// ring is election on a ring, with several initiators at most one of whose runs
-// goes on.
+// ring is election on a ring, where at most one of several initiators' runs
+// continues.
 //
-// Who finds the leader gone sends Election with its own id to its successor. A
-// process that gets one passes it on if the id in it is better than its own,
-// and else puts its own into it. Whose id comes back is the best of all, and
-// sends Elected around. Every message names its initiator: a process remembers
-// the highest one that it heard of, and stops the runs of lower ones.
+// A process that finds the leader gone sends Election with its own id to its
+// successor. A process that gets one passes it on if its id is better than its
+// own, and otherwise replaces that id by its own. A process that receives its
+// own id is the best of all, and sends Elected around. Every message names its
+// initiator: a process remembers the highest initiator that it has seen, and
+// stops the runs of lower ones.
 //
-// Where a failure detector says that a process has crashed, nothing about that
-// process goes any further, and who is told begins anew, in a round higher than
-// all that it has heard of: a higher round stops a lower one, whoever began it.
-// The ring closes around who is taken for crashed.
+// If a failure detector reports that a process has crashed, messages about that
+// process stop. A process that gets the report begins again, in a round above
+// every round that it has seen: a higher round stops any lower one. The ring
+// closes around processes reported as crashed.
 type ring struct {
 	Id        int
 	Leader    int
 	Round     int
-	Initiator int // the highest that it heard of in this round
+	Initiator int // the highest one seen in this round
 	Begins    bool
-	Gone      set // whom the detector named
+	Gone      set // processes named by the detector
 }
 
 const (
@@ -43,7 +44,8 @@ func (p *ring) begin(net *sim.Port) {
 	p.send(net, sim.Message{Kind: election, ID: p.Id, By: p.Id, Round: p.Round})
 }
 
-// lower reports whether a message is of a run that a higher one has stopped.
+// lower reports whether a message belongs to a run that a higher one has
+// stopped.
 func (p *ring) lower(m sim.Message) bool {
 	return m.Round < p.Round || m.Round == p.Round && m.By < p.Initiator
 }
@@ -63,16 +65,16 @@ func (p *ring) Receive(net *sim.Port, m sim.Message) {
 	case m.Kind == election:
 		m.ID = max(m.ID, p.Id)
 		p.send(net, m)
-	case m.ID != p.Id: // Elected, and it has not been all around
+	case m.ID != p.Id: // Elected that has not been all around
 		p.elect(net, m.ID)
 		p.send(net, m)
 	}
 }
 
-func (p *ring) Suspect(net *sim.Port, who int) {
-	p.Gone.add(who)
-	if p.Leader == who {
-		p.elect(net, sim.Nobody)
+func (p *ring) Suspect(net *sim.Port, peer int) {
+	p.Gone.add(peer)
+	if p.Leader == peer {
+		p.elect(net, sim.NoProcess)
 	}
 	p.anew(net)
 }
@@ -89,17 +91,17 @@ func (p *ring) elect(net *sim.Port, leader int) {
 	net.Elect(leader)
 }
 
-// send passes a message to the next process that is not taken for crashed.
+// send passes a message to the next process that is not reported as crashed.
 func (p *ring) send(net *sim.Port, m sim.Message) { net.NextBut(p.Gone.has, m) }
 
 var ringSpec = spec.Algorithm{
 	Name:   "ring",
-	Line:   "election on a ring; the run of the highest initiator goes on, the others are stopped",
+	Line:   "election on a ring; the run of the highest initiator continues, the others are stopped",
 	Family: spec.Election,
-	Breaks: "the best process crashes once its Election is under way: it circulates for ever",
+	Breaks: "the best process crashes once its Election is under way: it circulates forever",
 	Kinds:  []sim.KindInfo{{Name: "election", Carries: "id by"}, {Name: "elected", Carries: "id by"}},
 	New: func(c spec.Case, id int) sim.Process {
-		return &ring{Id: id, Leader: sim.Nobody, Initiator: sim.Nobody, Begins: c.Starts(id)}
+		return &ring{Id: id, Leader: sim.NoProcess, Initiator: sim.NoProcess, Begins: c.Starts(id)}
 	},
 	Ring: true, Decides: elected,
 	Best: shortWays, Worst: longWays,

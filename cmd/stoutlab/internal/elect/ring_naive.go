@@ -5,8 +5,8 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// naive is election on a ring without any thought of others who begin as well:
-// every initiator's run goes around whole, twice. All elect the same.
+// naive is election on a ring that ignores other initiators: every initiator's
+// run circulates completely, twice. All runs elect the same process.
 type naive struct {
 	Id     int
 	Leader int
@@ -44,7 +44,7 @@ var naiveSpec = spec.Algorithm{
 	Breaks: "as ring, and k initiators cost k times as much",
 	Kinds:  ringSpec.Kinds,
 	New: func(c spec.Case, id int) sim.Process {
-		return &naive{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
+		return &naive{Id: id, Leader: sim.NoProcess, Begins: c.Starts(id)}
 	},
 	Ring: true, Anew: true, Decides: elected,
 	Best: shortWays, Worst: longWays,

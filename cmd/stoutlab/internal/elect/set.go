@@ -1,7 +1,7 @@
 package elect
 
-// set is a set of process ids, as bits: a plain value that prints the same
-// whenever it is the same.
+// set is a set of process ids, as bits: a plain value; equal sets print the
+// same text.
 type set []uint64
 
 func (s set) has(id int) bool { return id>>6 < len(s) && s[id>>6]&(1<<(id&63)) != 0 }

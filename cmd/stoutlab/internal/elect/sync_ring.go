@@ -6,11 +6,11 @@ import (
 )
 
 // syncRing elects by waiting. In a synchronous ring of known size n silence is
-// a message: process i waits until slice i, which begins at i·n units, and if
-// it has heard of nobody by then, nobody has a lower id; it elects itself and
-// tells all. n messages in all, whatever the order: ids are not compared but
-// counted with, so the bound of n log n for comparisons does not apply. The
-// price is time: n · (lowest id).
+// a message: process i waits until slice i, which begins at i·n units. If it
+// has received no id by then, there is no lower id; it elects itself and
+// informs all. It needs n messages in total, in any order of ids. The algorithm
+// counts with ids instead of comparing them, so the bound of n log n for
+// comparisons does not apply. The price is time: n · (lowest id).
 type syncRing struct {
 	Id     int
 	Leader int
@@ -45,7 +45,7 @@ var syncRingSpec = spec.Algorithm{
 	Breaks: "a message that takes longer than the bound: a second process takes the silence for its own",
 	Kinds:  []sim.KindInfo{{Name: "elected", Carries: "id"}},
 	New: func(_ spec.Case, id int) sim.Process {
-		return &syncRing{Id: id, Leader: sim.Nobody}
+		return &syncRing{Id: id, Leader: sim.NoProcess}
 	},
 	Ring: true, All: true, Winner: spec.Lowest, Decides: 0,
 	Best: spec.Ascending, Worst: spec.Descending,

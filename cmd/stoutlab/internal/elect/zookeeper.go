@@ -7,20 +7,20 @@ import (
 
 // candidate is a process that elects through a service, as ZooKeeper's users
 // do. The service has a sequential ephemeral entry of each process; the highest
-// leads. A process watches the next-higher entry only, so that a crash wakes
-// one process; in the herd all watch the leader's.
+// leads. A process watches only the next-higher entry, so that a crash wakes
+// one process; in the herd all watch the leader's entry.
 //
-// Whoever finds itself highest commits that in two phases: NEW_LEADER to all,
-// who answer ACK to at most one in an epoch, and COMMIT once a majority has
-// answered. The epoch counts the entries that went away.
+// A process that finds itself highest commits that in two phases: it sends
+// NEW_LEADER to all, which answer ACK to at most one process in an epoch, and
+// COMMIT after a majority of answers. The epoch counts the removed entries.
 type candidate struct {
 	Id      int
 	Leader  int
-	Watches int // whose entry
+	Watches int // the owner of the watched entry
 	Epoch   int // the highest that it answered in
 	Acks    int
 	Running bool // its two phases are under way
-	Rushes  bool // it takes itself for the highest without asking
+	Rushes  bool // it assumes that it is the highest, without asking
 }
 
 const (
@@ -74,7 +74,7 @@ func (p *candidate) grants(epoch int) bool {
 }
 
 func (p *candidate) propose(net *sim.Port, epoch int) {
-	if !p.grants(epoch) { // it has given its ACK to somebody else
+	if !p.grants(epoch) { // it has given its ACK to another process
 		return
 	}
 	p.Running, p.Acks = true, 0
@@ -99,11 +99,11 @@ func (p *candidate) Timeout(*sim.Port, int) {}
 func zookeeperOf(herd bool) func(spec.Case, int) sim.Process {
 	return func(c spec.Case, id int) sim.Process {
 		if id < c.N {
-			return &candidate{Id: id, Leader: sim.Nobody, Watches: sim.Nobody, Rushes: c.Starts(id)}
+			return &candidate{Id: id, Leader: sim.NoProcess, Watches: sim.NoProcess, Rushes: c.Starts(id)}
 		}
 		s := &service{Epoch: 1, Herd: herd, Watches: make([]int, c.N)}
 		for i := range s.Watches {
-			s.Watches[i] = sim.Nobody
+			s.Watches[i] = sim.NoProcess
 		}
 		return s
 	}
@@ -113,12 +113,12 @@ var zookeeperSpec = spec.Algorithm{
 	Name:   "zookeeper",
 	Line:   "sequential entries in a service; each watches the next-higher, a crash wakes one",
 	Family: spec.Election,
-	Breaks: "two that take themselves for the highest may share the ACKs: nobody gets a majority",
+	Breaks: "two processes that both assume to be the highest may share the ACKs: neither gets a majority",
 	Kinds: []sim.KindInfo{
 		{Name: "watch"}, {Name: "watching", Carries: "id round"}, {Name: "event", Carries: "id"},
 		{Name: "new_leader", Carries: "round"}, {Name: "ack", Carries: "round"}, {Name: "commit", Carries: "id round"},
 	},
-	New: zookeeperOf(false), Extra: 1, Session: true, Nobody: true, Decides: commit,
+	New: zookeeperOf(false), Extra: 1, Session: true, NoInitiator: true, Decides: commit,
 	Expect: zookeeperBook,
 }
 
@@ -126,7 +126,7 @@ var herdSpec = func() spec.Algorithm {
 	s := zookeeperSpec
 	s.Name = "zookeeper-herd"
 	s.Line = "as zookeeper, but all watch the leader: its crash wakes N−1"
-	s.Breaks = "nothing breaks; the crash of the leader wakes everybody at once"
+	s.Breaks = "nothing breaks; the crash of the leader wakes all at once"
 	s.New = zookeeperOf(true)
 	return s
 }()

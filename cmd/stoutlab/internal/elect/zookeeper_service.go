@@ -3,12 +3,12 @@ package elect
 import "github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 
 // service is the service, simplified to one node that does not fail: entries
-// and watches. That an entry goes away with its process is the service's own
-// failure detector, the session.
+// and watches. The service's own failure detector, the session, removes an
+// entry when its process is gone.
 type service struct {
 	Gone    set
 	Epoch   int
-	Watches []int // of each process, whom it watches
+	Watches []int // by process: the watched process
 	Herd    bool
 }
 
@@ -20,8 +20,9 @@ func (s *service) Receive(net *sim.Port, m sim.Message) {
 	net.Send(m.From, sim.Message{Kind: watching, ID: above, Round: s.Epoch})
 }
 
-// above is the entry that a process has to watch: the next-higher one, or the
-// highest for the herd. Its own means that there is none.
+// above returns the entry that a process must watch: the next-higher one, or
+// the highest for the herd. If there is no such entry, it returns the process's
+// own.
 func (s *service) above(n, id int) int {
 	others, step := id+1, +1
 	if s.Herd {
@@ -35,14 +36,14 @@ func (s *service) above(n, id int) int {
 	return id
 }
 
-func (s *service) Suspect(net *sim.Port, who int) {
-	s.Gone.add(who)
+func (s *service) Suspect(net *sim.Port, peer int) {
+	s.Gone.add(peer)
 	s.Epoch++
-	s.Watches[who] = sim.Nobody
+	s.Watches[peer] = sim.NoProcess
 	for id, watched := range s.Watches {
-		if watched == who {
-			s.Watches[id] = sim.Nobody
-			net.Send(id, sim.Message{Kind: gone, ID: who})
+		if watched == peer {
+			s.Watches[id] = sim.NoProcess
+			net.Send(id, sim.Message{Kind: gone, ID: peer})
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package explore walks through every schedule of a small network, and finds
-// the shortest one that breaks something.
+// Package explore explores every schedule of a small network, and finds the
+// shortest one that breaks a property.
 package explore
 
 import (
@@ -10,40 +10,41 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 )
 
-// Limits say how far to go.
+// Limits bound the exploration.
 type Limits struct {
 	Depth   int  // events in a schedule
-	States  int  // states to look at
+	States  int  // distinct states
 	Crashes int  // processes that may crash, each at any time
-	Async   bool // time-outs at any time; else only when nothing is under way, as if bounds were right
+	Async   bool // time-outs at any time; otherwise only when no message is under way, as with right bounds
 }
 
-// Result is what came of it.
+// Result is the result of an exploration.
 type Result struct {
 	Algorithm string   `json:"algorithm"`
 	N         int      `json:"n"`
 	Crashes   int      `json:"crashes"`
-	States    int      `json:"states"`    // different ones
-	Schedules int      `json:"schedules"` // that came to an end
-	Depth     int      `json:"depth"`     // of the longest schedule walked
-	Complete  bool     `json:"complete"`  // all schedules were walked to their end
-	Walks     int      `json:"walks"`     // by chance, where that was too much and nothing broke
+	States    int      `json:"states"`    // distinct ones
+	Schedules int      `json:"schedules"` // schedules that ended
+	Depth     int      `json:"depth"`     // of the longest schedule explored
+	Complete  bool     `json:"complete"`  // all schedules were explored to their ends
+	Walks     int      `json:"walks"`     // random schedules, tried if there were too many to explore and none of the explored ones broke a property
 	Safety    bool     `json:"safety"`
 	Liveness  bool     `json:"liveness"`
-	Broken    []string `json:"broken"` // each way in which something breaks, the shortest first
-	// Counterexample is a schedule that breaks something.
+	Broken    []string `json:"broken"` // each violation, the shortest schedule first
+	// Counterexample is a schedule that breaks a property.
 	Counterexample *Counterexample `json:"counterexample"`
 }
 
-// Counterexample is a schedule, event by event, and what it breaks.
+// Counterexample is a schedule, event by event, and the property that it
+// breaks.
 type Counterexample struct {
 	Property string   `json:"property"`
 	Event    string   `json:"event"`
-	Shortest bool     `json:"shortest"` // else it was found by chance
+	Shortest bool     `json:"shortest"` // otherwise it was found at random
 	Schedule []string `json:"schedule"`
 }
 
-// node is a state, by the way that leads to it.
+// node is a state, represented by the path to it.
 type node struct {
 	parent *node
 	take   sim.Choice
@@ -57,20 +58,19 @@ type walk struct {
 	limits  Limits
 	seen    map[string]*node
 	result  Result
-	strolls bool             // by chance now
-	next    map[*node][]edge // where each state leads, to find runs without end
+	strolls bool             // it now tries random schedules
+	next    map[*node][]edge // the successors of each state, to find endless runs
 }
 
-// edge is what happens in a state, and where it leads.
+// edge is an event in a state, and the next state.
 type edge struct {
 	to   *node
 	text string
 }
 
-// Explore walks breadth first, so that the first counterexample is a shortest
-// one. States that are equal are walked from once. A state is reached by taking
-// the same choices again from the start: processes need not know how to be
-// copied.
+// Explore searches breadth first, so that the first counterexample is a
+// shortest one. Equal states are explored once. A state is reached by repeating
+// its choices from the start, so processes need not be copied.
 func Explore(p *lab.Plan, l Limits) *Result {
 	w := &walk{plan: p, limits: l, seen: map[string]*node{}, next: map[*node][]edge{}}
 	w.result = Result{Algorithm: p.Algorithm.Name, N: p.Case.N, Crashes: l.Crashes, Complete: true,
@@ -92,10 +92,11 @@ func Explore(p *lab.Plan, l Limits) *Result {
 	return &w.result
 }
 
-// walks is how many schedules are tried where there are too many to walk all.
+// walks is the number of random schedules, if there are too many to explore
+// all.
 const walks = 300
 
-// stroll takes schedules by chance, each to its end.
+// stroll tries random schedules, each to its end.
 func (w *walk) stroll() {
 	w.strolls = true
 	for steps := 0; w.result.Walks < walks && steps < maxSteps && w.result.Counterexample == nil; {
@@ -109,14 +110,14 @@ func (w *walk) stroll() {
 	}
 }
 
-// A schedule by chance is left where it has no end, and they are fewer where
+// A random schedule without an end is abandoned; there are fewer of them if
 // they are long.
 const (
 	maxStroll = 2000
 	maxSteps  = 30_000
 )
 
-// stray takes one more step of a schedule, and returns nil at its end.
+// stray takes one more step of a random schedule, and returns nil at its end.
 func (w *walk) stray(n *sim.Network, at *node, rng *rand.Rand) *node {
 	choices := n.Choices(!w.limits.Async, at.crash < w.limits.Crashes && rng.IntN(10) == 0)
 	if out := n.Outcome(); out.Broken != nil {
@@ -132,7 +133,7 @@ func (w *walk) stray(n *sim.Network, at *node, rng *rand.Rand) *node {
 	return at.then(c)
 }
 
-// then is the node that a choice leads to.
+// then returns the node that a choice leads to.
 func (at *node) then(c sim.Choice) *node {
 	to := &node{parent: at, take: c, depth: at.depth + 1, crash: at.crash}
 	if c.Crash {
@@ -149,7 +150,7 @@ func (w *walk) replay(at *node) *sim.Network {
 	return n
 }
 
-// path is the way to a node, without the root.
+// path returns the nodes on the path to a node, without the root.
 func (at *node) path() []*node {
 	var all []*node
 	for ; at.parent != nil; at = at.parent {
@@ -159,7 +160,7 @@ func (at *node) path() []*node {
 	return all
 }
 
-// visit judges a state and finds those that come next and are new.
+// visit checks a state and returns its new successors.
 func (w *walk) visit(at *node) (fresh []*node) {
 	n := w.replay(at)
 	w.result.Depth = max(w.result.Depth, at.depth)
@@ -169,7 +170,7 @@ func (w *walk) visit(at *node) (fresh []*node) {
 	}
 	choices := n.Choices(!w.limits.Async, at.crash < w.limits.Crashes)
 	happen := slices.ContainsFunc(choices, func(c sim.Choice) bool { return !c.Crash })
-	over := n.Over() // it has no end of its own
+	over := n.Over() // it does not end by itself
 	if !happen || over {
 		w.ended(n, at)
 	}
@@ -194,21 +195,21 @@ func (w *walk) visit(at *node) (fresh []*node) {
 	return fresh
 }
 
-// key tells states apart. How many crashes are left matters as well.
+// key identifies a state. It includes the number of crashes so far.
 func (w *walk) key(n *sim.Network, at *node) string {
 	return string(rune('0'+at.crash)) + n.Key()
 }
 
-// ended judges a schedule at whose end nothing is left to do.
+// ended checks a schedule that has no further events.
 func (w *walk) ended(n *sim.Network, at *node) {
 	w.result.Schedules++
-	r := w.plan.Judge(n.Outcome())
+	r := w.plan.Check(n.Outcome())
 	if v := r.Violation; v != nil {
 		w.broken(v.Property, v.Event, at)
 	}
 }
 
-// maxBroken bounds how many ways to break are told.
+// maxBroken bounds the number of reported violations.
 const maxBroken = 20
 
 func (w *walk) broken(property, event string, at *node) {
@@ -234,9 +235,9 @@ func schedule(at *node) []string {
 	return texts
 }
 
-// findCycle looks for a state that comes back: a run that need never end, such
-// as one whose message circulates. Elections for a span of office go on for
-// ever as they should.
+// findCycle looks for a repeating state: a run that need never end, such as one
+// with a circulating message. An election for spans of office never ends, and
+// need not.
 func (w *walk) findCycle(root *node) {
 	if w.plan.Algorithm.Office {
 		return
@@ -256,7 +257,7 @@ func (w *walk) findCycle(root *node) {
 		switch state[to] {
 		case open:
 			if i := slices.IndexFunc(way, func(s step) bool { return s.at == to }); w.fair(way[i:]) {
-				w.broken("liveness", "the run can go on for ever: a state comes back", to)
+				w.broken("liveness", "the run may never end: a state repeats", to)
 				return
 			}
 		case 0:
@@ -266,15 +267,15 @@ func (w *walk) findCycle(root *node) {
 	}
 }
 
-// step is a state on the way, and how many of its edges were looked at. The
-// last of these is the one that the way goes on by.
+// step is a state on the path, and how many of its edges were tried. The path
+// continues with the last of these.
 type step struct {
 	at    *node
 	taken int
 }
 
-// fair reports whether nothing that could happen all the time in a cycle is put
-// off for ever by it: such as a message that is never delivered.
+// fair reports whether a cycle starves no event that was always possible, such
+// as the delivery of a message.
 func (w *walk) fair(cycle []step) bool {
 	always := map[string]int{}
 	taken := map[string]bool{}

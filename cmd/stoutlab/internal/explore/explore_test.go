@@ -26,19 +26,19 @@ func walk(t *testing.T, o lab.Options, l explore.Limits) *explore.Result {
 	return explore.Explore(p, l)
 }
 
-// TestAllSchedules walks through every schedule of a few processes, and finds
-// the violations that the books name, and no other.
+// TestAllSchedules explores every schedule of a few processes, and finds the
+// violations that the books name, and no other.
 func TestAllSchedules(t *testing.T) {
 	const (
 		holds  = ""
-		dead   = "safety: which has crashed" // nobody noticed that the leader crashed
+		dead   = "safety: which has crashed" // the crash of the leader is not noticed
 		two    = "safety: and process"       // two leaders
-		lower  = "safety: the best alive is" // a leader that is not the best
+		lower  = "safety: the best alive is" // a leader other than the best
 		stuck  = "liveness: know no leader"
 		waits  = "liveness: still wait"
 		stuck1 = "liveness: knows no leader"
 		wait1  = "liveness: still waits"
-		loop   = "liveness: a state comes back"
+		loop   = "liveness: a state repeats"
 	)
 	rows := []struct {
 		algorithm string
@@ -103,8 +103,8 @@ func TestAllSchedules(t *testing.T) {
 		{"maekawa-deadlock-free", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
 		{"stout", 3, lab.Options{}, explore.Limits{Crashes: 1}, nil},
 
-		// Time-outs that may be wrong.
-		{"multicast", 3, lab.Options{}, explore.Limits{Async: true}, nil}, // it has none
+		// Wrong time-outs.
+		{"multicast", 3, lab.Options{}, explore.Limits{Async: true}, nil}, // it has no time-outs
 		{"multicast-timeout", 3, lab.Options{Initiators: "1"}, explore.Limits{Async: true}, []string{two, lower}},
 		{"multicast-disagree", 3, lab.Options{Initiators: "1"}, explore.Limits{Async: true}, []string{two, lower}},
 		{"sync-ring", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
@@ -116,7 +116,7 @@ func TestAllSchedules(t *testing.T) {
 			c.more.Algorithm, c.more.N = c.algorithm, c.n
 			r := walk(t, c.more, c.limits)
 			if !r.Complete {
-				t.Errorf("not all schedules were walked: %d states", r.States)
+				t.Errorf("not all schedules were explored: %d states", r.States)
 			}
 			found := map[string]bool{}
 			for _, b := range r.Broken {
@@ -143,8 +143,7 @@ func TestAllSchedules(t *testing.T) {
 	}
 }
 
-// TestAsyncBully: where time-outs may be wrong, two coordinators are believed
-// in.
+// TestAsyncBully: with wrong time-outs, processes believe in two coordinators.
 func TestAsyncBully(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "bully", N: 4, Initiators: "1"}, explore.Limits{Async: true, States: 3000})
 	if r.Safety {
@@ -153,7 +152,7 @@ func TestAsyncBully(t *testing.T) {
 }
 
 // TestInaccurateRing: a detector that names a live process makes two leaders.
-// Not every schedule ends: the round grows with each new run.
+// Some schedules never end: the round grows with each new run.
 func TestInaccurateRing(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "ring", N: 3, Detector: "inaccurate"}, explore.Limits{Depth: 60})
 	if r.Safety || r.Complete {
@@ -161,8 +160,8 @@ func TestInaccurateRing(t *testing.T) {
 	}
 }
 
-// TestWalksByChance: where there are too many schedules to walk them all, some
-// are taken to their ends.
+// TestWalksByChance: if there are too many schedules to explore all, random
+// ones are taken to their ends.
 func TestWalksByChance(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "maekawa", N: 4, Entries: "1"}, explore.Limits{States: 500})
 	if r.Complete || r.Liveness || r.Counterexample == nil || r.Counterexample.Shortest {
@@ -174,8 +173,8 @@ func TestWalksByChance(t *testing.T) {
 	}
 }
 
-// TestChubbyExplored: messages as late as they like, and one crash, make no two
-// masters, as far as the walk goes.
+// TestChubbyExplored: arbitrary delays and one crash make no two masters,
+// within the limits of the exploration.
 func TestChubbyExplored(t *testing.T) {
 	o := lab.Options{Algorithm: "chubby", N: 3, Lease: 8, Drift: 0.01, Initiators: "0,1"}
 	if r := walk(t, o, explore.Limits{Async: true, States: 8000, Depth: 40, Crashes: 1}); !r.Safety {
@@ -183,8 +182,8 @@ func TestChubbyExplored(t *testing.T) {
 	}
 }
 
-// TestShortest: the deadlock of three needs three requests to oneself, three to
-// the next, and the votes need not arrive.
+// TestShortest: the deadlock of three needs three requests to oneself and three
+// to the next; the votes need not arrive.
 func TestShortest(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "maekawa", N: 3, Entries: "1"}, explore.Limits{})
 	if got := len(r.Counterexample.Schedule); got != 9 {
@@ -192,7 +191,8 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// TestEqualStatesAreOne: without pruning the schedules would be many more.
+// TestEqualStatesAreOne: without this pruning there would be many more
+// schedules.
 func TestEqualStatesAreOne(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "lcr", N: 4, Order: "worst"}, explore.Limits{})
 	if !r.Complete || r.States > 500 || r.Schedules != 1 {
@@ -200,7 +200,8 @@ func TestEqualStatesAreOne(t *testing.T) {
 	}
 }
 
-// TestMutantIsExplored: a vote given twice lets two in, in some schedule.
+// TestMutantIsExplored: a vote given twice lets two processes in, in some
+// schedule.
 func TestMutantIsExplored(t *testing.T) {
 	p, err := lab.Prepare(lab.Options{Algorithm: "maekawa", N: 3, Entries: "1"})
 	if err != nil {
@@ -213,14 +214,14 @@ func TestMutantIsExplored(t *testing.T) {
 	}
 }
 
-// twice hears every request twice, and so votes twice.
+// twice receives every request twice, and so votes twice.
 type twice struct{ sim.Process }
 
 func (p *twice) String() string { return sim.State(p.Process) }
 
 func (p *twice) Receive(net *sim.Port, m sim.Message) {
 	p.Process.Receive(net, m)
-	if m.Kind == 2 { // a release frees the vote; here another one does, too
+	if m.Kind == 2 { // a release frees the vote; here another vote does, too
 		p.Process.Receive(net, m)
 	}
 	if m.Kind == 0 {

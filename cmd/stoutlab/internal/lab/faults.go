@@ -8,9 +8,9 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 )
 
-// readFaults reads what befalls processes: "ID@start", "ID@KIND" for just
+// readFaults reads the faults of processes: "ID@start", "ID@KIND" for just
 // before the process first sends such a message, "ID@after-KIND" for just
-// after, and "…#K" for the Kth time in place of the first.
+// after, and "…#K" for the Kth time instead of the first.
 func readFaults(p *Plan) error {
 	o := p.Options
 	for _, list := range []struct {
@@ -29,18 +29,18 @@ func readFaults(p *Plan) error {
 		}
 	}
 	if p.Algorithm.Dead {
-		p.Config.Faults = append([]sim.Fault{{Who: p.Case.N - 1, When: sim.Trigger{Start: true}}}, p.Config.Faults...)
+		p.Config.Faults = append([]sim.Fault{{Process: p.Case.N - 1, When: sim.Trigger{Start: true}}}, p.Config.Faults...)
 	}
 	return nil
 }
 
 func readFault(p *Plan, flag, text string) (sim.Fault, error) {
-	who, event, _ := strings.Cut(text, "@")
-	id, err := strconv.Atoi(who)
+	peer, event, _ := strings.Cut(text, "@")
+	id, err := strconv.Atoi(peer)
 	if err != nil || id < 0 || id >= p.Case.N {
-		return sim.Fault{}, usage("--%s %q: it is ID@EVENT, with an id from 0 to %d", flag, text, p.Case.N-1)
+		return sim.Fault{}, usage("--%s %q: want ID@EVENT, with an id from 0 to %d", flag, text, p.Case.N-1)
 	}
-	f := sim.Fault{Who: id}
+	f := sim.Fault{Process: id}
 	if event == "start" {
 		f.When.Start = true
 		return f, nil
@@ -58,7 +58,7 @@ func readFault(p *Plan, flag, text string) (sim.Fault, error) {
 	}
 	kind := slices.Index(kinds, event)
 	if kind < 0 && event != "any" {
-		return f, usage("--%s %q: %q is no event of %s; there are start, %s, and after-… of these",
+		return f, usage("--%s %q: unknown event %q of %s; want start, %s, or one of these with after-",
 			flag, text, event, p.Algorithm.Name, strings.Join(kinds, ", "))
 	}
 	f.When.Any = kind < 0

@@ -1,6 +1,6 @@
 // Package lab runs the algorithms of election and mutual exclusion on a
 // simulated network. It compares the messages with the books' counts and checks
-// safety and liveness. The lab is a module of its own and uses nothing of the
+// safety and liveness. The lab is a separate module and uses no code of the
 // service.
 package lab
 
@@ -24,5 +24,5 @@ func Find(name string) (spec.Algorithm, error) {
 		}
 		names = append(names, a.Name)
 	}
-	return spec.Algorithm{}, usage("there is no algorithm %q; there are %s", name, strings.Join(names, ", "))
+	return spec.Algorithm{}, usage("unknown algorithm %q; want one of %s", name, strings.Join(names, ", "))
 }

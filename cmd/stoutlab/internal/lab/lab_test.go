@@ -15,13 +15,13 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// fataler is a testing.TB, or rapid's T.
+// fataler is a testing.TB or rapid's T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// run makes a run, and fails the test if it can't be made.
+// run makes a run, and fails the test if its options are invalid.
 func run(t fataler, o lab.Options) *lab.Result {
 	t.Helper()
 	r, err := lab.Run(o)
@@ -31,8 +31,8 @@ func run(t fataler, o lab.Options) *lab.Result {
 	return r
 }
 
-// good fails the test if safety or liveness does not hold, or the count is not
-// what the book says.
+// good fails the test if safety or liveness does not hold, or the count differs
+// from the book's.
 func good(t testing.TB, o lab.Options) *lab.Result {
 	t.Helper()
 	r := run(t, o)
@@ -96,8 +96,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestOrders compares the best and the worst order with all orders there are,
-// whoever begins.
+// TestOrders compares the best and the worst order with all orders, for any
+// initiators.
 func TestOrders(t *testing.T) {
 	const n = 5
 	var rings []string
@@ -111,7 +111,7 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	arrange("0", []string{"1", "2", "3", "4"})
-	// What is called the worst of hs is bad, and not the worst.
+	// hs's order "worst" is bad, but not the worst.
 	least, most := math.MaxInt, 0
 	for _, ring := range rings {
 		hs := good(t, lab.Options{Algorithm: "hs", N: n, Order: ring}).Messages.Total
@@ -140,7 +140,8 @@ func TestOrders(t *testing.T) {
 
 // TestBully pins the counts by kind, from the best case to the worst.
 func TestBully(t *testing.T) {
-	// With a detector all hear of the failure, and the book's count is of another run.
+	// With a detector all processes learn of the failure, and the book's count
+	// does not apply.
 	if r := good(t, lab.Options{Algorithm: "bully", N: 5, Detector: "perfect"}); r.Expected != nil {
 		t.Errorf("with a detector: expected %+v", r.Expected)
 	}
@@ -154,7 +155,7 @@ func TestBully(t *testing.T) {
 		if k["election"] != n*(n-1)/2 || k["ok"] != (n-1)*(n-2)/2 || k["coordinator"] != n-2 {
 			t.Errorf("n = %d, worst: %v", n, k)
 		}
-		// Election, the time-out, Coordinator: the OKs fly with the next
+		// Election, the time-out, Coordinator: the OKs travel with the next
 		// Elections.
 		if r.Turnaround > 5 || r.VirtualTime != 4 {
 			t.Errorf("n = %d, worst: turnaround %d in %d", n, r.Turnaround, r.VirtualTime)
@@ -162,13 +163,13 @@ func TestBully(t *testing.T) {
 	}
 }
 
-// TestHirschbergSinclair: phases, winners, and where it beats lcr.
+// TestHirschbergSinclair: phases, winners, and the sizes at which it beats lcr.
 func TestHirschbergSinclair(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 100, 255, 256} {
 		for seed := range uint64(3) {
 			order := []string{"worst", "best", "random"}[seed]
 			r := good(t, lab.Options{Algorithm: "hs", N: n, Order: order, Seed: seed})
-			last := 0 // the last phase, in which nobody wins: the leader's probe comes around
+			last := 0 // the last phase has no winner: the leader's probe comes around
 			for 1<<last < n {
 				last++
 			}
@@ -189,7 +190,7 @@ func TestHirschbergSinclair(t *testing.T) {
 	for n := 8; n <= 300; n++ {
 		cheaper := n >= 39
 		hs := run(t, lab.Options{Algorithm: "hs", N: n, Order: "worst"}).Messages.Total
-		lcr := n*(n+1)/2 + n // TestCounts
+		lcr := n*(n+1)/2 + n // see TestCounts
 		if (hs < lcr) != cheaper {
 			t.Errorf("n = %d: hs %d, lcr %d", n, hs, lcr)
 		}
@@ -201,8 +202,8 @@ func TestHirschbergSinclair(t *testing.T) {
 	}
 }
 
-// TestWorseRings: swaps that cost no less lead to rings on which hs costs more
-// than on the bad one, and more than lcr ever does.
+// TestWorseRings: swaps that do not lower the cost lead to rings on which hs
+// costs more than on the bad one, and more than lcr ever does.
 func TestWorseRings(t *testing.T) {
 	const n = 42
 	rng := rand.New(rand.NewPCG(1, n))
@@ -223,7 +224,7 @@ func TestWorseRings(t *testing.T) {
 }
 
 // TestLCRAverage: over random rings lcr takes n·(1 + 1/2 + … + 1/n) messages,
-// and n more to announce.
+// and n more for the announcement.
 func TestLCRAverage(t *testing.T) {
 	const n, seeds = 128, 60
 	sum, harmonic := 0, 0.0
@@ -239,8 +240,8 @@ func TestLCRAverage(t *testing.T) {
 	}
 }
 
-// TestAnonymous: whatever the machine, all processes are always in the same
-// state, and never is there one leader. Alone a process can be.
+// TestAnonymous: with any machine, all processes are always in the same state,
+// and there is never exactly one leader. A single process can be elected.
 func TestAnonymous(t *testing.T) {
 	for seed := range uint64(200) {
 		r := run(t, lab.Options{Algorithm: "anonymous", N: 2 + int(seed%5), Seed: seed, Trace: 1000})
@@ -270,7 +271,7 @@ func TestSyncRingWaits(t *testing.T) {
 	}
 }
 
-// TestRingFails are the ways in which the ring fails, and is repaired.
+// TestRingFails shows how the ring fails, and how it is repaired.
 func TestRingFails(t *testing.T) {
 	for _, c := range []struct {
 		crash, detector  string
@@ -300,7 +301,7 @@ func TestRingFails(t *testing.T) {
 	}
 }
 
-// TestRingsBeginAnew: the other rings, and what a detector does for them.
+// TestRingsBeginAnew: the other rings, with and without a detector.
 func TestRingsBeginAnew(t *testing.T) {
 	for _, name := range []string{"ring", "ring-naive", "chang-roberts", "lcr", "hs"} {
 		for _, c := range []struct {
@@ -310,7 +311,7 @@ func TestRingsBeginAnew(t *testing.T) {
 		}{
 			{[]string{"4@after-elected"}, "perfect", true, true},
 			{[]string{"4@after-elected", "3@any#2"}, "perfect", true, true},
-			{[]string{"0@any"}, "perfect", true, true}, // who begins, before anybody knows
+			{[]string{"0@any"}, "perfect", true, true}, // an initiator, before any process knows
 			{[]string{"4@after-elected"}, "incomplete", false, false},
 			{nil, "inaccurate", false, true}, // two leaders
 			{nil, "perfect", true, true},
@@ -321,7 +322,7 @@ func TestRingsBeginAnew(t *testing.T) {
 			}
 		}
 	}
-	// Where the only candidate crashes, all others become candidates.
+	// If the only candidate crashes, all others become candidates.
 	for _, name := range []string{"lcr", "hs"} {
 		r := run(t, lab.Options{Algorithm: name, N: 5, Initiators: "2", Crash: []string{"2@any#2"}, Detector: "perfect"})
 		if !r.Good() || *r.Leader != 4 {
@@ -330,19 +331,20 @@ func TestRingsBeginAnew(t *testing.T) {
 	}
 }
 
-// TestNobodyListens: an answer says where a detector changes nothing.
+// TestNobodyListens: the result has a note if a detector has no effect.
 func TestNobodyListens(t *testing.T) {
 	for name, listens := range map[string]bool{
 		"multicast-timeout": false, "bully": true, "zookeeper": true, "stout": true, "chubby": false, "itai-rodeh": false, "sync-ring": false, "central": false,
 	} {
 		r := run(t, lab.Options{Algorithm: name, Detector: "perfect", Drift: 0.01})
-		if strings.Contains(r.Note, "nobody here listens") == listens {
+		if strings.Contains(r.Note, "no process listens") == listens {
 			t.Errorf("%s: note %q", name, r.Note)
 		}
 	}
 }
 
-// TestStoutInaccurate: a session that ends falsely is never asked for again.
+// TestStoutInaccurate: a client whose session ended by mistake never asks
+// again.
 func TestStoutInaccurate(t *testing.T) {
 	r := run(t, lab.Options{Algorithm: "stout", N: 5, Detector: "inaccurate"})
 	if !r.Safety || r.Liveness || len(r.Entries) != 4 || !strings.Contains(r.Violation.Event, "process 4 still waits") {
@@ -350,7 +352,7 @@ func TestStoutInaccurate(t *testing.T) {
 	}
 }
 
-// TestBullyFails: crashes of who would be coordinator, and wrong time-outs.
+// TestBullyFails: crashes of the next coordinator, and wrong time-outs.
 func TestBullyFails(t *testing.T) {
 	for _, c := range []struct {
 		o      lab.Options
@@ -369,12 +371,12 @@ func TestBullyFails(t *testing.T) {
 			t.Errorf("%+v: %v, leaders %v", c.o, r.Violation, r.Announced)
 		}
 	}
-	// Nobody notices that the coordinator has crashed again.
+	// No process notices that the coordinator has crashed again.
 	if r := run(t, lab.Options{Algorithm: "bully", N: 6, Crash: []string{"4@after-coordinator#4"}}); r.Safety {
 		t.Error("all believe in a crashed coordinator, and that is safe")
 	}
-	// Where the bound is wrong two are announced, with most seeds; with some
-	// the processes believe in two at the end.
+	// With a wrong bound, two coordinators are announced for most seeds; for
+	// some, processes believe in two at the end.
 	two, unsafe := 0, 0
 	for seed := range uint64(40) {
 		r := run(t, lab.Options{Algorithm: "bully", N: 5, Latency: "1..20", Bound: 1, Seed: seed})
@@ -393,8 +395,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestZooKeeperWakes: the crash of anybody wakes one watcher; in the herd that
-// of the leader wakes all, that of a follower nobody.
+// TestZooKeeperWakes: any crash wakes one watcher; in the herd the crash of the
+// leader wakes all, that of a follower wakes no process.
 func TestZooKeeperWakes(t *testing.T) {
 	const n = 7
 	for _, c := range []struct {
@@ -418,7 +420,7 @@ func TestZooKeeperWakes(t *testing.T) {
 }
 
 // TestChubbyBeyond: with clocks beyond the bound, or a lease counted from the
-// reply, there are two.
+// reply, there are two masters.
 func TestChubbyBeyond(t *testing.T) {
 	fast := lab.Options{Algorithm: "chubby", N: 5, Drift: 0.01, Rates: "1,2,2,2,2", Cut: []string{"0@after-ask#8"}}
 	two := 0
@@ -465,8 +467,8 @@ func TestMaekawaDeadlock(t *testing.T) {
 	}
 }
 
-// TestVotingSets: everybody is in its own set, any two sets meet, and where
-// there is a projective plane they do in one process.
+// TestVotingSets: each process is in its own set, any two sets meet, and if
+// there is a projective plane they meet in exactly one process.
 func TestVotingSets(t *testing.T) {
 	planes := map[int]int{3: 2, 7: 3, 13: 4, 21: 5, 31: 6, 57: 8, 73: 9, 91: 10, 133: 12, 183: 14, 273: 17}
 	sizes := slices.Sorted(maps.Keys(planes))
@@ -516,26 +518,27 @@ func TestDelays(t *testing.T) {
 			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, *r.Ordering)
 		}
 	}
-	// Two whose voting sets meet in a third: its vote goes by way of the one who
-	// leaves.
+	// Two processes whose voting sets meet in a third: its vote goes through
+	// the leaving process.
 	for _, name := range []string{"maekawa", "maekawa-deadlock-free"} {
 		r := good(t, lab.Options{Algorithm: name, N: 7, Entries: "0:1,2:1"})
 		if two := (lab.Delay{Min: 2, Mean: 2, Max: 2}); *r.ClientDelay != two || *r.SynchronizationDelay != two {
 			t.Errorf("%s: client %+v, synchronization %+v", name, *r.ClientDelay, *r.SynchronizationDelay)
 		}
 	}
-	// Many entries are no run without end.
+	// Many entries do not look like an endless run.
 	if r := good(t, lab.Options{Algorithm: "central", N: 3, Entries: "20000"}); len(r.Entries) != 40000 {
 		t.Errorf("%d entries", len(r.Entries))
 	}
-	// The token's way is long where the next one to enter has just let it pass.
+	// The token's way is long if the next process to enter has just passed it
+	// on.
 	r := good(t, lab.Options{Algorithm: "token-ring", N: n, Entries: "3:2"})
 	if r.SynchronizationDelay != nil || r.Messages.Total < n {
 		t.Errorf("one process entered twice with %d messages", r.Messages.Total)
 	}
 }
 
-// TestMutexFails: what the crash of one process does.
+// TestMutexFails: the effect of one process's crash.
 func TestMutexFails(t *testing.T) {
 	for _, c := range []struct {
 		algorithm, crash string
@@ -560,8 +563,8 @@ func TestMutexFails(t *testing.T) {
 	}
 }
 
-// TestAlone: one process runs every algorithm that it can, and the books' counts
-// hold but for rings, where it sends to itself only.
+// TestAlone: one process runs every algorithm that allows it. The books' counts
+// hold except for rings, where it sends only to itself.
 func TestAlone(t *testing.T) {
 	for _, a := range lab.Algorithms() {
 		o := lab.Options{Algorithm: a.Name, N: 1}
@@ -577,7 +580,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestLarge: sizes that would not fit are refused, and others come to an end.
+// TestLarge: sizes that are too large are refused, and others finish.
 func TestLarge(t *testing.T) {
 	var wrong *lab.Usage
 	for _, name := range []string{"multicast", "multicast-timeout", "multicast-disagree", "bully", "ricart-agrawala", "maekawa", "maekawa-deadlock-free"} {

@@ -12,13 +12,13 @@ import (
 )
 
 // TestMulticast pins the counts by kind of the three forms, with and without a
-// leader that has failed.
+// failed leader.
 func TestMulticast(t *testing.T) {
 	for _, n := range []int{3, 4, 6, 9, 20} {
 		for first := range n - 1 {
 			for _, c := range []struct {
 				algorithm string
-				agree     int // is sent at all
+				agree     int // this form sends Agree
 				dead      int
 			}{
 				{"multicast", 1, 0},
@@ -43,8 +43,8 @@ func TestMulticast(t *testing.T) {
 	}
 }
 
-// TestMulticastWaits: Agree from all elects at once. The time-out is waited for
-// where a process is silent, and always where there is no Agree.
+// TestMulticastWaits: Agree from all elects at once. A silent process makes the
+// initiator wait for the time-out, and so does a form without Agree.
 func TestMulticastWaits(t *testing.T) {
 	for _, c := range []struct {
 		algorithm string
@@ -62,8 +62,8 @@ func TestMulticastWaits(t *testing.T) {
 	}
 }
 
-// TestMulticastFails: what a process that fails, a lost message and a late one
-// do to each form.
+// TestMulticastFails: the effects of a failed process, a lost message and a
+// late one on each form.
 func TestMulticastFails(t *testing.T) {
 	late := lab.Options{Latency: "1..20", Bound: 1}
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestMulticastFails(t *testing.T) {
 		}
 	}
 	// A lost message leaves the first form without a leader. In the others it
-	// makes two, with some seeds.
+	// makes two leaders, for some seeds.
 	for name, two := range map[string]bool{"multicast": false, "multicast-timeout": true, "multicast-disagree": true} {
 		stuck, unsafe := 0, 0
 		for seed := range uint64(40) {
@@ -104,11 +104,11 @@ func TestMulticastFails(t *testing.T) {
 	}
 }
 
-// TestBullyAsksLess compares bully with the third form of multicast, in the same
-// runs: fewer questions bring the same answers and the same leader.
+// TestBullyAsksLess compares bully with the third form of multicast, in the
+// same runs: fewer questions give the same answers and the same leader.
 func TestBullyAsksLess(t *testing.T) {
 	for _, n := range []int{3, 6, 9, 20} {
-		for first := range n - 2 { // n−2 knows that it is the highest, and asks nobody
+		for first := range n - 2 { // n−2 knows that it is the highest, and asks no process
 			o := lab.Options{Algorithm: "bully", N: n, Initiators: fmt.Sprint(first)}
 			bully := good(t, o)
 			o.Algorithm, o.Crash = "multicast-disagree", []string{fmt.Sprintf("%d@start", n-1)}
@@ -123,8 +123,8 @@ func TestBullyAsksLess(t *testing.T) {
 	}
 }
 
-// TestAgreementNeverElectsTwo: where all must agree, no network makes two
-// leaders. Only a crash of the leader breaks safety.
+// TestAgreementNeverElectsTwo: if all must agree, no network makes two leaders.
+// Only a crash of the leader breaks safety.
 func TestAgreementNeverElectsTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := lab.Options{

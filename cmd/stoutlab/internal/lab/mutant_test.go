@@ -9,9 +9,8 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 )
 
-// mutant is a process with a fault: its fields are tampered with after each
-// step, or messages before it receives them. A message of kind drop is not
-// received.
+// mutant is a process with a fault: its fields are changed after each step, or
+// messages before it receives them. A message of kind drop is not received.
 type mutant struct {
 	sim.Process
 	after  func(fields reflect.Value)
@@ -47,9 +46,9 @@ func (m *mutant) Timeout(net *sim.Port, timer int) {
 	m.tamper()
 }
 
-func (m *mutant) Suspect(net *sim.Port, who int) {
+func (m *mutant) Suspect(net *sim.Port, peer int) {
 	if s, listens := m.Process.(sim.Suspecter); listens {
-		s.Suspect(net, who)
+		s.Suspect(net, peer)
 		m.tamper()
 	}
 }
@@ -62,7 +61,7 @@ func set(field string, value any) func(reflect.Value) {
 	}
 }
 
-// TestMutants: a deliberate fault in each algorithm is found by safety,
+// TestMutants: a deliberate fault in each algorithm is detected by safety,
 // liveness, or the book's count.
 func TestMutants(t *testing.T) {
 	deaf := func(kind sim.Kind) func(*sim.Message) bool {
@@ -73,42 +72,42 @@ func TestMutants(t *testing.T) {
 		o      lab.Options
 		mutant mutant
 	}{
-		{"forgets which initiators it heard of", lab.Options{Algorithm: "ring", Initiators: "all"},
-			mutant{after: set("Initiator", sim.Nobody)}},
+		{"forgets the initiators that it has seen", lab.Options{Algorithm: "ring", Initiators: "all"},
+			mutant{after: set("Initiator", sim.NoProcess)}},
 		{"passes lower ids on unchanged", lab.Options{Algorithm: "ring-naive"},
 			mutant{before: func(m *sim.Message) bool { m.ID = max(m.ID, 3); return true }}},
 		{"forgets that it takes part", lab.Options{Algorithm: "chang-roberts", Initiators: "all", Order: "worst"},
 			mutant{after: set("Participant", false)}},
-		{"does not tell what was sent before a crash", lab.Options{Algorithm: "chang-roberts", Crash: []string{"4@after-election"}, Detector: "perfect"},
+		{"does not separate messages from before a crash", lab.Options{Algorithm: "chang-roberts", Crash: []string{"4@after-election"}, Detector: "perfect"},
 			mutant{after: set("Era", 0)}},
 		{"swallows nothing", lab.Options{Algorithm: "lcr"}, mutant{after: set("Candidate", false)}},
-		{"takes one reply for two", lab.Options{Algorithm: "hs", N: 16, Order: "worst"}, mutant{after: set("Replies", 1)}},
-		{"looks at its index", lab.Options{Algorithm: "anonymous", N: 3},
+		{"counts one reply as two", lab.Options{Algorithm: "hs", N: 16, Order: "worst"}, mutant{after: set("Replies", 1)}},
+		{"uses its index", lab.Options{Algorithm: "anonymous", N: 3},
 			mutant{before: func(m *sim.Message) bool { m.ID = (m.ID + b2i(m.To == 0)) % 4; return true }}},
 		{"takes an id that others drew for its own", lab.Options{Algorithm: "itai-rodeh", N: 3},
 			mutant{before: func(m *sim.Message) bool { m.By = 1; return true }}},
-		{"does not hear of the others", lab.Options{Algorithm: "sync-ring"}, mutant{before: deaf(0)}},
+		{"ignores the others", lab.Options{Algorithm: "sync-ring"}, mutant{before: deaf(0)}},
 		{"agrees with lower ids", lab.Options{Algorithm: "multicast"},
 			mutant{before: func(m *sim.Message) bool { m.ID += 5 * b2i(m.Kind == 0); return true }}},
-		{"takes one agree for all", lab.Options{Algorithm: "multicast", Initiators: "3"},
+		{"counts one agree as all", lab.Options{Algorithm: "multicast", Initiators: "3"},
 			mutant{after: set("Agreed", []uint64{1<<5 - 1})}},
 		{"starts no election of its own", lab.Options{Algorithm: "multicast"}, mutant{after: set("Stage", 1)}},
-		{"does not hear disagree", lab.Options{Algorithm: "multicast-timeout"}, mutant{before: deaf(1)}},
+		{"ignores disagree", lab.Options{Algorithm: "multicast-timeout"}, mutant{before: deaf(1)}},
 		{"waits for all to agree", lab.Options{Algorithm: "multicast-timeout", Crash: []string{"4@start"}},
 			mutant{after: set("Form", 0)}},
-		{"does not hear disagree", lab.Options{Algorithm: "multicast-disagree"}, mutant{before: deaf(1)}},
+		{"ignores disagree", lab.Options{Algorithm: "multicast-disagree"}, mutant{before: deaf(1)}},
 		{"forgets that its election runs", lab.Options{Algorithm: "multicast-disagree"}, mutant{after: set("Stage", 0)}},
-		{"does not hear OK", lab.Options{Algorithm: "bully"}, mutant{before: deaf(1)}},
+		{"ignores OK", lab.Options{Algorithm: "bully"}, mutant{before: deaf(1)}},
 		{"gives its ACK twice", lab.Options{Algorithm: "zookeeper", N: 4, Initiators: "2,3"}, mutant{after: set("Epoch", 0)}},
-		{"hears no commit", lab.Options{Algorithm: "zookeeper-herd"}, mutant{before: deaf(5)}},
+		{"ignores commit", lab.Options{Algorithm: "zookeeper-herd"}, mutant{before: deaf(5)}},
 		{"gives its vote twice", lab.Options{Algorithm: "chubby", Initiators: "0,1", Drift: 0.01}, mutant{after: set("Until", 0)}},
-		{"forgets that somebody is in", lab.Options{Algorithm: "central"}, mutant{after: set("Held", false)}},
+		{"forgets that a process is inside", lab.Options{Algorithm: "central"}, mutant{after: set("Held", false)}},
 		{"makes a token", lab.Options{Algorithm: "token-ring"}, mutant{after: set("Begins", true)}},
-		{"takes its own wish for later than any", lab.Options{Algorithm: "ricart-agrawala"}, mutant{after: set("Asked", 1000)}},
+		{"dates its own request later than any", lab.Options{Algorithm: "ricart-agrawala"}, mutant{after: set("Asked", 1000)}},
 		{"gives its vote twice", lab.Options{Algorithm: "maekawa", N: 6}, mutant{after: set("Voted", false)}},
 		{"gives its vote twice", lab.Options{Algorithm: "maekawa-deadlock-free", N: 6}, mutant{after: set("Voted", false)}},
-		{"does not tell who fails", lab.Options{Algorithm: "maekawa-deadlock-free", N: 6}, mutant{before: deaf(4)}},
-		{"forgets the holder", lab.Options{Algorithm: "stout"}, mutant{after: set("Holder", sim.Nobody)}},
+		{"ignores failed", lab.Options{Algorithm: "maekawa-deadlock-free", N: 6}, mutant{before: deaf(4)}},
+		{"forgets the holder", lab.Options{Algorithm: "stout"}, mutant{after: set("Holder", sim.NoProcess)}},
 	} {
 		t.Run(fmt.Sprintf("%s/%s", c.o.Algorithm, c.fault), func(t *testing.T) {
 			if c.o.N == 0 {
@@ -148,10 +147,10 @@ func bad(t *testing.T, o lab.Options, fault *mutant) bool {
 		}
 	}
 	r := p.Run()
-	if o.Algorithm == "anonymous" { // it elects nobody as it is: that some lead and some do not is wrong
+	if o.Algorithm == "anonymous" { // it elects no process even without the fault; the fault shows as unequal states
 		return len(r.Announced) > 0 && len(r.Announced) < r.N
 	}
-	if o.Algorithm == "maekawa" { // it deadlocks as it is: only safety counts
+	if o.Algorithm == "maekawa" { // it deadlocks even without the fault: only safety counts
 		return !r.Safety
 	}
 	tooMany := false

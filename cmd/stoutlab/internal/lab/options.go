@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// Options are a run as it is asked for. Empty texts are the defaults.
+// Options describe a run. Empty texts mean the defaults.
 type Options struct {
 	Algorithm  string
 	N          int
@@ -16,14 +16,14 @@ type Options struct {
 	Order      string // "best", "worst", "random", "0,3,1,2"
 	Latency    string // "1", "1..5"
 	Seed       uint64
-	Crash      []string // "5@elected"; see fault
+	Crash      []string // "5@elected"; see readFaults
 	Cut        []string // as Crash: the process is cut off
-	Reboot     []string // as Crash: it comes back after two bounds
+	Reboot     []string // as Crash: the process restarts after two bounds
 	Detector   string
 	Bound      int
 	Entries    string  // "2", "0:1,1:1"
-	Loss       float64 // the part of messages that is lost
-	Duplicate  float64 // the part that arrives twice
+	Loss       float64 // fraction of messages that are lost
+	Duplicate  float64 // fraction of messages that arrive twice
 	Reorder    bool
 	Rates      string // of the clocks: "1,1.5"
 	Lease      int
@@ -32,7 +32,7 @@ type Options struct {
 	Trace      int
 }
 
-// Usage is an error in what was asked for.
+// Usage is an error in the options.
 type Usage struct{ text string }
 
 func (u *Usage) Error() string { return u.text }
@@ -45,10 +45,10 @@ const maxUnits = 1_000_000
 // MaxN bounds the number of processes: rings of that size run in seconds.
 const MaxN = 100_000
 
-// maxCrowd bounds it where n² messages may be under way at a time.
+// maxCrowd bounds it for algorithms that may have n² messages under way.
 const maxCrowd = 2000
 
-// Plan is a run made ready.
+// Plan is a prepared run.
 type Plan struct {
 	Algorithm spec.Algorithm
 	Case      spec.Case
@@ -56,7 +56,7 @@ type Plan struct {
 	Options   Options
 }
 
-// Prepare checks options and makes a run of them.
+// Prepare checks the options and prepares their run.
 func Prepare(o Options) (*Plan, error) {
 	a, err := Find(o.Algorithm)
 	if err != nil {
@@ -68,13 +68,13 @@ func Prepare(o Options) (*Plan, error) {
 		c.N = max(a.Default, 5*b2i(a.Default == 0))
 	}
 	if c.N < 1 || c.N > MaxN {
-		return nil, usage("-n %d: there are 1 to %d processes", c.N, MaxN)
+		return nil, usage("-n %d: want 1 to %d processes", c.N, MaxN)
 	}
 	if a.Dead && c.N < 2 {
-		return nil, usage("-n %d: %s needs 2 processes, of which the last has failed", c.N, a.Name)
+		return nil, usage("-n %d: %s needs at least 2 processes, because the last one has failed", c.N, a.Name)
 	}
 	if a.Crowd && c.N > maxCrowd {
-		return nil, usage("-n %d: in %s all may talk to all at once, and up to %d processes are run", c.N, a.Name, maxCrowd)
+		return nil, usage("-n %d: %s can have messages between all processes under way; want at most %d processes", c.N, a.Name, maxCrowd)
 	}
 	c.Seed, c.Drift, c.FromReply = o.Seed, o.Drift, o.FromReply
 	for _, read := range []func(*Plan) error{
@@ -95,7 +95,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// configure makes the network's part of the plan.
+// configure prepares the network.
 func (p *Plan) configure() {
 	a, c, cfg := p.Algorithm, p.Case, &p.Config
 	cfg.N, cfg.Extra, cfg.Kinds, cfg.Ring, cfg.Seed = c.N, a.Extra, a.Kinds, c.Ring, c.Seed
@@ -118,7 +118,7 @@ func (p *Plan) configure() {
 }
 
 // maxCausal bounds the vector clocks that a run keeps: each has n numbers, and
-// each entry may cost n messages, which carry one each.
+// each entry may cost n messages with one clock each.
 const maxCausal = 30_000_000
 
 func sum(all []int) (s int) {

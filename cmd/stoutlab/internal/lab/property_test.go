@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// reliable are the algorithms that must hold in every network that loses
-// nothing and keeps to its bound.
+// reliable returns the algorithms that must hold in every network without loss
+// and within its bound.
 func reliable() []string {
 	var names []string
 	for _, a := range lab.Algorithms() {
@@ -26,7 +26,7 @@ func reliable() []string {
 	return names
 }
 
-// drawRun draws a run in a network that loses nothing and keeps to its bound.
+// drawRun draws a run in a network without loss and within its bound.
 func drawRun(t *rapid.T) lab.Options {
 	o := lab.Options{
 		Algorithm: rapid.SampledFrom(reliable()).Draw(t, "algorithm"),
@@ -42,7 +42,7 @@ func drawRun(t *rapid.T) lab.Options {
 	switch {
 	case a.Family == spec.Mutex:
 		o.Entries = fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "entries"))
-	case a.ChoosesInitiators() && !a.Nobody:
+	case a.ChoosesInitiators() && !a.NoInitiator:
 		o.Initiators = drawIDs(t, o.N-b2i(a.Dead))
 	}
 	return o
@@ -58,7 +58,7 @@ func drawIDs(t *rapid.T, n int) string {
 }
 
 // TestHolds: without failures, safety and liveness hold and the counts are
-// within what the book says, in every network, for every arrangement.
+// within the book's range, in every network and every arrangement.
 func TestHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawRun(t)
@@ -88,8 +88,8 @@ func TestSeedDecides(t *testing.T) {
 	})
 }
 
-// TestLamportClocks: on each process clocks grow, and a message is received
-// later than it was sent.
+// TestLamportClocks: each process's clock grows, and a message is received at a
+// later time than it was sent.
 func TestLamportClocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawRun(t)
@@ -113,9 +113,9 @@ func TestLamportClocks(t *testing.T) {
 	})
 }
 
-// TestMutexIsSafeAnyway: nothing that the network does, crashes included, lets
-// two in. (A message that arrives twice may: the algorithms count on channels
-// that do not.)
+// TestMutexIsSafeAnyway: no fault of the network lets two processes in, not
+// even crashes. (Duplicate messages may: the algorithms require channels
+// without them.)
 func TestMutexIsSafeAnyway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawRun(t)
@@ -129,8 +129,8 @@ func TestMutexIsSafeAnyway(t *testing.T) {
 	})
 }
 
-// TestChubbyNeverTwo: within the bound of the clocks no crash, restart, cut,
-// loss, delay or repetition makes two masters.
+// TestChubbyNeverTwo: with clocks within the bound, no crash, restart, cut,
+// loss, delay or duplicate makes two masters.
 func TestChubbyNeverTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := lab.Options{
@@ -155,9 +155,9 @@ func TestChubbyNeverTwo(t *testing.T) {
 	})
 }
 
-// TestCrashesAreRiddenOut: with a perfect detector any crashes of a minority,
-// at any moment, in any network that keeps to its bound. Somebody who knows
-// that there is to be an election survives.
+// TestCrashesAreRiddenOut: a perfect detector, and crashes of any minority at
+// any moment in any network within its bound. One process that knows of the
+// election survives.
 func TestCrashesAreRiddenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := lab.Options{
@@ -170,11 +170,11 @@ func TestCrashesAreRiddenOut(t *testing.T) {
 			o.Order = "random"
 			o.Initiators = drawIDs(t, o.N)
 		}
-		knows := 0 // who begins
+		knows := 0 // the initiators
 		fmt.Sscan(o.Initiators, &knows)
 		for range rapid.IntRange(0, 2).Draw(t, "crashes") {
-			who := rapid.IntRange(0, o.N-1).Filter(func(id int) bool { return id != knows }).Draw(t, "who")
-			crash := fmt.Sprintf("%d@%s#%d", who,
+			peer := rapid.IntRange(0, o.N-1).Filter(func(id int) bool { return id != knows }).Draw(t, "who")
+			crash := fmt.Sprintf("%d@%s#%d", peer,
 				rapid.SampledFrom([]string{"any", "after-any"}).Draw(t, "when"), rapid.IntRange(1, 12).Draw(t, "nth"))
 			o.Crash = append(o.Crash, crash)
 		}
@@ -185,7 +185,7 @@ func TestCrashesAreRiddenOut(t *testing.T) {
 }
 
 // TestCrashAnywhere crashes every process at every point of its run: just
-// before and just after each of its messages. These ride that out.
+// before and just after each of its messages. These algorithms tolerate that.
 func TestCrashAnywhere(t *testing.T) {
 	for _, o := range []lab.Options{
 		{Algorithm: "ring", N: 5, Detector: "perfect"},
@@ -202,15 +202,15 @@ func TestCrashAnywhere(t *testing.T) {
 		{Algorithm: "stout", N: 4, Entries: "2"},
 	} {
 		eachCrash(t, o, func(o lab.Options, r *lab.Result) {
-			if !r.Good() && r.Messages.Total > 0 { // else it died before anybody knew
+			if !r.Good() && r.Messages.Total > 0 { // otherwise it died before any process knew
 				t.Errorf("%+v: %v", o, r.Violation)
 			}
 		})
 	}
 }
 
-// TestCrashWithoutDetector: where nothing tells of crashes the rings may never
-// end or elect nobody, but do not elect two.
+// TestCrashWithoutDetector: without a detector the rings may run forever or
+// elect no leader, but never elect two.
 func TestCrashWithoutDetector(t *testing.T) {
 	for _, name := range []string{"ring", "ring-naive", "chang-roberts", "lcr", "hs"} {
 		stuck := 0
@@ -232,10 +232,10 @@ func TestCrashWithoutDetector(t *testing.T) {
 	}
 }
 
-// TestCrashesBreak: what a crash of one process, at any point of its run, breaks
-// in each algorithm where nothing tells of it: this, and nothing else. A best
-// process that is dead is believed in where it crashed after it had begun to
-// tell. The service and the master's lease ride all of it out.
+// TestCrashesBreak: the violations that the crash of one process, at any point
+// of its run, causes in each algorithm without a detector: exactly these.
+// Processes believe in a dead best process if it crashed after it had begun to
+// announce itself. The service and the master's lease tolerate every crash.
 func TestCrashesBreak(t *testing.T) {
 	const (
 		dead  = "believed in though it crashed"
@@ -303,14 +303,15 @@ func TestCrashesBreak(t *testing.T) {
 	}
 }
 
-// TestRingCountsExactly: on any ring what lcr, chang-roberts, hs and ring send
-// is a function of the arrangement that can be counted without a run.
+// TestRingCountsExactly: on any ring, the numbers of messages of lcr,
+// chang-roberts, hs and ring follow from the arrangement and can be computed
+// without a run.
 func TestRingCountsExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 40).Draw(t, "n")
 		ring := rapid.Permutation(spec.Ascending(n, nil)).Draw(t, "ring")
 		o := lab.Options{N: n, Initiators: "all", Order: strings.Trim(strings.ReplaceAll(fmt.Sprint(ring), " ", ","), "[]")}
-		// hops is how far an id goes before it meets a better one.
+		// hops is how far an id travels before it meets a better one.
 		hops := func(at, step int) (k int) {
 			for k = 1; k < n && ring[((at+k*step)%n+n)%n] < ring[at]; k++ {
 			}
@@ -326,7 +327,7 @@ func TestRingCountsExactly(t *testing.T) {
 				t.Fatalf("%+v: %v, want %d", o, k, elections)
 			}
 		}
-		o.Algorithm = "hs" // who is the best within 2^k on both sides wins phase k
+		o.Algorithm = "hs" // the best process within 2^k on both sides wins phase k
 		var winners []int
 		for reachOf := 1; reachOf < n; reachOf *= 2 {
 			won := 0
@@ -359,11 +360,11 @@ func eachCrash(t *testing.T, o lab.Options, check func(lab.Options, *lab.Result)
 			sends[rec.Process]++
 		}
 	}
-	for who, count := range sends {
+	for peer, count := range sends {
 		for k := 1; k <= min(count, 25); k++ {
 			for _, when := range []string{"any", "after-any"} {
 				at := o
-				at.Crash = []string{fmt.Sprintf("%d@%s#%d", who, when, k)}
+				at.Crash = []string{fmt.Sprintf("%d@%s#%d", peer, when, k)}
 				check(at, run(t, at))
 			}
 		}
@@ -375,8 +376,8 @@ func withTrace(o lab.Options) lab.Options {
 	return o
 }
 
-// TestLargeRing: millions of messages in a part of a second; BenchmarkMessages
-// has the figure.
+// TestLargeRing: millions of messages in a fraction of a second;
+// BenchmarkMessages has the figure.
 func TestLargeRing(t *testing.T) {
 	r := good(t, lab.Options{Algorithm: "lcr", N: 1500, Order: "worst"})
 	if r.Messages.Total != 1500*1501/2+1500 {

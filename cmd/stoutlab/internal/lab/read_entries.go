@@ -7,14 +7,14 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// maxEntries bounds how often all processes together enter.
+// maxEntries bounds the entries of all processes together.
 const maxEntries = 1_000_000
 
 func readEntries(p *Plan) error {
 	a, c, text := p.Algorithm, &p.Case, p.Options.Entries
 	if a.Family != spec.Mutex {
 		if text != "" {
-			return usage("--entries %s: %s elects, nobody enters anything", text, a.Name)
+			return usage("--entries %s: %s is an election, without entries", text, a.Name)
 		}
 		return nil
 	}
@@ -43,7 +43,7 @@ func defaultEntries(p *Plan) {
 	}
 }
 
-// each has every process enter so often; one that serves does not.
+// each sets the number of entries of every process; a server has none.
 func each(c *spec.Case, times int, server bool) {
 	for id := range c.Entries {
 		c.Entries[id] = times
@@ -55,7 +55,7 @@ func each(c *spec.Case, times int, server bool) {
 
 func tooMany(c *spec.Case, text string) error {
 	if all := sum(c.Entries); all > maxEntries {
-		return usage("--entries %s: these are %d entries, and at most %d are run", text, all, maxEntries)
+		return usage("--entries %s: %d entries; want at most %d", text, all, maxEntries)
 	}
 	return nil
 }
@@ -71,15 +71,15 @@ func readCounts(c *spec.Case, text string, server bool) error {
 		i, err1 := strconv.Atoi(id)
 		k, err2 := strconv.Atoi(times)
 		if err1 != nil || err2 != nil || i < 0 || i >= c.N || k < 0 || k > maxEntries {
-			return usage("--entries %q: it is a number for all, or ID:TIMES,… with ids 0 … %d, and at most %d times", text, c.N-1, maxEntries)
+			return usage("--entries %q: want a number for all, or ID:TIMES,… with ids 0 … %d, and at most %d times", text, c.N-1, maxEntries)
 		}
 		if named[i] {
-			return usage("--entries %q: %d is there twice", text, i)
+			return usage("--entries %q: duplicate id %d", text, i)
 		}
 		named[i], c.Entries[i] = true, k
 	}
 	if sum(c.Entries) == 0 {
-		return usage("--entries %q: nobody enters", text)
+		return usage("--entries %q: no process enters", text)
 	}
 	return tooMany(c, text)
 }

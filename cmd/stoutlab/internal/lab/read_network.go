@@ -19,7 +19,7 @@ func readNetwork(p *Plan) error {
 	}
 	p.Config.Latency = sim.Latency{Least: least, Most: most}
 	if o.Bound < 0 || o.Bound > maxUnits {
-		return usage("--bound %d: a time-out is made of 1 to %d units", o.Bound, maxUnits)
+		return usage("--bound %d: want 1 to %d units", o.Bound, maxUnits)
 	}
 	p.Config.Bound = sim.Time(o.Bound)
 	if o.Bound == 0 {
@@ -28,7 +28,7 @@ func readNetwork(p *Plan) error {
 	p.Case.Bound = p.Config.Bound
 	for name, part := range map[string]float64{"loss": o.Loss, "duplicate": o.Duplicate} {
 		if !(part >= 0 && part < 1) {
-			return usage("--%s %v: it is a part of all messages, from 0 to below 1", name, part)
+			return usage("--%s %v: want a fraction, at least 0 and below 1", name, part)
 		}
 	}
 	p.Config.Loss, p.Config.Twice, p.Config.Reorder = o.Loss, o.Duplicate, o.Reorder
@@ -47,22 +47,22 @@ func readRange(text string) (least, most sim.Time, err error) {
 	least, err1 := strconv.ParseInt(from, 10, 32)
 	most, err2 := strconv.ParseInt(to, 10, 32)
 	if err1 != nil || err2 != nil || least < 1 || most < least || most > maxUnits {
-		return 0, 0, usage("--latency %q: it is a number of units, 1 or more, or a range such as 1..5", text)
+		return 0, 0, usage("--latency %q: want a number of units, at least 1, or a range such as 1..5", text)
 	}
 	return least, most, nil
 }
 
-// readIDs reads "0,3" as ids below n.
+// readIDs parses "0,3" as ids below n.
 func readIDs(flag, text string, n int) ([]int, error) {
 	var ids []int
 	named := make([]bool, n)
 	for _, word := range strings.Split(text, ",") {
 		id, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || id < 0 || id >= n {
-			return nil, usage("--%s %q: %q is none of the processes 0 … %d", flag, text, word, n-1)
+			return nil, usage("--%s %q: unknown process %q; want 0 … %d", flag, text, word, n-1)
 		}
 		if named[id] {
-			return nil, usage("--%s %q: %d is there twice", flag, text, id)
+			return nil, usage("--%s %q: duplicate id %d", flag, text, id)
 		}
 		named[id] = true
 		ids = append(ids, id)
@@ -73,12 +73,12 @@ func readIDs(flag, text string, n int) ([]int, error) {
 func readInitiators(p *Plan) (err error) {
 	a, c, text := p.Algorithm, &p.Case, p.Options.Initiators
 	if text != "" && a.Family == spec.Mutex {
-		return usage("--initiators %s: in mutual exclusion nobody begins; see --entries", text)
+		return usage("--initiators %s: mutual exclusion has no initiators; see --entries", text)
 	}
 	switch {
 	case text == "all", text == "" && a.All:
 		c.Initiators = spec.Ascending(c.N, nil)
-		if a.Dead { // the one that has failed does not notice it
+		if a.Dead { // the failed process does not notice the failure
 			c.Initiators = c.Initiators[:c.N-1]
 		}
 	case text != "":
@@ -89,8 +89,8 @@ func readInitiators(p *Plan) (err error) {
 		if err == nil && !a.ChoosesInitiators() && len(c.Initiators) < c.N {
 			return usage("--initiators %s: in %s all processes begin", text, a.Name)
 		}
-	case a.Nobody, a.Family == spec.Mutex:
-	case a.Best != nil && p.Options.Order == "best": // who is to be elected begins
+	case a.NoInitiator, a.Family == spec.Mutex:
+	case a.Best != nil && p.Options.Order == "best": // the process to be elected begins
 		c.Initiators = []int{c.N - 1}
 	default:
 		c.Initiators = []int{0}
@@ -101,7 +101,7 @@ func readInitiators(p *Plan) (err error) {
 func readOrder(p *Plan) (err error) {
 	a, c, text := p.Algorithm, &p.Case, p.Options.Order
 	if text != "" && !a.Ring {
-		return usage("--order %s: %s is not an algorithm of rings", text, a.Name)
+		return usage("--order %s: %s is not a ring algorithm", text, a.Name)
 	}
 	switch text {
 	case "":
@@ -119,13 +119,13 @@ func readOrder(p *Plan) (err error) {
 		c.Ring = rand.New(rand.NewPCG(c.Seed, 0x0de7)).Perm(c.N)
 	default:
 		if c.Ring, err = readIDs("order", text, c.N); err == nil && len(c.Ring) != c.N {
-			return usage("--order %s: it names %d of %d processes", text, len(c.Ring), c.N)
+			return usage("--order %s: names %d of %d processes; want all", text, len(c.Ring), c.N)
 		}
 	}
 	return err
 }
 
-// IsBest reports whether this ring is the one that costs least.
+// IsBest reports whether this ring costs least.
 func (p *Plan) IsBest() bool {
 	best := p.Algorithm.Best
 	return best != nil && slices.Equal(p.Case.Ring, best(p.Case.N, p.Case.Initiators))
@@ -145,7 +145,7 @@ func readDetector(p *Plan) error {
 	}
 	d, known := detectors[text]
 	if !known {
-		return usage("--detector %q: it is none, perfect, incomplete or inaccurate", text)
+		return usage("--detector %q: want none, perfect, incomplete or inaccurate", text)
 	}
 	p.Config.Detector = d
 	if d == sim.Inaccurate {
@@ -153,13 +153,13 @@ func readDetector(p *Plan) error {
 		p.suspectBest()
 	}
 	if p.Algorithm.Dead && d != sim.NoDetector {
-		p.Case.Faulty = true // others than who begins hear of the failure, too
+		p.Case.Faulty = true // not only the initiators learn of the failure
 	}
 	return nil
 }
 
-// suspectBest has an inaccurate detector report falsely the process that is
-// about to win, when it has just begun to tell the others.
+// suspectBest makes an inaccurate detector report a process falsely: the one
+// about to win, just after it began to inform the others.
 func (p *Plan) suspectBest() {
 	a, c := p.Algorithm, p.Case
 	best := c.N - 1
@@ -170,20 +170,20 @@ func (p *Plan) suspectBest() {
 		best = 0
 	}
 	p.Config.Faults = append(p.Config.Faults,
-		sim.Fault{Who: best, Do: sim.Suspect, When: sim.Trigger{Kind: a.Decides, After: true}})
+		sim.Fault{Process: best, Do: sim.Suspect, When: sim.Trigger{Kind: a.Decides, After: true}})
 }
 
 func readClocks(p *Plan) error {
 	o, c := p.Options, &p.Case
 	c.Lease = sim.Time(o.Lease)
 	if o.Lease < 0 || o.Lease > maxUnits {
-		return usage("--lease %d: it is 1 to %d units", o.Lease, maxUnits)
+		return usage("--lease %d: want 1 to %d units", o.Lease, maxUnits)
 	}
 	if c.Lease == 0 {
 		c.Lease = 20 * c.Bound
 	}
 	if !(o.Drift >= 0 && o.Drift < 0.5) {
-		return usage("--drift %v: it is a fraction, such as 0.01, below 0.5", o.Drift)
+		return usage("--drift %v: want a fraction below 0.5, such as 0.01", o.Drift)
 	}
 	if o.Rates == "" {
 		return nil
@@ -191,16 +191,16 @@ func readClocks(p *Plan) error {
 	for _, word := range strings.Split(o.Rates, ",") {
 		r, err := strconv.ParseFloat(word, 64)
 		if err != nil || !(r >= 0.01 && r <= 100) {
-			return usage("--rates %q: %q is not a rate of a clock, such as 1.02", o.Rates, word)
+			return usage("--rates %q: %q is not a clock rate such as 1.02", o.Rates, word)
 		}
 		p.Config.Rates = append(p.Config.Rates, r)
 		c.Faulty = c.Faulty || math.Abs(r-1) > o.Drift
 	}
 	if len(p.Config.Rates) > c.N {
-		return usage("--rates %q: these are %d clocks for %d processes", o.Rates, len(p.Config.Rates), c.N)
+		return usage("--rates %q: %d clocks for %d processes", o.Rates, len(p.Config.Rates), c.N)
 	}
 	return nil
 }
 
-// NewUsage is an error in what was asked for.
+// NewUsage returns an error in the options.
 func NewUsage(format string, args ...any) error { return usage(format, args...) }

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// Result is what a run came to, as `stoutlab run -o json` prints it. What does
-// not apply to the algorithm's family is left out.
+// Result is the result of a run, as `stoutlab run -o json` prints it. Fields
+// that do not apply to the algorithm's family are left out.
 type Result struct {
 	Algorithm   string   `json:"algorithm"`
 	N           int      `json:"n"`
@@ -24,14 +24,14 @@ type Result struct {
 	Safety    bool           `json:"safety"`
 	Liveness  bool           `json:"liveness"`
 	Violation *Violation     `json:"violation"`
-	Expected  *spec.Expected `json:"expected"` // null where something is made to break, and of a ring of one
+	Expected  *spec.Expected `json:"expected"` // null if the run has faults, or a ring has one process
 	Within    *bool          `json:"within"`
 	Note      string         `json:"note,omitempty"`
 
 	Trace       []sim.Record   `json:"trace,omitempty"`
 	Outcome     *sim.Outcome   `json:"-"`
 	Plan        *Plan          `json:"-"`
-	Undisturbed *spec.Expected `json:"-"` // what the books say of the run if nothing broke in it
+	Undisturbed *spec.Expected `json:"-"` // the books' figures for the run without faults
 }
 
 // Messages are counts of messages.
@@ -42,25 +42,25 @@ type Messages struct {
 	Bits   int            `json:"bits"`
 }
 
-// ElectionResult is what elections have.
+// ElectionResult is the part for elections.
 type ElectionResult struct {
-	Leader          *int         `json:"leader"`  // of all, where they agree
-	Leaders         map[int]*int `json:"leaders"` // of each process alive
+	Leader          *int         `json:"leader"`  // of all, if they agree
+	Leaders         map[int]*int `json:"leaders"` // of each live process
 	Announced       []int        `json:"announced"`
-	WinnersPerPhase []int        `json:"winners_per_phase,omitzero"` // of algorithms that go by phases
+	WinnersPerPhase []int        `json:"winners_per_phase,omitzero"` // for algorithms with phases
 }
 
-// MutexResult is what mutual exclusion has.
+// MutexResult is the part for mutual exclusion.
 type MutexResult struct {
 	Entries  []Entry  `json:"entries"`
 	PerEntry PerEntry `json:"per_entry"`
-	// ClientDelay is from asking to entering, where nobody else wants to: of
-	// each process that enters, in a run of its own without failures.
+	// ClientDelay is the time from asking to entering without contention, of
+	// each process that enters, in a separate run without failures.
 	ClientDelay *Delay `json:"client_delay"`
-	// SynchronizationDelay is from leaving to the next entry, where somebody
-	// waited for it.
+	// SynchronizationDelay is the time from a leave to the next entry, if a
+	// process was waiting for it.
 	SynchronizationDelay *Delay  `json:"synchronization_delay"`
-	Ordering             *bool   `json:"ordering"` // entries keep to the happened-before of the requests; null in runs too large to tell
+	Ordering             *bool   `json:"ordering"` // entries follow the happened-before order of the requests; null in runs too large to check
 	VotingSets           [][]int `json:"voting_sets,omitempty"`
 	ToSelf               *int    `json:"to_self,omitempty"` // with voting sets: messages.to_self
 }
@@ -71,7 +71,7 @@ type Entry struct {
 	At      sim.Time `json:"at"`
 }
 
-// PerEntry is what an entry cost, on average.
+// PerEntry is the average cost of an entry.
 type PerEntry struct {
 	Messages float64 `json:"messages"`
 	ToSelf   float64 `json:"to_self"`
@@ -84,7 +84,7 @@ type Delay struct {
 	Max  sim.Time `json:"max"`
 }
 
-// Violation is what was broken, and by which event first.
+// Violation is the broken property, and the first event that broke it.
 type Violation struct {
 	Property string   `json:"property"` // safety or liveness
 	At       sim.Time `json:"at"`
@@ -93,7 +93,7 @@ type Violation struct {
 
 func (v *Violation) String() string { return fmt.Sprintf("at %d: %s", v.At, v.Event) }
 
-// Run prepares a run, lets it happen, and judges it.
+// Run prepares a run, runs it, and checks it.
 func Run(o Options) (*Result, error) {
 	p, err := Prepare(o)
 	if err != nil {
@@ -102,11 +102,11 @@ func Run(o Options) (*Result, error) {
 	return p.Run(), nil
 }
 
-// Run lets the run happen and judges it.
-func (p *Plan) Run() *Result { return p.Judge(sim.Run(p.Config)) }
+// Run runs the plan and checks the outcome.
+func (p *Plan) Run() *Result { return p.Check(sim.Run(p.Config)) }
 
-// Judge says what an outcome is worth.
-func (p *Plan) Judge(out *sim.Outcome) *Result {
+// Check checks an outcome and returns the result.
+func (p *Plan) Check(out *sim.Outcome) *Result {
 	a := p.Algorithm
 	r := &Result{
 		Algorithm: a.Name, N: p.Case.N, Seed: p.Case.Seed, Turnaround: out.Chain, VirtualTime: out.Time,
@@ -114,17 +114,17 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		Note:     a.Note, Trace: out.Trace, Outcome: out, Plan: p,
 	}
 	if p.Options.Detector != "" && p.Config.Detector != sim.NoDetector && !p.listens() {
-		r.Note = strings.TrimPrefix(r.Note+"; nobody here listens to a detector", "; ")
+		r.Note = strings.TrimPrefix(r.Note+"; no process listens to a detector", "; ")
 	}
 	for k, info := range a.Kinds {
 		r.Messages.ByKind[info.Name] = out.ByKind[k]
 	}
 	if a.Family == spec.Election {
-		p.judgeElection(r)
+		p.checkElection(r)
 	} else {
-		p.judgeMutex(r)
+		p.checkMutex(r)
 	}
-	if a.Expect != nil && (p.Case.N > 1 || !a.Ring) { // a ring of one sends to itself only
+	if a.Expect != nil && (p.Case.N > 1 || !a.Ring) { // a ring of one sends only to itself
 		r.Undisturbed = a.Expect(p.Case)
 	}
 	if !p.Case.Faulty {
@@ -133,7 +133,7 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 	if r.Expected != nil {
 		within := r.Expected.Messages.Holds(out.Messages)
 		if l := p.Config.Latency; l.Least == l.Most {
-			// Books count message times: where some messages are faster than
+			// Books count message times: if some messages are faster than
 			// others, a chain of many may be the quicker one.
 			within = within && r.Expected.Turnaround.Holds(out.Chain) && r.delaysWithin(l.Least)
 		}
@@ -159,8 +159,8 @@ func (p *Plan) listens() bool {
 	return false
 }
 
-// delaysWithin reports whether the delays of mutual exclusion are what the book
-// says, with messages that take that long.
+// delaysWithin reports whether the delays of mutual exclusion are within the
+// book's, with messages of that latency.
 func (r *Result) delaysWithin(unit sim.Time) bool {
 	if r.MutexResult == nil {
 		return true
@@ -175,10 +175,10 @@ func (r *Result) delaysWithin(unit sim.Time) bool {
 // Good reports whether both safety and liveness hold.
 func (r *Result) Good() bool { return r.Safety && r.Liveness }
 
-// endless says why a run that was stopped would not have ended.
+// endless explains why a run was stopped.
 func endless(out *sim.Outcome) string {
 	if out.Loop > 0 {
-		return fmt.Sprintf("the run never ends: every %d events it is in the same state again", out.Loop)
+		return fmt.Sprintf("the run never ends: it returns to the same state every %d events", out.Loop)
 	}
 	return fmt.Sprintf("the run has not ended after %d events", out.Events)
 }

@@ -5,10 +5,10 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// central is a lock that a server, process 0, hands out: ask, be granted, give
-// back. Who asks while it is out waits in the server's queue.
+// central is a lock that a server, process 0, grants: request, grant, release.
+// Requests during a grant wait in the server's queue.
 type central struct {
-	Held  bool // at the server: somebody is in
+	Held  bool // at the server: a process is inside
 	Queue []int
 }
 
@@ -50,12 +50,12 @@ var centralSpec = spec.Algorithm{
 	Name:   "central",
 	Line:   "a server grants: 2 messages to enter, 1 to leave",
 	Family: spec.Mutex,
-	Breaks: "the crash of the server, or of who is inside: nobody enters any more",
+	Breaks: "the crash of the server, or of the process inside: no process enters any more",
 	Kinds:  []sim.KindInfo{{Name: "request"}, {Name: "grant"}, {Name: "release"}},
 	New:    using(func(spec.Case, int) Lock { return &central{} }),
 	Server: true,
 	Expect: func(c spec.Case) *spec.Expected {
-		others := entries(c) - c.Entries[server] // the server's own cost nothing
+		others := entries(c) - c.Entries[server] // the server's own entries cost nothing
 		e := &spec.Expected{
 			Messages: spec.Exactly(3 * others), Turnaround: spec.Range{Min: 0, Max: 6 * entries(c)},
 			Formula: "3 an entry: 2 to enter, 1 to leave; client delay 2, synchronization delay 2", Source: books,

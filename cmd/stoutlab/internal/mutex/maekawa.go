@@ -8,9 +8,10 @@ import (
 )
 
 // maekawa asks a voting set instead of all. Any two sets meet, and a member
-// votes for one at a time, so two are never inside. Who asks while the vote is
-// out waits at the member. Votes are given in the order of asking, so three who
-// ask at the same time can each wait for the next: this version deadlocks.
+// votes for one process at a time, so two processes are never inside. Requests
+// wait at a member while its vote is out. Votes are given in the order of
+// requests, so three concurrent requests can each wait for the next: this
+// version deadlocks.
 type maekawa struct {
 	Set   []int
 	Votes int
@@ -64,16 +65,17 @@ func toAll(net *sim.Port, set []int, m sim.Message) {
 
 var maekawaSpec = spec.Algorithm{
 	Name:   "maekawa",
-	Line:   "asks a voting set of about √N, any two of which meet; deadlocks",
+	Line:   "asks a voting set of about √N; any two sets meet; deadlocks",
 	Family: spec.Mutex,
-	Breaks: "three who ask at the same time, each with a vote that the next one needs: deadlock",
+	Breaks: "three concurrent requests, each with a vote that the next one needs: deadlock",
 	Kinds:  []sim.KindInfo{{Name: "request"}, {Name: "vote"}, {Name: "release"}},
 	New:    using(func(c spec.Case, id int) Lock { return &maekawa{Set: setOf(c, id)} }),
 	Crowd:  true, Sets: setsOf, Default: 6, Delay: sixDelays, Alone: true,
 	Expect: maekawaExpect,
 }
 
-// setsOf are the voting sets of a case. The six of the book have their own.
+// setsOf returns the voting sets of a case. The book's case of six has special
+// sets.
 func setsOf(c spec.Case) [][]int {
 	if c.N == len(sixSets) {
 		return sixSets
@@ -81,7 +83,7 @@ func setsOf(c spec.Case) [][]int {
 	return votingSets(c.N)
 }
 
-// setOf is the voting set of one process.
+// setOf returns the voting set of one process.
 func setOf(c spec.Case, id int) []int {
 	if c.N == len(sixSets) {
 		return sixSets[id]
@@ -89,9 +91,10 @@ func setOf(c spec.Case, id int) []int {
 	return votingSet(c.N, id)
 }
 
-// sixDelays is the schedule of the book's deadlock: 0, 1 and 2 ask at once, and
-// process 1 votes for itself, 2 for 0, and 5 for 2. For that 2 hears itself
-// later than 0, and 5 hears 1 later than 2.
+// sixDelays is the schedule of the book's deadlock: 0, 1 and 2 ask at the same
+// time, and process 1 votes for itself, 2 for 0, and 5 for 2. For that, 2's
+// request reaches itself later than 0's, and 1's request reaches 5 later than
+// 2's.
 func sixDelays(c spec.Case) map[[2]int]sim.Time {
 	if !c.Book {
 		return nil
@@ -104,7 +107,7 @@ func maekawaExpect(c spec.Case) *spec.Expected {
 	for id, times := range c.Entries {
 		inSet := len(sets[id])
 		if slices.Contains(sets[id], id) {
-			inSet-- // what it sends to itself is counted apart
+			inSet-- // messages to itself are counted separately
 		}
 		sum += times * 3 * inSet
 		largest = max(largest, len(sets[id]))
@@ -117,6 +120,6 @@ func maekawaExpect(c spec.Case) *spec.Expected {
 	if c.N == 1 {
 		return e
 	}
-	// Where the vote that is waited for is that of who leaves, 1 is enough.
+	// If the missing vote is the leaving process's own, 1 is enough.
 	return e.Delays(spec.Exactly(2), spec.Range{Min: 1, Max: 2})
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// deadlockFree is maekawa where votes can be taken back. Requests have Lamport
-// times, and earlier ones come first. A member whose vote is out asks for it
-// back when an earlier request comes (inquire), and tells everybody who waits
-// behind something earlier so (failed). Who is asked, and knows that it fails
-// somewhere, gives back all its votes, to all of its set (relinquish): its
-// request stays, and members vote anew.
+// deadlockFree is maekawa with revocable votes. Requests have Lamport times,
+// and earlier ones come first. A member that has voted asks for its vote back
+// when an earlier request arrives (inquire), and informs each process that
+// waits behind an earlier request (failed). A process that is asked, and knows
+// that it fails somewhere, returns all its votes to all of its set
+// (relinquish): its request stays, and the members vote again.
 //
-// Relinquish crosses votes that are on their way. So each time that a process
-// gives back it begins a new attempt, and a vote counts only for the attempt
-// that it names.
+// Relinquish crosses votes that are under way. So a process begins a new
+// attempt each time that it returns its votes, and a vote counts only for the
+// attempt that it names.
 type deadlockFree struct {
 	Id      int
 	Set     []int
@@ -26,20 +26,20 @@ type deadlockFree struct {
 	Attempt int
 	Time    int   // of its request
 	Votes   []int // members that vote for it
-	Failed  []int // members where it waits behind something earlier
+	Failed  []int // members where it waits behind an earlier request
 	Asked   []int // members that want their vote back
 
 	// As a member:
-	Vote    claim // whom it votes for
+	Vote    claim // the request that it votes for
 	Voted   bool
 	Inquire bool // it has asked for its vote back
 	Queue   []claim
 }
 
-// claim is a request as a member remembers it.
+// claim is a request in a member's memory.
 type claim struct {
 	Time, Id, Attempt int
-	Told              bool // that it fails
+	Notified          bool // that it fails
 }
 
 func (a claim) compare(b claim) int {
@@ -88,7 +88,7 @@ func (p *deadlockFree) Receive(net *sim.Port, m sim.Message) {
 	}
 }
 
-// answered takes in what a member says to a process that waits.
+// answered handles a member's answer to a waiting process.
 func (p *deadlockFree) answered(net *sim.Port, m sim.Message) {
 	if m.Hops != p.Attempt {
 		return
@@ -113,7 +113,7 @@ func (p *deadlockFree) answered(net *sim.Port, m sim.Message) {
 	}
 }
 
-// takeBack puts a request, whose votes are given back, into the queue again.
+// takeBack returns a request to the queue after its votes were returned.
 func (p *deadlockFree) takeBack(m sim.Message) {
 	if p.Voted && p.Vote.Id == m.ID {
 		p.Voted = false
@@ -121,13 +121,13 @@ func (p *deadlockFree) takeBack(m sim.Message) {
 	}
 	for i := range p.Queue {
 		if p.Queue[i].Id == m.ID {
-			p.Queue[i].Attempt, p.Queue[i].Told = m.Hops, false
+			p.Queue[i].Attempt, p.Queue[i].Notified = m.Hops, false
 		}
 	}
 }
 
-// serve votes for the earliest request, if the vote is free, and tells those
-// who wait where they stand.
+// serve votes for the earliest request if the vote is free, and informs waiting
+// processes that they fail.
 func (p *deadlockFree) serve(net *sim.Port) {
 	slices.SortFunc(p.Queue, claim.compare)
 	if !p.Voted && len(p.Queue) > 0 {
@@ -137,8 +137,8 @@ func (p *deadlockFree) serve(net *sim.Port) {
 	}
 	for i := range p.Queue {
 		c := &p.Queue[i]
-		if first := i == 0 && c.compare(p.Vote) < 0; !first && !c.Told {
-			c.Told = true
+		if first := i == 0 && c.compare(p.Vote) < 0; !first && !c.Notified {
+			c.Notified = true
 			p.say(net, failed, *c)
 		} else if first && !p.Inquire {
 			p.Inquire = true
@@ -162,7 +162,7 @@ var deadlockFreeSpec = spec.Algorithm{
 	Name:   "maekawa-deadlock-free",
 	Line:   "maekawa with inquire, failed and relinquish: an earlier request gets votes back",
 	Family: spec.Mutex,
-	Breaks: "the crash of a member: whose set it is in can't enter any more",
+	Breaks: "the crash of a member: processes with it in their set can't enter any more",
 	Kinds: []sim.KindInfo{
 		{Name: "request", Carries: "id round"}, {Name: "vote", Carries: "hops"}, {Name: "release", Carries: "id"},
 		{Name: "inquire", Carries: "hops"}, {Name: "failed", Carries: "hops"}, {Name: "relinquish", Carries: "id hops"},
@@ -174,11 +174,11 @@ var deadlockFreeSpec = spec.Algorithm{
 	Expect: func(c spec.Case) *spec.Expected {
 		e := maekawaExpect(c)
 		if c.N > 1 && entries(c) > 1 {
-			// Every request may be failed, inquired and relinquished, as often
-			// as an earlier one comes to one of its members.
+			// Every request may be failed, inquired and relinquished each time
+			// that an earlier one reaches one of its members.
 			e.Messages.Max *= 3 + entries(c)
 			e.Turnaround.Max *= 3
-			e.SynchronizationDelay.Max = 6 // votes may have to be taken back first
+			e.SynchronizationDelay.Max = 6 // votes may have to be returned first
 		}
 		e.Formula = "3K an entry alone, up to 6K and more where requests meet"
 		e.Source = "Maekawa 1985; Sanders 1987; " + books

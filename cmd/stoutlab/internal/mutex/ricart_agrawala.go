@@ -5,16 +5,17 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// ricartAgrawala asks all others, with a Lamport time. Who is asked answers at
-// once, but if it is inside, or wants to enter and asked earlier, only when it
-// has left. Who has all answers is in. Ties of time go to the lower id.
+// ricartAgrawala asks all others, with a Lamport time. A process that is asked
+// answers at once. If it is inside, or wants to enter and asked earlier, it
+// answers after it has left. A process with all answers is inside. Ties of time
+// go to the lower id.
 type ricartAgrawala struct {
 	Id       int
 	Clock    int
 	State    wish
 	Asked    int // the time of its request
 	Answers  int
-	Deferred []int // who gets an answer when it leaves
+	Deferred []int // processes that get an answer when it leaves
 }
 
 type wish int
@@ -51,7 +52,7 @@ func (p *ricartAgrawala) Receive(net *sim.Port, m sim.Message) {
 	}
 }
 
-// before reports whether its own request is earlier than that of m.
+// before reports whether its own request is earlier than m's.
 func (p *ricartAgrawala) before(m sim.Message) bool {
 	return p.Asked < m.Round || p.Asked == m.Round && p.Id < m.ID
 }
@@ -65,8 +66,8 @@ func (p *ricartAgrawala) tryEnter(net *sim.Port) {
 
 func (p *ricartAgrawala) Release(net *sim.Port) {
 	p.State = released
-	for _, who := range p.Deferred {
-		net.Send(who, sim.Message{Kind: raReply})
+	for _, peer := range p.Deferred {
+		net.Send(peer, sim.Message{Kind: raReply})
 	}
 	p.Deferred = nil
 }
@@ -75,9 +76,9 @@ func (p *ricartAgrawala) Timeout(*sim.Port, int) {}
 
 var ricartSpec = spec.Algorithm{
 	Name:   "ricart-agrawala",
-	Line:   "asks all others, who answer when they have no earlier wish of their own",
+	Line:   "asks all others, which answer once they have no earlier request of their own",
 	Family: spec.Mutex,
-	Breaks: "the crash of any one process: it answers nobody any more, and all wait",
+	Breaks: "the crash of any one process: it no longer answers, and all wait",
 	Kinds:  []sim.KindInfo{{Name: "request", Carries: "id round"}, {Name: "reply"}},
 	Crowd:  true,
 	New:    using(func(_ spec.Case, id int) Lock { return &ricartAgrawala{Id: id} }),

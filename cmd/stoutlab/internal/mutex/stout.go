@@ -7,19 +7,19 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// stoutUser asks a cell for a lock, as a user of Stout does: acquire, be
-// granted with a token, release.
+// stoutUser asks a cell for a lock, as a client of Stout does: acquire, grant
+// with a token, release.
 type stoutUser struct{ Token int }
 
-// stoutCell is the cell, seen from outside: one node that does not fail, for it
-// is replicated. It has the queue, and a counter for tokens that only grows. A
-// release and the grant to the next are one step; so are the end of a session
-// and the grant to the next.
+// stoutCell is the cell from outside: one node that does not fail, because it
+// is replicated. It has the queue, and a counter for growing tokens. A release
+// and the next grant are one step; so are the end of a session and the next
+// grant.
 type stoutCell struct {
 	Holder int
 	Token  int
 	Queue  []int
-	Ended  []int // whose sessions have ended: nothing is granted to them any more
+	Ended  []int // owners of ended sessions: they get no more grants
 }
 
 func (p *stoutUser) Init(*sim.Port)         {}
@@ -47,13 +47,13 @@ func (p *stoutCell) Receive(net *sim.Port, m sim.Message) {
 	case m.Kind == request:
 		p.Queue = append(p.Queue, m.From)
 	case p.Holder == m.From && p.Token == m.Round:
-		p.Holder = sim.Nobody
+		p.Holder = sim.NoProcess
 	}
 	p.grant(net)
 }
 
 func (p *stoutCell) grant(net *sim.Port) {
-	if p.Holder != sim.Nobody || len(p.Queue) == 0 {
+	if p.Holder != sim.NoProcess || len(p.Queue) == 0 {
 		return
 	}
 	p.Holder, p.Queue = p.Queue[0], p.Queue[1:]
@@ -61,12 +61,12 @@ func (p *stoutCell) grant(net *sim.Port) {
 	net.Send(p.Holder, sim.Message{Kind: grant, Round: p.Token})
 }
 
-// Suspect is the end of a session: its hold and its queue position go with it.
-func (p *stoutCell) Suspect(net *sim.Port, who int) {
-	p.Ended = append(p.Ended, who)
-	p.Queue = slices.DeleteFunc(p.Queue, func(id int) bool { return id == who })
-	if p.Holder == who {
-		p.Holder = sim.Nobody
+// Suspect is the end of a session: its hold and its queue position end with it.
+func (p *stoutCell) Suspect(net *sim.Port, peer int) {
+	p.Ended = append(p.Ended, peer)
+	p.Queue = slices.DeleteFunc(p.Queue, func(id int) bool { return id == peer })
+	if p.Holder == peer {
+		p.Holder = sim.NoProcess
 	}
 	p.grant(net)
 }
@@ -81,7 +81,7 @@ var stoutSpec = spec.Algorithm{
 	},
 	New: using(func(c spec.Case, id int) Lock {
 		if id == c.N {
-			return &stoutCell{Holder: sim.Nobody}
+			return &stoutCell{Holder: sim.NoProcess}
 		}
 		return &stoutUser{}
 	}),

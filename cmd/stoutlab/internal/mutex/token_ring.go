@@ -5,8 +5,9 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// tokenRing is a ring around which one token goes, always. Who has it may
-// enter, and passes it on when it leaves, or at once if it does not want to.
+// tokenRing is a ring around which one token always travels. A process that has
+// it may enter, and passes it on when it leaves, or at once if it does not want
+// to enter.
 type tokenRing struct {
 	Wants  bool
 	Inside bool
@@ -25,7 +26,7 @@ func (p *tokenRing) Request(*sim.Port) { p.Wants = true }
 
 func (p *tokenRing) Receive(net *sim.Port, _ sim.Message) { p.hold(net) }
 
-// hold has the token: it is used, or goes on.
+// hold receives the token and uses it or passes it on.
 func (p *tokenRing) hold(net *sim.Port) {
 	if p.Wants {
 		p.Wants, p.Inside = false, true
@@ -44,9 +45,9 @@ func (p *tokenRing) Timeout(*sim.Port, int) {}
 
 var tokenRingSpec = spec.Algorithm{
 	Name:   "token-ring",
-	Line:   "one token goes around a ring, whoever wants to enter or not",
+	Line:   "one token travels around a ring, even if no process wants to enter",
 	Family: spec.Mutex,
-	Breaks: "the token is lost: nobody enters any more",
+	Breaks: "the token is lost: no process enters any more",
 	Kinds:  []sim.KindInfo{{Name: "token"}},
 	New: using(func(_ spec.Case, id int) Lock {
 		return &tokenRing{Begins: id == 0}

@@ -7,28 +7,28 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// Lock is an algorithm, as the process that wants to enter sees it. It says
-// that the process is in by net.Enter.
+// Lock is an algorithm, as used by a process that wants to enter. It calls
+// net.Enter when the process is inside.
 type Lock interface {
 	sim.Process
-	Request(net *sim.Port) // who wants to enter at the start requests before Init
+	Request(net *sim.Port) // a process that wants to enter at the start calls it before Init
 	Release(net *sim.Port)
 }
 
 // user is a process that enters the critical section Left times, stays in it
-// for a unit, and asks again a unit after it has left.
+// for a unit, and asks again one unit after it has left.
 type user struct {
 	Lock
 	Left int
 }
 
-// The user's own timers; an algorithm's are 0 and above.
+// The user's own timers; the algorithm's are 0 and above.
 const (
 	wants = -1 - iota
 	leaves
 )
 
-const stay = 1 // how long it stays, and how long it pauses
+const stay = 1 // length of a stay, and of a pause
 
 // using makes the processes of an algorithm.
 func using(make func(c spec.Case, id int) Lock) func(spec.Case, int) sim.Process {
@@ -69,10 +69,10 @@ func (u *user) Timeout(net *sim.Port, timer int) {
 	}
 }
 
-// Suspect passes on what a detector says, if the algorithm listens.
-func (u *user) Suspect(net *sim.Port, who int) {
+// Suspect passes the detector's report on, if the algorithm listens.
+func (u *user) Suspect(net *sim.Port, peer int) {
 	if s, listens := u.Lock.(sim.Suspecter); listens {
-		s.Suspect(net, who)
+		s.Suspect(net, peer)
 	}
 }
 
@@ -84,13 +84,13 @@ func (u *user) Listens() bool {
 
 func (u *user) String() string { return fmt.Sprintf("%s left:%d", sim.State(u.Lock), u.Left) }
 
-// enter is what every algorithm calls once the process may go in.
+// enter is called by every algorithm once the process may enter.
 func enter(net *sim.Port) {
 	net.Enter()
 	net.After(stay, leaves)
 }
 
-// entries is how often all processes together enter.
+// entries returns the number of entries of all processes together.
 func entries(c spec.Case) int {
 	sum := 0
 	for _, e := range c.Entries {

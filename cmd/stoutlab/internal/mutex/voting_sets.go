@@ -2,11 +2,11 @@ package mutex
 
 import "slices"
 
-// votingSets gives each of n processes a set that it is in itself, such that
-// any two sets meet. Where n is q²+q+1 and a finite projective plane of order q
-// is known, the sets are its lines: q+1 processes each, any two meet in exactly
-// one, which is the least there can be. Elsewhere the processes stand in rows
-// and columns, and a set is one row and one column.
+// votingSets gives each of n processes a set that includes the process, such
+// that any two sets meet. If n is q²+q+1 and a finite projective plane of order
+// q is known, the sets are its lines: q+1 processes each, and any two meet in
+// exactly one, which is the minimum. Otherwise the processes are arranged in
+// rows and columns, and a set is one row and one column.
 func votingSets(n int) [][]int {
 	sets := make([][]int, n)
 	for id := range sets {
@@ -15,7 +15,7 @@ func votingSets(n int) [][]int {
 	return sets
 }
 
-// votingSet is the set of one of them.
+// votingSet returns the set of one process.
 func votingSet(n, id int) []int {
 	if line := lines[n]; line != nil {
 		return shifted(line, n, id)
@@ -23,15 +23,15 @@ func votingSet(n, id int) []int {
 	return rowAndColumn(n, id)
 }
 
-// sixSets are those of the book's deadlock. The first three are given there;
-// the other three, whose processes ask for nothing, are lines of the same
-// figure that their owners are on.
+// sixSets are the sets of the book's deadlock. The book gives the first three;
+// the other three belong to processes that ask for nothing, and are lines of
+// the same figure that contain their owners.
 var sixSets = [][]int{{0, 1, 2}, {1, 3, 5}, {2, 4, 5}, {0, 3, 4}, {0, 3, 4}, {1, 3, 5}}
 
-// lines has q+1 numbers below n = q²+q+1 for each n of which a plane of a small
-// order q is known: their differences modulo n are all different. Shifted by 0
-// to n−1 they are the lines of the plane (Singer 1938). There is none of orders
-// 6, 10 and 14 (Bruck, Ryser 1949; Lam 1989).
+// lines has q+1 numbers below n = q²+q+1 for each n with a known plane of small
+// order q: their differences modulo n are all different. Shifted by 0 to n−1
+// they are the lines of the plane (Singer 1938). No plane has order 6, 10 or 14
+// (Bruck, Ryser 1949; Lam 1989).
 var lines = map[int][]int{
 	3:   {0, 1},
 	7:   {0, 1, 3},
@@ -54,9 +54,9 @@ func shifted(line []int, n, by int) (set []int) {
 	return set
 }
 
-// rowAndColumn has n processes stand in rows of ⌈√n⌉. The last row may be
-// short: of two processes, one of whom stands there, the other's full row meets
-// the first one's column.
+// rowAndColumn arranges n processes in rows of ⌈√n⌉. The last row may be short:
+// if one of two processes is in it, the other's full row meets the first one's
+// column.
 func rowAndColumn(n, id int) (set []int) {
 	width := 1
 	for width*width < n {

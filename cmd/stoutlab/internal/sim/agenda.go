@@ -5,10 +5,10 @@ import "container/heap"
 // event is something that will happen to a process.
 type event struct {
 	at     Time
-	what   What // Received, TimedOut, Suspected, Crashed, Restarted
+	what   Action // Received, TimedOut, Suspected, Crashed, Restarted
 	to     int
-	timer  int // a timer's name, or whom a detector suspects
-	epoch  int // of a timer: it counts only if it was not set anew since
+	timer  int // a timer's name, or the process that a detector suspects
+	epoch  int // of a timer: it counts only if it was not reset since
 	around int // of a message: its direction around the ring, or 0
 	chain  int // causal depth at which it happens
 	clock  int // Lamport time of its sending
@@ -20,10 +20,10 @@ type event struct {
 // near is how far ahead the agenda sorts by bucket; a power of two.
 const near = 256
 
-// agenda holds what is to come. Events at the same time come in the order in
+// agenda holds future events. Events at the same time come in the order in
 // which they were added, timers after all others. Nearly all events are a few
 // units ahead: they go into a bucket for their time, which costs an append. A
-// heap takes the rest until they are near.
+// heap holds the others until they are near.
 type agenda struct {
 	now     Time
 	len     int
@@ -48,7 +48,7 @@ func (a *agenda) add(e event) {
 	heap.Push(&a.far, farEvent{e, a.added})
 }
 
-// sort puts an event that is near into its bucket.
+// sort puts a near event into its bucket.
 func (a *agenda) sort(e event) {
 	a.inNear++
 	a.buckets[e.at%near].add(e)
@@ -62,7 +62,7 @@ func (b *bucket) add(e event) {
 	}
 }
 
-// next takes the next event out. The agenda must not be empty.
+// next removes and returns the next event. The agenda must not be empty.
 func (a *agenda) next() event {
 	a.len--
 	for {
@@ -82,8 +82,8 @@ func (a *agenda) next() event {
 	}
 }
 
-// advance goes on to the next unit of time, or to the next event if that is
-// far, and sorts in what came near by it.
+// advance moves to the next unit of time, or to the next event if that is far,
+// and moves newly near events into buckets.
 func (a *agenda) advance() {
 	a.now++
 	if a.inNear == 0 {
@@ -94,7 +94,7 @@ func (a *agenda) advance() {
 	}
 }
 
-// all calls f for every event that is still to come, in no order.
+// all calls f for every future event, in no order.
 func (a *agenda) all(f func(event)) {
 	for i := range a.buckets {
 		b := &a.buckets[i]

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Choice is one thing that could happen next.
+// Choice is one event that could happen next.
 type Choice struct {
-	Crash bool // process Who crashes now
-	Who   int
-	index int
-	Text  string
+	Crash   bool // Process crashes now
+	Process int
+	index   int
+	Text    string
 }
 
-// Choosing makes a network whose events happen in the order that the caller
-// chooses. Its processes have started.
+// Choosing makes a network where the caller chooses the order of events. Its
+// processes have started.
 func Choosing(cfg Config) *Network {
 	n := New(cfg)
 	n.start()
 	return n
 }
 
-// Choices are all that could happen next: of each link the message that was
-// sent first (any of them with Reorder), what a detector has to say, and the
-// timer that runs out next. Messages take no time here, or any: if timersLast,
-// a timer runs out only when nothing is under way, as where time-outs are
-// right; otherwise at any moment. Crashes are offered if crashes is set.
+// Choices returns all events that could happen next: the oldest message of each
+// link (any of its messages with Reorder), the reports of a detector, and the
+// next timer. Messages take any time here, or no time. With timersLast, a timer
+// fires only after everything under way, as with right time-outs; otherwise at
+// any moment. With crashes, the list includes crashes.
 func (n *Network) Choices(timersLast, crashes bool) []Choice {
 	n.sweep()
 	var all, timers []Choice
@@ -40,7 +40,7 @@ func (n *Network) Choices(timersLast, crashes bool) []Choice {
 		}
 	}
 	for i, e := range n.pending {
-		c := Choice{Who: e.to, index: i, Text: n.describe(e)}
+		c := Choice{Process: e.to, index: i, Text: n.describe(e)}
 		link := [3]int{int(e.what), e.m.From, e.to}
 		switch {
 		case e.what == TimedOut:
@@ -57,13 +57,13 @@ func (n *Network) Choices(timersLast, crashes bool) []Choice {
 	}
 	for p := 0; crashes && p < n.cfg.N; p++ {
 		if n.alive[p] {
-			all = append(all, Choice{Crash: true, Who: p, Text: fmt.Sprintf("process %d crashes", p)})
+			all = append(all, Choice{Crash: true, Process: p, Text: fmt.Sprintf("process %d crashes", p)})
 		}
 	}
 	return all
 }
 
-// sweep forgets what can't happen any more.
+// sweep removes events that can no longer happen.
 func (n *Network) sweep() {
 	n.pending = slices.DeleteFunc(n.pending, func(e event) bool {
 		switch {
@@ -76,11 +76,12 @@ func (n *Network) sweep() {
 	})
 }
 
-// Take has a choice happen. It must be one of the Choices of the present state.
+// Take makes a choice happen. It must be one of the Choices of the present
+// state.
 func (n *Network) Take(c Choice) {
 	n.sweep()
 	if c.Crash {
-		n.crash(c.Who)
+		n.crash(c.Process)
 		return
 	}
 	e := n.pending[c.index]
@@ -98,20 +99,21 @@ func (n *Network) describe(e event) string {
 	case TimedOut:
 		return fmt.Sprintf("a timer of %d runs out", e.to)
 	case Suspected:
-		return fmt.Sprintf("%d is told that %d has crashed", e.to, e.timer)
+		return fmt.Sprintf("a detector reports to %d that %d has crashed", e.to, e.timer)
 	}
 	return fmt.Sprintf("%s %d", e.what, e.to)
 }
 
-// Outcome is what has come of the run so far.
+// Outcome returns the outcome of the run so far.
 func (n *Network) Outcome() *Outcome {
 	out := n.out
 	out.Leaders, out.Alive, out.Cut = n.leader, n.alive, n.cut
 	return &out
 }
 
-// Key is a text that two networks share if all that can still happen to them is
-// the same: the processes' states and what is under way. Times count from now.
+// Key returns a text that two networks share if the same events can still
+// happen to them: the processes' states and everything under way. Times count
+// from now.
 func (n *Network) Key() string {
 	n.sweep()
 	var b strings.Builder
@@ -123,15 +125,15 @@ func (n *Network) Key() string {
 		fmt.Fprintf(&b, "%s %d\n", State(proc), n.leader[p])
 	}
 	fmt.Fprintln(&b, n.within, n.cut, n.faults)
-	if n.chance { // what will be drawn
-		state, _ := n.source.MarshalBinary() // it has no way to fail
+	if n.chance { // future random numbers
+		state, _ := n.source.MarshalBinary() // it cannot fail
 		fmt.Fprintf(&b, "%x\n", state)
 	}
-	if n.leads != nil { // spans of office, and what processes keep of them, are in absolute time
+	if n.leads != nil { // spans of office, and the processes' records of them, are in absolute time
 		fmt.Fprintln(&b, n.now, n.leads)
 	}
 	var under []string
-	place := map[[3]int]int{} // the order on a link matters, that between links does not
+	place := map[[3]int]int{} // the order on a link matters, the order between links does not
 	each := func(e event) {
 		if e.what == TimedOut && n.timers[e.to][e.timer] != e.epoch {
 			return

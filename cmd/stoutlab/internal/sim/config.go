@@ -2,7 +2,7 @@ package sim
 
 import "math/rand/v2"
 
-// Config is a network and all that happens to it.
+// Config is a network and its faults.
 type Config struct {
 	N     int // processes, 0…N−1
 	Extra int // nodes behind them that serve and do not take part, such as a service
@@ -11,25 +11,25 @@ type Config struct {
 
 	Ring    []int // the ids in the direction of messages; nil: 0, 1, … N−1
 	Latency Latency
-	Delay   map[[2]int]Time // latency of single links [from, to], before Latency
-	Bound   Time            // what time-outs are made of; 0: the greatest latency
+	Delay   map[[2]int]Time // latency of single links [from, to]; it replaces Latency
+	Bound   Time            // for time-outs; 0: the largest latency
 	Seed    uint64
-	Rates   []float64 // clock rates; a clock not named runs at 1
-	Loss    float64   // the part of messages that is lost
-	Twice   float64   // the part of messages that arrives twice
+	Rates   []float64 // clock rates; other clocks run at 1
+	Loss    float64   // fraction of messages that are lost
+	Twice   float64   // fraction of messages that arrive twice
 	Reorder bool      // messages of one link may overtake one another
 
 	Faults   []Fault
 	Detector Detector
 
-	Until   Time  // the run is cut off at this time; 0: when nothing is left to do
+	Until   Time  // the run is cut off at this time; 0: when no event is left
 	Entries []int // the run is over when every live process has left the critical section so often; nil: never
 	Limit   int   // events after which a run counts as endless; 0: 5·N² + 20 000
-	Trace   int   // how many records to keep; 0: none
-	Causal  bool  // keep vector clocks, to judge the order of requests
+	Trace   int   // number of records to keep; 0: none
+	Causal  bool  // keep vector clocks, to check the order of requests
 }
 
-// Latency is how long a message takes: evenly distributed between the two. The
+// Latency is the duration of a message: evenly distributed between the two. The
 // zero value is one unit.
 type Latency struct{ Least, Most Time }
 

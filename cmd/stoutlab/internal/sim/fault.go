@@ -1,16 +1,16 @@
 package sim
 
-// Fault is something that befalls a process when its trigger happens.
+// Fault is a fault of a process at its trigger.
 type Fault struct {
-	Who  int
-	When Trigger
-	Do   Harm
+	Process int
+	When    Trigger
+	Do      Harm
 }
 
 // Trigger is the moment of a fault: the start of the run, or the Nth time (from
-// 1) that the process sends a message of the kind. Before such a message the
-// process goes no further: the message is not sent. After it the process goes
-// no further either: the rest of a multicast is not sent.
+// 1) that the process sends a message of the kind. With a fault before such a
+// message, the message is not sent. With a fault after it, the rest of a
+// multicast is not sent.
 type Trigger struct {
 	Start bool
 	Kind  Kind
@@ -19,23 +19,23 @@ type Trigger struct {
 	Nth   int // 0 means 1
 }
 
-// Harm is what a fault does.
+// Harm is the effect of a fault.
 type Harm uint8
 
 // The harms.
 const (
-	Crash   Harm = iota // the process stops for good
-	CutOff              // nothing sent to it or by it arrives any more
-	Suspect             // an inaccurate detector tells all others that it crashed
+	Crash   Harm = iota // the process stops permanently
+	CutOff              // no message to or from it arrives any more
+	Suspect             // an inaccurate detector reports its crash to all others
 	Reboot              // it crashes, and restarts after two bounds
 )
 
-// Detector is how a failure detector behaves. A detector that speaks does so
-// one bound after the event.
+// Detector is the behaviour of a failure detector. A detector reports one bound
+// after the event.
 type Detector uint8
 
-// The detectors. Incomplete misses every crash. Inaccurate tells of crashes and
-// also of what is none: see Suspect.
+// The detectors. Incomplete misses every crash. Inaccurate reports crashes, and
+// also false ones: see Suspect.
 const (
 	NoDetector Detector = iota
 	Perfect
@@ -45,16 +45,16 @@ const (
 
 type armed struct {
 	Fault
-	left int // sends that are still to pass
+	left int // sends to let pass first
 	done bool
 }
 
-// sending is called before a message goes out. It reports whether the sender
-// gets as far as sending it.
+// sending is called before a message is sent. It returns false if a fault stops
+// the sender before it.
 func (n *Network) sending(from int, kind Kind) bool {
 	for i := range n.faults {
 		f := &n.faults[i]
-		if f.done || f.Who != from || f.When.Start || f.When.Kind != kind && !f.When.Any {
+		if f.done || f.Process != from || f.When.Start || f.When.Kind != kind && !f.When.Any {
 			continue
 		}
 		if f.left--; f.left > 0 {
@@ -70,21 +70,21 @@ func (n *Network) sending(from int, kind Kind) bool {
 	return n.alive[from]
 }
 
-// harm does what a fault says.
+// harm applies a fault.
 func (n *Network) harm(f Fault) {
 	switch f.Do {
 	case Crash:
-		n.crash(f.Who)
+		n.crash(f.Process)
 	case CutOff:
-		n.cut[f.Who] = true
-		n.note(f.Who, Cut, "")
+		n.cut[f.Process] = true
+		n.note(f.Process, Cut, "")
 	case Suspect:
 		if n.cfg.Detector == Inaccurate {
-			n.tell(f.Who)
+			n.reportCrash(f.Process)
 		}
 	case Reboot:
-		n.crash(f.Who)
-		n.add(event{at: n.now + 2*n.cfg.Bound, what: Restarted, to: f.Who})
+		n.crash(f.Process)
+		n.add(event{at: n.now + 2*n.cfg.Bound, what: Restarted, to: f.Process})
 	}
 }
 
@@ -94,17 +94,17 @@ func (n *Network) crash(p int) {
 	}
 	n.alive[p] = false
 	n.lookOver()
-	n.leader[p] = Nobody
+	n.leader[p] = NoProcess
 	n.note(p, Crashed, "")
 	n.endLead(p)
 	n.inside(p, false)
 	if n.cfg.Detector == Perfect || n.cfg.Detector == Inaccurate {
-		n.tell(p)
+		n.reportCrash(p)
 	}
 }
 
-// tell has the detector tell all others of a crash.
-func (n *Network) tell(p int) {
+// reportCrash makes the detector report a crash to all others.
+func (n *Network) reportCrash(p int) {
 	for q := range n.procs {
 		if _, listens := n.procs[q].(Suspecter); listens && q != p && n.alive[q] {
 			n.add(event{at: n.now + n.cfg.Bound, what: Suspected, to: q, timer: p, chain: n.chain[q] + 1})

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Time is virtual time. One unit is the latency of a message where that is
-// fixed.
+// Time is virtual time. One unit is the latency of a message if that is fixed.
 type Time = int64
 
 // Kind is a kind of message: an index into the Config's Kinds.
@@ -16,30 +15,30 @@ type Kind uint8
 // KindInfo describes a kind of message of an algorithm.
 type KindInfo struct {
 	Name    string
-	Carries string // names of the numbers it carries, of: "id by round hops"
+	Carries string // names of its numbers, from: "id by round hops"
 }
 
-// Message is what processes send. The classical algorithms exchange a few small
-// numbers, so a message is a plain value, which costs nothing; each algorithm
-// says which of the four it uses, and for what.
+// Message is a message between processes. The classical algorithms exchange a
+// few small numbers, so a message is a plain value, which costs no allocation.
+// Each algorithm defines which of the four numbers it uses, and for what.
 type Message struct {
 	Kind     Kind
 	From, To int // set by the network
 	ID       int // the identifier, or attribute, that it is about
-	By       int // who began this run, or a direction
+	By       int // the initiator of this run, or a direction
 	Round    int // a round, phase or logical time
-	Hops     int // how far it has come
+	Hops     int // hops so far
 	Era      int // of the sender, see Port.InEra; set by the network
 }
 
-// bits is the size of a message of this kind among n processes: the kind
-// itself, and each number that it carries in as few bits as n values need.
+// bits returns the size of a message of this kind among n processes: the kind
+// itself, and each of its numbers in as few bits as n values need.
 func (k KindInfo) bits(kinds, n int) int {
 	number := max(1, bits.Len(uint(n-1)))
 	return bits.Len(uint(max(0, kinds-1))) + len(strings.Fields(k.Carries))*number
 }
 
-// text is the message as a drawing shows it: "election(3)".
+// text returns the message as a drawing shows it: "election(3)".
 func (k KindInfo) text(m Message) string {
 	var args []string
 	for _, field := range strings.Fields(k.Carries) {

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Nobody is the leader of a process that knows none.
-const Nobody = -1
+// NoProcess is the leader of a process that knows no leader.
+const NoProcess = -1
 
 // Network is a run under way.
 type Network struct {
@@ -14,40 +14,40 @@ type Network struct {
 	procs  []Process
 	alive  []bool
 	cut    []bool // off from the network
-	port   Port   // the one that every call gets, to save making them
+	port   Port   // one Port for all calls, to save allocations
 	rng    *rand.Rand
 	source *rand.PCG
 
 	now     Time
-	agenda  *agenda         // of what is to come; nil where the caller chooses,
+	agenda  *agenda         // future events; nil if the caller chooses,
 	pending []event         // among these
 	place   []int           // of each process in the ring
-	lastOn  map[[2]int]Time // the last arrival on a link, so that none overtakes
-	timers  []map[int]int   // of each process: the epochs of the timers that run
+	lastOn  map[[2]int]Time // the last arrival on a link, to prevent overtaking
+	timers  []map[int]int   // by process: the epochs of its running timers
 	epoch   int
 
 	faults    []armed
-	afterSend []Fault // what befalls once the present message is out
+	afterSend []Fault // faults after the present message
 	loop      loop
-	chance    bool // something in this run is random
+	chance    bool // this run has something random
 
-	chain []int   // of each process: the longest causal chain to it
+	chain []int   // by process: the longest causal chain to it
 	clock []int   // Lamport's
 	past  [][]int // vector clocks, if the Config asks for them
 	msgs  int     // the number of the latest message
 
-	leader []int  // in whom each process believes
+	leader []int  // each process's leader
 	leads  []Time // until when each leads, in true time
-	within []int  // who is in the critical section
+	within []int  // processes in the critical section
 	left   []int  // how often each left it
 	over   bool   // all have left it as often as they wanted to
 
 	out     Outcome
 	tracing bool
-	current int // the record that the present step began with
+	current int // the first record of the present step
 }
 
-// New makes a network. Nothing has happened in it yet.
+// New makes a network in its initial state.
 func New(cfg Config) *Network {
 	cfg = cfg.normal()
 	all := cfg.N + cfg.Extra
@@ -74,7 +74,7 @@ func New(cfg Config) *Network {
 		n.place[p] = i
 	}
 	for i := range n.procs {
-		n.procs[i], n.alive[i], n.leader[i] = cfg.New(i), true, Nobody
+		n.procs[i], n.alive[i], n.leader[i] = cfg.New(i), true, NoProcess
 	}
 	if cfg.Causal {
 		n.past = make([][]int, all)
@@ -89,7 +89,7 @@ func New(cfg Config) *Network {
 	return n
 }
 
-// Run lets a network run until nothing is left to do, and says what came of it.
+// Run runs a network until no event is left, and returns the outcome.
 func Run(cfg Config) *Outcome {
 	n := New(cfg)
 	n.agenda = &agenda{}
@@ -114,10 +114,10 @@ func Run(cfg Config) *Outcome {
 }
 
 // Over reports whether every live process has entered and left as often as the
-// Config wants. A run without Entries is never over by that.
+// Config wants. It is always false for a run without Entries.
 func (n *Network) Over() bool { return n.over }
 
-// lookOver is called whenever somebody leaves, or crashes.
+// lookOver is called whenever a process leaves, or crashes.
 func (n *Network) lookOver() {
 	if n.cfg.Entries == nil {
 		return
@@ -130,7 +130,7 @@ func (n *Network) lookOver() {
 	n.over = true
 }
 
-// start has the faults of the start happen, and then starts every process.
+// start applies the faults of the start, and then starts every process.
 func (n *Network) start() {
 	for i := range n.faults {
 		if f := &n.faults[i]; f.When.Start {
@@ -147,7 +147,7 @@ func (n *Network) start() {
 	}
 }
 
-// happen hands an event to the process that it is for.
+// happen delivers an event to its process.
 func (n *Network) happen(e event) {
 	n.out.Events++
 	p := e.to
@@ -192,8 +192,8 @@ func (n *Network) portOf(p int) *Port {
 	return &n.port
 }
 
-// neighbour is the next live process in the ring in a direction: the ring
-// closes around the dead.
+// neighbour returns the next live process in the ring in a direction: the ring
+// closes around dead ones.
 func (n *Network) neighbour(p, direction int) int {
 	ring := n.cfg.Ring
 	for i, at := 0, n.place[p]; i < len(ring); i++ {
@@ -205,8 +205,8 @@ func (n *Network) neighbour(p, direction int) int {
 	return p
 }
 
-// arrives says who receives a message, or −1. What was on its way around a ring
-// to a process that died is passed on to the next one alive.
+// arrives returns the receiver of a message, or −1. If the receiver of a
+// message around a ring has died, the next live process receives it.
 func (n *Network) arrives(e event) int {
 	to := e.to
 	if n.cut[e.m.From] && e.m.From != to || n.cut[to] && e.m.From != to {
@@ -225,8 +225,7 @@ func (n *Network) arrives(e event) int {
 	return -1
 }
 
-// send sends a message; around is the direction in which it goes around the
-// ring, or 0.
+// send sends a message; around is its direction around the ring, or 0.
 func (n *Network) send(from, to, around int, m Message) {
 	if !n.alive[from] || !n.sending(from, m.Kind) {
 		return
@@ -238,7 +237,7 @@ func (n *Network) send(from, to, around int, m Message) {
 	n.afterSend = n.afterSend[:0]
 }
 
-// emit puts a message out, or loses it.
+// emit sends a message, or loses it.
 func (n *Network) emit(from, to, around int, m Message) {
 	m.From, m.To = from, to
 	if from == to {
@@ -269,7 +268,7 @@ func (n *Network) emit(from, to, around int, m Message) {
 	}
 }
 
-// dispatch puts a message on its way.
+// dispatch schedules the arrival of a message.
 func (n *Network) dispatch(e event) {
 	from, to := e.m.From, e.to
 	delay, fixed := n.cfg.Delay[[2]int{from, to}]

@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// Outcome is what came of a run.
+// Outcome is the outcome of a run.
 type Outcome struct {
-	Messages int   // sent, without those to oneself
+	Messages int   // sent, without messages to oneself
 	ToSelf   int   // messages that processes sent to themselves
 	ByKind   []int // of Messages
 	Bits     int   // all messages together
 	Chain    int   // the longest causal chain, in messages; a time-out counts as one
-	Time     Time  // of the last event that some process saw
+	Time     Time  // of the last event that a process saw
 	Events   int
 
-	Endless bool // stopped by force: it would have gone on
-	Loop    int  // after this many events the same state came back: it never ends
+	Endless bool // stopped by a limit
+	Loop    int  // the same state repeated after this many events: the run never ends
 	CutOff  bool // ended by Config.Until
 
-	Leaders   []int // in whom each process believes at the end; Nobody for none and for the dead
+	Leaders   []int // each process's leader at the end; NoProcess if it knows no leader or is dead
 	Alive     []bool
 	Cut       []bool
-	Announced []int // who took itself for leader at some time, in order
+	Announced []int // processes that announced themselves as leader at some time, in order
 	Beliefs   []Belief
 	Tally     []int
 	Sections  []Section
-	Broken    *Breach // the first event that broke mutual exclusion, or had two lead at once
+	Broken    *Breach // the first event that broke mutual exclusion, or gave two leaders
 
 	Trace     []Record
-	Truncated bool // the trace had no room for all of it
+	Truncated bool // the trace was too short for the whole run
 }
 
-// Belief is an event: a process comes to believe in a leader.
+// Belief is an event: a process begins to believe in a leader.
 type Belief struct {
 	At      Time
 	Process int
@@ -43,8 +43,8 @@ type Belief struct {
 type Section struct {
 	At      Time
 	Process int
-	What    What
-	Past    []int // vector clock, where the Config asks for it
+	What    Action
+	Past    []int // vector clock, if the Config asks for it
 }
 
 // Breach is an event that broke safety.
@@ -67,8 +67,8 @@ func (n *Network) elect(p, leader int) {
 	}
 }
 
-// lead notes a span of office, in true time, and looks whether somebody else is
-// in office now.
+// lead records a span of office, in true time, and checks whether another
+// process is in office now.
 func (n *Network) lead(p int, until Time) {
 	if !n.alive[p] {
 		return
@@ -99,7 +99,7 @@ func (n *Network) tally(i int) {
 	n.out.Tally[i]++
 }
 
-func (n *Network) section(p int, what What) {
+func (n *Network) section(p int, what Action) {
 	if !n.alive[p] {
 		return
 	}
@@ -133,7 +133,7 @@ func (n *Network) breach(text string) {
 	}
 }
 
-// stamp is a copy of a process's vector clock, after counting one event.
+// stamp counts one event and returns a copy of the process's vector clock.
 func (n *Network) stamp(p int) []int {
 	if n.past == nil {
 		return nil
@@ -142,7 +142,7 @@ func (n *Network) stamp(p int) []int {
 	return slices.Clone(n.past[p])
 }
 
-// learn takes the vector clock of a message in.
+// learn merges the vector clock of a message.
 func (n *Network) learn(p int, past []int) {
 	for i, v := range past {
 		n.past[p][i] = max(n.past[p][i], v)

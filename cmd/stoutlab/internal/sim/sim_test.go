@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNoClock: a run is a function of its seed, so a run imports no clock, no
-// goroutine and no I/O.
+// TestNoClock: a run is a function of its seed, so its packages import no
+// clock, no goroutines and no I/O.
 func TestNoClock(t *testing.T) {
 	allowed := []string{"container/heap", "fmt", "math", "math/bits", "math/rand/v2", "slices", "strconv", "strings"}
 	for _, dir := range []string{".", "../elect", "../mutex", "../spec"} {
@@ -33,7 +33,7 @@ func TestAgenda(t *testing.T) {
 		var a agenda
 		type entry struct {
 			event
-			taken int // when it was taken out, counted in events put in
+			taken int // when it was removed, as the number of events added before
 		}
 		var out []entry
 		in := 0
@@ -51,7 +51,7 @@ func TestAgenda(t *testing.T) {
 			}
 			in++
 			ahead := rapid.SampledFrom([]Time{0, 1, 1, 2, 255, 256, 257, 1000}).Draw(t, "ahead")
-			what := rapid.SampledFrom([]What{Received, TimedOut}).Draw(t, "what")
+			what := rapid.SampledFrom([]Action{Received, TimedOut}).Draw(t, "what")
 			a.add(event{at: a.now + ahead, id: in, what: what})
 		}
 		for a.len > 0 {
@@ -61,7 +61,7 @@ func TestAgenda(t *testing.T) {
 		for i, e := range out {
 			seen[e.id] = true
 			for _, later := range out[i+1:] {
-				waited := later.id <= e.taken // it was there when e was taken
+				waited := later.id <= e.taken // it was there when e was removed
 				switch {
 				case later.at < e.at:
 					t.Fatalf("%+v comes before %+v", e, later)
@@ -78,14 +78,15 @@ func TestAgenda(t *testing.T) {
 	})
 }
 
-// echo sends what it is told to at the start, and notes what it hears.
+// echo sends messages at the start as configured, and records the messages that
+// it receives.
 type echo struct {
-	ID     int
-	Sends  int
-	Heard  []int
-	Fired  []int
-	Told   []int
-	Resets int
+	ID        int
+	Sends     int
+	Received  []int
+	Fired     []int
+	Suspected []int
+	Resets    int
 }
 
 func (p *echo) Init(net *Port) {
@@ -94,17 +95,17 @@ func (p *echo) Init(net *Port) {
 			net.Send(1, Message{ID: i})
 		}
 		net.After(10, 1)
-		net.After(5, 1) // set anew: only this one counts
+		net.After(5, 1) // reset: only this one counts
 		net.After(7, 2)
 		net.Stop(2)
 	}
 }
-func (p *echo) Receive(_ *Port, m Message) { p.Heard = append(p.Heard, m.ID) }
+func (p *echo) Receive(_ *Port, m Message) { p.Received = append(p.Received, m.ID) }
 func (p *echo) Timeout(net *Port, timer int) {
 	p.Fired = append(p.Fired, timer, int(net.Now()))
 }
-func (p *echo) Suspect(_ *Port, who int) { p.Told = append(p.Told, who) }
-func (p *echo) Restart()                 { p.Resets++ }
+func (p *echo) Suspect(_ *Port, peer int) { p.Suspected = append(p.Suspected, peer) }
+func (p *echo) Restart()                  { p.Resets++ }
 
 func echoes(cfg Config) ([]*echo, *Outcome) {
 	all := make([]*echo, 2)
@@ -120,11 +121,11 @@ func TestLinksKeepOrder(t *testing.T) {
 	overtaken := false
 	for seed := range uint64(20) {
 		p, _ := echoes(Config{Seed: seed, Latency: Latency{1, 9}})
-		if !slices.IsSorted(p[1].Heard) || len(p[1].Heard) != 20 {
-			t.Fatalf("seed %d: heard %v", seed, p[1].Heard)
+		if !slices.IsSorted(p[1].Received) || len(p[1].Received) != 20 {
+			t.Fatalf("seed %d: received %v", seed, p[1].Received)
 		}
 		p, _ = echoes(Config{Seed: seed, Latency: Latency{1, 9}, Reorder: true})
-		overtaken = overtaken || !slices.IsSorted(p[1].Heard)
+		overtaken = overtaken || !slices.IsSorted(p[1].Received)
 	}
 	if !overtaken {
 		t.Error("with Reorder no message overtook another")
@@ -134,10 +135,10 @@ func TestLinksKeepOrder(t *testing.T) {
 func TestLossAndDuplicates(t *testing.T) {
 	lost, _ := echoes(Config{Seed: 1, Loss: 0.5})
 	twice, out := echoes(Config{Seed: 1, Twice: 0.5})
-	if n := len(lost[1].Heard); n == 0 || n == 20 {
+	if n := len(lost[1].Received); n == 0 || n == 20 {
 		t.Errorf("with half of them lost %d of 20 came", n)
 	}
-	if n := len(twice[1].Heard); n <= 20 || n >= 40 || out.Messages != 20 {
+	if n := len(twice[1].Received); n <= 20 || n >= 40 || out.Messages != 20 {
 		t.Errorf("with half of them doubled %d of %d came", n, out.Messages)
 	}
 }
@@ -147,8 +148,8 @@ func TestTimers(t *testing.T) {
 	if !slices.Equal(p[0].Fired, []int{1, 5}) {
 		t.Errorf("fired %v", p[0].Fired)
 	}
-	// A clock at twice the rate: 5 of its units are over after 3 of true time,
-	// when it shows 6.
+	// A clock at twice the rate: 5 of its units end after 3 of true time, when
+	// it shows 6.
 	p, out := echoes(Config{Rates: []float64{2}})
 	if !slices.Equal(p[0].Fired, []int{1, 6}) || out.Time != 3 {
 		t.Errorf("fired %v, the last at %d", p[0].Fired, out.Time)
@@ -162,26 +163,26 @@ func TestFaults(t *testing.T) {
 		heard int
 		told  []int
 	}{
-		{"before the first", Fault{Who: 0, When: Trigger{Kind: 0}}, 0, []int{0}},
-		{"before the third", Fault{Who: 0, When: Trigger{Kind: 0, Nth: 3}}, 2, []int{0}},
-		{"after the first", Fault{Who: 0, When: Trigger{Kind: 0, After: true}}, 1, []int{0}},
-		{"after the third", Fault{Who: 0, When: Trigger{Kind: 0, After: true, Nth: 3}}, 3, []int{0}},
-		{"another kind", Fault{Who: 0, When: Trigger{Kind: 1}}, 20, nil},
-		{"any kind", Fault{Who: 0, When: Trigger{Any: true, Kind: 9}}, 0, []int{0}},
-		{"at the start", Fault{Who: 0, When: Trigger{Start: true}}, 0, []int{0}},
-		{"cut off", Fault{Who: 0, When: Trigger{Kind: 0, After: true}, Do: CutOff}, 0, nil},
-		{"slander", Fault{Who: 0, When: Trigger{Kind: 0, After: true}, Do: Suspect}, 20, nil},
+		{"before the first", Fault{Process: 0, When: Trigger{Kind: 0}}, 0, []int{0}},
+		{"before the third", Fault{Process: 0, When: Trigger{Kind: 0, Nth: 3}}, 2, []int{0}},
+		{"after the first", Fault{Process: 0, When: Trigger{Kind: 0, After: true}}, 1, []int{0}},
+		{"after the third", Fault{Process: 0, When: Trigger{Kind: 0, After: true, Nth: 3}}, 3, []int{0}},
+		{"another kind", Fault{Process: 0, When: Trigger{Kind: 1}}, 20, nil},
+		{"any kind", Fault{Process: 0, When: Trigger{Any: true, Kind: 9}}, 0, []int{0}},
+		{"at the start", Fault{Process: 0, When: Trigger{Start: true}}, 0, []int{0}},
+		{"cut off", Fault{Process: 0, When: Trigger{Kind: 0, After: true}, Do: CutOff}, 0, nil},
+		{"slander", Fault{Process: 0, When: Trigger{Kind: 0, After: true}, Do: Suspect}, 20, nil},
 	} {
 		p, _ := echoes(Config{Faults: []Fault{c.fault}, Detector: Perfect})
-		if len(p[1].Heard) != c.heard || !slices.Equal(p[1].Told, c.told) {
-			t.Errorf("%s: heard %d, told of %v", c.name, len(p[1].Heard), p[1].Told)
+		if len(p[1].Received) != c.heard || !slices.Equal(p[1].Suspected, c.told) {
+			t.Errorf("%s: received %d, suspected %v", c.name, len(p[1].Received), p[1].Suspected)
 		}
 	}
-	p, _ := echoes(Config{Faults: []Fault{{Who: 0, When: Trigger{Kind: 0, After: true}, Do: Suspect}}, Detector: Inaccurate})
-	if !slices.Equal(p[1].Told, []int{0}) {
-		t.Errorf("the inaccurate detector said %v", p[1].Told)
+	p, _ := echoes(Config{Faults: []Fault{{Process: 0, When: Trigger{Kind: 0, After: true}, Do: Suspect}}, Detector: Inaccurate})
+	if !slices.Equal(p[1].Suspected, []int{0}) {
+		t.Errorf("the inaccurate detector reported %v", p[1].Suspected)
 	}
-	p, _ = echoes(Config{Faults: []Fault{{Who: 1, When: Trigger{Start: true}, Do: Reboot}}})
+	p, _ = echoes(Config{Faults: []Fault{{Process: 1, When: Trigger{Start: true}, Do: Reboot}}})
 	if p[1].Resets != 1 {
 		t.Error("it did not come back")
 	}
@@ -195,7 +196,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestBits: a kind out of two is a bit, an id among five is three.
+// TestBits: a kind out of two takes one bit, an id among five takes three.
 func TestBits(t *testing.T) {
 	k := KindInfo{Name: "election", Carries: "id by"}
 	if got := k.bits(2, 5); got != 1+3+3 {
@@ -206,7 +207,7 @@ func TestBits(t *testing.T) {
 	}
 }
 
-// pair: 0 sends to 1, which answers, and sends again when its timer runs out.
+// pair: 0 sends to 1, which answers, and sends again when its timer fires.
 type pair struct{ ID int }
 
 func (p *pair) Init(net *Port) {
@@ -224,37 +225,37 @@ func (p *pair) Receive(net *Port, m Message) {
 
 func (p *pair) Timeout(net *Port, _ int) { net.Send(1, Message{ID: 2}) }
 
-// TestChainGoesThroughProcesses: what a process sends is caused by all that it
-// has heard, not only by what it sends it upon.
+// TestChainGoesThroughProcesses: a message is caused by everything that its
+// sender has received, not only by the event that triggered it.
 func TestChainGoesThroughProcesses(t *testing.T) {
 	out := Run(Config{N: 2, Kinds: []KindInfo{{Name: "m"}}, New: func(id int) Process { return &pair{id} }})
-	if out.Chain != 3 { // there, back, and the third, though its timer was set at 0
+	if out.Chain != 3 { // there, back, and the third, although its timer was set at 0
 		t.Errorf("chain %d", out.Chain)
 	}
 }
 
 // around sends one message to the next, which passes it on.
-type around struct{ ID, Heard int }
+type around struct{ ID, Received int }
 
 func (p *around) Init(net *Port) {
 	if p.ID < 2 {
 		net.Next(Message{ID: p.ID, Kind: Kind(p.ID)})
 	}
 }
-func (p *around) Receive(*Port, Message) { p.Heard++ }
+func (p *around) Receive(*Port, Message) { p.Received++ }
 func (p *around) Timeout(*Port, int)     {}
 
-// TestRingCloses: what is under way to a process that crashes is passed on.
+// TestRingCloses: a message under way to a process that crashes is passed on.
 func TestRingCloses(t *testing.T) {
 	var all [3]*around
 	Run(Config{
-		N: 3, Kinds: []KindInfo{{Name: "a"}, {Name: "b"}}, Faults: []Fault{{Who: 1, When: Trigger{Kind: 1, After: true}}},
+		N: 3, Kinds: []KindInfo{{Name: "a"}, {Name: "b"}}, Faults: []Fault{{Process: 1, When: Trigger{Kind: 1, After: true}}},
 		New: func(id int) Process {
 			all[id] = &around{ID: id}
 			return all[id]
 		},
 	})
-	if all[1].Heard != 0 || all[2].Heard != 2 {
-		t.Errorf("the dead heard %d, the next %d", all[1].Heard, all[2].Heard)
+	if all[1].Received != 0 || all[2].Received != 2 {
+		t.Errorf("the dead process received %d, the next %d", all[1].Received, all[2].Received)
 	}
 }

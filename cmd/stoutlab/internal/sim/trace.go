@@ -2,21 +2,21 @@ package sim
 
 import "fmt"
 
-// What is a kind of record, and of event.
-type What uint8
+// Action is a kind of record, and of event.
+type Action uint8
 
 // The kinds of records.
 const (
-	Started   What = iota
-	Received       // a message came in
-	TimedOut       // a timer ran out
-	Suspected      // the failure detector spoke
+	Started   Action = iota
+	Received         // a message arrived
+	TimedOut         // a timer fired
+	Suspected        // the failure detector reported a crash
 	Crashed
 	Restarted
 	Cut     // cut off from the network
-	Sent    // a message went out
+	Sent    // a message was sent
 	Dropped // a message was lost, or its receiver is dead
-	Elected // the process believes in a leader now
+	Elected // the process now believes in a leader
 	Leads   // the process acts as leader for a while
 	Want    // the process asks for the critical section
 	Enter
@@ -27,17 +27,17 @@ const (
 var whats = [...]string{"init", "receive", "timeout", "suspect", "crash", "restart", "cut", "send",
 	"drop", "elect", "lead", "want", "enter", "leave", "note"}
 
-func (w What) String() string { return whats[w] }
+func (w Action) String() string { return whats[w] }
 
-// MarshalText lets JSON show the word.
-func (w What) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+// MarshalText makes JSON show the word.
+func (w Action) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // Record is one line of a trace.
 type Record struct {
 	At      Time   `json:"at"`
 	Process int    `json:"process"`
-	What    What   `json:"what"`
-	Message int    `json:"message,omitempty"` // its number, from 1: ties a Sent to its Received
+	What    Action `json:"what"`
+	Message int    `json:"message,omitempty"` // its number, from 1: links a Sent to its Received
 	Peer    int    `json:"peer"`              // the other end of the message
 	Kind    string `json:"kind,omitempty"`    // of the message
 	Text    string `json:"text,omitempty"`
@@ -57,11 +57,11 @@ func (n *Network) append(r Record) {
 	n.out.Trace = append(n.out.Trace, r)
 }
 
-func (n *Network) note(p int, what What, text string) {
-	n.append(Record{Process: p, What: what, Peer: Nobody, Text: text})
+func (n *Network) note(p int, what Action, text string) {
+	n.append(Record{Process: p, What: what, Peer: NoProcess, Text: text})
 }
 
-func (n *Network) message(p, peer int, what What, e event, text string) {
+func (n *Network) message(p, peer int, what Action, e event, text string) {
 	if !n.tracing {
 		return
 	}
@@ -77,7 +77,7 @@ func (n *Network) sent(e event) { n.message(e.m.From, e.to, Sent, e, "") }
 func (n *Network) drop(e event, why string) { n.message(e.to, e.m.From, Dropped, e, why) }
 
 // begin opens a step in the trace.
-func (n *Network) begin(p int, what What, e event) {
+func (n *Network) begin(p int, what Action, e event) {
 	if !n.tracing {
 		return
 	}
@@ -86,25 +86,25 @@ func (n *Network) begin(p int, what What, e event) {
 	case Received:
 		n.message(p, e.m.From, Received, e, "")
 	case TimedOut:
-		if e.timer < 0 { // not of the algorithm, but of who uses it
+		if e.timer < 0 { // the user's timer, not the algorithm's
 			what = Noted
 		}
 		n.note(p, what, "")
 	case Suspected:
-		n.note(p, Suspected, fmt.Sprintf("%d has crashed, says the detector", e.timer))
+		n.note(p, Suspected, fmt.Sprintf("the detector reports that %d has crashed", e.timer))
 	default:
 		n.note(p, what, "")
 	}
 }
 
-// record notes the state that the step left the process in.
+// record records the state after the step.
 func (n *Network) record(p int) {
 	if n.tracing && n.current < len(n.out.Trace) {
 		n.out.Trace[n.current].State = State(n.procs[p])
 	}
 }
 
-// State is what a process's fields hold, as text.
+// State returns the fields of a process as text.
 func State(p Process) string {
 	if s, ok := p.(fmt.Stringer); ok {
 		return s.String()

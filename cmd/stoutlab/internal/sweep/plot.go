@@ -19,9 +19,9 @@ const (
 	left, right, top, low = 80, 190, 50, 470
 )
 
-// Plot draws the counts of one or more algorithms over n, both on scales of
-// logarithms: a power of n is a straight line. The book's range is shaded, and
-// the best fit is drawn through the points.
+// Plot draws the counts of one or more algorithms over n, on logarithmic
+// scales: a power of n is a straight line. The book's range is shaded, and the
+// best fit is drawn through the points.
 func Plot(title string, all []Series) []byte {
 	s := scaleOf(all)
 	var b bytes.Buffer
@@ -76,7 +76,7 @@ func (s scale) axes(b *bytes.Buffer) {
 	fmt.Fprintf(b, `<text x="20" y="%d" text-anchor="middle" fill="#444" transform="rotate(-90 20 %d)">messages</text>`+"\n", (top+low)/2, (top+low)/2)
 }
 
-// band shades what the book allows.
+// band shades the book's range.
 func (s scale) band(b *bytes.Buffer, points []Point, colour string) {
 	var upper, lower string
 	last := 0

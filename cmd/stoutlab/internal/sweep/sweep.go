@@ -1,4 +1,5 @@
-// Package sweep counts what runs of many sizes cost, and fits a curve to it.
+// Package sweep counts the costs of runs of many sizes, and fits a curve to
+// them.
 package sweep
 
 import (
@@ -20,9 +21,9 @@ type Point struct {
 	Good       bool
 }
 
-// Runs makes a run of every size with every seed. Where the ring 0, 1, … n−1 is
-// the best case and no order is asked for, rings are random: else the curve
-// would be that of the best case.
+// Runs makes a run of every size with every seed. Without a given order, rings
+// are random if the ring 0, 1, … n−1 is the best case: otherwise the curve
+// would show the best case.
 func Runs(o lab.Options, sizes []int, seeds int) ([]Point, error) {
 	var all []Point
 	for _, n := range sizes {
@@ -49,7 +50,7 @@ func Runs(o lab.Options, sizes []int, seeds int) ([]Point, error) {
 	return all, nil
 }
 
-// CSV is the points as a table.
+// CSV returns the points as a table.
 func CSV(algorithm string, points []Point) []byte {
 	var b bytes.Buffer
 	b.WriteString("algorithm,n,seed,messages,turnaround,virtual_time,book_min,book_max,good\n")
@@ -80,12 +81,12 @@ var curves = []Fit{
 	{Name: "n²", Curve: func(n float64) float64 { return n * n }},
 }
 
-// Best is the curve that fits best. It takes each point as much as any other,
-// however large n is: errors count in parts of what was measured.
+// Best returns the curve that fits best. Each point has the same weight for any
+// n: errors are relative to the measured count.
 func Best(points []Point) Fit {
 	best := Fit{Error: math.Inf(1)}
 	for _, f := range curves {
-		// The factor that makes Σ (factor·curve/measured − 1)² least.
+		// The factor that minimizes Σ (factor·curve/measured − 1)².
 		var a, b float64
 		for _, p := range points {
 			if ratio := f.Curve(float64(p.N)) / float64(p.Messages); p.Messages > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/lab"
 )
 
-// TestFit: the worst rings of lcr fit n², those of hs n log n, one initiator n.
+// TestFit: the worst rings of lcr fit n², of hs n log n, of one initiator n.
 func TestFit(t *testing.T) {
 	sizes := []int{8, 16, 32, 64, 128, 256}
 	for _, c := range []struct {

@@ -8,13 +8,13 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/spec"
 )
 
-// judgeElection looks at what each process believes at the end.
+// checkElection checks the processes' beliefs at the end.
 //
-// Safety: no two live processes believe in different leaders, and the one that
-// they believe in is alive and the best alive. Liveness: the run ends, and
-// every live process knows a leader. Of an election for a span of office,
-// safety is that no two spans overlap, in true time.
-func (p *Plan) judgeElection(r *Result) {
+// Safety: no two live processes believe in different leaders, and their leader
+// is alive and the best alive. Liveness: the run ends, and every live process
+// knows a leader. In an election for a span of office, safety means that no two
+// spans overlap, in true time.
+func (p *Plan) checkElection(r *Result) {
 	out := r.Outcome
 	e := &ElectionResult{Leaders: map[int]*int{}, Announced: out.Announced, WinnersPerPhase: out.Tally}
 	if e.Announced == nil {
@@ -30,14 +30,14 @@ func (p *Plan) judgeElection(r *Result) {
 			continue
 		}
 		e.Leaders[id] = nil
-		if leader := out.Leaders[id]; leader != sim.Nobody {
+		if leader := out.Leaders[id]; leader != sim.NoProcess {
 			e.Leaders[id] = &leader
 		} else if !out.Cut[id] {
 			without = append(without, id)
 		}
 	}
 	if p.Algorithm.Office {
-		p.judgeOffice(r, without)
+		p.checkOffice(r, without)
 		return
 	}
 	e.Leader = p.common(out)
@@ -64,57 +64,59 @@ func s(one bool) string {
 	return ""
 }
 
-// common is the leader that all live processes believe in, or nil.
+// common returns the leader that all live processes believe in, or nil.
 func (p *Plan) common(out *sim.Outcome) *int {
-	leader := sim.Nobody
+	leader := sim.NoProcess
 	for id := range p.Case.N {
 		if !out.Alive[id] {
 			continue
 		}
-		if out.Leaders[id] == sim.Nobody || leader != sim.Nobody && out.Leaders[id] != leader {
+		if out.Leaders[id] == sim.NoProcess || leader != sim.NoProcess && out.Leaders[id] != leader {
 			return nil
 		}
 		leader = out.Leaders[id]
 	}
-	if leader == sim.Nobody {
+	if leader == sim.NoProcess {
 		return nil
 	}
 	return &leader
 }
 
-// best is who should be elected, or Nobody where anybody may be.
+// best returns the process that should be elected, or NoProcess if any process may
+// be.
 func (p *Plan) best(out *sim.Outcome) int {
 	a, c := p.Algorithm, p.Case
-	if a.Winner == spec.Anybody || a.Nobody && len(c.Initiators) > 0 {
-		return sim.Nobody
+	if a.Winner == spec.Anybody || a.NoInitiator && len(c.Initiators) > 0 {
+		return sim.NoProcess
 	}
-	best := sim.Nobody
+	best := sim.NoProcess
 	candidates := a.Candidates && !p.begunAnew(out)
 	for id := range c.N {
 		if !out.Alive[id] || out.Cut[id] || candidates && !c.Starts(id) {
 			continue
 		}
-		if best == sim.Nobody || a.Winner == spec.Highest {
+		if best == sim.NoProcess || a.Winner == spec.Highest {
 			best = id
 		}
 	}
 	return best
 }
 
-// begunAnew reports whether all were told of a crash, and began anew.
+// begunAnew reports whether all processes learned of a crash and restarted the
+// election.
 func (p *Plan) begunAnew(out *sim.Outcome) bool {
 	d := p.Config.Detector
 	return p.Algorithm.Anew && (d == sim.Perfect || d == sim.Inaccurate) && slices.Contains(out.Alive[:p.Case.N], false)
 }
 
-// firstWrong is the first event by which a process came to a belief that it
-// still has at the end, and that is wrong.
+// firstWrong returns the first event that gave a process a wrong belief that it
+// still has at the end.
 func (p *Plan) firstWrong(out *sim.Outcome) *Violation {
 	best := p.best(out)
 	var first *sim.Belief
 	for i := range out.Beliefs {
 		b := &out.Beliefs[i]
-		if b.Leader == sim.Nobody || !out.Alive[b.Process] || out.Leaders[b.Process] != b.Leader {
+		if b.Leader == sim.NoProcess || !out.Alive[b.Process] || out.Leaders[b.Process] != b.Leader {
 			continue
 		}
 		wrong := ""
@@ -124,7 +126,7 @@ func (p *Plan) firstWrong(out *sim.Outcome) *Violation {
 		case first != nil && first.Leader != b.Leader:
 			wrong = fmt.Sprintf("process %d believes in %d, and process %d in %d",
 				b.Process, b.Leader, first.Process, first.Leader)
-		case best != sim.Nobody && b.Leader != best && !p.bestIsBelieved(out, best):
+		case best != sim.NoProcess && b.Leader != best && !p.bestIsBelieved(out, best):
 			wrong = fmt.Sprintf("process %d believes in %d, and the best alive is %d", b.Process, b.Leader, best)
 		}
 		if wrong != "" {
@@ -137,8 +139,8 @@ func (p *Plan) firstWrong(out *sim.Outcome) *Violation {
 	return nil
 }
 
-// bestIsBelieved reports whether somebody believes in the best: then a belief
-// in another is told as one of two.
+// bestIsBelieved reports whether a process believes in the best; then another
+// belief is reported as one of two.
 func (p *Plan) bestIsBelieved(out *sim.Outcome, best int) bool {
 	for id, leader := range out.Leaders {
 		if out.Alive[id] && leader == best {
@@ -148,7 +150,7 @@ func (p *Plan) bestIsBelieved(out *sim.Outcome, best int) bool {
 	return false
 }
 
-func (p *Plan) judgeOffice(r *Result, without []int) {
+func (p *Plan) checkOffice(r *Result, without []int) {
 	out := r.Outcome
 	r.Safety = out.Broken == nil
 	for id, leader := range out.Leaders {
@@ -161,6 +163,6 @@ func (p *Plan) judgeOffice(r *Result, without []int) {
 	case !r.Safety:
 		r.Violation = &Violation{"safety", out.Broken.At, out.Broken.Text}
 	case !r.Liveness:
-		r.Violation = &Violation{"liveness", out.Time, fmt.Sprintf("nobody is master at the end; %d processes know none", len(without))}
+		r.Violation = &Violation{"liveness", out.Time, fmt.Sprintf("there is no master at the end; %d processes know no master", len(without))}
 	}
 }

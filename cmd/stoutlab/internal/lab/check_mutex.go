@@ -6,12 +6,12 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutlab/internal/sim"
 )
 
-// judgeMutex looks at who entered when.
+// checkMutex checks the processes' entries.
 //
-// Safety: no two are inside at a time. Liveness: every live process entered as
-// often as it wanted to. Ordering: where one request happened before another,
-// it was granted before it.
-func (p *Plan) judgeMutex(r *Result) {
+// Safety: no two processes are inside at the same time. Liveness: every live
+// process entered as often as it wanted to. Ordering: if one request happened
+// before another, it was granted before it.
+func (p *Plan) checkMutex(r *Result) {
 	out := r.Outcome
 	m := &MutexResult{Entries: []Entry{}}
 	r.MutexResult = m
@@ -46,7 +46,8 @@ func (p *Plan) judgeMutex(r *Result) {
 	}
 }
 
-// waiting are the live processes that have not entered as often as they wanted.
+// waiting returns the live processes that have not entered as often as they
+// wanted.
 func (p *Plan) waiting(out *sim.Outcome) []int {
 	left := append([]int(nil), p.Case.Entries...)
 	for _, s := range out.Sections {
@@ -63,8 +64,8 @@ func (p *Plan) waiting(out *sim.Outcome) []int {
 	return ids
 }
 
-// synchronization measures from each leaving to the next entry by a process
-// that had asked before.
+// synchronization measures the time from each leave to the next entry, if the
+// entering process had asked before.
 func synchronization(events []sim.Section) *Delay {
 	var all []sim.Time
 	asked := map[int]sim.Time{}
@@ -84,10 +85,10 @@ func synchronization(events []sim.Section) *Delay {
 	return delayOf(all)
 }
 
-// maxAlone is for how many processes a run alone is made, to measure.
+// maxAlone bounds the number of processes that are measured alone.
 const maxAlone = 64
 
-// clientDelay measures each process alone, in a run where nothing breaks.
+// clientDelay measures each process alone, in a run without failures.
 func (p *Plan) clientDelay() *Delay {
 	var all []sim.Time
 	for id := 0; id < p.Case.N && len(all) < maxAlone; id++ {
@@ -126,11 +127,11 @@ func delayOf(all []sim.Time) *Delay {
 	return d
 }
 
-// maxOrdered is how many entries are compared with one another.
+// maxOrdered bounds the number of entries that are compared with each other.
 const maxOrdered = 2000
 
-// ordered reports whether entries keep to the order of requests. It needs
-// vector clocks: request a happened before b if b's clock knows of a.
+// ordered reports whether entries follow the order of requests. It needs vector
+// clocks: request a happened before b if b's clock includes a.
 func ordered(events []sim.Section) bool {
 	var granted []sim.Section // the requests, in the order of the entries
 	open := map[int]sim.Section{}
