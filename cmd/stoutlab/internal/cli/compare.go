@@ -89,7 +89,7 @@ func (a *app) comparison(n int, all []compared) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nWhat breaks it\t")
+	fmt.Fprintln(w, "\nFaults that break it\t")
 	for _, c := range all {
 		fmt.Fprintf(w, "  %s\t%s\n", c.Algorithm, c.Breaks)
 	}
