@@ -52,7 +52,7 @@ func newAudience(via string, way target.Way, n int, path string, writer target.S
 }
 
 // gather makes all watchers watch until ctx ends. It returns when a first round
-// has reached them all, or after bound.
+// has reached them all, and fails if that takes longer than bound.
 func (a *audience) gather(ctx context.Context, bound time.Duration, running *sync.WaitGroup) error {
 	gathering, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()

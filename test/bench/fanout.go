@@ -73,9 +73,9 @@ func (f *fanout) run(ctx context.Context) error {
 }
 
 // times makes the runs of one field without other load.
-func (f *fanout) times(ctx context.Context, what string, who *field, sum *summary) error {
+func (f *fanout) times(ctx context.Context, what string, loop *field, sum *summary) error {
 	for i := range f.runs {
-		if err := f.once(ctx, fmt.Sprintf("%s, %s, run %d of %d", f.label, what, i+1, f.runs), f.plan(0), who, sum); err != nil {
+		if err := f.once(ctx, fmt.Sprintf("%s, %s, run %d of %d", f.label, what, i+1, f.runs), f.plan(0), loop, sum); err != nil {
 			return err
 		}
 	}

@@ -13,15 +13,15 @@ import (
 // Stranger waits until a running replica reports that its data directory is not
 // a member's, and returns that report.
 func (r *Replica) Stranger(ctx context.Context) (*lockapi.Error, error) {
-	var says *lockapi.Error
+	var report *lockapi.Error
 	err := Wait(ctx, r.ID+" reports that it is not a member", func(ctx context.Context) error {
 		_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
-		if !errors.As(err, &says) || says.Command == "" {
+		if !errors.As(err, &report) || report.Command == "" {
 			return fmt.Errorf("%s reports %v", lockapi.RouteReady, err)
 		}
 		return nil
 	})
-	return says, err
+	return report, err
 }
 
 // Admit replaces the member's lost data directory with the running replica's

@@ -199,9 +199,9 @@ func (c *Cell) listFor(r *Replica) ([]string, error) {
 // Host returns the host name of a replica; see Options.Named.
 func Host(id string) string { return id + ".stout.test" }
 
-// Join starts a replica with --join and waits until it is a member. Replicas
-// does not include it. Join requires exclusive use of the cell, and a cell
-// without TLS and proxies.
+// Join starts a replica with --join, which waits until it is admitted as a
+// member. Replicas does not include it. Join requires exclusive use of the
+// cell, and a cell without TLS and proxies.
 func (c *Cell) Join(id string) (*Replica, error) {
 	r, err := c.Rejoin(&Replica{ID: id, DataDir: filepath.Join(c.opts.Dir, id), LogFile: filepath.Join(c.opts.Dir, id+".log")})
 	if err != nil {

@@ -25,10 +25,10 @@ func TestRunAgain(t *testing.T) {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	var session lockapi.Session
 
-	said, end := startLocal(t, "run", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg", "--heartbeat-timeout=2s")
+	output, end := startLocal(t, "run", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg", "--heartbeat-timeout=2s")
 	for _, want := range []string{"curl -s " + url + "/v1/cell\n", "export STOUT_SERVER=" + url + ",", "stout status\n", "Ctrl-C stops the cell."} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the output lacks %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("the output lacks %q:\n%s", want, output)
 		}
 	}
 	if err := run(t.Context(), []string{"run", "--data", dir}); err == nil || !strings.Contains(err.Error(), "is already running") {
@@ -41,9 +41,9 @@ func TestRunAgain(t *testing.T) {
 	insist(t, http.MethodPost, url, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, &session)
 	end()
 
-	said, end = startLocal(t, "run", "--data", dir)
-	if !strings.Contains(said, "curl -s "+url+"/v1/cell\n") {
-		t.Errorf("it is on other ports than before:\n%s", said)
+	output, end = startLocal(t, "run", "--data", dir)
+	if !strings.Contains(output, "curl -s "+url+"/v1/cell\n") {
+		t.Errorf("it is on other ports than before:\n%s", output)
 	}
 	insist(t, http.MethodGet, url, lockapi.RouteSessions+"/"+session.ID, nil, nil)
 	end()
@@ -70,9 +70,9 @@ func TestRunSecure(t *testing.T) {
 	testrun.E2E(t)
 	dir, port := t.TempDir(), freeBase(t)
 	for range 2 {
-		said, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg=--heartbeat-timeout=2s")
+		output, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg=--heartbeat-timeout=2s")
 		var script []string
-		for line := range strings.Lines(said) {
+		for line := range strings.Lines(output) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") || strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "S=") || strings.HasPrefix(line, "tail ") || strings.Contains(line, "stout status") || strings.Contains(line, "stout lock") {
 				script = append(script, line)
 			}
@@ -90,7 +90,7 @@ func TestRunSecure(t *testing.T) {
 				t.Errorf("%s: %v, %v", file, info, err)
 			}
 		}
-		url, _, _ := strings.Cut(said[strings.Index(said, "https://"):], " ")
+		url, _, _ := strings.Cut(output[strings.Index(output, "https://"):], " ")
 		bare := exec.CommandContext(cell.Bounded(t), "curl", "-s", "--cacert", dir+"/certs/ca.pem", url+"/v1/sessions")
 		if out, err := bare.CombinedOutput(); err != nil || !strings.Contains(string(out), `"code":"unauthenticated"`) {
 			t.Errorf("without a token: %v, %s", err, out)
@@ -102,7 +102,7 @@ func TestRunSecure(t *testing.T) {
 
 // startLocal runs a command until it has printed what to try. end stops it as
 // Ctrl-C does.
-func startLocal(t *testing.T, args ...string) (said string, end func()) {
+func startLocal(t *testing.T, args ...string) (output string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write, err := os.Pipe()
@@ -125,17 +125,17 @@ func startLocal(t *testing.T, args ...string) (said string, end func()) {
 		os.Stdout = screen
 	}
 	lines := bufio.NewReader(read)
-	for !strings.Contains(said, "Ctrl-C stops the cell.") {
+	for !strings.Contains(output, "Ctrl-C stops the cell.") {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			cancel()
 			os.Stdout = screen
-			t.Fatalf("it ended (%v) after printing:\n%s", <-done, said)
+			t.Fatalf("it ended (%v) after printing:\n%s", <-done, output)
 		}
-		said += line
+		output += line
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()
-	return said, end
+	return output, end
 }
 
 // freeBase returns the first port of a range that is free for a cell.

@@ -63,12 +63,12 @@ func TestSecurityIsAsShown(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// Each replica and the operator have only their own files.
-	for _, who := range []string{"r1", "r2", "r3", "operator"} {
-		take := "mkdir " + who + " && cp -p certs/ca.pem root.token " + who
-		if who != "operator" {
-			take += " && cp -p certs/" + who + ".pem certs/" + who + "-key.pem " + who
+	for _, owner := range []string{"r1", "r2", "r3", "operator"} {
+		command := "mkdir " + owner + " && cp -p certs/ca.pem root.token " + owner
+		if owner != "operator" {
+			command += " && cp -p certs/" + owner + ".pem certs/" + owner + "-key.pem " + owner
 		}
-		if out, err := shell(cell.Bounded(t), "", take).CombinedOutput(); err != nil {
+		if out, err := shell(cell.Bounded(t), "", command).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

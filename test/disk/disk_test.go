@@ -253,10 +253,10 @@ func refusedAndCured(t *testing.T, c *cell.Cell, i int, d damage) {
 	follow(t, damaged, master)
 	must(t, damaged.Kill())
 	d.do(t, damaged)
-	said := refused(t, damaged)
+	output := refused(t, damaged)
 	for _, want := range []string{d.want, damaged.DataDir, "docs/operations.md"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the message is %q; want %q in it", said, want)
+		if !strings.Contains(output, want) {
+			t.Errorf("the message is %q; want %q in it", output, want)
 		}
 	}
 	work(t, master, fmt.Sprintf("without/%d", i), 3)
@@ -284,7 +284,7 @@ func TestDamagedSnapshotIsMadeUpFor(t *testing.T) {
 	overwrite(t, latest, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
 	must(t, r.Start())
 	agree(t, c, c.Ready(t))
-	if said := r.LogTail(200); !strings.Contains(said, "a snapshot is damaged") {
-		t.Errorf("it does not log the damaged snapshot:\n%s", said)
+	if output := r.LogTail(200); !strings.Contains(output, "a snapshot is damaged") {
+		t.Errorf("it does not log the damaged snapshot:\n%s", output)
 	}
 }

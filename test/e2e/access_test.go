@@ -60,18 +60,18 @@ func TestAccessOverReplicas(t *testing.T) {
 	admin(follower, http.MethodPut, lockapi.RouteCellAccess, lockapi.CellAccess{Observe: []string{"anonymous"}, Operate: []string{}})
 	admin(follower, http.MethodPut, lockapi.RouteRules+"/p", lockapi.AccessLists{Read: []string{"user:reader", "group:writers"}, Write: []string{"group:writers"}})
 	admin(follower, http.MethodPut, lockapi.RouteGroups+"/writers", lockapi.GroupMembers{Members: []string{"user:writer"}})
-	for _, who := range []string{"reader", "writer", "stranger"} {
-		token, err := through[lockapi.Token](t.Context(), as["root"], follower, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:" + who})
+	for _, name := range []string{"reader", "writer", "stranger"} {
+		token, err := through[lockapi.Token](t.Context(), as["root"], follower, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:" + name})
 		must(t, err)
-		as[who] = bearing(token.Secret)
+		as[name] = bearing(token.Secret)
 	}
 	check := func(when string) {
 		t.Helper()
 		for i, r := range c.Replicas() {
 			file := fmt.Sprintf("%s/p/%s-%d", lockapi.RouteFiles, when, i)
-			for who, want := range map[string]error{"reader": lockapi.CodePermissionDenied, "stranger": lockapi.CodePermissionDenied, "writer": nil} {
-				if _, err := through[lockapi.FileStat](t.Context(), as[who], r, http.MethodPut, file, "x"); !errors.Is(err, want) {
-					t.Errorf("%s, through %s: %s writes: %v", when, r.ID, who, err)
+			for name, want := range map[string]error{"reader": lockapi.CodePermissionDenied, "stranger": lockapi.CodePermissionDenied, "writer": nil} {
+				if _, err := through[lockapi.FileStat](t.Context(), as[name], r, http.MethodPut, file, "x"); !errors.Is(err, want) {
+					t.Errorf("%s, through %s: %s writes: %v", when, r.ID, name, err)
 				}
 			}
 			if _, err := call2(t, r, http.MethodGet, file+"?as=json"); !errors.Is(err, lockapi.CodeUnauthenticated) {
@@ -80,9 +80,9 @@ func TestAccessOverReplicas(t *testing.T) {
 			// A stale read is checked against the replica's own state, which
 			// catches up.
 			must(t, cell.Wait(cell.Bounded(t), r.ID+" checks stale reads", func(ctx context.Context) error {
-				for who, want := range map[string]error{"reader": nil, "stranger": lockapi.CodePermissionDenied} {
-					if _, err := through[lockapi.File](ctx, as[who], r, http.MethodGet, file+"?as=json&consistency=stale", nil); !errors.Is(err, want) {
-						return fmt.Errorf("%s: %w", who, err)
+				for name, want := range map[string]error{"reader": nil, "stranger": lockapi.CodePermissionDenied} {
+					if _, err := through[lockapi.File](ctx, as[name], r, http.MethodGet, file+"?as=json&consistency=stale", nil); !errors.Is(err, want) {
+						return fmt.Errorf("%s: %w", name, err)
 					}
 				}
 				return nil
@@ -174,7 +174,7 @@ func TestFoundedWithAccess(t *testing.T) {
 	for _, r := range c.Replicas() {
 		must(t, r.Start())
 	}
-	who := func(secret string) (all []lockapi.WhoAmI) {
+	identities := func(secret string) (all []lockapi.WhoAmI) {
 		for _, r := range c.Replicas() {
 			var one lockapi.WhoAmI
 			if _, err := cell.CallVia(t.Context(), bearing(secret), http.MethodGet, r.URL, lockapi.RouteWhoAmI, nil, &one); err == nil {
@@ -184,14 +184,14 @@ func TestFoundedWithAccess(t *testing.T) {
 		return all
 	}
 	must(t, cell.Wait(cell.Bounded(t), "the root is known at every replica", func(context.Context) error {
-		if all := who(root); len(all) != 3 {
+		if all := identities(root); len(all) != 3 {
 			return fmt.Errorf("%v", all)
 		}
 		return nil
 	}))
 	close(stop)
 	must(t, <-served)
-	if all := who(glass); len(all) != 1 || all[0] != (lockapi.WhoAmI{Principal: lockapi.PrincipalRoot, How: lockapi.HowBreakGlass}) {
+	if all := identities(glass); len(all) != 1 || all[0] != (lockapi.WhoAmI{Principal: lockapi.PrincipalRoot, How: lockapi.HowBreakGlass}) {
 		t.Errorf("by the secret behind the glass: %v", all)
 	}
 	for _, r := range c.Replicas() {

@@ -14,7 +14,7 @@ import (
 )
 
 // recoverInto runs stoutd recover on a replica's directory.
-func recoverInto(r *cell.Replica, into string, more ...string) (said string, err error) {
+func recoverInto(r *cell.Replica, into string, more ...string) (output string, err error) {
 	args := append([]string{"recover", "--into", into}, more...)
 	out, err := exec.Command(r.Command()[0], append(args, r.Command()[1:]...)...).CombinedOutput()
 	return string(out), err
@@ -38,9 +38,9 @@ func TestRecoverLostMajority(t *testing.T) {
 	into := survivor.DataDir + ".new"
 	refused := func(what string, more ...string) {
 		t.Helper()
-		said, err := recoverInto(survivor, into, append(more, "--yes")...)
-		if _, there := os.Stat(into); err == nil || !os.IsNotExist(there) || !strings.Contains(said, what) {
-			t.Fatalf("%v, %v: %s", err, there, said)
+		output, err := recoverInto(survivor, into, append(more, "--yes")...)
+		if _, there := os.Stat(into); err == nil || !os.IsNotExist(there) || !strings.Contains(output, what) {
+			t.Fatalf("%v, %v: %s", err, there, output)
 		}
 	}
 	refused("it is in use")
@@ -51,11 +51,11 @@ func TestRecoverLostMajority(t *testing.T) {
 	refused("replica " + other.ID + " of this cell runs")
 	must(t, other.Kill())
 	must(t, os.RemoveAll(other.DataDir))
-	if said, err := recoverInto(survivor, into); err == nil || !strings.Contains(said, "nobody said yes: nothing was done") {
-		t.Fatalf("%v: %s", err, said)
+	if output, err := recoverInto(survivor, into); err == nil || !strings.Contains(output, "nobody said yes: nothing was done") {
+		t.Fatalf("%v: %s", err, output)
 	}
-	if said, err := recoverInto(survivor, into, "--yes"); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	if output, err := recoverInto(survivor, into, "--yes"); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	must(t, survivor.Start())
 	<-survivor.Exited()

@@ -80,8 +80,8 @@ func TestBackupAndRestore(t *testing.T) {
 		next := cell.NewPrepared(t, cell.Options{Size: 1})
 		r := next.Replicas()[0]
 		restore := exec.Command(r.Command()[0], append([]string{"restore", "--from", file}, r.Command()[1:]...)...)
-		if said, err := restore.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, said)
+		if output, err := restore.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
 		}
 		must(t, r.Start())
 		cells = append(cells, next)

@@ -85,22 +85,22 @@ func TestSameDecisionEverywhere(t *testing.T) {
 		}
 		return fmt.Sprintf("%s %s %s %s", e.Code, e.Principal, e.Permission, e.Path)
 	}
-	for who, via := range callers {
+	for name, via := range callers {
 		for _, do := range calls {
 			want := decision(via, master, do.method, do.path, do.in)
 			for _, r := range c.Replicas() {
 				for _, by := range []http.RoundTripper{via, forger{via}} {
 					if got := decision(by, r, do.method, do.path, do.in); got != want {
-						t.Errorf("%s: %s %s at %s: %s; at the master: %s", who, do.method, do.path, r.ID, got, want)
+						t.Errorf("%s: %s %s at %s: %s; at the master: %s", name, do.method, do.path, r.ID, got, want)
 					}
 				}
 			}
 		}
-		if strings.Contains(who, "token") || who == "the root" || who == "both" {
+		if strings.Contains(name, "token") || name == "the root" || name == "both" {
 			continue
 		}
 		if got := decision(via, master, http.MethodGet, lockapi.RouteTokens, nil); got == "done" {
-			t.Errorf("%s reads tokens", who)
+			t.Errorf("%s reads tokens", name)
 		}
 	}
 	if got := decision(callers["a token"], c.Others(master)[0], http.MethodPut, lockapi.RouteFiles+"/t/f", "x"); got != "done" {
@@ -140,8 +140,8 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 		must(t, last.StartWith(step.args...))
 		must(t, cell.Wait(cell.Bounded(t), "all report the reason", func(ctx context.Context) error {
 			for _, r := range []*cell.Replica{c.Replicas()[0], last} {
-				if says, err := standby(ctx, r); err != nil || !strings.Contains(says.Detail, "found-token-file") || r != last && !strings.Contains(says.Detail, step.want) {
-					return fmt.Errorf("%s reports %v, %v", r.ID, says, err)
+				if report, err := standby(ctx, r); err != nil || !strings.Contains(report.Detail, "found-token-file") || r != last && !strings.Contains(report.Detail, step.want) {
+					return fmt.Errorf("%s reports %v, %v", r.ID, report, err)
 				}
 			}
 			return nil

@@ -18,11 +18,11 @@ import (
 // standby returns what a replica reports while it waits.
 func standby(ctx context.Context, r *cell.Replica) (*lockapi.Error, error) {
 	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
-	says := new(lockapi.Error)
-	if !errors.As(err, &says) {
+	report := new(lockapi.Error)
+	if !errors.As(err, &report) {
 		return nil, fmt.Errorf("%s at %s: %v", lockapi.RouteReady, r.ID, err)
 	}
-	return says, nil
+	return report, nil
 }
 
 // waitsFor waits until a replica reports that it waits for another one to found
@@ -30,9 +30,9 @@ func standby(ctx context.Context, r *cell.Replica) (*lockapi.Error, error) {
 func waitsFor(t *testing.T, r, missing *cell.Replica) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), r.ID+" waits for "+missing.ID, func(ctx context.Context) error {
-		says, err := standby(ctx, r)
-		if err == nil && (!strings.Contains(says.Detail, "waiting for "+missing.ID) || says.Command != "" || says.Directory == "") {
-			err = fmt.Errorf("it reports %+v", says)
+		report, err := standby(ctx, r)
+		if err == nil && (!strings.Contains(report.Detail, "waiting for "+missing.ID) || report.Command != "" || report.Directory == "") {
+			err = fmt.Errorf("it reports %+v", report)
 		}
 		return err
 	}))
@@ -140,8 +140,8 @@ func admitStrangers(t *testing.T, c *cell.Cell) {
 		lost := false
 		must(t, cell.Wait(cell.Bounded(t), r.ID+" is ready or a stranger", func(ctx context.Context) error {
 			_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
-			says := new(lockapi.Error)
-			lost = errors.As(err, &says) && says.Command != ""
+			report := new(lockapi.Error)
+			lost = errors.As(err, &report) && report.Command != ""
 			if lost {
 				return nil
 			}
@@ -154,7 +154,7 @@ func admitStrangers(t *testing.T, c *cell.Cell) {
 }
 
 // TestCellsDoNotMix: a replica of one cell at the address of another cell's
-// replica gets no role there, with the same or a different cell name.
+// replica is not a member there, with equal or different cell names.
 func TestCellsDoNotMix(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"one", "two"} {

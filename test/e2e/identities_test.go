@@ -35,9 +35,9 @@ func TestIdentitiesThroughEveryReplica(t *testing.T) {
 	}
 	for _, r := range c.Replicas() {
 		for name, way := range ways {
-			who, err := through[lockapi.WhoAmI](t.Context(), way.via, r, http.MethodGet, lockapi.RouteWhoAmI, nil)
-			if err != nil || who != way.want {
-				t.Errorf("%s, through %s: %+v, %v", name, r.ID, who, err)
+			caller, err := through[lockapi.WhoAmI](t.Context(), way.via, r, http.MethodGet, lockapi.RouteWhoAmI, nil)
+			if err != nil || caller != way.want {
+				t.Errorf("%s, through %s: %+v, %v", name, r.ID, caller, err)
 			}
 			file, err := through[lockapi.FileStat](t.Context(), way.via, r, http.MethodPut, lockapi.RouteFiles+"/"+r.ID, "x")
 			if want := way.want.Principal; err != nil || file.Principal != want && (file.Principal != "" || want != "anonymous") {

@@ -16,13 +16,13 @@ import (
 // admit makes a joiner a member, with the addresses that it reports.
 func admit(t *testing.T, by []*cell.Replica, r *cell.Replica, suffrage string) {
 	t.Helper()
-	says, err := r.Stranger(cell.Bounded(t))
+	report, err := r.Stranger(cell.Bounded(t))
 	must(t, err)
-	want := fmt.Sprintf("stout member add %s --directory %s --raft-addr %s --url %s", r.ID, says.Directory, r.RaftAddr, r.URL)
-	if says.Command != want {
-		t.Errorf("%s reports %q, want %q", r.ID, says.Command, want)
+	want := fmt.Sprintf("stout member add %s --directory %s --raft-addr %s --url %s", r.ID, report.Directory, r.RaftAddr, r.URL)
+	if report.Command != want {
+		t.Errorf("%s reports %q, want %q", r.ID, report.Command, want)
 	}
-	insistMember(t, by, http.MethodPost, "", lockapi.AddMemberRequest{ID: r.ID, Directory: says.Directory, RaftAddr: r.RaftAddr, URL: r.URL, Suffrage: suffrage})
+	insistMember(t, by, http.MethodPost, "", lockapi.AddMemberRequest{ID: r.ID, Directory: report.Directory, RaftAddr: r.RaftAddr, URL: r.URL, Suffrage: suffrage})
 }
 
 // insistMember makes a change of the members, and waits for a concurrent one to
@@ -152,7 +152,7 @@ func TestMembersComeAndGo(t *testing.T) {
 
 	// A removed replica that is started again waits, and does nothing else.
 	must(t, r5.Start())
-	if says, err := r5.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(says.Detail, "it was removed") {
-		t.Errorf("%v, %v", says, err)
+	if report, err := r5.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(report.Detail, "it was removed") {
+		t.Errorf("%v, %v", report, err)
 	}
 }

@@ -44,8 +44,8 @@ func TestPausedMaster(t *testing.T) {
 
 	must(t, old.Pause())
 	master := newMaster(t, c, old)
-	heir := open(t, master, aWhile)
-	after := acquire(t, master, path, ask(heir.ID, "h", aWhile))
+	next := open(t, master, aWhile)
+	after := acquire(t, master, path, ask(next.ID, "h", aWhile))
 	if lived := time.Since(begun); lived < ttl {
 		t.Errorf("the lock of a session of %v changed hands after %v", ttl, lived)
 	}
@@ -53,7 +53,7 @@ func TestPausedMaster(t *testing.T) {
 		t.Errorf("token %d after %d", after.Token, before.Token)
 	}
 	for _, p := range calls {
-		p.send(t, before, heir)
+		p.send(t, before, next)
 	}
 	must(t, old.Continue())
 	for _, p := range calls {
@@ -65,7 +65,7 @@ func TestPausedMaster(t *testing.T) {
 
 // callKinds are the calls to a paused master, about the grant that it knows and
 // about the session of the next holder.
-var callKinds = []func(before lockapi.Grant, heir string) (method, target string, in any){
+var callKinds = []func(before lockapi.Grant, next string) (method, target string, in any){
 	func(g lockapi.Grant, _ string) (string, string, any) { return http.MethodGet, lockRoute(g.Path), nil },
 	func(g lockapi.Grant, _ string) (string, string, any) {
 		return http.MethodGet, lockapi.RouteSequencers + "?value=" + g.Sequencer, nil
@@ -76,8 +76,8 @@ var callKinds = []func(before lockapi.Grant, heir string) (method, target string
 	func(g lockapi.Grant, _ string) (string, string, any) {
 		return http.MethodPut, lockRoute(g.Path), ask(g.Session, g.Handle, 0)
 	},
-	func(g lockapi.Grant, heir string) (string, string, any) {
-		return http.MethodPut, lockRoute(g.Path), ask(heir, "another", 0)
+	func(g lockapi.Grant, next string) (string, string, any) {
+		return http.MethodPut, lockRoute(g.Path), ask(next, "another", 0)
 	},
 	func(g lockapi.Grant, _ string) (string, string, any) {
 		return http.MethodPost, sessionRoute(g.Session) + "/keepalive", struct{}{}
@@ -130,9 +130,9 @@ func (p *pendingCall) read() (status int, body []byte, err error) {
 }
 
 // send writes the call to the replica's socket.
-func (p *pendingCall) send(t *testing.T, before lockapi.Grant, heir lockapi.Session) {
+func (p *pendingCall) send(t *testing.T, before lockapi.Grant, next lockapi.Session) {
 	t.Helper()
-	method, target, in := callKinds[p.kind](before, heir.ID)
+	method, target, in := callKinds[p.kind](before, next.ID)
 	p.name = fmt.Sprintf("%s %s, forward %q", method, target, p.forward)
 	body := []byte{}
 	if in != nil {

@@ -72,7 +72,8 @@ func rehearse(t *testing.T, c *cell.Cell, args ...string) (out rehearsal, code i
 	return out, cmd.ProcessState.ExitCode()
 }
 
-// crowd opens sessions; each holds a lock and waits for the next one's.
+// crowd opens sessions. Each holds a lock of its own, and all want one common
+// lock: one session holds it, the others wait.
 func crowd(t *testing.T, c *cell.Cell, n int) []*client.Session {
 	t.Helper()
 	sdk, err := client.New(c.URLs()...)

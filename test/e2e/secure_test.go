@@ -45,14 +45,14 @@ func TestSecureCell(t *testing.T) {
 	ctx, stop := context.WithCancel(cell.Bounded(t))
 	defer stop()
 	sdk := secureSDK(t, c, "billing")
-	told := make(chan string, 10)
+	received := make(chan string, 10)
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
 	following.Go(func() {
 		for change, err := range sdk.Follow(ctx, "/jobs/", client.Contents()) {
 			if err == nil && change.File != nil {
-				told <- string(change.File.Content)
+				received <- string(change.File.Content)
 			}
 		}
 	})
@@ -65,7 +65,7 @@ func TestSecureCell(t *testing.T) {
 	must(t, held.Unlock(ctx))
 	_, err = session.Put(ctx, "/jobs/done", []byte("yes"))
 	must(t, err)
-	if got := <-told; got != "yes" {
+	if got := <-received; got != "yes" {
 		t.Errorf("the follower received %q", got)
 	}
 	must(t, session.Close(ctx))

@@ -37,15 +37,15 @@ func bringBack(t *testing.T, r *cell.Replica, old string) {
 // and checks the report.
 func stranger(t *testing.T, r *cell.Replica) *lockapi.Error {
 	t.Helper()
-	says, err := r.Stranger(cell.Bounded(t))
+	report, err := r.Stranger(cell.Bounded(t))
 	must(t, err)
-	if want := fmt.Sprintf("stout member replace %s --directory %s", r.ID, says.Directory); says.Command != want || says.Directory == "" {
-		t.Errorf("%s reports %+v, want the command %q", r.ID, says, want)
+	if want := fmt.Sprintf("stout member replace %s --directory %s", r.ID, report.Directory); report.Command != want || report.Directory == "" {
+		t.Errorf("%s reports %+v, want the command %q", r.ID, report, want)
 	}
-	if !strings.Contains(says.Detail, says.Command) || !strings.Contains(says.Detail, "not a member") {
-		t.Errorf("%s reports %q", r.ID, says.Detail)
+	if !strings.Contains(report.Detail, report.Command) || !strings.Contains(report.Detail, "not a member") {
+		t.Errorf("%s reports %q", r.ID, report.Detail)
 	}
-	return says
+	return report
 }
 
 // staysWithoutMaster checks for the time of a few elections that no given
@@ -75,7 +75,7 @@ func TestWipedDirectory(t *testing.T) {
 	held := acquire(t, master, "/kept", ask(s.ID, "", 0))
 
 	old := wipe(t, wiped)
-	says := stranger(t, wiped)
+	report := stranger(t, wiped)
 	second := acquire(t, other, "/second", ask(s.ID, "", 0)) // the two continue
 
 	// With the master cut off, two of three names remain, but only one of their
@@ -104,8 +104,8 @@ func TestWipedDirectory(t *testing.T) {
 	c.WaitMasterOf(t, master, other)
 
 	must(t, c.Admit(cell.Bounded(t), wiped))
-	if now := call[lockapi.Replica](t, wiped, http.MethodGet, lockapi.RouteReplica, nil); now.Directory != says.Directory {
-		t.Errorf("%s has directory %s, and was admitted with %s", wiped.ID, now.Directory, says.Directory)
+	if now := call[lockapi.Replica](t, wiped, http.MethodGet, lockapi.RouteReplica, nil); now.Directory != report.Directory {
+		t.Errorf("%s has directory %s, and was admitted with %s", wiped.ID, now.Directory, report.Directory)
 	}
 	must(t, other.Kill()) // the new directory is now one of two
 	present = c.WaitMasterOf(t, master, wiped)
@@ -194,8 +194,8 @@ func TestAutoReplace(t *testing.T) {
 			continue
 		}
 		bringBack(t, r, old)
-		if says, err := r.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(says.Detail, "not a member") {
-			t.Errorf("the old directory reports %+v, %v", says, err)
+		if report, err := r.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(report.Detail, "not a member") {
+			t.Errorf("the old directory reports %+v, %v", report, err)
 		}
 	}
 }

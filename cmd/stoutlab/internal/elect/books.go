@@ -119,7 +119,7 @@ func bullyBook(c spec.Case) *spec.Expected {
 		Source:     "Garcia-Molina 1982; Gupta, Cloud Computing Concepts; Coulouris et al., 15.3.2",
 	}
 	if len(c.Initiators) > 1 && c.Starts(n-2) {
-		return nil // a detector also informs the others, and a later asker repeats messages: no book counts that
+		return nil // N−2 announces itself at once, and again to each later asker: no book counts that
 	}
 	if n == 2 { // the other one is the failed coordinator
 		e.Messages, e.Turnaround = spec.Exactly(0), spec.Exactly(0)

@@ -119,8 +119,9 @@ func (p *bully) Timeout(net *sim.Port, timer int) {
 	}
 }
 
-// Suspect begins an election if the coordinator is gone. Election still goes to
-// all higher processes: only knowledge from before the election counts.
+// Suspect begins an election if the coordinator is gone. Unless all higher
+// processes are known to be gone, Election goes to all of them, even to the
+// known ones.
 func (p *bully) Suspect(net *sim.Port, peer int) {
 	p.Gone.add(peer)
 	if p.Leader == peer {

@@ -170,7 +170,7 @@ func TestCrashesAreRiddenOut(t *testing.T) {
 			o.Order = "random"
 			o.Initiators = drawIDs(t, o.N)
 		}
-		knows := 0 // the initiators
+		knows := 0 // the first initiator
 		fmt.Sscan(o.Initiators, &knows)
 		for range rapid.IntRange(0, 2).Draw(t, "crashes") {
 			peer := rapid.IntRange(0, o.N-1).Filter(func(id int) bool { return id != knows }).Draw(t, "who")

@@ -22,7 +22,7 @@ type Keeper struct {
 	down   map[string]bool
 	killed map[string]int  // number of kills
 	doomed map[string]int  // faults under way that make the process end
-	slow   map[string]int  // faults under way that may delay a clean stop
+	slow   map[string]int  // faults under way that can prevent a stop in time
 	ill    map[string]bool // the disk once had a fault
 }
 

@@ -50,9 +50,9 @@ func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return h, nil
 }
 
-// wipe runs one replica with a new directory that was not admitted. During any
-// other fault, that replica must not help to elect a leader. Its old directory
-// has kept everything that it had acknowledged, and may return.
+// wipe runs one replica with a new directory that was not admitted. That
+// replica must not help to elect a leader, even during other faults. Its old
+// directory has kept everything that it had acknowledged, and may return.
 func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
 		return harm{what: "no replica: another one is being replaced"}, nil

@@ -103,7 +103,7 @@ func (w *watcher) upTo() uint64 {
 	return w.told.UpTo
 }
 
-// record records an event, correct or not.
+// record adds an event, correct or not.
 func (w *watcher) record(e lockapi.CellEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
