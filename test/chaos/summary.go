@@ -36,7 +36,7 @@ func (t *trial) summary(w io.Writer) {
 		service.Elections, service.Gap.Round(time.Millisecond), service.GapAt.Seconds())
 	t.grants.Write(table)
 	fmt.Fprintf(table, "holds of the SDK\t%d compared\n", t.holds.Len())
-	fmt.Fprintf(table, "guarded resource\t%d writes accepted, %d by late holders refused\n", accepted, refused)
+	fmt.Fprintf(table, "guarded resource\t%d writes accepted, %d from late holders refused\n", accepted, refused)
 	fmt.Fprintf(table, "state sums\tcompared at %d log entries\n", t.sums.Compared())
 	fmt.Fprintf(table, "events\t%s\n", t.watchers())
 	if t.verdict != nil {

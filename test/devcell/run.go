@@ -142,7 +142,7 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin stri
 	if c.TLS() != nil {
 		sayAccess(c, curl, urls[0])
 	} else {
-		say("\nor see all of it in a browser, live: %s/ui/", urls[0])
+		say("\nOr watch the cell in a browser: %s/ui/", urls[0])
 	}
 	say("\nKill the master (kill -9 %d) and watch another take over. Ctrl-C stops the cell.\n", master.PID())
 }

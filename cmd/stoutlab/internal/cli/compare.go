@@ -75,7 +75,7 @@ func (a *app) comparison(n int, all []compared) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nMutual exclusion, n = %d\tan entry\tthe book\tclient delay\tthe book\tsynchronization\tthe book\tsafe\tlive\n", n)
+	fmt.Fprintf(w, "\nMutual exclusion, n = %d\tper entry\tthe book\tclient delay\tthe book\tsynchronization\tthe book\tsafe\tlive\n", n)
 	for _, c := range all {
 		if c.Family == spec.Mutex {
 			client, synchronization := "–", "–"

@@ -103,7 +103,7 @@ func counts(t io.Writer, r *lab.Result) {
 				v, got = e.Turnaround, r.Turnaround
 			}
 			if r.Expected == nil {
-				return span(v) + "\tif nothing broke"
+				return span(v) + "\twithout faults"
 			}
 			verdict := "within"
 			if v.Min == v.Max {

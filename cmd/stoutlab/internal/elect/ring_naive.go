@@ -41,7 +41,7 @@ var naiveSpec = spec.Algorithm{
 	Name:   "ring-naive",
 	Line:   "election on a ring; the runs of all initiators circulate",
 	Family: spec.Election,
-	Breaks: "as ring, and k initiators cost k times as much",
+	Breaks: "as ring; k initiators cost k times as much",
 	Kinds:  ringSpec.Kinds,
 	New: func(c spec.Case, id int) sim.Process {
 		return &naive{Id: id, Leader: sim.NoProcess, Begins: c.Starts(id)}

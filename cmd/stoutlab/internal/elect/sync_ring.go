@@ -42,7 +42,7 @@ var syncRingSpec = spec.Algorithm{
 	Name:   "sync-ring",
 	Line:   "a synchronous ring: the lowest id wins by waiting (TimeSlice), with n messages",
 	Family: spec.Election,
-	Breaks: "a message that takes longer than the bound: a second process takes the silence for its own",
+	Breaks: "a message that takes longer than the bound: a second process relies on the silence",
 	Kinds:  []sim.KindInfo{{Name: "elected", Carries: "id"}},
 	New: func(_ spec.Case, id int) sim.Process {
 		return &syncRing{Id: id, Leader: sim.NoProcess}

@@ -126,7 +126,7 @@ var herdSpec = func() spec.Algorithm {
 	s := zookeeperSpec
 	s.Name = "zookeeper-herd"
 	s.Line = "as zookeeper, but all watch the leader: its crash wakes N−1"
-	s.Breaks = "nothing breaks; the crash of the leader wakes all at once"
+	s.Breaks = "no fault breaks it; the crash of the leader wakes all at once"
 	s.New = zookeeperOf(true)
 	return s
 }()
