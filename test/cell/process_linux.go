@@ -22,7 +22,7 @@ func fill(pipe *os.File) {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		// Open the pipe anew: the process's own write end stays blocking.
+		// Open the pipe again: the process's own write end stays blocking.
 		end, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", fd), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 		if err != nil {
 			return

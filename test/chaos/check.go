@@ -20,8 +20,8 @@ func (t *trial) check() {
 	t.say("checking %d requests", len(t.record))
 	t.verdict = history.Check(t.record, t.patience)
 	t.problems = append(t.problems, t.verdict.Problems...)
-	t.told = t.events.Received()
-	t.problems = append(t.problems, history.CheckEvents(t.record, t.told)...)
+	t.seen = t.events.Received()
+	t.problems = append(t.problems, history.CheckEvents(t.record, t.seen)...)
 	t.problems = append(t.problems, t.resource.Problems()...)
 	t.problems = append(t.problems, t.holds.Problems()...)
 	t.problems = append(t.problems, t.sums.Problems()...)
@@ -85,11 +85,11 @@ func recheck(s *settings, stdout io.Writer) error {
 	}
 	v := history.Check(record, s.patience)
 	fmt.Fprintf(stdout, "%d requests, %d steps on %d locks and %d groups of files; the longest check took %v\n", len(record), v.Steps, v.Paths, v.Groups, v.Longest)
-	told, err := readEvents(filepath.Join(filepath.Dir(s.recheck), "events.json"))
+	seen, err := readEvents(filepath.Join(filepath.Dir(s.recheck), "events.json"))
 	if err != nil {
 		return err
 	}
-	v.Problems = append(v.Problems, history.CheckEvents(record, told)...)
+	v.Problems = append(v.Problems, history.CheckEvents(record, seen)...)
 	if len(v.Problems) == 0 {
 		return nil
 	}
@@ -99,7 +99,7 @@ func recheck(s *settings, stdout io.Writer) error {
 
 // saveEvents writes the events that the watchers received.
 func (t *trial) saveEvents(name string) error {
-	text, err := json.Marshal(t.told)
+	text, err := json.Marshal(t.seen)
 	if err != nil {
 		return err
 	}
@@ -116,12 +116,12 @@ func (t *trial) saveGrants(name string) error {
 }
 
 // readEvents reads the file that saveEvents wrote.
-func readEvents(name string) (told []history.Told, err error) {
+func readEvents(name string) (seen []history.Told, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return told, json.Unmarshal(text, &told)
+	return seen, json.Unmarshal(text, &seen)
 }
 
 // saveHistory writes the record, one request per line.

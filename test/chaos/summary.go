@@ -49,13 +49,13 @@ func (t *trial) summary(w io.Writer) {
 // watchers describes the events that the watchers received.
 func (t *trial) watchers() string {
 	upTo, missed := uint64(0), uint64(0)
-	for _, w := range t.told {
+	for _, w := range t.seen {
 		upTo = max(upTo, w.UpTo)
 		for _, s := range w.Missed {
 			missed += s.UpTo - s.After
 		}
 	}
-	return fmt.Sprintf("%d revisions sent to %d watchers; %d were compacted before a watcher asked for them", upTo, len(t.told), missed)
+	return fmt.Sprintf("%d revisions sent to %d watchers; %d were compacted before a watcher asked for them", upTo, len(t.seen), missed)
 }
 
 // operations counts the requests by kind and outcome.

@@ -41,7 +41,7 @@ type trial struct {
 	log      *os.File // of the nemesis
 
 	record   []history.Attempt
-	told     []history.Told
+	seen     []history.Told
 	grants   service.Record
 	verdict  *history.Verdict
 	took     time.Duration

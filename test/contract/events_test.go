@@ -81,7 +81,7 @@ func sameEvents(t *testing.T, c *cell.Cell) {
 			first = string(text)
 		}
 		if string(text) != first {
-			t.Errorf("%s tells %s\nwant %s", r.ID, text, first)
+			t.Errorf("%s sends %s\nwant %s", r.ID, text, first)
 		}
 		for query, n := range map[string]int{
 			"&path=/told/f": 3, "&path=/told/f&path=/toldx/f": 4, "&prefix=/told": end, "&prefix=/told/&path=/toldx/f": end, "&path=/told": 0,

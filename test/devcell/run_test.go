@@ -55,6 +55,6 @@ func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
 	}
 	_ = again.Wait()
 	if w.look(t.Context()) == nil {
-		t.Error("all have ended, and watch goes on")
+		t.Error("all have ended, and watch continues")
 	}
 }

@@ -119,7 +119,7 @@ type finding struct {
 	sdk     *client.Client
 	session *client.Session
 	held    *client.Held
-	told    toldEvents
+	seen    seenEvents
 }
 
 func newFinding(t *testing.T, what string, config client.Config, urls ...string) *finding {
@@ -158,7 +158,7 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 	for _, f := range finders {
 		first, err := f.sdk.Revision(cell.Bounded(t))
 		must(t, err)
-		watching.Go(func() { f.told.watch(ctx, t, f.sdk, first) })
+		watching.Go(func() { f.seen.watch(ctx, t, f.sdk, first) })
 	}
 	writes := 0
 	write := func() {
@@ -209,7 +209,7 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 			t.Errorf("%s: the lock is %+v, want held with token %d", f.what, l, f.held.Token())
 		}
 		must(t, cell.Wait(cell.Bounded(t), f.what+" has all events", func(context.Context) error {
-			if got := f.told.paths(); !slices.Equal(got, want) {
+			if got := f.seen.paths(); !slices.Equal(got, want) {
 				return fmt.Errorf("it received %q, want %q", got, want)
 			}
 			return nil
@@ -218,10 +218,10 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 }
 
 // paths returns the paths of the received changes.
-func (h *toldEvents) paths() (out []string) {
+func (h *seenEvents) paths() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range h.told {
+	for _, e := range h.seen {
 		out = append(out, e[strings.LastIndex(e, " ")+1:])
 	}
 	return out

@@ -36,10 +36,10 @@ func TestSameDecisionEverywhere(t *testing.T) {
 	master := c.Ready(t)
 	config, err := c.ClientTLS("billing")
 	must(t, err)
-	nobody := &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLS()}
+	anonymous := &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLS()}
 	shows := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}
 	root := call[lockapi.Token](t, c.Others(master)[0], http.MethodPost, lockapi.RouteEnable, nil)
-	admin := &http.Client{Transport: bearer{root.Secret, nobody}}
+	admin := &http.Client{Transport: bearer{root.Secret, anonymous}}
 	change := func(method, path string, in any) {
 		t.Helper()
 		_, err := through[map[string]any](t.Context(), admin, master, method, path, in)
@@ -53,9 +53,9 @@ func TestSameDecisionEverywhere(t *testing.T) {
 	must(t, err)
 
 	callers := map[string]http.RoundTripper{
-		"nobody":          nobody,
+		"no credential":   anonymous,
 		"a certificate":   shows,
-		"a token":         bearer{token.Secret, nobody},
+		"a token":         bearer{token.Secret, anonymous},
 		"both":            bearer{token.Secret, shows},
 		"the root":        bearer{root.Secret, shows},
 		"a wrong token":   bearer{"stout_" + strings.Repeat("x", 64), shows},

@@ -61,8 +61,8 @@ func TestFoundingWaits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "waiting for "+third.ID) {
 		t.Errorf("a call before the founding gets %v", err)
 	}
-	if told := strings.Count(first.LogTail(1000), "waiting for "+third.ID+" "); told != 1 {
-		t.Errorf("the log has %d messages that it waits for %s:\n%s", told, third.ID, first.LogTail(20))
+	if count := strings.Count(first.LogTail(1000), "waiting for "+third.ID+" "); count != 1 {
+		t.Errorf("the log has %d messages that it waits for %s:\n%s", count, third.ID, first.LogTail(20))
 	}
 	must(t, first.Terminate(cell.Bounded(t))) // with exit code 0
 	must(t, first.Start())

@@ -91,13 +91,13 @@ func TestOneWayCuts(t *testing.T) {
 		cut      func(master, a, b string)
 		replaced bool
 	}{
-		{"one replica does not hear the master", func(m, a, _ string) { c.Network().CutOneWay(m, a) }, false},
-		{"the master does not hear one replica", func(m, a, _ string) { c.Network().CutOneWay(a, m) }, false},
-		{"nobody hears the master", func(m, a, b string) {
+		{"the master cannot send to one replica", func(m, a, _ string) { c.Network().CutOneWay(m, a) }, false},
+		{"the master cannot receive from one replica", func(m, a, _ string) { c.Network().CutOneWay(a, m) }, false},
+		{"the master cannot send", func(m, a, b string) {
 			c.Network().CutOneWay(m, a)
 			c.Network().CutOneWay(m, b)
 		}, true},
-		{"the master hears nobody", func(m, a, b string) {
+		{"the master cannot receive", func(m, a, b string) {
 			c.Network().CutOneWay(a, m)
 			c.Network().CutOneWay(b, m)
 		}, true},

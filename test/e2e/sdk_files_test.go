@@ -104,7 +104,7 @@ func guardForms(t *testing.T, s *client.Session, dir string) {
 	}
 	for name, write := range map[string]func() error{
 		"put":          func() error { _, err := s.Put(ctx, dir+"guarded", nil, client.While(held)); return err },
-		"of nobody":    func() error { _, err := sdk.Put(ctx, dir+"guarded", nil, client.While(held)); return err },
+		"no session":   func() error { _, err := sdk.Put(ctx, dir+"guarded", nil, client.While(held)); return err },
 		"create":       func() error { _, err := s.Create(ctx, dir+"other", nil, client.While(held)); return err },
 		"sequential":   func() error { _, err := s.CreateSequential(ctx, dir+"seq-", nil, client.While(held)); return err },
 		"delete":       func() error { _, err := s.Delete(ctx, dir+"guarded", client.While(held)); return err },

@@ -27,7 +27,7 @@ func TestExactlyOnceByTheClient(t *testing.T) {
 
 	first, err := sdkSession(t, c).Client().Revision(ctx)
 	must(t, err)
-	var watchers [3]toldEvents
+	var watchers [3]seenEvents
 	var watching sync.WaitGroup
 	for i, r := range c.Replicas() {
 		sdk, err := client.New(append([]string{r.URL}, c.URLs()...)...)
@@ -75,8 +75,8 @@ func TestExactlyOnceByTheClient(t *testing.T) {
 	stop()
 	watching.Wait()
 	for i := range watchers[1:] {
-		if !slices.Equal(watchers[0].told, watchers[i+1].told) {
-			t.Errorf("two watchers received different events:\n%s\n%s", strings.Join(watchers[0].told, "\n"), strings.Join(watchers[i+1].told, "\n"))
+		if !slices.Equal(watchers[0].seen, watchers[i+1].seen) {
+			t.Errorf("two watchers received different events:\n%s\n%s", strings.Join(watchers[0].seen, "\n"), strings.Join(watchers[i+1].seen, "\n"))
 		}
 	}
 }
@@ -123,13 +123,13 @@ func checkOnce(t *testing.T, sdk *client.Client, writes []int) {
 	}
 }
 
-// toldEvents is the events that a watcher received.
-type toldEvents struct {
-	mu   sync.Mutex // guards told
-	told []string
+// seenEvents is the events that a watcher received.
+type seenEvents struct {
+	mu   sync.Mutex // guards seen
+	seen []string
 }
 
-func (h *toldEvents) watch(ctx context.Context, t *testing.T, sdk *client.Client, after uint64) {
+func (h *seenEvents) watch(ctx context.Context, t *testing.T, sdk *client.Client, after uint64) {
 	for e, err := range sdk.Watch(ctx, after, client.OnPrefix("/put/", "/seq/", "/txn/")) {
 		if ctx.Err() != nil {
 			return
@@ -140,7 +140,7 @@ func (h *toldEvents) watch(ctx context.Context, t *testing.T, sdk *client.Client
 		}
 		h.mu.Lock()
 		if e.Type != lockapi.EventMasterChanged {
-			h.told = append(h.told, fmt.Sprintf("%d %s %s", e.Revision, e.Type, e.Path))
+			h.seen = append(h.seen, fmt.Sprintf("%d %s %s", e.Revision, e.Type, e.Path))
 		}
 		h.mu.Unlock()
 	}
@@ -148,11 +148,11 @@ func (h *toldEvents) watch(ctx context.Context, t *testing.T, sdk *client.Client
 
 // complete returns nil when all changes have arrived, three for each round of a
 // writer.
-func (h *toldEvents) complete(rounds int) error {
+func (h *seenEvents) complete(rounds int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.told) < 3*rounds {
-		return fmt.Errorf("%d changes of %d have arrived", len(h.told), 3*rounds)
+	if len(h.seen) < 3*rounds {
+		return fmt.Errorf("%d changes of %d have arrived", len(h.seen), 3*rounds)
 	}
 	return nil
 }

@@ -52,13 +52,13 @@ func (c *spanCollector) take(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var told collector.ExportTraceServiceRequest
-	if err := proto.Unmarshal(raw, &told); err != nil {
+	var request collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(raw, &request); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, of := range told.ResourceSpans {
+	for _, of := range request.ResourceSpans {
 		replica := ""
 		for _, a := range of.Resource.Attributes {
 			if a.Key == "service.instance.id" {

@@ -312,7 +312,7 @@ func TestAccess(t *testing.T) {
 	p.to("events")
 	p.shows("#events", "/mine/later")
 	if text := p.text("body"); strings.Contains(text, "secret") {
-		t.Errorf("the page tells of what its caller may not see: %s", text)
+		t.Errorf("the page shows an item that its caller may not see: %s", text)
 	}
 	if stored := eval[int](p, `localStorage.length + document.cookie.length`); stored != 0 {
 		t.Error("the token is kept beyond the tab")

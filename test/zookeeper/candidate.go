@@ -131,8 +131,8 @@ func (c *candidate) propose(ctx context.Context, epoch int) error {
 }
 
 // ack gives the ACK of an epoch, once: the cell refuses a second one.
-func (c *candidate) ack(ctx context.Context, epoch, whom int) (given bool, err error) {
-	err = c.create(ctx, epoch, fmt.Sprint("ack/", c.id), whom)
+func (c *candidate) ack(ctx context.Context, epoch, receiver int) (given bool, err error) {
+	err = c.create(ctx, epoch, fmt.Sprint("ack/", c.id), receiver)
 	if errors.Is(err, client.ErrPrecondition) {
 		return false, nil
 	}

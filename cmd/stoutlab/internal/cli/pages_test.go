@@ -14,7 +14,7 @@ import (
 
 const docs = "../../../../docs"
 
-var update = flag.Bool("update", false, "write the figures of the pages anew")
+var update = flag.Bool("update", false, "rewrite the figures of the pages")
 
 // command matches a line of a page that a reader may type.
 var command = regexp.MustCompile(`(?m)^stoutlab (.*?)(?:  # exits (\d+))?$`)

@@ -241,7 +241,7 @@ func TestCrashesBreak(t *testing.T) {
 		dead  = "believed in though it crashed"
 		other = "another is believed in"
 		loop  = "never ends"
-		stuck = "nobody known"
+		stuck = "no leader known"
 		waits = "somebody waits"
 	)
 	for _, c := range []struct {

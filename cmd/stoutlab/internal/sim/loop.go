@@ -2,9 +2,9 @@ package sim
 
 // loop looks for a repeating state, which means that the run never ends. It
 // keeps the state before one event, and compares when that same event is about
-// to happen again. (Brent's method: the kept event is the latest one with a
-// power of two as its number, so any cycle is found once it fits in between.)
-// It applies only to runs without randomness.
+// to happen again. By Brent's method, the kept event is the latest one with a
+// power of two as its number. So any cycle is found once it fits in between.
+// loop applies only to runs without randomness.
 type loop struct {
 	next   int // the number of the event to keep
 	number int

@@ -158,10 +158,10 @@ func TestTimers(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		fault Fault
-		heard int
-		told  []int
+		name      string
+		fault     Fault
+		received  int
+		suspected []int
 	}{
 		{"before the first", Fault{Process: 0, When: Trigger{Kind: 0}}, 0, []int{0}},
 		{"before the third", Fault{Process: 0, When: Trigger{Kind: 0, Nth: 3}}, 2, []int{0}},
@@ -174,7 +174,7 @@ func TestFaults(t *testing.T) {
 		{"slander", Fault{Process: 0, When: Trigger{Kind: 0, After: true}, Do: Suspect}, 20, nil},
 	} {
 		p, _ := echoes(Config{Faults: []Fault{c.fault}, Detector: Perfect})
-		if len(p[1].Received) != c.heard || !slices.Equal(p[1].Suspected, c.told) {
+		if len(p[1].Received) != c.received || !slices.Equal(p[1].Suspected, c.suspected) {
 			t.Errorf("%s: received %d, suspected %v", c.name, len(p[1].Received), p[1].Suspected)
 		}
 	}

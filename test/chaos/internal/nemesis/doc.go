@@ -5,10 +5,10 @@
 //
 // Disks are made slow in four ways. "disk" makes this process write and sync
 // files beside the replicas' data, as a neighbour on the same disk would. If
-// cgroups (version 1, blkio) are writable, which needs root, it also throttles
-// one replica's writes to a few dozen a second, so that a sync takes a hundred
+// cgroups (version 1, blkio) are writable, as for root, it also throttles one
+// replica's writes to a few dozen a second. A sync then takes a hundred
 // milliseconds or more. "stutter" needs no privilege: it stops a replica for 10
-// to 300 ms again and again, which to the others looks like a disk that stalls
+// to 300 ms again and again. To the others this looks like a disk that stalls
 // on the replica's main goroutine. "slow-sync" and "hung-sync" delay each sync
 // of one replica's stores by the fault points of its process.
 package nemesis

@@ -27,8 +27,8 @@ type watcher struct {
 	// ends.
 	listen func(ctx context.Context, after uint64, w *watcher) error
 
-	mu   sync.Mutex // guards received
-	told history.Told
+	mu   sync.Mutex // guards seen
+	seen history.Told
 }
 
 // NewEvents makes the watchers, without events so far.
@@ -39,7 +39,7 @@ func NewEvents(c *cell.Cell) (*Events, error) {
 	}
 	e := &Events{sdk: sdk}
 	add := func(name string, listen func(context.Context, uint64, *watcher) error) {
-		e.watchers = append(e.watchers, &watcher{listen: listen, told: history.Told{Watcher: name}})
+		e.watchers = append(e.watchers, &watcher{listen: listen, seen: history.Told{Watcher: name}})
 	}
 	for _, r := range c.Replicas() {
 		add("the stream of "+r.ID, streamOf(r.URL))
@@ -80,7 +80,7 @@ func (e *Events) Reach(ctx context.Context, revision uint64) error {
 		var errs []error
 		for _, w := range e.watchers {
 			if at := w.upTo(); at < revision {
-				errs = append(errs, fmt.Errorf("%s is at %d", w.told.Watcher, at))
+				errs = append(errs, fmt.Errorf("%s is at %d", w.seen.Watcher, at))
 			}
 		}
 		return errors.Join(errs...)
@@ -91,7 +91,7 @@ func (e *Events) Reach(ctx context.Context, revision uint64) error {
 func (e *Events) Received() (all []history.Told) {
 	for _, w := range e.watchers {
 		w.mu.Lock()
-		all = append(all, w.told)
+		all = append(all, w.seen)
 		w.mu.Unlock()
 	}
 	return all
@@ -100,33 +100,33 @@ func (e *Events) Received() (all []history.Told) {
 func (w *watcher) upTo() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.told.UpTo
+	return w.seen.UpTo
 }
 
 // record adds an event, correct or not.
 func (w *watcher) record(e lockapi.CellEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told.Events = append(w.told.Events, e)
-	w.told.UpTo = max(w.told.UpTo, e.Revision)
+	w.seen.Events = append(w.seen.Events, e)
+	w.seen.UpTo = max(w.seen.UpTo, e.Revision)
 }
 
 // reach records that all events up to a revision were received.
 func (w *watcher) reach(revision uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told.UpTo = max(w.told.UpTo, revision)
+	w.seen.UpTo = max(w.seen.UpTo, revision)
 }
 
 // miss records that the next events up to a revision are compacted.
 func (w *watcher) miss(c lockapi.Compacted) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c.Revision <= w.told.UpTo {
+	if c.Revision <= w.seen.UpTo {
 		return
 	}
-	w.told.Missed = append(w.told.Missed, history.Span{After: w.told.UpTo, UpTo: c.Revision})
-	w.told.UpTo = c.Revision
+	w.seen.Missed = append(w.seen.Missed, history.Span{After: w.seen.UpTo, UpTo: c.Revision})
+	w.seen.UpTo = c.Revision
 }
 
 // watch follows with the SDK, which resumes by itself.

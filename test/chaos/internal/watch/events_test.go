@@ -71,9 +71,9 @@ func TestWatchersResume(t *testing.T) {
 			cancel()
 			following.Wait()
 			server.Close()
-			told := e.Received()[0]
-			if err != nil || len(told.Events) != 5-int(lost) || told.Events[0].Revision != lost+1 || len(told.Missed) != int(min(lost, 1)) {
-				t.Errorf("%s, %d lost: told %+v, %v, asked after %v", name, lost, told, err, s.asked)
+			seen := e.Received()[0]
+			if err != nil || len(seen.Events) != 5-int(lost) || seen.Events[0].Revision != lost+1 || len(seen.Missed) != int(min(lost, 1)) {
+				t.Errorf("%s, %d lost: seen %+v, %v, asked after %v", name, lost, seen, err, s.asked)
 			}
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// writePause is the shortest pause of a writer after a round. It limits a
-// session's writes in an epoch to fewer than the answers that the cell
-// remembers of it, so that a late duplicate of any of them is recognized.
+// writePause is the shortest pause of a writer after a round. It keeps a
+// session's writes in an epoch below the number of answers that the cell
+// remembers of it. So a late duplicate of any write is recognized.
 const writePause = 120 * time.Millisecond
 
 // desk is the files that an epoch's clients write. Transactions name left,
