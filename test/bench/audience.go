@@ -86,7 +86,6 @@ func (a *audience) fail(why error) {
 	a.once.Do(func() { a.why = why; close(a.broken) })
 }
 
-// count counts one watcher's event.
 func (a *audience) count() {
 	if a.received.Add(1) == a.due.Load() {
 		a.last <- time.Now()

@@ -17,7 +17,6 @@ const perSession = 1000
 // longTTL is the ttl of sessions that need no keepalive during a load.
 const longTTL = 30 * time.Minute
 
-// openRaw opens a session without keepalives.
 func openRaw(ctx context.Context, c *target.Raw, ttl time.Duration) (string, error) {
 	var s lockapi.Session
 	err := c.Call(ctx, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: "bench"}, &s)

@@ -27,7 +27,6 @@ func runFanout(ctx context.Context, b *bench) error {
 	})
 }
 
-// fanout is one row of the work.
 type fanout struct {
 	*bench
 	label, via string

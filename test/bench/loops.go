@@ -45,7 +45,6 @@ func (b *bench) clients(via string, n int) (*field, error) {
 	return &field{clients: clients}, err
 }
 
-// openSessions opens one session for every worker.
 func (f *field) openSessions(ctx context.Context, b *bench) (err error) {
 	f.sessions, err = target.OpenAll(ctx, f.clients, b.ttl)
 	return err

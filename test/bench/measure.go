@@ -152,7 +152,6 @@ func (b *bench) epoch(ctx context.Context) (epoch uint64, err error) {
 	return epoch, nil
 }
 
-// until polls until done returns true or an error.
 func until(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

@@ -137,7 +137,6 @@ func (o *overload) watchMemory(ctx context.Context) {
 	}
 }
 
-// note adds a remark to the row.
 func (o *overload) note(format string, args ...any) {
 	o.row.Notes = append(o.row.Notes, fmt.Sprintf(format, args...))
 	o.progress.note(format, args...)

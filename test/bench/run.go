@@ -56,7 +56,6 @@ type bench struct {
 	report   *load.Report
 }
 
-// runAll runs the works one after the other.
 func (b *bench) runAll(ctx context.Context) (err error) {
 	b.progress.note("waiting for the cell")
 	b.cell, err = target.Open(ctx, target.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure, Access: b.access, Rules: b.rules})

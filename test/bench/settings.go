@@ -14,7 +14,6 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// settings are the values of the command line.
 type settings struct {
 	works    []string
 	sessions []int // of every work; empty: each work's own
@@ -90,7 +89,6 @@ func usage(w io.Writer, f *pflag.FlagSet) {
 	fmt.Fprintf(w, "\nFlags:\n%s", f.FlagUsages())
 }
 
-// validate reports every invalid setting.
 func (s *settings) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -8,7 +8,6 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// summary collects the runs of one row.
 type summary struct {
 	rate, p50, p90, p99, p999, most []float64
 	cell, master, own, rss          []float64

@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// work is one kind of load.
 type work struct {
 	name, about string
 	run         func(context.Context, *bench) error

@@ -131,7 +131,6 @@ func (n *Network) link(from, to, target string) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// close closes the proxies and their connections.
 func (n *Network) close() {
 	n.mu.Lock()
 	n.closed = true

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// process is one run of a replica.
 type process struct {
 	cmd    *exec.Cmd
 	output *os.File      // read end of its standard output and error

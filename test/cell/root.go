@@ -20,7 +20,6 @@ func (c *Cell) authorize() error {
 	return nil
 }
 
-// bearer adds a credential to each call.
 type bearer struct {
 	credential string
 	via        http.RoundTripper

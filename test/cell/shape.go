@@ -24,7 +24,6 @@ type Shape struct {
 	Reset   float64 // probability that a chunk breaks its connection instead of arriving
 }
 
-// delay returns the delay of the next chunk.
 func (s *Shape) delay() time.Duration {
 	d := s.Latency
 	if s.Jitter > 0 {

@@ -14,7 +14,6 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// check checks everything that the run recorded.
 func (t *trial) check() {
 	t.record = t.recorder.Attempts()
 	t.say("checking %d requests", len(t.record))
@@ -97,7 +96,6 @@ func recheck(s *settings, stdout io.Writer) error {
 	return errors.Join(err, fmt.Errorf("%d problems\n%s\npictures: %v", len(v.Problems), strings.Join(v.Problems, "\n"), pictures))
 }
 
-// saveEvents writes the events that the watchers received.
 func (t *trial) saveEvents(name string) error {
 	text, err := json.Marshal(t.seen)
 	if err != nil {
@@ -115,7 +113,6 @@ func (t *trial) saveGrants(name string) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// readEvents reads the file that saveEvents wrote.
 func readEvents(name string) (seen []history.Told, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -16,7 +16,6 @@ const (
 	exitUsage = 2
 )
 
-// run executes the program and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {

@@ -14,7 +14,6 @@ import (
 	"github.com/stoutlock/stout/test/chaos/internal/nemesis"
 )
 
-// settings are the values of the command line.
 type settings struct {
 	duration time.Duration // of the faults
 	sizes    []int
@@ -71,7 +70,6 @@ func usage(w io.Writer, f *pflag.FlagSet) {
 	fmt.Fprintf(w, "\nFlags:\n%s", f.FlagUsages())
 }
 
-// validate reports every invalid setting.
 func (s *settings) validate(rest []string) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

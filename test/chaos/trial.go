@@ -21,7 +21,6 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// trial is the run of one cell.
 type trial struct {
 	*settings
 	size     int
@@ -302,7 +301,6 @@ func (t *trial) say(format string, args ...any) {
 	fmt.Fprintf(t.progress, "%10.3f  %s\n", t.recorder.Now().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// note records an error as a problem.
 func (t *trial) note(err error) {
 	if err != nil {
 		t.problems = append(t.problems, err.Error())

@@ -54,7 +54,6 @@ func has(got object, want object) error {
 	return nil
 }
 
-// list returns a field that is a list of objects.
 func list(t *testing.T, o object, name string) []object {
 	t.Helper()
 	items, ok := o[name].([]any)

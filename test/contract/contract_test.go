@@ -64,7 +64,6 @@ func TestEachReplicaIsAsDocumented(t *testing.T) {
 	}
 }
 
-// reply is a whole answer.
 type reply struct {
 	status  int
 	header  http.Header

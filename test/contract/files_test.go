@@ -25,7 +25,6 @@ func TestFilesAndEvents(t *testing.T) {
 	t.Run("compacted", func(t *testing.T) { compacted(t, c) })
 }
 
-// revision returns the cell's revision.
 func revision(t *testing.T, r *cell.Replica) string {
 	t.Helper()
 	_, h := call(t, r, http.StatusOK, "GET", "/v1/locks/none", "")

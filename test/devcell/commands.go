@@ -84,10 +84,8 @@ func build(ctx context.Context, packages ...string) (root, bin string, err error
 	return root, bin, cell.Build(ctx, root, bin, false, packages...)
 }
 
-// binaries returns the directory that build writes to.
 func binaries(root string) string { return filepath.Join(root, "bin", "cell") }
 
-// say prints one line.
 func say(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
 
 // logs returns the end of each replica's log, to explain an error.

@@ -67,7 +67,6 @@ func (s *story) run(ctx context.Context) error {
 	return s.showExpiry(ctx, alice, bob, grant)
 }
 
-// showMaster prints the master and returns its epoch.
 func (s *story) showMaster(ctx context.Context, master *cell.Replica) (uint64, error) {
 	view, err := master.Cell(ctx)
 	if err != nil {
@@ -215,7 +214,6 @@ func (s *story) showExpiry(ctx context.Context, alice, bob *member, grant lockap
 	return nil
 }
 
-// check reports whether a sequencer is valid.
 func (s *story) check(ctx context.Context, sequencer string) (c lockapi.SequencerCheck, err error) {
 	return c, s.call(ctx, http.MethodGet, lockapi.RouteSequencers+"?value="+url.QueryEscape(sequencer), nil, &c)
 }

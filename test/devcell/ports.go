@@ -59,7 +59,6 @@ func choosePorts(dir string, wanted int, taken func(port int) bool) (ports, erro
 	return chosen, writePorts(dir, chosen)
 }
 
-// newPorts chooses ports for a new cell.
 func newPorts(wanted int, taken func(port int) bool) (ports, error) {
 	if wanted != 0 {
 		if most := 65535 - raftBehind - size; wanted < 1024 || wanted > most {

@@ -274,7 +274,6 @@ func note(format string, args ...any) {
 	say(time.Now().Format("15:04:05")+"  "+format, args...)
 }
 
-// commandLine returns the replica's command, quoted for a shell.
 func commandLine(r *cell.Replica) string {
 	words := r.Command()
 	for i, w := range words {
@@ -283,7 +282,6 @@ func commandLine(r *cell.Replica) string {
 	return strings.Join(words, " ")
 }
 
-// quoted returns the word quoted for a shell.
 func quoted(w string) string {
 	if strings.ContainsAny(w, " '\"$;&|*?()<>\\") {
 		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
@@ -291,7 +289,6 @@ func quoted(w string) string {
 	return w
 }
 
-// stop stops every replica cleanly.
 func stop(c *cell.Cell) error {
 	say("\nStopping.")
 	ctx, cancel := context.WithTimeout(context.Background(), stopBound)

@@ -37,7 +37,6 @@ func rootToken(dir string) (string, error) {
 	return path, newFile(path, secret+"\n")
 }
 
-// writeCurl writes the file of curl's options.
 func writeCurl(c *cell.Cell, token string) error {
 	var text strings.Builder
 	for _, one := range [][2]string{{"cacert", "ca.pem"}, {"cert", secureClient + ".pem"}, {"key", secureClient + "-key.pem"}} {

@@ -46,7 +46,6 @@ func (s *story) call(ctx context.Context, method, path string, in, out any) erro
 
 func again(c lockapi.Code) bool { return c == lockapi.CodeNoMaster || c == lockapi.CodeOutcomeUnknown }
 
-// lock reads the state of a lock.
 func (s *story) lock(ctx context.Context, path string) (l lockapi.Lock, err error) {
 	return l, s.call(ctx, http.MethodGet, lockapi.RouteLocks+path, nil, &l)
 }
@@ -65,7 +64,6 @@ type member struct {
 	grants []lockapi.Event
 }
 
-// join opens a session and starts its keepalives.
 func (s *story) join(ctx context.Context, name string, ttl time.Duration) (*member, error) {
 	m := &member{story: s, name: name, done: make(chan struct{})}
 	req := lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: name}
@@ -114,7 +112,6 @@ func (m *member) latest() (epoch uint64, grants []lockapi.Event) {
 	return m.epoch, m.grants
 }
 
-// acquire requests a lock and keeps the queue position.
 func (m *member) acquire(ctx context.Context, path string) (g lockapi.Grant, err error) {
 	req := lockapi.NewLockRequest(m.session.ID)
 	req.Handle, req.Queue = m.name, true

@@ -50,7 +50,6 @@ var sources = sync.OnceValues(func() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00"), nil
 })
 
-// clone copies the current sources.
 func clone(dir string) error {
 	root, err := cell.ModuleRoot()
 	if err != nil {
@@ -75,7 +74,6 @@ func clone(dir string) error {
 	return nil
 }
 
-// copyFile copies one file.
 func copyFile(from, to string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

@@ -36,7 +36,6 @@ type typed struct {
 	ended chan error
 }
 
-// do does what a block asks for.
 func (r *reader) do(t *testing.T, b docs.Block) {
 	t.Helper()
 	if b.File != "" {
@@ -66,7 +65,6 @@ func (r *reader) do(t *testing.T, b docs.Block) {
 	}
 }
 
-// start types a block.
 func (r *reader) start(t *testing.T, b docs.Block) *typed {
 	t.Helper()
 	dir := filepath.Join(r.dir, b.In)

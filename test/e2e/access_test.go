@@ -15,7 +15,6 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// bearing returns a client that sends a token.
 func bearing(secret string) *http.Client {
 	return &http.Client{Transport: bearer{secret, &http.Transport{DisableKeepAlives: true}}}
 }

@@ -54,7 +54,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newMaster waits for a master other than the old one.
 func newMaster(t *testing.T, c *cell.Cell, old *cell.Replica) *cell.Replica {
 	t.Helper()
 	var master *cell.Replica
@@ -191,7 +190,6 @@ func wantCode(t *testing.T, what string, err error, codes ...lockapi.Code) {
 	t.Errorf("%s: %v, want one of %v", what, err, codes)
 }
 
-// answer is the result of a call in the background.
 type answer[T any] struct {
 	out  T
 	err  error
@@ -228,7 +226,6 @@ func inBackground[T any](t *testing.T, do func(ctx context.Context, out *T) erro
 	return got
 }
 
-// await waits for the answer of a background call.
 func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 	t.Helper()
 	select {
@@ -240,7 +237,6 @@ func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 	}
 }
 
-// wantWaiters waits until a lock has this many waiters.
 func wantWaiters(t *testing.T, r *cell.Replica, path string, want int) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("%s has %d waiters", path, want), func(ctx context.Context) error {

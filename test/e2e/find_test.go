@@ -48,7 +48,6 @@ func (z *zone) has(replicas ...*cell.Replica) {
 	z.replicas = slices.Clone(replicas)
 }
 
-// resolver returns a resolver that uses this server.
 func (z *zone) resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", z.conn.LocalAddr().String())
@@ -217,7 +216,6 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 	}
 }
 
-// paths returns the paths of the received changes.
 func (h *seenEvents) paths() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// request makes a request that must not be forwarded.
 func request(ctx context.Context, r *cell.Replica, method, target string, out any) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.URL+target, nil)
 	if err != nil {

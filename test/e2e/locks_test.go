@@ -69,7 +69,6 @@ func staleReads(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	release(t, master, g)
 }
 
-// staleLock makes a stale read of the replica's own state.
 func staleLock(ctx context.Context, r *cell.Replica, path string) (l lockapi.Lock, err error) {
 	resp, err := request(ctx, r, http.MethodGet, lockRoute(path)+"?consistency=stale", &l)
 	if err == nil && resp.Header.Get(lockapi.HeaderStale) != "true" {

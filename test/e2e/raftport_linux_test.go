@@ -70,7 +70,6 @@ func TestReplicasPortUnderAttack(t *testing.T) {
 	}
 }
 
-// attack is many connections to the replicas' ports.
 type attack struct {
 	failed atomic.Int64
 	over   chan struct{}

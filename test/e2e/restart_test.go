@@ -139,7 +139,6 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	}
 }
 
-// newestSnapshot returns the log index of a replica's newest snapshot.
 func newestSnapshot(r *cell.Replica) (index uint64, err error) {
 	names, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*-*-*"))
 	if err != nil {

@@ -24,7 +24,6 @@ const (
 // extension, under the default clock drift of 1 %.
 func latest(ttl time.Duration) time.Duration { return ttl + ttl*2/100 + expiryBound + machineShare }
 
-// waitUntil waits for an instant.
 func waitUntil(t *testing.T, at time.Time) {
 	t.Helper()
 	select {

@@ -17,7 +17,6 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// span is a span that the collector received.
 type span struct{ name, trace, id, parent, replica string }
 
 // spanCollector receives spans by OTLP over HTTP.

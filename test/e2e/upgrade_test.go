@@ -49,7 +49,6 @@ func (u *upgrade) level(t *testing.T) (level uint64) {
 	return level
 }
 
-// reaches waits until the cell is at a level.
 func (u *upgrade) reaches(t *testing.T, level uint64) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("level %d", level), func(context.Context) error {

@@ -96,7 +96,6 @@ type tab struct {
 	allowed []string // parts of complaints that the test causes
 }
 
-// size is the size of a window.
 type size struct{ width, height int64 }
 
 var (
@@ -231,7 +230,6 @@ func (p *tab) until(expression string) time.Duration {
 	return time.Since(began)
 }
 
-// shows waits for a text.
 func (p *tab) shows(selector, text string) time.Duration {
 	p.t.Helper()
 	return p.until(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(e => e.innerText.includes(%q))`, selector, text))
@@ -243,7 +241,6 @@ func (p *tab) text(selector string) string {
 	return eval[string](p, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ''`, selector))
 }
 
-// to switches to another view.
 func (p *tab) to(where string) {
 	p.t.Helper()
 	eval[string](p, fmt.Sprintf(`location.hash = %q`, hash(where)))

@@ -372,7 +372,6 @@ func (p *tab) enter(secret string) {
 	p.do(chromedp.KeyEvent(secret + "\r"))
 }
 
-// click waits for an element and clicks it.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`document.querySelector(%q)`, selector))
@@ -507,7 +506,6 @@ func crowd(t *testing.T, at *cell.Replica, n int) {
 	}
 }
 
-// fill gives a cell locks, sessions and files.
 func fill(at calls) {
 	var all []lockapi.Session
 	for i, name := range []string{"billing@host7", "billing@host8", "search-indexer@host2", "search-indexer@host3", "deploy@ci-14", "backup@host1", "cron@host1", "cron@host4", "mailer@host5", "reports@host9"} {
@@ -544,7 +542,6 @@ func put(at calls, path, content string) {
 	resp.Body.Close()
 }
 
-// busy makes some events.
 func busy(at calls) {
 	s := at.session("vacuum@host3", hour, nil)
 	for _, path := range []string{"/db/vacuum", "/db/analyze"} {

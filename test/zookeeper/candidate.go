@@ -53,7 +53,6 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 // ttl is longer than any delay of a keepalive on a busy machine.
 const ttl = 20 * time.Second
 
-// enter opens a session and creates the candidate's file.
 func (r *election) enter(ctx context.Context, id int) (*candidate, error) {
 	l := &link{RoundTripper: &http.Transport{MaxIdleConnsPerHost: 10}}
 	cell, err := client.Config{URLs: r.urls, Transport: l}.New()

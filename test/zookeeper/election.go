@@ -27,7 +27,6 @@ type election struct {
 // wake is a candidate that learned of the end of a candidate that it watched.
 type wake struct{ ID, By int }
 
-// report is a message from a candidate to the run.
 type report struct {
 	id    int
 	what  what
@@ -151,7 +150,6 @@ func (r *election) living() (n int) {
 	return n
 }
 
-// close ends the sessions of the live candidates.
 func (r *election) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

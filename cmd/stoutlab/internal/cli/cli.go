@@ -54,7 +54,6 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	return exitOther
 }
 
-// flush writes the command's output.
 func (a *app) flush(stdout io.Writer) error {
 	if a.file != "" && a.out.Len() > 0 {
 		return os.WriteFile(a.file, a.out.Bytes(), 0o666)

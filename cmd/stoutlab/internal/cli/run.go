@@ -41,7 +41,6 @@ func (a *app) run() *cobra.Command {
 	})
 }
 
-// report prints a result as a table.
 func report(w io.Writer, r *lab.Result) {
 	fmt.Fprintf(w, "%s: %s\n", r.Algorithm, r.Plan.Algorithm.Line)
 	fmt.Fprintf(w, "%s\n\n", setting(r))

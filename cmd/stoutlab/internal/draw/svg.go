@@ -71,7 +71,6 @@ func (d *diagram) heads(b *bytes.Buffer) {
 	b.WriteString("</defs>\n")
 }
 
-// axis draws the times.
 func (d *diagram) axis(b *bytes.Buffer, x func(sim.Time) float64, height float64) {
 	step := sim.Time(1)
 	for x(step)-x(0) < 40 {

@@ -26,7 +26,6 @@ type anonymous struct {
 	rounds int
 }
 
-// table is a deterministic machine.
 type table struct {
 	next   [machineStates][machineSymbols]int
 	symbol [machineStates]int

@@ -20,7 +20,6 @@ func longWays(n int, begin []int) []int {
 	return append(ids, rest...)
 }
 
-// others returns the processes that are not named.
 func others(n int, named []int) []int {
 	is := make([]bool, n)
 	for _, id := range named {

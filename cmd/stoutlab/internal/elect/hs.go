@@ -81,7 +81,6 @@ func (p *hs) replied(net *sim.Port, m sim.Message) {
 
 func (p *hs) Timeout(*sim.Port, int) {}
 
-// along sends a message in its direction.
 func along(net *sim.Port, m sim.Message) {
 	if m.By > 0 {
 		net.Next(m)

@@ -52,7 +52,6 @@ type node struct {
 	crash  int
 }
 
-// walk is an exploration under way.
 type walk struct {
 	plan    *lab.Plan
 	limits  Limits

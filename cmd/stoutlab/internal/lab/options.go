@@ -95,7 +95,6 @@ func b2i(b bool) int {
 	return 0
 }
 
-// configure prepares the network.
 func (p *Plan) configure() {
 	a, c, cfg := p.Algorithm, p.Case, &p.Config
 	cfg.N, cfg.Extra, cfg.Kinds, cfg.Ring, cfg.Seed = c.N, a.Extra, a.Kinds, c.Ring, c.Seed

@@ -83,7 +83,6 @@ func setsOf(c spec.Case) [][]int {
 	return votingSets(c.N)
 }
 
-// setOf returns the voting set of one process.
 func setOf(c spec.Case, id int) []int {
 	if c.N == len(sixSets) {
 		return sixSets[id]

@@ -15,7 +15,6 @@ func votingSets(n int) [][]int {
 	return sets
 }
 
-// votingSet returns the set of one process.
 func votingSet(n, id int) []int {
 	if line := lines[n]; line != nil {
 		return shifted(line, n, id)

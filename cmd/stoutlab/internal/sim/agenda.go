@@ -2,7 +2,6 @@ package sim
 
 import "container/heap"
 
-// event is something that will happen to a process.
 type event struct {
 	at     Time
 	what   Action // Received, TimedOut, Suspected, Crashed, Restarted

@@ -40,7 +40,6 @@ func (l Latency) draw(rng *rand.Rand) Time {
 	return l.Least + rng.Int64N(l.Most-l.Least+1)
 }
 
-// normal fills in the defaults.
 func (c Config) normal() Config {
 	if c.Latency == (Latency{}) {
 		c.Latency = Latency{1, 1}

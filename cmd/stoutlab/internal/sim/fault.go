@@ -70,7 +70,6 @@ func (n *Network) sending(from int, kind Kind) bool {
 	return n.alive[from]
 }
 
-// harm applies a fault.
 func (n *Network) harm(f Fault) {
 	switch f.Do {
 	case Crash:

@@ -147,7 +147,6 @@ func (n *Network) start() {
 	}
 }
 
-// happen delivers an event to its process.
 func (n *Network) happen(e event) {
 	n.out.Events++
 	p := e.to
@@ -181,7 +180,6 @@ func (n *Network) happen(e event) {
 	n.end(p)
 }
 
-// end closes a step.
 func (n *Network) end(p int) {
 	n.record(p)
 	n.current = -1

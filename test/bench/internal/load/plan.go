@@ -88,7 +88,6 @@ func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, er
 	return r.result(), nil
 }
 
-// run is one run under way.
 type run struct {
 	plan             Plan
 	start, open, end time.Time
@@ -98,7 +97,6 @@ type run struct {
 	next int64 // in an open loop, the next operation that is due
 }
 
-// conduct calls the hooks at their times.
 func (r *run) conduct(ctx context.Context, h Hooks) {
 	tick := time.NewTicker(WatchEvery)
 	defer tick.Stop()

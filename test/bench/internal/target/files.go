@@ -31,7 +31,6 @@ func (s *sdkSession) Swap(ctx context.Context, path string, revision uint64, con
 	return swapped(&stat, content, err)
 }
 
-// swapped returns the result of Session.Swap.
 func swapped(stat *lockapi.FileStat, content []byte, err error) (File, error) {
 	if err == nil {
 		return File{stat.Revision, content}, nil

@@ -21,7 +21,6 @@ type Usage struct {
 // on every architecture that Go runs on.
 const clockTick = time.Second / 100
 
-// processUsage reads /proc.
 func processUsage(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

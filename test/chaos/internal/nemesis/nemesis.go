@@ -39,7 +39,6 @@ type harm struct {
 	undo     func() error // nil if the fault is over
 }
 
-// faults are all kinds of faults.
 var faults = slices.Concat(processFaults, networkFaults, diskFaults, operatorFaults, pointFaults)
 
 // Names returns the names of the faults, with their descriptions.
@@ -137,7 +136,6 @@ func (n *Nemesis) Run(ctx context.Context) error {
 	return errors.Join(append(n.problems, n.heal())...)
 }
 
-// strike runs one fault from begin to end.
 func (n *Nemesis) strike(ctx context.Context, f draw) {
 	within, cancel := context.WithTimeout(ctx, f.lasts)
 	defer cancel()

@@ -47,7 +47,6 @@ func (p *plan) draw() draw {
 	}
 }
 
-// between returns a random duration from low to high.
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)+1))
 }

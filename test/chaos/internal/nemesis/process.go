@@ -111,7 +111,6 @@ func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return harm{what: "to " + strings.Join(path, ", then ")}, nil
 }
 
-// transferTo transfers mastership to a replica.
 func (n *Nemesis) transferTo(ctx context.Context, id string) error {
 	c, err := client.New(n.Cell.URLs()...)
 	if err != nil {

@@ -45,14 +45,12 @@ func (w *rawFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 	}
 }
 
-// fileRequest is a call about files.
 type fileRequest struct {
 	method, target string
 	header         map[string]string
 	body           []byte
 }
 
-// send makes a call once.
 func (w *rawFiles) send(ctx context.Context, r *rand.Rand, q *fileRequest, out any) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()

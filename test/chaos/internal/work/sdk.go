@@ -14,7 +14,6 @@ import (
 // epoch. The rest expires.
 const giveUp = 3 * time.Second
 
-// sdk is a client that uses the Go SDK.
 type sdk struct {
 	title  string
 	opts   *Options
