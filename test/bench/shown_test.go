@@ -15,8 +15,8 @@ import (
 // smaller are the flags that set the size of a work.
 var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--beside-snapshots", "--rules", "--ttl"}
 
-// TestShownCommands: the pages' commands for measuring work as shown. Only
-// their sizes are reduced here.
+// TestShownCommands: each measuring command of the pages runs as shown, except
+// that its size is reduced here.
 func TestShownCommands(t *testing.T) {
 	testrun.E2E(t)
 	const makeBench, root = `make bench ARGS="`, "../.."

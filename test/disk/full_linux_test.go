@@ -13,8 +13,9 @@ import (
 )
 
 // TestFullDisk: a replica that cannot write ends with exit code 74, and the
-// others continue without it. It resumes when there is space again. A limit on
-// the size of the process's files simulates the full disk.
+// others continue without it. The replica resumes where it was when there is
+// space again. A limit on the size of the process's files simulates the full
+// disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for store := range damagesOf {

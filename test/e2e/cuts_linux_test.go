@@ -61,8 +61,8 @@ func inOwnNetwork(t *testing.T) bool {
 	return false
 }
 
-// onPackets decides the treatment of matching TCP packets; rules are those of
-// iptables.
+// onPackets decides the treatment of matching TCP packets. A rule has the form
+// of iptables.
 func onPackets(t *testing.T, rule ...string) {
 	t.Helper()
 	args := append([]string{"-w", "-A", "INPUT", "-p", "tcp"}, rule...)
