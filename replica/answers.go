@@ -10,14 +10,14 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// lookAtProgress is how often Answers looks whether a snapshot gets on.
+// lookAtProgress is how often Answers checks whether a snapshot makes progress.
 const lookAtProgress = time.Second
 
-// Answers returns nil when the library's main loop has taken a question and
-// answered it: the loop that writes the log, votes and follows. Where it hangs,
-// as on a disk that does, Answers waits until ctx ends. A snapshot, which keeps
-// the loop for as long as it is received and restored, is none of that while
-// bytes of it arrive.
+// Answers returns nil when the library's main loop has answered a question.
+// That loop writes the log, votes and follows. If it hangs, as on a disk that
+// hangs, Answers waits until ctx ends. Receiving and restoring a snapshot also
+// keeps the loop busy; that does not count as hanging while bytes of the
+// snapshot arrive.
 func (r *Replica) Answers(ctx context.Context) error {
 	before := r.progress.Load()
 	answered := wait.Err(func() error { return r.raft.VerifyLeader().Error() })

@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// Candidate is a replica that does not run yet: it has its data directory and
-// its port, and waits until the directory is a member's of the cell. Its
+// Candidate is a replica that does not run yet. It has its data directory and
+// its port, and waits until the directory belongs to a member of the cell. Its
 // methods are safe for concurrent use.
 type Candidate struct {
 	opts Options
@@ -25,17 +25,18 @@ type Candidate struct {
 	taken bool // Start or Close has been called
 }
 
-// Standby says what a candidate waits for.
+// Standby describes the event that a candidate waits for.
 type Standby struct {
 	ID, Directory string
-	CellID        string // of the cell that it is a stranger to, or belongs to; empty while none is known
-	Why           string // for people; empty at first
-	Command       string // that an operator types to admit it; empty while a founding waits
+	CellID        string // the cell that it is a stranger to, or belongs to; empty while unknown
+	Why           string // for people to read; empty at first
+	Command       string // the command with which an operator admits it; empty while a founding waits
 }
 
-// Prepare makes sure of the data directory and listens for the other replicas.
-// It fails, having changed nothing, when the directory belongs to another cell
-// or id, is of another format or was quarantined, or the address is in use.
+// Prepare locks and checks the data directory, and listens for the other
+// replicas. It fails, having changed nothing, when the directory belongs to
+// another cell or id, has another format or was quarantined, or when the
+// address is in use.
 func Prepare(o Options) (*Candidate, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -53,16 +54,16 @@ func Prepare(o Options) (*Candidate, error) {
 	return c, nil
 }
 
-// Standby is what the candidate waits for now.
+// Standby returns what the candidate waits for now.
 func (c *Candidate) Standby() Standby {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stage
 }
 
-// Wait returns when the directory is a member's: at once where it was before,
-// else when the cell is founded or has admitted it. The error is that of ctx,
-// or of the disk.
+// Wait returns when the directory belongs to a member. It returns at once if
+// that was so before, else when the cell is founded or has admitted the
+// directory. The error comes from ctx or from the disk.
 func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
 	seeker := admission.Seeker{
@@ -77,7 +78,7 @@ func (c *Candidate) Wait(ctx context.Context) error {
 	return err
 }
 
-// note shows what is waited for, and logs it when it changes.
+// note records the decision for Standby, and logs it when it changes.
 func (c *Candidate) note(d admission.Decision) {
 	who := c.host.dir.Identity()
 	d.Why += c.elsewhere(d)
@@ -103,8 +104,9 @@ func (c *Candidate) note(d admission.Decision) {
 	e.Str("directory", now.Directory).Msg(d.Why)
 }
 
-// elsewhere says that the member whose name a replica that joins has is reached
-// somewhere else, as far as that was told: nobody would come here for its directory.
+// elsewhere reports, for a replica that joins, that the member with its name
+// has another address, if that address is known. No replica would look for this
+// directory at this replica's address.
 func (c *Candidate) elsewhere(d admission.Decision) string {
 	told := c.host.told.Load()
 	self, _ := c.opts.member(c.opts.ID)
@@ -113,30 +115,30 @@ func (c *Candidate) elsewhere(d admission.Decision) string {
 	}
 	for _, m := range *told {
 		if m.ID == self.ID && m.RaftAddr != self.RaftAddr {
-			return fmt.Sprintf("; that member is at %s, and this replica at %s: if it is another one, give it an id of its own; if the member is to be here, first stout member set %s --raft-addr %s --url %s",
+			return fmt.Sprintf("; that member is at %s, but this replica is at %s: if they are different replicas, give this one an id of its own; if the member is to move here, first run stout member set %s --raft-addr %s --url %s",
 				m.RaftAddr, self.RaftAddr, self.ID, self.RaftAddr, self.APIURL)
 		}
 	}
 	return ""
 }
 
-// use has the candidate's parts go over to one caller.
+// use hands the candidate's parts over to one caller; any later call fails.
 func (c *Candidate) use() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.taken {
-		return errors.New("the candidate has been started or closed")
+		return errors.New("the candidate was already started or closed")
 	}
 	c.taken = true
 	return nil
 }
 
-// leaderAnswers is how long a start waits, at most, for a leader who knows what
-// the directory had stored. It waits so long where hosts are down and nobody
-// leads; one that is heard later is asked by mindReplacement.
+// leaderAnswers bounds how long a start waits for a leader that knows what the
+// directory had stored. The whole time passes where hosts are down and no
+// replica leads. mindReplacement asks a leader that is found later.
 const leaderAnswers = 250 * time.Millisecond
 
-// Start starts the replica, after Wait. The candidate is used up, also where it
+// Start starts the replica, after Wait. It uses up the candidate, even when it
 // fails.
 func (c *Candidate) Start() (*Replica, error) {
 	if err := c.use(); err != nil {
@@ -157,7 +159,8 @@ func (c *Candidate) Start() (*Replica, error) {
 	return Start(c.opts, s, p)
 }
 
-// open opens the stores in the data directory, and Raft's share of the host.
+// open opens the stores in the data directory, and returns them with the host's
+// transport.
 func (c *Candidate) open() (datadir.Stores, Peers, error) {
 	s, err := c.host.dir.Open(c.opts.WAL, c.opts.Logger)
 	if err != nil {
@@ -166,7 +169,7 @@ func (c *Candidate) open() (datadir.Stores, Peers, error) {
 	return s, Peers{Transport: c.host.network().Wire(), Ask: c.host.Ask, Others: c.host.others, host: c.host}, nil
 }
 
-// Close gives the candidate up.
+// Close releases the port and the data directory.
 func (c *Candidate) Close() error {
 	if err := c.use(); err != nil {
 		return err
@@ -174,7 +177,7 @@ func (c *Candidate) Close() error {
 	return c.host.close()
 }
 
-// Open is Prepare, Wait and Start: it returns when the replica runs.
+// Open calls Prepare, Wait and Start. It returns when the replica runs.
 func Open(o Options) (*Replica, error) {
 	c, err := Prepare(o)
 	if err != nil {

@@ -11,36 +11,41 @@ import (
 )
 
 // Checksums of the state go through the log, as in "Paxos Made Live" (section
-// 5.1): a replica whose state has come to differ from its peers', by a fault of
-// memory, of a disk or of a release, is found within seconds and ends.
+// 5.1). A fault of memory, of a disk or of a release can make a replica's state
+// differ from its peers'. Such a replica is found within seconds and ends.
 //
-// A mark in the log names an entry. Every replica that applies it sums the
-// state there; states are immutable, so that this is done beside the work and
-// stalls nothing. The master then tells its own sum in a second entry, and
-// every replica that applies that one compares. Both ride on batches that the
-// master proposes anyway (it proposes one every quarter of its lease), so that
-// they cost no entry of their own, and neither leaves a trace in the state.
+//  1. A mark in the log names an entry. Every replica that applies the mark
+//     sums its state there. States are immutable, so summing runs in the
+//     background and stalls no work.
+//  2. The master then reports its own sum in a second entry. Every replica that
+//     applies that entry compares it with its own sum.
+//  3. Both ride on batches that the master proposes anyway, one every quarter
+//     of its lease. They cost no entry of their own, and leave no trace in the
+//     state.
 //
-//   - A replica that has no sum of the marked entry (it restarted in between,
-//     restored a snapshot that is later, or was still summing an earlier state
-//     when two more marks came) has nothing to compare, and compares the next.
-//   - Where the office changes between the two entries, the successor, which
-//     applied the mark as well, tells its own sum.
+// Some cases:
+//
+//   - A replica may have no sum of the marked entry: it restarted in between,
+//     restored a later snapshot, or was still summing an earlier state when two
+//     more marks came. It skips this comparison and makes the next one.
+//   - If the office changes between the two entries, the successor reports its
+//     own sum. It has applied the mark as well.
 //   - Sums in entries that a replica had stored before it started are not
-//     compared: they were once already.
-//   - The master's word counts. One replica that differs is one that ends. If it
-//     is the master that differs, the others end, it loses its majority and with
-//     it the lease, and nobody serves: see package datadir, quarantineFile.
+//     compared again.
+//   - The master's sum counts. If one replica differs, that replica ends. If
+//     the master itself differs, the others end; the master loses its majority
+//     and with it the lease, and the cell stops serving: see package datadir,
+//     quarantineFile.
 const (
 	// checksumEvery is the least time between two marks.
 	checksumEvery = 5 * time.Second
-	// checksumShare bounds what summing costs: its share of the time is one in so
-	// many.
+	// checksumShare bounds the cost: summing takes at most 1/checksumShare of
+	// the time.
 	checksumShare = 100
-	// tellAfter is the time from a mark to the telling of its sum. Others sum
-	// meanwhile. It is more than it takes, as a rule; a sum that is not ready is
-	// told when it is.
-	tellAfter = time.Second
+	// reportAfter is the time from a mark until its sum is reported, so that
+	// the other replicas can sum meanwhile. Summing is usually faster. A sum
+	// that is not ready then is reported when it is.
+	reportAfter = time.Second
 )
 
 // Checksum is the SHA-256 of the state after a log entry; see state.Hash.
@@ -49,24 +54,24 @@ type Checksum struct {
 	Sum   [sha256.Size]byte
 }
 
-// checksums makes and compares the sums of one replica. Its methods are called
-// by the library's FSM goroutine (note), by whoever proposes (due) and by
-// anyone else (latest).
+// checksums makes and compares the sums of one replica. The library's FSM
+// goroutine calls note, the proposing goroutine calls due, and any goroutine
+// may call latest.
 type checksums struct {
 	clock   func() time.Duration
 	differs func(own, told Checksum) // called at most once per mark
-	before  uint64                   // told sums in entries up to this one are not compared
+	before  uint64                   // sums reported in entries up to this one are not compared
 	every   time.Duration
 	tell    time.Duration
 	work    sync.WaitGroup
 
 	mu     sync.Mutex
-	now    *mark // the latest that was, or is being, summed
-	next   *mark // waits for it to be done; a later one takes its place
+	now    *mark // the latest mark that was, or is being, summed
+	next   *mark // waits until now is summed; a later mark replaces it
 	done   *Checksum
 	marked time.Duration // when a mark was last applied or proposed here
-	took   time.Duration // by the latest sum, without its rests
-	told   uint64        // highest index of which a sum was applied or proposed here
+	took   time.Duration // by the latest sum, without its pauses
+	told   uint64        // highest index whose sum was applied or proposed here
 }
 
 // mark is a marked entry.
@@ -79,10 +84,10 @@ type mark struct {
 }
 
 func newChecksums(clock func() time.Duration, differs func(own, told Checksum)) *checksums {
-	return &checksums{clock: clock, differs: differs, every: checksumEvery, tell: tellAfter, marked: clock()}
+	return &checksums{clock: clock, differs: differs, every: checksumEvery, tell: reportAfter, marked: clock()}
 }
 
-// note takes note of an entry that was applied, s being the state after it.
+// note handles the marks and sums of an applied entry; s is the state after it.
 func (c *checksums) note(s *state.State, out *state.Outcome) {
 	for _, change := range out.Changes {
 		switch told := change.(type) {
@@ -116,17 +121,18 @@ func (c *checksums) sum(m *mark) {
 	}
 }
 
-// throttledSum is the state's Hash, with rests, and how long they were.
+// throttledSum returns the state's Hash, computed with pauses, and the total
+// length of the pauses.
 func throttledSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
 	h := sha256.New()
 	g := throttle.NewWriter(h)
 	if err := s.Snapshot(g); err != nil {
-		panic(err) // a hash cannot fail to be written to, and every state can be encoded
+		panic(err) // writing to a hash cannot fail, and every state can be encoded
 	}
 	return [sha256.Size]byte(h.Sum(nil)), g.Rested()
 }
 
-// summed notes the sum of a mark and returns the next one to be summed.
+// summed records the sum of a mark and returns the next mark to be summed.
 func (c *checksums) summed(m *mark, sum [sha256.Size]byte, took time.Duration) *mark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +146,7 @@ func (c *checksums) summed(m *mark, sum [sha256.Size]byte, took time.Duration) *
 	return c.now
 }
 
-// compare takes the master's sum, told in the entry at index.
+// compare records the master's sum, which the entry at index reported.
 func (c *checksums) compare(index uint64, told Checksum) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,15 +162,17 @@ func (c *checksums) compare(index uint64, told Checksum) {
 	}
 }
 
-// compareMark compares the two sums of a mark once both are there. c.mu is held.
+// compareMark compares the two sums of a mark once both are there. c.mu is
+// held.
 func (c *checksums) compareMark(m *mark) {
 	if m.sum != nil && m.told != nil && *m.sum != *m.told {
 		c.differs(*m.sum, *m.told)
 	}
 }
 
-// due is what a batch of the master is to bring, if anything: a mark, or the
-// sum of one. Whoever asks proposes it; it is told once.
+// due returns what the master's next batch should carry, if anything: a mark,
+// or the sum of one. The caller must propose it, for due returns each only
+// once.
 func (c *checksums) due() (state.Command, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,25 +200,25 @@ func (c *checksums) latest() (Checksum, bool) {
 	return *c.done, true
 }
 
-// Checksum is the sum of this replica's state at the last entry that was marked
-// to be summed; false before the first.
+// Checksum returns the sum of this replica's state at the last marked entry;
+// false before the first.
 func (r *Replica) Checksum() (Checksum, bool) { return r.fsm.sums.latest() }
 
-// Due is a command that this replica wants in the master's next batch: see
+// Due returns a command that this replica wants in the master's next batch: see
 // checksums. The master asks before each batch of commands or renewal, and not
-// for those that open and close an office.
+// before those that open and close an office.
 func (r *Replica) Due() (state.Command, bool) { return r.fsm.sums.due() }
 
-// diverged ends the replica: its state is not its master's. What it would serve
-// would be wrong, as would be what it would found an office on, so its data
-// directory is not opened again.
+// diverged ends the replica, because its state differs from its master's. Its
+// answers would be wrong, and so would an office founded on its state. So its
+// data directory is quarantined.
 func (r *Replica) diverged(own, told Checksum) {
-	err := fmt.Errorf("the state after log entry %d has checksum %x here and %x at the master: this replica's memory or data directory is damaged, or the replicas run releases that differ. "+
-		"It ends, and its data directory %s will not be opened again: keep it for analysis, and bring the replica back with an empty one as docs/operations.md says. "+
-		"If every replica but the master tells the same checksum of its own, it is the master that is damaged", own.Index, own.Sum, told.Sum, r.opts.DataDir)
+	err := fmt.Errorf("the state after log entry %d has checksum %x here and %x at the master: this replica's memory or data directory is damaged, or the replicas run different releases. "+
+		"It ends, and its data directory %s will not be opened again: keep it for analysis, and restart the replica with an empty one as docs/operations.md describes. "+
+		"If all replicas but the master report the same checksum, the master is the damaged one", own.Index, own.Sum, told.Sum, r.opts.DataDir)
 	if r.stores.Quarantine != nil {
 		if failed := r.stores.Quarantine(err.Error()); failed != nil {
-			err = fmt.Errorf("%w (this could not be noted in it: %w)", err, failed)
+			err = fmt.Errorf("%w (recording this in the directory failed: %w)", err, failed)
 		}
 	}
 	r.fail(err)

@@ -197,7 +197,7 @@ func tell(index uint64, sum [sha256.Size]byte) state.Command {
 	return state.Command{Operation: &state.ReportSum{Entry: index, Sum: sum[:]}}
 }
 
-// TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer
+// TestWhatIsDue: a mark every checksumEvery, its sum reportAfter later, and fewer
 // marks when sums take long.
 func TestWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -218,10 +218,10 @@ func TestWhatIsDue(t *testing.T) {
 		if got := b.propose(); len(got) != 0 {
 			t.Fatalf("told at once: %v", got)
 		}
-		b.now += tellAfter
+		b.now += reportAfter
 		sum := b.propose()
 		if want := b.state.Hash(); len(sum) != 1 || !isSum(sum[0], 2, want) {
-			t.Fatalf("%v after the mark: %v, want the sum %x", tellAfter, sum, want)
+			t.Fatalf("%v after the mark: %v, want the sum %x", reportAfter, sum, want)
 		}
 		if got := b.propose(); len(got) != 0 {
 			t.Fatalf("told twice: %v", got)
@@ -277,7 +277,7 @@ func TestSuccessorTellsTheSum(t *testing.T) {
 		b := newBench()
 		b.apply(state.Command{Operation: &state.MarkState{}}) // proposed by somebody else
 		synctest.Wait()
-		b.now = tellAfter
+		b.now = reportAfter
 		if got := b.propose(); len(got) != 1 || !isSum(got[0], 2, b.state.Hash()) {
 			t.Errorf("the successor proposes %v, want the sum of entry 2", got)
 		}

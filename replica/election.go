@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// The library looks at the master's silence only when a timer of between one
-// and two heartbeat time-outs runs out, whose start has nothing to do with when
-// the master was last heard, and looks again as much later when it was a little
-// too early: a silent master is suspected after one to three time-outs. As
-// nobody gets votes, nor pre-votes, from replicas that still believe in the
-// master, it is even the later ones that count, and a cell is without a master
-// for nearly two time-outs where one would do.
+// By itself the library suspects a silent master only after one to three
+// heartbeat time-outs. It checks when a timer of one to two time-outs runs out.
+// That timer does not start when the master was last heard; if it runs out a
+// little too early, the next check comes as much later. Even the later checks
+// are the ones that count, because a replica that still believes in the master
+// grants no vote or pre-vote. So a cell is without a master for nearly two
+// time-outs where one would do.
 //
-// suspectSilence makes the library look when the time-out, and a random part of
-// it, has passed. What it then does is its own business: it checks the silence
-// again, and asks for pre-votes before it disturbs anybody.
+// suspectSilence makes the library check after one time-out plus a random part
+// of it. The library then acts as usual: it checks the silence again, and asks
+// for pre-votes before it disturbs other replicas.
 func (r *Replica) suspectSilence() {
 	patience := r.patience()
 	timer := time.NewTimer(patience)
@@ -38,28 +38,28 @@ func (r *Replica) suspectSilence() {
 	}
 }
 
-// patience is how long to wait before the master is suspected. The random part
-// keeps replicas from campaigning at once, which would split the votes; it is
-// much longer than a round trip where the time-out is (Raft, section 5.6).
+// patience returns how long to wait before the master is suspected. The random
+// part keeps replicas from campaigning at once, which would split the votes. It
+// is much longer than a round trip if the time-out is (Raft, section 5.6).
 func (r *Replica) patience() time.Duration {
 	return r.opts.HeartbeatTimeout + rand.N(r.opts.HeartbeatTimeout/4)
 }
 
 // following reports whether this replica believes in another one as the leader.
-// Without any, the library's timers keep those apart who try again.
+// Without a leader, the library's own timers keep repeated campaigns apart.
 func (r *Replica) following() bool {
 	_, leader := r.raft.LeaderWithID()
 	return leader != "" && leader != r.self()
 }
 
-// lookAtSilence has the library's follower check now for how long the leader
-// has been silent. It does so when the heartbeat time-out is made shorter
-// (ReloadConfig), be it by a nanosecond, which is given back at once.
+// lookAtSilence makes the library's follower check now how long the leader has
+// been silent. The library does so when ReloadConfig shortens the heartbeat
+// time-out, if only by a nanosecond. The nanosecond is given back at once.
 func (r *Replica) lookAtSilence() {
 	c := r.raft.ReloadableConfig()
 	for _, c.HeartbeatTimeout = range []time.Duration{r.opts.HeartbeatTimeout, r.opts.HeartbeatTimeout + 1} {
 		if err := r.raft.ReloadConfig(c); err != nil {
-			r.opts.Logger.Error().Err(err).Msg("the library refuses its own settings; a dead master is noticed later")
+			r.opts.Logger.Error().Err(err).Msg("the Raft library refused its own settings; a dead master will be noticed later")
 		}
 	}
 }

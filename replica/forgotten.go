@@ -11,15 +11,15 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// notFound is how the library tells that a store has no value under a key.
+// notFound is the text of the library's error for a key without a value.
 const notFound = "not found"
 
-// ErrForgotten is the fault of a replica whose directory was found to have
-// forgotten what it had promised.
+// ErrForgotten is the fault of a replica whose directory has forgotten what it
+// had promised.
 var ErrForgotten = errors.New("has lost what it had acknowledged")
 
-// remembers makes sure, before the library starts, that the stores have what
-// others know to be there.
+// remembers checks, before the library starts, that the stores have what other
+// replicas know to be there.
 func (r *Replica) remembers() error {
 	known := r.peers.Known
 	if known == (admission.Stored{}) {
@@ -36,7 +36,8 @@ func (r *Replica) remembers() error {
 	return r.quarantineIf(known.Forgotten(last.index, term))
 }
 
-// lastStored is the last entry that the log or a snapshot has, before the library starts.
+// lastStored returns the last entry of the log or a snapshot, before the
+// library starts.
 func (r *Replica) lastStored() (last word, err error) {
 	if last.index, err = r.disk.Logs.LastIndex(); err != nil {
 		return last, err
@@ -55,7 +56,7 @@ func (r *Replica) lastStored() (last word, err error) {
 	return last, err
 }
 
-// forgets is the same for a replica that runs.
+// forgets is the check of remembers for a replica that runs.
 func (r *Replica) forgets(answers map[string]admission.Answer) error {
 	last := r.raft.LastIndex() // before the term, see Forgotten
 	return r.quarantineIf(admission.Known(answers, r.CellID()).Forgotten(last, r.raft.CurrentTerm()))
@@ -65,7 +66,7 @@ func (r *Replica) quarantineIf(forgotten error) error {
 	if forgotten == nil {
 		return nil
 	}
-	err := fmt.Errorf("data directory %s %w: %w; perhaps it was put back as it was some time ago; it is not opened again: %s",
+	err := fmt.Errorf("data directory %s %w: %w; an older copy may have been restored over it; it will not be opened again: %s",
 		r.opts.DataDir, ErrForgotten, forgotten, rafttransport.CureForgotten(r.self()))
 	if r.stores.Quarantine == nil {
 		return err
@@ -73,7 +74,7 @@ func (r *Replica) quarantineIf(forgotten error) error {
 	return errors.Join(err, r.stores.Quarantine(err.Error()))
 }
 
-// logForgotten logs that a follower is sent nothing more.
+// logForgotten logs that this leader sends a follower no more entries.
 func (r *Replica) logForgotten(id raft.ServerID, why error) {
 	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica has lost what it had acknowledged")
 }

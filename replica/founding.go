@@ -11,9 +11,9 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// found writes the first configuration when there is nothing on disk yet. Every
-// founder writes the same one, which the library allows. A directory that was
-// admitted to a cell gets its configuration from the master.
+// found writes the first configuration when the disk is empty. Every founder
+// writes the same one, which the library allows. A directory that was admitted
+// to a cell receives its configuration from the master.
 func (r *Replica) found(conf *raft.Config) error {
 	logs, votes := r.disk.Logs, r.disk.Votes
 	who := r.stores.Identity
@@ -34,7 +34,8 @@ func (r *Replica) found(conf *raft.Config) error {
 			return r.noteFounded()
 		}
 		// A crash came between the library's two writes, of the term and of the
-		// configuration. It would go on without a configuration for ever.
+		// configuration. Without a repetition the directory would never get a
+		// configuration.
 		if err := votes.SetUint64([]byte(raftstore.KeyTerm), 0); err != nil {
 			return err
 		}
@@ -42,7 +43,7 @@ func (r *Replica) found(conf *raft.Config) error {
 		return datadir.LostLog(r.opts.DataDir)
 	}
 	if !founder {
-		// The term makes the log one that has been there.
+		// The term marks the log as one that exists.
 		if err := votes.SetUint64([]byte(raftstore.KeyTerm), 1); err != nil {
 			return err
 		}
@@ -61,7 +62,7 @@ func (r *Replica) found(conf *raft.Config) error {
 	return r.noteFounded()
 }
 
-// noteFounded notes that the log is there: from now on it must be.
+// noteFounded records that the log exists. From now on its absence is an error.
 func (r *Replica) noteFounded() error {
 	r.stores.Identity.Founded = true
 	return r.stores.Save(r.stores.Identity)

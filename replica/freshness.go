@@ -5,55 +5,63 @@ import (
 	"time"
 )
 
-// freshness finds out as of when the state of a replica has everything that was
-// acknowledged. Neither a heartbeat nor the state itself shows that: the replica may have
-// started a moment ago with its last snapshot, or be far behind in the log.
+// freshness finds an instant such that the state of a replica has everything
+// that was acknowledged before it. Neither a heartbeat nor the state itself
+// shows that. The replica may have started a moment ago with its last snapshot,
+// or be far behind in the log.
 //
-// At a leader an own entry shows it: a batch that was accepted, or a barrier. When the
-// entry was made no later leader was elected yet, or a majority would not have stored the
-// entry. So everything that was acknowledged before is in front of it.
+// At a leader, an own entry shows it: a batch that was accepted, or a barrier.
+// When the entry was made, no later leader was elected yet; otherwise a
+// majority would not have stored the entry. So everything acknowledged before
+// that precedes the entry in the log.
 //
-// At a follower the word of a master in office shows it, if the word was reached:
+// At a follower, a report of a master in office shows it, once the state has
+// reached the reported entry and these hold:
 //
-//   - The message goes to the end of the master's log. One that is full, as while a
-//     replica catches up, ends earlier, and so does what it says is committed
-//     (rafttransport.MaxAppendEntries).
-//   - The state has that much, and an office that was opened in the leader's own term. So
-//     the leader is its master, and the state has all of its predecessors.
-//   - More is committed than by the last word that counted. A master puts a batch into the
-//     log every quarter of its lease. One that is cut off, or wakes from a pause, repeats
-//     what it said before.
+//   - The message goes to the end of the master's log. A full message, as while
+//     a replica catches up, ends earlier, and so does the commit index it
+//     reports (rafttransport.MaxAppendEntries).
+//   - The state has that much, and an office that was opened in the leader's
+//     own term. So the leader is its master, and the state has everything of
+//     its predecessors.
+//   - More is committed than in the last report that counted. A master puts a
+//     batch into the log every quarter of its lease. One that is cut off, or
+//     wakes from a pause, repeats its earlier reports.
 //
-// Everything that a replica knew to be committed when it stopped was in its log or its
-// snapshot, unless it led: its disk may have been behind. Of that term no other leader has
-// a word for it. The office of a later term than the last entry's covers all of that. A word of
-// the same term covers it if it goes that far: one that goes less far may have been on its
-// way since before the stop.
+// A restart needs one more argument:
 //
-// A word counts from its arrival, and may have been on its way for a while.
+//  1. Everything that a replica knew to be committed when it stopped was in its
+//     log or its snapshot, unless it led: then its disk may have been behind.
+//  2. In the term in which it led, no other leader can have reported a commit
+//     index.
+//  3. An office of a later term than that of the last entry covers all of that.
+//  4. A report of the same term covers it if it reaches as far as the last
+//     entry. A report that reaches less far may have been sent before the stop.
+//
+// A report counts from its arrival, and may have been under way for a while.
 type freshness struct {
 	clock   func() time.Duration
 	present func() uint64 // Raft's term at this replica
 
-	asOf atomic.Int64 // by the clock, plus one nanosecond; 0 while nothing was shown
+	asOf atomic.Int64 // by the replica's clock, plus one nanosecond; 0 until something was shown
 
 	before word // the last entry that was stored when the replica started
 
-	// The mu of telling guards what follows, and every change of asOf.
+	// telling's mu guards what follows, and every change of asOf.
 	applied uint64
 	office  uint64 // term of the last office that was applied
-	word    word   // that has not been reached; the zero word where there is none
-	counted uint64 // the index of the last word that was reached
+	word    word   // reported and not yet reached; the zero word if there is none
+	counted uint64 // index of the last word that was reached
 }
 
-// word is what a leader said: up to which entry all is committed.
+// word is a leader's report: all entries up to an index are committed.
 type word struct {
 	term, index uint64
 	at          time.Duration
 }
 
-// hear takes a word in. An earlier one of the same term is waited for first: there would
-// always be a later one that was not reached.
+// hear records a report. An earlier one of the same term is waited for first;
+// otherwise a newer unreached one would always take its place.
 func (f *freshness) hear(term, index uint64) {
 	late := term == f.before.term && index < f.before.index
 	if !late && index > f.counted && term >= f.present() && term > f.word.term {
@@ -62,7 +70,7 @@ func (f *freshness) hear(term, index uint64) {
 	f.look()
 }
 
-// reach takes in how far the state is.
+// reach records how far the state has come.
 func (f *freshness) reach(applied, office uint64) {
 	f.applied, f.office = applied, office
 	f.look()
@@ -76,14 +84,15 @@ func (f *freshness) look() {
 	}
 }
 
-// since takes in that the state has everything as of an instant.
+// since records that the state has everything acknowledged before an instant.
 func (f *freshness) since(at time.Duration) {
 	f.asOf.Store(max(f.asOf.Load(), int64(at)+1))
 }
 
-// AsOf is an instant, by the replica's clock: State has everything that was acknowledged
-// before it. Read it before State. It is false until the replica has caught up with a
-// master since its start, or with the cell as its leader.
+// AsOf returns an instant, by the replica's clock: State has everything that
+// was acknowledged before it. Read AsOf before State. It is false until the
+// replica, since its start, has caught up with a master, or with the cell as
+// its leader.
 func (r *Replica) AsOf() (at time.Duration, known bool) {
 	n := r.fsm.publisher.fresh.asOf.Load()
 	return time.Duration(n - 1), n > 0

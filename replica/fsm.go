@@ -18,7 +18,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// fsm carries Raft's committed entries to the pure state machine and publishes
+// fsm passes Raft's committed entries to the pure state machine and publishes
 // each new state.
 type fsm struct {
 	current   atomic.Pointer[state.State]
@@ -26,27 +26,29 @@ type fsm struct {
 	promises  *lease.Promises
 	clock     func() time.Duration
 	fail      func(error)
-	leave     func() // ends the goroutine that restores a snapshot, where it cannot be read; nil in tests
-	// waitCommitted waits until an entry that the library takes for committed is.
+	leave     func() // ends the goroutine that restores an unreadable snapshot; nil in tests
+	// waitCommitted waits until an entry that the library considers committed
+	// really is.
 	waitCommitted func(index, term uint64) error
-	step          *progress.Step // an entry that is applied; nil in tests
+	step          *progress.Step // the step of applying an entry; nil in tests
 	sums          *checksums
 	took          *metric.Histogram
-	// landed is when an entry that this replica proposed left for its disk and came
-	// onto it (0 before that), and followers and applied are the stages of such a one; nil in tests.
+	// landed returns when an entry that this replica proposed was submitted to
+	// its disk, and when it was written (0 before that). followers and applied
+	// are stages of such an entry. All are nil in tests.
 	landed             func(index, term uint64) (left, arrived time.Duration, own bool)
 	followers, applied *metric.Histogram
-	restored           atomic.Bool // a snapshot, whose configuration nobody has looked at yet
-	// configured is told each committed configuration; nil where nobody wants it.
+	restored           atomic.Bool // a snapshot was restored and its configuration not read yet
+	// configured receives each committed configuration; may be nil.
 	configured func(index uint64, c raft.Configuration)
-	broken     bool // of the library's FSM goroutine: an entry or a snapshot could not be read
+	broken     bool // an entry or a snapshot could not be read; only the library's FSM goroutine uses it
 }
 
 var errFailed = errors.New("the replica has failed")
 
 // Apply applies one entry and returns its *state.Outcome, or an error when the
-// entry cannot be read. Then the replica fails, and applies nothing more:
-// whatever it served from there on would differ from its peers.
+// entry cannot be read. After such an error the replica fails and applies no
+// more entries, because its state would differ from its peers'.
 func (f *fsm) Apply(l *raft.Log) any {
 	if f.broken {
 		return fmt.Errorf("log entry %d: %w", l.Index, errFailed)
@@ -73,8 +75,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return &out
 }
 
-// timed counts how long an entry took that was applied between two instants. An own one
-// that was accepted shows as of when the state has everything.
+// timed records how long an entry took to apply. If this replica proposed the
+// entry and it was accepted, the entry also proves how fresh the state is.
 func (f *fsm) timed(l *raft.Log, out *state.Outcome, began, ended time.Duration) {
 	f.took.Observe(ended - began)
 	if f.landed == nil {
@@ -89,9 +91,9 @@ func (f *fsm) timed(l *raft.Log, out *state.Outcome, began, ended time.Duration)
 	}
 }
 
-// StoreConfiguration is told each configuration that was committed, in the
-// log's order. It also makes a snapshot possible right after a change of
-// membership (hashicorp/raft #617).
+// StoreConfiguration receives each committed configuration, in the log's order.
+// It also makes a snapshot possible right after a change of membership
+// (hashicorp/raft #617).
 func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	if f.configured != nil {
 		f.configured(index, c)
@@ -101,9 +103,9 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	}
 }
 
-// Snapshot costs nothing: states are immutable. A replica that has failed takes
-// none: the library would store it under an index that the state has not
-// reached.
+// Snapshot costs nothing, because states are immutable. A failed replica
+// returns an error: the library would store the snapshot under an index that
+// the state has not reached.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.broken {
 		return nil, errFailed
@@ -112,7 +114,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 }
 
 // Restore replaces the state. The snapshot may stand for batches of any term,
-// so the promise is noted before Raft goes on.
+// so the promise is recorded before Raft continues.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
 	if f.broken {
@@ -120,17 +122,18 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	s, err := state.Restore(r)
 	if err != nil {
-		// The library would go on without it, try again for ever or, at the start,
-		// take the one before it, to which the log need not reach back.
+		// Otherwise the library would continue without it and retry for ever.
+		// At the start it would use the snapshot before it, to which the log
+		// may not reach back.
 		f.broken = true
 		err = fmt.Errorf("restore a snapshot: %w", err)
 		f.fail(err)
-		if f.leave != nil { // the library would panic at the error
+		if f.leave != nil { // the library would panic on the error
 			f.leave()
 		}
 		return err
 	}
-	f.restored.Store(true) // before the state is to be seen, see Replica.Card
+	f.restored.Store(true) // before the state is visible, see Replica.Card
 	f.current.Store(s)
 	f.publisher.restored(s)
 	f.promises.Restored(f.clock())

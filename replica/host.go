@@ -20,16 +20,16 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// host is a replica towards the others: it takes and makes connections, before
-// and after the replica is a member's.
+// host accepts and opens a replica's connections to the others, before and after
+// its directory belongs to a member.
 type host struct {
 	opts    *Options
 	links   *peerconn.Listener
 	caller  peerconn.Caller
 	dir     *datadir.Dir
 	running atomic.Pointer[Replica]             // nil before it has started
-	told    atomic.Pointer[[]membership.Member] // what Options.Join came to last; nil before
-	few     zerolog.Logger                      // of what may come often: a few lines at a time
+	told    atomic.Pointer[[]membership.Member] // the last result of Options.Join; nil before
+	few     zerolog.Logger                      // for frequent messages: a few lines at a time
 }
 
 func newHost(o *Options, dir *datadir.Dir) (*host, error) {
@@ -46,10 +46,10 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 func (h *host) admit(o peerconn.Hello) (card []byte, err error) {
 	who := h.dir.Identity()
 	if o.Cell != who.Cell {
-		// The caller is not told of which: the name is all that a stranger has to know
-		// to be told the rest.
-		h.few.Warn().Str("from", fmt.Sprintf("%.80q", o.From)).Str("cell", fmt.Sprintf("%.80q", o.Cell)).Str("own_cell", who.Cell).Msg("a replica of another cell called; is one of the two cell settings mistyped?")
-		return nil, fmt.Errorf("this is replica %s of another cell than %.80q; its log says of which", who.ID, o.Cell)
+		// The answer does not name this replica's cell: a stranger needs only the
+		// name to be given the rest.
+		h.few.Warn().Str("from", fmt.Sprintf("%.80q", o.From)).Str("cell", fmt.Sprintf("%.80q", o.Cell)).Str("own_cell", who.Cell).Msg("a replica of another cell connected; is one of the two cell settings mistyped?")
+		return nil, fmt.Errorf("replica %s belongs to another cell than %.80q; its log names that cell", who.ID, o.Cell)
 	}
 	if o.Kind == peerconn.Ask {
 		if o.To != who.ID {
@@ -66,7 +66,7 @@ func (h *host) admit(o peerconn.Hello) (card []byte, err error) {
 	return nil, h.believes(o.From)
 }
 
-// believes returns an error if nothing that a server sends is to be taken.
+// believes returns an error if messages of a server must be refused.
 func (h *host) believes(server string) error {
 	r := h.running.Load()
 	if r == nil {
@@ -74,13 +74,13 @@ func (h *host) believes(server string) error {
 	}
 	err := r.Believes(server)
 	if err != nil {
-		h.few.Warn().Str("from", fmt.Sprintf("%.80q", server)).Err(err).Msg("a replica that is no member of the cell called")
+		h.few.Warn().Str("from", fmt.Sprintf("%.80q", server)).Err(err).Msg("a replica that is not a member of the cell connected")
 	}
 	return err
 }
 
-// askBelieved is Ask before the replica runs, and refuses the card of a replica
-// that the cell has removed.
+// askBelieved is Ask for a replica that does not run yet. It refuses the card
+// of a replica that the cell has removed.
 func (h *host) askBelieved(ctx context.Context, id string) (admission.Card, error) {
 	card, err := h.Ask(ctx, id)
 	if known := h.dir.Identity().Known; err == nil && known.Gone(card.ServerID()) {
@@ -89,8 +89,9 @@ func (h *host) askBelieved(ctx context.Context, id string) (admission.Card, erro
 	return card, err
 }
 
-// members are those whose connections have room here whatever strangers open.
-// An empty directory knows of none, and takes the first strangers for them.
+// members returns the servers for which connections are reserved, however many
+// strangers connect. An empty directory knows no members and returns nil; then
+// the first strangers get these connections.
 func (h *host) members() []string {
 	if r := h.running.Load(); r != nil {
 		return r.memberIDs()
@@ -98,9 +99,9 @@ func (h *host) members() []string {
 	return nil
 }
 
-// memberIDs are the server ids of the latest configuration in this replica's
-// log, and of the latest that is known to be committed: the former may never
-// be.
+// memberIDs returns the server ids of two configurations: the latest in this
+// replica's log, which may never be committed, and the latest known to be
+// committed.
 func (r *Replica) memberIDs() []string {
 	r.noteSnapshot()
 	r.committed.mu.Lock()
@@ -115,7 +116,7 @@ func (r *Replica) memberIDs() []string {
 	return ids
 }
 
-// card is what this replica tells of itself to a directory that asks.
+// card returns this replica's card for a directory that asks.
 func (h *host) card(asks string) admission.Card {
 	if r := h.running.Load(); r != nil {
 		return r.CardFor(asks)
@@ -123,7 +124,7 @@ func (h *host) card(asks string) admission.Card {
 	return h.opts.card(h.dir.Identity())
 }
 
-// card is that of a replica that does not run yet.
+// card returns the card of a replica that does not run yet.
 func (o *Options) card(who admission.Identity) admission.Card {
 	self, _ := o.member(o.ID)
 	card := admission.Card{
@@ -136,7 +137,7 @@ func (o *Options) card(who admission.Identity) admission.Card {
 	return card
 }
 
-// names are those of the founding list, sorted.
+// names returns the names of the founding list, sorted.
 func (o *Options) names() []string {
 	var names []string
 	for _, m := range o.Members {
@@ -146,7 +147,7 @@ func (o *Options) names() []string {
 	return names
 }
 
-// others are the names of those whom a replica asks that does not run.
+// others returns the names of the replicas that a replica asks before it runs.
 func (h *host) others(ctx context.Context) ([]string, error) {
 	names := h.opts.names()
 	if h.opts.Join == nil {
@@ -166,11 +167,15 @@ func (h *host) others(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// addresses are where the replica of a name may be, likeliest first: where the
-// cell was told (state.PutMember), where the settings say, and, for one that they
-// do not know, where Raft's configuration has it, which is in the log before
-// anything is applied. That the right one answers is made sure of by the opening
-// of each connection.
+// addresses returns where the replica of a name may be, likeliest first:
+//
+//  1. where the cell's state has it (state.PutMember)
+//  2. where the settings have it
+//  3. for a name that is not in the settings, where Raft's configuration has
+//     it: that is in the log before any entry is applied
+//  4. where Options.Join last found it
+//
+// The handshake of each connection checks that the right replica answers.
 func (h *host) addresses(name string) (all []string) {
 	add := func(addr string) {
 		if addr != "" && !slices.Contains(all, addr) {
@@ -198,14 +203,14 @@ func (h *host) addresses(name string) (all []string) {
 	return all
 }
 
-// Ask asks a replica for its card. A name takes the first address that answers. A
-// server id takes the first at which that directory does; another directory's card is
-// returned where none does.
+// Ask asks a replica for its card. For a name, the first address that answers
+// counts. For a server id, the first address where that directory answers
+// counts; if none does, the card of another directory is returned.
 func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
 	name, directory := admission.Split(id)
 	addresses := h.addresses(name)
 	if len(addresses) == 0 {
-		return admission.Card{}, fmt.Errorf("where replica %q is, is not known", name)
+		return admission.Card{}, fmt.Errorf("no address of replica %q is known", name)
 	}
 	var other atomic.Pointer[admission.Card]
 	card, err := reach(ctx, addresses, func(ctx context.Context, addr string) (admission.Card, error) {
@@ -237,13 +242,13 @@ func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Car
 	return card, nil
 }
 
-// refused tells of what came to the replicas' port and is none of theirs.
+// refused logs a refused connection to the replicas' port.
 func (h *host) refused(caller net.Addr, err error) {
-	h.few.Warn().Stringer("caller", caller).Err(err).Msg("a connection to the replicas' port was refused")
+	h.few.Warn().Stringer("caller", caller).Err(err).Msg("refused a connection to the replicas' port")
 }
 
-// dial opens a connection to a member, wherever it may be; at addr, where nothing
-// else is known.
+// dial opens a connection to a member, at any of its known addresses; at addr
+// if none is known.
 func (h *host) dial(ctx context.Context, kind peerconn.Kind, server, addr string) (net.Conn, error) {
 	name, _ := admission.Split(server)
 	addresses := h.addresses(name)
@@ -259,12 +264,12 @@ func (h *host) dialAt(ctx context.Context, kind peerconn.Kind, server, addr stri
 	who := h.dir.Identity()
 	c, err := h.caller.Dial(ctx, addr, peerconn.Hello{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
 	if errors.Is(err, peerconn.ErrTrust) {
-		h.few.Warn().Str("peer", server).Str("address", addr).Err(err).Msg("no connection to a replica that can be trusted")
+		h.few.Warn().Str("peer", server).Str("address", addr).Err(err).Msg("could not open a trusted connection to a replica")
 	}
 	return c, err
 }
 
-// network is how Raft's messages travel.
+// network returns the network that carries Raft's messages.
 func (h *host) network() rafttransport.Network {
 	self, _ := h.opts.member(h.opts.ID)
 	return rafttransport.Network{

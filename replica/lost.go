@@ -8,17 +8,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// applied is the last entry of the master's that this replica has applied.
+// applied returns the index of the last master's entry that this replica has
+// applied.
 func (r *Replica) applied() uint64 { return r.fsm.current.Load().Index }
 
-// CureLostChanges tells what to do where a replica knows of acknowledged changes that its
-// master lacks.
-const CureLostChanges = "the data directory of another member was put back as it was some time ago, or its disk forgot; " +
-	`keep every directory as it is, and see "When acknowledged changes are lost" in docs/operations.md`
+// CureLostChanges describes what to do when a replica knows of acknowledged
+// changes that its master lacks.
+const CureLostChanges = "an older copy of another member's data directory was restored, or its disk lost writes;  " +
+	`keep every data directory unchanged, and see "When acknowledged changes are lost" in docs/operations.md`
 
-// lost ends this replica, which knows of committed entries that its master lacks. If it
-// followed, now or after a start, it would remove the last copy of them. Before it ends it
-// refuses what the master sends, so the master can report it.
+// lost ends this replica, which knows of committed entries that its master
+// lacks. If it followed, now or after a start, it would remove the last copy of
+// them. Before it ends it refuses what the master sends, so the master can
+// report it.
 func (r *Replica) lost(why error) {
 	err := fmt.Errorf("%w; %s", why, CureLostChanges)
 	if !r.lacking.CompareAndSwap(nil, &err) {
@@ -31,7 +33,7 @@ func (r *Replica) lost(why error) {
 	time.AfterFunc(r.opts.HeartbeatTimeout, func() { r.fail(err) })
 }
 
-// lostChanges is the error of lost, nil before.
+// lostChanges returns the error of lost, nil before.
 func (r *Replica) lostChanges() error {
 	if err := r.lacking.Load(); err != nil {
 		return *err

@@ -20,18 +20,18 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// CellID is the id of the cell that this replica belongs to.
+// CellID returns the id of the cell that this replica belongs to.
 func (r *Replica) CellID() string { return r.stores.Identity.CellID }
 
-// Directory is the id of this replica's data directory.
+// Directory returns the id of this replica's data directory.
 func (r *Replica) Directory() string { return r.stores.Identity.Directory }
 
 func (r *Replica) self() raft.ServerID { return raft.ServerID(r.stores.Identity.ServerID()) }
 
-// Membership is the latest configuration in this replica's log, committed or
-// not.
+// Membership returns the latest configuration in this replica's log, committed
+// or not.
 func (r *Replica) Membership() (membership.Membership, error) {
-	changing := r.changing.Load() > 0 // before the configuration: what has ended since is in it
+	changing := r.changing.Load() > 0 // before the configuration, which includes changes that have ended since
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
 		return membership.Membership{}, err
@@ -45,7 +45,7 @@ func (r *Replica) Membership() (membership.Membership, error) {
 	return m, nil
 }
 
-// Members are those of Membership, by name.
+// Members returns the members of Membership, sorted by name.
 func (r *Replica) Members() []membership.MemberStatus {
 	m, _ := r.Membership()
 	return m.Members
@@ -65,7 +65,7 @@ func (r *Replica) standing(s raft.Server) membership.MemberStatus {
 	}
 }
 
-// voter is the member of that name that votes.
+// voter returns the voting member of a name.
 func (r *Replica) voter(name string) (raft.Server, error) {
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
@@ -79,15 +79,16 @@ func (r *Replica) voter(name string) (raft.Server, error) {
 	return raft.Server{}, fmt.Errorf("replica %q does not vote in this cell", name)
 }
 
-// changeTimeout is what a change waits for one before it, and for a leader's
-// first entry, to be committed.
+// changeTimeout is how long a change waits until an earlier change, and a
+// leader's first entry, are committed.
 const changeTimeout = 500 * time.Millisecond
 
-// ChangeMember makes one change of the membership, if the latest is still the
-// one at index since, and returns when it is committed. The library has it wait
-// until the one before it, and an entry of the leader's own term, are
-// committed. The error is membership.ErrBusy, membership.ErrNotApplied or membership.ErrUnknown. One that
-// ctx has ended may come about later; until then Membership says so.
+// ChangeMember makes one change of the membership, if the latest configuration
+// is still the one at index since. It returns when the change is committed.
+// Before the change, the library waits until the previous one and an entry of
+// the leader's own term are committed. The error is membership.ErrBusy,
+// membership.ErrNotApplied or membership.ErrUnknown. A change that ctx cut
+// short may still be made; Membership reports it as changing until it ends.
 func (r *Replica) ChangeMember(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error {
 	server := admission.ServerID(s.ID, s.Directory)
 	id, addr := raft.ServerID(server), rafttransport.Address(server, s.RaftAddr)
@@ -103,7 +104,7 @@ func (r *Replica) ChangeMember(ctx context.Context, since uint64, change members
 	case membership.DemoteMember:
 		future = r.raft.DemoteVoter(id, since, changeTimeout)
 	case membership.MoveMember:
-		// Both leave the suffrage as it is.
+		// Both keep the suffrage unchanged.
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
 	}
 	select {
@@ -125,7 +126,7 @@ func (r *Replica) classifyChange(err error) error {
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
 		return fmt.Errorf("%w: %w", membership.ErrUnknown, err)
 	}
-	return fmt.Errorf("%w: %w", membership.ErrBusy, err) // the library's own check of since
+	return fmt.Errorf("%w: %w", membership.ErrBusy, err) // the library checked since itself
 }
 
 // committed is the latest configuration that is known to be committed.
@@ -133,7 +134,7 @@ type committed struct {
 	mu     sync.Mutex
 	index  uint64
 	ids    []string
-	voters []string // of ids
+	voters []string // a subset of ids
 }
 
 func (c *committed) note(index uint64, conf raft.Configuration) {
@@ -157,12 +158,12 @@ func (c *committed) latest() uint64 {
 	return c.index
 }
 
-// Card is what this replica tells of itself to the others.
+// Card returns what this replica reports about itself to the others.
 func (r *Replica) Card() admission.Card {
 	card := r.opts.card(r.stores.Identity)
-	// Before the configuration, which is told in the log's order: it is then
-	// the latest up to there. The library's own index counts what it has only
-	// queued.
+	// Read the state's index before the configuration. Configurations arrive in
+	// the log's order, so the configuration is then the latest up to that
+	// index. The library's own index includes entries that it has only queued.
 	applied := r.State().Index
 	known := r.noteSnapshot()
 	r.committed.mu.Lock()
@@ -178,7 +179,7 @@ func (r *Replica) Card() admission.Card {
 	return card
 }
 
-// CardFor is Card for a directory that asks, by its server id.
+// CardFor is Card for a directory that asks, named by its server id.
 func (r *Replica) CardFor(server string) admission.Card {
 	card := r.Card()
 	if card.Leads = r.raft.State() == raft.Leader; card.Leads {
@@ -187,9 +188,9 @@ func (r *Replica) CardFor(server string) admission.Card {
 	return card
 }
 
-// noteSnapshot has the latest snapshot's configuration known: one that was
-// installed came without its entries. It reports whether that is so for every
-// state that was to be seen before.
+// noteSnapshot records the configuration of the latest snapshot, because an
+// installed snapshot came without its entries. It reports whether that is done
+// for every state that was visible before.
 func (r *Replica) noteSnapshot() (known bool) {
 	r.notingSnapshot.Lock()
 	defer r.notingSnapshot.Unlock()
@@ -205,7 +206,8 @@ func (r *Replica) noteSnapshot() (known bool) {
 	return true
 }
 
-// hears reports whether this replica leads, or has heard of a leader lately.
+// hears reports whether this replica leads, or has had contact with a leader
+// lately.
 func (r *Replica) hears() bool {
 	if r.raft.State() == raft.Leader {
 		return true
@@ -214,12 +216,13 @@ func (r *Replica) hears() bool {
 	return !last.IsZero() && time.Since(last) < 2*r.opts.HeartbeatTimeout
 }
 
-// askNames are the names of those who may know of this replica: of the founding
-// list or the cell that it was to join, and of the configurations in its log.
+// askNames returns the names of replicas that may know this one: those of the
+// founding list or of the cell to join, and those in the configurations of its
+// log.
 func (r *Replica) askNames(ctx context.Context) []string {
 	names := r.opts.names()
 	if r.peers.Others != nil {
-		names, _ = r.peers.Others(ctx) // those that are known, also where not all are
+		names, _ = r.peers.Others(ctx) // on an error, the names that are known
 	}
 	for _, id := range r.memberIDs() {
 		if name, _ := admission.Split(id); !slices.Contains(names, name) {
@@ -229,9 +232,9 @@ func (r *Replica) askNames(ctx context.Context) []string {
 	return names
 }
 
-// Ask asks a member for its card: by its server id, or by its name, which stands for
-// the directory that votes. The card is that of another directory of the name only
-// where the wanted one answers at none of the addresses that are known.
+// Ask asks a member for its card. id is a server id, or a name, which stands
+// for the directory that votes. It returns the card of another directory of
+// that name only if the wanted one answers at no known address.
 func (r *Replica) Ask(ctx context.Context, id string) (admission.Card, error) {
 	name, directory := admission.Split(id)
 	if name == r.opts.ID {
@@ -241,27 +244,27 @@ func (r *Replica) Ask(ctx context.Context, id string) (admission.Card, error) {
 		id = string(votes.ID)
 	}
 	if r.peers.Ask == nil {
-		return admission.Card{}, errors.New("there is no way to ask the other replicas")
+		return admission.Card{}, errors.New("this replica has no way to ask other replicas")
 	}
 	return r.peers.Ask(ctx, id)
 }
 
-// ErrReplaced is the fault of a replica whose place in the cell another
-// directory has, and ErrRemoved that of one which the cell has no place for any
-// more.
+// ErrReplaced is the fault of a replica whose place in the cell was given to
+// another directory. ErrRemoved is the fault of a replica that the cell has
+// removed.
 var (
-	ErrReplaced = errors.New("this directory is not a member of the cell any more")
+	ErrReplaced = errors.New("this directory is no longer a member of the cell")
 	ErrRemoved  = errors.New("this replica was removed from the cell")
 )
 
-// replacementPace is how often a replica that hears of no leader asks whether
-// it was replaced.
+// replacementPace is how often a replica without a leader asks whether it was
+// replaced.
 const replacementPace = 2 * time.Second
 
-// mindReplacement fails the replica when the others know that its directory is
-// no member any more: from the next start on it waits to be admitted again. And
-// it does where a master knows that the directory has forgotten what it had
-// stored.
+// mindReplacement fails the replica when others know that its directory is no
+// longer a member. From the next start on it waits to be admitted again. It
+// also fails the replica when a master knows that the directory has forgotten
+// what it had stored.
 func (r *Replica) mindReplacement() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -293,22 +296,22 @@ func (r *Replica) mindReplacement() {
 		if now := admission.Foreign(answers, r.stores.Identity.CellID); now != foreign {
 			if foreign = now; foreign != "" {
 				r.opts.Logger.Warn().Str("cell_id", r.stores.Identity.CellID).Str("others", foreign).
-					Msg("the data directory is of another cell than those of the others: one of them may be the wrong one")
+					Msg("this data directory belongs to another cell than those of the other replicas: one of them may be the wrong one")
 			}
 		}
 	}
 }
 
-// isReplaced is the fault of a replica that the others know not to be a member
-// any more. It is ErrReplaced or ErrRemoved only where that is on the disk: the
-// next start would go on as a member, and find the same.
+// isReplaced returns the fault of a replica that, as others know, is no longer
+// a member. It returns ErrReplaced or ErrRemoved only once that is on the disk;
+// otherwise the next start would continue as a member and find the same.
 func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	own, err := r.Membership()
 	if err != nil {
 		return nil
 	}
-	// Members that have told of the removal may have been removed since, and count no
-	// more. The roll has what they told.
+	// Members that reported the removal may have been removed since; their
+	// answers no longer count. The roll has what they reported.
 	answers = maps.Clone(answers)
 	answers[r.opts.ID] = admission.Answer{Card: r.roll.now.Load().Card(r.opts.ID, r.CellID())}
 	d, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity, ConfigIndex: own.Index}, answers)
@@ -316,7 +319,7 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 		return nil
 	}
 	if err := r.keep(func(who *admission.Identity) { who.Replaced = d.Identity.Replaced }); err != nil {
-		return fmt.Errorf("note that this directory is not a member of the cell any more (%s): %w", d.Why, err)
+		return fmt.Errorf("record that this directory is no longer a member of the cell (%s): %w", d.Why, err)
 	}
 	if !d.Member {
 		return fmt.Errorf("%w: %s", ErrRemoved, d.Why)
@@ -324,24 +327,25 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	return fmt.Errorf("%w: %s", ErrReplaced, d.Why)
 }
 
-// Calls is the listener of the connections that other members have opened for
-// calls.
+// Calls returns the listener of the connections that other members have opened
+// for calls.
 func (r *Replica) Calls() net.Listener { return r.peers.host.links.Kind(peerconn.Call) }
 
-// FoundedWithAccess says that the founders of the cell have agreed to found it with
-// access on, and this directory is one of theirs.
+// FoundedWithAccess reports whether the founders agreed to found the cell with
+// access on and this directory belongs to one of them.
 func (r *Replica) FoundedWithAccess() bool { return r.stores.Identity.Access != "" }
 
-// Proven says that the connections between members have TLS, in which both ends
-// show whose they are.
+// Proven reports whether connections between members use TLS, which proves the
+// identity of both ends.
 func (r *Replica) Proven() bool { return r.peers.host.opts.Security != nil }
 
-// Caller is the server id of the replica that opened a connection of Calls.
+// Caller returns the server id of the replica that opened a connection of
+// Calls.
 func (*Replica) Caller(c net.Conn) string { return peerconn.From(c) }
 
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
-	// Of two directories of one name the one that votes is meant.
+	// If two directories have this name, use the one that votes.
 	var to *membership.MemberStatus
 	for _, m := range r.Members() {
 		if m.ID == name && (to == nil || m.Voter) {

@@ -308,7 +308,7 @@ func TestCellsDoNotMix(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Cell: "test", ID: "r2"}, `of another cell than "test"`},
+		{Options{Cell: "test", ID: "r2"}, `belongs to another cell than "test"`},
 		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
 	} {
 		dir, err := datadir.Open(t.TempDir(), tc.o.Cell, "r1")

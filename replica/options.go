@@ -14,27 +14,28 @@ import (
 	"github.com/stoutlock/stout/replica/peerconn"
 )
 
-// Options say how a replica runs. All durations count on the replica's own
-// clock. Fields without a stated default are required.
+// Options configure a replica. All durations count on the replica's own clock.
+// Fields without a stated default are required.
 type Options struct {
 	Cell    string
 	ID      string // one of Members
-	DataDir string // made when it does not exist
+	DataDir string // created if it does not exist
 	// RaftListen is the address to listen on for the other replicas.
 	RaftListen string
-	// Security is the TLS of connections between replicas; nil is none.
+	// Security is the TLS of connections between replicas; nil means no TLS.
 	Security peerconn.Security
 	// Members found the cell, all together and once (package admission). Later
-	// they only say how to reach each replica; they do not change the
+	// they only give each replica's addresses; they do not change the
 	// membership.
 	Members []membership.Member
-	// Join, where it is not nil, tells the members of a cell that is there: of
-	// Members this replica has its own entry only, and founds no cell. It is called
-	// again and again while the replica is no member, and when it starts.
+	// Join, if not nil, returns the members of an existing cell. Members then
+	// has only this replica's own entry, and the replica founds no cell. Join
+	// is called when the replica starts, and repeatedly while it is not a
+	// member.
 	Join    func(context.Context) ([]membership.Member, error)
-	Version string // of this release, for the other replicas to show
-	// FoundAccess is with what the founders found a cell with access on: a digest
-	// of the root's secret, the same on all of them; empty where access is off.
+	Version string // of this release, shown by the other replicas
+	// FoundAccess, if not empty, founds the cell with access on. It is a digest
+	// of the root's secret, the same on all founders.
 	FoundAccess string
 
 	MasterLease      time.Duration // term of the lease that each batch carries; at most lease.MaxTerm
@@ -43,19 +44,18 @@ type Options struct {
 	ClockDrift       float64       // bound on how far this clock runs from true time, as a fraction
 
 	SnapshotThreshold uint64        // entries since the last snapshot that make a new one; default 8192
-	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
+	SnapshotInterval  time.Duration // how often the threshold is checked; default 30 s
 	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
 	// EventHistory and EventHistoryBytes bound the events that the replica keeps;
 	// default 65 536 and 64 MiB.
 	EventHistory      int
 	EventHistoryBytes int64
-	// WAL says that entries go to a write-ahead log before they go to
-	// raft-boltdb.
+	// WAL turns on the write-ahead log before raft-boltdb.
 	WAL bool
 
-	// Progress watches the steps of the replica, and those that others add to it. A
-	// leader falls silent if one of its steps hangs for longer than MasterLease; default
-	// a watch of its own.
+	// Progress watches the steps of the replica and any that callers add. A
+	// leader falls silent if one of its steps hangs for longer than
+	// MasterLease. Default: a watch of its own.
 	Progress *progress.Watch
 
 	Logger zerolog.Logger
@@ -87,13 +87,13 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// check says what is wrong with the options, if anything.
+// check returns an error for invalid options.
 func (o *Options) check() error {
 	if _, ok := o.member(o.ID); !ok {
 		return fmt.Errorf("replica %q is not in the list of replicas", o.ID)
 	}
 	if o.MasterLease < time.Millisecond || o.MasterLease > lease.MaxTerm {
-		return fmt.Errorf("master lease of %v is not within 1ms..%v", o.MasterLease, lease.MaxTerm)
+		return fmt.Errorf("the master lease is %v; it must be within 1ms..%v", o.MasterLease, lease.MaxTerm)
 	}
 	return nil
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// Peers are the other replicas, as one speaks to them.
+// Peers connects a replica to the other ones.
 type Peers struct {
 	Transport rafttransport.Wire
-	// Ask asks another replica for its card, by its name or its server id. Nil where
-	// there is no other.
+	// Ask asks another replica for its card, by its name or its server id. Nil
+	// if there are no others.
 	Ask func(ctx context.Context, id string) (admission.Card, error)
-	// Others are the names of those to be asked besides who is in the log: one that
-	// joins, and has nothing of the log yet, knows of nobody else. May be nil.
+	// Others returns the names of replicas to ask besides those in the log. A
+	// replica that joins has nothing of the log yet, so it knows no others. May
+	// be nil.
 	Others func(ctx context.Context) ([]string, error)
-	// Known is what others know that the stores hold. They are refused where
-	// that is not there.
+	// Known is what other replicas know about the stores' contents. Stores that
+	// lack it are refused.
 	Known admission.Stored
 
-	host *host // what has the connections; nil where they are made elsewhere
+	host *host // has the connections; nil if they are made elsewhere
 }

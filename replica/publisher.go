@@ -72,7 +72,7 @@ func (p *publisher) restored(s *state.State) {
 	p.publish()
 }
 
-// publish publishes everything applied, if it may. The caller holds mu.
+// publish publishes everything applied, if allowed. The caller holds mu.
 func (p *publisher) publish() {
 	if p.published == p.applied {
 		return

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// nextAddress is how long an address has to answer before the next is tried
-// beside it.
+// nextAddress is how long an address may take to answer before the next is
+// tried in parallel.
 const nextAddress = 150 * time.Millisecond
 
-// reach tries one address after the other, the next one as soon as those before
-// have failed or have taken too long, and returns what the first came to that did
-// not fail. What a later one comes to is discarded; discard may be nil. There is
-// at least one address.
+// reach tries the addresses in order and returns the first success. It tries
+// the next address as soon as those before have failed or have taken too long.
+// It passes later successes to discard, which may be nil. There is at least one
+// address.
 func reach[T any](ctx context.Context, addresses []string, try func(context.Context, string) (T, error), discard func(T)) (T, error) {
 	if len(addresses) == 1 {
 		return try(ctx, addresses[0])

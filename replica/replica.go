@@ -32,8 +32,8 @@ type Replica struct {
 	stores   datadir.Stores
 	peers    Peers
 	promises *lease.Promises
-	disk     *raftstore.Stores         // the stores as the library has them
-	taking   *progress.Step            // until the library's main loop has taken what was submitted
+	disk     *raftstore.Stores         // the stores, corrected for the library
+	taking   *progress.Step            // until the library's main loop has accepted what was submitted
 	wire     rafttransport.Transport   // and the transport
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
@@ -41,7 +41,7 @@ type Replica struct {
 	snapshots *snapshotting
 	changing  atomic.Int32 // changes of the membership without an outcome yet
 	committed committed    // membership
-	roll      roll         // the same, and who was removed
+	roll      roll         // the members known here, and those that were removed
 
 	notingSnapshot sync.Mutex
 
@@ -58,8 +58,8 @@ type Replica struct {
 	watching sync.WaitGroup
 }
 
-// Start starts a replica that is a member's. It takes the stores and the
-// transport over, and closes them also where it fails.
+// Start starts the replica of a member. It takes over the stores and the
+// transport, and closes them even when it fails.
 func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	o.setDefaults()
 	r := &Replica{
@@ -88,8 +88,8 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	return r, nil
 }
 
-// orFailure is the error of a step of the start, or the failure that ended its
-// goroutine: a write that was refused, an entry that cannot be read.
+// orFailure returns the error of a step of the start, or the failure that ended
+// its goroutine: a refused write, or an entry that cannot be read.
 func (r *Replica) orFailure(step func() error) (err error) {
 	ended := make(chan struct{})
 	go func() {
@@ -142,7 +142,7 @@ func (r *Replica) startRaft() error {
 	return nil
 }
 
-// correct puts stores and transport right, as the library is to have them.
+// correct wraps stores and transport in the corrections that the library needs.
 func (r *Replica) correct() (err error) {
 	self := r.self()
 	r.disk, err = raftstore.New(r.stores, raftstore.Options{
@@ -162,29 +162,32 @@ func (r *Replica) correct() (err error) {
 	return nil
 }
 
-// clingsAsCandidate reports whether the library campaigns and knows a leader all the same.
+// clingsAsCandidate reports whether the library campaigns although it knows a
+// leader.
 func (r *Replica) clingsAsCandidate() (term uint64, clings bool) { return follows(r.raft, r.self()) }
 
-// candidacy is what the library tells of its campaign, while its main loop goes on.
+// candidacy is the library's view of its campaign, while its main loop
+// continues.
 type candidacy interface {
 	State() raft.RaftState
 	CurrentTerm() uint64
 	LeaderWithID() (raft.ServerAddress, raft.ServerID)
 }
 
-// follows reports whether a candidate has another one for its leader, in which term.
-// It reads the state last: a candidate that wins meanwhile names itself as the
-// leader, and must not be taken for one that follows another. A term that ends after
-// it was read makes a message of it that nobody heeds.
+// follows reports whether a candidate has another replica as its leader, and in
+// which term. It reads the state last: a candidate that wins meanwhile names
+// itself as the leader, and must not be reported as following another. If the
+// term ends after it was read, other replicas ignore the message.
 func follows(c candidacy, self raft.ServerID) (term uint64, follows bool) {
 	at, leader := c.LeaderWithID()
 	term = c.CurrentTerm()
 	return term, at != "" && leader != self && c.State() == raft.Candidate
 }
 
-// hangs is an error where a step under way takes too long for a leader: a write to
-// the log, an entry that is applied, an answer, a mutex. It sends nothing then, so
-// that the others elect a leader, whatever its own goroutines do.
+// hangs returns an error if a current step takes too long for a leader: a write
+// to the log, an entry that is applied, an answer, a mutex. The replica then
+// sends nothing, so that the others elect a leader, whatever its own goroutines
+// do.
 func (r *Replica) hangs() error {
 	if h := r.opts.Progress.Hangs(r.opts.MasterLease); h != nil {
 		return h
@@ -192,8 +195,8 @@ func (r *Replica) hangs() error {
 	return nil
 }
 
-// steppedStore is the log as the library's main loop has it: the loop has taken what was
-// submitted when that is stored, or left for the disk.
+// steppedStore is the log for the library's main loop. The loop has accepted
+// what was submitted when the entry is stored, or submitted to the disk.
 type steppedStore struct {
 	raft.LogStore
 	step *progress.Step
@@ -204,10 +207,12 @@ func (t steppedStore) StoreLogs(logs []*raft.Log) error {
 	return t.LogStore.StoreLogs(logs)
 }
 
-// servers are those of the library's latest configuration, committed or not.
+// servers returns the servers of the library's latest configuration, committed
+// or not.
 func (r *Replica) servers() []raft.Server { return r.raft.GetConfiguration().Configuration().Servers }
 
-// leads is for the library's main loop, which alone makes a replica the leader.
+// leads reports whether the replica leads. It is for the library's main loop,
+// which alone makes a replica the leader.
 func (r *Replica) leads() bool {
 	library := r.library.Load()
 	return library != nil && library.State() == raft.Leader
@@ -219,7 +224,7 @@ func (r *Replica) leadsIn(term uint64) bool {
 	return library != nil && library.State() == raft.Leader && library.CurrentTerm() == term
 }
 
-// term is Raft's present term at this replica.
+// term returns Raft's current term at this replica.
 func (r *Replica) term() uint64 {
 	if library := r.library.Load(); library != nil {
 		return library.CurrentTerm()
@@ -230,7 +235,7 @@ func (r *Replica) term() uint64 {
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = r.self()
-	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspectSilence
+	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that suspectSilence can shorten it
 	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
 	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see package rafttransport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
@@ -245,16 +250,16 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	return conf
 }
 
-// Failed delivers the first fault after which the process has to end: a disk
-// that refuses a write or has damaged what it kept, a log entry that this
-// release cannot read, a state that differs from the master's.
+// Failed delivers the first fault that must end the process: a disk that
+// refuses a write or has damaged its contents, a log entry that this release
+// cannot read, or a state that differs from the master's.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 func (r *Replica) fail(err error) {
 	r.failOnce.Do(func() { r.failed <- fmt.Errorf("replica %s: %w", r.opts.ID, err) })
 }
 
-// Close stops the replica: raft and its transport first, then the store. It is
+// Close stops the replica: Raft and its transport first, then the store. It is
 // called once.
 func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
@@ -265,14 +270,14 @@ func (r *Replica) Close() error {
 	return errors.Join(err, r.peers.host.close(), r.stores.Close())
 }
 
-// Submit hands a batch to Raft and returns at once; the function it returns
-// waits for the outcome and is to be called once. Batches submitted one after
-// the other by one goroutine keep their order. The error is
-// membership.ErrNotApplied or membership.ErrUnknown.
+// Submit hands a batch to Raft and returns at once. The returned function waits
+// for the outcome and must be called once. Batches that one goroutine submits
+// in sequence keep their order. The error is membership.ErrNotApplied or
+// membership.ErrUnknown.
 func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	data, err := b.Encode()
 	if err == nil && len(data) > membership.MaxEntryBytes {
-		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), membership.MaxEntryBytes)
+		err = fmt.Errorf("a batch has %d bytes; an entry may have at most %d", len(data), membership.MaxEntryBytes)
 	}
 	if err != nil {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, err) }
@@ -292,7 +297,7 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	}
 }
 
-// classify tells the errors of the library that rule an effect out from those
+// classify separates the library's errors that rule out an effect from those
 // that do not.
 func (r *Replica) classify(err error) error {
 	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
@@ -305,9 +310,9 @@ func (r *Replica) classify(err error) error {
 	return fmt.Errorf("%w: %w", membership.ErrUnknown, err)
 }
 
-// stuck fails the replica when the library refuses entries because of a
-// transfer that must be long over: it can forget to end one (hashicorp/raft
-// #696), and only a restart helps then.
+// stuck fails the replica when the library still refuses entries because of a
+// transfer that must be long over. The library can forget to end a transfer
+// (hashicorp/raft issue 696), and only a restart helps then.
 func (r *Replica) stuck() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,12 +321,12 @@ func (r *Replica) stuck() {
 		r.transfer = now
 	}
 	if bound := 2*r.opts.ElectionTimeout + 2*rafttransport.Timeout; now-r.transfer > bound {
-		r.fail(fmt.Errorf("a transfer of mastership has not ended for %v; a restart is the cure", now-r.transfer))
+		r.fail(fmt.Errorf("a transfer of mastership has not ended for %v; restart the replica", now-r.transfer))
 	}
 }
 
-// Barrier returns when everything that was committed before it was called has
-// been applied here. It fails on a replica that does not lead.
+// Barrier returns when everything that was committed before the call has been
+// applied here. It fails on a replica that does not lead.
 func (r *Replica) Barrier(ctx context.Context) error {
 	began := r.opts.Clock()
 	future := r.raft.Barrier(rafttransport.Timeout)
@@ -340,8 +345,8 @@ func (r *Replica) Barrier(ctx context.Context) error {
 	}
 }
 
-// Transfer makes the named replica the leader, or the most suitable one where
-// to is empty. It returns when the library has done its part or given up.
+// Transfer makes the named replica the leader, or the most suitable one if to
+// is empty. It returns when the library has made the transfer or given up.
 func (r *Replica) Transfer(ctx context.Context, to string) error {
 	var future raft.Future
 	if to == "" {

@@ -17,47 +17,48 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Saved is a state of a cell that another cell may go on from.
+// Saved is a state from which another cell may continue.
 type Saved struct{ state *state.State }
 
-// ReadSaved reads the snapshot of a backup to its end. The error says why it can't
-// be gone on from.
+// ReadSaved reads the snapshot of a backup to its end. The error says why no
+// cell can continue from it.
 func ReadSaved(r io.Reader) (Saved, error) {
 	s, err := state.Restore(r)
 	return Saved{s}, err
 }
 
-// Index, Revision and LastToken are the last that the state has.
+// Index, Revision and LastToken return the last ones of the state.
 func (s Saved) Index() uint64     { return s.state.Index }
 func (s Saved) Revision() uint64  { return s.state.Revision }
 func (s Saved) LastToken() uint64 { return s.state.LastToken() }
 
-// restoreEpoch is the instant that floors count from.
+// restoreEpoch is the instant from which floors count.
 var restoreEpoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// RestoreFloor is the floor of tokens and revisions for a cell that is founded from
-// a backup at an instant of the wall clock: above all that a cell can have given
-// before which gave fewer than 4096 in each millisecond. It is below 2^53 until
-// 2093.
+// RestoreFloor returns the floor of tokens and revisions for a cell that is
+// founded from a backup at an instant of the wall clock. It is above all that
+// an earlier cell can have given, if that cell gave fewer than 4096 in each
+// millisecond. It is below 2^53 until 2093.
 func RestoreFloor(now time.Time) uint64 {
 	return uint64(max(0, now.Sub(restoreEpoch).Milliseconds())) << 12
 }
 
-// cellIDBytes are as many as the id of a cell has that its founders made.
+// cellIDBytes is the length of a cell id, as founders make it.
 const cellIDBytes = 16
 
-// Found founds a cell of one that goes on from the state, in a data directory that
-// is empty or not there: o.ID, with the addresses that o.Members has for it. The
-// cell gets a new id, which is returned. Its tokens and revisions begin at floor,
-// or above those of the state; see state.State.Restored for the rest.
+// Found founds a cell of one member that continues from the state. Its data
+// directory, which must be empty or missing, gets the id o.ID and the addresses
+// that o.Members has for it. The cell gets a new id, which is returned. Its
+// tokens and revisions begin at floor, or above those of the state; see
+// state.State.Restored for the rest.
 //
-// Where the error is of the state, the floor or a directory that is not empty,
+// If the error concerns the state, the floor or a directory that is not empty,
 // nothing was written. A crash leaves a directory that is empty, or refused.
 func (s Saved) Found(o Options, floor uint64) (cellID string, err error) {
 	return s.found(o, floor, func() error { return nil })
 }
 
-// found is Found, which calls ready before it writes anything.
+// found is Found with a function ready, called before the first write.
 func (s Saved) found(o Options, floor uint64, ready func() error) (cellID string, err error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -77,7 +78,7 @@ func (s Saved) found(o Options, floor uint64, ready func() error) (cellID string
 	if _, err := rand.Read(id); err != nil {
 		return "", err
 	}
-	// The directory is a member from the first, with which the log begins.
+	// The directory is a member from the first entry of the log.
 	who := admission.Identity{Cell: o.Cell, ID: o.ID, Directory: admission.NewDirectory(), CellID: hex.EncodeToString(id), Admitted: begin.Index}
 	stores, finish, giveUp, err := datadir.Begin(o.DataDir, who, o.WAL, o.Logger)
 	if err != nil {
@@ -89,8 +90,8 @@ func (s Saved) found(o Options, floor uint64, ready func() error) (cellID string
 	return who.CellID, finish()
 }
 
-// writeFirst puts a state into new stores, in the place of the log's first entry,
-// with a configuration that has but one member.
+// writeFirst puts a state into new stores, in place of the log's first entry,
+// with a configuration of one member.
 func (o *Options) writeFirst(stores datadir.Stores, who admission.Identity, first *state.State) error {
 	self, _ := o.member(o.ID)
 	servers := raft.Configuration{Servers: []raft.Server{{
@@ -109,8 +110,8 @@ func (o *Options) writeFirst(stores datadir.Stores, who admission.Identity, firs
 	return sink.Close()
 }
 
-// addresses is a transport that encodes addresses, which is what the library's
-// store of snapshots needs one for.
+// addresses is a transport that only encodes addresses. The library's snapshot
+// store needs one for that.
 type addresses struct{ raft.Transport }
 
 func (addresses) EncodePeer(_ raft.ServerID, addr raft.ServerAddress) []byte { return []byte(addr) }

@@ -17,10 +17,10 @@ type roll struct {
 	now     atomic.Pointer[admission.Roll]
 	changed chan struct{} // has a value when now is not on the disk yet
 
-	saving sync.Mutex // one writes to the disk at a time; it is taken before mu
+	saving sync.Mutex // serializes writes to the disk; locked before mu
 
 	mu   sync.Mutex         // guards what follows, and changes of now; never held for a disk
-	kept admission.Identity // as it is on the disk
+	kept admission.Identity // the identity as it is on the disk
 }
 
 func (l *roll) begin(who admission.Identity) {
@@ -28,7 +28,7 @@ func (l *roll) begin(who admission.Identity) {
 	l.now.Store(&who.Known)
 }
 
-// noteCommitted takes a configuration that is known to be committed.
+// noteCommitted records a configuration that is known to be committed.
 func (r *Replica) noteCommitted(index uint64, conf raft.Configuration) {
 	r.committed.note(index, conf)
 	var members []string
@@ -38,7 +38,7 @@ func (r *Replica) noteCommitted(index uint64, conf raft.Configuration) {
 	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Note(index, members, nil) })
 }
 
-// enroll changes the roll, and closes the connections of replicas that were removed.
+// enroll changes the roll, and closes the connections of removed replicas.
 func (r *Replica) enroll(change func(*admission.Roll) *admission.Roll) {
 	r.roll.mu.Lock()
 	was := r.roll.now.Load()
@@ -57,7 +57,7 @@ func (r *Replica) enroll(change func(*admission.Roll) *admission.Roll) {
 	}
 }
 
-// dirty reports whether the disk has another roll.
+// dirty reports whether the roll on the disk is out of date.
 func (l *roll) dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,9 +65,9 @@ func (l *roll) dirty() bool {
 	return now.Index != l.kept.Known.Index || !slices.Equal(now.Removed, l.kept.Known.Removed)
 }
 
-// keepRoll writes the roll to the disk when it has changed: a replica that is started
-// again while it has no master believes a removed one no more than before. It is
-// beside the work of others, who must not wait for a disk.
+// keepRoll writes the roll to the disk when it has changed. So a replica that
+// restarts without a master keeps refusing a removed one. It runs in the
+// background, because other work must not wait for a disk.
 func (r *Replica) keepRoll() {
 	for open := true; open; {
 		select {
@@ -79,7 +79,7 @@ func (r *Replica) keepRoll() {
 			continue
 		}
 		if err := r.keep(func(*admission.Identity) {}); err != nil {
-			r.opts.Logger.Error().Err(err).Msg("the members of the cell could not be written to the data directory; after a restart this replica may believe one that was removed since")
+			r.opts.Logger.Error().Err(err).Msg("could not write the members of the cell to the data directory; after a restart this replica may accept messages of one that was removed since")
 		}
 	}
 }
@@ -102,20 +102,22 @@ func (r *Replica) keep(change func(*admission.Identity)) error {
 	return nil
 }
 
-// Believes returns an error if nothing that a server sends is to be taken.
+// Believes returns an error if messages of a server must be refused.
 //
-//   - A member is believed: the latest configuration that this replica knows to be
-//     committed lists it, or a later one in its log, which may be adding it.
+//   - A member is believed: it is in the latest configuration that this replica
+//     knows to be committed, or in a later one in its log, which may be adding
+//     it.
 //   - A removed server is refused. Removals are on the disk.
-//   - Any other is refused while this replica leads, or hears a leader that it knows
-//     as a member: the configurations of that leader reach this replica, too.
-//   - Without such a leader it is believed. This replica may have been away while the
-//     members changed, and the other may lead them by now. Raft has servers take
-//     messages "without consulting their current configurations" (Ongaro's thesis,
-//     4.2.2).
+//   - Any other server is refused while this replica leads, or has contact with
+//     a leader that it knows as a member. The configurations of that leader
+//     reach this replica, too.
+//   - Without such a leader any other server is believed. This replica may have
+//     been away while the members changed, and that server may lead them by
+//     now. Raft's servers accept messages "without consulting their current
+//     configurations" (Ongaro's thesis, 4.2.2).
 //
-// A server may be removed and added again while this replica is away. Then it is
-// refused here until a member tells the later configuration (believed).
+// A server may be removed and added again while this replica is away. Then this
+// replica refuses it until a member reports the later configuration (believed).
 func (r *Replica) Believes(server string) error {
 	if r.fsm.restored.Load() {
 		r.noteSnapshot()
@@ -136,8 +138,8 @@ func (r *Replica) Believes(server string) error {
 	return nil
 }
 
-// Member returns an error unless a server is a member, as far as this replica knows,
-// or is being added: only a member may say who calls.
+// Member returns an error unless this replica knows the server as a member, or
+// it is being added. Only a member may report the caller of a forwarded call.
 func (r *Replica) Member(server string) error {
 	if r.fsm.restored.Load() {
 		r.noteSnapshot()
@@ -145,12 +147,13 @@ func (r *Replica) Member(server string) error {
 	if now := r.roll.now.Load(); now.Lists(server) || lists(r.logged(now), server) {
 		return nil
 	}
-	return fmt.Errorf("%.80q is not a member of the cell, as far as this replica knows", server)
+	return fmt.Errorf("this replica does not know %.80q as a member of the cell", server)
 }
 
-// logged returns the servers of the latest configuration in the log if that is later
-// than the roll. An earlier one may list a server that was removed since: the log of a
-// replica that is added or was away is behind what members have told.
+// logged returns the servers of the latest configuration in the log if that is
+// later than the roll. An earlier one may list a server that was removed since:
+// a replica that is added or was away has a log that is behind what members
+// have reported.
 func (r *Replica) logged(now *admission.Roll) []raft.Server {
 	if r.disk.LastConfiguration() <= now.Index {
 		return nil
@@ -159,16 +162,16 @@ func (r *Replica) logged(now *admission.Roll) []raft.Server {
 }
 
 func errGone(server string) error {
-	return fmt.Errorf("%s was removed from this cell; if it is to be a member again, add it again", server)
+	return fmt.Errorf("%s was removed from this cell; add it again to make it a member", server)
 }
 
 func lists(servers []raft.Server, server string) bool {
 	return slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == server })
 }
 
-// isLed reports whether this replica leads, or hears a leader that is a member as
-// far as it knows. It ends when the library begins to look for another leader: a
-// candidate that is not known here must get this replica's vote.
+// isLed reports whether this replica leads, or has contact with a leader that
+// it knows as a member. It turns false when the library begins to look for
+// another leader: a candidate unknown here must still get this replica's vote.
 func (r *Replica) isLed(now *admission.Roll, servers []raft.Server) bool {
 	_, leader := r.raft.LeaderWithID()
 	switch id := string(leader); {
@@ -181,8 +184,8 @@ func (r *Replica) isLed(now *admission.Roll, servers []raft.Server) bool {
 	}
 }
 
-// believed returns the answers of replicas that were not removed. It notes the
-// latest configuration that members among them know.
+// believed returns the answers of replicas that were not removed. It records
+// the latest configuration that members among them know.
 func (r *Replica) believed(answers map[string]admission.Answer) map[string]admission.Answer {
 	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Learn(r.CellID(), answers) })
 	now := r.roll.now.Load()

@@ -14,24 +14,24 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// snapshotting counts a replica's snapshots, and logs those that fail: the library
-// logs both at debug level, and tries again. A fault counts where its cause is. A
-// follower that refuses a snapshot counts it itself, and one that answers nothing at
-// all is no fault of the snapshot.
+// snapshotting counts a replica's snapshots, and logs those that fail: the
+// library logs both at debug level, and retries. A fault is counted at its
+// cause. A follower that refuses a snapshot counts it itself. A follower that
+// does not answer at all is not a fault of the snapshot.
 type snapshotting struct {
 	clock func() time.Duration
-	leads func() bool    // whether the replica does
-	bytes *atomic.Uint64 // that were written and read, see Answers
+	leads func() bool    // whether the replica leads
+	bytes *atomic.Uint64 // bytes of snapshots written and read, see Answers
 
 	set      metric.Set
-	took     *metric.Histogram // to write one, an own one or the leader's
+	took     *metric.Histogram // time to write a snapshot, this replica's or the leader's
 	failures atomic.Uint64
-	last     atomic.Int64 // when one was last finished, by Unix time in nanoseconds
-	// unsent counts the attempts, in a row, to read or send a snapshot that a follower
-	// needs.
+	last     atomic.Int64 // when one was last finished, in Unix nanoseconds
+	// unsent counts the failed attempts, in a row, to read or send a snapshot
+	// that a follower needs.
 	unsent atomic.Uint64
 
-	unwritten, unread, lost, broken zerolog.Logger // one line a minute each
+	unwritten, unread, lost, broken zerolog.Logger // at most one line a minute each
 }
 
 func newSnapshotting(l zerolog.Logger, clock func() time.Duration, leads func() bool, bytes *atomic.Uint64) *snapshotting {
@@ -43,13 +43,13 @@ func newSnapshotting(l zerolog.Logger, clock func() time.Duration, leads func() 
 	}
 	n.took = n.set.Histogram("stout_snapshot_duration_seconds", "Time to write a snapshot, this replica's own or one that the master sent.",
 		10*ms, 50*ms, 100*ms, 500*ms, s, 5*s, 10*s, 30*s, time.Minute, 5*time.Minute, 15*time.Minute)
-	n.set.Counter("stout_snapshot_failures_total", "Attempts to write, read or send a snapshot, or to receive one whole, that failed since this replica was started.", n.failures.Load)
+	n.set.Counter("stout_snapshot_failures_total", "Failed attempts to write, read, send or completely receive a snapshot since this replica was started.", n.failures.Load)
 	n.set.Gauge("stout_snapshot_last_success_timestamp_seconds", "When this replica last finished a snapshot since it was started, by Unix time; 0 before.",
 		func() float64 { return float64(n.last.Load()/1e6) / 1000 })
 	return n
 }
 
-// written notes a snapshot that was finished: there is one to be sent.
+// written records a finished snapshot, which can now be sent.
 func (s *snapshotting) written(took time.Duration) {
 	s.took.Observe(took)
 	s.last.Store(time.Now().UnixNano())
@@ -61,26 +61,26 @@ func (s *snapshotting) notWritten(err error) {
 		return
 	}
 	s.failures.Add(1)
-	s.unwritten.Warn().Err(err).Msg("a snapshot could not be written: until one can, the log grows, and a replica that lacks its beginning cannot be filled. Look at the owner and the room of the data directory's snapshots")
+	s.unwritten.Warn().Err(err).Msg("could not write a snapshot: until one succeeds, the log grows, and a replica that lacks its beginning cannot catch up. Check owner and free space of the data directory's snapshots")
 }
 
 func (s *snapshotting) notReceived() {
 	s.failures.Add(1)
-	s.broken.Warn().Msg("a snapshot did not arrive whole: the master tries again. Look at the network between the replicas")
+	s.broken.Warn().Msg("a snapshot arrived incomplete: the master retries. Check the network between the replicas")
 }
 
-// read notes an error with which a follower gets no snapshot. One that the start
-// passes over is logged where it is found.
+// read records an error for which a follower gets no snapshot. A snapshot that
+// the start skips is logged where it is found.
 func (s *snapshotting) read(err error) {
 	if err == nil || !s.leads() {
 		return
 	}
 	s.failures.Add(1)
 	s.unsent.Add(1)
-	s.unread.Warn().Err(err).Msg("a snapshot that another replica needs could not be read: it cannot catch up while this one is the master. Look at the data directory's snapshots; stout transfer makes another replica the master, which has its own")
+	s.unread.Warn().Err(err).Msg("could not read a snapshot that another replica needs: that replica cannot catch up while this one is the master. Check the data directory's snapshots; stout transfer makes another replica the master, which has its own")
 }
 
-// sent notes what became of a snapshot that was sent to a follower that answers.
+// sent records the outcome of sending a snapshot to a follower that answers.
 func (s *snapshotting) sent(to raft.ServerID, err error) {
 	switch {
 	case err == nil:
@@ -88,11 +88,11 @@ func (s *snapshotting) sent(to raft.ServerID, err error) {
 	case rafttransport.IsBroken(err):
 		s.failures.Add(1)
 		s.unsent.Add(1)
-		s.lost.Warn().Err(err).Str("peer", string(to)).Msg("a snapshot could not be sent to a replica that needs it: it cannot catch up. Look at the network between the two, and at its log; stout transfer makes another replica the master")
+		s.lost.Warn().Err(err).Str("peer", string(to)).Msg("could not send a snapshot to a replica that needs it: that replica cannot catch up. Check the network between the two, and that replica's log; stout transfer makes another replica the master")
 	}
 }
 
-// snapshotStore is the store that the library has.
+// snapshotStore is the store that the library uses.
 type snapshotStore struct {
 	raft.SnapshotStore
 	of *snapshotting
@@ -108,11 +108,12 @@ func (s snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, 
 	return &snapshotSink{SnapshotSink: sink, of: s.of, began: began}, nil
 }
 
-// List is called before a snapshot is sent, and when the library starts.
+// List returns the snapshots. The library calls it before it sends one, and
+// when it starts.
 func (s snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	metas, err := s.SnapshotStore.List()
 	if len(metas) == 0 && err == nil && s.of.leads() {
-		err = errors.New("there is none")
+		err = errors.New("no snapshot exists")
 	}
 	s.of.read(err)
 	return metas, err
@@ -131,8 +132,8 @@ type snapshotSink struct {
 	raft.SnapshotSink
 	of    *snapshotting
 	began time.Duration
-	err   error // of a write
-	ended bool  // the library ends a snapshot that has ended
+	err   error // of a failed write
+	ended bool  // the library may end a snapshot twice
 }
 
 func (s *snapshotSink) Write(b []byte) (int, error) {

@@ -92,19 +92,19 @@ func TestSnapshotsThatFailAreReported(t *testing.T) {
 		line             string
 	}{
 		{"all is well", faultySnapshots{}, write, 0, 0, ""},
-		{"no place for one", faultySnapshots{create: refused}, write, 1, 0, "could not be written"},
-		{"a disk that refuses a write", faultySnapshots{write: refused}, write, 1, 0, "could not be written"},
-		{"a disk that refuses the last write", faultySnapshots{finish: refused}, write, 1, 0, "could not be written"},
+		{"no place for one", faultySnapshots{create: refused}, write, 1, 0, "could not write a snapshot"},
+		{"a disk that refuses a write", faultySnapshots{write: refused}, write, 1, 0, "could not write a snapshot"},
+		{"a disk that refuses the last write", faultySnapshots{finish: refused}, write, 1, 0, "could not write a snapshot"},
 		{"one that was overtaken", faultySnapshots{create: raftstore.ErrOvertaken}, write, 0, 0, ""},
 		{"one that is overtaken", faultySnapshots{finish: errors.Join(raftstore.ErrOvertaken)}, write, 0, 0, ""},
-		{"one that is broken off", faultySnapshots{}, receive, 1, 0, "did not arrive whole"},
+		{"one that is broken off", faultySnapshots{}, receive, 1, 0, "arrived incomplete"},
 		{"one is sent", faultySnapshots{}, send, 0, 0, ""},
-		{"no directory", faultySnapshots{list: refused}, send, 1, 1, "could not be read"},
-		{"an empty one", faultySnapshots{none: true}, send, 1, 1, "could not be read"},
-		{"one that is damaged", faultySnapshots{open: refused}, send, 1, 1, "could not be read"},
+		{"no directory", faultySnapshots{list: refused}, send, 1, 1, "could not read a snapshot"},
+		{"an empty one", faultySnapshots{none: true}, send, 1, 1, "could not read a snapshot"},
+		{"one that is damaged", faultySnapshots{open: refused}, send, 1, 1, "could not read a snapshot"},
 		{"it arrived", faultySnapshots{}, sent(nil), 0, 0, ""},
-		{"a network that takes no large packets", faultySnapshots{}, sent(&net.OpError{Err: os.ErrDeadlineExceeded}), 1, 1, "could not be sent"},
-		{"a connection that ends", faultySnapshots{}, sent(io.ErrUnexpectedEOF), 1, 1, "could not be sent"},
+		{"a network that takes no large packets", faultySnapshots{}, sent(&net.OpError{Err: os.ErrDeadlineExceeded}), 1, 1, "could not send a snapshot"},
+		{"a connection that ends", faultySnapshots{}, sent(io.ErrUnexpectedEOF), 1, 1, "could not send a snapshot"},
 		{"a follower that refuses it", faultySnapshots{}, sent(errors.New("failed to create snapshot")), 0, 0, ""},
 	} {
 		var lines bytes.Buffer

@@ -14,16 +14,18 @@ import (
 	"github.com/stoutlock/stout/replica/peerconn"
 )
 
-// StillRuns says which member of the same cell runs, or may run, nil where none does:
-// at the addresses that the state has, and at the given ones. Two cells that go on
-// from one log give the same locks. A member that refuses, hangs, or shows a
-// certificate that has ended runs as well as one that answers: whatever takes a
-// connection at its address is taken for it. Only for those named in gone it is not,
-// unless it answers as a member; they are stopped, and another program has the port.
-// Where nothing takes a connection a member may run all the same.
+// StillRuns returns an error if a member of the same cell runs, or may run, and
+// nil if none does. It tries the addresses in the state and the given ones. Two
+// cells that continue from one log grant the same locks.
 //
-// This replica's own name is asked as well: as its directory is open here, who answers
-// has another one that took its place, or a copy.
+// Any address that accepts a connection counts as a running member. That
+// includes a member that refuses, hangs, or shows an expired certificate. The
+// names in gone are an exception: they are stopped and another program has the
+// port, so they count only if they answer as a member. If no address accepts a
+// connection, a member may still run.
+//
+// This replica's own name is tried as well. Its directory is open here, so an
+// answer comes from a directory that took its place, or from a copy.
 func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone []string, s peerconn.Security) error {
 	who := r.dir.Identity()
 	type place struct{ name, addr string }
@@ -43,7 +45,7 @@ func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone
 	names = slices.Compact(names)
 	for _, name := range gone {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("replica %q is said to be gone, and is none of the cell's: these are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("replica %q was given as gone but is not in this cell; its replicas are %s", name, strings.Join(names, ", "))
 		}
 	}
 	keys, caller := slices.Sorted(maps.Keys(places)), &peerconn.Caller{Security: s}
@@ -56,7 +58,7 @@ func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone
 		return card, err
 	})
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("whether other replicas run is not known: %w", context.Cause(ctx))
+		return fmt.Errorf("could not find out whether other replicas run: %w", context.Cause(ctx))
 	}
 	for _, key := range keys {
 		a, name := answers[key], places[key].name
@@ -64,13 +66,13 @@ func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone
 			continue
 		}
 		if name == who.ID {
-			return fmt.Errorf("replica %s of this cell runs, at %s, with directory %s, in the place of this one, %s: recover from that one, or stop it, for good, for two cells that go on from one log give the same locks", name, a.Card.RaftAddr, a.Card.Directory, who.Directory)
+			return fmt.Errorf("replica %s of this cell runs, at %s, with directory %s, in place of this one, %s: recover from that one, or stop it permanently: two cells that continue from one log grant the same locks", name, a.Card.RaftAddr, a.Card.Directory, who.Directory)
 		}
-		return fmt.Errorf("replica %s of this cell runs, at %s: stop it, for good, for two cells that go on from one log give the same locks; where a majority still runs, nothing is lost, and this replica is only to be started again", name, a.Card.RaftAddr)
+		return fmt.Errorf("replica %s of this cell runs, at %s: stop it permanently: two cells that continue from one log grant the same locks; if a majority still runs, nothing is lost: start this replica again instead", name, a.Card.RaftAddr)
 	}
 	for _, key := range keys {
 		if at, err := places[key], answers[key].Err; peerconn.Connected(err) && !slices.Contains(gone, at.name) {
-			return fmt.Errorf("replica %s of this cell may run: its address %s takes connections (%w). Stop it, for good, for two cells that go on from one log give the same locks; if it is stopped, and another program listens there, say so by --gone %s", at.name, at.addr, err, at.name)
+			return fmt.Errorf("replica %s of this cell may run: its address %s accepts connections (%w). Stop it permanently: two cells that continue from one log grant the same locks; if it is stopped and another program listens there, add --gone %s", at.name, at.addr, err, at.name)
 		}
 	}
 	return nil

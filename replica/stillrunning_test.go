@@ -32,7 +32,7 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 	t.Parallel()
 	o, id, old := stopped(t)
 	for _, tt := range []struct{ cellID, directory, says string }{
-		{id, "00c0ffee00c0ffee", "with directory 00c0ffee00c0ffee, in the place of this one"},
+		{id, "00c0ffee00c0ffee", "with directory 00c0ffee00c0ffee, in place of this one"},
 		{"0123456789abcdef", "00c0ffee00c0ffee", ""},
 		{"", "00c0ffee00c0ffee", ""},
 	} {
@@ -100,15 +100,15 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 		says string // empty for none
 	}{
 		{"nothing listens", []string{nobody.Addr().String()}, nil, ""},
-		{"it refuses", []string{refuses}, nil, "replica r2 of this cell may run: its address " + refuses + " takes connections (refused: this is replica r3"},
-		{"it hangs", []string{hangs}, nil, hangs + " takes connections (what listens there does not answer"},
-		{"it ends connections", []string{closing.Addr().String()}, nil, "takes connections (what listens there ends connections"},
-		{"one of its addresses hangs", []string{nobody.Addr().String(), hangs}, nil, "say so by --gone r2"},
+		{"it refuses", []string{refuses}, nil, "replica r2 of this cell may run: its address " + refuses + " accepts connections (refused: this is replica r3"},
+		{"it hangs", []string{hangs}, nil, hangs + " accepts connections (what listens there does not answer"},
+		{"it ends connections", []string{closing.Addr().String()}, nil, "accepts connections (what listens there ends connections"},
+		{"one of its addresses hangs", []string{nobody.Addr().String(), hangs}, nil, "add --gone r2"},
 		{"one of its addresses is another cell's", []string{another, refuses}, nil, "may run"},
 		{"another cell's", []string{another}, nil, ""},
 		{"another program has its port", []string{refuses, hangs}, []string{"r2"}, ""},
 		{"another program is said to have its port", []string{hangs, answers}, []string{"r2"}, "replica r2 of this cell runs, at there"},
-		{"one who is gone is mistyped", nil, []string{"r9"}, `replica "r9" is said to be gone, and is none of the cell's: these are r2`},
+		{"one who is gone is mistyped", nil, []string{"r9"}, `replica "r9" was given as gone but is not in this cell; its replicas are r2`},
 	} {
 		given := []membership.Member{{ID: "r2"}}
 		for _, at := range tt.at {

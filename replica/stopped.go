@@ -11,33 +11,34 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Stopped is the data directory of a replica that does not run, for a cell whose
-// majority is lost: another cell may go on from what it has.
+// Stopped is the data directory of a stopped replica, for a cell that has lost
+// its majority. Another cell may continue from it.
 type Stopped struct {
 	Saved
-	CellID string    // of the cell that it was a member of
-	Last   uint64    // the last entry of its log: nobody can tell whether it was committed
-	Time   time.Time // of the last command in it, by its master's clock
+	CellID string    // of the cell that the replica was a member of
+	Last   uint64    // index of the log's last entry, which may not be committed
+	Time   time.Time // of the log's last command, by its master's clock
 
 	dir    *datadir.Dir
 	stores datadir.Stores
 }
 
-// AlreadyRecovered is the error of a directory from which another cell goes on: an earlier
-// Move has founded it, and was killed before it noted that.
+// AlreadyRecovered is the error of a directory from which another cell
+// continues. An earlier Move has founded that cell, and was killed before it
+// recorded that.
 type AlreadyRecovered struct {
 	From string
 	datadir.Recovery
 }
 
 func (e *AlreadyRecovered) Error() string {
-	return fmt.Sprintf("an earlier run has founded the cell with id %s in %s from data directory %s: start stoutd there", e.CellID, e.Into, e.From)
+	return fmt.Sprintf("an earlier run founded the cell with id %s in %s from data directory %s: start stoutd on the new directory", e.CellID, e.Into, e.From)
 }
 
 // OpenStopped reads the whole state of a replica that does not run: its latest
-// snapshot, and every entry of the log behind it, committed or not. Nobody else can
-// have the directory before Close. It goes on where a Move was killed: the error is an
-// AlreadyRecovered if there is nothing left to do.
+// snapshot and every entry of the log behind it, committed or not. The
+// directory stays locked until Close. If a Move was killed, OpenStopped
+// completes it; the error is an AlreadyRecovered if nothing is left to do.
 func OpenStopped(o Options) (*Stopped, error) {
 	o.setDefaults()
 	if err := datadir.Empty(o.DataDir); err == nil {
@@ -52,7 +53,7 @@ func OpenStopped(o Options) (*Stopped, error) {
 	}
 	r := &Stopped{dir: dir, CellID: dir.Identity().CellID}
 	if !dir.Identity().Founded {
-		return nil, errors.Join(fmt.Errorf("data directory %s was never a member's: there is nothing to recover", o.DataDir), dir.Close())
+		return nil, errors.Join(fmt.Errorf("data directory %s never belonged to a member: there is nothing to recover", o.DataDir), dir.Close())
 	}
 	if r.stores, err = dir.Open(o.WAL, o.Logger); err != nil {
 		return nil, errors.Join(err, dir.Close())
@@ -65,7 +66,7 @@ func OpenStopped(o Options) (*Stopped, error) {
 	return r, nil
 }
 
-// read is the state after the last entry.
+// read returns the state after the last entry.
 func (r *Stopped) read() (*state.State, error) {
 	s, upTo, err := r.latestSnapshot()
 	if err != nil {
@@ -79,7 +80,7 @@ func (r *Stopped) read() (*state.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	for index := max(first, upTo+1); index <= r.Last && first > 0; index++ { // what a log has before is no matter
+	for index := max(first, upTo+1); index <= r.Last && first > 0; index++ { // entries before the snapshot do not matter
 		var entry raft.Log
 		if err := r.stores.Logs.GetLog(index, &entry); err != nil {
 			return nil, fmt.Errorf("log entry %d: %w", index, err)
@@ -96,9 +97,9 @@ func (r *Stopped) read() (*state.State, error) {
 	return s, s.Check()
 }
 
-// latestSnapshot is the state of the latest that can be read, and the entry up to which
-// it has all; an empty one where there is none. That the log has all behind it was made
-// sure of.
+// latestSnapshot returns the state of the latest readable snapshot and the
+// index of its last entry; an empty state if there is no snapshot. An earlier
+// check ensures that the log has everything behind it.
 func (r *Stopped) latestSnapshot() (*state.State, uint64, error) {
 	metas, err := r.stores.Snapshots.List()
 	if err != nil {
@@ -107,7 +108,7 @@ func (r *Stopped) latestSnapshot() (*state.State, uint64, error) {
 	for _, m := range metas {
 		_, in, err := r.stores.Snapshots.Open(m.ID)
 		if err != nil {
-			continue // the log goes on from an earlier one
+			continue // the log reaches back to an earlier one
 		}
 		s, err := state.Restore(in)
 		return s, m.Index, errors.Join(err, in.Close())
@@ -115,10 +116,15 @@ func (r *Stopped) latestSnapshot() (*state.State, uint64, error) {
 	return state.New(), 0, nil
 }
 
-// Move founds a cell of one from the state, as Saved.Found does, and has the old
-// directory never opened again. It notes the new directory there before the cell is
-// founded, and the cell's id after: two cells that go on from one log would give the same
-// locks. OpenStopped and Move go on where a Move was killed.
+// Move founds a cell of one member from the state, as Saved.Found does, and
+// ensures that the old directory is never opened again. Two cells that continue
+// from one log would grant the same locks, so the order is:
+//
+//  1. Move records the new directory in the old one.
+//  2. It founds the cell.
+//  3. It records the cell's id in the old directory.
+//
+// If a Move is killed, OpenStopped and Move continue from there.
 func (r *Stopped) Move(o Options, floor uint64) (cellID string, err error) {
 	to := datadir.Recovery{Into: o.DataDir}
 	to.CellID, err = r.found(o, floor, func() error { return r.dir.Recover(to) })
@@ -128,8 +134,8 @@ func (r *Stopped) Move(o Options, floor uint64) (cellID string, err error) {
 	return to.CellID, r.dir.Recover(to)
 }
 
-// finishMove notes the cell that a Move has founded before it was killed. The error is an
-// AlreadyRecovered then.
+// finishMove records the cell that a Move had founded before it was killed.
+// Then the error is an AlreadyRecovered.
 func finishMove(dir *datadir.Dir, from string, begun datadir.Recovery) (err error) {
 	if begun.Into == "" {
 		return nil
@@ -143,5 +149,5 @@ func finishMove(dir *datadir.Dir, from string, begun datadir.Recovery) (err erro
 	return &AlreadyRecovered{from, begun}
 }
 
-// Close lets others have the directory.
+// Close closes the stores and unlocks the directory.
 func (r *Stopped) Close() error { return errors.Join(r.stores.Close(), r.dir.Close()) }

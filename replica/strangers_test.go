@@ -130,7 +130,7 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := leader.Submit(large(-1, membership.MaxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
+	if _, err := leader.Submit(large(-1, membership.MaxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "an entry may have at most") {
 		t.Error(err)
 	}
 	same(t, leader, start(t, away.opts))

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// ID is this replica's id.
+// ID returns this replica's id.
 func (r *Replica) ID() string { return r.opts.ID }
 
 // Now reads the replica's clock.
@@ -21,20 +21,20 @@ func (r *Replica) Now() time.Duration { return r.opts.Clock() }
 // Drift bounds how far the replica's clock runs from true time.
 func (r *Replica) Drift() lease.Drift { return r.opts.drift() }
 
-// LeaseTerm is the term of the lease that this replica's batches carry when it
-// is master.
+// LeaseTerm returns the term of the lease that this replica's batches carry
+// when it is master.
 func (r *Replica) LeaseTerm() time.Duration { return r.opts.MasterLease }
 
-// State is the state after the last entry applied here. On a master that holds
-// its lease it holds every acknowledged change; elsewhere it may lag.
+// State returns the state after the last entry applied here. On a master that
+// holds its lease it has every acknowledged change; elsewhere it may lag.
 func (r *Replica) State() *state.State { return r.fsm.current.Load() }
 
-// Events are the last ones of what was applied here. They are told after State
-// shows them.
+// Events returns the latest events applied here. State shows a change before
+// Events reports it.
 func (r *Replica) Events() *events.Ring { return r.fsm.publisher.events }
 
-// Leading reports whether this replica leads, and in which raft term. To lead
-// is no licence to act: see package master.
+// Leading reports whether this replica leads, and in which Raft term. Leading
+// does not authorize acting; see package master.
 func (r *Replica) Leading() (term uint64, ok bool) {
 	if r.raft.State() != raft.Leader {
 		return 0, false
@@ -42,20 +42,19 @@ func (r *Replica) Leading() (term uint64, ok bool) {
 	return r.raft.CurrentTerm(), true
 }
 
-// Leader is the name of the replica that this one takes for the leader, or
-// empty.
+// Leader returns the name of the replica that this one believes to lead, or "".
 func (r *Replica) Leader() string {
 	_, id := r.raft.LeaderWithID()
 	name, _ := admission.Split(string(id))
 	return name
 }
 
-// PromisedBefore is the instant from which a master of the given raft term has
-// to wait out its predecessors: see lease.Promises.Before.
+// PromisedBefore returns the instant from which a master of the given Raft term
+// must wait out its predecessors: see lease.Promises.Before.
 func (r *Replica) PromisedBefore(term uint64) time.Duration { return r.promises.Before(term) }
 
-// Promise is what this replica has promised: the master that alone may act, and
-// for how long yet. False where nothing is promised.
+// Promise returns what this replica has promised: the only master that may act,
+// and for how much longer. It is false if nothing is promised.
 func (r *Replica) Promise() (to string, remaining time.Duration, ok bool) {
 	office := r.State().Office
 	if !office.Open {
@@ -66,14 +65,15 @@ func (r *Replica) Promise() (to string, remaining time.Duration, ok bool) {
 	return office.Master, remaining, remaining > 0
 }
 
-// URL is the base URL of a replica's API, empty for an unknown one.
+// URL returns the base URL of a replica's API, empty for an unknown one.
 func (r *Replica) URL(id string) string {
 	return r.member(id).APIURL
 }
 
-// member is where a member is. What the cell was told counts (state.PutMember),
-// then this replica's settings, then what a master's settings have. The zero
-// Member is of one that nobody knows, or that only Raft's configuration does.
+// member returns a member's addresses. The cell's state counts first if the
+// addresses were put there (state.PutMember), then this replica's settings,
+// then those of a master. For a name that is unknown, or known only to Raft's
+// configuration, the addresses are empty.
 func (r *Replica) member(name string) membership.Member {
 	noted, known := r.State().MemberNamed(name)
 	if m, ok := r.opts.member(name); ok && !noted.Put {

@@ -10,26 +10,27 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// vitals are counted where they arise.
+// vitals are the replica's counters and histograms, updated where the values
+// arise.
 type vitals struct {
 	set                metric.Set
 	elections, leaders atomic.Uint64
 	stored, applying   *metric.Histogram
-	// Stages of a write that this replica proposed itself: until its entry was on
-	// the disk here, from then until it was committed, and until it was applied.
+	// Stages of a write that this replica proposed itself: until its entry was
+	// on the disk here, then until it was committed, then until it was applied.
 	disk, followers, applied *metric.Histogram
-	// Steps of a fail-over to this replica: from the last word of a leader to its
-	// campaign, and from there to its election.
+	// Steps of a fail-over to this replica: from the last message of a leader
+	// to its campaign, then to its election.
 	detected, elected *metric.Histogram
 
-	heard, campaigns time.Time // see noticed, whose goroutine has them alone
+	heard, campaigns time.Time // only the goroutine of noticed uses them
 }
 
 func newVitals() *vitals {
 	const us, ms = time.Microsecond, time.Millisecond
 	v := new(vitals)
-	v.set.Counter("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.", v.elections.Load)
-	v.set.Counter("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.", v.leaders.Load)
+	v.set.Counter("stout_raft_elections_total", "Elections that this replica has started since it was started.", v.elections.Load)
+	v.set.Counter("stout_raft_leader_changes_total", "Changes of leader that this replica has seen since it was started.", v.leaders.Load)
 	v.stored = v.set.Histogram("stout_disk_sync_duration_seconds", "Time to write entries to this replica's log and sync them.",
 		100*us, 250*us, 500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, time.Second, 2500*ms, 5*time.Second, 10*time.Second)
 	v.applying = v.set.Histogram("stout_raft_apply_duration_seconds", "Time to apply an entry to this replica's state.",
@@ -39,9 +40,9 @@ func newVitals() *vitals {
 	return v
 }
 
-// noticed counts what the library tells of now; own is this replica's id there,
-// and heard when it last heard of a leader. What campaigns come to is counted
-// once, from the first one after it had heard of another leader.
+// noticed counts the library's observations. own is this replica's id in the
+// library, and heard is when it last had contact with a leader. A series of
+// campaigns counts once, from the first one after contact with another leader.
 func (v *vitals) noticed(data any, own raft.ServerID, heard, now time.Time) {
 	switch d := data.(type) {
 	case raft.RaftState:
@@ -69,12 +70,12 @@ func (v *vitals) noticed(data any, own raft.ServerID, heard, now time.Time) {
 	}
 }
 
-// Metrics are those of this replica's log and of Raft.
+// Metrics returns the metrics of this replica's log and of Raft.
 func (r *Replica) Metrics() metric.Set {
 	s := slices.Concat(r.vitals.set, r.snapshots.set)
-	s.Gauge("stout_raft_term", "The term of Raft that this replica is in.", func() float64 { return float64(r.raft.CurrentTerm()) })
+	s.Gauge("stout_raft_term", "Raft's current term at this replica.", func() float64 { return float64(r.raft.CurrentTerm()) })
 	s.Gauge("stout_raft_last_index", "Index of the last entry of this replica's log.", func() float64 { return float64(r.raft.LastIndex()) })
-	s.Gauge("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.", func() float64 { return float64(r.raft.CommitIndex()) })
+	s.Gauge("stout_raft_commit_index", "Highest index that this replica knows to be committed.", func() float64 { return float64(r.raft.CommitIndex()) })
 	s.Gauge("stout_raft_applied_index", "Index of the last entry that this replica has applied.", func() float64 { return float64(r.raft.AppliedIndex()) })
 	return s
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// watch turns the library's notices into Changed, and tells the log who leads
-// and which peers fell silent. The library's main loop blocks on NotifyCh, so
-// that one is drained by a goroutine that neither calls the library nor logs.
+// watch turns the library's observations into Changed, and logs the leader and
+// the peers that fell silent. The library's main loop blocks on NotifyCh, so a
+// goroutine that neither calls the library nor logs drains it.
 func (r *Replica) watch(notify <-chan bool) {
 	notices := make(chan raft.Observation, 256)
 	observer := raft.NewObserver(notices, false, func(o *raft.Observation) bool {
@@ -53,8 +53,8 @@ func (r *Replica) notifyChanged() {
 	r.transfer = 0
 }
 
-// noticed handles one notice; silent holds the peers that are known not to
-// answer, so that each silence is told once.
+// noticed handles one observation; silent holds the peers that are known not to
+// answer, so that each silence is logged once.
 func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
 	r.vitals.noticed(data, r.self(), r.raft.LastContact(), time.Now())
 	switch d := data.(type) {
@@ -62,7 +62,7 @@ func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
 		clear(silent)
 		r.notifyChanged()
 		switch id, _ := admission.Split(string(d.LeaderID)); id {
-		case r.opts.ID: // package master tells when it is in office
+		case r.opts.ID: // package master logs when it is in office
 		case "":
 			r.opts.Logger.Warn().Msg("this replica knows no master")
 		default:
@@ -82,8 +82,8 @@ func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
 	}
 }
 
-// Changed is closed at the next change of leadership that this replica learns
-// of. Get it before looking at Leading or Leader.
+// Changed returns a channel that is closed at the next change of leadership
+// that this replica learns of. Get it before reading Leading or Leader.
 func (r *Replica) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
