@@ -12,55 +12,62 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// asyncLog writes a leader's own entries to disk beside sending them to the
-// followers, not before, and counts its own disk last (Ongaro's thesis, 10.2.1).
-// So a commit does not wait for the leader's disk where a majority of the others
-// is faster. The library has no such thing: it sends what StoreLogs has returned
-// for, and counts it as stored by the leader. So here a leader's StoreLogs returns
-// at once, and one thing is held back: the state machine applies an entry when it
-// is on this disk, or when a majority of the voters has it without this replica
-// (waitCommitted). Followers learn of no more than that, since no message says that
-// more is committed than its sender has applied (package rafttransport).
+// asyncLog writes a leader's own entries to disk while it sends them to the
+// followers, not before, and counts its own disk last (Ongaro's thesis,
+// 10.2.1). So a commit does not wait for the leader's disk if a majority of the
+// others is faster.
 //
-// So an entry of the leader's own term takes effect when a majority has it on disk,
-// as ever. An entry of an earlier term takes effect with the first of the leader's
-// own term (Raft, section 5.4.2). That one, a no-op, is on disk before StoreLogs
-// returns, and so is a configuration, which the library goes by at once. What is
-// queued is thus of one term and behind the latest configuration, whose voters
-// count. A leader that crashes forgets entries that only it had, or that followers
-// have and are not committed: Raft allows for both. It may also forget entries that
-// it has applied. A majority of the others has those, and elects no replica that
-// lacks them.
+// The library has no such feature. It sends an entry once StoreLogs has
+// returned for it, and then counts the entry as stored by the leader. So here a
+// leader's StoreLogs returns at once, and the corrections follow from these
+// steps:
 //
-// A follower's entries are on disk before StoreLogs returns, behind those which
-// it may have left from its time as leader.
+//  1. The state machine applies an entry only when it is on this disk, or when
+//     a majority of the voters has it without this replica (waitCommitted).
+//  2. Followers learn of no more than that: no message reports more as
+//     committed than its sender has applied (package rafttransport).
+//  3. So an entry of the leader's own term still takes effect only when a
+//     majority has it on disk.
+//  4. An entry of an earlier term takes effect with the first of the leader's
+//     own term (Raft, section 5.4.2). That first entry, a no-op, is on disk
+//     before StoreLogs returns. So is a configuration, which the library uses
+//     at once.
+//  5. So the queue only has entries of one term, behind the latest
+//     configuration; the voters of that configuration count.
+//  6. A leader that crashes forgets entries that only it had, or that followers
+//     have and that are not committed. Raft allows for both.
+//  7. It may also forget entries that it has applied. A majority of the others
+//     has them, and elects no replica that lacks them.
+//
+// A follower's entries are on disk before StoreLogs returns. They go behind
+// entries that may be queued from its time as leader.
 //
 // DeleteRange need not wait for the queue. A follower replaces entries for a
-// leader of a later term, which it enters when the queue is empty (see
-// voteStore). The entries up to a snapshot are on disk before it begins
-// (waitStored).
+// leader of a later term, and it enters that term only when the queue is empty
+// (see voteStore). The entries up to a snapshot are on disk before the snapshot
+// begins (waitStored).
 //
-// It is safe for concurrent use, as far as the log beneath is.
+// asyncLog is as safe for concurrent use as the log beneath it.
 type asyncLog struct {
 	raft.LogStore
 	leading func() bool // whether the library's main loop, which calls StoreLogs, leads
-	// elsewhere reports whether a majority of the voters has acknowledged an entry
-	// in its own term, this replica not counted.
+	// elsewhere reports whether a majority of the voters, not counting this
+	// replica, has acknowledged an entry in the entry's own term.
 	elsewhere func(index, term uint64) bool
 	clock     func() time.Duration
 	fail      func(error)
-	began     atomic.Int64 // when the write under way began, on the clock; 0 without one
+	began     atomic.Int64 // when the current write began, by the clock; 0 without one
 	took      *metric.Histogram
 	disk      *metric.Histogram
 	landed    landings    // has a mutex of its own
 	waits     atomic.Bool // waitCommitted may wait for an acknowledgement
-	recent    recent      // and so has this
+	recent    recent      // also has a mutex of its own
 
 	mu      sync.Mutex  // guards what follows
 	changed sync.Cond   // of queue and err
-	queue   []*raft.Log // not known to be on disk; in log order, without gaps. While there are any, write runs
+	queue   []*raft.Log // not known to be on disk; in log order, without gaps. write runs while it is not empty
 	size    int         // of the queue, in bytes
-	err     error       // of the write that failed: nothing is written after it
+	err     error       // of the failed write; no write follows it
 }
 
 func newAsyncLog(log raft.LogStore, leading func() bool, clock func() time.Duration, fail func(error)) *asyncLog {
@@ -71,11 +78,11 @@ func newAsyncLog(log raft.LogStore, leading func() bool, clock func() time.Durat
 
 func (s *asyncLog) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// mostQueued bounds the bytes of the queue while the disk is slow or hangs: a leader
-// that has more waits for its disk.
+// mostQueued bounds the bytes of the queue while the disk is slow or hangs.
+// Beyond it the leader waits for its disk.
 const mostQueued = 32 << 20
 
-// sizeOf is the memory that queued entries take, about.
+// sizeOf returns the approximate memory of queued entries.
 func sizeOf(logs []*raft.Log) (n int) {
 	for _, l := range logs {
 		n += len(l.Data) + len(l.Extensions) + 256
@@ -83,7 +90,8 @@ func sizeOf(logs []*raft.Log) (n int) {
 	return n
 }
 
-// StoreLogs fails the replica when the disk refuses the write: the library
+// StoreLogs stores entries; a leader's commands and barriers are only queued.
+// It fails the replica when the disk refuses the write: otherwise the library
 // would only step down and be elected again.
 func (s *asyncLog) StoreLogs(logs []*raft.Log) error {
 	if kind := logs[0].Type; (kind == raft.LogCommand || kind == raft.LogBarrier) && s.leading() {
@@ -95,7 +103,7 @@ func (s *asyncLog) StoreLogs(logs []*raft.Log) error {
 	return s.store(logs)
 }
 
-// enqueue has entries written aside. It waits while the queue is full.
+// enqueue queues entries for write. It waits while the queue is full.
 func (s *asyncLog) enqueue(logs []*raft.Log, now time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +138,7 @@ func (s *asyncLog) store(logs []*raft.Log) error {
 	return err
 }
 
-// writingFor is how long the write under way has taken, 0 where there is none.
+// writingFor returns how long the current write has taken, 0 if there is none.
 func (s *asyncLog) writingFor() time.Duration {
 	if began := s.began.Load(); began != 0 {
 		return s.clock() - time.Duration(began)
@@ -138,8 +146,7 @@ func (s *asyncLog) writingFor() time.Duration {
 	return 0
 }
 
-// write stores what is queued, as much at once as there is, until there is
-// nothing.
+// write stores the queue, as much at once as is there, until it is empty.
 func (s *asyncLog) write() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +168,7 @@ func (s *asyncLog) write() {
 	}
 }
 
-// emptied waits until all is on disk. s.mu is held.
+// emptied waits until the queue is empty. s.mu is held.
 func (s *asyncLog) emptied() error {
 	for len(s.queue) > 0 && s.err == nil {
 		s.changed.Wait()
@@ -190,15 +197,15 @@ func (s *asyncLog) waitStored(index uint64) error {
 	return nil
 }
 
-// waitCommitted is waitStored for an entry that the library takes for committed. It
-// also returns when a majority has the entry without this replica. It is called by
-// one goroutine at a time.
+// waitCommitted is waitStored for an entry that the library considers
+// committed. It also returns when a majority has the entry without this
+// replica. Only one goroutine may call it at a time.
 func (s *asyncLog) waitCommitted(index, term uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.waits.Store(false)
 	for s.queued(index) {
-		s.waits.Store(true) // before the look: see acknowledged
+		s.waits.Store(true) // before the check: see acknowledged
 		switch {
 		case s.err != nil:
 			return s.err
@@ -210,9 +217,9 @@ func (s *asyncLog) waitCommitted(index, term uint64) error {
 	return nil
 }
 
-// acknowledged has waitCommitted look again. It is called when a follower has
-// acknowledged more, after that is to be seen by elsewhere. Where nothing waits it
-// takes no mutex.
+// acknowledged makes waitCommitted check again. The caller calls it when a
+// follower has acknowledged more and elsewhere already reports it. It locks no
+// mutex if waitCommitted is not waiting.
 func (s *asyncLog) acknowledged() {
 	if !s.waits.Load() {
 		return
@@ -257,9 +264,10 @@ func (s *asyncLog) LastIndex() (uint64, error) {
 	return s.LogStore.LastIndex()
 }
 
-// close waits, after the library's end, until the log beneath may be closed.
+// close waits, after the library has ended, until the log beneath may be
+// closed.
 func (s *asyncLog) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.emptied() // a refused write has failed the replica
+	_ = s.emptied() // a refused write has already failed the replica
 }

@@ -8,29 +8,32 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A follower never removes an entry that it knows to be committed: a master without it
-// was elected by a majority that has lost it, since a disk forgot or a data directory
-// was put back as it was some time ago. Raft has no such check, for it relies on disks
-// that do not forget.
+// A follower never removes an entry that it knows to be committed. A master
+// without the entry was elected by a majority that has lost it: a disk forgot,
+// or an older copy of a data directory was restored. Raft has no such check,
+// because it relies on disks that do not forget.
 //
-// Each entry of a leader notes up to which entry the leader had applied all (Note). So a
-// log shows what was committed also after a restart. A note lags behind by one entry: a
-// master in office writes one every quarter of its lease. A snapshot that goes further than
-// all notes may lack entries all the same: it does not show from which log it is.
+// Each entry of a leader carries a note: the index up to which the leader had
+// applied all entries (Note). So a log shows what was committed even after a
+// restart. A note lags behind by one entry; a master in office writes one every
+// quarter of its lease. A snapshot that reaches further than all notes may
+// still lack entries, because it does not show which log it comes from.
 
-// Note is what a leader notes in an entry: up to which entry it has applied all.
+// Note encodes a leader's note for an entry: the index up to which it has
+// applied all.
 func Note(applied uint64) []byte { return binary.AppendUvarint(nil, applied) }
 
-// noted returns what an entry notes, 0 for nothing.
+// noted returns the note of an entry, 0 without one.
 func noted(l *raft.Log) uint64 {
 	applied, _ := binary.Uvarint(l.Extensions)
 	return applied
 }
 
-// ErrLostChanges is the fault of a cell whose master lacks entries that were committed.
+// ErrLostChanges is the fault of a cell in which the master lacks committed
+// entries.
 var ErrLostChanges = errors.New("the master of the cell lacks changes that were acknowledged")
 
-// learn takes in what entries note.
+// learn records the notes of entries.
 func (s *logStore) learn(logs ...*raft.Log) {
 	for _, l := range logs {
 		if c := noted(l); c > s.committed.Load() { // one goroutine writes entries
@@ -39,8 +42,8 @@ func (s *logStore) learn(logs ...*raft.Log) {
 	}
 }
 
-// recall looks for the last note of a log. Those before it note less. A log of an earlier
-// release has none.
+// recall finds the last note of a log. Earlier notes have lower indexes. A log
+// of an earlier release has none.
 func (s *logStore) recall(log raft.LogStore) error {
 	first, err := log.FirstIndex()
 	if err != nil || first == 0 {
@@ -59,8 +62,8 @@ func (s *logStore) recall(log raft.LogStore) error {
 	return err
 }
 
-// keeps refuses to remove entries that are known to be committed, those of a snapshot
-// apart.
+// keeps refuses to remove entries that are known to be committed, unless a
+// snapshot has them.
 func (s *logStore) keeps(from, to, committed uint64) error {
 	if to <= s.snapshot.Load() || from > committed {
 		return nil
@@ -77,14 +80,14 @@ func (s *logStore) keeps(from, to, committed uint64) error {
 }
 
 func (s *logStore) loses(own *raft.Log, committed uint64) error {
-	err := fmt.Errorf("%w: entry %d, of term %d, differs there, and all up to entry %d were committed", ErrLostChanges, own.Index, own.Term, committed)
+	err := fmt.Errorf("%w: entry %d, of term %d, differs on the master, but all entries up to %d were committed", ErrLostChanges, own.Index, own.Term, committed)
 	s.lost(err)
 	return err
 }
 
-// agrees refuses a leader's snapshot that ends with another entry than this log, where
-// that is known to be committed. Up to the latest own snapshot the log may have entries
-// that never were.
+// agrees refuses a leader's snapshot that ends with another entry than this log
+// has there, if the log's entry is known to be committed. Up to the latest own
+// snapshot the log may have entries that were never committed.
 func (s *logStore) agrees(index, term uint64) error {
 	committed := max(s.committed.Load(), s.applied())
 	if index <= s.snapshot.Load() || index > committed {

@@ -7,9 +7,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// confIndex knows where in this replica's log configurations are, committed or
-// not: the library keeps that to itself. It is told what the log stores,
-// deletes and, when the library looks for configurations at its start, reads.
+// confIndex records where configurations are in this replica's log, committed
+// or not, because the library does not expose that. It sees what the log stores
+// and deletes, and what the library reads when it looks for configurations at
+// its start.
 type confIndex struct {
 	mu sync.Mutex // guards at
 	at []uint64   // ascending
@@ -26,14 +27,14 @@ func (c *confIndex) note(l *raft.Log) {
 	}
 }
 
-// deleted is told of entries that are gone.
+// deleted forgets configurations in deleted entries.
 func (c *confIndex) deleted(from, to uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = slices.DeleteFunc(c.at, func(i uint64) bool { return i >= from && i <= to })
 }
 
-// latest is the place of the last one, 0 where none is known.
+// latest returns the index of the last configuration, 0 if none is known.
 func (c *confIndex) latest() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

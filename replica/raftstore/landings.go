@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// landings remember of a leader's last own entries when they left for its disk,
-// and when they came onto it. An entry is known by index and term: another one
-// may take the place of one that was never committed.
+// landings record, for a leader's last own entries, when each was submitted to
+// its disk and when it was written. Index and term identify an entry: another
+// entry may replace one that was never committed.
 type landings struct {
 	mu   sync.Mutex
 	last [CacheSize]landing // by index
@@ -19,10 +19,10 @@ type landings struct {
 
 type landing struct {
 	index, term   uint64
-	left, arrived time.Duration // arrived is 0 before that
+	left, arrived time.Duration // arrived is 0 until the entry is written
 }
 
-// left notes entries that are on their way.
+// left records entries that are submitted to the disk.
 func (l *landings) left(logs []*raft.Log, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *landings) left(logs []*raft.Log, now time.Duration) {
 	}
 }
 
-// arrived notes that they are on the disk, and how long each took.
+// arrived records entries that are on the disk, and how long each took.
 func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *metric.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +43,8 @@ func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *metric.His
 	}
 }
 
-// find is when an entry left for the disk, and when it came onto it: 0 before that.
+// find returns when an entry was submitted to the disk, and when it was
+// written: 0 before that.
 func (l *landings) find(index, term uint64) (left, arrived time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

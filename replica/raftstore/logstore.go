@@ -14,15 +14,14 @@ import (
 	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// logStore is the log. It notes the promise that storing a batch makes, on
-// Raft's own goroutine, before Raft learns that it is stored (see package
-// lease). A leader's own batches may be on disk a little later (see asyncLog);
-// its promises are for a time when another leads, or it again after an
-// election.
+// logStore is the log. Storing a batch makes a promise. logStore records it on
+// Raft's own goroutine, before Raft learns that the batch is stored (see
+// package lease). A leader's own batches may be on disk a little later (see
+// asyncLog). Its promises matter only once another replica leads, or it leads
+// again after an election.
 //
-// The library cannot go on without an entry that is there and cannot be read:
-// it panics. Here the replica fails, and the library's goroutine ends without a
-// word.
+// The library panics on an entry that exists and cannot be read. Here the
+// replica fails instead, and the library's goroutine ends silently.
 type logStore struct {
 	raft.LogStore
 	snapshots raft.SnapshotStore
@@ -30,22 +29,22 @@ type logStore struct {
 	promises  *lease.Promises
 	clock     func() time.Duration
 	fail      func(error)
-	applied   func() uint64 // up to which entry this replica has
-	lost      func(error)   // is called with ErrLostChanges
+	applied   func() uint64 // the last entry that this replica has applied
+	lost      func(error)   // called with ErrLostChanges
 	committed atomic.Uint64 // the highest note of an entry that was stored
 	configs   confIndex
-	snapshot  atomic.Uint64 // where the latest snapshot ends; 0 without one
+	snapshot  atomic.Uint64 // index of the latest snapshot's end; 0 without one
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
 // StoreLogs stores entries that follow the last one, or the latest snapshot. It
-// refuses others: those of a late message, which the snapshot holds already. The
-// library would also go by the configurations among them.
+// refuses any others: they come from a late message, and the snapshot has them
+// already. The library would also use the configurations among them.
 //
-// A stand-in is not stored. The library stores it where the log does not have the
-// entry at which an installed snapshot ends. Raft has a follower "discard the entire
-// log" then (Ongaro and Ousterhout 2014, figure 13, step 7).
+// A stand-in entry is not stored. The library stores one if the log lacks the
+// entry at which an installed snapshot ends. In that case Raft has a follower
+// "discard the entire log" (Ongaro and Ousterhout 2014, figure 13, step 7).
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	if logs[0].Type == StandIn {
 		if err := s.keeps(logs[0].Index+1, math.MaxUint64, s.committed.Load()); err != nil {
@@ -74,9 +73,9 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// look discards what is left of a log that does not go on from its latest snapshot: a
-// crash came before the library discarded it, or an earlier release kept it. A damaged
-// snapshot stands for nothing.
+// look discards the rest of a log that does not continue from its latest
+// snapshot. A crash came before the library discarded it, or an earlier release
+// kept it. A damaged snapshot does not count.
 func (s *logStore) look(log raft.LogStore) error {
 	metas, err := s.snapshots.List()
 	if err != nil {
@@ -108,15 +107,15 @@ func (s *logStore) look(log raft.LogStore) error {
 		return err
 	}
 	if committed := s.committed.Load(); committed > end.Index {
-		return fmt.Errorf("%w: snapshot %s differs from the log, of which all up to entry %d were committed", ErrLostChanges, metas[0].ID, committed)
+		return fmt.Errorf("%w: snapshot %s differs from the log, in which all entries up to %d were committed", ErrLostChanges, metas[0].ID, committed)
 	}
 	if err := discardAll(log, log.DeleteRange); err != nil {
-		return fmt.Errorf("discard the log, which disagrees with snapshot %s: %w", metas[0].ID, err)
+		return fmt.Errorf("discard the log, which differs from snapshot %s: %w", metas[0].ID, err)
 	}
 	return nil
 }
 
-// finished notes a snapshot that is there.
+// finished records a finished snapshot.
 func (s *logStore) finished(snapshot uint64) {
 	for had := s.snapshot.Load(); had < snapshot && !s.snapshot.CompareAndSwap(had, snapshot); {
 		had = s.snapshot.Load()
@@ -151,16 +150,21 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	return err
 }
 
-// StandIn is the type of what stands for the entry at which a snapshot ends.
+// StandIn is the type of the entry that represents the end of a snapshot.
 const StandIn raft.LogType = 0xff
 
-// standIn answers a follower that looks for the last entry of its snapshot, of
-// which the term is all that it wants to know. The library compares a message
-// that goes on from there with its log only, which begins behind the snapshot
-// where that came from a leader: it would refuse the message, be sent an older
-// snapshot, go back to that, and in the end look for entries that it does not
-// have (found by the simulator; hashicorp/raft #697 is of the kind).
-// Nobody else sees the stand-in: the transport lets none pass.
+// standIn answers a follower that looks for the last entry of its snapshot. The
+// follower only needs that entry's term. Without a stand-in this happens (found
+// by the simulator; hashicorp/raft #697 is similar):
+//
+//  1. The library compares a message that continues from the snapshot's end
+//     with its log only. If the snapshot came from a leader, the log begins
+//     behind the snapshot.
+//  2. So the library would refuse the message, be sent an older snapshot and go
+//     back to it.
+//  3. In the end it would look for entries that it does not have.
+//
+// No other code sees the stand-in, because the transport refuses to send one.
 func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	metas, err := s.snapshots.List()
 	if err != nil {
@@ -169,7 +173,7 @@ func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	if len(metas) == 0 || metas[0].Index != index {
 		return raft.ErrLogNotFound
 	}
-	meta, file, err := s.snapshots.Open(metas[0].ID) // the list does not tell what is damaged
+	meta, file, err := s.snapshots.Open(metas[0].ID) // the list does not show which are damaged
 	if err != nil {
 		return fmt.Errorf("%w: %w", raft.ErrLogNotFound, err)
 	}
@@ -177,8 +181,8 @@ func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	return file.Close()
 }
 
-// compacted returns where the latest snapshot ends if it has entry index and the log no
-// longer does.
+// compacted returns the end of the latest snapshot if it has entry index and
+// the log no longer does.
 func (s *logStore) compacted(index uint64) (end, term uint64, ok bool) {
 	if end = s.snapshot.Load(); index >= end {
 		return 0, 0, false
@@ -187,13 +191,14 @@ func (s *logStore) compacted(index uint64) (end, term uint64, ok bool) {
 		return 0, 0, false
 	}
 	var l raft.Log
-	if s.standIn(end, &l) != nil { // another one has ended, or it is damaged
+	if s.standIn(end, &l) != nil { // another snapshot was finished, or this one is damaged
 		return 0, 0, false
 	}
 	return end, l.Term, true
 }
 
-// DeleteRange removes what a snapshot holds, or what differs from a leader's log.
+// DeleteRange removes entries that a snapshot has, or that differ from a
+// leader's log.
 func (s *logStore) DeleteRange(from, to uint64) error {
 	committed := s.committed.Load()
 	if from > s.snapshot.Load() { // up to there the log may differ from an installed snapshot

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// recentWrites is how many writes to the log say how fast the disk is at present. A
-// leader has at least four in a term of its lease, and its followers have as many.
+// recentWrites is how many writes to the log show the disk's current speed. A
+// leader makes at least four in a term of its lease, and its followers as many.
 const recentWrites = 7
 
-// recent is how long the last writes to the log took, each with its sync.
+// recent holds the durations of the last writes to the log, each with its sync.
 type recent struct {
 	mu   sync.Mutex
 	took [recentWrites]time.Duration
-	n    int // that were noted
+	n    int // number of recorded writes
 }
 
 func (r *recent) note(took time.Duration) {
@@ -24,8 +24,8 @@ func (r *recent) note(took time.Duration) {
 	r.n++
 }
 
-// median is the time that half of the last writes took at most, 0 before there are
-// as many.
+// median returns the median duration of the last writes, 0 while there are too
+// few.
 func (r *recent) median() time.Duration {
 	r.mu.Lock()
 	took := r.took

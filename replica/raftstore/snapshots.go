@@ -8,20 +8,22 @@ import (
 )
 
 // forwardOnly keeps a follower from going back to an older snapshot than its
-// last. The library installs whatever it is sent, be it a message that was
-// late; entries behind the older snapshot may be in no log any more, and it
-// panics when it looks for them (found by the simulator). The leader is told
-// that it failed, and goes on from what the follower has.
+// last. Three rules:
 //
-// Nor does it finish one of its own that has been overtaken by one that was
-// sent to it: the library would take the end of its own for the last one's, and
-// the replica would say, and vote, as if it had not got so far (found by the
-// simulator).
-//
-// Nor does a snapshot begin before the log has the entries that it stands for on
-// disk: a leader may have applied some that only others have stored (see asyncLog).
-// The log is cut up to there. The library takes its own snapshots on a goroutine
-// that may wait; when it installs one, the queue is empty.
+//  1. It installs no older snapshot. The library installs any snapshot that it
+//     is sent, even from a late message. Entries behind the older snapshot may
+//     be in no log any more, and the library panics when it looks for them
+//     (found by the simulator). The leader receives a failure, and continues
+//     from the follower's position.
+//  2. It finishes no own snapshot that a received one has overtaken. The
+//     library would take the end of its own for that of the latest, and the
+//     replica would report and vote as if it were less advanced (found by the
+//     simulator).
+//  3. It begins no snapshot before the log has the snapshot's entries on disk,
+//     because the log is cut up to there. A leader may have applied entries
+//     that only others have stored (see asyncLog). The library takes its own
+//     snapshots on a goroutine that may wait; when it installs one, the queue
+//     is empty.
 type forwardOnly struct {
 	raft.SnapshotStore
 	log    *logStore
@@ -39,7 +41,7 @@ func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c 
 	return &forwardSink{sink, s, index}, nil
 }
 
-// isLast says why no snapshot may end at index, or nil.
+// isLast returns an error if no snapshot may end at index.
 func (s forwardOnly) isLast(index uint64) error {
 	metas, err := s.List()
 	if err == nil && len(metas) > 0 && index < metas[0].Index {
@@ -48,7 +50,7 @@ func (s forwardOnly) isLast(index uint64) error {
 	return err
 }
 
-// ErrOvertaken says of a snapshot that a later one is there already.
+// ErrOvertaken is the error of a snapshot for which a later one exists already.
 var ErrOvertaken = errors.New("is behind the last one")
 
 type forwardSink struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// Options are what the stores need of their replica.
+// Options are what the stores need from their replica.
 type Options struct {
 	// Leading reports whether the library's main loop, which calls the stores,
 	// leads.
@@ -18,23 +18,23 @@ type Options struct {
 	Clock   func() time.Duration
 	// Fail ends the replica.
 	Fail func(error)
-	// Applied is the last entry that the replica has applied.
+	// Applied returns the last entry that the replica has applied.
 	Applied func() uint64
 	// Lost is called with ErrLostChanges, on the library's main loop.
 	Lost func(error)
-	// Elsewhere reports whether a majority of the voters has acknowledged an entry in
-	// its own term, this replica not counted. It may be left out.
+	// Elsewhere reports whether a majority of the voters, not counting this
+	// replica, has acknowledged an entry in the entry's own term. May be nil.
 	Elsewhere func(index, term uint64) bool
-	// Promises is told of each batch that is stored.
+	// Promises records each batch that is stored.
 	Promises *lease.Promises
-	// Took is told how long each write to the log has taken.
+	// Took records how long each write to the log has taken.
 	Took *metric.Histogram
-	// Disk is told how long each entry that a leader proposed took to come onto its
-	// disk, the wait for the write before it included.
+	// Disk records how long each entry that a leader proposed took to reach its
+	// disk, including the wait for the write before it.
 	Disk *metric.Histogram
 }
 
-// Stores are what the library is given.
+// Stores are the corrected stores for the library.
 type Stores struct {
 	Logs      raft.LogStore
 	Votes     raft.StableStore
@@ -44,12 +44,13 @@ type Stores struct {
 	logs  *logStore
 }
 
-// CacheSize is how many of the last entries stay in memory: each is read
-// once per peer, and would be decoded from disk each time. An entry is a whole
-// batch, of up to cell.MaxBatchBytes, and seldom of up to cell.MaxCommandBytes.
+// CacheSize is how many of the last entries stay in memory. Each is read once
+// per peer, and would be decoded from disk each time. An entry is a whole
+// batch, of up to membership.MaxBatchBytes, and seldom of up to
+// membership.MaxCommandBytes.
 const CacheSize = 256
 
-// New puts the stores of a data directory right.
+// New wraps the stores of a data directory in the corrections.
 func New(under datadir.Stores, o Options) (*Stores, error) {
 	async := newAsyncLog(under.Logs, o.Leading, o.Clock, o.Fail)
 	async.took, async.disk = o.Took, o.Disk
@@ -71,41 +72,43 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs, async.waitStored}, async: async, logs: logs}, nil
 }
 
-// Agrees is nil unless a leader's snapshot ends with another entry than this log, where
-// that is known to be committed: the error is ErrLostChanges then.
+// Agrees returns ErrLostChanges if a leader's snapshot ends with another entry
+// than this log has there, and the log's entry is known to be committed.
 func (s *Stores) Agrees(index, term uint64) error { return s.logs.agrees(index, term) }
 
-// Compacted returns where the latest snapshot ends, its index and term, if the snapshot
-// has entry index and the log no longer does.
+// Compacted returns the index and term of the latest snapshot's end, if the
+// snapshot has entry index and the log no longer does.
 func (s *Stores) Compacted(index uint64) (end, term uint64, ok bool) { return s.logs.compacted(index) }
 
-// WaitCommitted waits until an entry that the library takes for committed is: it is
-// on this replica's disk, or on those of a majority without it. The error is the
-// disk's. It is called by one goroutine at a time.
+// WaitCommitted waits until an entry that the library considers committed
+// really is: it is on this replica's disk, or on the disks of a majority
+// without it. The error is the disk's. Only one goroutine may call it at a
+// time.
 func (s *Stores) WaitCommitted(index, term uint64) error { return s.async.waitCommitted(index, term) }
 
-// Acknowledged is called when a follower has acknowledged more, which Elsewhere
-// already shows.
+// Acknowledged must be called when a follower has acknowledged more and
+// Elsewhere already reports it.
 func (s *Stores) Acknowledged() { s.async.acknowledged() }
 
-// Landed is when an entry left for this replica's disk, and came onto it, that it
-// proposed itself as leader, where it is one of the last of those. It left before any
-// follower was sent it. arrived is 0 while it is not there.
+// Landed returns when an entry was submitted to this replica's disk, and when
+// it was written (0 before that). It knows the last entries that this replica
+// proposed as leader. An entry is submitted before any follower is sent it.
 func (s *Stores) Landed(index, term uint64) (left, arrived time.Duration, own bool) {
 	return s.async.landed.find(index, term)
 }
 
-// WritingFor is how long the write to the log that is under way has taken, 0
-// where there is none.
+// WritingFor returns how long the current write to the log has taken, 0 if
+// there is none.
 func (s *Stores) WritingFor() time.Duration { return s.async.writingFor() }
 
-// Sync is how long a write to the log takes at present, the median of the last ones;
-// 0 where too few were made.
+// Sync returns how long a write to the log takes at present: the median of the
+// last writes, 0 while there are too few.
 func (s *Stores) Sync() time.Duration { return s.async.recent.median() }
 
-// LastConfiguration is the place of the last configuration in the log,
+// LastConfiguration returns the index of the last configuration in the log,
 // committed or not.
 func (s *Stores) LastConfiguration() uint64 { return s.logs.configs.latest() }
 
-// Close waits, after the library's end, until the stores beneath may be closed.
+// Close waits, after the library has ended, until the stores beneath may be
+// closed.
 func (s *Stores) Close() { s.async.close() }

@@ -16,19 +16,20 @@ const (
 	keyVoteCandidate = "LastVoteCand"
 )
 
-// voteStore stores a vote so that it is never half there. The library writes
-// the term and then the candidate, in two transactions (hashicorp/raft #661): a
+// voteStore stores a vote so that it is never half written. The library writes
+// the term and then the candidate, in two transactions (hashicorp/raft #661). A
 // crash in between would leave the new term with the old candidate. Here the
-// term is held back until the candidate is written, so that a crash in between
-// reads "has not voted in this term", which is true: no answer was sent yet.
+// term is held back until the candidate is written. After such a crash the
+// store reads "has not voted in this term", which is true: no answer was sent
+// yet.
 //
-// And before a replica enters a later term, its entries are on its disk: as a
-// follower it would acknowledge those that it has from its time as the leader,
-// and that may not be there yet (see asyncLog). Nothing is committed by that,
-// as the new leader's first entry waits for them, but it would have said what
-// is not so (see acknowledged).
+// Also, before a replica enters a later term, its entries are on its disk. As a
+// follower it would acknowledge entries from its time as leader that may not be
+// on disk yet (see asyncLog). That would commit nothing, because the new
+// leader's first entry waits for them. But the acknowledgement would be false
+// (see acknowledged in package rafttransport).
 //
-// A term that is not written fails the replica, and ends the goroutine that calls.
+// A failed write of a term fails the replica, and ends the calling goroutine.
 //
 // Raft calls it from one goroutine at a time.
 type voteStore struct {
@@ -43,11 +44,11 @@ func (s *voteStore) SetUint64(key []byte, value uint64) error {
 		s.heldTerm = &value
 		return nil
 	}
-	err := s.waitDurable() // which has failed the replica
+	err := s.waitDurable() // the error has failed the replica already
 	if err == nil {
 		err = s.note(key, s.StableStore.SetUint64(key, value))
 	}
-	if err != nil { // at which the library would panic
+	if err != nil { // the library would panic on it
 		runtime.Goexit()
 	}
 	return nil

@@ -11,41 +11,44 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// acknowledged is what followers have told a leader to have stored in its term
-// of office. In that term a follower's log keeps all of it: it only ever agrees
-// with the leader's. So one whose log ends before that has forgotten what it
-// had promised, with its directory put back as it was some time ago, say. What
-// it has voted for may be gone as well. Raft, which takes it that disks do not
-// forget, would have it catch up and vote as if nothing had happened.
+// acknowledged records which entries followers have acknowledged to a leader in
+// its term.
 //
-// The leader sends such a follower nothing more in this term: it does not count
-// for any majority, and is handed no mastership. The follower, which hears of
-// no leader, asks, is told so, and ends. A leader of another term knows nothing
-// of it.
+//  1. In that term a follower's log keeps all of them, because the log only
+//     grows or agrees with the leader's.
+//  2. So a follower with a log that ends earlier has forgotten what it
+//     promised; for example, an older copy of its directory was restored. Its
+//     vote may be lost as well.
+//  3. Raft assumes that disks do not forget. It would let that follower catch
+//     up and vote as if nothing had happened.
+//  4. So the leader sends such a follower no more messages in this term. The
+//     follower counts for no majority and cannot receive mastership.
+//  5. Without messages from a leader the follower asks, learns the reason, and
+//     ends. A leader of another term does not know about it.
 //
-// What it acknowledges it has on its disk: what it may still have in memory
-// from its own time as the leader is there before it enters a later term (see
-// package raftstore).
+// A follower has on its disk what it acknowledges. Entries that it may still
+// have in memory from its own time as leader are written before it enters a
+// later term (see package raftstore).
 //
-// By the same figures a leader counts an entry that its own disk has not stored yet
-// (elsewhere).
+// The leader uses the same records to count entries that its own disk has not
+// stored yet (elsewhere).
 //
-// It is safe for concurrent use; nil takes nothing in.
+// acknowledged is safe for concurrent use; a nil one records nothing.
 type acknowledged struct {
-	forgot  func(id raft.ServerID, err error) // called once for each
-	refused func(id raft.ServerID, err error) // called once for each in a term
+	forgot  func(id raft.ServerID, err error) // called once for each follower
+	refused func(id raft.ServerID, err error) // called once for each follower in a term
 	more    func()                            // called when a follower has acknowledged more; may be nil
 
 	mu     sync.Mutex // guards what follows
 	term   uint64
 	upTo   map[raft.ServerID]uint64
-	errors map[raft.ServerID]error  // why a follower is sent nothing more
-	count  map[raft.ServerID]uint64 // answers that have come
-	refuse map[raft.ServerID]error  // why a follower takes no entries
+	errors map[raft.ServerID]error  // why a follower is sent no more messages
+	count  map[raft.ServerID]uint64 // number of answers received
+	refuse map[raft.ServerID]error  // why a follower accepts no entries
 }
 
-// sending is called before a message of a term leaves. It returns what the
-// answer has to be up to, or why nothing is to be sent.
+// sending is called before a message of a term is sent. It returns the least
+// index that the answer must reach, or why the message must not be sent.
 func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err error) {
 	if a == nil {
 		return 0, nil
@@ -57,13 +60,13 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 		a.refuse = map[raft.ServerID]error{}
 	}
 	if term < a.term {
-		return 0, nil // whoever answers knows of a later term, or will
+		return 0, nil // the follower knows of a later term, or will
 	}
 	return a.upTo[id], a.errors[id]
 }
 
-// answered takes in the answer to a message. least is what sending has returned
-// before it left: of what was acknowledged meanwhile it need not tell.
+// answered checks the answer to a message. least is what sending returned
+// before it was sent: the answer need not include later acknowledgements.
 func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	if a == nil || r.Term != q.Term {
 		return nil
@@ -71,7 +74,7 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 	if r.LastLog < least {
 		a.took(id, q.Term, 0)
 		return a.lose(id, q.Term, fmt.Errorf(
-			"replica %s has lost what it had acknowledged: its log ends at entry %d, and it had stored all up to entry %d in term %d; it is sent nothing more: %s",
+			"replica %s has lost what it had acknowledged: its log ends at entry %d, but it had stored all entries up to %d in term %d; this master sends it no more messages: %s",
 			id, r.LastLog, least, q.Term, CureForgotten(id)))
 	}
 	upTo := uint64(0)
@@ -82,7 +85,8 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 	return nil
 }
 
-// took counts an answer of a follower's, which has stored all entries up to an index.
+// took records an answer of a follower that has stored all entries up to an
+// index.
 func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
 	if a == nil {
 		return
@@ -104,9 +108,9 @@ func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
 	}
 }
 
-// elsewhere reports whether a majority of those that vote among servers has stored
-// an entry of a term, and told so in that term. self is not counted. A follower that
-// was found to have lost entries counts for nothing.
+// elsewhere reports whether a majority of the voters among servers has stored
+// an entry of a term and acknowledged it in that term. It does not count self,
+// nor followers that were found to have lost entries.
 func (a *acknowledged) elsewhere(self raft.ServerID, servers []raft.Server, index, term uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,8 +131,8 @@ func (a *acknowledged) elsewhere(self raft.ServerID, servers []raft.Server, inde
 	return have > voters/2
 }
 
-// answers is how many answers have come of a follower in the latest term that this
-// replica has led in.
+// answers returns the number of a follower's answers in the latest term that
+// this replica has led in.
 func (a *acknowledged) answers(id raft.ServerID) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,7 +152,8 @@ func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
 	return why
 }
 
-// failed takes in why a message had no answer. Errors come from a follower as text.
+// failed records why a message had no answer. A follower's errors arrive as
+// text.
 func (a *acknowledged) failed(id raft.ServerID, term uint64, err error) {
 	if a == nil || !strings.Contains(err.Error(), raftstore.ErrLostChanges.Error()) {
 		return
@@ -164,14 +169,14 @@ func (a *acknowledged) failed(id raft.ServerID, term uint64, err error) {
 	}
 }
 
-// refuses is why a follower takes no entries, or nil.
+// refuses returns why a follower accepts no entries, or nil.
 func (a *acknowledged) refuses(id raft.ServerID) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refuse[id]
 }
 
-// lost is why a follower is sent nothing more, or nil.
+// lost returns why a follower is sent no more messages, or nil.
 func (a *acknowledged) lost(id raft.ServerID) error {
 	if a == nil {
 		return nil
@@ -181,7 +186,7 @@ func (a *acknowledged) lost(id raft.ServerID) error {
 	return a.errors[id]
 }
 
-// by is what a follower has stored in a term of this leader's.
+// by returns what a follower has stored in a term of this leader.
 func (a *acknowledged) by(server string, term uint64) admission.Stored {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -192,8 +197,8 @@ func (a *acknowledged) by(server string, term uint64) admission.Stored {
 	return admission.Stored{Term: term, Index: index, Lost: a.errors[raft.ServerID(server)] != nil}
 }
 
-// CureForgotten tells what to do about a directory that has forgotten.
+// CureForgotten describes what to do about a directory that has forgotten.
 func CureForgotten(id raft.ServerID) string {
 	name, _ := admission.Split(string(id))
-	return fmt.Sprintf("keep its data directory for analysis, start it with an empty one, and put that in its place: stout member replace %s", name)
+	return fmt.Sprintf("keep its data directory for analysis, start the replica with an empty one, and admit that with: stout member replace %s", name)
 }

@@ -8,25 +8,30 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// install handles a snapshot as Raft does (Ongaro and Ousterhout 2014, figure 13).
-// It reports false where quit is closed first. The library leaves out two steps.
+// install handles a snapshot as Raft does (Ongaro and Ousterhout 2014, figure
+// 13). It reports false if quit is closed first. The library leaves out two
+// steps.
 //
-// Step 6: "If existing log entry has same index and term as snapshot's last included
-// entry, retain log entries following it and reply." The library installs the
-// snapshot all the same. Its state and its configuration are then those of the
-// snapshot, also where the log has later configurations behind it. So a late copy of
-// a message that was installed before can make two masters, each with a majority of
-// its own configuration.
+// Step 6: "If existing log entry has same index and term as snapshot's last
+// included entry, retain log entries following it and reply." The library
+// installs the snapshot anyway. Then its state and its configuration come from
+// the snapshot, even if the log has later configurations behind it. So a late
+// copy of a message that was installed before can make two masters, each with a
+// majority of its own configuration.
 //
-// Step 7: "Discard the entire log." The library keeps it. Entries of an earlier
-// leader's, which were never committed, stay before the snapshot's end or around it.
-// The library goes by the last of them where it votes, refuses for them what goes on
-// from the snapshot, and reads them once it leads. A late message that disagrees with
-// one of them removes all that is behind it, entries that were acknowledged included.
+// Step 7: "Discard the entire log." The library keeps it, with these
+// consequences:
 //
-// The library discards what disagrees with an entry that it is sent. So it is sent the
-// one at which the snapshot ends, or rather a stand-in, for which raftstore discards
-// the rest.
+//  1. Entries of an earlier leader that were never committed stay before the
+//     snapshot's end or around it.
+//  2. The library uses the last of them when it votes, refuses messages that
+//     continue from the snapshot because of them, and reads them once it leads.
+//  3. A late message that disagrees with one of them removes everything behind
+//     it, including acknowledged entries.
+//
+// The library does discard what disagrees with an entry that it is sent. So it
+// is sent the entry at which the snapshot ends, or rather a stand-in for it.
+// raftstore discards the rest on seeing the stand-in.
 func (t Transport) install(m raft.RPC, q *raft.InstallSnapshotRequest, quit <-chan struct{}) bool {
 	has, ok := t.has(q, quit)
 	if !ok {
@@ -51,10 +56,10 @@ func (t Transport) install(m raft.RPC, q *raft.InstallSnapshotRequest, quit <-ch
 	return true
 }
 
-// has asks the library whether it has the entry at which a snapshot ends: a message
-// without entries that goes on from there succeeds where the log has that entry, or
-// where the latest snapshot ends with it or behind it. The answer is nil where it does not, and ok
-// is false where quit is closed first.
+// has asks the library whether it has the entry at which a snapshot ends. A
+// message without entries that continues from that entry succeeds in two cases:
+// the log has the entry, or the latest snapshot ends with it or behind it. The
+// answer is nil in any other case; ok is false if quit is closed first.
 func (t Transport) has(q *raft.InstallSnapshotRequest, quit <-chan struct{}) (r *raft.AppendEntriesResponse, ok bool) {
 	behind := &raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term, PrevLogEntry: q.LastLogIndex, PrevLogTerm: q.LastLogTerm}
 	answer, ok := t.ask(raft.RPC{Command: t.beyondSnapshot(behind)}, quit)
@@ -64,8 +69,8 @@ func (t Transport) has(q *raft.InstallSnapshotRequest, quit <-chan struct{}) (r 
 	return r, ok
 }
 
-// retain answers a snapshot that is not needed, once it is read past. A sender that has
-// given it up may never send the rest.
+// retain answers a snapshot that is not needed, after reading it to its end. A
+// sender that has given it up may never send the rest.
 func retain(m raft.RPC, has *raft.AppendEntriesResponse) {
 	if m.Reader != nil {
 		_, _ = io.Copy(io.Discard, m.Reader)

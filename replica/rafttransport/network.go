@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	// Timeout bounds each message to a peer. One heartbeat is in flight per
-	// peer, so a black hole blocks that peer's heartbeats for so long.
+	// Timeout bounds each message to a peer. One heartbeat per peer is under
+	// way, so an unresponsive network delays that peer's heartbeats by at most
+	// Timeout.
 	Timeout = time.Second
-	// bytesPerTimeout stretches the bound for snapshots: one Timeout for
-	// each so many bytes.
+	// bytesPerTimeout extends the bound for snapshots: one Timeout for each
+	// bytesPerTimeout bytes.
 	bytesPerTimeout = 32 << 10
 	pool            = 3
 
@@ -30,15 +31,16 @@ const (
 	MaxAppendEntries = 16
 )
 
-// Network says how connections between replicas are made.
+// Network configures connections between replicas.
 type Network struct {
-	// Listener takes the connections of the others, and Dial opens one to the
-	// server of an id at an address.
+	// Listener accepts the others' connections. Dial opens one to the server of
+	// an id at an address.
 	Listener net.Listener
 	Dial     func(ctx context.Context, server, addr string) (net.Conn, error)
 	// Advertised is the address of this replica, which may be a name.
 	Advertised string
-	// At is the address of the replica of a name, where the settings have one.
+	// At returns the address of the replica of a name, if the settings have
+	// one.
 	At     func(name string) (addr string, ok bool)
 	Logger zerolog.Logger
 }
@@ -56,14 +58,14 @@ func (n Network) Wire() Wire {
 	return addressed{t, n.At}
 }
 
-// addressed has each message go to the very member that it is meant for: the
-// library's transport dials, and pools connections, by address alone. So an
-// address says which member is wanted there, and where it is: where the options
-// say, so that a replica may move, else where the configuration says.
+// addressed ensures that each message goes to exactly the member it is meant
+// for. The library's transport dials, and pools connections, by address alone.
+// So an address here names the member and where it is. The settings' address
+// comes first, so that a replica may move; else that of the configuration.
 //
-// The library also takes the address of a candidate for whom it is in the vote
-// that it stores (raft.go, requestVote): two directories at one address must
-// not be the same candidate.
+// The library also identifies a candidate by its address in the vote that it
+// stores (raft.go, requestVote). Two directories at one address must not be the
+// same candidate.
 type addressed struct {
 	*raft.NetworkTransport
 	known func(name string) (addr string, ok bool)
@@ -78,13 +80,13 @@ func (a addressed) at(id raft.ServerID, target raft.ServerAddress) raft.ServerAd
 	return Address(string(id), addr)
 }
 
-// Address is the address of a member as the library has it, also in the
-// configuration, which takes no address twice.
+// Address returns the address of a member in the library's form, which the
+// configuration has too. The configuration accepts no address twice.
 func Address(server, addr string) raft.ServerAddress {
 	return raft.ServerAddress(server + "@" + addr)
 }
 
-// SplitAddress gives the server id and the host and port of an address.
+// SplitAddress returns the server id and the host and port of an address.
 func SplitAddress(at raft.ServerAddress) (server, addr string) {
 	server, addr, _ = strings.Cut(string(at), "@")
 	return server, addr
@@ -118,24 +120,23 @@ func (a addressed) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 	return a.NetworkTransport.TimeoutNow(id, a.at(id, target), args, resp)
 }
 
-// stream has the library listen and dial through a network.
+// stream makes the library listen and dial through a network.
 type stream struct {
 	net.Listener
 	network Network
-	logger  zerolog.Logger // of what is refused; a few lines at a time
+	logger  zerolog.Logger // for refused messages; a few lines at a time
 }
 
-// messageBounds are those of Raft's messages. The largest that is sent has
-// MaxAppendEntries entries of membership.MaxEntryBytes; its own fields, 18 values,
-// and those of an entry, 12, take a few hundred bytes. A snapshot's head has
-// the configuration.
+// messageBounds bound Raft's messages. The largest has MaxAppendEntries entries
+// of membership.MaxEntryBytes. Its own fields, 18 values, and an entry's, 12,
+// need a few hundred bytes. A snapshot's head includes the configuration.
 var messageBounds = msglimit.Bounds{
 	Entries: MaxAppendEntries*(membership.MaxEntryBytes+1<<10) + 64<<10,
 	Other:   64 << 10,
 	Values:  1024,
 }
 
-// Accept returns the next connection, whose messages are bounded.
+// Accept returns the next connection, with bounded messages.
 func (s *stream) Accept() (net.Conn, error) {
 	c, err := s.Listener.Accept()
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *stream) Accept() (net.Conn, error) {
 	}
 	return msglimit.Conn(c, messageBounds, func(err error) {
 		s.logger.Warn().Err(err).Stringer("caller", c.RemoteAddr()).
-			Msg("what arrived on the replicas' port is nothing that a replica of this version sends; the connection was closed")
+			Msg("closed a connection to the replicas' port: it sent data that no replica of this version sends")
 	}), nil
 }
 

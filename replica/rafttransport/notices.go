@@ -9,40 +9,40 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// notices tell followers soon what is committed. The library says so with its
-// next message: with the next entry, or after its CommitTimeout, tens of
-// milliseconds later where there is nothing else to send. Whoever watches events
-// at a follower would wait for that.
+// notices inform followers soon about what is committed. The library reports
+// that in its next message: with the next entry or, if there is none, after its
+// CommitTimeout, tens of milliseconds later. Watchers of events at a follower
+// would wait for it.
 //
 // A notice is what the library would send then: a message without entries,
 // behind the last entry that the follower has acknowledged in this term. It is
-// left out where another message has told as much meanwhile, as under load.
+// skipped if another message has reported as much since, as under load.
 //
-// It is safe for concurrent use; nil notes nothing.
+// notices is safe for concurrent use; a nil one records nothing.
 type notices struct {
-	late chan struct{} // has a value when a follower has acknowledged what the others were told of
+	late chan struct{} // has a value when a follower has acknowledged entries already reported to the others
 
 	mu        sync.Mutex // guards what follows
 	term      uint64
-	committed uint64 // when the notices that were due were looked for last
+	committed uint64 // commit index at the last call of due
 	followers map[raft.ServerID]*follower
 }
 
-// follower is what a leader knows of one in its term.
+// follower is a leader's record of one follower in its term.
 type follower struct {
 	target  raft.ServerAddress
 	header  raft.RPCHeader
 	index   uint64 // of the last entry that it has acknowledged
-	logTerm uint64 // and that entry's
-	told    uint64 // it was sent that so much is committed
-	busy    bool   // a notice is on its way
+	logTerm uint64 // term of that entry
+	told    uint64 // commit index that was sent to it
+	busy    bool   // a notice is under way
 }
 
-// noticeAfter is for how long other messages may tell as much.
+// noticeAfter is how long to wait for other messages that report as much.
 const noticeAfter = 300 * time.Microsecond
 
-// of finds what is known of a follower in a term; nil where that is over. The
-// caller has mu.
+// of returns the record of a follower in a term; nil if that term is over. The
+// caller holds mu.
 func (n *notices) of(id raft.ServerID, term uint64) *follower {
 	if term > n.term {
 		n.term, n.followers = term, map[raft.ServerID]*follower{}
@@ -58,7 +58,7 @@ func (n *notices) of(id raft.ServerID, term uint64) *follower {
 	return f
 }
 
-// sending notes what a message tells that is about to leave.
+// sending records what a message reports that is about to be sent.
 func (n *notices) sending(id raft.ServerID, q *raft.AppendEntriesRequest) {
 	if n == nil {
 		return
@@ -70,7 +70,7 @@ func (n *notices) sending(id raft.ServerID, q *raft.AppendEntriesRequest) {
 	}
 }
 
-// answered notes what a follower has acknowledged.
+// answered records what a follower has acknowledged.
 func (n *notices) answered(id raft.ServerID, target raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) {
 	if n == nil || !r.Success || r.Term != q.Term {
 		return
@@ -93,8 +93,8 @@ func (n *notices) answered(id raft.ServerID, target raft.ServerAddress, q *raft.
 	}
 }
 
-// due are the notices for those who have not been told what is committed, each
-// of which is to be followed by done.
+// due returns a notice for each follower that has not received the commit
+// index. The caller must call done for each.
 func (n *notices) due(committed uint64) map[raft.ServerID]*notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +146,7 @@ func (t Transport) Notify(advanced, quit <-chan struct{}) {
 		due := t.notices.due(t.opts.Told())
 		for _, id := range slices.Sorted(maps.Keys(due)) {
 			sending.Go(func() {
-				// Where it fails, the library's next message tells the same.
+				// If it fails, the library's next message reports the same.
 				q := &due[id].q
 				_ = t.AppendEntries(id, due[id].target, q, &raft.AppendEntriesResponse{})
 				t.notices.done(id, q.Term)

@@ -7,22 +7,24 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pipeline is a way to send entries without waiting for the answers. It ends
-// with the first message that the follower refuses or that fails: the library
-// stops to read answers then, and may send one message more all the same, which
-// of two things its select takes being a matter of luck (replication.go,
-// pipelineReplicate). That one would wait for ever behind an answer that nobody
-// reads. The follower would be sent nothing more, a leader that was deposed
-// would go on with its heartbeats, and the replica could not be closed
-// (hashicorp/raft #612, open in v1.8.0).
+// pipeline sends entries without waiting for the answers. It ends with the
+// first message that fails or that the follower refuses, for this reason
+// (hashicorp/raft #612, open in v1.8.0):
 //
-// Here what comes behind the first failure is read and dropped, and nothing
-// more is sent, so that a message waits no longer than the answer before it may
+//  1. The library stops reading answers at the first failure. It may still send
+//     one more message, because its select chooses at random (replication.go,
+//     pipelineReplicate).
+//  2. That message would wait for ever behind an unread answer.
+//  3. Then the follower gets no more entries, a leader that was deposed
+//     continues its heartbeats, and the replica cannot be closed.
+//
+// Here answers behind the first failure are read and dropped, and no further
+// message is sent. So a message waits no longer than the answer before it may
 // take.
 type pipeline struct {
 	raft.AppendPipeline
-	check    func(*raft.AppendEntriesRequest) error // before a message leaves
-	took     func(raft.AppendFuture)                // is given each answer
+	check    func(*raft.AppendEntriesRequest) error // called before a message is sent
+	took     func(raft.AppendFuture)                // called with each answer
 	answered chan raft.AppendFuture
 	failed   chan struct{} // closed with the first failure
 	closed   chan struct{}
@@ -41,7 +43,7 @@ func newPipeline(p raft.AppendPipeline, check func(*raft.AppendEntriesRequest) e
 	return out
 }
 
-// AppendEntries sends entries. It waits while two earlier messages are on their
+// AppendEntries sends entries. It waits while two earlier messages are under
 // way.
 func (p *pipeline) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	select {
@@ -55,7 +57,7 @@ func (p *pipeline) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEnt
 	return p.AppendPipeline.AppendEntries(q, a)
 }
 
-// Consumer has the answers in the order of the messages, up to the first
+// Consumer returns the answers in the order of the messages, up to the first
 // failure.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answered }
 
@@ -65,7 +67,7 @@ func (p *pipeline) Close() error {
 	return p.AppendPipeline.Close()
 }
 
-// pass hands answers on, and drops what comes behind the first failure.
+// pass forwards answers, and drops any behind the first failure.
 func (p *pipeline) pass() {
 	passing := true
 	for {
@@ -78,7 +80,7 @@ func (p *pipeline) pass() {
 	}
 }
 
-// hand hands one answer on, and reports whether more are to follow.
+// hand forwards one answer, and reports whether more follow.
 func (p *pipeline) hand(f raft.AppendFuture) bool {
 	p.took(f)
 	last := hasFailed(f)
@@ -92,7 +94,7 @@ func (p *pipeline) hand(f raft.AppendFuture) bool {
 	return !last
 }
 
-// hasFailed reports whether the library stops to read with this answer.
+// hasFailed reports whether the library stops reading after this answer.
 func hasFailed(f raft.AppendFuture) bool {
 	a := f.Response()
 	return f.Error() != nil || !a.Success || a.Term > f.Request().Term

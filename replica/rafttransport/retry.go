@@ -8,12 +8,12 @@ import (
 )
 
 // retrying keeps a leader from giving up on a follower that is down. Each
-// message that fails makes the library wait for twice as long before the next,
-// 10 s in the end; heartbeats go on. A replica that has come back would hear of
-// its master at once, and for up to 10 s of nothing that was done without it.
+// message that fails makes the library wait twice as long before the next, 10 s
+// in the end; heartbeats continue. A replica that has come back would get
+// heartbeats at once, but no entries for up to 10 s.
 //
-// Here a message that fails is told as failed when the follower has answered a
-// heartbeat: then it is worth to try again, and the failures are few.
+// Here a failed message is reported as failed only when the follower has
+// answered a heartbeat. Then a retry is worthwhile, and the failures stay few.
 type retrying struct {
 	Wire
 	leading func() bool // see Options
@@ -22,7 +22,7 @@ type retrying struct {
 	waiting map[raft.ServerID]chan struct{} // closed at the next answer to a heartbeat
 }
 
-// Bounds of the wait for an answer. Leadership may end meanwhile.
+// Bounds of the wait for an answer. Leadership may end during it.
 const (
 	longestWait = 10 * time.Second
 	waitPace    = 100 * time.Millisecond

@@ -20,54 +20,58 @@ type Wire interface {
 	raft.WithClose
 }
 
-// Options are what a transport needs of its replica.
+// Options are what a transport needs from its replica.
 type Options struct {
-	// Leading reports whether the replica leads, and Leads whether it does in a
+	// Leading reports whether the replica leads, Leads whether it does in a
 	// term.
 	Leading func() bool
 	Leads   func(term uint64) bool
-	// Mute is why nothing is sent to followers, nil while it is.
+	// Mute returns why the replica must not send to followers, or nil if it
+	// may.
 	Mute func() error
-	// Clings reports whether the library campaigns and knows a leader all the same,
-	// and its term. It may be left out. See Pass.
+	// Clings reports whether the library campaigns although it knows a leader,
+	// and its term. May be nil. See Pass.
 	Clings func() (term uint64, clings bool)
-	// Told is the last entry that followers may be told is committed. This replica
-	// has applied it.
+	// Told returns the highest index that messages may report as committed.
+	// This replica has applied it.
 	Told func() uint64
-	// Acknowledged is called when a follower has acknowledged more entries. It may be
-	// left out.
+	// Acknowledged is called when a follower has acknowledged more entries. May
+	// be nil.
 	Acknowledged func()
-	// Heard takes what a leader of a term says is committed. last reports that the
-	// message goes to the end of that leader's log: it then says all.
+	// Heard receives the commit index that a leader of a term reports. last
+	// reports that the message goes to the end of that leader's log, so its
+	// commit index is not cut off.
 	Heard func(term, index uint64, last bool)
-	// Forgot is told, once for each, of a follower that has lost what it had
+	// Forgot is called, once for each, with a follower that has lost what it
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)
-	// Refuse is why no entry and no snapshot is taken, nil while they are, and Agrees why a
-	// snapshot is not that ends with an entry (raftstore.ErrLostChanges). They may be left out.
+	// Refuse returns why no entries and snapshots are accepted, or nil if they
+	// are. Agrees returns why a snapshot that ends with an entry is not
+	// accepted (raftstore.ErrLostChanges). Both may be nil.
 	Refuse func() error
 	Agrees func(index, term uint64) error
-	// Compacted returns where the latest snapshot ends, its index and term, if the
-	// snapshot has entry index and the log no longer does. It may be left out.
+	// Compacted returns the index and term of the latest snapshot's end, if the
+	// snapshot has entry index and the log no longer does. May be nil.
 	Compacted func(index uint64) (end, term uint64, ok bool)
-	// Refused is told, once for each in a term, of a follower that refuses so.
+	// Refused is called, once for each in a term, with a follower that refuses
+	// in that way.
 	Refused func(id raft.ServerID, why error)
-	// Sent is told what became of each snapshot that was sent to a follower that
-	// answers. It may be left out.
+	// Sent receives the outcome of each snapshot that was sent to a follower
+	// that answers. May be nil.
 	Sent func(to raft.ServerID, err error)
 }
 
-// Transport is the library's, with the changes that the package comment tells.
-// Embedding the interface keeps WithPreVote and WithClose.
+// Transport is the library's transport with the corrections in the package
+// comment. Embedding the interface keeps WithPreVote and WithClose.
 type Transport struct {
 	Wire
 	opts     Options
 	acks     *acknowledged // may be nil
 	notices  *notices      // may be nil
-	messages chan raft.RPC // of the others, as Pass has them
+	messages chan raft.RPC // from the others, as Pass forwards them
 }
 
-// New puts the transport of a replica right.
+// New wraps the transport of a replica in the corrections.
 func New(w Wire, o Options) Transport {
 	return Transport{
 		Wire: &retrying{Wire: w, leading: o.Leading}, opts: o,
@@ -75,34 +79,35 @@ func New(w Wire, o Options) Transport {
 	}
 }
 
-// Stored is what a follower, by its server id, has stored in a term of this
-// leader's.
+// Stored returns what a follower, by its server id, has stored in a term of
+// this leader.
 func (t Transport) Stored(server string, term uint64) admission.Stored {
 	return t.acks.by(server, term)
 }
 
-// Refuses is why a follower, by its server id, takes no entries of this leader; nil
-// while it does, or that is not known.
+// Refuses returns why a follower, by its server id, accepts no entries of this
+// leader; nil if it does, or that is not known.
 func (t Transport) Refuses(server string) error { return t.acks.refuses(raft.ServerID(server)) }
 
-// Elsewhere reports whether a majority of those that vote among servers has
-// acknowledged an entry in its own term, where that is the latest in which this
+// Elsewhere reports whether a majority of the voters among servers has
+// acknowledged an entry in its own term, if that is the latest in which this
 // replica has led. self, which is this replica, is not counted.
 func (t Transport) Elsewhere(self raft.ServerID, servers []raft.Server, index, term uint64) bool {
 	return t.acks.elsewhere(self, servers, index, term)
 }
 
-// Answers counts the messages of this leader that a follower, by its server id, has
-// answered in the present term.
+// Answers counts the messages of this leader that a follower, by its server id,
+// has answered in the current term.
 func (t Transport) Answers(server string) uint64 { return t.acks.answers(raft.ServerID(server)) }
 
-// Consumer is where the library takes the messages of the other replicas from.
+// Consumer returns the channel from which the library reads the other replicas'
+// messages.
 func (t Transport) Consumer() <-chan raft.RPC { return t.messages }
 
 // SetHeartbeatHandler does nothing. The library would handle heartbeats on the
-// connection's goroutine, and change the term and the state behind the main
-// loop's back; logs can diverge that way (hashicorp/raft #695, open in v1.8.0).
-// Without a handler they take the way of all other messages, which the
+// connection's goroutine, and change the term and the state while the main loop
+// runs. Logs can diverge that way (hashicorp/raft #695, open in v1.8.0).
+// Without a handler heartbeats are handled like all other messages, which the
 // Transport interface allows.
 func (Transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
@@ -125,8 +130,8 @@ func (t Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 	return t.acks.answered(id, least, args, resp)
 }
 
-// AppendEntriesPipeline opens a way to send entries without waiting for
-// answers.
+// AppendEntriesPipeline opens a pipeline, which sends entries without waiting
+// for answers.
 func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
 	p, err := t.Wire.AppendEntriesPipeline(id, target)
 	if err != nil {
@@ -145,17 +150,17 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	}, func(f raft.AppendFuture) {
 		if err := f.Error(); err != nil {
 			t.acks.failed(id, f.Request().Term, err)
-		} else { // one that has begun anew is met by AppendEntries first
+		} else { // AppendEntries is the first to reach a follower that has restarted
 			t.notices.answered(id, target, f.Request(), f.Response())
 			_ = t.acks.answered(id, 0, f.Request(), f.Response())
 		}
 	}), nil
 }
 
-// InstallSnapshot sends a snapshot, behind a heartbeat: only in the answer to
-// that does the follower tell where its log ended before.
+// InstallSnapshot sends a snapshot, behind a heartbeat: only the answer to a
+// heartbeat reports where the follower's log ended before.
 func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
-	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term} // the header says who leads
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term} // the header names the leader
 	if err := t.AppendEntries(id, target, &heartbeat, &raft.AppendEntriesResponse{}); err != nil {
 		return err
 	}
@@ -187,7 +192,7 @@ func (t Transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, q
 	return t.Wire.RequestPreVote(id, target, q, r)
 }
 
-// TimeoutNow hands mastership over.
+// TimeoutNow hands leadership over.
 func (t Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
 	if err := t.acks.lost(id); err != nil {
 		return err
@@ -195,22 +200,22 @@ func (t Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *ra
 	return t.Wire.TimeoutNow(id, target, q, r)
 }
 
-// check is the last look at a message before it leaves. While a replica leads
-// in a term nobody else changes its log: where it still leads, what the message
-// says of the log is from its own time. The library's goroutine that puts
-// messages together may come to the next one after that, when entries have been
-// replaced, or stand before a snapshot that was installed since and say nothing
-// any more of what is committed.
+// check checks a message just before it is sent. While a replica leads in a
+// term no other replica changes its log. So if it still leads, the message's
+// view of the log is from its own term. The check is needed because the
+// library's goroutine may compose the next message after that term. By then
+// entries may have been replaced, or the message may precede a snapshot that
+// was installed since and show nothing any more of what is committed.
 func (t Transport) check(q *raft.AppendEntriesRequest) error {
 	if !t.opts.Leads(q.Term) {
-		return fmt.Errorf("this replica does not lead in term %d any more", q.Term)
+		return fmt.Errorf("this replica no longer leads in term %d", q.Term)
 	}
 	term := q.PrevLogTerm
 	for _, l := range q.Entries {
-		if l.Type == raftstore.StandIn { // read by a leader that no longer is one
+		if l.Type == raftstore.StandIn { // a leader that no longer leads has read it
 			return fmt.Errorf("log entry %d is in a snapshot", l.Index)
 		}
-		if l.Term < term { // so is this: it was replaced while it was read
+		if l.Term < term { // it was replaced while it was read
 			return fmt.Errorf("log entry %d is of term %d, behind one of term %d", l.Index, l.Term, term)
 		}
 		term = l.Term
@@ -222,18 +227,18 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 	return t.opts.Mute()
 }
 
-// bound lowers what a message says is committed to the last entry that it
-// vouches for. Raft has the follower do so (Ongaro and Ousterhout 2014, figure
-// 2: "min(leaderCommit, index of last new entry)"); the library's takes the end
-// of its own log instead (raft.go, appendEntries). That may be an entry of an
-// earlier leader that was never committed, and whose place the message does not
-// reach because it was cut off or made before later entries were committed: the
-// follower would apply what the others never will. A later message tells the
-// rest.
+// bound lowers a message's commit index to the last entry that the message
+// covers. In Raft the follower does so (Ongaro and Ousterhout 2014, figure 2:
+// "min(leaderCommit, index of last new entry)"). The library's follower uses
+// the end of its own log instead (raft.go, appendEntries). There it may have an
+// entry of an earlier leader that was never committed. The message may not
+// reach that entry, because it was cut off or made before later entries were
+// committed. The follower would then apply what the others never will. A later
+// message reports the rest.
 //
-// Nor does it say more than followers may tell watchers of (Options.Told). The
-// library counts the leader's disk too early; this replica has applied no entry for
-// that (see package raftstore).
+// The commit index also stays within what followers may report to watchers
+// (Options.Told). The library counts the leader's disk too early; this replica
+// has applied no entry because of that (see package raftstore).
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
 	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.Told(), q.PrevLogEntry+uint64(len(q.Entries)))
 }

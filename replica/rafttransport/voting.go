@@ -8,33 +8,38 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Pass hands the other replicas' messages to the library. It has that judge a
-// candidate by its log alone, campaign only where this replica votes, and
-// discard what disagrees with a snapshot (see install).
+// Pass forwards the other replicas' messages to the library. It makes the
+// library vote by the candidate's log alone, campaign only if this replica
+// votes, and discard what disagrees with a snapshot (see install).
 //
-// The library votes only for who votes in its own latest configuration. A
-// replica that lags behind does not know the newest members yet, and where
-// their votes and its own are the majority, no master would ever be elected
-// again. In Raft "servers process incoming RPC requests without consulting
-// their current configurations" (Ongaro's thesis, 4.2.2): what a candidate
-// lacks its log tells, and who was removed disturbs nobody, since a replica
-// that hears a leader does not vote (4.2.3).
+// Votes. By itself the library votes only for voters of its own latest
+// configuration. A replica that lags behind does not know the newest members
+// yet. If their votes and its own are the majority, no master would ever be
+// elected again. In Raft "servers process incoming RPC requests without
+// consulting their current configurations" (Ongaro's thesis, 4.2.2). A
+// candidate's log shows what it lacks. A removed candidate disturbs no
+// election, because a replica with a leader does not vote (4.2.3).
 //
-// So it is the candidate that has to know that it votes. The library looks at
-// that, but for the message that hands the lead over to it: for that one, Pass
-// looks, and first waits until the library is through with what came before.
-// An entry that it still stores may be the one that takes this vote.
+// Campaigns. So the candidate itself must know that it votes. The library
+// checks that, except for the message that hands leadership over. For that one
+// Pass checks, after waiting until the library has handled all earlier
+// messages: an entry that it still stores may remove this replica's vote.
 //
-// A candidate that was told to campaign, and hears meanwhile from who has won that
-// very term, takes that one for its leader and stays a candidate. Where that leader
-// is lost before its next message, the candidate refuses its vote to everybody, since
-// it has a leader, and never looks whether it still has: where its own log is behind
-// and its vote is needed, there would be no master until it is restarted (found by
-// the simulator; v1.8.0 reads the same). So a candidate that is asked for its
-// vote, and knows a leader, is first made to forget that one (see stepDown).
+// Stuck candidates. One more case needs a correction (found by the simulator;
+// v1.8.0 reads the same):
 //
-// servers are those of the library's latest configuration, committed or not.
-// Pass returns when quit is closed.
+//  1. A candidate that was told to campaign may receive a message from the
+//     winner of that very term. It then has that replica as its leader, and
+//     stays a candidate.
+//  2. If that leader is lost before its next message, the candidate refuses all
+//     votes because it has a leader, and never checks whether it still has one.
+//  3. If its own log is behind and its vote is needed, there would be no master
+//     until it is restarted.
+//  4. So a candidate that is asked for its vote, and knows a leader, is first
+//     made to forget that leader (see stepDown).
+//
+// servers returns the servers of the library's latest configuration, committed
+// or not. Pass returns when quit is closed.
 func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <-chan struct{}) {
 	from := t.Wire.Consumer()
 	for {
@@ -82,7 +87,7 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 	}
 }
 
-// refused is why no entry is taken; nil while they are.
+// refused returns why no entries are accepted; nil if they are.
 func (t Transport) refused() error {
 	if t.opts.Refuse == nil {
 		return nil
@@ -90,7 +95,7 @@ func (t Transport) refused() error {
 	return t.opts.Refuse()
 }
 
-// disagrees is why a snapshot is not taken; nil where it is.
+// disagrees returns why a snapshot is not accepted; nil if it is.
 func (t Transport) disagrees(q *raft.InstallSnapshotRequest) error {
 	err := t.refused()
 	if err == nil && t.opts.Agrees != nil {
@@ -99,11 +104,11 @@ func (t Transport) disagrees(q *raft.InstallSnapshotRequest) error {
 	return err
 }
 
-// stepDown has a library that is stuck as a candidate follow nobody, and reports
-// false where quit is closed first. It sends what a leader of this term would, with
-// no name and behind an entry that nobody has. In the first round after it was told
-// to campaign the library stays a candidate and forgets the leader, which is enough
-// for its vote; in a later one it becomes a follower.
+// stepDown makes a library that is stuck as a candidate forget its leader. It
+// reports false if quit is closed first. It sends what a leader of this term
+// would, without a name and behind an entry that no log has. In the first round
+// of a requested campaign the library stays a candidate and forgets the leader,
+// which is enough for its vote. In a later round it becomes a follower.
 func (t Transport) stepDown(quit <-chan struct{}) bool {
 	if t.opts.Clings == nil {
 		return true
@@ -119,8 +124,8 @@ func (t Transport) stepDown(quit <-chan struct{}) bool {
 	return ok
 }
 
-// refuse answers a message with an error, as if it had not arrived. A snapshot
-// behind it is read past, so that the next message is found.
+// refuse answers a message with an error, as if it had not arrived. It reads a
+// snapshot behind the message to its end, so that the next message is found.
 func refuse(m raft.RPC, why error) {
 	if m.Reader != nil {
 		_, _ = io.Copy(io.Discard, m.Reader)
@@ -128,17 +133,17 @@ func refuse(m raft.RPC, why error) {
 	m.Respond(nil, why)
 }
 
-// caughtUp waits until the library is through with all earlier messages, and
-// reports false where quit is closed first. It sends one that the library
-// refuses at its header, and so does nothing with, in its turn.
+// caughtUp waits until the library has handled all earlier messages, and
+// reports false if quit is closed first. It sends a message that the library
+// refuses in turn because of its header, and so without any effect.
 func (t Transport) caughtUp(quit <-chan struct{}) bool {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax + 1}
 	_, ok := t.ask(raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: header}}, quit)
 	return ok
 }
 
-// ask hands a message to the library and returns its answer, or false where
-// quit is closed first.
+// ask hands a message to the library and returns its answer, or false if quit
+// is closed first.
 func (t Transport) ask(m raft.RPC, quit <-chan struct{}) (raft.RPCResponse, bool) {
 	answer := make(chan raft.RPCResponse, 1)
 	m.RespChan = answer
@@ -155,12 +160,12 @@ func (t Transport) ask(m raft.RPC, quit <-chan struct{}) (raft.RPCResponse, bool
 	}
 }
 
-// ErrNoVote is the answer of a replica that was told to campaign, and must not.
-var ErrNoVote = errors.New("this replica has no vote, and can't lead")
+// ErrNoVote is the answer of a replica that was asked to campaign and must not.
+var ErrNoVote = errors.New("this replica does not vote and cannot lead")
 
-// asVoter is the message, with the id of a voter in the place of a candidate's
-// that does not vote in the library's configuration. Nothing but that look-up
-// reads it: votes are given to an address.
+// asVoter replaces a candidate that does not vote in the library's
+// configuration by the id of a voter. The library uses the id only to look up
+// the voter; it gives votes to an address.
 func asVoter(command any, servers func() []raft.Server) any {
 	switch q := command.(type) {
 	case *raft.RequestVoteRequest:
@@ -175,8 +180,8 @@ func asVoter(command any, servers func() []raft.Server) any {
 	return command
 }
 
-// known is the candidate where it votes in the library's latest configuration,
-// else some other voter, if there is one.
+// known returns the candidate if it votes in the library's latest
+// configuration, else some other voter, if there is one.
 func known(servers []raft.Server, candidate []byte) []byte {
 	other := candidate
 	for _, s := range servers {
