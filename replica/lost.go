@@ -14,7 +14,7 @@ func (r *Replica) applied() uint64 { return r.fsm.current.Load().Index }
 
 // CureLostChanges describes what to do when a replica knows of acknowledged
 // changes that its master lacks.
-const CureLostChanges = "an older copy of another member's data directory was restored, or its disk lost writes;  " +
+const CureLostChanges = "an older copy of another member's data directory was restored, or its disk lost writes; " +
 	`keep every data directory unchanged, and see "When acknowledged changes are lost" in docs/operations.md`
 
 // lost ends this replica, which knows of committed entries that its master

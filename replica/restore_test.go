@@ -134,7 +134,7 @@ func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk
 		d, err := datadir.Lock(dir, o.Cell, o.ID)
 		if err != nil {
 			refused++
-			if !strings.Contains(err.Error(), "stoutd restore or stoutd recover began to found a cell here, and did not come to its end; empty the directory, and do it again") {
+			if !strings.Contains(err.Error(), "stoutd restore or stoutd recover was interrupted while it founded a cell here; empty the directory, and run it again") {
 				t.Errorf("left by sync %d of %d: %v", i, len(left), err)
 			}
 			continue
@@ -288,7 +288,7 @@ func TestRecoveryThatIsKilled(t *testing.T) {
 				continue
 			}
 			begun++
-			if again > 0 || !strings.Contains(err.Error(), "empty the directory, and do it again") {
+			if again > 0 || !strings.Contains(err.Error(), "empty the directory, and run it again") {
 				t.Fatalf("killed in sync %d of %d: %v", i, len(left), err)
 			}
 			must(t, os.RemoveAll(next.DataDir))

@@ -101,8 +101,8 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 	}{
 		{"nothing listens", []string{nobody.Addr().String()}, nil, ""},
 		{"it refuses", []string{refuses}, nil, "replica r2 of this cell may run: its address " + refuses + " accepts connections (refused: this is replica r3"},
-		{"it hangs", []string{hangs}, nil, hangs + " accepts connections (what listens there does not answer"},
-		{"it ends connections", []string{closing.Addr().String()}, nil, "accepts connections (what listens there ends connections"},
+		{"it hangs", []string{hangs}, nil, hangs + " accepts connections (the program there does not answer"},
+		{"it ends connections", []string{closing.Addr().String()}, nil, "accepts connections (the program there closes connections"},
 		{"one of its addresses hangs", []string{nobody.Addr().String(), hangs}, nil, "add --gone r2"},
 		{"one of its addresses is another cell's", []string{another, refuses}, nil, "may run"},
 		{"another cell's", []string{another}, nil, ""},

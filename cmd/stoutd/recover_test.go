@@ -108,7 +108,7 @@ func TestRecover(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(old, "recovered.json"), fmt.Appendf(nil, `{"into":%q,"cell_id":""}`, into), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, said := invokeOn(t, "", "--data-dir", old, "--cell", "prod", "--id", "r1", "--replica", "r1="+raft+",http://"+api); code != exitStart || !strings.Contains(said, "run it again, and it goes on from there") {
+	if code, said := invokeOn(t, "", "--data-dir", old, "--cell", "prod", "--id", "r1", "--replica", "r1="+raft+",http://"+api); code != exitStart || !strings.Contains(said, "run it again to finish that") {
 		t.Errorf("a replica in the old directory: %d: %s", code, said)
 	}
 	if code, said := invokeOn(t, "", append(recover, "--yes", "--into", into+"-2")...); code != exitStart || !strings.Contains(said, "in "+into+" from data directory "+old) {

@@ -132,7 +132,7 @@ func TestLostTransactionIsFound(t *testing.T) {
 			if g, err := Open(dir, true, true); err == nil {
 				t.Errorf("opened:\n%s", contents(t, g))
 				must(t, g.Close())
-			} else if !strings.Contains(err.Error(), "a transaction that the log's store does not have") {
+			} else if !strings.Contains(err.Error(), "a transaction that the store does not have") {
 				t.Error(err)
 			}
 		})

@@ -17,14 +17,14 @@ const (
 	valuesBucket  = "conf" // empty: the votes are in the manifest
 )
 
-// checkLog reads a whole log file and says what is wrong with it; where it is
-// sound, what its manifest tells, and which entries a crash within DeleteRange
-// has left beyond that. Nobody can write to the file meanwhile: the error is
-// bbolt's ErrTimeout where somebody has it open for that. The file is not
-// changed.
+// checkLog reads a whole log file and returns an error for any damage. For a
+// sound file it returns the manifest, and the entries beyond it that a crash
+// within DeleteRange has left. It locks the file against writers; the error is
+// bbolt's ErrTimeout if another process has it open for writing. It does not
+// change the file.
 func checkLog(name string) (*manifest, spans, error) {
-	// Opened for reading, bbolt looks at nothing but the meta pages until it is
-	// asked.
+	// When opened for reading, bbolt reads only the meta pages until it is
+	// asked for more.
 	log, opening := openBolt(name, true)
 	if errors.Is(opening, berrors.ErrTimeout) {
 		return nil, nil, opening
@@ -60,8 +60,8 @@ func readFile(name string) (*boltFile, spans, error) {
 	return readIndexes(file, info.Size())
 }
 
-// readIndexes reads which entries are in a log file, by the rules of bbolt's
-// format and trusting nothing.
+// readIndexes reads which entries are in a log file. It follows the rules of
+// bbolt's format and trusts no value in the file.
 func readIndexes(file io.ReaderAt, size int64) (*boltFile, spans, error) {
 	bolt, err := readBolt(file, size)
 	if err != nil {
@@ -77,16 +77,15 @@ func readIndexes(file io.ReaderAt, size int64) (*boltFile, spans, error) {
 				return fmt.Errorf("it holds %q in its bucket %s, which should be empty", key, valuesBucket)
 			})
 		}
-		return fmt.Errorf("it holds %q, which is none of its buckets", key)
+		return fmt.Errorf("it holds %q, which is not one of its buckets", key)
 	})
 	return bolt, found, err
 }
 
-// note takes the entries in the order of their keys, and leaves out the
-// manifest.
+// note records the entries in the order of their keys, and skips the manifest.
 func (s *spans) note(key, _ []byte, bucket bool) error {
 	if len(key) != 8 || bucket {
-		return fmt.Errorf("it holds %x in its bucket %s, which is no entry", key, entriesBucket)
+		return fmt.Errorf("it holds %x in its bucket %s, which is not an entry", key, entriesBucket)
 	}
 	switch index, n := binary.BigEndian.Uint64(key), len(*s); {
 	case index == manifestIndex:
@@ -98,8 +97,8 @@ func (s *spans) note(key, _ []byte, bucket bool) error {
 	return nil
 }
 
-// verify reads every entry that the manifest tells, and returns which of those
-// that were found are left over from a deletion.
+// verify reads every entry that the manifest names. It returns the found
+// entries that are left over from a deletion.
 func (r *manifest) verify(log raft.LogStore, found spans) (left spans, err error) {
 	term := uint64(0)
 	for _, s := range r.Entries {
@@ -122,7 +121,7 @@ func (r *manifest) verify(log raft.LogStore, found spans) (left spans, err error
 		found = found.without(s.First, s.Last)
 	}
 	if len(found) > 0 {
-		return nil, fmt.Errorf("it holds the entries %v, of which its manifest does not tell", found)
+		return nil, fmt.Errorf("it holds the entries %v, which its manifest does not name", found)
 	}
 	return left, nil
 }

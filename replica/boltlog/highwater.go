@@ -11,21 +11,24 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// highWater is how far the log had come at some time, kept in a file beside it.
-// bbolt takes a file as it was for the file as it is, and the write-ahead log
-// one that ends early for one that a crash has torn; so one of the two that was
-// put back alone would pass, or one whose last writes the disk has lost. The
-// note is made at the end of each start, when a snapshot is finished, and at
-// the end: never behind an entry, which would have to wait for it.
+// highWater records how far the log had come at some time, in a file beside it.
+// It detects two cases that the other checks accept: one of the two files was
+// replaced by an older copy, or the disk has lost its last writes. bbolt
+// accepts an older copy of its file as current. The write-ahead log treats a
+// file that ends early as one that a crash has torn.
+//
+// The note is written at the end of each start, when a snapshot is finished,
+// and when the log is closed. It is not written for each entry, because the
+// entry would have to wait for it.
 type highWater struct {
 	Transaction uint64 `json:"transaction"` // of the manifest
-	Frame       uint64 `json:"frame"`       // of the write-ahead log, the one to come next; 0 without one
+	Frame       uint64 `json:"frame"`       // next frame of the write-ahead log; 0 without one
 }
 
 const highWaterFile = "highwater.json"
 
-// checkHighWater says what is missing of what the log had come to, where next
-// is the next frame behind its manifest.
+// checkHighWater returns an error if the log has lost something that it had
+// when the note was written. next is the next frame behind its manifest.
 func checkHighWater(dir string, r *manifest, next uint64) error {
 	raw, err := os.ReadFile(filepath.Join(dir, highWaterFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -40,16 +43,17 @@ func checkHighWater(dir string, r *manifest, next uint64) error {
 	}
 	switch {
 	case r.Transaction < had.Transaction:
-		return fmt.Errorf("its manifest is of transaction %d, and it had one of transaction %d, as %s tells: it was put back as it was before, or the disk has lost what it had acknowledged", r.Transaction, had.Transaction, highWaterFile)
+		return fmt.Errorf("its manifest is of transaction %d, but %[3]s records transaction %[2]d: an older copy of it was restored, or the disk has lost what it had acknowledged", r.Transaction, had.Transaction, highWaterFile)
 	case r.Transaction == had.Transaction && next < had.Frame:
-		return fmt.Errorf("it goes on in %s up to frame %d, and did up to frame %d, as %s tells: that was put back as it was before, or the disk has lost what it had acknowledged", wal.FileName, next, had.Frame, highWaterFile)
+		return fmt.Errorf("it continues in %s up to frame %d, but %[4]s records frame %[3]d: an older copy of that file was restored, or the disk has lost what it had acknowledged", wal.FileName, next, had.Frame, highWaterFile)
 	}
 	return nil
 }
 
-// noteHighWater notes how far the log has come. All of that is on the disk.
+// noteHighWater records how far the log has come. All of that is already on the
+// disk.
 func (f *Log) noteHighWater() error {
-	f.noting.Lock() // two snapshots may be finished at once, and a note never goes back
+	f.noting.Lock() // two snapshots may finish at once, and a note must never go back
 	defer f.noting.Unlock()
 	f.changes.Lock()
 	now := highWater{Transaction: f.manifest.Load().Transaction}

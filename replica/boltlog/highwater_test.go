@@ -85,7 +85,7 @@ func TestFilesPutBackBehindASnapshot(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(filepath.Join(put, file), raw, 0o600))
 		}
-		if f, err := Open(put, true, with); err == nil || !strings.Contains(err.Error(), "highwater.json tells") {
+		if f, err := Open(put, true, with); err == nil || !strings.Contains(err.Error(), "highwater.json records") {
 			t.Errorf("with a write-ahead log: %v: it opens, %v", with, err)
 			if err == nil {
 				must(t, f.Close())
@@ -118,7 +118,7 @@ func TestLastWriteLostAtAStop(t *testing.T) {
 	}
 	clear(raw[at : at+wal.BlockSize])
 	must(t, os.WriteFile(name, raw, 0o600))
-	if _, err := Open(dir, true, true); err == nil || !strings.Contains(err.Error(), "highwater.json tells") {
+	if _, err := Open(dir, true, true); err == nil || !strings.Contains(err.Error(), "highwater.json records") {
 		t.Errorf("it opens: %v", err)
 	}
 }

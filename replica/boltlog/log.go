@@ -8,13 +8,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// FirstIndex is the index of the first entry, 0 where there is none.
+// FirstIndex returns the index of the first entry, 0 in an empty log.
 func (f *Log) FirstIndex() (uint64, error) { return f.manifest.Load().Entries.first(), nil }
 
-// LastIndex is the index of the last entry, 0 where there is none.
+// LastIndex returns the index of the last entry, 0 in an empty log.
 func (f *Log) LastIndex() (uint64, error) { return f.manifest.Load().Entries.last(), nil }
 
-// GetLog reads an entry. It is raft.ErrLogNotFound where there is none.
+// GetLog reads an entry. It returns raft.ErrLogNotFound for a missing one.
 func (f *Log) GetLog(index uint64, l *raft.Log) error {
 	if !f.manifest.Load().Entries.covers(index, index) {
 		return raft.ErrLogNotFound
@@ -26,13 +26,13 @@ func (f *Log) GetLog(index uint64, l *raft.Log) error {
 	if !errors.Is(err, raft.ErrLogNotFound) {
 		return err
 	}
-	// It was deleted meanwhile, or is lost.
+	// It was deleted in between, or is lost.
 	f.changes.Lock()
 	defer f.changes.Unlock()
 	if !f.manifest.Load().Entries.covers(index, index) {
 		return raft.ErrLogNotFound
 	}
-	if f.wal != nil && f.wal.Get(index, l) { // deleted, and stored anew
+	if f.wal != nil && f.wal.Get(index, l) { // deleted, then stored again
 		return nil
 	}
 	if err = readEntry(f.bolt, index, l); errors.Is(err, raft.ErrLogNotFound) {
@@ -44,7 +44,7 @@ func (f *Log) GetLog(index uint64, l *raft.Log) error {
 // StoreLog stores one entry.
 func (f *Log) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs stores entries, all or none of them: in the write-ahead log where
+// StoreLogs stores entries, all or none of them: in the write-ahead log if
 // there is one and they fit, else in one transaction.
 func (f *Log) StoreLogs(logs []*raft.Log) error {
 	if stored, err := f.storeAhead(logs); stored || err != nil {
@@ -53,10 +53,10 @@ func (f *Log) StoreLogs(logs []*raft.Log) error {
 	return f.write(logs, unchanged)
 }
 
-// DeleteRange deletes the entries from one index to another, both included.
-// They are struck from the manifest first, and deleted in a transaction of its
-// own: what a crash in between leaves of them the next start deletes. Those
-// that are in the write-ahead log go to raft-boltdb with the first of the two.
+// DeleteRange deletes the entries from one index to another, both included. A
+// first transaction removes them from the manifest, and moves the entries of
+// the write-ahead log to raft-boltdb. A second one deletes them. If a crash
+// comes in between, the next start deletes the rest.
 func (f *Log) DeleteRange(from, to uint64) error {
 	f.transactions.Lock()
 	defer f.transactions.Unlock()
@@ -73,7 +73,7 @@ func (f *Log) DeleteRange(from, to uint64) error {
 		return err
 	}
 	if err := f.erase(from, to); err != nil {
-		return err // the manifest tells of the deletion until it is done
+		return err // the manifest lists the deletion until it is done
 	}
 	f.changes.Lock()
 	defer f.changes.Unlock()
@@ -83,9 +83,9 @@ func (f *Log) DeleteRange(from, to uint64) error {
 	return nil
 }
 
-var errNotFound = errors.New("not found") // the library knows it by its text
+var errNotFound = errors.New("not found") // the library compares this text
 
-// Get reads one of the values that Raft remembers.
+// Get reads one of Raft's values.
 func (f *Log) Get(key []byte) ([]byte, error) {
 	value, ok := f.manifest.Load().Votes[string(key)]
 	if !ok {
@@ -94,7 +94,7 @@ func (f *Log) Get(key []byte) ([]byte, error) {
 	return append([]byte(nil), value...), nil
 }
 
-// Set stores one of the values that Raft remembers.
+// Set stores one of Raft's values.
 func (f *Log) Set(key, value []byte) error {
 	return f.write(nil, func(r manifest) manifest { return r.with(string(key), value) })
 }
@@ -106,7 +106,7 @@ func (f *Log) GetUint64(key []byte) (uint64, error) {
 		return 0, err
 	}
 	if len(value) != 8 {
-		return 0, fmt.Errorf("%s has %d bytes and is no number", key, len(value))
+		return 0, fmt.Errorf("%s has %d bytes; a number has 8", key, len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }
@@ -116,14 +116,14 @@ func (f *Log) SetUint64(key []byte, value uint64) error {
 	return f.Set(key, binary.BigEndian.AppendUint64(nil, value))
 }
 
-// Reach is the highest index that the replica has acknowledged.
+// Reach returns the highest index that the replica has acknowledged.
 func (f *Log) Reach() uint64 { return f.manifest.Load().reach() }
 
 // Holds reports whether the log has all entries from one index to another.
 func (f *Log) Holds(from, to uint64) bool { return f.manifest.Load().Entries.covers(from, to) }
 
-// AfterGap is the first index behind the last gap of the log, 0 where it has
-// none.
+// AfterGap returns the first index behind the last gap of the log, 0 without a
+// gap.
 func (f *Log) AfterGap() uint64 {
 	runs := f.manifest.Load().Entries
 	if len(runs) < 2 {
@@ -132,7 +132,7 @@ func (f *Log) AfterGap() uint64 {
 	return runs[len(runs)-1].First
 }
 
-// NoteSnapshot notes that a snapshot up to an index is finished.
+// NoteSnapshot records that a snapshot up to an index is finished.
 func (f *Log) NoteSnapshot(index uint64) error {
 	err := f.write(nil, func(r manifest) manifest {
 		r.Snapshot = max(r.Snapshot, index)
@@ -144,8 +144,8 @@ func (f *Log) NoteSnapshot(index uint64) error {
 	return f.noteHighWater()
 }
 
-// Close closes the files, once nobody uses them. What is in the write-ahead log
-// stays there.
+// Close closes the files after the last call of other methods. Entries in the
+// write-ahead log stay there.
 func (f *Log) Close() error {
 	f.work.Wait()
 	var errs []error

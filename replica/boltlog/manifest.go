@@ -12,42 +12,43 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// manifestIndex is the index of the entry that is the manifest. No other can
-// have it.
+// manifestIndex is the index of the manifest's entry. No other entry can have
+// it.
 const manifestIndex = math.MaxUint64
 
-// manifest is what a log holds, and all that Raft has to remember beside it.
-// It is immutable.
+// manifest is the list of a log's contents, with the other values that Raft
+// must remember. It is immutable.
 type manifest struct {
-	// Transaction is the one of bbolt that has written the manifest. A disk
-	// that has lost pages which it had acknowledged may show, in their places,
-	// those of some transactions ago, with the manifest of that time.
+	// Transaction is the bbolt transaction that has written the manifest. A
+	// disk that has lost acknowledged pages may show the pages of earlier
+	// transactions in their place, with the manifest of that time.
 	Transaction uint64 `json:"transaction"`
 	Entries     spans  `json:"entries"`
-	// Deleted are entries that the transaction behind this one deletes.
+	// Deleted are entries that the next transaction deletes.
 	Deleted spans `json:"deleted"`
-	// Snapshot is the index of the latest snapshot that was finished: what the
-	// replica has acknowledged up to there is in a snapshot or in the log.
+	// Snapshot is the index of the latest finished snapshot. Everything that
+	// the replica has acknowledged up to there is in a snapshot or in the log.
 	Snapshot uint64 `json:"snapshot"`
-	// WAL is the generation of the write-ahead log whose entries come behind
-	// those named here; none where there is no write-ahead log.
+	// WAL is the generation of the write-ahead log with the entries that follow
+	// those named here; zero without a write-ahead log.
 	WAL wal.Mark `json:"wal,omitzero"`
-	// Votes is the term and the vote, under the library's keys.
+	// Votes has the term and the vote, under the library's keys.
 	Votes map[string][]byte `json:"votes"`
 }
 
-// reach is the highest index that the replica has acknowledged.
+// reach returns the highest index that the replica has acknowledged.
 func (r *manifest) reach() uint64 { return max(r.Entries.last(), r.Snapshot) }
 
 // latest reports whether a file's manifest is the last one that was written to
-// it. Behind it there may be the deletion that it tells of; and whenever
-// raft-boltdb opens a file it commits a transaction that changes nothing.
+// it. At most two kinds of transaction may follow the manifest's: the deletion
+// that it lists, and one without changes, which raft-boltdb commits whenever it
+// opens a file.
 func (r *manifest) latest(file *boltFile) bool {
 	return r.Transaction == file.txid || r.Transaction < file.txid && file.idle ||
 		r.Transaction+1 == file.txid && len(r.Deleted) > 0
 }
 
-// with is the manifest with one vote changed.
+// with returns the manifest with one vote changed.
 func (r manifest) with(key string, value []byte) manifest {
 	r.Votes = maps.Clone(r.Votes)
 	if r.Votes == nil {
@@ -57,7 +58,7 @@ func (r manifest) with(key string, value []byte) manifest {
 	return r
 }
 
-// including is the manifest with further entries.
+// including returns the manifest with further entries.
 func (r manifest) including(logs []*raft.Log) manifest {
 	for len(logs) > 0 {
 		run := 1
@@ -70,7 +71,7 @@ func (r manifest) including(logs []*raft.Log) manifest {
 	return r
 }
 
-// entry is the manifest as an entry of the log.
+// entry returns the manifest as an entry of the log.
 func (r *manifest) entry() (*raft.Log, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -96,8 +97,8 @@ func readManifest(log raft.LogStore) (*manifest, error) {
 	return r, nil
 }
 
-// readWAL reads the entries that the write-ahead log of a directory holds
-// behind the manifest, and the number of the frame that comes next.
+// readWAL reads the entries in a directory's write-ahead log that follow the
+// manifest, and the number of the next frame.
 func (r *manifest) readWAL(dir string) (logs []*raft.Log, next uint64, err error) {
 	if r.WAL == (wal.Mark{}) {
 		return nil, 0, nil

@@ -24,7 +24,7 @@ import (
 // FileName is the name of raft-boltdb's file in the data directory.
 const FileName = "raft.db"
 
-// Log is the log and the votes on disk, as the package comment tells. It is a
+// Log is the log and the votes on disk; see the package comment. It is a
 // raft.LogStore and a raft.StableStore. Each change is on the disk when the
 // call returns.
 type Log struct {
@@ -33,31 +33,32 @@ type Log struct {
 	metas *os.File // the same file, to read its meta pages
 	wal   *wal.Log // nil without one
 
-	opened bool // wholly
+	opened bool // completely
 
-	transactions sync.Mutex // held over each transaction, and a deletion's two; taken before changes. Guards failed
-	failed       error      // of a transaction: a later sync could report as written what the disk has lost
-	noting       sync.Mutex // of the high-water mark; taken before changes
+	transactions sync.Mutex // held over each transaction, and over both of a deletion; locked before changes. Guards failed
+	failed       error      // of a transaction: a later sync could report writes as stored that the disk has lost
+	noting       sync.Mutex // of the high-water mark; locked before changes
 
 	changes  sync.Mutex               // guards wal, flushing and each change of manifest
-	manifest atomic.Pointer[manifest] // what is there, as the last write has left it
-	flushing bool                     // flush is to run, or runs
-	work     sync.WaitGroup           // flush
+	manifest atomic.Pointer[manifest] // the contents after the last write
+	flushing bool                     // flush runs or is about to
+	work     sync.WaitGroup           // runs flush
 }
 
-// boltStore is what Log needs of raft-boltdb: to store entries, in any order
-// and with gaps, all or none of one call.
+// boltStore is the part of raft-boltdb that Log needs. It stores the entries of
+// one call all or not at all, in any order and with gaps.
 type boltStore interface {
 	raft.LogStore
 	io.Closer
 }
 
-// Open opens the log in a data directory, or makes one where there is none
-// and the replica has not been founded yet. What it opens has been checked from
-// end to end; a file that is damaged is not opened for writing, nor changed.
+// Open opens the log in a data directory. It creates one if the directory has
+// none and the replica has not been founded yet. The log was checked from end
+// to end before it is opened for writing; a damaged file is neither opened for
+// writing nor changed.
 //
-// ahead says whether entries go to a write-ahead log first. What the last start
-// has left in one is found either way.
+// ahead turns on a write-ahead log. Entries that the last start left in one are
+// found in either case.
 func Open(dir string, founded, ahead bool) (*Log, error) {
 	f := &Log{name: filepath.Join(dir, FileName)}
 	switch info, err := os.Stat(f.name); {
@@ -84,7 +85,8 @@ func Open(dir string, founded, ahead bool) (*Log, error) {
 	case err != nil && founded:
 		return nil, fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, FileName, err, disk.Cure)
 	case err != nil:
-		// A crash while the replica was founded: nothing was promised yet.
+		// A crash interrupted the founding: the replica had promised nothing
+		// yet.
 		if err := os.Remove(f.name); err != nil {
 			return nil, fmt.Errorf("data directory %s: %w", dir, err)
 		}
@@ -93,7 +95,7 @@ func Open(dir string, founded, ahead bool) (*Log, error) {
 	return f.orNone(f.open(dir, checked, left, behind, ahead))
 }
 
-// orNone is the file, or the error of opening it.
+// orNone returns the file, or the error of opening it.
 func (f *Log) orNone(err error) (*Log, error) {
 	if err != nil {
 		return nil, err
@@ -101,9 +103,9 @@ func (f *Log) orNone(err error) (*Log, error) {
 	return f, nil
 }
 
-// Lost is the error of a log that has to be there and is not.
+// Lost returns the error of a log that must exist and does not.
 func Lost(dir string) error {
-	return fmt.Errorf("data directory %s has lost its log (%s), and with it what this replica has voted and promised; restore the directory as it was, or %s", dir, FileName, disk.Cure)
+	return fmt.Errorf("data directory %s has lost its log (%s), and with it this replica's votes and promises; restore the complete directory, or %s", dir, FileName, disk.Cure)
 }
 
 func (f *Log) inUse(dir string) error {
@@ -119,7 +121,7 @@ func openBolt(name string, readOnly bool) (store *raftboltdb.BoltStore, err erro
 				Timeout:        time.Second,
 				ReadOnly:       readOnly,
 				FreelistType:   bbolt.FreelistMapType,
-				NoFreelistSync: true, // else a file that a burst has grown rewrites its free list in each commit
+				NoFreelistSync: true, // otherwise a file that a burst has grown rewrites its free list in each commit
 			},
 		})
 		return err
@@ -143,7 +145,7 @@ func (f *Log) lock(dir string) error {
 	return nil
 }
 
-// create makes the files, and the first manifest.
+// create creates the files, with the first manifest.
 func (f *Log) create(dir string, ahead bool) error {
 	if err := f.lock(dir); err != nil {
 		return err
@@ -160,15 +162,15 @@ func (f *Log) create(dir string, ahead bool) error {
 	return nil
 }
 
-// open opens files that were checked, deletes the entries that are left over,
-// and hands those behind the manifest to raft-boltdb.
+// open opens files that were checked, deletes left-over entries, and moves the
+// entries behind the manifest to raft-boltdb.
 func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log, ahead bool) error {
 	if err := f.lock(dir); err != nil {
 		return err
 	}
 	have, err := readManifest(f.bolt)
 	if err == nil && !reflect.DeepEqual(have, checked) {
-		err = errors.New("another process has written to it since it was checked")
+		err = errors.New("another process wrote to it after it was checked")
 	}
 	if err == nil {
 		err = f.eraseLeftovers(*have, left)
@@ -186,14 +188,14 @@ func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log
 	return nil
 }
 
-// begin writes the manifest and the entries behind it: what a disk has not kept
-// of the last transaction although the check has read it from memory is written
-// once more. From then on a write-ahead log is as wanted, and empty.
+// begin writes the manifest and the entries behind it again. The check may have
+// read the last transaction from memory although the disk has not kept it.
+// After that the write-ahead log is on or off, as ahead says, and empty.
 func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
 	if !ahead {
 		err := f.transact(behind, func(r manifest) manifest { r.WAL = wal.Mark{}; return r })
 		if err != nil {
-			return err // what is in the write-ahead log is nowhere else
+			return err // the entries of the write-ahead log are nowhere else
 		}
 		return wal.Remove(dir)
 	}
@@ -211,7 +213,7 @@ func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
 	return f.transact(behind, unchanged)
 }
 
-// eraseLeftovers deletes the entries that are left over.
+// eraseLeftovers deletes left-over entries.
 func (f *Log) eraseLeftovers(r manifest, left spans) error {
 	f.manifest.Store(&r)
 	for ; len(left) > 0; left = left[1:] {
@@ -228,8 +230,8 @@ func (f *Log) eraseLeftovers(r manifest, left spans) error {
 	return nil
 }
 
-// recovering turns a panic of bbolt on a damaged file, and a fault in the memory
-// that it maps the file to, into an error.
+// recovering turns two failures into an error: a panic of bbolt on a damaged
+// file, and a fault in the memory that it maps the file to.
 func recovering(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -9,12 +9,11 @@ import (
 	"io"
 )
 
-// bbolt has a checksum over its two meta pages and none over its data. On a
-// damaged file it panics, walks in circles, or misses entries without a word;
-// and where one meta page is damaged it takes the other, which is the file as
-// it was one transaction ago. So the file is read here first, by the rules of
-// the format and trusting nothing of it (go.etcd.io/bbolt internal/common,
-// format version 2).
+// bbolt has a checksum over each of its two meta pages and none over its data.
+// On a damaged file it panics, walks in circles, or silently misses entries. If
+// one meta page is damaged it uses the other, which is the file one transaction
+// ago. So the file is read here first, by the rules of the format and trusting
+// no value in it (go.etcd.io/bbolt internal/common, format version 2).
 
 const (
 	boltMagic   = 0xED0CDAED
@@ -35,14 +34,14 @@ const (
 type boltFile struct {
 	file     io.ReaderAt
 	pageSize uint64
-	pages    uint64          // high-water mark: pages from here on are not in use
-	root     uint64          // page of the bucket that holds the buckets
+	pages    uint64          // high-water mark: pages from here on are unused
+	root     uint64          // page of the root bucket
 	txid     uint64          // of the latest transaction
 	idle     bool            // the latest transaction changed nothing
-	seen     map[uint64]bool // pages that something in use points to
+	seen     map[uint64]bool // pages with a pointer to them from a page in use
 }
 
-// readBolt reads the meta pages of a file of some bytes.
+// readBolt reads the meta pages of a file of the given size.
 func readBolt(file io.ReaderAt, size int64) (*boltFile, error) {
 	latest, earlier, err := readMetas(file)
 	if err != nil {
@@ -57,9 +56,8 @@ func readBolt(file io.ReaderAt, size int64) (*boltFile, error) {
 	}, nil
 }
 
-// readMetas reads the meta pages. A transaction writes the one that the
-// transaction before it did not, so both are always whole, and one transaction
-// apart.
+// readMetas reads the meta pages. Each transaction writes the page that the
+// previous one did not. So both are always whole, and one transaction apart.
 func readMetas(file io.ReaderAt) (latest, earlier metaPage, err error) {
 	first, err := readMeta(file, 0, 0)
 	if err != nil {
@@ -93,7 +91,7 @@ func readMeta(file io.ReaderAt, at int64, id uint64) (metaPage, error) {
 	out := metaPage{pageSize: uint64(word(m[8:])), root: long(m[16:]), pages: long(m[40:]), txid: long(m[48:])}
 	switch {
 	case word(m) != boltMagic || head.flags != boltMeta || head.id != id:
-		return out, fmt.Errorf("meta page %d is not one", id)
+		return out, fmt.Errorf("page %d is not a meta page", id)
 	case word(m[4:]) != boltVersion:
 		return out, fmt.Errorf("meta page %d has version %d; this release reads version %d", id, word(m[4:]), boltVersion)
 	case long(m[boltSumAt:]) != sum.Sum64():
@@ -118,8 +116,8 @@ func parseHeader(raw []byte) pageHeader {
 	}
 }
 
-// readPage reads a page in use, with what flows over from it. Nothing else may
-// point to any of it.
+// readPage reads a page in use, with its overflow pages. No other pointer may
+// lead to any of them.
 func (b *boltFile) readPage(id uint64) ([]byte, error) {
 	if id >= b.pages {
 		return nil, fmt.Errorf("page %d is beyond the last of %d pages", id, b.pages)
@@ -130,7 +128,7 @@ func (b *boltFile) readPage(id uint64) ([]byte, error) {
 	}
 	h := parseHeader(head)
 	if h.id != id || h.overflow >= b.pages-id {
-		return nil, fmt.Errorf("page %d says that it is page %d and flows over into %d more of %d", id, h.id, h.overflow, b.pages)
+		return nil, fmt.Errorf("page %d has the number %d and %d overflow pages in a file of %d pages", id, h.id, h.overflow, b.pages)
 	}
 	for p := id; p <= id+h.overflow; p++ {
 		if b.seen[p] {
@@ -145,11 +143,11 @@ func (b *boltFile) readPage(id uint64) ([]byte, error) {
 	return raw, nil
 }
 
-// visitor takes the keys of a bucket in order.
+// visitor receives the keys of a bucket in order.
 type visitor func(key, value []byte, bucket bool) error
 
-// walk visits the tree under a page. Its keys are not below from, and below to
-// where that is not nil: who looks for a key goes by the parent's.
+// walk visits the tree under a page. Its keys must be at least from, and below
+// to if to is not nil, because a search for a key follows the parent's keys.
 func (b *boltFile) walk(id uint64, from, to []byte, visit visitor) error {
 	raw, err := b.readPage(id)
 	if err != nil {
@@ -197,7 +195,7 @@ func (b *boltFile) walkPage(raw, from, to []byte, visit visitor) error {
 	return nil
 }
 
-// element is an entry of a page: a child of a branch, a key and value of a
+// element is an entry of a page: a child in a branch, a key and value in a
 // leaf.
 type element struct {
 	key, value []byte
@@ -221,14 +219,14 @@ func parseElement(raw []byte, i int, leaf bool) (element, error) {
 	}
 	begin := at + pos
 	if begin < boltHeader || begin+ksize+vsize > uint64(len(raw)) || ksize == 0 {
-		return e, errors.New("its key or value is not within the page")
+		return e, errors.New("its key or value reaches beyond the page")
 	}
 	e.key = raw[begin : begin+ksize]
 	e.value = raw[begin+ksize : begin+ksize+vsize]
 	return e, nil
 }
 
-// walkBucket visits the bucket that a value stands for.
+// walkBucket visits the bucket that a value represents.
 func (b *boltFile) walkBucket(value []byte, visit visitor) error {
 	if len(value) < boltBucket {
 		return fmt.Errorf("a bucket of %d bytes", len(value))

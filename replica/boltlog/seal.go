@@ -12,11 +12,12 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// sumSize is the length of the checksum that an entry's extensions begin with,
-// in bytes.
+// sumSize is the length in bytes of the checksum at the start of an entry's
+// extensions.
 const sumSize = 4
 
-// checksumOf is the sum of all that an entry holds, but of its own place.
+// checksumOf returns the checksum of an entry's contents without the checksum
+// itself.
 func checksumOf(l *raft.Log, extensions []byte) uint32 {
 	head := make([]byte, 0, 6*8)
 	for _, v := range [...]uint64{
@@ -28,14 +29,15 @@ func checksumOf(l *raft.Log, extensions []byte) uint32 {
 	return crc32.Update(crc32.Update(sum, disk.Castagnoli, extensions), disk.Castagnoli, l.Data)
 }
 
-// sealed is a copy of an entry that carries its checksum.
+// sealed returns a copy of an entry with its checksum.
 func sealed(l *raft.Log) *raft.Log {
 	out := *l
 	out.Extensions = append(binary.BigEndian.AppendUint32(nil, checksumOf(l, l.Extensions)), l.Extensions...)
 	return &out
 }
 
-// unseal takes the checksum off an entry that was read from an index.
+// unseal checks and removes the checksum of an entry that was read from an
+// index.
 func unseal(index uint64, l *raft.Log) error {
 	if l.Index != index || len(l.Extensions) < sumSize || binary.BigEndian.Uint32(l.Extensions) != checksumOf(l, l.Extensions[sumSize:]) {
 		return disk.ErrDamaged
@@ -43,15 +45,15 @@ func unseal(index uint64, l *raft.Log) error {
 	if l.Extensions = l.Extensions[sumSize:]; len(l.Extensions) == 0 {
 		l.Extensions = nil
 	}
-	// The zone is not under the checksum.
+	// The checksum does not cover the zone.
 	l.AppendedAt = time.Unix(l.AppendedAt.Unix(), int64(l.AppendedAt.Nanosecond())).UTC()
 	return nil
 }
 
-// readEntry reads what sealed has made. It is raft.ErrLogNotFound where there
-// is no such entry.
+// readEntry reads an entry that sealed has made. It returns raft.ErrLogNotFound
+// for a missing one.
 func readEntry(log raft.LogStore, index uint64, l *raft.Log) error {
-	var read raft.Log // a decoder would keep, or write into, what stands in l
+	var read raft.Log // a decoder would keep, or write into, the contents of l
 	err := recovering(func() error { return log.GetLog(index, &read) })
 	if errors.Is(err, raft.ErrLogNotFound) {
 		return err

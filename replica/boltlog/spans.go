@@ -11,12 +11,12 @@ type span struct {
 	Last  uint64 `json:"last"`
 }
 
-// spans are the indexes of log entries, in order, with gaps in between: an earlier
-// release left one behind a snapshot that it installed. The methods change nothing.
-// No index is math.MaxUint64.
+// spans are the indexes of log entries, in order, with gaps in between: an
+// earlier release left a gap behind a snapshot that it installed. The methods
+// change nothing. No index is math.MaxUint64.
 type spans []span
 
-// first is the lowest index, 0 where there is none.
+// first returns the lowest index, 0 for no entries.
 func (s spans) first() uint64 {
 	if len(s) == 0 {
 		return 0
@@ -24,7 +24,7 @@ func (s spans) first() uint64 {
 	return s[0].First
 }
 
-// last is the highest index, 0 where there is none.
+// last returns the highest index, 0 for no entries.
 func (s spans) last() uint64 {
 	if len(s) == 0 {
 		return 0
@@ -32,7 +32,7 @@ func (s spans) last() uint64 {
 	return s[len(s)-1].Last
 }
 
-// covers reports whether every index from one to another is there.
+// covers reports whether every index from one to another is present.
 func (s spans) covers(from, to uint64) bool {
 	for _, o := range s {
 		if o.First <= from && to <= o.Last {
@@ -42,7 +42,7 @@ func (s spans) covers(from, to uint64) bool {
 	return from > to
 }
 
-// with adds the indexes from one to another.
+// with returns the spans with the indexes from one to another added.
 func (s spans) with(from, to uint64) spans {
 	var out spans
 	for _, o := range s {
@@ -57,7 +57,7 @@ func (s spans) with(from, to uint64) spans {
 	return out
 }
 
-// without takes away the indexes from one to another.
+// without returns the spans with the indexes from one to another removed.
 func (s spans) without(from, to uint64) spans {
 	if from > to {
 		return s

@@ -9,16 +9,17 @@ import (
 )
 
 // write stores a change of the manifest, and entries that follow it, in one
-// transaction, and with them what the write-ahead log holds. That goes on
-// taking entries meanwhile: they come behind the change.
+// transaction, together with the contents of the write-ahead log. The
+// write-ahead log keeps accepting entries during the transaction; they follow
+// the change.
 func (f *Log) write(logs []*raft.Log, change func(manifest) manifest) error {
 	f.transactions.Lock()
 	defer f.transactions.Unlock()
 	return f.transact(logs, change)
 }
 
-// transact is write, with transactions held, or before anybody else has the
-// file.
+// transact is write for a caller that holds transactions, or has the file
+// alone.
 func (f *Log) transact(logs []*raft.Log, change func(manifest) manifest) error {
 	if f.failed != nil {
 		return f.failed
@@ -45,8 +46,8 @@ func (f *Log) transact(logs []*raft.Log, change func(manifest) manifest) error {
 	return nil
 }
 
-// rotate starts the next generation of the write-ahead log, and returns the
-// manifest that names it, and what is in the one before.
+// rotate starts the next generation of the write-ahead log. It returns the
+// manifest that names it, and the entries of the previous generation.
 func (f *Log) rotate(change func(manifest) manifest) (next manifest, full []*raft.Log, err error) {
 	f.changes.Lock()
 	defer f.changes.Unlock()
@@ -57,11 +58,11 @@ func (f *Log) rotate(change func(manifest) manifest) (next manifest, full []*raf
 	return next, full, err
 }
 
-// unchanged changes nothing.
+// unchanged returns the manifest unchanged.
 func unchanged(r manifest) manifest { return r }
 
-// flush hands over what the write-ahead log holds, beside the taking of
-// entries. An error of it is that of the next write.
+// flush moves the entries of the write-ahead log to raft-boltdb, while the log
+// accepts more. The next write returns its error.
 func (f *Log) flush() {
 	_ = f.write(nil, unchanged) // the write-ahead log keeps the error
 	f.changes.Lock()
@@ -69,7 +70,7 @@ func (f *Log) flush() {
 	f.flushing = false
 }
 
-// commit makes one transaction, and notes its number in the manifest.
+// commit makes one transaction, and records its number in the manifest.
 func (f *Log) commit(logs []*raft.Log, next *manifest) error {
 	latest, _, err := readMetas(f.metas)
 	if err != nil {
@@ -91,8 +92,8 @@ func (f *Log) commit(logs []*raft.Log, next *manifest) error {
 	return recovering(func() error { return f.bolt.StoreLogs(all) })
 }
 
-// erase deletes entries that the manifest tells to be deleted. It is called as
-// transact is.
+// erase deletes entries that the manifest lists as deleted. Its callers are as
+// for transact.
 func (f *Log) erase(from, to uint64) error {
 	if err := faultpoint.Err(faultpoint.StoreCommit); err != nil {
 		return err
@@ -100,9 +101,9 @@ func (f *Log) erase(from, to uint64) error {
 	return recovering(func() error { return f.bolt.DeleteRange(from, to) })
 }
 
-// storeAhead stores entries in the write-ahead log, and sees to it that it is
-// flushed in time. It is false where there is none, or no room: on a disk that
-// is slower than the entries come.
+// storeAhead stores entries in the write-ahead log, and starts a flush in time.
+// It returns false if there is no write-ahead log or no space in it. The latter
+// happens when entries come faster than the disk is.
 func (f *Log) storeAhead(logs []*raft.Log) (stored bool, err error) {
 	f.changes.Lock()
 	defer f.changes.Unlock()

@@ -16,32 +16,31 @@ import (
 	"github.com/stoutlock/stout/replica/snapshots"
 )
 
-// Cure tells what to do about a damaged data directory.
+// Cure describes what to do about a damaged data directory.
 const Cure = disk.Cure
 
-// ErrDamaged says that something was read which is not what was written.
+// ErrDamaged reports that the contents read differ from the contents written.
 var ErrDamaged = disk.ErrDamaged
 
-// LostLog is the error of a data directory whose log has to be there and is
-// not.
+// LostLog returns the error of a data directory that has lost its log.
 func LostLog(path string) error { return boltlog.Lost(path) }
 
 // Dir is a data directory that belongs to a replica. It is safe for concurrent
 // use.
 type Dir struct {
 	path string
-	lock *os.File // nil where it was not locked
+	lock *os.File // nil if the directory was not locked
 
 	mu  sync.Mutex // guards who
 	who admission.Identity
 }
 
-// Open makes the data directory, or makes sure that it belongs to this very
-// replica of this very cell. The error says why it must not be opened. Nobody
-// else may have it meanwhile: see Lock.
+// Open creates the data directory, or checks that it belongs to this replica of
+// this cell. The error says why it must not be opened. No other process may
+// have it open: see Lock.
 func Open(path, cell, id string) (*Dir, error) { return openIf(path, cell, id, openable) }
 
-// openIf is Claim of a directory for which may is nil.
+// openIf is Open for a directory that may accepts.
 func openIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	if err := may(path); err != nil {
 		return nil, err
@@ -50,13 +49,14 @@ func openIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	return &Dir{path: path, who: who}, err
 }
 
-// openable is why a directory is not to be opened as a replica's, nil where it may be.
+// openable returns why a directory must not be opened as a replica's, nil if it
+// may be.
 func openable(dir string) error {
 	return cmp.Or(quarantined(dir), recovered(dir))
 }
 
-// Lock is Claim in a directory that no other process has, nor gets before
-// Close. Of two that start at the same time in a new one, one makes its id.
+// Lock is Open, and locks the directory against other processes until Close. If
+// two processes start at the same time in a new one, only one creates its id.
 func Lock(path, cell, id string) (*Dir, error) { return lock(path, cell, id, openable) }
 
 func lock(path, cell, id string, may func(dir string) error) (*Dir, error) {
@@ -75,14 +75,14 @@ func lock(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	return d, nil
 }
 
-// Identity tells whose directory it is, and of which cell.
+// Identity returns the replica and the cell that the directory belongs to.
 func (d *Dir) Identity() admission.Identity {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.who
 }
 
-// Save keeps a changed identity, durably, and shows it from then on.
+// Save stores a changed identity durably; Identity returns it from then on.
 func (d *Dir) Save(who admission.Identity) error {
 	if err := writeIdentity(d.path, who); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (d *Dir) Save(who admission.Identity) error {
 	return nil
 }
 
-// Close lets others have the directory.
+// Close unlocks the directory.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -101,27 +101,26 @@ func (d *Dir) Close() error {
 	return d.lock.Close()
 }
 
-// Stores are what a replica must not forget. Each has synced what it was given
-// when it returns.
+// Stores hold what a replica must not forget. Each write is synced when the
+// call returns.
 type Stores struct {
 	Logs      raft.LogStore
 	Votes     raft.StableStore
 	Snapshots raft.SnapshotStore
-	// Identity tells whose stores they are, and of which cell.
+	// Identity is the replica and the cell that the stores belong to.
 	Identity admission.Identity
-	// Save keeps a changed identity, durably.
+	// Save stores a changed identity durably.
 	Save func(admission.Identity) error
-	// Quarantine sees to it, durably, that the stores are not opened again,
-	// because the replica's state differs from its peers', or it has forgotten
-	// what it had stored. May be nil.
+	// Quarantine durably prevents the stores from being opened again. The
+	// reason is a state that differs from its peers', or that the replica has
+	// forgotten what it had stored. May be nil.
 	Quarantine func(why string) error
 	// Close closes the stores.
 	Close func() error
 }
 
-// Open opens the stores, or makes them. It recovers what a crash has left, and
-// refuses what is damaged. wal says whether entries go to a write-ahead log
-// before they go to raft-boltdb.
+// Open opens or creates the stores. It recovers from a crash, and refuses
+// damaged stores. wal turns on the write-ahead log before raft-boltdb.
 func (d *Dir) Open(wal bool, logger zerolog.Logger) (Stores, error) {
 	who := d.Identity()
 	log, err := boltlog.Open(d.path, who.Founded, wal)
@@ -139,10 +138,10 @@ func (d *Dir) Open(wal bool, logger zerolog.Logger) (Stores, error) {
 	}, nil
 }
 
-// openSnapshots opens them and makes sure that what the replica has
-// acknowledged is all there, in the latest snapshot that can be read and the
-// log behind it. Raft itself would take an earlier snapshot, or none, for all
-// that there ever was.
+// openSnapshots opens the snapshots. It checks that everything the replica has
+// acknowledged is in the latest readable snapshot and the log behind it. Raft
+// itself would use an earlier snapshot, or an empty state, as if it were
+// complete.
 func (d *Dir) openSnapshots(log *boltlog.Log, logger zerolog.Logger) (*snapshots.Store, error) {
 	snaps, err := snapshots.Open(d.path, logger, log.NoteSnapshot)
 	if err != nil {
@@ -155,7 +154,7 @@ func (d *Dir) openSnapshots(log *boltlog.Log, logger zerolog.Logger) (*snapshots
 	if reach := log.Reach(); !log.Holds(have+1, reach) {
 		first, _ := log.FirstIndex()
 		last, _ := log.LastIndex()
-		return nil, fmt.Errorf("data directory %s: a snapshot in %s is damaged or missing: this replica has acknowledged everything up to entry %d, and has a snapshot up to %d and log entries from %d to %d; %s",
+		return nil, fmt.Errorf("data directory %s: a snapshot in %s is damaged or missing: this replica has acknowledged everything up to entry %d, but has a snapshot up to %d and log entries from %d to %d; %s",
 			d.path, snaps.Dir(), reach, have, first, last, disk.Cure)
 	}
 	return snaps, nil

@@ -18,9 +18,9 @@ const dataFormat = 4
 
 const identityFile = "replica.json"
 
-// identify makes the directory, or makes sure that it belongs to this very
-// replica of this very cell. Votes and log entries are promises of one member:
-// under another name they would be broken.
+// identify creates the directory, or checks that it belongs to this replica of
+// this cell. Votes and log entries are promises of one member: under another
+// name they would be broken.
 func identify(dir, cell, id string) (admission.Identity, error) {
 	var have admission.Identity
 	if err := disk.MakeDir(dir); err != nil {
@@ -61,15 +61,15 @@ func found(dir string, who admission.Identity) error {
 	}
 	for _, e := range entries {
 		if e.Name() != identityFile+".new" && e.Name() != "lost+found" {
-			return fmt.Errorf("data directory %s holds %q but no %s: it is not a replica's; give an empty directory", dir, e.Name(), identityFile)
+			return fmt.Errorf("data directory %s holds %q but no %s: it is not a replica's data directory; use an empty directory", dir, e.Name(), identityFile)
 		}
 	}
 	return writeIdentity(dir, who)
 }
 
-// keptIdentity is an identity as it stands in its file. Without the sum, a
-// flipped bit could make the directory another one's, or a founder of another
-// cell.
+// keptIdentity is the form of an identity in its file. Without the checksum, a
+// flipped bit could change the directory's owner, or make it a founder of
+// another cell.
 type keptIdentity struct {
 	admission.Identity
 	Checksum string `json:"checksum"` // CRC-32C of the identity's own JSON, in hexadecimal
@@ -80,8 +80,8 @@ func identitySum(who admission.Identity) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(raw, disk.Castagnoli))
 }
 
-// readIdentity reads an identity. Of one of another format it reads the format alone:
-// its fields need not be ours.
+// readIdentity reads an identity. From one with another format it reads only
+// the format, because its other fields may differ.
 func readIdentity(raw []byte) (who admission.Identity, sum string, err error) {
 	var of struct {
 		Format int `json:"format"`

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lockDir keeps other processes from the data directory until the file that it
-// returns is closed.
+// lockDir keeps other processes out of the data directory until the returned
+// file is closed.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {

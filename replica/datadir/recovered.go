@@ -10,18 +10,20 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// recoveredFile, where it is there, says that another cell goes on from the directory. It
-// is written before that cell is founded, and again after: whenever the process is killed,
-// at most one of the two directories can be opened.
+// recoveredFile, if present, records that another cell continues from the
+// directory. It is written before that cell is founded, and again after. So at
+// most one of the two directories can be opened, whenever the process is
+// killed.
 const recoveredFile = "recovered.json"
 
-// Recovery is a cell that goes on from a directory.
+// Recovery is a cell that continues from a directory.
 type Recovery struct {
 	Into   string `json:"into"`    // its own data directory
-	CellID string `json:"cell_id"` // empty while it may not be founded yet
+	CellID string `json:"cell_id"` // empty while that cell may not be founded yet
 }
 
-// readRecovery reads what a directory says; the zero Recovery where it says nothing.
+// readRecovery reads the record in a directory; the zero Recovery if it has
+// none.
 func readRecovery(dir string) (r Recovery, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, recoveredFile))
 	switch {
@@ -36,7 +38,8 @@ func readRecovery(dir string) (r Recovery, err error) {
 	return r, nil
 }
 
-// recovered is why a directory is not to be opened as a replica's, nil where it may be.
+// recovered returns why a directory must not be opened as a replica's, nil if
+// it may be.
 func recovered(dir string) error {
 	r, err := readRecovery(dir)
 	switch {
@@ -45,12 +48,13 @@ func recovered(dir string) error {
 	case r.Into == "":
 		return nil
 	case r.CellID == "":
-		return fmt.Errorf("data directory %s is not to be opened any more (%s): stoutd recover began to found a cell from it in %s; run it again, and it goes on from there", dir, recoveredFile, r.Into)
+		return fmt.Errorf("data directory %s must not be opened any more (%s): stoutd recover began to found a cell from it in %s; run it again to finish that", dir, recoveredFile, r.Into)
 	}
-	return fmt.Errorf("data directory %s is not to be opened any more (%s): the cell was recovered from it, as the cell with id %s in %s", dir, recoveredFile, r.CellID, r.Into)
+	return fmt.Errorf("data directory %s must not be opened any more (%s): the cell was recovered from it, as the cell with id %s in %s", dir, recoveredFile, r.CellID, r.Into)
 }
 
-// Recover notes, durably, that another cell goes on from the directory, or is about to.
+// Recover durably records that another cell continues from the directory, or is
+// about to.
 func (d *Dir) Recover(r Recovery) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -59,8 +63,8 @@ func (d *Dir) Recover(r Recovery) error {
 	return disk.WriteFile(filepath.Join(d.path, recoveredFile), append(raw, '\n'))
 }
 
-// LockStopped is Lock, also of a directory from which a cell is about to be founded. It
-// returns what the directory says of that cell.
+// LockStopped is Lock for a directory from which a cell may be about to be
+// founded. It also returns the directory's record of that cell.
 func LockStopped(path, cell, id string) (*Dir, Recovery, error) {
 	r, err := readRecovery(path)
 	if err != nil {
@@ -74,8 +78,8 @@ func LockStopped(path, cell, id string) (*Dir, Recovery, error) {
 	return d, r, err
 }
 
-// FoundedIn is the id of the cell that was founded in a directory by Begin and its finish;
-// empty where there is none.
+// FoundedIn returns the id of the cell that Begin and its finish have founded
+// in a directory; empty without one.
 func FoundedIn(dir string) (cellID string, err error) {
 	if begun, err := isUnfinished(dir); err != nil || begun {
 		return "", err

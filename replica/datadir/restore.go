@@ -15,11 +15,11 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// unfinished is why a directory is not opened in which Begin was not followed by
-// its finish.
-const unfinished = "stoutd restore or stoutd recover began to found a cell here, and did not come to its end; empty the directory, and do it again"
+// unfinished is the reason to refuse a directory in which finish did not follow
+// Begin.
+const unfinished = "stoutd restore or stoutd recover was interrupted while it founded a cell here; empty the directory, and run it again"
 
-// isUnfinished reports whether Begin was not followed by its finish in a directory.
+// isUnfinished reports whether a directory has a Begin without its finish.
 func isUnfinished(dir string) (bool, error) {
 	why, err := os.ReadFile(filepath.Join(dir, quarantineFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,8 +28,8 @@ func isUnfinished(dir string) (bool, error) {
 	return strings.TrimSpace(string(why)) == unfinished, err
 }
 
-// Empty says why a directory is not one that a cell can be founded in; nil where it
-// is not there. It changes nothing.
+// Empty returns an error if no cell can be founded in the directory; nil also
+// for a missing one. It changes nothing.
 func Empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,16 +43,16 @@ func Empty(dir string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != "lost+found" && e.Name() != quarantineFile+".new" {
-			return fmt.Errorf("data directory %s is not empty: it holds %q; nothing was changed: give an empty directory", dir, e.Name())
+			return fmt.Errorf("data directory %s is not empty: it holds %q; use an empty directory; nothing was changed", dir, e.Name())
 		}
 	}
 	return nil
 }
 
-// Begin opens new stores for a member of a cell in an empty directory. Until finish
-// has returned nil nobody opens them again: a crash leaves a directory that is empty,
-// or refused with what to do. finish closes the stores; give up has to be called in
-// its place where it is not.
+// Begin opens new stores for a member of a cell in an empty directory. They
+// cannot be opened again until finish has returned nil: a crash leaves a
+// directory that is empty, or refused with advice. finish closes the stores.
+// The caller must call giveUp if it does not call finish.
 func Begin(dir string, who admission.Identity, wal bool, logger zerolog.Logger) (s Stores, finish, giveUp func() error, err error) {
 	if err := Empty(dir); err != nil {
 		return s, nil, nil, err
@@ -64,7 +64,7 @@ func Begin(dir string, who admission.Identity, wal bool, logger zerolog.Logger) 
 	if err != nil {
 		return s, nil, nil, err
 	}
-	if err := Empty(dir); err != nil { // it may have been another's until now
+	if err := Empty(dir); err != nil { // another process may have had it until now
 		return s, nil, nil, errors.Join(err, lock.Close())
 	}
 	if err := quarantine(dir, unfinished); err != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/stoutlock/stout/internal/faultpoint"
 )
 
-// How files and directories are synced: wholly, and without what is only the
-// file's time. Tests look at what is synced, and when.
+// How files and directories are synced: completely, and without the file's
+// time. Tests check what is synced, and when.
 var (
 	SyncFile = syncFile
 	SyncData = datasync
 )
 
-// ErrDamaged says that something was read which is not what was written.
+// ErrDamaged reports that the contents read differ from the contents written.
 var ErrDamaged = errors.New("it does not match its checksum")
 
-// Castagnoli is the polynomial of the checksums of all that is on the disk.
+// Castagnoli is the polynomial of all checksums on the disk.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Cure tells what to do about a damaged data directory. The directory is
-// evidence, and what it held of votes and entries is gone.
-const Cure = "keep the directory for analysis, and bring the replica back with an empty one as docs/operations.md says"
+// Cure describes what to do about a damaged data directory. The directory is
+// evidence, and its votes and entries are lost.
+const Cure = "keep the directory for analysis, and restart the replica with an empty one as docs/operations.md describes"
 
 func syncFile(f *os.File) error {
 	if err := faultpoint.Err(faultpoint.DiskSync); err != nil {
@@ -34,7 +34,7 @@ func syncFile(f *os.File) error {
 	return f.Sync()
 }
 
-// WriteAt writes to a place of a file.
+// WriteAt writes data at an offset of a file.
 func WriteAt(f *os.File, data []byte, at int64) error {
 	if err := faultpoint.Err(faultpoint.DiskWrite); err != nil {
 		return err
@@ -43,8 +43,8 @@ func WriteAt(f *os.File, data []byte, at int64) error {
 	return err
 }
 
-// MakeDir makes a directory and those above it, for nobody else to read, where
-// they are not there. They are on the disk when it returns.
+// MakeDir creates a directory and its missing parents, unreadable for other
+// users. They are on the disk when it returns.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -54,7 +54,7 @@ func MakeDir(dir string) error {
 		above := filepath.Dir(dir)
 		switch {
 		case errors.Is(err, os.ErrPermission), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL):
-			return nil // it is the system's, which had it before
+			return nil // the system had it before
 		case err != nil || above == dir:
 			return err
 		}
@@ -71,7 +71,7 @@ func SyncDir(dir string) error {
 	return errors.Join(SyncFile(d), d.Close())
 }
 
-// WriteFile puts a file in place whole or not at all, and on the disk.
+// WriteFile puts a file in place completely or not at all, and on the disk.
 func WriteFile(name string, data []byte) error {
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

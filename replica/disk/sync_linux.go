@@ -9,8 +9,8 @@ import (
 )
 
 // datasync waits until what was written to a file is on the disk. Unlike
-// File.Sync it does not write the time of the change, which would cost a write
-// of its own.
+// File.Sync it does not write the modification time, which would cost an extra
+// write.
 func datasync(file *os.File) error {
 	if err := faultpoint.Err(faultpoint.DiskSync); err != nil {
 		return err

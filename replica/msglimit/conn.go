@@ -1,16 +1,16 @@
-// Package msglimit bounds what others can have the Raft library decode. The
-// library decodes whatever arrives at a connection that it accepted: 20 MB of
-// empty log entries become 2 GB of them. Here each message is looked at on its
-// way, before the library has it, and one that is larger than a member's ever
-// is ends the connection.
+// Package msglimit bounds the messages that others can make the Raft library
+// decode. The library decodes anything that arrives on an accepted connection:
+// 20 MB of empty log entries become 2 GB in memory. Here each message is
+// checked before the library receives it. A message larger than any that a
+// member sends ends the connection.
 //
 // # Contract
 //
-// What passes is what was sent, byte for byte, and what the library makes of a
-// message is what this package has counted: messages are only of those kinds of
-// values that the library's own encoder writes, in which the two cannot read
+// Messages pass unchanged, byte for byte, and the library decodes exactly what
+// this package has counted. To ensure that, messages may only have the kinds of
+// values that the library's own encoder writes; for those, the two cannot read
 // one stream in two ways. A connection carries one snapshot at most, and ends
-// with the answer to it, as senders have it.
+// with the answer to it, as senders expect.
 package msglimit
 
 import (
@@ -18,17 +18,17 @@ import (
 	"net"
 )
 
-// Bounds are those of a message.
+// Bounds are the bounds of a message.
 type Bounds struct {
-	Entries int64 // bytes of one that may bring log entries
-	Other   int64 // bytes of any other, and of a snapshot's head; the snapshot has no bound
+	Entries int64 // bytes of a message that may bring log entries
+	Other   int64 // bytes of any other message, and of a snapshot's head; the snapshot has no bound
 	Values  int64 // values: keys, numbers, strings, maps, arrays
 }
 
-// Conn passes on what a connection receives as long as it is within bounds. It
-// closes the connection with the first message that is not, and tells why. It
-// takes one reader at a time, and writes that are answers: to what was read
-// before.
+// Conn passes on the data that a connection receives, as long as it is within
+// bounds. At the first message that is not, it calls refused with the reason
+// and closes the connection. It supports one reader at a time. Each write must
+// be an answer to what was read before.
 func Conn(c net.Conn, b Bounds, refused func(error)) net.Conn {
 	return &conn{Conn: c, stream: stream{bounds: b}, refused: refused}
 }
@@ -52,8 +52,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write sends an answer. The one to a snapshot ends the stream: where the
-// library has not read it all, it would take the rest for messages.
+// Write sends an answer. The answer to a snapshot ends the stream: if the
+// library has not read all of it, it would decode the rest as messages.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.stream.raw {
 		c.stream.over = true

@@ -72,8 +72,8 @@ func TestBombsAreRefused(t *testing.T) {
 		{"a snapshot that would be taken for messages", append(other, bomb...), "version 99"},
 		{"a snapshot of less than nothing", encoded(t, installSnapshot, head(3, -1)), "-1 bytes"},
 		{"a head that is none", []byte{installSnapshot, 0xa1, 'x'}, "head of a snapshot"},
-		{"more behind a snapshot", append(encoded(t, installSnapshot, head(3, 5)), "12345\x00"...), "behind a snapshot"},
-		{"another kind", []byte{5, 0x80}, "5 is no kind"},
+		{"more behind a snapshot", append(encoded(t, installSnapshot, head(3, 5)), "12345\x00"...), "follows a snapshot"},
+		{"another kind", []byte{5, 0x80}, "5 is not a kind"},
 		{"a value that the library does not write", []byte("\x00\x81\xa1x\xc7\x01\x01\x01"), "0xc7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

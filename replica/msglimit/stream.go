@@ -9,37 +9,38 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// kinds of messages, of the library's net_transport.go.
+// The kinds of messages, from the library's net_transport.go.
 const (
 	appendEntries   = 0
 	installSnapshot = 2
 	lastKind        = 4
 )
 
-// stream is a place in what a connection receives: messages, each a byte for
-// its kind and one value in MessagePack, and behind a snapshot's head the
-// snapshot. The zero value but for its bounds is the beginning.
+// stream is a position in the data that a connection receives. The data are
+// messages: each is a byte for its kind and one value in MessagePack. A
+// snapshot follows its head. A stream starts as the zero value with its bounds
+// set.
 type stream struct {
 	bounds Bounds
 
-	begun  bool // a message has
+	begun  bool // a message has begun
 	kind   byte
-	bytes  int64 // of the message, with those that it has announced
-	values int64 // of the message, with those that it has announced
-	owed   int64 // values that are still to come
+	bytes  int64 // of the message, including announced ones
+	values int64 // of the message, including announced ones
+	owed   int64 // values still to come
 
-	digits int   // bytes of a length that are still to come
-	length int64 // what of it has come
-	of     what  // whose length it is
-	skip   int64 // bytes of a number or string that are still to come
+	digits int   // bytes of a length still to come
+	length int64 // the part of it received so far
+	of     what  // the kind of value that has this length
+	skip   int64 // bytes of a number or string still to come
 
 	head []byte // of a snapshot
-	raw  bool   // a snapshot comes, or has come
-	left int64  // bytes of it that are still to come
-	over bool   // nothing more is to be read
+	raw  bool   // a snapshot follows, or has begun
+	left int64  // bytes of it still to come
+	over bool   // no more data is accepted
 }
 
-// what a length is of.
+// what is the kind of value that a length belongs to.
 type what uint8
 
 const (
@@ -48,8 +49,8 @@ const (
 	pairs
 )
 
-// pass looks at the next bytes. On an error none of them may go on, and the
-// stream is at its end.
+// pass checks the next bytes. After an error none of them may be passed on, and
+// the stream ends.
 func (s *stream) pass(b []byte) error {
 	for len(b) > 0 {
 		n := 1
@@ -77,7 +78,7 @@ func (s *stream) pass(b []byte) error {
 	return nil
 }
 
-// step takes a byte that is no string's nor number's.
+// step handles a byte outside of strings and numbers.
 func (s *stream) step(c byte) error {
 	if !s.begun {
 		return s.begin(c)
@@ -98,14 +99,14 @@ func (s *stream) step(c byte) error {
 
 func (s *stream) begin(kind byte) error {
 	if kind > lastKind {
-		return fmt.Errorf("%d is no kind of a message", kind)
+		return fmt.Errorf("%d is not a kind of message", kind)
 	}
 	s.begun, s.kind, s.bytes, s.values, s.owed = true, kind, 0, 1, 1
 	return nil
 }
 
-// value takes the first byte of a value. Floats, extensions and the newer
-// strings are none that the library writes.
+// value handles the first byte of a value. The library writes no floats, no
+// extensions and none of the newer string types.
 func (s *stream) value(c byte) error {
 	switch {
 	case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3: // small numbers, nil, false, true
@@ -134,12 +135,12 @@ func (s *stream) value(c byte) error {
 	case 0xdf:
 		s.of, s.digits = pairs, 4
 	default:
-		return fmt.Errorf("a message has a value of type 0x%x, which no replica sends", c)
+		return fmt.Errorf("a message has a value of type 0x%x, which replicas do not send", c)
 	}
 	return nil
 }
 
-// announce takes what a value says of its own size.
+// announce handles the size that a value announces.
 func (s *stream) announce(of what, n int64) error {
 	if of == str {
 		s.skip = n
@@ -168,7 +169,7 @@ func (s *stream) consume(n int64) error {
 	return nil
 }
 
-// end is that of a message.
+// end handles the end of a message.
 func (s *stream) end() error {
 	s.begun = false
 	if s.kind != installSnapshot {
@@ -179,19 +180,19 @@ func (s *stream) end() error {
 	return err
 }
 
-// snapshot takes n bytes of one.
+// snapshot handles n bytes of a snapshot.
 func (s *stream) snapshot(n int64) error {
 	if n > s.left {
-		return errors.New("there is more behind a snapshot")
+		return errors.New("more data follows a snapshot")
 	}
 	s.left -= n
 	s.over = s.left == 0
 	return nil
 }
 
-// snapshotSize is the size of a snapshot, as the library reads it from its
-// head. Of another version of the protocol the library would answer the head
-// and take the snapshot for messages.
+// snapshotSize returns the size of a snapshot, as the library reads it from the
+// head. It refuses other versions of the protocol: the library would answer the
+// head and decode the snapshot as messages.
 func snapshotSize(head []byte) (int64, error) {
 	var q raft.InstallSnapshotRequest
 	in := bytes.NewReader(head)
@@ -201,7 +202,7 @@ func snapshotSize(head []byte) (int64, error) {
 	case in.Len() > 0:
 		return 0, fmt.Errorf("the head of a snapshot has %d bytes too many", in.Len())
 	case q.ProtocolVersion != raft.ProtocolVersionMax:
-		return 0, fmt.Errorf("a snapshot is sent in version %d of the protocol, not %d", q.ProtocolVersion, raft.ProtocolVersionMax)
+		return 0, fmt.Errorf("a snapshot uses protocol version %d, not %d", q.ProtocolVersion, raft.ProtocolVersionMax)
 	case q.Size < 0:
 		return 0, fmt.Errorf("a snapshot has %d bytes", q.Size)
 	}

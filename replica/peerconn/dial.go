@@ -9,15 +9,14 @@ import (
 	"github.com/stoutlock/stout/internal/dial"
 )
 
-// Caller opens connections to others. The zero value speaks no TLS.
+// Caller opens connections to others. The zero value uses no TLS.
 type Caller struct {
 	Security Security // nil for no TLS
 	dialer   dial.Dialer
 }
 
 // Dial connects to addr and opens the connection within the context's time, and
-// at most twice helloTimeout. An error that is ErrRefused came from the other
-// end.
+// at most twice helloTimeout. An ErrRefused came from the other end.
 func (r *Caller) Dial(ctx context.Context, addr string, o Hello) (net.Conn, error) {
 	c, _, err := r.open(ctx, addr, o)
 	return c, err
@@ -33,8 +32,9 @@ func (r *Caller) AskCard(ctx context.Context, addr string, o Hello) ([]byte, err
 	return card, c.Close()
 }
 
-// Connected says whether an error of Dial or AskCard came after something had taken
-// the connection: it listens there, whatever it is, and whether it answers or not.
+// Connected reports whether an error of Dial or AskCard came after the
+// connection was accepted. So some program listens there, even if it does not
+// answer.
 func Connected(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return err != nil && (!ok || op.Op != "dial")

@@ -35,7 +35,7 @@ func TestGoldenOpening(t *testing.T) {
 // TestOpeningOfAnotherVersion is refused, whatever follows.
 func TestOpeningOfAnotherVersion(t *testing.T) {
 	err := readFrame(strings.NewReader("stout-replica-2\n\x00\x00\x00\x01\xa0"), magic, new(Hello))
-	if err == nil || !strings.Contains(err.Error(), "not the bytes of a Stout replica of this version") {
+	if err == nil || !strings.Contains(err.Error(), "does not come from a Stout replica of this version") {
 		t.Error(err)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Kind says what a connection is for.
+// Kind is the purpose of a connection.
 type Kind uint8
 
 // The kinds. Numbers go over the wire.
 const (
 	Raft Kind = 1 // the library's messages
-	Call Kind = 2 // calls that are forwarded
-	Ask  Kind = 3 // for a card; it ends with the answer
+	Call Kind = 2 // forwarded calls
+	Ask  Kind = 3 // a request for a card; the connection ends with the answer
 )
 
 func (k Kind) String() string {
@@ -28,36 +28,35 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
 
-// Hello is what whoever dials says first.
+// Hello is the first message on a connection, from the dialling end.
 type Hello struct {
 	Kind   Kind   `cbor:"1,keyasint"`
 	Cell   string `cbor:"2,keyasint"`           // name of the cell
-	CellID string `cbor:"3,keyasint,omitempty"` // empty where the caller has none yet: Ask only
+	CellID string `cbor:"3,keyasint,omitempty"` // empty if the caller has none yet: Ask only
 	From   string `cbor:"4,keyasint"`           // server id of the caller
-	To     string `cbor:"5,keyasint"`           // server id that is wanted; the name alone for Ask
+	To     string `cbor:"5,keyasint"`           // server id of the wanted replica; only its name for Ask
 }
 
-// reply is what the other end says to it.
+// reply is the answer to a hello.
 type reply struct {
-	Refused string `cbor:"1,keyasint,omitempty"` // why; nothing more is said then
+	Refused string `cbor:"1,keyasint,omitempty"` // the reason; the connection then ends
 	Card    []byte `cbor:"2,keyasint,omitempty"` // Ask only
 }
 
-// ErrRefused says that the other end answered, and is not what was wanted, or
-// has no room.
+// ErrRefused reports that the other end answered and refused: it is not the
+// wanted one, or has too many connections.
 var ErrRefused = errors.New("refused")
 
 const (
-	// magic is the first of a hello: a name and a version of the format.
+	// magic is the start of a hello: a name and a version of the format.
 	magic = "stout-replica-1\n"
 	// maxFrame bounds a hello and the reply to it.
 	maxFrame = 64 << 10
-	// helloTimeout is what a handshake of TLS, a hello and the reply may take
-	// together.
+	// helloTimeout bounds the TLS handshake, a hello and the reply together.
 	helloTimeout = time.Second
 )
 
-// decoding refuses what a stranger could make large or ambiguous.
+// decoding refuses values that a stranger could make large or ambiguous.
 var decoding = func() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: 1024, MaxMapPairs: 64, MaxNestedLevels: 8,
@@ -75,7 +74,7 @@ func writeFrame(w io.Writer, head string, v any) error {
 		return err
 	}
 	if len(body) > maxFrame {
-		return fmt.Errorf("%d bytes are more than a frame of %d holds", len(body), maxFrame)
+		return fmt.Errorf("%d bytes do not fit in a frame of %d", len(body), maxFrame)
 	}
 	frame := binary.BigEndian.AppendUint32([]byte(head), uint32(len(body)))
 	_, err = w.Write(append(frame, body...))
@@ -89,10 +88,10 @@ func readFrame(r io.Reader, head string, v any) error {
 		return err
 	}
 	if start[0] == 22 && start[1] == 3 { // a handshake of TLS
-		return errors.New("the caller speaks TLS, and this replica has none of raft-cert, raft-key and raft-ca")
+		return errors.New("the caller uses TLS, but this replica has no raft-cert, raft-key and raft-ca")
 	}
 	if string(start[:len(head)]) != head {
-		return errors.New("these are not the bytes of a Stout replica of this version")
+		return errors.New("the data does not come from a Stout replica of this version")
 	}
 	n := binary.BigEndian.Uint32(start[len(head):])
 	if n > maxFrame {
@@ -105,9 +104,9 @@ func readFrame(r io.Reader, head string, v any) error {
 	return decoding.Unmarshal(body, v)
 }
 
-// noAnswer says that a hello got none. Its words are the same each time, so
-// that who tries again and again says so once: those of package net have the
-// connection's own port in them.
+// noAnswer is the error of a hello without a reply. Its text is the same each
+// time, so that a caller that retries logs it once. Errors of package net
+// differ, because they include the connection's own port.
 type noAnswer struct{ err error }
 
 func (e noAnswer) Is(target error) bool {
@@ -120,15 +119,15 @@ func (e noAnswer) Error() string {
 		return rejected
 	}
 	if t := net.Error(nil); errors.As(e.err, &t) && t.Timeout() {
-		return "what listens there does not answer the hello of a connection"
+		return "the program there does not answer the hello of a connection"
 	}
-	return "what listens there ends connections without an answer to their hello; is it a Stout replica of this version?"
+	return "the program there closes connections without answering their hello; is it a Stout replica of this version?"
 }
 
 func (e noAnswer) Unwrap() error { return e.err }
 
-// open opens a connection that was dialled and returns the reply's card. The
-// connection is the caller's to close, also on an error.
+// open opens a dialled connection and returns the reply's card. The caller must
+// close the connection, even after an error.
 func open(c net.Conn, o Hello, deadline time.Time) ([]byte, error) {
 	if err := c.SetDeadline(deadline); err != nil {
 		return nil, err

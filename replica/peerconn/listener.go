@@ -16,39 +16,40 @@ import (
 const (
 	// maxUnopened is far more than a cell's replicas open at once.
 	maxUnopened = 64
-	// maxOpened bounds the open connections of one kind and caller. Raft keeps a
-	// pool and a pipeline for each peer, and a call's connection takes many calls.
+	// maxOpened bounds the open connections of one kind and caller. Raft keeps
+	// a pool and a pipeline for each peer, and one connection carries many
+	// calls.
 	maxOpened = 16
-	// maxStrangers bounds the callers that have connections of a kind and are not
-	// known as members. A member may not be known yet: the master that fills an
-	// empty directory, or one that was admitted since this replica was last heard
-	// of, which both are few at a time.
+	// maxStrangers bounds the callers that have connections of a kind and are
+	// not known as members. A member may not be known yet. It may be the master
+	// that fills an empty directory, or a member that was admitted since this
+	// replica was last in contact; few of these connect at a time.
 	maxStrangers = 4
 )
 
-// Admit says what to make of a hello: an error refuses it, for the reason
-// given. A card answers a question. It is called by many goroutines.
+// Admit decides on a hello. An error refuses it, with the reason; a card
+// answers a request for it. Many goroutines call it.
 type Admit func(Hello) (card []byte, err error)
 
-// Members are the server ids of those who have room whatever strangers do, as
-// far as is known now. It is called by many goroutines.
+// Members returns the server ids for which connections are reserved, as far as
+// is known now. Many goroutines call it.
 type Members func() []string
 
-// Rules are those of a Listener. Refused is called by many goroutines.
+// Rules configure a Listener. Many goroutines call Refused.
 type Rules struct {
 	Admit   Admit
 	Members Members
-	// Believes returns an error if nothing that a server sends is to be taken. It is
-	// called for each part of what arrives on an opened connection, by many goroutines.
-	// It may be nil.
+	// Believes returns an error if messages of a server must be refused. It is
+	// called for each piece of data on an opened connection, by many
+	// goroutines. May be nil.
 	Believes func(server string) error
-	Security Security // nil where connections have no TLS
-	// Refused is told why a connection did not open that sent what no replica of
-	// this cell does. It may be nil.
+	Security Security // nil if connections do not use TLS
+	// Refused receives the reason why a connection did not open, if it sent
+	// data that no replica of this cell sends. May be nil.
 	Refused func(caller net.Addr, err error)
 }
 
-// Listener takes the connections of other replicas. Its methods are safe for
+// Listener accepts the connections of other replicas. Its methods are safe for
 // concurrent use.
 type Listener struct {
 	in    net.Listener
@@ -59,7 +60,7 @@ type Listener struct {
 	closed   bool
 	unopened list.List // of stranger, oldest first
 	opened   map[caller]int
-	conns    map[*conn]struct{} // those that have opened
+	conns    map[*conn]struct{} // opened connections
 	work     sync.WaitGroup
 }
 
@@ -68,7 +69,7 @@ type caller struct {
 	from string
 }
 
-// Listen takes connections from in, which it closes in the end.
+// Listen accepts connections from in, which Close closes.
 func Listen(in net.Listener, rules Rules) *Listener {
 	l := &Listener{in: in, rules: rules, opened: map[caller]int{}, conns: map[*conn]struct{}{}, kinds: map[Kind]*kindListener{}}
 	for _, k := range []Kind{Raft, Call} {
@@ -78,15 +79,15 @@ func Listen(in net.Listener, rules Rules) *Listener {
 	return l
 }
 
-// Kind is the listener of the opened connections of one kind, Raft or Call. To
-// close it refuses further ones; it does not close the Listener.
+// Kind returns the listener for opened connections of one kind, Raft or Call.
+// Closing it refuses further ones; it does not close the Listener.
 func (l *Listener) Kind(k Kind) net.Listener { return l.kinds[k] }
 
-// Addr is the address that it listens on.
+// Addr returns the address that it listens on.
 func (l *Listener) Addr() net.Addr { return l.in.Addr() }
 
-// Close closes the listener and what has not opened yet. Opened connections
-// belong to those who accepted them.
+// Close closes the listener and the connections that have not opened yet.
+// Opened connections belong to the code that accepted them.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -105,8 +106,8 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// accept accepts until the listener is closed. Where the process is out of
-// files it tries again: that passes.
+// accept accepts until the listener is closed. If the process has no free files
+// it retries, because that passes.
 func (l *Listener) accept() {
 	for {
 		c, err := l.in.Accept()
@@ -126,7 +127,7 @@ func (l *Listener) accept() {
 // stranger is a connection that has not opened.
 type stranger struct {
 	conn net.Conn
-	from string // its address; of IPv6, the network of 64 bits
+	from string // its address; for IPv6, the network of 64 bits
 }
 
 func strangerOf(c net.Conn) stranger {
@@ -142,10 +143,10 @@ func strangerOf(c net.Conn) stranger {
 	return s
 }
 
-// enter notes a connection that has not opened, and closes one of too many: the
-// oldest of the address that has the most. A handshake goes to and fro, and
-// whoever opens more in that time than there is room for keeps out nobody who
-// calls from elsewhere.
+// enter records a connection that has not opened. If there are too many, it
+// closes one: the oldest of the address that has the most. A handshake takes
+// several round trips. An address that opens too many connections in that time
+// keeps out no callers from elsewhere.
 func (l *Listener) enter(c net.Conn) *list.Element {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +162,8 @@ func (l *Listener) enter(c net.Conn) *list.Element {
 	return e
 }
 
-// crowd is the oldest of the address that has the most. The lock is held.
+// crowd returns the oldest connection of the address that has the most. The
+// lock is held.
 func (l *Listener) crowd() (oldest *list.Element) {
 	first, n, most := map[string]*list.Element{}, map[string]int{}, 0
 	for e := l.unopened.Front(); e != nil; e = e.Next() {
@@ -176,7 +178,7 @@ func (l *Listener) crowd() (oldest *list.Element) {
 	return oldest
 }
 
-// admit reads the hello and hands the connection on.
+// admit reads the hello and hands the connection over.
 func (l *Listener) admit(under net.Conn, e *list.Element) {
 	var (
 		o Hello
@@ -190,7 +192,7 @@ func (l *Listener) admit(under net.Conn, e *list.Element) {
 		err = readFrame(c, magic, &o)
 	}
 	l.mu.Lock()
-	l.unopened.Remove(e) // nothing where it is no longer there
+	l.unopened.Remove(e) // no effect if it was removed before
 	l.mu.Unlock()
 	if err != nil {
 		_ = under.Close()
@@ -203,8 +205,8 @@ func (l *Listener) admit(under net.Conn, e *list.Element) {
 	}
 }
 
-// reportRefusal says why a connection did not open, unless nothing came of it: a check
-// whether the port is open, for one.
+// reportRefusal reports why a connection did not open, unless it sent nothing,
+// as in a check whether the port is open.
 func (l *Listener) reportRefusal(c net.Conn, err error) {
 	op, cut := errors.AsType[*net.OpError](err)
 	cut = cut && op.Op != "remote error"
@@ -213,8 +215,8 @@ func (l *Listener) reportRefusal(c net.Conn, err error) {
 	}
 }
 
-// handOver judges a hello. It answers the connection, or returns why it is
-// refused.
+// handOver decides on a hello. It answers the connection, or returns why the
+// connection is refused.
 func (l *Listener) handOver(c net.Conn, o Hello) error {
 	if err := l.prove(c, o.From); err != nil {
 		l.reportRefusal(c, err)
@@ -231,7 +233,7 @@ func (l *Listener) handOver(c net.Conn, o Hello) error {
 	}
 	to := l.kinds[o.Kind]
 	if to == nil {
-		return fmt.Errorf("connections of kind %d are not known here", o.Kind)
+		return fmt.Errorf("this replica does not know connections of kind %d", o.Kind)
 	}
 	who := caller{o.Kind, o.From}
 	if err := l.count(who); err != nil {
@@ -255,17 +257,17 @@ func (l *Listener) count(who caller) error {
 	defer l.mu.Unlock()
 	n := l.opened[who]
 	if n >= maxOpened {
-		return fmt.Errorf("%s has %d connections for %s open, which is all that it may", who.from, n, who.kind)
+		return fmt.Errorf("%s has %d open connections for %s, the most that are allowed", who.from, n, who.kind)
 	}
 	if n == 0 && !slices.Contains(members, who.from) && l.strangers(who.kind, members) >= maxStrangers {
-		return fmt.Errorf("%s is not known as a member here, and %d such callers have connections for %s open, which is all that may", who.from, maxStrangers, who.kind)
+		return fmt.Errorf("%s is not known as a member here, and %d such callers already have connections for %s, the most that are allowed", who.from, maxStrangers, who.kind)
 	}
 	l.opened[who] = n + 1
 	return nil
 }
 
-// strangers counts the callers of a kind that are none of the members. The lock
-// is held.
+// strangers counts the callers of a kind that are not members. The lock is
+// held.
 func (l *Listener) strangers(k Kind, members []string) int {
 	n := 0
 	for who := range l.opened {
@@ -282,7 +284,7 @@ func (l *Listener) note(c *conn) {
 	l.conns[c] = struct{}{}
 }
 
-// leave makes room for another connection in the place of one that has opened.
+// leave makes space for another connection in place of an opened one.
 func (l *Listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,8 +297,9 @@ func (l *Listener) leave(c *conn) {
 	}
 }
 
-// Review closes the opened connections of servers that are not believed any more. A
-// connection on which such a server sends something is closed without it.
+// Review closes the opened connections of servers that are no longer believed.
+// If such a server sends something, its connection is closed even without
+// Review.
 func (l *Listener) Review() {
 	l.mu.Lock()
 	all := slices.Collect(maps.Keys(l.conns))
@@ -308,15 +311,15 @@ func (l *Listener) Review() {
 	}
 }
 
-// conn is an opened connection; to close it makes room for another.
+// conn is an opened connection; closing it makes space for another.
 type conn struct {
 	net.Conn
 	of  *Listener
 	who caller
 }
 
-// From is the server id of the caller that opened a connection of a Listener, empty
-// for any other connection.
+// From returns the server id of the caller of an opened connection, empty for a
+// connection that is not from a Listener.
 func From(c net.Conn) string {
 	if opened, ok := c.(*conn); ok {
 		return opened.who.from
@@ -324,7 +327,7 @@ func From(c net.Conn) string {
 	return ""
 }
 
-// doubt returns an error once nothing that the caller sends is to be taken.
+// doubt returns an error once the caller's data must be refused.
 func (c *conn) doubt() error {
 	if c.of.rules.Believes == nil {
 		return nil
@@ -332,7 +335,7 @@ func (c *conn) doubt() error {
 	return c.of.rules.Believes(c.who.from)
 }
 
-// Read returns what the caller sends while that one is believed.
+// Read returns the caller's data while the caller is believed.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 {
@@ -365,7 +368,7 @@ func (k *kindListener) hand(c net.Conn) bool {
 	case k.conns <- c:
 		return true
 	case <-k.done:
-	case <-timeout.C: // nobody accepts
+	case <-timeout.C: // no goroutine accepts
 	}
 	return false
 }

@@ -11,33 +11,34 @@ import (
 	"strings"
 )
 
-// Security lays TLS under the hello of a connection, in which both ends show
-// a certificate. It is asked anew for each connection, by many goroutines.
+// Security puts TLS under the hello of a connection; both ends show a
+// certificate. It is called again for each connection, by many goroutines.
 type Security interface {
-	// Server is the configuration for connections that are taken. It takes only
-	// certificates that are good; whose they may be, Check says.
+	// Server returns the configuration for accepted connections. It accepts
+	// only valid certificates; Check then compares the member.
 	Server() *tls.Config
-	// Client is the configuration for a connection to the member of the given
-	// name, and takes no certificate but that one's.
+	// Client returns the configuration for a connection to the member of the
+	// given name. It accepts only that member's certificate.
 	Client(name string) *tls.Config
-	// Check says whether a certificate is that of the member of the given name.
+	// Check returns an error unless a certificate belongs to the member of the
+	// given name.
 	Check(leaf *x509.Certificate, name string) error
 }
 
-// secured is a connection with TLS. It ends without TLS's own word for it: what
-// goes over it says where it ends, and nobody waits until that word is taken.
+// secured is a connection with TLS. It closes without TLS's own closing alert.
+// The protocol inside has its own end, and closing need not wait for an alert.
 type secured struct{ *tls.Conn }
 
 func (s secured) Close() error { return s.NetConn().Close() }
 
-// nameOf is the name of the member that a server id, or a name, stands for.
+// nameOf returns the name of a member from its server id or its name.
 func nameOf(server string) string {
 	name, _, _ := strings.Cut(server, "/")
 	return name
 }
 
-// secure makes the handshake of a connection that was taken, within its
-// deadline. A replica that speaks no TLS is told so.
+// secure makes the TLS handshake of an accepted connection, within its
+// deadline. A replica without TLS receives a refusal with the reason.
 func (l *Listener) secure(c net.Conn) (net.Conn, error) {
 	if l.rules.Security == nil {
 		return c, nil
@@ -48,7 +49,7 @@ func (l *Listener) secure(c net.Conn) (net.Conn, error) {
 		return secured{t}, nil
 	}
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && strings.HasPrefix(magic, string(plain.RecordHeader[:])) {
-		if writeFrame(c, magic, reply{Refused: "this replica speaks TLS with the others; give raft-cert, raft-key and raft-ca"}) == nil {
+		if writeFrame(c, magic, reply{Refused: "this replica uses TLS; set raft-cert, raft-key and raft-ca"}) == nil {
 			// With bytes unread, closing would cut the reply off.
 			_, _ = io.Copy(io.Discard, c)
 		}
@@ -56,20 +57,19 @@ func (l *Listener) secure(c net.Conn) (net.Conn, error) {
 	return nil, err
 }
 
-// prove says whether whoever opened a connection is the member that it says it
-// is.
+// prove returns an error unless the caller is the member that its hello names.
 func (l *Listener) prove(c net.Conn, from string) error {
 	if l.rules.Security == nil {
 		return nil
 	}
 	leaf := c.(secured).ConnectionState().PeerCertificates[0]
 	if err := l.rules.Security.Check(leaf, nameOf(from)); err != nil {
-		return fmt.Errorf("the caller says that it is %s, and %w", from, err)
+		return fmt.Errorf("the caller claims to be %s: %w", from, err)
 	}
 	return nil
 }
 
-// secureTo makes the handshake of a connection to the member that is wanted.
+// secureTo makes the TLS handshake of a connection to the wanted member.
 func secureTo(ctx context.Context, c net.Conn, s Security, server string) (net.Conn, error) {
 	if s == nil {
 		return c, nil
@@ -81,40 +81,40 @@ func secureTo(ctx context.Context, c net.Conn, s Security, server string) (net.C
 	return secured{t}, nil
 }
 
-// ErrTrust says that there was no handshake of TLS: one end does not take the
-// other's certificate, or has none.
+// ErrTrust reports a failed TLS handshake: one end has no certificate, or the
+// other does not accept it.
 var ErrTrust = errors.New("no trust")
 
-// noTrust is such an error, in the same words each time.
+// noTrust is such an error, with the same text each time.
 type noTrust struct{ err error }
 
 func (e noTrust) Is(target error) bool { return target == ErrTrust }
 
 func (e noTrust) Error() string {
-	const perhaps = "; has the replica there none of raft-cert, raft-key and raft-ca?"
+	const perhaps = "; are raft-cert, raft-key and raft-ca set there?"
 	if _, ok := errors.AsType[tls.RecordHeaderError](e.err); ok {
-		return "what listens there speaks no TLS" + perhaps
+		return "the program there does not use TLS" + perhaps
 	}
 	if rejected, ok := rejection(e.err); ok {
 		return rejected
 	}
 	if t := net.Error(nil); errors.As(e.err, &t) && t.Timeout() {
-		return "what listens there does not answer the handshake of TLS" + perhaps
+		return "the program there does not answer the TLS handshake" + perhaps
 	}
 	if _, ok := errors.AsType[*net.OpError](e.err); ok || errors.Is(e.err, io.EOF) {
-		return "what listens there ends connections in the handshake of TLS" + perhaps
+		return "the program there closes connections in the TLS handshake" + perhaps
 	}
-	return "what listens there is not the replica that is wanted: " + e.err.Error()
+	return "the program there is not the wanted replica: " + e.err.Error()
 }
 
 func (e noTrust) Unwrap() error { return e.err }
 
-// rejection says that the other end does not take this one's certificate, where
-// it has said so.
+// rejection returns the other end's rejection of this one's certificate, if it
+// sent one.
 func rejection(err error) (text string, ok bool) {
 	alert, ok := errors.AsType[*net.OpError](err)
 	if !ok || alert.Op != "remote error" {
 		return "", false
 	}
-	return fmt.Sprintf("what listens there does not take this replica's certificate (%v); is it signed by the raft-ca there, has it ended, are the clocks right?", alert.Err), true
+	return fmt.Sprintf("the replica there does not accept this replica's certificate (%v); is it signed by the raft-ca there, has it expired, are the clocks right?", alert.Err), true
 }

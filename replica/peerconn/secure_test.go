@@ -123,18 +123,18 @@ func TestWrongCertificates(t *testing.T) {
 		refused        bool // by a reply
 		want           string
 	}{
-		"another CA's caller":            {c.source(t, of("r1")), other.source(t, of("r2")), false, "is not the replica that is wanted: tls: failed to verify certificate"},
-		"a caller of another name":       {c.source(t, of("r1")), c.source(t, of("r3")), true, "the caller says that it is r2/b, and the certificate of"},
+		"another CA's caller":            {c.source(t, of("r1")), other.source(t, of("r2")), false, "is not the wanted replica: tls: failed to verify certificate"},
+		"a caller of another name":       {c.source(t, of("r1")), c.source(t, of("r3")), true, "the caller claims to be r2/b: the certificate of"},
 		"a caller of the wanted's name":  {c.source(t, of("r1")), c.source(t, of("r1")), true, "has not the URI stout://replica/r2"},
 		"a client":                       {c.source(t, of("r1")), c.source(t, client), true, "has not the URI stout://replica/r2"},
-		"a caller whose time has ended":  {c.source(t, of("r1")), c.source(t, ended), false, "does not take this replica's certificate"},
+		"a caller whose time has ended":  {c.source(t, of("r1")), c.source(t, ended), false, "does not accept this replica's certificate"},
 		"another member":                 {c.source(t, of("r3")), c.source(t, of("r2")), false, "has not the URI stout://replica/r1"},
 		"a member whose time has ended":  {c.source(t, endedServer), c.source(t, of("r2")), false, "expired"},
 		"a name that begins like it":     {c.source(t, of("r11")), c.source(t, of("r2")), false, "has not the URI stout://replica/r1"},
 		"a caller that begins like it":   {c.source(t, of("r1")), c.source(t, of("r22")), true, "has not the URI stout://replica/r2"},
-		"a caller's for servers only":    {c.source(t, of("r1")), c.source(t, servers), false, "does not take this replica's certificate"},
+		"a caller's for servers only":    {c.source(t, of("r1")), c.source(t, servers), false, "does not accept this replica's certificate"},
 		"a member's for clients only":    {c.source(t, clients), c.source(t, of("r2")), false, "incompatible key usage"},
-		"a caller that trusts the other": {c.source(t, of("r1")), trusting{other.source(t, of("r2")), c}.mutual(t), false, "does not take this replica's certificate"},
+		"a caller that trusts the other": {c.source(t, of("r1")), trusting{other.source(t, of("r2")), c}.mutual(t), false, "does not accept this replica's certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := serveWith(t, test.server)
@@ -174,10 +174,10 @@ func (m trusting) mutual(t *testing.T) certs.Mutual {
 func TestOneWithoutTLS(t *testing.T) {
 	c := newCA(t)
 	secure, plain := serveWith(t, c.source(t, of("r1"))), serve(t)
-	if _, err := Dial(t.Context(), secure.Addr().String(), good(Raft), nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "speaks TLS with the others; give raft-cert") {
+	if _, err := Dial(t.Context(), secure.Addr().String(), good(Raft), nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "uses TLS; set raft-cert") {
 		t.Errorf("without TLS: %v", err)
 	}
-	if _, err := Dial(t.Context(), plain.Addr().String(), good(Raft), c.source(t, of("r2"))); err == nil || !strings.Contains(err.Error(), "has the replica there none of raft-cert") {
+	if _, err := Dial(t.Context(), plain.Addr().String(), good(Raft), c.source(t, of("r2"))); err == nil || !strings.Contains(err.Error(), "are raft-cert") {
 		t.Errorf("to one without: %v", err)
 	}
 }
@@ -190,13 +190,13 @@ func TestRefusalsAreTold(t *testing.T) {
 		then     func(addr string)
 		want     string
 	}{
-		"TLS where there is none": {nil, func(addr string) { _, _ = Dial(t.Context(), addr, good(Raft), c.source(t, of("r2"))) }, "the caller speaks TLS"},
-		"something else":          {nil, func(addr string) { send(t, addr, strings.Repeat("x", 100)) }, "not the bytes of a Stout replica"},
+		"TLS where there is none": {nil, func(addr string) { _, _ = Dial(t.Context(), addr, good(Raft), c.source(t, of("r2"))) }, "the caller uses TLS"},
+		"something else":          {nil, func(addr string) { send(t, addr, strings.Repeat("x", 100)) }, "does not come from a Stout replica"},
 		"no TLS":                  {c.source(t, of("r1")), func(addr string) { send(t, addr, "GET / HTTP/1.1\r\n\r\n") }, "first record does not look like a TLS handshake"},
 		"another CA's": {c.source(t, of("r1")), func(addr string) {
 			_, _ = Dial(t.Context(), addr, good(Raft), trusting{other.source(t, of("r2")), c}.mutual(t))
 		}, "unknown authority"},
-		"another member's": {c.source(t, of("r1")), func(addr string) { _, _ = Dial(t.Context(), addr, good(Raft), c.source(t, of("r3"))) }, "says that it is r2/b"},
+		"another member's": {c.source(t, of("r1")), func(addr string) { _, _ = Dial(t.Context(), addr, good(Raft), c.source(t, of("r3"))) }, "claims to be r2/b"},
 		"nothing":          {c.source(t, of("r1")), func(addr string) { send(t, addr, "") }, ""},
 	} {
 		in, err := net.Listen("tcp", "127.0.0.1:0")

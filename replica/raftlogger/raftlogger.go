@@ -1,4 +1,4 @@
-// Package raftlogger has the consensus library log through zerolog.
+// Package raftlogger makes the consensus library log through zerolog.
 package raftlogger
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// New gives the library's log lines to zerolog, at debug level: what an
-// operator cares about in them is told by this project's own lines, once each.
+// New passes the library's log lines to zerolog, at debug level. What an
+// operator needs to know of them is logged once, by this project's own lines.
 func New(l zerolog.Logger) hclog.Logger {
 	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
 	il.RegisterSink(&sink{l})

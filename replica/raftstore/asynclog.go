@@ -138,7 +138,7 @@ func (s *asyncLog) store(logs []*raft.Log) error {
 	return err
 }
 
-// writingFor returns how long the current write has taken, 0 if there is none.
+// writingFor returns how long the current write has taken, 0 without one.
 func (s *asyncLog) writingFor() time.Duration {
 	if began := s.began.Load(); began != 0 {
 		return s.clock() - time.Duration(began)

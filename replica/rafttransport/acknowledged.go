@@ -20,7 +20,7 @@ import (
 //     promised; for example, an older copy of its directory was restored. Its
 //     vote may be lost as well.
 //  3. Raft assumes that disks do not forget. It would let that follower catch
-//     up and vote as if nothing had happened.
+//     up and vote as if its disk had kept all.
 //  4. So the leader sends such a follower no more messages in this term. The
 //     follower counts for no majority and cannot receive mastership.
 //  5. Without messages from a leader the follower asks, learns the reason, and

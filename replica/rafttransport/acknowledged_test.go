@@ -64,7 +64,7 @@ func TestForgetfulFollower(t *testing.T) {
 	must(t, send("r2/a", 3, 0, 0))
 	f.last["r2/a"] = 14          // it has lost one entry
 	err := send("r2/a", 3, 0, 0) // a heartbeat
-	if err == nil || !strings.Contains(err.Error(), "ends at entry 14") || !strings.Contains(err.Error(), "up to entry 15 in term 3") || !strings.Contains(err.Error(), "stout member replace r2") {
+	if err == nil || !strings.Contains(err.Error(), "ends at entry 14") || !strings.Contains(err.Error(), "all entries up to 15 in term 3") || !strings.Contains(err.Error(), "stout member replace r2") {
 		t.Errorf("the answer is taken: %v", err)
 	}
 	before := f.handled

@@ -10,7 +10,7 @@ import (
 )
 
 // notices inform followers soon about what is committed. The library reports
-// that in its next message: with the next entry or, if there is none, after its
+// that in its next message: with the next entry or, without one, after its
 // CommitTimeout, tens of milliseconds later. Watchers of events at a follower
 // would wait for it.
 //

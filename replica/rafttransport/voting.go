@@ -28,7 +28,7 @@ import (
 // Stuck candidates. One more case needs a correction (found by the simulator;
 // v1.8.0 reads the same):
 //
-//  1. A candidate that was told to campaign may receive a message from the
+//  1. A candidate that was made to campaign may receive a message from the
 //     winner of that very term. It then has that replica as its leader, and
 //     stays a candidate.
 //  2. If that leader is lost before its next message, the candidate refuses all

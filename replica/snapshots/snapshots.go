@@ -1,16 +1,16 @@
-// Package snapshots is the library's store of snapshots in files, with some
-// changes.
+// Package snapshots is the library's file store of snapshots, with some
+// changes:
 //
-//   - The library keeps a checksum of the state's file, but none of the meta
-//     data beside it: one flipped digit of the index, and entries are left out
-//     or applied twice. So each file begins with the meta data, under that
-//     checksum, and both have to agree.
-//   - It is noted beside the log that there is a snapshot, for a replica to
-//     miss it.
+//   - The library has a checksum of the state's file, but none of the meta data
+//     beside it. If one digit of the index flips, entries are left out or
+//     applied twice. So each file begins with the meta data, under that
+//     checksum, and both must agree.
+//   - The log beside the snapshots records that there is one, so that a replica
+//     notices a missing one.
 //   - The library syncs the files and the name of their directory, but not
-//     their names in it: the power lost, there may be a snapshot without a
-//     state.
-//   - It lets everybody read what it makes.
+//     their names in it. After a loss of power there may be a snapshot without
+//     a state. Here those names are synced, too.
+//   - The library makes its files readable for all users. Here they are not.
 package snapshots
 
 import (
@@ -41,8 +41,8 @@ type Store struct {
 	done func(index uint64) error
 }
 
-// Open opens the snapshots below a data directory, or makes a place for them.
-// done is told of each that is finished, before its writer is.
+// Open opens the snapshots below a data directory, or creates an empty store.
+// done is called with each snapshot before its writer returns.
 func Open(dir string, logger zerolog.Logger, done func(index uint64) error) (*Store, error) {
 	dir = filepath.Clean(dir)
 	own := filepath.Join(dir, "snapshots")
@@ -53,12 +53,12 @@ func Open(dir string, logger zerolog.Logger, done func(index uint64) error) (*St
 	return &Store{SnapshotStore: files, dir: own, done: done}, err
 }
 
-// Dir is the directory that the snapshots stand in.
+// Dir returns the directory of the snapshots.
 func (s *Store) Dir() string { return s.dir }
 
-// prepare makes the directory of the snapshots, for nobody else to read. What a
-// crash has left half done there goes, and the names of the rest are on the
-// disk.
+// prepare creates the directory of the snapshots, unreadable for other users.
+// It removes half-written snapshots that a crash has left, and syncs the names
+// of the rest.
 func prepare(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, os.ErrExist) {
@@ -74,8 +74,8 @@ func prepare(dir string) error {
 	return errors.Join(err, disk.SyncDir(dir), disk.SyncDir(filepath.Dir(dir)))
 }
 
-// LastSound is the index of the latest snapshot that can be read, 0 where there
-// is none. Those behind it that are damaged are logged.
+// LastSound returns the index of the latest readable snapshot, 0 if there are
+// none. It logs damaged later ones.
 func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
 	metas, err := s.List()
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
 	for _, m := range metas {
 		_, r, err := s.Open(m.ID)
 		if err != nil {
-			logger.Error().Err(err).Str("snapshot", filepath.Join(s.dir, m.ID)).Msg("a snapshot is damaged: an earlier one and the log behind it take its place")
+			logger.Error().Err(err).Str("snapshot", filepath.Join(s.dir, m.ID)).Msg("a snapshot is damaged; using an earlier one and the log behind it")
 			continue
 		}
 		return m.Index, r.Close()
@@ -102,8 +102,8 @@ type head struct {
 	ConfigurationIndex uint64               `json:"configuration_index"`
 }
 
-// headOf is the head of a snapshot as it stands in the file: its length in four
-// bytes, and JSON.
+// headOf returns the head of a snapshot in its form in the file: its length in
+// four bytes, then JSON.
 func headOf(m *raft.SnapshotMeta) ([]byte, error) {
 	raw, err := json.Marshal(head{m.Version, m.ID, m.Index, m.Term, m.Configuration, m.ConfigurationIndex})
 	if err != nil {
@@ -131,9 +131,9 @@ func (s *Store) Create(version raft.SnapshotVersion, index, term uint64, conf ra
 	return &sink{SnapshotSink: begun, done: func() error { return s.done(index) }}, nil
 }
 
-// conceal keeps others from reading a snapshot that has been begun, and puts
-// the names of its files on the disk: they are all there, and what is in them
-// is synced by the library before their directory gets its name.
+// conceal makes a snapshot that has begun unreadable for other users, and syncs
+// the names of its files. All of them exist by then; the library syncs their
+// contents before their directory gets its name.
 func conceal(dir string) error {
 	for name, mode := range map[string]os.FileMode{"": 0o700, "meta.json": 0o600, "state.bin": 0o600} {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
@@ -146,7 +146,7 @@ func conceal(dir string) error {
 type sink struct {
 	raft.SnapshotSink
 	done  func() error
-	ended bool // the library ends a snapshot that has ended
+	ended bool // the library may end a snapshot twice
 }
 
 // Write adds bytes to the state's file.
@@ -157,13 +157,13 @@ func (s *sink) Write(data []byte) (int, error) {
 	return s.SnapshotSink.Write(data)
 }
 
-// Cancel gives the snapshot up.
+// Cancel discards the snapshot.
 func (s *sink) Cancel() error {
 	s.ended = true
 	return s.SnapshotSink.Cancel()
 }
 
-// Close finishes the snapshot, and then notes that it is there.
+// Close finishes the snapshot, and then records that it exists.
 func (s *sink) Close() error {
 	if s.ended {
 		return nil
@@ -178,7 +178,7 @@ func (s *sink) Close() error {
 	return s.done()
 }
 
-// List names the snapshots, latest first. The sizes are those of the states.
+// List returns the snapshots, latest first. The sizes are those of the states.
 func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	metas, err := s.SnapshotStore.List()
 	for _, m := range metas {
@@ -189,14 +189,14 @@ func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	return metas, err
 }
 
-// trim takes the head off a snapshot's size, and returns it.
+// trim subtracts the head from a snapshot's size, and returns the head.
 func trim(m *raft.SnapshotMeta) ([]byte, error) {
 	head, err := headOf(m)
 	m.Size -= int64(len(head))
 	return head, err
 }
 
-// Open opens a snapshot whose file and meta data are as they were written.
+// Open opens a snapshot and checks its file and meta data.
 func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	meta, r, err := s.SnapshotStore.Open(id)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *Store) behindHead(meta *raft.SnapshotMeta, r io.Reader) error {
 	}
 	have := make([]byte, len(want))
 	if _, err := io.ReadFull(r, have); err != nil || size != info.Size() || !bytes.Equal(have, want) {
-		return errors.New("meta.json does not tell what state.bin was written for")
+		return errors.New("meta.json does not match the head of state.bin")
 	}
 	return nil
 }

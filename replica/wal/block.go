@@ -10,17 +10,17 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// The layout of a block: its head, and then room for a part of its frame.
+// The layout of a block: its head, then space for a part of its frame.
 const (
 	BlockSize = 512
 
-	sumAt        = 0  // u32, over all that follows
+	sumAt        = 0  // u32, over everything that follows
 	numberAt     = 4  // u32, from the beginning of the file
 	generationAt = 8  // u64
 	frameAt      = 16 // u64
-	usedAt       = 24 // u16, bytes of the room
+	usedAt       = 24 // u16, bytes used of the space
 	lastAt       = 26 // u8, 1 in the last block of a frame
-	committedAt  = 27 // u8, 1 where the transaction of the generation was on the disk
+	committedAt  = 27 // u8, 1 if the transaction of the generation was on the disk
 	headSize     = 32
 
 	roomSize = BlockSize - headSize
@@ -28,15 +28,15 @@ const (
 
 type block [BlockSize]byte
 
-func (b *block) generation() uint64 { return binary.BigEndian.Uint64(b[generationAt:]) } // 0 for one never written
+func (b *block) generation() uint64 { return binary.BigEndian.Uint64(b[generationAt:]) } // 0 for a block that was never written
 func (b *block) frame() uint64      { return binary.BigEndian.Uint64(b[frameAt:]) }
 func (b *block) last() bool         { return b[lastAt] != 0 }
 func (b *block) committed() bool    { return b[committedAt] != 0 }
 func (b *block) used() int          { return int(binary.BigEndian.Uint16(b[usedAt:])) }
 func (b *block) body() []byte       { return b[headSize : headSize+b.used()] }
 
-// check says what is wrong with the block of a number. One that was never
-// written is all zeros.
+// check returns an error for a damaged block; number is its place in the file.
+// A block that was never written is all zeros.
 func (b *block) check(number int) error {
 	if *b == (block{}) {
 		return nil
@@ -50,11 +50,11 @@ func (b *block) check(number int) error {
 
 func blocksOf(size int) int { return max(1, (size+roomSize-1)/roomSize) }
 
-// areaOf is the first block of the area that a generation takes.
+// areaOf returns the first block of a generation's area.
 func areaOf(generation uint64) int { return int(generation%2) * AreaBlocks }
 
-// frame is a frame of entries, to be written from a block on. committed says
-// that the transaction which the generation began with is on the disk.
+// frame encodes a frame of entries for the blocks from at on. committed reports
+// that the transaction with which the generation began is on the disk.
 func frame(of Mark, committed bool, at int, logs []*raft.Log) []byte {
 	var body []byte
 	for _, l := range logs {

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// entryHead is what an entry takes beside its data and extensions: index, term,
-// time, type, and the lengths of the two.
+// entryHead is the size of an entry without its data and extensions: index,
+// term, time, type, and the lengths of the two.
 const entryHead = 3*8 + 4 + 1 + 2*4
 
 func entrySize(l *raft.Log) int { return entryHead + len(l.Data) + len(l.Extensions) }
@@ -25,7 +25,7 @@ func appendEntry(b []byte, l *raft.Log) []byte {
 	return append(append(b, l.Data...), l.Extensions...)
 }
 
-// appendEntries reads what appendEntry has written, one behind the other.
+// appendEntries decodes consecutive entries that appendEntry has encoded.
 func appendEntries(logs []*raft.Log, b []byte) ([]*raft.Log, error) {
 	for len(b) > 0 {
 		if len(b) < entryHead {

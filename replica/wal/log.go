@@ -15,35 +15,35 @@ import (
 const FileName = "raft.wal"
 
 const (
-	AreaBlocks  = 2048 // of a generation: 1 MiB
-	FullEntries = 512  // that many are enough for a transaction, or half of the area
+	AreaBlocks  = 2048 // size of a generation's area: 1 MiB
+	FullEntries = 512  // this many are enough for a transaction; so is half of the area
 )
 
 // Mark names a generation, and the number of its first frame, from 1 on. The
-// zero Mark names none.
+// zero Mark names no generation.
 type Mark struct {
 	Generation uint64 `json:"generation"`
 	Frame      uint64 `json:"frame"`
 }
 
-// Log is the file and what is in it. Its methods are called one at a time, but
-// for Get and Fresh, which are safe beside others.
+// Log is the file and its contents. Its methods are called one at a time,
+// except Get and Fresh, which are safe for concurrent use.
 type Log struct {
 	file      *os.File
-	now       Mark // the generation that takes entries, and the number of the next frame
-	committed bool // the transaction that the generation began with is on the disk
-	next      int  // block of the area
+	now       Mark // the current generation, and the number of the next frame
+	committed bool // the transaction with which the generation began is on the disk
+	next      int  // next block of the area
 	pending   pending
-	failed    error // of a write: what the file holds is not known any more
+	failed    error // of a write: the contents of the file are unknown after it
 }
 
-// Create makes an empty one in a directory, durably and with all its blocks.
+// Create creates an empty log in a directory, durably and with all its blocks.
 func Create(dir string) error {
 	return disk.WriteFile(filepath.Join(dir, FileName), make([]byte, 2*AreaBlocks*BlockSize))
 }
 
-// Remove removes the one of a directory, of which no mark is anywhere. There
-// need be none.
+// Remove removes a directory's log, if it has one. No mark may name one of its
+// generations.
 func Remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, FileName)); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -51,8 +51,9 @@ func Remove(dir string) error {
 	return nil
 }
 
-// Open opens the one of a directory for writing, as empty. No block may be of a
-// generation above the given one. The caller rotates before the first entry.
+// Open opens a directory's log for writing, as empty. No block may have a
+// generation above the given one. The caller must call Rotate before it appends
+// the first entry.
 func Open(dir string, generation uint64) (*Log, error) {
 	file, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR, 0)
 	if err != nil {
@@ -61,10 +62,10 @@ func Open(dir string, generation uint64) (*Log, error) {
 	return &Log{file: file, now: Mark{Generation: generation, Frame: 1}}, nil
 }
 
-// Frame is the number of the next frame.
+// Frame returns the number of the next frame.
 func (w *Log) Frame() uint64 { return w.now.Frame }
 
-// Fits reports whether the generation has room for some entries.
+// Fits reports whether the generation has space for some entries.
 func (w *Log) Fits(logs []*raft.Log) bool {
 	size := 0
 	for _, l := range logs {
@@ -76,8 +77,8 @@ func (w *Log) Fits(logs []*raft.Log) bool {
 // Full reports whether the generation holds enough for a transaction.
 func (w *Log) Full() bool { return len(w.Fresh()) >= FullEntries || w.next >= AreaBlocks/2 }
 
-// Append writes entries that fit and syncs. After an error nothing is taken any
-// more: a later sync could report as written what the disk has lost.
+// Append writes entries that fit, and syncs. After an error it accepts no more
+// entries: a later sync could report writes as stored that the disk has lost.
 func (w *Log) Append(logs []*raft.Log) error {
 	if w.failed != nil {
 		return w.failed
@@ -98,9 +99,9 @@ func (w *Log) Append(logs []*raft.Log) error {
 	return nil
 }
 
-// Rotate starts the next generation, which begins at the mark. What is in the
-// one before it is returned, to be written to the store together with the mark
-// before Rotate is called again; see Flushed.
+// Rotate starts the next generation, which begins at the mark. It returns the
+// entries of the previous generation. The caller must write them to the store
+// together with the mark, and call Flushed, before it calls Rotate again.
 func (w *Log) Rotate() (full []*raft.Log, begin Mark, err error) {
 	if w.failed != nil {
 		return nil, Mark{}, w.failed
@@ -109,8 +110,8 @@ func (w *Log) Rotate() (full []*raft.Log, begin Mark, err error) {
 	return w.pending.rotate(), w.now, nil
 }
 
-// Flushed ends what Rotate began, after the store has written what that
-// returned, or, with an error, perhaps has.
+// Flushed completes a Rotate after the store has written the entries that
+// Rotate returned. With an error the store may or may not have written them.
 func (w *Log) Flushed(err error) {
 	if err != nil {
 		w.failed = errors.Join(w.failed, err)
@@ -120,12 +121,12 @@ func (w *Log) Flushed(err error) {
 	w.pending.flushed()
 }
 
-// Get reads an entry that is here and perhaps nowhere else. It is false for any
-// other.
+// Get reads an entry that is here and perhaps nowhere else. It returns false
+// for any other.
 func (w *Log) Get(index uint64, l *raft.Log) bool { return w.pending.get(index, l) }
 
-// Fresh are the entries of the generation that takes entries.
+// Fresh returns the entries of the current generation.
 func (w *Log) Fresh() []*raft.Log { return w.pending.fresh() }
 
-// Close closes the file. What is in it stays there.
+// Close closes the file. Its entries stay there.
 func (w *Log) Close() error { return w.file.Close() }

@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pending are the entries that are in the write-ahead log and perhaps nowhere
-// else: those of the generation that takes entries, and those on their way to
-// the store, each in the order of their writes. It is safe for concurrent use.
+// pending has the entries that are in the write-ahead log and perhaps nowhere
+// else: those of the current generation, and those under way to the store, each
+// in the order of their writes. It is safe for concurrent use.
 type pending struct {
 	mu       sync.RWMutex // guards what follows
 	taken    []*raft.Log
@@ -16,7 +16,7 @@ type pending struct {
 	latest   map[uint64]*raft.Log // of both, by index
 }
 
-// add takes copies: the library goes on with its entries as it likes.
+// add copies the entries, because the library may change its own.
 func (p *pending) add(logs []*raft.Log) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,14 +40,14 @@ func (p *pending) get(index uint64, l *raft.Log) bool {
 	return ok
 }
 
-// fresh are those of the generation that takes entries.
+// fresh returns the entries of the current generation.
 func (p *pending) fresh() []*raft.Log {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.taken
 }
 
-// rotate puts them on their way, and returns them.
+// rotate marks the fresh entries as under way to the store, and returns them.
 func (p *pending) rotate() []*raft.Log {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,8 +55,8 @@ func (p *pending) rotate() []*raft.Log {
 	return p.flushing
 }
 
-// flushed forgets those that were on their way. An entry that has come in the
-// place of one since stays.
+// flushed removes the entries that were under way. It keeps an entry that has
+// replaced one of them since.
 func (p *pending) flushed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

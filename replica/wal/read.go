@@ -11,12 +11,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Read reads the entries that the write-ahead log of a directory holds behind a
-// mark, and the number of the frame to come next. It changes nothing.
+// Read reads the entries that follow a mark in a directory's write-ahead log,
+// and the number of the next frame. It changes nothing.
 func Read(dir string, from Mark) (logs []*raft.Log, next uint64, err error) {
 	file, err := os.Open(filepath.Join(dir, FileName))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, 0, fmt.Errorf("it goes on in %s, which is lost", FileName)
+		return nil, 0, fmt.Errorf("it continues in %s, which is lost", FileName)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -24,13 +24,13 @@ func Read(dir string, from Mark) (logs []*raft.Log, next uint64, err error) {
 	defer file.Close()
 	logs, next, err = Parse(file, from)
 	if err != nil {
-		return nil, 0, fmt.Errorf("it goes on in %s, which is damaged: %w", FileName, err)
+		return nil, 0, fmt.Errorf("it continues in %s, which is damaged: %w", FileName, err)
 	}
 	return logs, next, nil
 }
 
-// Parse is Read of a file: the entries of the generation that the mark names,
-// and of the one behind it.
+// Parse is Read for an open file. It reads the entries of the generation that
+// the mark names, and of the next generation.
 func Parse(file io.ReaderAt, from Mark) (logs []*raft.Log, next uint64, err error) {
 	if from.Frame == 0 {
 		return nil, 0, fmt.Errorf("its first frame of generation %d has no number", from.Generation)
@@ -43,11 +43,11 @@ func Parse(file io.ReaderAt, from Mark) (logs []*raft.Log, next uint64, err erro
 	return append(logs, behind...), next, err
 }
 
-// parseArea reads the entries of a generation, and returns the number behind
-// the last frame. Only that may be torn: what it held was not acknowledged.
-// Anything else that is not whole is damage. So is a block from after a
-// transaction that the store does not have: committed says whether it has the
-// one that the generation began with.
+// parseArea reads the entries of a generation, and returns the number after the
+// last frame. Only the frame after the last may be torn: it was not
+// acknowledged. Any other incomplete frame is damage. So is a block that was
+// written after a transaction that the store does not have. committed reports
+// whether the store has the transaction with which the generation began.
 func parseArea(file io.ReaderAt, from Mark, committed bool) (logs []*raft.Log, next uint64, err error) {
 	var (
 		body []byte
@@ -73,7 +73,7 @@ func parseArea(file io.ReaderAt, from Mark, committed bool) (logs []*raft.Log, n
 		case b.frame() != next:
 			return nil, 0, fmt.Errorf("block %d is of frame %d, where frame %d should be: the disk has lost what it had acknowledged", at, b.frame(), next)
 		case b.committed() && !committed:
-			return nil, 0, fmt.Errorf("block %d was written after a transaction that the log's store does not have: the disk has lost what it had acknowledged", at)
+			return nil, 0, fmt.Errorf("block %d was written after a transaction that the store does not have: the disk has lost what it had acknowledged", at)
 		case torn:
 			continue
 		}
