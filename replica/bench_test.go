@@ -11,9 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// BenchmarkApplyBesideSums is what an entry costs to apply to a state of many
-// sessions, with no sums and with sums as often as the share that they may take
-// of the time lets them be.
+// BenchmarkApplyBesideSums measures the cost of applying an entry to a state of
+// many sessions: without sums, and with sums as often as checksumShare allows.
 func BenchmarkApplyBesideSums(b *testing.B) {
 	const sessions = 100_000
 	for name, every := range map[string]time.Duration{"none": time.Hour, "sums": time.Millisecond} {

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// manySessions is the state of many sessions.
+// manySessions returns a state with many sessions.
 func manySessions(n int) *state.State {
 	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	many := state.Batch{Epoch: 1, LeaseMS: 1000}
@@ -26,9 +26,9 @@ func manySessions(n int) *state.State {
 	return s
 }
 
-// BenchmarkStoreBeside is how long an entry takes to the disk and into a state
-// of many sessions, at the median and at the worst hundredth: alone, and while
-// snapshots of that state are written, or sums made, without a pause in
+// BenchmarkStoreBeside measures how long an entry takes to the disk and into a
+// state of many sessions, at the median and the 99th percentile: alone, and
+// while snapshots of that state are written, or sums made, without a pause in
 // between.
 func BenchmarkStoreBeside(b *testing.B) {
 	s := manySessions(100_000)

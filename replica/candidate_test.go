@@ -9,8 +9,9 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// TestNameOfAMemberElsewhere: a replica that joins by the name of a member which is
-// reached somewhere else says so: a replacement would wait for it there.
+// TestNameOfAMemberElsewhere: a replica joins with the name of a member that
+// has another address. It reports that, because a replacement would wait for it
+// there.
 func TestNameOfAMemberElsewhere(t *testing.T) {
 	t.Parallel()
 	o := options(t, 1)[0]

@@ -43,8 +43,8 @@ const (
 	// the time.
 	checksumShare = 100
 	// reportAfter is the time from a mark until its sum is reported, so that
-	// the other replicas can sum meanwhile. Summing is usually faster. A sum
-	// that is not ready then is reported when it is.
+	// the other replicas can sum in the same time. Summing is usually faster. A
+	// sum that is not ready then is reported when it is.
 	reportAfter = time.Second
 )
 
@@ -71,7 +71,7 @@ type checksums struct {
 	done   *Checksum
 	marked time.Duration // when a mark was last applied or proposed here
 	took   time.Duration // by the latest sum, without its pauses
-	told   uint64        // highest index whose sum was applied or proposed here
+	told   uint64        // highest index with a sum applied or proposed here
 }
 
 // mark is a marked entry.
@@ -112,7 +112,7 @@ func (c *checksums) mark(s *state.State) {
 	c.work.Go(func() { c.sum(m) })
 }
 
-// sum sums a marked state, and then those that were marked meanwhile.
+// sum sums a marked state, and then any states marked during that.
 func (c *checksums) sum(m *mark) {
 	for m != nil {
 		began := c.clock()
@@ -205,8 +205,8 @@ func (c *checksums) latest() (Checksum, bool) {
 func (r *Replica) Checksum() (Checksum, bool) { return r.fsm.sums.latest() }
 
 // Due returns a command that this replica wants in the master's next batch: see
-// checksums. The master asks before each batch of commands or renewal, and not
-// before those that open and close an office.
+// checksums. The master asks before each batch of commands or renewal, but not
+// before a batch that opens or closes an office.
 func (r *Replica) Due() (state.Command, bool) { return r.fsm.sums.due() }
 
 // diverged ends the replica, because its state differs from its master's. Its

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// often has a replica propose marks and sums as fast as batches come.
+// often makes a replica propose marks and sums as fast as batches come.
 func often(r *Replica) {
 	c := r.fsm.sums
 	c.mu.Lock()
@@ -46,8 +46,8 @@ func awaitSum(t *testing.T, leader *Replica, epoch, from uint64, all ...*Replica
 	return first
 }
 
-// fault waits for the fault that a replica ends on, while the leader's lease is
-// renewed. It takes the fault, so that stop finds none.
+// fault waits for the fault that ends a replica, while it renews the leader's
+// lease. It consumes the fault, so that stop finds none.
 func fault(t *testing.T, r, leader *Replica, epoch uint64) error {
 	t.Helper()
 	var got error
@@ -74,8 +74,8 @@ func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
 	t.Helper()
 	opts := options(t, 3)
 	for i := range opts {
-		// One that is behind gets entries: the snapshot of a leader that has diverged
-		// would have it diverge as well.
+		// A replica that is behind gets entries: the snapshot of a diverged
+		// leader would make it diverge as well.
 		opts[i].TrailingLogs = 1 << 20
 	}
 	all = startAll(t, opts...)
@@ -88,8 +88,9 @@ func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
 	return all, leader, epoch
 }
 
-// TestDivergedFollowerEnds: the sums agree, over a restart as well, until one
-// replica's state differs; it ends, says why, and does not come back.
+// TestDivergedFollowerEnds: the sums agree, also after a restart, until one
+// replica's state differs. That replica ends, reports the reason, and cannot be
+// started again.
 func TestDivergedFollowerEnds(t *testing.T) {
 	t.Parallel()
 	all, leader, epoch := startThree(t)
@@ -126,9 +127,8 @@ func TestDivergedFollowerEnds(t *testing.T) {
 	same(t, leader, sound)
 }
 
-// TestDivergedMasterIsLeftAlone: when it is the master that differs, the others
-// end, all with the same sum of their own. They can be started again once a
-// person has judged.
+// TestDivergedMasterIsLeftAlone: if the master differs, the others end, all
+// with the same sum. They can be started again after an operator has decided.
 func TestDivergedMasterIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	all, leader, epoch := startThree(t)
@@ -142,7 +142,7 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 		if found == nil {
 			t.Fatalf("%q does not tell the sum of %s", err, r.ID())
 		}
-		// One that was behind ends at a later sum of the master's.
+		// A replica that was behind ends at a later sum of the master.
 		if sum, known := own[found[1]]; known && sum != found[2] {
 			t.Errorf("after entry %s the others have the sums %s and %s; want the same", found[1], sum, found[2])
 		}
@@ -163,7 +163,7 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 	same(t, next, others...)
 }
 
-// bench is a checksums whose state and log are the test's own.
+// bench is a checksums with a state and log that the test controls.
 type bench struct {
 	*checksums
 	now    time.Duration
@@ -185,7 +185,7 @@ func (b *bench) apply(commands ...state.Command) {
 	b.note(next, &out)
 }
 
-// propose is what a renewal by the master brings.
+// propose returns the additions to a renewal by the master.
 func (b *bench) propose() []state.Command {
 	if due, ok := b.due(); ok {
 		return []state.Command{due}
@@ -235,14 +235,15 @@ func TestWhatIsDue(t *testing.T) {
 	})
 }
 
-// TestSumsAreCompared: before and after the own one is ready, and only where
-// there is one and the entry was not there before the start.
+// TestSumsAreCompared: a reported sum is compared before and after the own one
+// is ready, but only if there is an own one and the entry was not stored before
+// the start.
 func TestSumsAreCompared(t *testing.T) {
 	markState, wrong := state.Command{Operation: &state.MarkState{}}, [sha256.Size]byte{1}
 	for name, tc := range map[string]struct {
 		before uint64
 		play   func(b *bench)
-		differ []uint64 // entries whose sums differed
+		differ []uint64 // entries with differing sums
 	}{
 		"equal":               {0, func(b *bench) { b.apply(markState); sum := b.state.Hash(); synctest.Wait(); b.apply(tell(2, sum)) }, nil},
 		"told later":          {0, func(b *bench) { b.apply(markState); synctest.Wait(); b.apply(tell(2, wrong)) }, []uint64{2}},
@@ -271,7 +272,8 @@ func TestSumsAreCompared(t *testing.T) {
 	}
 }
 
-// TestSuccessorTellsTheSum: it applied the mark of the office before it.
+// TestSuccessorTellsTheSum: the successor applied the mark of the office before
+// it.
 func TestSuccessorTellsTheSum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -284,7 +286,7 @@ func TestSuccessorTellsTheSum(t *testing.T) {
 	})
 }
 
-// isSum reports whether a command tells that sum of that entry.
+// isSum reports whether a command has that sum of that entry.
 func isSum(c state.Command, entry uint64, sum [sha256.Size]byte) bool {
 	op, ok := c.Operation.(*state.ReportSum)
 	return ok && op.Entry == entry && bytes.Equal(op.Sum, sum[:])

@@ -6,8 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// campaign is a candidate of term 7 that wins when it has been asked so many
-// questions.
+// campaign is a candidate of term 7 that wins after a given number of calls.
 type campaign struct{ wins int }
 
 func (c *campaign) won() bool {
@@ -31,13 +30,13 @@ func (c *campaign) LeaderWithID() (raft.ServerAddress, raft.ServerID) {
 	return "", ""
 }
 
-// stuckCandidate is one that follows another one.
+// stuckCandidate is a candidate that follows another replica.
 type stuckCandidate struct{ campaign }
 
 func (stuckCandidate) LeaderWithID() (raft.ServerAddress, raft.ServerID) { return "a2", "r2" }
 
-// TestWhoWinsDoesNotCling: a candidate that wins while it is looked at does not cling
-// to a leader: it would be made to step down.
+// TestWhoWinsDoesNotCling: a candidate that wins during the check does not
+// cling to a leader; otherwise it would be made to step down.
 func TestWhoWinsDoesNotCling(t *testing.T) {
 	t.Parallel()
 	for wins := range 5 {

@@ -7,11 +7,13 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestHeardByDirectory: the cell was told a member's new address, where a new directory
-// of its name waits. The member's process runs at the old one, which the settings of the
-// others have, and follows the master. Asked for by name or by directory it answers
-// itself, its answers to Raft are counted as its own, and the new directory answers for
-// it once it is gone.
+// TestHeardByDirectory: the cell's state has a new address for a member, where
+// a new directory of its name waits. The member's process runs at the old
+// address, which the others' settings have, and follows the master.
+//
+//  1. Asked for by name or by directory, the member itself answers.
+//  2. Its answers to Raft count as its own.
+//  3. Once it is gone, the new directory answers for it.
 func TestHeardByDirectory(t *testing.T) {
 	t.Parallel()
 	opts := options(t, 3)
@@ -47,7 +49,7 @@ func TestHeardByDirectory(t *testing.T) {
 	}
 }
 
-// answersOf is what a leader has counted of a member's answers.
+// answersOf returns a leader's count of a member's answers.
 func answersOf(t *testing.T, leader, of *Replica) uint64 {
 	t.Helper()
 	now, err := leader.Membership()

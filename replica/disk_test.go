@@ -20,13 +20,13 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// slowLog is a log with writes that hang on demand, or the library's main
-// loop, which looks for the log's end before each.
+// slowLog is a log with writes that hang on demand. The library's main loop can
+// be made to hang as well: it reads the log's end before each write.
 type slowLog struct {
 	raft.LogStore
 	mu   sync.Mutex
-	free chan struct{} // closed when writes go on; nil while they do
-	loop bool          // it is the loop that hangs
+	free chan struct{} // closed when writes continue; nil while they do
+	loop bool          // the loop hangs, not the writes
 }
 
 func (s *slowLog) hang() {
@@ -71,7 +71,7 @@ func (s *slowLog) StoreLogs(logs []*raft.Log) error {
 	return s.LogStore.StoreLogs(logs)
 }
 
-// startSlow starts three replicas whose disks can be made to hang.
+// startSlow starts three replicas with disks that can be made to hang.
 func startSlow(t *testing.T, set ...func(*Options)) (all []*Replica, disks map[*Replica]*slowLog) {
 	t.Helper()
 	disks = map[*Replica]*slowLog{}
@@ -100,10 +100,10 @@ func startSlow(t *testing.T, set ...func(*Options)) (all []*Replica, disks map[*
 	return all, disks
 }
 
-// TestLeaderWhoseDiskHangsIsReplaced: it falls silent, the others elect one of
-// themselves, and nothing that was acknowledged is lost. The library alone
-// would keep it in its place for as long as the write takes. What it had sent
-// and not stored may be committed by its successor.
+// TestLeaderWhoseDiskHangsIsReplaced: a leader with a hanging disk falls
+// silent, the others elect a new one, and nothing that was acknowledged is
+// lost. The library alone would keep the leader for as long as the write takes.
+// The successor may commit entries that the leader sent and did not store.
 func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	all, disks := startSlow(t)
@@ -129,8 +129,9 @@ func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	}
 }
 
-// TestLeaderWhoseLoopHangsIsReplaced: its heartbeats would go on, from goroutines of
-// their own, and it could not notice that it leads no more.
+// TestLeaderWhoseLoopHangsIsReplaced: heartbeats would continue, from
+// goroutines of their own, and the leader could not notice that it no longer
+// leads.
 func TestLeaderWhoseLoopHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	all, disks := startSlow(t)
@@ -139,7 +140,7 @@ func TestLeaderWhoseLoopHangsIsReplaced(t *testing.T) {
 	disks[old].hangLoop()
 	_ = old.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})
 	next, epoch2 := lead(t, without(all, old)...)
-	// What it waits for in its loop is a write, of which either may be seen first.
+	// The loop waits for a write; either step may be reported first.
 	if h := old.opts.Progress.Hangs(old.opts.MasterLease); h == nil || h.Step != "raft" && h.Step != "disk" {
 		t.Errorf("the old leader says %v", h)
 	}
@@ -148,7 +149,8 @@ func TestLeaderWhoseLoopHangsIsReplaced(t *testing.T) {
 	same(t, next, all...)
 }
 
-// TestLeaderThatHangsIsReplaced: also with a step that is not its own.
+// TestLeaderThatHangsIsReplaced: the hanging step may also be one that a caller
+// added.
 func TestLeaderThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -164,8 +166,9 @@ func TestLeaderThatHangsIsReplaced(t *testing.T) {
 	same(t, next, all...)
 }
 
-// TestLeaderCountsItsDiskLast: while its disk hangs, and before it falls silent for
-// that, a leader commits what both others store. Its snapshots wait for its disk.
+// TestLeaderCountsItsDiskLast: while its disk hangs, and before it falls silent
+// because of that, a leader commits what both others store. Its snapshots wait
+// for its disk.
 func TestLeaderCountsItsDiskLast(t *testing.T) {
 	t.Parallel()
 	all, disks := startSlow(t, func(o *Options) { o.MasterLease = time.Minute })
@@ -211,7 +214,7 @@ func snapshotsOf(t *testing.T, r *Replica) []*raft.SnapshotMeta {
 	return metas
 }
 
-// TestFollowerWhoseDiskHangs holds nobody up, and catches up.
+// TestFollowerWhoseDiskHangs: such a follower delays no write, and catches up.
 func TestFollowerWhoseDiskHangs(t *testing.T) {
 	t.Parallel()
 	all, disks := startSlow(t)
@@ -224,8 +227,8 @@ func TestFollowerWhoseDiskHangs(t *testing.T) {
 	same(t, leader, all...)
 }
 
-// TestAnswers: who leads and who follows answer whoever asks whether they work; a
-// replica whose disk hangs does not, until it goes on.
+// TestAnswers: leader and followers answer when asked whether they work. A
+// replica with a hanging disk does not answer until the disk continues.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	all, disks := startSlow(t)
@@ -243,7 +246,7 @@ func TestAnswers(t *testing.T) {
 	}
 	must(t, leader.Answers(t.Context()))
 
-	// A snapshot that gets on keeps the loop as well, and does no harm.
+	// A snapshot in progress keeps the loop busy as well, and does no harm.
 	before := leader.progress.Load()
 	must(t, leader.raft.Snapshot().Error())
 	if leader.progress.Load() == before {
@@ -265,8 +268,8 @@ func TestAnswers(t *testing.T) {
 	must(t, slow.Answers(t.Context()))
 }
 
-// TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any
-// more. The replica fails with the reason.
+// TestDamageIsToldWhenItIsRead: an entry that a peer needs can no longer be
+// read. The replica fails with the reason.
 func TestDamageIsToldWhenItIsRead(t *testing.T) {
 	t.Parallel()
 	opts := options(t, 3)
@@ -284,8 +287,8 @@ func TestDamageIsToldWhenItIsRead(t *testing.T) {
 	failsByDamage(t, leader)
 }
 
-// TestDamageIsToldWhenItIsApplied: the same for an entry that the replica
-// itself has to apply. The process is not torn down by a panic of the library.
+// TestDamageIsToldWhenItIsApplied: as above, for an entry that the replica
+// itself must apply. A panic of the library does not end the process.
 func TestDamageIsToldWhenItIsApplied(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -318,10 +321,10 @@ func failsByDamage(t *testing.T, r *Replica) {
 	}
 }
 
-// logOf is the file of a replica's log.
+// logOf returns the file of a replica's log.
 func logOf(r *Replica) string { return filepath.Join(r.opts.DataDir, boltlog.FileName) }
 
-// flip flips one bit of each place in a file where some bytes stand.
+// flip flips one bit wherever some bytes occur in a file.
 func flip(t *testing.T, name string, what []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(name)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestSilentMasterIsSuspectedInTime: the library alone takes nearly two
-// heartbeat time-outs. The median counts, since votes may be split.
+// heartbeat time-outs. The test uses the median, because votes may be split.
 func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 	const heartbeat = time.Second
 	for _, n := range []int{3, 5} {
@@ -42,6 +42,6 @@ func leads(t *testing.T, all []*Replica) *Replica {
 			}
 		}
 	}
-	t.Fatal("nobody leads")
+	t.Fatal("no replica leads")
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 // notFound is the text of the library's error for a key without a value.
 const notFound = "not found"
 
-// ErrForgotten is the fault of a replica whose directory has forgotten what it
-// had promised.
+// ErrForgotten is the fault of a replica with a directory that has forgotten
+// its promises.
 var ErrForgotten = errors.New("has lost what it had acknowledged")
 
 // remembers checks, before the library starts, that the stores have what other

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// putBack stops a follower of three, goes on without it, and puts its directory
-// back as it was before it had stored the last entries.
+// putBack stops a follower of three, continues without it, and restores an
+// older copy of its directory, without the last entries.
 func putBack(t *testing.T) (leader, old *Replica, o Options) {
 	t.Helper()
 	all := startAll(t, options(t, 3)...)
@@ -45,8 +45,8 @@ func refusedFor(t *testing.T, o Options, err error) {
 	}
 }
 
-// TestDirectoryThatWasPutBack does not start while the master knows better, nor
-// from then on.
+// TestDirectoryThatWasPutBack does not start while the master knows about it,
+// nor from then on.
 func TestDirectoryThatWasPutBack(t *testing.T) {
 	t.Parallel()
 	leader, _, o := putBack(t)
@@ -61,9 +61,9 @@ func TestDirectoryThatWasPutBack(t *testing.T) {
 	refusedFor(t, o, err)
 }
 
-// TestDirectoryPutBackUnseen: it starts while it can ask nobody. The master
-// sees that its log is too short, and sends it nothing; and it ends when it
-// asks.
+// TestDirectoryPutBackUnseen: the replica starts while no other can be asked.
+// The master detects that its log is too short, and sends it no entries. It
+// ends when it asks.
 func TestDirectoryPutBackUnseen(t *testing.T) {
 	t.Parallel()
 	_, _, o := putBack(t)

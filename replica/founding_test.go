@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// TestCrashBetweenTermAndConfiguration: the library founds in two writes. Where
-// only the first was made nothing was promised, and the cell is founded all the
-// same.
+// TestCrashBetweenTermAndConfiguration: the library founds in two writes. If
+// only the first was made nothing was promised, and the cell is founded anyway.
 func TestCrashBetweenTermAndConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []bool{true, false} {

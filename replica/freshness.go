@@ -50,7 +50,7 @@ type freshness struct {
 	// telling's mu guards what follows, and every change of asOf.
 	applied uint64
 	office  uint64 // term of the last office that was applied
-	word    word   // reported and not yet reached; the zero word if there is none
+	word    word   // reported and not yet reached; zero if every report was reached
 	counted uint64 // index of the last word that was reached
 }
 

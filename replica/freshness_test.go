@@ -7,7 +7,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// wantAsOf checks as of when the state is known to have everything; negative for never.
+// wantAsOf checks the instant from which the state is known to have everything;
+// negative for never.
 func (w *teller) wantAsOf(when string, want time.Duration) {
 	w.t.Helper()
 	r := &Replica{fsm: &fsm{}}
@@ -17,14 +18,15 @@ func (w *teller) wantAsOf(when string, want time.Duration) {
 	}
 }
 
-// says has a leader say what is committed, an instant after what came before. last is
-// whether the message goes to the end of its log.
+// says makes a leader report a commit index, an instant after the previous
+// event. last reports whether the message goes to the end of its log.
 func (w *teller) says(term, index uint64, last bool) {
 	w.now++
 	w.publisher.committed(term, index, last)
 }
 
-// TestStateIsAsOfTheWordThatItReached, of a master in office, to the end of its log.
+// TestStateIsAsOfTheWordThatItReached: a report of a master in office counts if
+// it goes to the end of its log and the state has reached it.
 func TestStateIsAsOfTheWordThatItReached(t *testing.T) {
 	w := newTeller(t)
 	w.present = 3
@@ -63,7 +65,7 @@ func TestStateIsAsOfTheWordThatItReached(t *testing.T) {
 	w.wantAsOf("an own entry of before", 11)
 }
 
-// TestStateIsAsOfASnapshot only when a word is reached by it.
+// TestStateIsAsOfASnapshot: a snapshot counts only when it reaches a report.
 func TestStateIsAsOfASnapshot(t *testing.T) {
 	from := newTeller(t)
 	from.apply(2, 1, true)
@@ -81,8 +83,8 @@ func TestStateIsAsOfASnapshot(t *testing.T) {
 	w.wantAsOf("that was installed", 1)
 }
 
-// TestLateWordOfBeforeTheStart counts only if it covers what the replica had stored: the
-// same leader may have said more before the stop.
+// TestLateWordOfBeforeTheStart: such a report counts only if it covers what the
+// replica had stored. The same leader may have reported more before the stop.
 func TestLateWordOfBeforeTheStart(t *testing.T) {
 	w := newTeller(t)
 	w.present, w.fresh.before = 2, word{term: 2, index: 7}
@@ -101,8 +103,8 @@ func TestLateWordOfBeforeTheStart(t *testing.T) {
 	w.wantAsOf("a later term, whose log ends before", 1)
 }
 
-// TestStateIsAsOfOwnEntries: when they were made, not when they were committed, and only
-// of those that were accepted.
+// TestStateIsAsOfOwnEntries: an own entry counts from when it was made, not
+// from its commit, and only if it was accepted.
 func TestStateIsAsOfOwnEntries(t *testing.T) {
 	now, failed := 7*time.Second, error(nil)
 	f := newTestFSM(&now, &failed)
@@ -127,8 +129,9 @@ func TestStateIsAsOfOwnEntries(t *testing.T) {
 	}
 }
 
-// TestReplicasThatStartKnowNothing until a master is in office that they have caught up
-// with. Then they have all that they knew to be committed when they stopped.
+// TestReplicasThatStartKnowNothing: replicas know no such instant after a start
+// until they have caught up with a master in office. Then they have all that
+// they knew to be committed when they stopped.
 func TestReplicasThatStartKnowNothing(t *testing.T) {
 	t.Parallel()
 	opts := options(t, 3)

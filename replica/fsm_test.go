@@ -40,7 +40,7 @@ func twoEntries(t *testing.T) []*raft.Log {
 	}
 }
 
-// TestUnknownVersionStopsTheReplica: nothing behind it is applied.
+// TestUnknownVersionStopsTheReplica: no entry behind it is applied.
 func TestUnknownVersionStopsTheReplica(t *testing.T) {
 	t.Parallel()
 	var failed error
@@ -106,8 +106,8 @@ func TestSnapshotRestore(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshotChangesNothing, and no other one is taken in its place: the log
-// need not reach back to it.
+// TestDamagedSnapshotChangesNothing: the replica also uses no other snapshot
+// instead, because the log need not reach back to it.
 func TestDamagedSnapshotChangesNothing(t *testing.T) {
 	t.Parallel()
 	now, failed := time.Minute, error(nil)
@@ -129,8 +129,8 @@ func TestDamagedSnapshotChangesNothing(t *testing.T) {
 	}
 }
 
-// TestEventsAreWhatWasApplied: the ring has the changes of each entry, and begins
-// anew behind a state that was restored: what came before is compacted, not lost.
+// TestEventsAreWhatWasApplied: the ring has the changes of each entry. It
+// starts anew behind a restored state: earlier events are compacted, not lost.
 func TestEventsAreWhatWasApplied(t *testing.T) {
 	t.Parallel()
 	var now time.Duration

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// fullVotes takes so many terms, and no more.
+// fullVotes stores a limited number of terms.
 type fullVotes struct {
 	raft.StableStore
 	takes int
@@ -25,8 +25,8 @@ func (v *fullVotes) SetUint64(key []byte, n uint64) error {
 	return v.StableStore.SetUint64(key, n)
 }
 
-// TestTermThatCannotBeWritten: the library panics at that, at its start and at
-// each election. The replica fails instead.
+// TestTermThatCannotBeWritten: the library panics when it cannot write the term
+// at its start or at an election. The replica fails instead.
 func TestTermThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	for i, founded := range []bool{false, true, true} {

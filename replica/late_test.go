@@ -16,15 +16,16 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// Copies of messages that come late, from the leader that leads still: it had given
-// one up, and sent it again over another connection.
+// Late copies of messages from the current leader: it had given up a message
+// and sent it again over another connection.
 
-// header is that of a leader's messages.
+// header returns the header of a leader's messages.
 func header(leader *Replica) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leader.self()), Addr: []byte(inMemory(leader.ID()))}
 }
 
-// snapshots has replicas take snapshots, and keep what is behind them only.
+// snapshots makes replicas take snapshots, and keep only the entries behind
+// them.
 func snapshots(t *testing.T, all ...*Replica) {
 	t.Helper()
 	for _, r := range all {
@@ -62,8 +63,8 @@ func (c *memoryCell) snapshot(leader, follower *Replica) (send func(), end uint6
 	}, meta.Index
 }
 
-// lateSnapshot is a cell of three in which a follower has got a snapshot, of which a
-// copy is late.
+// lateSnapshot starts a cell of three in which a follower has received a
+// snapshot, and a copy of it is late.
 func lateSnapshot(t *testing.T) (c *memoryCell, a, f *Replica, epoch uint64, late func()) {
 	c = steered(t, 3)
 	a, epoch = lead(t, c.all...)
@@ -81,7 +82,8 @@ func lateSnapshot(t *testing.T) (c *memoryCell, a, f *Replica, epoch uint64, lat
 	return c, a, f, epoch, late
 }
 
-// TestLateSnapshotChangesNothing: neither right behind it, nor after later entries.
+// TestLateSnapshotChangesNothing: neither right after it, nor after later
+// entries.
 func TestLateSnapshotChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, f, epoch, late := lateSnapshot(t)
@@ -99,8 +101,9 @@ func TestLateSnapshotChangesNothing(t *testing.T) {
 	})
 }
 
-// TestLateSnapshotKeepsTheConfiguration: the cell has grown to five meanwhile. With the
-// configuration of three the follower and one other would elect a second master.
+// TestLateSnapshotKeepsTheConfiguration: the cell has grown to five since. With
+// the configuration of three the follower and one other would elect a second
+// master.
 func TestLateSnapshotKeepsTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, f, epoch, late := lateSnapshot(t)
@@ -137,8 +140,9 @@ func TestLateSnapshotKeepsTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestSnapshotWithinTheLog: a leader sends one to a follower that has all of it, and a
-// configuration behind it, since answers were lost. It keeps both.
+// TestSnapshotWithinTheLog: answers were lost, so a leader sends a snapshot to
+// a follower that has all of it and a configuration behind it. The follower
+// keeps both.
 func TestSnapshotWithinTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := steered(t, 3)
@@ -162,9 +166,10 @@ func TestSnapshotWithinTheLog(t *testing.T) {
 	})
 }
 
-// TestSnapshotBehindUnansweredEntries: a follower has got entries, its answer was lost,
-// and it has taken a snapshot behind them and cut its log. The leader sends them again,
-// and its own snapshot ends before them. The follower goes on.
+// TestSnapshotBehindUnansweredEntries: a follower has received entries, its
+// answer was lost, and it has taken a snapshot behind them and cut its log. The
+// leader sends them again, and its own snapshot ends before them. The follower
+// continues.
 func TestSnapshotBehindUnansweredEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := steered(t, 3)
@@ -195,9 +200,10 @@ func TestSnapshotBehindUnansweredEntries(t *testing.T) {
 	})
 }
 
-// TestLateEntriesRemoveNothing: a follower had entries that were never committed where
-// it got a snapshot. A message that replaces them comes when its log goes on behind
-// the snapshot. It has acknowledged that.
+// TestLateEntriesRemoveNothing: a follower had uncommitted entries where it
+// received a snapshot. A message that replaces them arrives when its log
+// continues behind the snapshot. The follower keeps the entries that it has
+// acknowledged.
 func TestLateEntriesRemoveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := steered(t, 3)
@@ -235,8 +241,8 @@ func TestLateEntriesRemoveNothing(t *testing.T) {
 	})
 }
 
-// stale restarts a replica, cut off, with entries that nobody else has. It returns the
-// last entry that others have.
+// stale restarts a replica, cut off, with entries that no other has. It returns
+// the last entry that others have.
 func (c *memoryCell) stale(r *Replica) (again *Replica, end raft.Log) {
 	c.t.Helper()
 	disk := c.disks[r.ID()]
@@ -250,7 +256,8 @@ func (c *memoryCell) stale(r *Replica) (again *Replica, end raft.Log) {
 	return c.restarted(r), end
 }
 
-// join starts a replica that has nothing, of a directory that the cell is to take in.
+// join starts an empty replica with a directory that the cell is about to
+// admit.
 func (c *memoryCell) join(of *Replica, id string) *Replica {
 	c.t.Helper()
 	o := of.opts
@@ -278,7 +285,7 @@ func (c *memoryCell) change(leader *Replica, what membership.Change, r *Replica)
 	})
 }
 
-// voters is how many a replica's latest configuration has.
+// voters returns the number of voters in a replica's latest configuration.
 func voters(r *Replica) (n int) {
 	for _, s := range r.servers() {
 		if s.Suffrage == raft.Voter {

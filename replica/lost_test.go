@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// diskCopy is a disk as it is now.
+// diskCopy returns a copy of a disk.
 func diskCopy(t *testing.T, d *memoryDisk) *memoryDisk {
 	t.Helper()
 	to := raft.NewInmemStore()
@@ -30,8 +30,9 @@ func diskCopy(t *testing.T, d *memoryDisk) *memoryDisk {
 	return newMemoryDisk(to)
 }
 
-// TestLostChangesAreReported: b's directory is put back as it was some time ago, and c
-// was behind. While a is away both elect a master, which lacks what a and b had stored.
+// TestLostChangesAreReported: an older copy of b's directory is restored, and c
+// was behind. While a is away both elect a master, which lacks what a and b had
+// stored.
 func TestLostChangesAreReported(t *testing.T) {
 	for name, c := range map[string]struct{ restart, snapshot bool }{
 		"a runs on":                           {},
@@ -95,7 +96,8 @@ func TestLostChangesAreReported(t *testing.T) {
 	}
 }
 
-// TestUncommittedEntriesAreReplaced: those of a deposed leader's that no majority stored.
+// TestUncommittedEntriesAreReplaced: a follower replaces entries of a deposed
+// leader that no majority stored.
 func TestUncommittedEntriesAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)

@@ -216,9 +216,9 @@ func (r *Replica) hears() bool {
 	return !last.IsZero() && time.Since(last) < 2*r.opts.HeartbeatTimeout
 }
 
-// askNames returns the names of replicas that may know this one: those of the
-// founding list or of the cell to join, and those in the configurations of its
-// log.
+// askNames returns the names of replicas that may know this one: the names in
+// the founding list, or of the cell to join, and the names in the
+// configurations of its log.
 func (r *Replica) askNames(ctx context.Context) []string {
 	names := r.opts.names()
 	if r.peers.Others != nil {
@@ -232,8 +232,8 @@ func (r *Replica) askNames(ctx context.Context) []string {
 	return names
 }
 
-// Ask asks a member for its card. id is a server id, or a name, which stands
-// for the directory that votes. It returns the card of another directory of
+// Ask asks a member for its card. id is a server id, or a name, which means the
+// voting directory of that name. It returns the card of another directory of
 // that name only if the wanted one answers at no known address.
 func (r *Replica) Ask(ctx context.Context, id string) (admission.Card, error) {
 	name, directory := admission.Split(id)
@@ -249,9 +249,8 @@ func (r *Replica) Ask(ctx context.Context, id string) (admission.Card, error) {
 	return r.peers.Ask(ctx, id)
 }
 
-// ErrReplaced is the fault of a replica whose place in the cell was given to
-// another directory. ErrRemoved is the fault of a replica that the cell has
-// removed.
+// ErrReplaced is the fault of a replica that another directory has replaced in
+// the cell. ErrRemoved is the fault of a replica that the cell has removed.
 var (
 	ErrReplaced = errors.New("this directory is no longer a member of the cell")
 	ErrRemoved  = errors.New("this replica was removed from the cell")
@@ -296,7 +295,7 @@ func (r *Replica) mindReplacement() {
 		if now := admission.Foreign(answers, r.stores.Identity.CellID); now != foreign {
 			if foreign = now; foreign != "" {
 				r.opts.Logger.Warn().Str("cell_id", r.stores.Identity.CellID).Str("others", foreign).
-					Msg("this data directory belongs to another cell than those of the other replicas: one of them may be the wrong one")
+					Msg("this data directory and the other replicas' belong to different cells: one of them may be the wrong one")
 			}
 		}
 	}

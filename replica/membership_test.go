@@ -17,8 +17,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// waiting prepares a replica whose directory is no member's, and returns it
-// when it says so.
+// waiting prepares a replica with a directory that belongs to no member, and
+// returns it when it reports that.
 func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
 	t.Helper()
 	c, err := Prepare(o)
@@ -42,10 +42,10 @@ func change(t *testing.T, leader *Replica, what membership.Change, s membership.
 	must(t, leader.ChangeMember(t.Context(), m.Index, what, s))
 }
 
-// TestEmptiedDirectory: a replica whose directory was emptied is another
-// server. It says so, and does nothing else until it has been admitted in the
-// old one's place. What it had stored as the old one stays with the others. The
-// old directory is refused when it comes back.
+// TestEmptiedDirectory: a replica with an emptied directory is another server.
+// It reports that, and does no more until it has been admitted in the old one's
+// place. The others keep what it had stored as the old one. The old directory
+// is refused when it comes back.
 func TestEmptiedDirectory(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -92,13 +92,13 @@ func TestEmptiedDirectory(t *testing.T) {
 		return len(card.Members) == 3 && card.ConfigIndex > 0 && !card.Founding.Has(string(back.self()))
 	})
 
-	// With the third away it is the new directory's vote and disk that count.
+	// With the third away the new directory's vote and disk count.
 	third := without(without(all, leader), lost)[0]
 	stop(t, third)
 	write(t, leader, epoch, "c", 3)
 	same(t, leader, back)
 	stop(t, back)
-	back = start(t, back.opts) // a member's directory goes on by itself
+	back = start(t, back.opts) // a member's directory starts by itself
 	write(t, leader, epoch, "d", 3)
 	same(t, leader, back)
 
@@ -123,8 +123,8 @@ func TestEmptiedDirectory(t *testing.T) {
 	same(t, leader, again)
 }
 
-// TestTwoEmptiedDirectories: two of three are gone. The third follows nobody,
-// keeps all that it has, and nothing is founded beside it.
+// TestTwoEmptiedDirectories: two of three are gone. The third has no leader,
+// keeps everything it has, and no new cell is founded beside it.
 func TestTwoEmptiedDirectories(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -155,9 +155,9 @@ func TestTwoEmptiedDirectories(t *testing.T) {
 	}
 }
 
-// TestFounderPutBackAsNew: a founder's directory comes back as it was before
-// the founding. It has forgotten what it voted, so it goes on as a new one, and
-// what it tells to type admits that.
+// TestFounderPutBackAsNew: a copy of a founder's directory from before the
+// founding is restored. It has forgotten its vote, so it continues as a new
+// one, and the command that it prints admits that.
 func TestFounderPutBackAsNew(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -187,8 +187,8 @@ func TestFounderPutBackAsNew(t *testing.T) {
 }
 
 // TestVotersAreOnTheCard: a directory that votes has stored what the others
-// have, so one that does not know its cell is told from one that is about to
-// join.
+// have. So a voter that does not know its cell can be distinguished from a
+// directory that is about to join.
 func TestVotersAreOnTheCard(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
@@ -222,8 +222,8 @@ func TestCardOfARestoredState(t *testing.T) {
 	}
 }
 
-// TestJoinerAsksWhomItWasToldOf: a replica that joins and has nothing of the log knows of
-// nobody else whether it was removed meanwhile.
+// TestJoinerAsksWhomItWasToldOf: a replica that joins has nothing of the log.
+// Only the replicas that Join returned can report whether it was removed.
 func TestJoinerAsksWhomItWasToldOf(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
@@ -254,8 +254,8 @@ func TestReplacementThatCannotBeNoted(t *testing.T) {
 	}
 }
 
-// TestFoundingWaitsForAll: with one of the list away nothing is founded, and
-// each that is there says for whom it waits.
+// TestFoundingWaitsForAll: while one replica of the list is away no cell is
+// founded, and each of the others reports which one it waits for.
 func TestFoundingWaitsForAll(t *testing.T) {
 	t.Parallel()
 	opts := options(t, 3)
@@ -296,7 +296,7 @@ func TestFoundingWaitsForAll(t *testing.T) {
 	same(t, leader, replicas...)
 }
 
-// TestCellsDoNotMix: two cells whose replicas are given each other's addresses.
+// TestCellsDoNotMix: replicas of two cells have each other's addresses.
 func TestCellsDoNotMix(t *testing.T) {
 	t.Parallel()
 	a, b := options(t, 1)[0], options(t, 1)[0]
@@ -320,8 +320,9 @@ func TestCellsDoNotMix(t *testing.T) {
 	}
 }
 
-// TestMembersAreInTheOrderInWhichTheyCame: a master goes by it to know which directory of
-// a name was named last. A move leaves it as it is, and so does a vote.
+// TestMembersAreInTheOrderInWhichTheyCame: a master uses the order to know
+// which directory of a name was added last. A move keeps the order, and so does
+// a vote.
 func TestMembersAreInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
 	leader, _ := lead(t, startAll(t, options(t, 1)...)...)
@@ -340,8 +341,8 @@ func TestMembersAreInTheOrderInWhichTheyCame(t *testing.T) {
 	}
 }
 
-// TestLateChange: a change that nobody waits for any more comes about, and Membership
-// says so until it has.
+// TestLateChange: a change is made although its caller no longer waits, and
+// Membership reports it as changing until then.
 func TestLateChange(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 1)...)

@@ -43,8 +43,8 @@ func (p *publisher) append(index uint64, changes []state.Change, after *state.St
 	p.publish()
 }
 
-// committed records the commit index that a leader of a term reports; last says that
-// its message goes to the end of its log.
+// committed records the commit index that a leader of a term reports. last
+// reports whether its message goes to the end of its log.
 func (p *publisher) committed(term, index uint64, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

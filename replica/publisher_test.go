@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// teller is a telling of a test's, of a replica that leads in one term.
+// teller is a publisher for a test, of a replica that leads in one term.
 type teller struct {
 	publisher
 	t       *testing.T
@@ -26,7 +26,7 @@ func newTeller(t *testing.T) *teller {
 	return w
 }
 
-// hear hears a leader, as far as only what is committed counts.
+// hear delivers the commit index of a leader.
 func (w *teller) hear(index uint64) { w.publisher.committed(w.present, index, false) }
 
 // apply applies an entry of a term that writes a file, or that opens an office.
@@ -45,8 +45,8 @@ func (w *teller) apply(index, term uint64, opens bool) {
 	w.append(index, out.Changes, next)
 }
 
-// wantTold checks up to which entry followers may be told, and up to which
-// revision watchers here are.
+// wantTold checks up to which entry messages to followers report commits, and
+// up to which revision watchers here are.
 func (w *teller) wantTold(entry, revision uint64) {
 	w.t.Helper()
 	if _, upTo, err := w.events.Read(0, events.Filter{}, 100); upTo != revision || w.publishedTo() != entry || err != nil {
@@ -54,7 +54,7 @@ func (w *teller) wantTold(entry, revision uint64) {
 	}
 }
 
-// TestMasterTellsWhatItHasApplied, and nobody else does before.
+// TestMasterTellsWhatItHasApplied: no other replica reports it earlier.
 func TestMasterTellsWhatItHasApplied(t *testing.T) {
 	t.Parallel()
 	w := newTeller(t)
@@ -65,8 +65,9 @@ func TestMasterTellsWhatItHasApplied(t *testing.T) {
 	w.wantTold(3, 2)
 }
 
-// TestDeposedMasterTellsNoMore of what it applies than leaders say is committed, also
-// where it leads again in a later term, in which it has opened no office yet.
+// TestDeposedMasterTellsNoMore: it publishes no more of what it applies than
+// leaders report as committed. That holds also if it leads again in a later
+// term and has opened no office yet.
 func TestDeposedMasterTellsNoMore(t *testing.T) {
 	for _, term := range []uint64{0, 3} {
 		w := newTeller(t)
@@ -83,7 +84,8 @@ func TestDeposedMasterTellsNoMore(t *testing.T) {
 	}
 }
 
-// TestFollowersTellWhatTheyAreTold, in whichever order they hear and apply.
+// TestFollowersTellWhatTheyAreTold: the order of report and application does
+// not matter.
 func TestFollowersTellWhatTheyAreTold(t *testing.T) {
 	t.Parallel()
 	w := newTeller(t)
@@ -100,8 +102,8 @@ func TestFollowersTellWhatTheyAreTold(t *testing.T) {
 	w.wantTold(4, 3)
 }
 
-// TestSuccessorTellsWhenItIsInOffice: what it has committed of its predecessor's
-// before is told then, or when the next leader says so.
+// TestSuccessorTellsWhenItIsInOffice: entries of its predecessor that it has
+// committed earlier are published then, or when the next leader reports them.
 func TestSuccessorTellsWhenItIsInOffice(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]func(*teller){
@@ -121,8 +123,8 @@ func TestSuccessorTellsWhenItIsInOffice(t *testing.T) {
 	}
 }
 
-// TestRestoredState is told of when a leader says that it is committed: then
-// who was told of less has to read it.
+// TestRestoredState: a restored state is published when a leader reports that
+// it is committed. Watchers that have received less must then read it.
 func TestRestoredState(t *testing.T) {
 	t.Parallel()
 	w := newTeller(t)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestReach: a wrong address costs little, whether it refuses or is silent, and
-// what comes too late is discarded.
+// TestReach: a wrong address costs little time, whether it refuses or is
+// silent. A result that comes too late is discarded.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		discarded := 0

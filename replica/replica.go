@@ -41,7 +41,7 @@ type Replica struct {
 	snapshots *snapshotting
 	changing  atomic.Int32 // changes of the membership without an outcome yet
 	committed committed    // membership
-	roll      roll         // the members known here, and those that were removed
+	roll      roll         // the members known here, and the removed ones
 
 	notingSnapshot sync.Mutex
 
@@ -175,7 +175,7 @@ type candidacy interface {
 }
 
 // follows reports whether a candidate has another replica as its leader, and in
-// which term. It reads the state last: a candidate that wins meanwhile names
+// which term. It reads the state last: a candidate that wins in between names
 // itself as the leader, and must not be reported as following another. If the
 // term ends after it was read, other replicas ignore the message.
 func follows(c candidacy, self raft.ServerID) (term uint64, follows bool) {
@@ -186,8 +186,8 @@ func follows(c candidacy, self raft.ServerID) (term uint64, follows bool) {
 
 // hangs returns an error if a current step takes too long for a leader: a write
 // to the log, an entry that is applied, an answer, a mutex. The replica then
-// sends nothing, so that the others elect a leader, whatever its own goroutines
-// do.
+// sends nothing, so that the others elect a leader even if its own goroutines
+// hang.
 func (r *Replica) hangs() error {
 	if h := r.opts.Progress.Hangs(r.opts.MasterLease); h != nil {
 		return h
@@ -297,8 +297,8 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	}
 }
 
-// classify separates the library's errors that rule out an effect from those
-// that do not.
+// classify separates the library's errors: some rule out an effect, the others
+// do not.
 func (r *Replica) classify(err error) error {
 	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		r.stuck()

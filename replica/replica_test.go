@@ -53,7 +53,8 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 	return addrs
 }
 
-// options are those of n replicas with small thresholds and short time-outs.
+// options returns the options of n replicas with small thresholds and short
+// time-outs.
 func options(t *testing.T, n int) []Options {
 	t.Helper()
 	var members []membership.Member
@@ -72,7 +73,7 @@ func options(t *testing.T, n int) []Options {
 	return all
 }
 
-// startAll founds a cell, which all replicas of the list do together.
+// startAll founds a cell together with all replicas of the list.
 func startAll(t *testing.T, opts ...Options) []*Replica {
 	t.Helper()
 	all := make([]*Replica, len(opts))
@@ -89,7 +90,7 @@ func startAll(t *testing.T, opts ...Options) []*Replica {
 	return all
 }
 
-// start opens a replica and sees to it that it is closed in the end.
+// start opens a replica, and closes it at the end of the test.
 func start(t *testing.T, o Options) *Replica {
 	t.Helper()
 	r, err := Open(o)
@@ -132,7 +133,8 @@ func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 	return leader, epoch
 }
 
-// tryToLead opens an office with whoever of them leads; nil where none does.
+// tryToLead opens an office with the leader among the replicas; it returns nil
+// without one.
 func tryToLead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 	for _, r := range replicas {
 		term, ok := r.Leading()
@@ -151,7 +153,7 @@ func open(id string) state.Command {
 	return state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}}
 }
 
-// renew renews the lease, with what the leader is due, as its master does.
+// renew renews the lease with the commands that are due, as a master does.
 func renew(r *Replica, epoch uint64) func() (*state.Outcome, error) {
 	b := state.Batch{Epoch: epoch, LeaseMS: 1000}
 	if due, ok := r.Due(); ok {
@@ -344,8 +346,8 @@ func without(all []*Replica, one *Replica) []*Replica {
 	return rest
 }
 
-// TestLostLogIsRefused: without its log a replica has forgotten what it voted
-// and promised, and must not found the cell again under its id.
+// TestLostLogIsRefused: without its log a replica has forgotten its votes and
+// promises, and must not found the cell again under its id.
 func TestLostLogIsRefused(t *testing.T) {
 	t.Parallel()
 	o := options(t, 1)[0]
@@ -368,7 +370,7 @@ func TestLostLogIsRefused(t *testing.T) {
 	}
 }
 
-// isDone reports whether the opening of a session came to one.
+// isDone reports whether opening a session created one.
 func isDone(r state.Result) bool {
 	opened, ok := r.(state.SessionResult)
 	return ok && opened.Verdict == state.Done

@@ -20,8 +20,8 @@ import (
 // Saved is a state from which another cell may continue.
 type Saved struct{ state *state.State }
 
-// ReadSaved reads the snapshot of a backup to its end. The error says why no
-// cell can continue from it.
+// ReadSaved reads the snapshot of a backup to its end. The error is the reason
+// why no cell can continue from it.
 func ReadSaved(r io.Reader) (Saved, error) {
 	s, err := state.Restore(r)
 	return Saved{s}, err
@@ -36,9 +36,9 @@ func (s Saved) LastToken() uint64 { return s.state.LastToken() }
 var restoreEpoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // RestoreFloor returns the floor of tokens and revisions for a cell that is
-// founded from a backup at an instant of the wall clock. It is above all that
-// an earlier cell can have given, if that cell gave fewer than 4096 in each
-// millisecond. It is below 2^53 until 2093.
+// founded from a backup at an instant of the wall clock. The floor is above
+// every number that an earlier cell can have given, if that cell gave fewer
+// than 4096 in each millisecond. It is below 2^53 until 2093.
 func RestoreFloor(now time.Time) uint64 {
 	return uint64(max(0, now.Sub(restoreEpoch).Milliseconds())) << 12
 }
@@ -49,7 +49,7 @@ const cellIDBytes = 16
 // Found founds a cell of one member that continues from the state. Its data
 // directory, which must be empty or missing, gets the id o.ID and the addresses
 // that o.Members has for it. The cell gets a new id, which is returned. Its
-// tokens and revisions begin at floor, or above those of the state; see
+// tokens and revisions begin at floor, or above the state's; see
 // state.State.Restored for the rest.
 //
 // If the error concerns the state, the floor or a directory that is not empty,

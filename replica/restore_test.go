@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// saved is a state with a session that holds a lock.
+// saved returns a state with a session that holds a lock.
 func saved(t *testing.T) Saved {
 	t.Helper()
 	s := state.New()
@@ -38,8 +38,8 @@ func saved(t *testing.T) Saved {
 	return out
 }
 
-// TestFoundedFromABackup: a cell of one, of a new id, that leads itself and begins with
-// what the backup has; twice from one backup are two cells.
+// TestFoundedFromABackup: a cell of one member with a new id leads itself and
+// begins with the backup's state. Two cells from one backup have different ids.
 func TestFoundedFromABackup(t *testing.T) {
 	t.Parallel()
 	from, ids := saved(t), map[string]bool{}
@@ -78,7 +78,8 @@ func TestFoundedFromABackup(t *testing.T) {
 	}
 }
 
-// TestNothingWrittenWhereRefused: a floor without room, a directory of somebody else's.
+// TestNothingWrittenWhereRefused: a floor without room above it, a directory
+// with other files.
 func TestNothingWrittenWhereRefused(t *testing.T) {
 	t.Parallel()
 	o := options(t, 1)[0]
@@ -101,8 +102,8 @@ func TestNothingWrittenWhereRefused(t *testing.T) {
 	}
 }
 
-// TestCrashWhileFounding: whatever was synced last, the directory as it was left then
-// is empty, or refused with what to do, or that of the new cell.
+// TestCrashWhileFounding: after a crash at any sync the directory is empty, or
+// refused with advice, or belongs to the new cell.
 func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk of the process
 	o := options(t, 1)[0]
 	top := t.TempDir()
@@ -150,7 +151,8 @@ func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk
 	}
 }
 
-// TestFloorOfTheClock is above what a cell can have given, and has room for long.
+// TestFloorOfTheClock is above what a cell can have given, and has room for
+// decades.
 func TestFloorOfTheClock(t *testing.T) {
 	t.Parallel()
 	at := func(year int) time.Time { return time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
@@ -165,8 +167,9 @@ func TestFloorOfTheClock(t *testing.T) {
 	}
 }
 
-// TestFoundedFromAStoppedReplica: a cell of one goes on from all that its log has, with
-// and without a snapshot before it; the old directory is retired.
+// TestFoundedFromAStoppedReplica: a cell of one member continues from
+// everything that the log has, with and without a snapshot before it. The old
+// directory is retired.
 func TestFoundedFromAStoppedReplica(t *testing.T) {
 	t.Parallel()
 	for _, entries := range []int{3, 150} {
@@ -214,7 +217,8 @@ func TestFoundedFromAStoppedReplica(t *testing.T) {
 	}
 }
 
-// opens reports whether a replica could start with a directory and go on as a cell.
+// opens reports whether a replica could start with a directory and serve as a
+// cell.
 func opens(t *testing.T, o Options) bool {
 	t.Helper()
 	if datadir.Empty(o.DataDir) == nil {
@@ -228,8 +232,9 @@ func opens(t *testing.T, o Options) bool {
 	return d.Identity().Founded
 }
 
-// TestRecoveryThatIsKilled at any point between its first write and its last: at most one
-// of the two directories can be opened, and the next run finishes it, or says what to do.
+// TestRecoveryThatIsKilled: a recovery is killed at any point between its first
+// write and its last. At most one of the two directories can be opened, and the
+// next run finishes the recovery or reports what to do.
 func TestRecoveryThatIsKilled(t *testing.T) {
 	top := t.TempDir()
 	o := options(t, 1)[0]

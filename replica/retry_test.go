@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestReturningFollowerHearsAllAtOnce: a follower that was away for long has
-// what was done without it within a moment of its return.
+// TestReturningFollowerHearsAllAtOnce: a follower that was away for long
+// receives everything it has missed at once after its return.
 func TestReturningFollowerHearsAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// roll holds the members that this replica knows, and those that were removed.
+// roll holds the members that this replica knows, and the removed ones.
 type roll struct {
 	now     atomic.Pointer[admission.Roll]
 	changed chan struct{} // has a value when now is not on the disk yet

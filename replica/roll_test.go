@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// refuses reports whether a replica believes nothing that a server sends, for a
-// reason that has the given words.
+// refuses reports whether a replica refuses all messages of a server, for a
+// reason with the given words.
 func refuses(r *Replica, server, why string) bool {
 	err := r.Believes(server)
 	return err != nil && strings.Contains(err.Error(), why)
@@ -28,7 +28,8 @@ const (
 	isNone     = "is not a member of this cell"
 )
 
-// usurper is a message of Raft by which a server leads from a term on.
+// usurper returns a Raft message with which a server claims to lead from a term
+// on.
 func usurper(t *testing.T, server string, term uint64) []byte {
 	t.Helper()
 	at := []byte(rafttransport.Address(server, "127.0.0.1:9"))
@@ -41,9 +42,9 @@ func usurper(t *testing.T, server string, term uint64) []byte {
 	return append([]byte{0}, b...)
 }
 
-// TestRemovedReplica: the connections of a replica that is removed are closed, and it
-// opens no other, also under the name of another directory. No message of it counts.
-// That stays so after restarts, and while there is no master.
+// TestRemovedReplica: the connections of a removed replica are closed, and it
+// can open no other, even under the name of another directory. Its messages do
+// not count. That remains so after restarts, and while there is no master.
 func TestRemovedReplica(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -113,8 +114,8 @@ func TestRemovedReplica(t *testing.T) {
 	same(t, leader, next...)
 }
 
-// TestRollAheadOfTheLog: a member has told of a removal that is not in the log yet. The
-// removed server is refused, though the log lists it.
+// TestRollAheadOfTheLog: a member has reported a removal that is not in the log
+// yet. The removed server is refused, though the log lists it.
 func TestRollAheadOfTheLog(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -141,8 +142,9 @@ func TestRollAheadOfTheLog(t *testing.T) {
 	must(t, behind.Believes(string(leader.self())))
 }
 
-// TestRemovedByTheRoll: a replica that was away is told of its own removal by members
-// that are removed next. Their cards count no more; it knows of its removal all the same.
+// TestRemovedByTheRoll: a replica that was away learns of its own removal from
+// members that are removed next. Their cards no longer count, but it still
+// knows of its removal.
 func TestRemovedByTheRoll(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
@@ -156,7 +158,7 @@ func TestRemovedByTheRoll(t *testing.T) {
 	}
 }
 
-// again starts replicas again.
+// again restarts replicas.
 func again(t *testing.T, stopped []*Replica) (all []*Replica) {
 	t.Helper()
 	for _, r := range stopped {
@@ -165,7 +167,8 @@ func again(t *testing.T, stopped []*Replica) (all []*Replica) {
 	return all
 }
 
-// growing is a cell of three, and the options of two that may join it.
+// growing starts a cell of three, and returns it with the options of two that
+// may join it.
 func growing(t *testing.T) (all []*Replica, four, five Options) {
 	t.Helper()
 	opts := options(t, 5)
@@ -181,7 +184,7 @@ func growing(t *testing.T) (all []*Replica, four, five Options) {
 	return startAll(t, opts[:3]...), opts[3], opts[4]
 }
 
-// joined is a replica with a new directory that has become a voter.
+// joined returns a replica with a new directory that has become a voter.
 func joined(t *testing.T, leader *Replica, o Options) *Replica {
 	t.Helper()
 	c, admitted := waiting(t, o)
@@ -196,15 +199,16 @@ func joined(t *testing.T, leader *Replica, o Options) *Replica {
 	return r
 }
 
-// drop removes a member, whose replica may end by itself.
+// drop removes a member; its replica may end by itself.
 func drop(t *testing.T, leader, r *Replica) {
 	t.Helper()
 	change(t, leader, membership.RemoveMember, membership.MemberStatus{Member: membership.Member{ID: r.ID()}, Directory: r.Directory()})
 	_ = r.Close()
 }
 
-// TestAwayWhileAllWereReplaced: a replica comes back and knows none of the members, who
-// have other names: they bring it up to date, and it votes for them.
+// TestAwayWhileAllWereReplaced: a replica comes back and knows none of the
+// members, which have other names. They bring it up to date, and it votes for
+// them.
 func TestAwayWhileAllWereReplaced(t *testing.T) {
 	t.Parallel()
 	all, four, five := growing(t)
@@ -233,8 +237,9 @@ func TestAwayWhileAllWereReplaced(t *testing.T) {
 	same(t, leader, r5, back)
 }
 
-// TestAwayWhileOneCameAgain: a replica saw a member removed, and was away when one of
-// that name was added again, which leads now. It asks the members that it knows.
+// TestAwayWhileOneCameAgain: a replica saw a member removed, and was away when
+// another of that name was added, which leads now. It asks the members that it
+// knows.
 func TestAwayWhileOneCameAgain(t *testing.T) {
 	t.Parallel()
 	all, four, _ := growing(t)
@@ -262,8 +267,8 @@ func TestAwayWhileOneCameAgain(t *testing.T) {
 	}
 }
 
-// TestCardsOfTheRemoved: no card of a removed replica has a member end, or its directory
-// quarantined.
+// TestCardsOfTheRemoved: a removed replica's card ends no member and
+// quarantines no directory.
 func TestCardsOfTheRemoved(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
@@ -288,8 +293,8 @@ func TestCardsOfTheRemoved(t *testing.T) {
 	}
 }
 
-// TestMemberCanBeAsked: a look at a member takes no memory, for it is made for each part
-// of what the others send.
+// TestMemberCanBeAsked: Member allocates no memory, because it is called for
+// each piece of data that others send.
 func TestMemberCanBeAsked(t *testing.T) {
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
@@ -300,8 +305,8 @@ func TestMemberCanBeAsked(t *testing.T) {
 	}
 }
 
-// TestRollWhileTheDiskHangs: while the roll is written to a disk that hangs, a
-// configuration is noted and believed all the same.
+// TestRollWhileTheDiskHangs: while the roll is being written to a hanging disk,
+// a configuration is still recorded and believed.
 func TestRollWhileTheDiskHangs(t *testing.T) {
 	t.Parallel()
 	begun, disk := make(chan struct{}), make(chan struct{})

@@ -19,8 +19,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// memoryCell is a cell with nothing but memory beneath, for virtual time. The
-// test decides who hears whom and what a disk does.
+// memoryCell is a cell in memory, for virtual time. The test controls which
+// replicas reach each other, and the disks.
 type memoryCell struct {
 	t     *testing.T
 	all   []*Replica
@@ -34,7 +34,7 @@ type memoryDisk struct {
 	hangs   atomic.Bool // writes of entries wait for the crash, and are not made
 	crash   func()
 	crashed chan struct{}
-	late    atomic.Uint64 // the entry whose next reading is answered when the test says go
+	late    atomic.Uint64 // the entry that is read next; the read returns when the test allows it
 	goOn    func()
 	going   chan struct{}
 }
@@ -64,7 +64,7 @@ func (d *memoryDisk) GetLog(index uint64, l *raft.Log) error {
 	return err
 }
 
-// term is that of an entry, 0 where there is none.
+// term returns the term of an entry, 0 for a missing one.
 func (d *memoryDisk) term(index uint64) uint64 {
 	var l raft.Log
 	if d.InmemStore.GetLog(index, &l) != nil {
@@ -73,7 +73,7 @@ func (d *memoryDisk) term(index uint64) uint64 {
 	return l.Term
 }
 
-// memoryWire may lose all that is not for an election.
+// memoryWire may lose all messages that do not belong to an election.
 type memoryWire struct {
 	*raft.InmemTransport
 	votesOnly atomic.Bool
@@ -86,7 +86,7 @@ func (w *memoryWire) AppendEntries(id raft.ServerID, to raft.ServerAddress, q *r
 	return w.InmemTransport.AppendEntries(id, to, q, a)
 }
 
-// steered is a cell of n replicas that all hear each other.
+// steered starts a cell of n replicas that are all connected.
 func steered(t *testing.T, n int) *memoryCell {
 	t.Helper()
 	const heartbeat = time.Second
@@ -108,12 +108,13 @@ func steered(t *testing.T, n int) *memoryCell {
 	return c
 }
 
-// inMemory is the address of a replica of a cell in memory.
+// inMemory returns the address of a replica of a cell in memory.
 func inMemory(id string) raft.ServerAddress {
 	return rafttransport.Address(admission.ServerID(id, id), id)
 }
 
-// memoryIdentity is that of a founder whose directory is as its name.
+// memoryIdentity returns the identity of a founder with a directory named like
+// itself.
 func memoryIdentity(o Options, founded bool) admission.Identity {
 	who := admission.Identity{Cell: o.Cell, ID: o.ID, Directory: o.ID, Founded: founded}
 	for _, m := range o.Members {
@@ -135,7 +136,8 @@ func (c *memoryCell) start(o Options, founded bool) *Replica {
 	return r
 }
 
-// restarted is the replica after a crash, with what is on its disk, cut off.
+// restarted returns the replica after a crash, with the contents of its disk,
+// cut off.
 func (c *memoryCell) restarted(r *Replica) *Replica {
 	c.t.Helper()
 	c.cut(r)
@@ -147,7 +149,7 @@ func (c *memoryCell) restarted(r *Replica) *Replica {
 	return again
 }
 
-// link has replicas hear each other.
+// link connects replicas with each other.
 func (c *memoryCell) link(some ...*Replica) {
 	for _, a := range some {
 		for _, b := range without(some, a) {
@@ -156,7 +158,7 @@ func (c *memoryCell) link(some ...*Replica) {
 	}
 }
 
-// cut has replicas hear nobody, and nobody them.
+// cut disconnects replicas from all others.
 func (c *memoryCell) cut(some ...*Replica) {
 	for _, r := range some {
 		c.wires[r.ID()].DisconnectAll()
@@ -166,7 +168,7 @@ func (c *memoryCell) cut(some ...*Replica) {
 	}
 }
 
-// alone has a leader that is cut off write an entry, and returns its index.
+// alone makes a leader that is cut off write an entry, and returns its index.
 func (c *memoryCell) alone(leader *Replica, epoch uint64, session string) uint64 {
 	c.t.Helper()
 	disk := c.disks[leader.ID()]
@@ -186,9 +188,9 @@ func (c *memoryCell) close() {
 }
 
 // TestEarlierTermsWaitForTheLeadersOwn: an entry of an earlier term takes
-// effect nowhere before one of the leader's own term is on the leader's disk,
-// as on those of a majority (Ongaro and Ousterhout 2014, figure 8). Else it may
-// still be replaced.
+// effect nowhere before an entry of the leader's own term is on the leader's
+// disk and on the disks of a majority (Ongaro and Ousterhout 2014, figure 8).
+// Otherwise it may still be replaced.
 func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)
@@ -201,7 +203,7 @@ func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 		cell.cut(a)
 		at := cell.alone(a, epoch, "lost")
 
-		// The second: b leads, and c does not hear of its first entry.
+		// The second: b leads, and c does not receive its first entry.
 		for _, r := range rest {
 			cell.wires[r.ID()].votesOnly.Store(true)
 		}
@@ -216,7 +218,7 @@ func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 		cell.link(a, c)
 		leads(t, []*Replica{a})
 		until(t, "c has the entry", func() bool { return cell.disks[c.ID()].term(at) > 0 })
-		time.Sleep(time.Second / 2) // virtual: c is told what is committed
+		time.Sleep(time.Second / 2) // virtual: c learns what is committed
 		if c.State().Index >= at {
 			t.Error("c has applied it")
 		}
@@ -232,9 +234,9 @@ func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 	})
 }
 
-// TestMessagesAreOfOneLog: a leader that is deposed while it puts a message
-// together finds other entries behind the first ones. The follower that would
-// get both had a log like no other's.
+// TestMessagesAreOfOneLog: a leader that is deposed while it composes a message
+// finds other entries behind the first ones. A follower with both would have a
+// log like no other's.
 func TestMessagesAreOfOneLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 5)
@@ -260,7 +262,7 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 		disk.late.Store(at)
 		cell.wires[a.ID()].votesOnly.Store(false)
 		until(t, "a reads the entry", func() bool { return disk.late.Load() == 0 })
-		cell.cut(c) // so that it does not hear of later terms
+		cell.cut(c) // so that it does not learn of later terms
 
 		// The third: another leads, by the votes of b, d and e, and replaces
 		// both at a.
@@ -270,7 +272,7 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 		cell.link(a, next)
 		until(t, "both are replaced", func() bool { return disk.term(at+1) == term })
 
-		// a reads on, and c hears of it.
+		// a continues to read, and c receives the message.
 		cell.link(a, c)
 		disk.goOn()
 		time.Sleep(time.Second) // virtual
@@ -281,8 +283,9 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 }
 
 // TestVotersNeedNotKnowTheCandidate: a replica that lags behind a change of
-// members votes for who came with it, where no leader is heard. Else a majority
-// of replicas that are all well could elect nobody, for ever.
+// members votes for a candidate that it does not know, if it has no leader.
+// Otherwise a majority of healthy replicas could be unable to elect a leader,
+// for ever.
 func TestVotersNeedNotKnowTheCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)
@@ -320,8 +323,8 @@ func TestVotersNeedNotKnowTheCandidate(t *testing.T) {
 	})
 }
 
-// TestNobodyLeadsWithoutAVote: a replica that does not vote is not to campaign,
-// whoever tells it to: the library would have it lead, and end itself.
+// TestNobodyLeadsWithoutAVote: a replica that does not vote must not campaign,
+// even when asked to. The library would make it lead, and end itself.
 func TestNobodyLeadsWithoutAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)

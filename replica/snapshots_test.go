@@ -24,9 +24,9 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// aDataDir is the data directory of a cell of one that has two snapshots and a
-// log, and the state that it stands for. With trailing entries enough, the log
-// reaches back to the earlier snapshot.
+// aDataDir returns the data directory of a cell of one member that has two
+// snapshots and a log, and the hash of its state. With enough trailing entries
+// the log reaches back to the earlier snapshot.
 func aDataDir(t *testing.T, trailing uint64) (Options, [32]byte) {
 	t.Helper()
 	o := options(t, 1)[0]
@@ -59,7 +59,8 @@ func storesOf(t *testing.T, o Options) datadir.Stores {
 	return s
 }
 
-// copied is the same replica on a copy of its data directory.
+// copied returns the options of the same replica on a copy of its data
+// directory.
 func copied(t *testing.T, o Options) Options {
 	t.Helper()
 	from := o.DataDir
@@ -68,8 +69,8 @@ func copied(t *testing.T, o Options) Options {
 	return o
 }
 
-// judge starts a replica on a data directory. It has the state that it should
-// have, or it is refused with a message that says where and what to do.
+// judge starts a replica on a data directory. It must have the right state, or
+// be refused with a message that names the place and the cure.
 func judge(t *testing.T, o Options, want [32]byte) (refused bool) {
 	t.Helper()
 	r, err := Open(o)
@@ -87,7 +88,7 @@ func judge(t *testing.T, o Options, want [32]byte) (refused bool) {
 	return false
 }
 
-// snapshotDirs are the directories of the snapshots, latest first.
+// snapshotDirs returns the directories of the snapshots, latest first.
 func snapshotDirs(t *testing.T, o Options) []string {
 	t.Helper()
 	store, err := raft.NewFileSnapshotStore(o.DataDir, 2, io.Discard)
@@ -111,9 +112,9 @@ func edit(t *testing.T, name string, change func([]byte) []byte) {
 	must(t, os.WriteFile(name, change(raw), 0o600))
 }
 
-// TestDamagedSnapshots: an earlier one takes the place of a damaged one where
-// the log reaches back to it; else the replica is refused. It never starts with
-// a part of what it had.
+// TestDamagedSnapshots: an earlier snapshot replaces a damaged one if the log
+// reaches back to it; else the replica is refused. It never starts with a part
+// of what it had.
 func TestDamagedSnapshots(t *testing.T) {
 	t.Parallel()
 	long, longHash := aDataDir(t, 1000)
@@ -162,8 +163,8 @@ func TestDamagedSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotsGone: a replica that had been given a snapshot and has stored no
-// entry since then has nothing else to remember it by.
+// TestSnapshotsGone: a replica received a snapshot and has stored no entry
+// since then. It has no other record of that snapshot.
 func TestSnapshotsGone(t *testing.T) {
 	t.Parallel()
 	o, hash := aDataDir(t, 10)
@@ -177,8 +178,8 @@ func TestSnapshotsGone(t *testing.T) {
 	}
 }
 
-// TestLogGone: with its log a replica has lost its votes; the snapshots that it
-// has left do not make up for them.
+// TestLogGone: with its log a replica has lost its votes; the remaining
+// snapshots do not replace them.
 func TestLogGone(t *testing.T) {
 	t.Parallel()
 	o, hash := aDataDir(t, 10)
@@ -235,8 +236,8 @@ func TestDamagedDataDirectory(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshotStandsForNothing: its list says that it ends where it does
-// not.
+// TestDamagedSnapshotStandsForNothing: the snapshot's entry in the list has a
+// wrong end.
 func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 	t.Parallel()
 	o, _ := aDataDir(t, 1000)

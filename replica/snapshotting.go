@@ -14,10 +14,10 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// snapshotting counts a replica's snapshots, and logs those that fail: the
-// library logs both at debug level, and retries. A fault is counted at its
-// cause. A follower that refuses a snapshot counts it itself. A follower that
-// does not answer at all is not a fault of the snapshot.
+// snapshotting counts a replica's snapshots, and logs failed ones: the library
+// logs both at debug level, and retries. A fault is counted at its cause. A
+// follower that refuses a snapshot counts it itself. A follower that does not
+// answer at all is not a fault of the snapshot.
 type snapshotting struct {
 	clock func() time.Duration
 	leads func() bool    // whether the replica leads

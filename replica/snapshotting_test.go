@@ -20,7 +20,7 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// faultySnapshots is a store whose steps fail on demand.
+// faultySnapshots is a store with steps that fail on demand.
 type faultySnapshots struct {
 	none                              bool
 	create, list, open, write, finish error
@@ -48,13 +48,13 @@ func (s faultySink) Write(b []byte) (int, error) { return len(b), s.of.write }
 func (s faultySink) Close() error                { return s.of.finish }
 func (s faultySink) Cancel() error               { return nil }
 
-// TestSnapshotsThatFailAreReported: each in the log and by a counter, once for an
-// attempt, and those that are no fault not at all.
+// TestSnapshotsThatFailAreReported: each failure is logged and counted once for
+// an attempt; results that are not failures are not.
 func TestSnapshotsThatFailAreReported(t *testing.T) {
 	t.Parallel()
 	refused := &fs.PathError{Op: "mkdir", Path: "snapshots", Err: syscall.EACCES}
-	// write does what the library does with a snapshot of its own, and receive with
-	// one that arrives.
+	// write stores an own snapshot as the library does, receive one that
+	// arrives.
 	write := func(s raft.SnapshotStore, _ *snapshotting) {
 		sink, err := s.Create(1, 1, 1, raft.Configuration{}, 1, nil)
 		if err != nil {
@@ -121,9 +121,9 @@ func TestSnapshotsThatFailAreReported(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfALeaderWithoutADirectory: a follower that was away needs a snapshot,
-// and the leader's directory is gone. It says so, and the follower is filled by the
-// next leader.
+// TestSnapshotOfALeaderWithoutADirectory: a follower that was away needs a
+// snapshot, and the leader's directory is gone. The leader reports it, and the
+// next leader fills the follower.
 func TestSnapshotOfALeaderWithoutADirectory(t *testing.T) {
 	t.Parallel()
 	opts := options(t, 3)

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// deposed gives a stopped replica what a deposed leader may have: entries at
-// the end of its log that nobody else has. It returns where they begin.
+// deposed gives a stopped replica the entries that a deposed leader may have:
+// at the end of its log, and on no other replica. It returns their first index.
 func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint64 {
 	t.Helper()
 	p := storesOf(t, r.opts)
@@ -28,8 +28,8 @@ func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint6
 	return last + 1
 }
 
-// beyond is a cell of three whose logs are cut where a test says, with one of
-// them stopped, and the others in a later term than it.
+// beyond starts a cell of three with logs that are cut where the test needs it.
+// One replica is stopped, and the others are in a later term.
 func beyond(t *testing.T, n uint64, change func(l *raft.Log)) (away *Replica, two []*Replica, leader *Replica, epoch, stale uint64) {
 	t.Helper()
 	opts := options(t, 3)
@@ -49,7 +49,7 @@ func beyond(t *testing.T, n uint64, change func(l *raft.Log)) (away *Replica, tw
 	return away, two, leader, epoch, stale
 }
 
-// cut has replicas take snapshots, and keep what is behind them only.
+// cut makes replicas take snapshots, and keep only the entries behind them.
 func cut(t *testing.T, all ...*Replica) {
 	t.Helper()
 	for _, r := range all {
@@ -60,8 +60,8 @@ func cut(t *testing.T, all ...*Replica) {
 	}
 }
 
-// TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps
-// entries of an earlier leader's where it ends.
+// TestSnapshotThatEndsWithinStaleEntries: the follower installs the snapshot,
+// and keeps entries of an earlier leader where it ends.
 func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 	t.Parallel()
 	away, two, leader, epoch, stale := beyond(t, 7, func(*raft.Log) {})
@@ -92,7 +92,7 @@ func TestOnlyVoterEndsWithinStaleEntries(t *testing.T) {
 			for _, r := range two {
 				stop(t, r)
 			}
-			// One that is opened again has nothing that was cut in its cache.
+			// A replica that is opened again has no cut entries in its cache.
 			back := start(t, away.opts)
 			leader, epoch = lead(t, start(t, leader.opts), back)
 			write(t, leader, epoch, "c", 1)
@@ -103,7 +103,7 @@ func TestOnlyVoterEndsWithinStaleEntries(t *testing.T) {
 	}
 }
 
-// TestStaleConfigurationBeforeASnapshot does not stand in the way of changes.
+// TestStaleConfigurationBeforeASnapshot: it does not prevent changes.
 func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
 	t.Parallel()
 	away, two, leader, epoch, _ := beyond(t, 1, func(l *raft.Log) {

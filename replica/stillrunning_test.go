@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/replica/peerconn"
 )
 
-// stopped is the directory of a cell of one that was founded, opened while nobody runs
-// on it, with the id of that cell.
+// stopped returns the directory of a founded cell of one member, opened while
+// no replica runs on it, with the id of that cell.
 func stopped(t *testing.T) (o Options, cellID string, old *Stopped) {
 	t.Helper()
 	o = options(t, 1)[0]
@@ -26,8 +26,9 @@ func stopped(t *testing.T) (o Options, cellID string, old *Stopped) {
 	return o, cellID, old
 }
 
-// TestStillRunsUnderItsOwnName: a directory that took this one's place runs on, which
-// one that waits to be admitted, or is another cell's, does not.
+// TestStillRunsUnderItsOwnName: a directory that took this one's place counts
+// as running. One that waits to be admitted, or belongs to another cell, does
+// not.
 func TestStillRunsUnderItsOwnName(t *testing.T) {
 	t.Parallel()
 	o, id, old := stopped(t)
@@ -56,9 +57,10 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 	}
 }
 
-// TestStillRunsThoughItDoesNotAnswer: whatever takes connections at the address of a
-// member is taken for it, unless the operator says that it is not; one who answers is
-// one, whatever is said. Only an address where nothing takes them is nobody's.
+// TestStillRunsThoughItDoesNotAnswer: anything that accepts connections at a
+// member's address counts as that member, unless the operator gives it as gone.
+// A member that answers always counts. Only an address that accepts no
+// connections is free.
 func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	o, id, old := stopped(t)

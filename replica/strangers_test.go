@@ -25,8 +25,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// stranger opens a connection as anybody can who reaches the port: it asks for
-// the card first, which tells all that an opening needs.
+// stranger opens a connection as any caller that reaches the port can: it asks
+// for the card first, which has all that an opening needs.
 func stranger(t *testing.T, o Options, kind peerconn.Kind, from string) (net.Conn, error) {
 	t.Helper()
 	raw, err := new(peerconn.Caller).AskCard(t.Context(), o.RaftListen, peerconn.Hello{Cell: o.Cell, From: from, To: o.ID})
@@ -48,7 +48,7 @@ func isClosed(c net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// lines are what is logged, for several goroutines.
+// lines collects log lines, for several goroutines.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -66,8 +66,8 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.all.String(), what)
 }
 
-// TestBombBehindAnOpening: 20 MB of empty entries, which the library would make
-// 2 GB of, behind an opening that is right.
+// TestBombBehindAnOpening: 20 MB of empty entries, which the library would
+// expand to 2 GB, behind a correct opening.
 func TestBombBehindAnOpening(t *testing.T) {
 	t.Parallel()
 	o := options(t, 1)[0]
@@ -88,7 +88,7 @@ func TestBombBehindAnOpening(t *testing.T) {
 		t.Error("the connection is open")
 	}
 	runtime.ReadMemStats(&after)
-	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took >= 500 { // with what other tests take meanwhile
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took >= 500 { // includes allocations of other tests
 		t.Errorf("%d MB in one message took %d MB", n>>20, took)
 	}
 	until(t, "it is told of", func() bool { return log.count("replicas' port") > 0 })
@@ -102,8 +102,8 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// TestLargestEntriesArePassedOn: what a leader may put into its log reaches
-// followers, also in messages that are full of it; what is larger does not come
+// TestLargestEntriesArePassedOn: the largest entries that a leader may put into
+// its log reach followers, also in full messages. Larger entries do not get
 // into the log.
 func TestLargestEntriesArePassedOn(t *testing.T) {
 	t.Parallel()
@@ -136,15 +136,15 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 	same(t, leader, start(t, away.opts))
 }
 
-// TestStrangersKeepNoMemberOut: invented names have no place with a replica that has
-// a master, and few with one that has none, and the members theirs; the others come
-// back.
+// TestStrangersKeepNoMemberOut: invented names get no connection to a replica
+// that has a master, and few to one without. The members keep theirs; the
+// others come back.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, _ := lead(t, all...)
-	// A place counts while its connection is open: on a slow machine the first
-	// are closed, since they send nothing, before the last is dialled.
+	// A connection counts while it is open. On a slow machine the first are
+	// closed, because they send nothing, before the last is dialled.
 	places := func(r *Replica, kind peerconn.Kind, n int) (most int) {
 		var open []net.Conn
 		for i := range n {

@@ -72,7 +72,7 @@ func (r *Replica) URL(id string) string {
 
 // member returns a member's addresses. The cell's state counts first if the
 // addresses were put there (state.PutMember), then this replica's settings,
-// then those of a master. For a name that is unknown, or known only to Raft's
+// then a master's settings. For a name that is unknown, or known only to Raft's
 // configuration, the addresses are empty.
 func (r *Replica) member(name string) membership.Member {
 	noted, known := r.State().MemberNamed(name)

@@ -41,7 +41,7 @@ func newVitals() *vitals {
 }
 
 // noticed counts the library's observations. own is this replica's id in the
-// library, and heard is when it last had contact with a leader. A series of
+// library, and heard the time of its last contact with a leader. A series of
 // campaigns counts once, from the first one after contact with another leader.
 func (v *vitals) noticed(data any, own raft.ServerID, heard, now time.Time) {
 	switch d := data.(type) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// An entry is counted when it was applied, and not when it cannot be.
+// An entry is counted when it was applied, and not if it cannot be applied.
 func TestApplyingIsTimed(t *testing.T) {
 	t.Parallel()
 	var now time.Duration
@@ -41,8 +41,8 @@ func TestElectionsAreCounted(t *testing.T) {
 	}
 }
 
-// The steps of a fail-over count from the last word of a leader to the first
-// campaign, and from there to the election, whatever campaigns failed between.
+// The steps of a fail-over count from the last message of a leader to the first
+// campaign, and from there to the election, including failed campaigns.
 func TestStepsOfAnElection(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
@@ -85,7 +85,7 @@ func TestStepsOfAnElection(t *testing.T) {
 	}
 }
 
-// A replica that runs tells all of its figures.
+// A running replica has all of its metrics.
 func TestVitalsOfAReplica(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])

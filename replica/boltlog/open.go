@@ -52,10 +52,10 @@ type boltStore interface {
 	io.Closer
 }
 
-// Open opens the log in a data directory. It creates one if the directory has
-// none and the replica has not been founded yet. The log was checked from end
-// to end before it is opened for writing; a damaged file is neither opened for
-// writing nor changed.
+// Open opens the log in a data directory. If the log is missing and the replica
+// has not been founded yet, Open creates one. The log is checked from end to
+// end before it is opened for writing. A damaged file is not opened for
+// writing, and not changed.
 //
 // ahead turns on a write-ahead log. Entries that the last start left in one are
 // found in either case.
@@ -190,7 +190,7 @@ func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log
 
 // begin writes the manifest and the entries behind it again. The check may have
 // read the last transaction from memory although the disk has not kept it.
-// After that the write-ahead log is on or off, as ahead says, and empty.
+// After that the write-ahead log is empty, and on or off according to ahead.
 func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
 	if !ahead {
 		err := f.transact(behind, func(r manifest) manifest { r.WAL = wal.Mark{}; return r })

@@ -31,13 +31,13 @@ type Dir struct {
 	path string
 	lock *os.File // nil if the directory was not locked
 
-	mu  sync.Mutex // guards who
-	who admission.Identity
+	mu       sync.Mutex // guards identity
+	identity admission.Identity
 }
 
 // Open creates the data directory, or checks that it belongs to this replica of
-// this cell. The error says why it must not be opened. No other process may
-// have it open: see Lock.
+// this cell. The error is the reason why it must not be opened. No other
+// process may have it open: see Lock.
 func Open(path, cell, id string) (*Dir, error) { return openIf(path, cell, id, openable) }
 
 // openIf is Open for a directory that may accepts.
@@ -46,7 +46,7 @@ func openIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
 		return nil, err
 	}
 	who, err := identify(path, cell, id)
-	return &Dir{path: path, who: who}, err
+	return &Dir{path: path, identity: who}, err
 }
 
 // openable returns why a directory must not be opened as a replica's, nil if it
@@ -79,7 +79,7 @@ func lock(path, cell, id string, may func(dir string) error) (*Dir, error) {
 func (d *Dir) Identity() admission.Identity {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.who
+	return d.identity
 }
 
 // Save stores a changed identity durably; Identity returns it from then on.
@@ -89,7 +89,7 @@ func (d *Dir) Save(who admission.Identity) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.who = who
+	d.identity = who
 	return nil
 }
 

@@ -73,7 +73,7 @@ func Begin(dir string, who admission.Identity, wal bool, logger zerolog.Logger) 
 	who.Format = dataFormat
 	err = writeIdentity(dir, who)
 	if err == nil {
-		s, err = (&Dir{path: dir, who: who}).Open(wal, logger)
+		s, err = (&Dir{path: dir, identity: who}).Open(wal, logger)
 	}
 	if err != nil {
 		return s, nil, nil, errors.Join(err, lock.Close())

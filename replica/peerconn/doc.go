@@ -8,8 +8,8 @@
 //
 // With a Security the hello and everything after it goes over TLS. Both ends
 // show a certificate. The dialling end requires the certificate of the member
-// that it wants; the other end requires that of the member that the hello names
-// as its caller.
+// that it wants; the other end requires the certificate of the member that the
+// hello names as its caller.
 //
 // A caller's data counts only while the caller is believed (Rules.Believes). A
 // replica that is removed from the cell is cut off with its next byte, or by
@@ -28,5 +28,5 @@
 //
 // Without TLS the hello proves nothing. Any caller that reaches the port learns
 // the cell's name and id, and its members, and can claim to be one of them.
-// With TLS a caller learns nothing without a certificate of the cell.
+// With TLS a caller needs a certificate of the cell to learn any of that.
 package peerconn

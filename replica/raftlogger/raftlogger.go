@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// New passes the library's log lines to zerolog, at debug level. What an
-// operator needs to know of them is logged once, by this project's own lines.
+// New passes the library's log lines to zerolog, at debug level. This project's
+// own lines log once what an operator needs to know of them.
 func New(l zerolog.Logger) hclog.Logger {
 	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
 	il.RegisterSink(&sink{l})

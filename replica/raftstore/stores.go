@@ -97,8 +97,8 @@ func (s *Stores) Landed(index, term uint64) (left, arrived time.Duration, own bo
 	return s.async.landed.find(index, term)
 }
 
-// WritingFor returns how long the current write to the log has taken, 0 if
-// there is none.
+// WritingFor returns how long the current write to the log has taken, 0
+// without one.
 func (s *Stores) WritingFor() time.Duration { return s.async.writingFor() }
 
 // Sync returns how long a write to the log takes at present: the median of the

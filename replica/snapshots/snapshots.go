@@ -74,8 +74,8 @@ func prepare(dir string) error {
 	return errors.Join(err, disk.SyncDir(dir), disk.SyncDir(filepath.Dir(dir)))
 }
 
-// LastSound returns the index of the latest readable snapshot, 0 if there are
-// none. It logs damaged later ones.
+// LastSound returns the index of the latest readable snapshot, 0 without one.
+// It logs damaged later ones.
 func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
 	metas, err := s.List()
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *sink) Close() error {
 	return s.done()
 }
 
-// List returns the snapshots, latest first. The sizes are those of the states.
+// List returns the snapshots, latest first. The sizes are the states' sizes.
 func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	metas, err := s.SnapshotStore.List()
 	for _, m := range metas {

@@ -7,8 +7,8 @@ import (
 )
 
 // pending has the entries that are in the write-ahead log and perhaps nowhere
-// else: those of the current generation, and those under way to the store, each
-// in the order of their writes. It is safe for concurrent use.
+// else: the entries of the current generation, and the entries under way to the
+// store, each in the order of their writes. It is safe for concurrent use.
 type pending struct {
 	mu       sync.RWMutex // guards what follows
 	taken    []*raft.Log
