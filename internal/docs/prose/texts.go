@@ -88,7 +88,7 @@ func goBlocks(file string) (all []block, err error) {
 type format func(line string, state *lines) (text string, begins bool)
 
 // lines is what a format remembers of the lines before.
-type lines struct{ fenced, folded bool }
+type lines struct{ fenced, folded, hidden bool }
 
 // lineBlocks joins a file's lines of prose to blocks.
 func lineBlocks(file string, f format) (all []block, err error) {
@@ -125,7 +125,9 @@ func markdown(line string, state *lines) (string, bool) {
 		state.fenced = !state.fenced
 		return "", true
 	}
-	if state.fenced || strings.HasPrefix(line, "<") || strings.HasPrefix(line, "| ---") {
+	hidden := state.hidden || strings.HasPrefix(line, "<!--")
+	state.hidden = hidden && !strings.HasSuffix(line, "-->")
+	if state.fenced || hidden || strings.HasPrefix(line, "<") || strings.HasPrefix(line, "| ---") {
 		return "", true
 	}
 	begins := item.MatchString(line)
