@@ -9,12 +9,11 @@ import (
 	"github.com/stoutlock/stout/internal/docs"
 )
 
-// TestThreeMachines: the README's command for three machines, typed on each
-// with its own id, founds a cell. Addresses of this machine replace the three
-// machines.
+// TestThreeMachines: the command that operations.md has for three machines founds a
+// cell, run on each with its own id. The machines are addresses of this one.
 func TestThreeMachines(t *testing.T) {
 	t.Parallel()
-	blocks, err := docs.Blocks("../..", "README.md")
+	blocks, err := docs.Blocks("../..", "docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +24,7 @@ func TestThreeMachines(t *testing.T) {
 		}
 	}
 	if !strings.Contains(shown.Text, "--id r1 ") {
-		t.Fatalf("the README has no such command: %q", shown.Text)
+		t.Fatalf("docs/operations.md has no such command: %q", shown.Text)
 	}
 	r := newReader(t, own(t))
 	dir, api, raft := t.TempDir(), freePorts(t, 3), freePorts(t, 10)+5
