@@ -7,7 +7,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Kind is what an attempt asks for.
+// Kind is the kind of an attempt.
 type Kind string
 
 // The kinds of calls that are recorded.
@@ -25,24 +25,24 @@ const (
 	Get      Kind = "get"
 	Transact Kind = "transaction"
 
-	List        Kind = "list" // of the files below a directory, all of them
+	List        Kind = "list" // of all files below a directory
 	DeleteBelow Kind = "delete below"
 )
 
-// Outcome is what an attempt came to.
+// Outcome is the result of an attempt.
 type Outcome string
 
 // The outcomes of attempts.
 const (
 	Done     Outcome = "done"      // granted, released, read, valid, opened, extended, closed
 	Queued   Outcome = "queued"    // acquire: 202
-	Refused  Outcome = "refused"   // acquire: lock_held or lock_delayed; of files: precondition_failed
-	NotHeld  Outcome = "not held"  // of files: a guard is not held
+	Refused  Outcome = "refused"   // acquire: lock_held or lock_delayed; files: precondition_failed
+	NotHeld  Outcome = "not held"  // files: a guard is not held
 	Nothing  Outcome = "nothing"   // release: there was nothing to release; sequencer: not valid
-	Gone     Outcome = "gone"      // the session is not there
-	NoEffect Outcome = "no effect" // certainly: not delivered, no_master, not_master, too_many
+	Gone     Outcome = "gone"      // the session has ended
+	NoEffect Outcome = "no effect" // for certain: not delivered, no_master, not_master, too_many
 	Unknown  Outcome = "unknown"   // the answer was lost, or outcome_unknown
-	Wrong    Outcome = "wrong"     // an answer that the contract does not have, or that these calls cannot get
+	Wrong    Outcome = "wrong"     // an answer outside the contract, or one that these calls cannot get
 )
 
 // Attempt is one HTTP request and its answer. Call and Return are nanoseconds
@@ -65,7 +65,7 @@ type Attempt struct {
 	DelayMS int64        `json:"lock_delay_ms,omitempty"`
 	Key     string       `json:"key,omitempty"` // idempotency key of an open, or a write
 
-	Files *FileCall `json:"files,omitempty"` // of the kinds that are about files
+	Files *FileCall `json:"files,omitempty"` // for the kinds about files
 
 	// Token is what was granted, or what a release or a sequencer named.
 	Token   uint64           `json:"token,omitempty"`
@@ -73,11 +73,11 @@ type Attempt struct {
 	Holders []lockapi.Holder `json:"holders,omitempty"` // of a read, and of a refusal
 	TTLMS   int64            `json:"ttl_ms,omitempty"`
 	HeldMS  int64            `json:"held_ms,omitempty"`
-	Epoch   uint64           `json:"epoch,omitempty"`  // as the answer's header told
+	Epoch   uint64           `json:"epoch,omitempty"`  // from the answer's header
 	Detail  string           `json:"detail,omitempty"` // of an error
 }
 
-// who names the pair of session and handle that an attempt is for.
+// Token is the granted token, or the one that a release or a sequencer named.
 func (a *Attempt) who() string { return pair(a.Session, a.Handle) }
 
 func pair(session, handle string) string { return session + "/" + handle }
@@ -85,7 +85,7 @@ func pair(session, handle string) string { return session + "/" + handle }
 // waits reports whether an acquire may have a queue position.
 func (a *Attempt) waits() bool { return a.Kind == Acquire && (a.WaitMS > 0 || a.Queue) }
 
-// String is one line for a person.
+// String returns one line for a person to read.
 func (a *Attempt) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.6f–%.6f %s %s %s", seconds(a.Call), seconds(a.Return), a.Client, a.Kind, a.Path)

@@ -12,17 +12,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Verdict is what Check found.
+// Verdict is the result of Check.
 type Verdict struct {
-	Problems []string // what must not be; empty for a record without fault
+	Problems []string // broken promises; empty for a correct record
 	Paths    int      // checked against the model
-	Groups   int      // of files, checked against theirs
+	Groups   int      // groups of files, checked against their model
 	Steps    int      // of the models
 	Longest  time.Duration
 	pictures []picture
 }
 
-// picture is a path or a group whose record the model does not allow.
+// picture is a path or group with a record that the model does not allow.
 type picture struct {
 	path  string
 	model porcupine.Model
@@ -34,13 +34,14 @@ type part struct {
 	path  string
 	what  string // "one lock"
 	model porcupine.Model
-	// steps of the part; unseen has what nobody saw happen, too
+	// steps returns the steps of the part; with unseen, also possible effects
+	// that no answer showed
 	steps func(unseen bool) []porcupine.Operation
 }
 
-// Check goes through a record. Each path may take as long as patience; one that
-// was not decided by then counts as a problem. Pairs of session and handle must
-// not be used again once their hold was released, as the contract advises.
+// Check checks a record. Each path may take as long as patience; an undecided
+// path counts as a problem. A pair of session and handle must not be used again
+// after its hold was released, as the contract advises.
 func Check(record []Attempt, patience time.Duration) *Verdict {
 	attempts := make([]*Attempt, len(record))
 	for i := range record {
@@ -74,7 +75,7 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 	return v
 }
 
-// checkParts checks the parts side by side.
+// checkParts checks the parts in parallel.
 func (v *Verdict) checkParts(parts []part, patience time.Duration) {
 	var mu sync.Mutex // guards v
 	var running sync.WaitGroup
@@ -104,9 +105,9 @@ func (v *Verdict) checkParts(parts []part, patience time.Duration) {
 			}
 			switch result {
 			case porcupine.Illegal:
-				v.Problems = append(v.Problems, fmt.Sprintf("what was seen of %s is not what %s can have done; %s", p.path, p.what, stuck(p.model, ops, info)))
+				v.Problems = append(v.Problems, fmt.Sprintf("the record of %s is not possible for %s; %s", p.path, p.what, stuck(p.model, ops, info)))
 			case porcupine.Unknown:
-				v.Problems = append(v.Problems, fmt.Sprintf("whether what was seen of %s is right was not decided within %v; %s", p.path, patience, stuck(p.model, ops, info)))
+				v.Problems = append(v.Problems, fmt.Sprintf("the record of %s was not decided within %v; %s", p.path, patience, stuck(p.model, ops, info)))
 			}
 		})
 	}
@@ -119,8 +120,8 @@ type input interface {
 	optional() bool // it may have happened, or not
 }
 
-// stuck says how far the model can follow a record, and what it cannot explain
-// there: the step that ended first of those that are missing.
+// stuck reports how far the model can follow a record, and what it cannot
+// explain there: of the missing steps, the one that ended first.
 func stuck(model porcupine.Model, ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, partial := range info.PartialLinearizationsOperations() {
@@ -143,15 +144,15 @@ func stuck(model porcupine.Model, ops []porcupine.Operation, info porcupine.Line
 		}
 	}
 	if first == nil {
-		return "it may be right"
+		return "it may be correct"
 	}
 	return fmt.Sprintf("after %d of %d steps the state is %q, and %q (%.6f–%.6f) does not fit", len(longest), len(ops),
 		model.DescribeState(state), first.Input.(input), seconds(first.Call), seconds(first.Return))
 }
 
-// WritePictures writes porcupine's pictures of the paths whose record is not
-// right, as one HTML file each, and returns the files' names. name makes a file
-// name of a path.
+// WritePictures writes porcupine's picture of each path with a wrong record, as
+// one HTML file each, and returns the files' names. name returns a file name
+// for a path.
 func (v *Verdict) WritePictures(name func(path string) string) (files []string, err error) {
 	for _, p := range v.pictures {
 		file := name(p.path)

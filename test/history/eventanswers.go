@@ -7,7 +7,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// answers finds answers that tell of what is not in the history of events.
+// answers finds answers that contradict the history of events.
 func (l *eventLog) answers(record []Attempt) {
 	granted, released := l.grants()
 	for i := range record {
@@ -21,7 +21,7 @@ func (l *eventLog) answers(record []Attempt) {
 		case a.Kind == Acquire:
 			l.granted(a, granted, &lockapi.Grant{Path: a.Path, Session: a.Session, Handle: a.Handle, Mode: a.Mode, Token: a.Token})
 		case a.Kind == Release && a.Token > 0 && released[a.Token] == nil:
-			l.bad("no event tells of the release %v", a)
+			l.bad("no event reports the release %v", a)
 		}
 		for _, g := range a.grants() {
 			l.granted(a, granted, g)
@@ -29,7 +29,7 @@ func (l *eventLog) answers(record []Attempt) {
 	}
 }
 
-// grants are the events of locks by the token that they are about.
+// grants returns the events of locks by token.
 func (l *eventLog) grants() (granted, released map[uint64]*lockapi.CellEvent) {
 	granted, released = map[uint64]*lockapi.CellEvent{}, map[uint64]*lockapi.CellEvent{}
 	for _, e := range l.events {
@@ -50,15 +50,15 @@ func (l *eventLog) granted(a *Attempt, granted map[uint64]*lockapi.CellEvent, g 
 		mode = lockapi.Exclusive
 	}
 	if e == nil || e.Path != g.Path || e.Hold.Session != g.Session || e.Hold.Handle != g.Handle || e.Hold.Mode != mode {
-		l.bad("no event tells of the grant of token %d: %v", g.Token, a)
+		l.bad("no event reports the grant of token %d: %v", g.Token, a)
 	}
 }
 
-// answer finds what an answer about files tells of and the events do not.
+// answer finds an answer about files that the events do not confirm.
 func (l *eventLog) answer(a *Attempt) {
 	for f := range a.Files.files() {
 		if e := l.events[f.Revision]; e == nil || e.File == nil || e.Type == lockapi.EventFileDeleted || !sameFile(&e.File.FileStat, f) {
-			l.bad("%v tells of revision %d of %s (%.8s), the events of %s", a, f.Revision, f.Path, f.SHA256, l.texts[f.Revision])
+			l.bad("%v reports revision %d of %s (%.8s), the events report %s", a, f.Revision, f.Path, f.SHA256, l.texts[f.Revision])
 		}
 	}
 	if a.Kind == DeleteBelow {
@@ -68,20 +68,20 @@ func (l *eventLog) answer(a *Attempt) {
 		if d := r.Deleted; op.Delete != nil && d != nil && d.Revision > 0 {
 			e := l.events[d.Revision]
 			if e == nil || e.Type != lockapi.EventFileDeleted || e.Path != op.Delete.Path || e.Reason != lockapi.ReasonDeleted {
-				l.bad("%v tells of the deletion %d, the events of %s", a, d.Revision, l.texts[d.Revision])
+				l.bad("%v reports the deletion %d, the events report %s", a, d.Revision, l.texts[d.Revision])
 			}
 		}
 	}
 }
 
-// emptied finds a deletion of all below a directory of which the events tell
-// otherwise: they are as many, one behind the other.
+// emptied finds a deletion of a directory's files that the events contradict.
+// There must be as many deletion events, at consecutive revisions.
 func (l *eventLog) emptied(a *Attempt) {
 	last := a.Files.Result.Revision
 	for r := last - uint64(a.Files.Deleted); r < last; r++ {
 		e := l.events[r+1]
 		if e == nil || e.Type != lockapi.EventFileDeleted || !strings.HasPrefix(e.Path, a.Files.Below) || e.Reason != lockapi.ReasonDeleted {
-			l.bad("%v tells of %d deletions up to %d, the events of %s", a, a.Files.Deleted, last, l.texts[r+1])
+			l.bad("%v reports %d deletions up to %d, the events report %s", a, a.Files.Deleted, last, l.texts[r+1])
 		}
 	}
 }
@@ -91,10 +91,10 @@ func sameFile(x, y *lockapi.FileStat) bool {
 	return f.is(y)
 }
 
-// written finds writes that happened though they cannot have, more than once,
-// or under a guard that was not held then.
+// written finds writes that happened although they cannot have, more than once,
+// or under a guard that was not held at the time.
 func (l *eventLog) written(record []Attempt) {
-	askers := map[string][]*Attempt{} // by sum of content
+	askers := map[string][]*Attempt{} // by checksum of the content
 	for i := range record {
 		if a := &record[i]; a.Files != nil {
 			for content := range a.Files.contents() {
@@ -114,7 +114,7 @@ func (l *eventLog) written(record []Attempt) {
 		}
 		last[content] = r
 		if !slices.ContainsFunc(askers[content], mayHaveHappened) {
-			l.bad("%s was not asked for, or was answered to have had no effect", l.texts[r])
+			l.bad("%s was not requested, or was answered to have had no effect", l.texts[r])
 			continue
 		}
 		l.guarded(askers[content][0], r, granted, released)
@@ -130,11 +130,10 @@ func (l *eventLog) written(record []Attempt) {
 
 func mayHaveHappened(a *Attempt) bool { return a.Outcome == Done || a.Outcome == Unknown }
 
-// guarded finds a change that was made while the grant that guards it was not
-// held.
+// guarded finds a change that was made while its guard was not held.
 func (l *eventLog) guarded(a *Attempt, revision uint64, granted, released map[uint64]*lockapi.CellEvent) {
 	guards := slices.Clone(a.Files.Guards)
-	if len(a.Files.Else) == 0 { // so Then it was
+	if len(a.Files.Else) == 0 { // so Then was executed
 		for i := range a.Files.If {
 			guards = append(guards, a.Files.If[i].Sequencer)
 		}
@@ -146,10 +145,10 @@ func (l *eventLog) guarded(a *Attempt, revision uint64, granted, released map[ui
 		}
 		from, until := granted[q.Token], released[q.Token]
 		if from == nil || from.Path != q.Path || from.Revision > revision {
-			l.bad("revision %d came about before its guard %s was granted: %v", revision, guard, a)
+			l.bad("revision %d happened before its guard %s was granted: %v", revision, guard, a)
 		}
 		if until != nil && until.Revision < revision {
-			l.bad("revision %d came about after its guard %s had ended with revision %d: %v", revision, guard, until.Revision, a)
+			l.bad("revision %d happened after its guard %s had ended with revision %d: %v", revision, guard, until.Revision, a)
 		}
 	}
 }

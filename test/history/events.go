@@ -9,29 +9,29 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Told is what a watcher was told of the cell's events, all of them, whatever
-// replica it came from and however often it had to resume.
+// Told is the stream of all of the cell's events that a watcher received, from
+// whichever replicas and after any number of resumptions.
 type Told struct {
 	Watcher string              `json:"watcher"`
-	UpTo    uint64              `json:"up_to"` // everything up to it was told
+	UpTo    uint64              `json:"up_to"` // every event up to it was received
 	Events  []lockapi.CellEvent `json:"events"`
-	Missed  []Span              `json:"missed,omitempty"` // that were not kept any more
+	Missed  []Span              `json:"missed,omitempty"` // revisions that were no longer kept
 }
 
-// Span is the revisions after After up to UpTo.
+// Span is the revisions after After up to and including UpTo.
 type Span struct {
 	After uint64 `json:"after"`
 	UpTo  uint64 `json:"up_to"`
 }
 
-// claims reports whether the watcher is to have been told of a revision.
+// claims reports whether the watcher must have received a revision.
 func (t *Told) claims(revision uint64) bool {
 	return revision <= t.UpTo && !slices.ContainsFunc(t.Missed, func(s Span) bool { return s.After < revision && revision <= s.UpTo })
 }
 
-// CheckEvents compares what watchers were told from revision 1 on: that it is
-// one and the same history for all, in which each revision has its event, and
-// that this is the history of which the record's answers tell.
+// CheckEvents compares the events that watchers received from revision 1 on.
+// They must be one history, the same for all, with an event for each revision.
+// The record's answers must agree with it.
 func CheckEvents(record []Attempt, told []Told) (problems []string) {
 	log := &eventLog{events: map[uint64]*lockapi.CellEvent{}, texts: map[uint64]string{}}
 	for i := range told {
@@ -46,7 +46,7 @@ func CheckEvents(record []Attempt, told []Told) (problems []string) {
 	return log.problems
 }
 
-// eventLog is all that any watcher was told, by revision.
+// eventLog is every event that any watcher received, by revision.
 type eventLog struct {
 	events   map[uint64]*lockapi.CellEvent
 	texts    map[uint64]string
@@ -58,22 +58,22 @@ func (l *eventLog) bad(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Sprintf(format, args...))
 }
 
-// add takes what a watcher was told, which is in order and agrees with what the
-// others were told.
+// add adds the events of a watcher. They must be in order and agree with the
+// events of the other watchers.
 func (l *eventLog) add(t *Told) {
 	last := uint64(0)
 	for i := range t.Events {
 		e := &t.Events[i]
 		if e.Revision <= last {
-			l.bad("%s was told of revision %d after %d", t.Watcher, e.Revision, last)
+			l.bad("%s received revision %d after %d", t.Watcher, e.Revision, last)
 		}
 		last = max(last, e.Revision)
 		text, err := json.Marshal(e)
 		if err != nil {
-			l.bad("%s was told what is no event: %v", t.Watcher, err)
+			l.bad("%s received something that is not an event: %v", t.Watcher, err)
 		}
 		if other, known := l.texts[e.Revision]; known && other != string(text) {
-			l.bad("%s was told %s, another watcher %s", t.Watcher, text, other)
+			l.bad("%s received %s, another watcher %s", t.Watcher, text, other)
 		} else if !known {
 			l.events[e.Revision], l.texts[e.Revision] = e, string(text)
 		}
@@ -82,8 +82,8 @@ func (l *eventLog) add(t *Told) {
 	l.upTo = max(l.upTo, t.UpTo)
 }
 
-// compare finds what a watcher was not told of. That every revision has an
-// event is part of the contract.
+// compare finds events that a watcher missed. The contract promises an event
+// for every revision.
 func (l *eventLog) compare(t *Told) {
 	has := map[uint64]bool{}
 	for i := range t.Events {
@@ -94,15 +94,16 @@ func (l *eventLog) compare(t *Told) {
 			continue
 		}
 		if other, known := l.texts[r]; known {
-			l.bad("%s was not told %s", t.Watcher, other)
+			l.bad("%s did not receive %s", t.Watcher, other)
 		} else {
-			l.bad("%s was not told what revision %d is", t.Watcher, r)
+			l.bad("%s did not receive the event of revision %d", t.Watcher, r)
 		}
 	}
 }
 
-// chain finds events that cannot follow each other: each is about what those
-// before it have left. What is behind a gap is of unknown origin.
+// chain finds events that cannot follow each other: each must fit the state
+// that the earlier ones left. It stops at a gap, since the state after it is
+// unknown.
 func (l *eventLog) chain() {
 	files, holds := map[string]*lockapi.FileStat{}, map[string]map[uint64]lockapi.Mode{}
 	last := uint64(0)
@@ -127,7 +128,7 @@ func (l *eventLog) chain() {
 				holds[e.Path] = held
 			}
 			if !admitted(e, held) {
-				l.bad("%s cannot be while %v is held", l.texts[r], held)
+				l.bad("%s cannot happen while %v is held", l.texts[r], held)
 			}
 			switch e.Type {
 			case lockapi.EventLockAcquired:
@@ -139,7 +140,7 @@ func (l *eventLog) chain() {
 	}
 }
 
-// follows reports whether a file that was so before can have that event.
+// follows reports whether a file in the state before can have that event.
 func follows(e *lockapi.CellEvent, before *lockapi.FileStat) bool {
 	switch e.Type {
 	case lockapi.EventFileCreated:
@@ -150,7 +151,7 @@ func follows(e *lockapi.CellEvent, before *lockapi.FileStat) bool {
 	return before != nil && e.File.Instance == before.Instance && (e.Reason != lockapi.ReasonSessionEnded || e.File.Session == before.Session && before.Session != "")
 }
 
-// admitted reports whether a lock that is held so can have that event.
+// admitted reports whether a lock with these holds can have that event.
 func admitted(e *lockapi.CellEvent, held map[uint64]lockapi.Mode) bool {
 	switch e.Type {
 	case lockapi.EventLockAcquired:

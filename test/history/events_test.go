@@ -8,9 +8,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The history below is of one file and one lock: the lock is granted, the file
-// written under it twice and deleted, the lock released, and the file created
-// again.
+// The history below is about one file and one lock. The lock is granted, the
+// file is written under it twice and deleted, the lock is released, and the
+// file is created again.
 
 func fileEvent(typ lockapi.EventType, f *lockapi.File, revision uint64) lockapi.CellEvent {
 	e := lockapi.CellEvent{Revision: revision, Type: typ, Path: f.Path, File: f}
@@ -38,12 +38,12 @@ var (
 	}
 )
 
-// answered is a record that goes with it.
+// answered returns a record that agrees with it.
 func answered() []Attempt {
 	return []Attempt{take("A", 1), put("x", x2, guard(1)), put("y", nil, guard(1), came(Unknown)), get(y3, 3), del(4, guard(1)), giveBack("A", 1, 5), put("z", z6)}
 }
 
-// scene is what was told to two watchers, and answered.
+// scene is the events that two watchers received, and the answers.
 type scene struct {
 	told   []Told
 	record []Attempt
@@ -65,10 +65,10 @@ func (s *scene) everybody(change func(events []lockapi.CellEvent) []lockapi.Cell
 
 func TestRightEvents(t *testing.T) {
 	for name, change := range map[string]func(*scene){
-		"as it was":           func(*scene) {},
-		"one is not so far":   func(s *scene) { s.told[0].Events = s.told[0].Events[:3] },
-		"one was told of gap": func(s *scene) { s.without(0, 3); s.told[0].Missed = []Span{{2, 3}} },
-		"both missed it":      func(s *scene) { s.record = nil; s.told = []Told{{UpTo: 9, Missed: []Span{{0, 9}}}} },
+		"as it was":          func(*scene) {},
+		"one is behind":      func(s *scene) { s.told[0].Events = s.told[0].Events[:3] },
+		"one reported a gap": func(s *scene) { s.without(0, 3); s.told[0].Missed = []Span{{2, 3}} },
+		"both missed it":     func(s *scene) { s.record = nil; s.told = []Told{{UpTo: 9, Missed: []Span{{0, 9}}}} },
 	} {
 		s := upright()
 		change(s)
@@ -78,30 +78,29 @@ func TestRightEvents(t *testing.T) {
 	}
 }
 
-// TestBrokenEvents: every kind of fault is found, and by the part that is there
-// for it.
+// TestBrokenEvents: every kind of fault is found by the part meant for it.
 func TestBrokenEvents(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*scene)
 		says   string
 	}{
-		"a gap":            {func(s *scene) { s.without(0, 3) }, "w1 was not told {"},
-		"a gap at the end": {func(s *scene) { s.without(1, 6) }, "w2 was not told {"},
-		"a gap for all":    {func(s *scene) { s.without(0, 3); s.without(1, 3) }, "was not told what revision 3 is"},
+		"a gap":            {func(s *scene) { s.without(0, 3) }, "w1 did not receive {"},
+		"a gap at the end": {func(s *scene) { s.without(1, 6) }, "w2 did not receive {"},
+		"a gap for all":    {func(s *scene) { s.without(0, 3); s.without(1, 3) }, "did not receive the event of revision 3"},
 		"told twice":       {func(s *scene) { s.told[0].Events = slices.Insert(s.told[0].Events, 2, s.told[0].Events[1]) }, "revision 2 after 2"},
 		"out of order":     {func(s *scene) { e := s.told[0].Events; e[1], e[2] = e[2], e[1] }, "revision 2 after 3"},
 		"two histories": {func(s *scene) {
 			s.told[0].Events[1] = fileEvent(lockapi.EventFileCreated, stat("/f", "other", 2, 2, 1), 2)
 		}, "another watcher"},
-		"another content":  {func(s *scene) { s.record[1].Files.Result.Results[0].File = stat("/f", "q", 2, 2, 1) }, "tells of revision 2"},
-		"another revision": {func(s *scene) { s.record[1].Files.Result.Results[0].File = stat("/f", "x", 9, 9, 1) }, "tells of revision 9"},
-		"read what is not": {func(s *scene) { s.record[3].Files.Result.Results[0].File = stat("/f", "y", 4, 2, 2) }, "tells of revision 4"},
-		"no deletion":      {func(s *scene) { s.record[4].Files.Result.Results[0].Deleted.Revision = 5 }, "tells of the deletion 5"},
-		"no grant":         {func(s *scene) { s.record[0] = take("A", 7) }, "no event tells of the grant of token 7"},
-		"another's grant":  {func(s *scene) { s.record[0] = take("B", 1) }, "no event tells of the grant of token 1"},
-		"no release":       {func(s *scene) { s.record = append(s.record, free("A/1", token(8))) }, "no event tells of the release"},
-		"nobody asked":     {func(s *scene) { s.record = s.record[:6] }, "was not asked for"},
-		"had no effect":    {func(s *scene) { s.record[6].Outcome = NoEffect }, "answered to have had no effect"},
+		"another content":         {func(s *scene) { s.record[1].Files.Result.Results[0].File = stat("/f", "q", 2, 2, 1) }, "reports revision 2"},
+		"another revision":        {func(s *scene) { s.record[1].Files.Result.Results[0].File = stat("/f", "x", 9, 9, 1) }, "reports revision 9"},
+		"read a missing revision": {func(s *scene) { s.record[3].Files.Result.Results[0].File = stat("/f", "y", 4, 2, 2) }, "reports revision 4"},
+		"no deletion":             {func(s *scene) { s.record[4].Files.Result.Results[0].Deleted.Revision = 5 }, "reports the deletion 5"},
+		"no grant":                {func(s *scene) { s.record[0] = take("A", 7) }, "no event reports the grant of token 7"},
+		"another's grant":         {func(s *scene) { s.record[0] = take("B", 1) }, "no event reports the grant of token 1"},
+		"no release":              {func(s *scene) { s.record = append(s.record, free("A/1", token(8))) }, "no event reports the release"},
+		"nobody asked":            {func(s *scene) { s.record = s.record[:6] }, "was not requested"},
+		"had no effect":           {func(s *scene) { s.record[6].Outcome = NoEffect }, "answered to have had no effect"},
 		"written twice": {func(s *scene) {
 			s.everybody(func(all []lockapi.CellEvent) []lockapi.CellEvent {
 				return append(all, fileEvent(lockapi.EventFileChanged, stat("/f", "z", 7, 6, 2), 7))
@@ -116,7 +115,7 @@ func TestBrokenEvents(t *testing.T) {
 				return all
 			})
 			s.record[4] = dated([]Attempt{del(5, guard(1))})[0]
-		}, "revision 5 came about after its guard"},
+		}, "revision 5 happened after its guard"},
 		"created twice": {func(s *scene) {
 			s.everybody(func(all []lockapi.CellEvent) []lockapi.CellEvent { all[2].Type = lockapi.EventFileCreated; return all })
 		}, "cannot follow"},

@@ -9,23 +9,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// FileCall is a call about files, as the transaction that it amounts to, and
-// what came of it. A read is a transaction that gets.
+// FileCall is a call about files, as the equivalent transaction, and its
+// result. A read is a transaction with a get.
 type FileCall struct {
 	lockapi.Transaction
 	Match  uint64   `json:"match,omitempty"`  // If-Match
 	Absent bool     `json:"absent,omitempty"` // If-None-Match: *
 	Guards []string `json:"guards,omitempty"` // sequencers
-	Below  string   `json:"below,omitempty"`  // a directory that is listed, or emptied, with its last slash
+	Below  string   `json:"below,omitempty"`  // a directory that is listed or emptied, with its last slash
 
-	Result    *lockapi.TransactionResult `json:"result,omitempty"`  // where it was Done
-	Current   *lockapi.File              `json:"current,omitempty"` // where it was Refused
+	Result    *lockapi.TransactionResult `json:"result,omitempty"`  // if Done
+	Current   *lockapi.File              `json:"current,omitempty"` // if Refused
 	Operation int                        `json:"operation,omitempty"`
-	Listed    []lockapi.File             `json:"listed,omitempty"`  // where it was a List
-	Deleted   int                        `json:"deleted,omitempty"` // where it was a DeleteBelow
+	Listed    []lockapi.File             `json:"listed,omitempty"`  // if it is a List
+	Deleted   int                        `json:"deleted,omitempty"` // if it is a DeleteBelow
 }
 
-// operations are those of both branches.
+// operations returns the operations of both branches.
 func (c *FileCall) operations() iter.Seq[*lockapi.Operation] {
 	return func(yield func(*lockapi.Operation) bool) {
 		for _, branch := range [][]lockapi.Operation{c.Then, c.Else} {
@@ -38,8 +38,8 @@ func (c *FileCall) operations() iter.Seq[*lockapi.Operation] {
 	}
 }
 
-// taken is the branch that was taken, with the results; nil where it was not
-// done.
+// taken returns the executed branch with its results, or an empty sequence if
+// the call was not done.
 func (c *FileCall) taken() iter.Seq2[*lockapi.Operation, *lockapi.OperationResult] {
 	return func(yield func(*lockapi.Operation, *lockapi.OperationResult) bool) {
 		if c.Result == nil {
@@ -61,7 +61,7 @@ func (c *FileCall) branch(succeeded bool) []lockapi.Operation {
 	return c.Else
 }
 
-// writes is what an operation writes; nil where it writes no file.
+// writes returns what an operation writes, or nil if it writes no file.
 func writes(op *lockapi.Operation) *lockapi.WriteOperation {
 	switch {
 	case op.Put != nil:
@@ -72,7 +72,7 @@ func writes(op *lockapi.Operation) *lockapi.WriteOperation {
 	return op.CreateSequential
 }
 
-// contents are the sums of all that a call may write.
+// contents returns the checksums of everything that a call may write.
 func (c *FileCall) contents() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for op := range c.operations() {
@@ -83,7 +83,7 @@ func (c *FileCall) contents() iter.Seq[string] {
 	}
 }
 
-// sumOf is the SHA-256 of what an operation writes, in hexadecimal.
+// sumOf returns the SHA-256 of what an operation writes, in hexadecimal.
 func sumOf(w *lockapi.WriteOperation) string {
 	var content []byte
 	if w.Content != nil {
@@ -99,7 +99,7 @@ func sum(content []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// files are the stats that an answer showed.
+// files returns the stats in an answer.
 func (c *FileCall) files() iter.Seq[*lockapi.FileStat] {
 	return func(yield func(*lockapi.FileStat) bool) {
 		if c.Current != nil && !yield(&c.Current.FileStat) {
@@ -118,8 +118,8 @@ func (c *FileCall) files() iter.Seq[*lockapi.FileStat] {
 	}
 }
 
-// nodes are the files and locks that a call is about. A sequential file is one
-// once its name is known.
+// nodes returns the files and locks that a call is about. A sequential file is
+// included once its name is known.
 func (c *FileCall) nodes() (paths []string) {
 	paths = append(paths, c.Below)
 	for i := range c.If {
@@ -147,7 +147,7 @@ func (c *FileCall) nodes() (paths []string) {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// lockOf is the lock that a sequencer is of; empty where it is none.
+// lockOf returns the lock of a sequencer, or "" if it does not parse.
 func lockOf(sequencer string) string {
 	s, err := lockapi.ParseSequencer(sequencer)
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The records below are of the sessions A and B and the files /f and /g, in the
-// manner of those of locks. What is written is its own content: "x" says so.
+// The records below are about the sessions A and B and the files /f and /g, in
+// the same form as for locks. The content of a write is a string such as "x".
 
 func ptr[T any](v T) *T { return &v }
 
-// stat is a file at a revision; one of generation 1 was created by it.
+// stat returns a file at a revision; generation 1 means that this revision
+// created it.
 func stat(path, content string, revision, instance, generation uint64) *lockapi.File {
 	f := &lockapi.File{}
 	f.Path, f.SHA256, f.Revision, f.Instance, f.Generation = path, sum([]byte(content)), revision, instance, generation
@@ -44,7 +45,7 @@ func putOf(content, path string) *lockapi.WriteOperation {
 	return &lockapi.WriteOperation{Path: path, Content: &content}
 }
 
-// put writes f's path; where f is nil, /f.
+// put writes f's path, or /f if f is nil.
 func put(content string, f *lockapi.File, edits ...edit) Attempt {
 	path, revision := "/f", uint64(0)
 	if f != nil {
@@ -117,7 +118,7 @@ func giveBack(session string, token, revision uint64, edits ...edit) Attempt {
 		[]lockapi.Operation{{Release: &lockapi.ReleaseOperation{Path: "/k", Token: token}}}, edits...)
 }
 
-// list shows the files below /d/; empty deletes them.
+// list returns a list of the files below /d/; empty deletes them.
 func list(asOf uint64, files []*lockapi.File, edits ...edit) Attempt {
 	a := below(List, asOf)
 	for _, f := range files {
@@ -169,83 +170,83 @@ var (
 
 var notHeld = came(NotHeld)
 
-// rightFiles are records of what a cell's files may do.
+// rightFiles are records that a cell's files may produce.
 var rightFiles = map[string][]Attempt{
-	"written, read, deleted":          {get(nil, 0), put("x", x1), get(x1, 1), put("y", y2, match(1)), get(y2, 2), del(3), get(nil, 3), del(0)},
-	"at the same time":                {put("y", y2, during(0, 10)), put("x", x1, during(0, 10)), get(x1, 1, during(5, 6))},
-	"refused":                         {put("x", x1), put("y", nil, absent, stopped(x1)), put("z", nil, match(9), stopped(x1)), del(0, match(9), stopped(x1))},
-	"a lost answer that had effect":   {put("x", nil, came(Unknown)), get(nil, 0), get(x1, 1)},
-	"a lost answer that had none":     {put("x", nil, came(Unknown)), put("y", stat("/f", "y", 1, 1, 1))},
-	"a lost answer that shows later":  {put("x", nil, came(Unknown)), put("y", stat("/f", "y", 5, 3, 2))},
-	"a lost deletion":                 {put("x", x1), del(0, came(Unknown)), get(nil, 2)},
-	"a write sent again":              {put("x", nil, key("k"), came(Unknown)), put("x", x1, key("k")), put("x", x1, key("k"))},
-	"sent again, it was late":         {put("x", nil, key("k"), came(Unknown), during(0, 9)), get(nil, 0, during(2, 3)), put("x", x1, key("k"), during(4, 8))},
-	"sequential":                      {sequential("x", 4), sequential("y", 7), sequential("z", 9, came(Unknown))},
-	"two at once":                     {txn("A", results(2, wrote(x1), wrote(g2)), both("x", "y")), get(x1, 2)},
-	"two at once, lost":               {txn("A", nil, both("x", "y"), came(Unknown)), get(x1, 2)},
-	"under a lock":                    {take("A", 1), put("x", stat("/f", "x", 3, 3, 1), guard(1)), giveBack("A", 1, 4), put("y", nil, guard(1), notHeld)},
-	"under a lock that nobody judges": {put("x", x1, guard(7)), put("y", nil, guard(7), notHeld)},
-	"a lock that is taken":            {take("A", 1), take("B", 0, stopped(nil)), giveBack("A", 1, 4), take("B", 5)},
-	"a lock that is shared":           {share("A", 1), share("B", 2), take("C", 0, stopped(nil)), put("x", stat("/f", "x", 3, 3, 1), sharing(1)), giveBack("A", 1, 4), take("C", 0, stopped(nil)), giveBack("B", 2, 5), take("C", 6)},
-	"shared, and asked for again":     {share("A", 1), share("B", 2), share("A", 1, func(a *Attempt) { a.Files.Result.Revision = 2 })},
-	"taken by a lost transaction":     {take("A", 0, came(Unknown), key("1")), acquire("B/1", on("/m"), token(3)), take("A", 1, key("2")), put("x", stat("/f", "x", 4, 4, 1), guard(1)), giveBack("A", 1, 5), put("y", nil, guard(1), notHeld)},
-	"taken already":                   {take("A", 1, key("1")), acquire("B/1", on("/m"), token(3)), take("A", 1, key("2"))},
-	"ephemeral":                       {open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(nil, 2), put("y", nil, goneAnswer)},
-	"listed, emptied":                 {list(0, nil), put("x", da1), list(1, two[:1]), put("y", db2), list(2, two), empty(2, 4), list(4, nil), empty(0, 0), put("z", da5)},
-	"listed while it is written":      {put("x", da1), put("y", db2, during(100, 200)), list(1, two[:1], during(150, 160)), list(2, two, during(170, 180))},
-	"a lost emptying":                 {put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(4, nil), put("z", da5)},
-	"a lost emptying without effect":  {put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(2, two)},
-	"an emptying sent again":          {put("x", da1), put("y", db2), empty(0, 0, key("k"), came(Unknown)), empty(2, 4, key("k"))},
-	"a lock ends with its session":    {open("A", ttl(1000)), take("A", 1), closed("A"), take("B", 3)},
+	"written, read, deleted":         {get(nil, 0), put("x", x1), get(x1, 1), put("y", y2, match(1)), get(y2, 2), del(3), get(nil, 3), del(0)},
+	"at the same time":               {put("y", y2, during(0, 10)), put("x", x1, during(0, 10)), get(x1, 1, during(5, 6))},
+	"refused":                        {put("x", x1), put("y", nil, absent, stopped(x1)), put("z", nil, match(9), stopped(x1)), del(0, match(9), stopped(x1))},
+	"a lost answer with an effect":   {put("x", nil, came(Unknown)), get(nil, 0), get(x1, 1)},
+	"a lost answer without one":      {put("x", nil, came(Unknown)), put("y", stat("/f", "y", 1, 1, 1))},
+	"a lost answer that shows later": {put("x", nil, came(Unknown)), put("y", stat("/f", "y", 5, 3, 2))},
+	"a lost deletion":                {put("x", x1), del(0, came(Unknown)), get(nil, 2)},
+	"a write sent again":             {put("x", nil, key("k"), came(Unknown)), put("x", x1, key("k")), put("x", x1, key("k"))},
+	"sent again, it was late":        {put("x", nil, key("k"), came(Unknown), during(0, 9)), get(nil, 0, during(2, 3)), put("x", x1, key("k"), during(4, 8))},
+	"sequential":                     {sequential("x", 4), sequential("y", 7), sequential("z", 9, came(Unknown))},
+	"two at once":                    {txn("A", results(2, wrote(x1), wrote(g2)), both("x", "y")), get(x1, 2)},
+	"two at once, lost":              {txn("A", nil, both("x", "y"), came(Unknown)), get(x1, 2)},
+	"under a lock":                   {take("A", 1), put("x", stat("/f", "x", 3, 3, 1), guard(1)), giveBack("A", 1, 4), put("y", nil, guard(1), notHeld)},
+	"under a lock outside the group": {put("x", x1, guard(7)), put("y", nil, guard(7), notHeld)},
+	"a lock that is taken":           {take("A", 1), take("B", 0, stopped(nil)), giveBack("A", 1, 4), take("B", 5)},
+	"a lock that is shared":          {share("A", 1), share("B", 2), take("C", 0, stopped(nil)), put("x", stat("/f", "x", 3, 3, 1), sharing(1)), giveBack("A", 1, 4), take("C", 0, stopped(nil)), giveBack("B", 2, 5), take("C", 6)},
+	"shared, and asked for again":    {share("A", 1), share("B", 2), share("A", 1, func(a *Attempt) { a.Files.Result.Revision = 2 })},
+	"taken by a lost transaction":    {take("A", 0, came(Unknown), key("1")), acquire("B/1", on("/m"), token(3)), take("A", 1, key("2")), put("x", stat("/f", "x", 4, 4, 1), guard(1)), giveBack("A", 1, 5), put("y", nil, guard(1), notHeld)},
+	"taken already":                  {take("A", 1, key("1")), acquire("B/1", on("/m"), token(3)), take("A", 1, key("2"))},
+	"ephemeral":                      {open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(nil, 2), put("y", nil, goneAnswer)},
+	"listed, emptied":                {list(0, nil), put("x", da1), list(1, two[:1]), put("y", db2), list(2, two), empty(2, 4), list(4, nil), empty(0, 0), put("z", da5)},
+	"listed while it is written":     {put("x", da1), put("y", db2, during(100, 200)), list(1, two[:1], during(150, 160)), list(2, two, during(170, 180))},
+	"a lost emptying":                {put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(4, nil), put("z", da5)},
+	"a lost emptying without effect": {put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(2, two)},
+	"an emptying sent again":         {put("x", da1), put("y", db2), empty(0, 0, key("k"), came(Unknown)), empty(2, 4, key("k"))},
+	"a lock ends with its session":   {open("A", ttl(1000)), take("A", 1), closed("A"), take("B", 3)},
 }
 
-// brokenFiles are records of what no cell may do.
+// brokenFiles are records that no cell may produce.
 var brokenFiles = map[string]struct {
 	record []Attempt
 	says   string
 }{
-	"a stale read":                     {[]Attempt{put("x", x1), get(nil, 1)}, "not what one cell's files"},
-	"a read of an old revision":        {[]Attempt{put("x", x1), put("y", y2), get(x1, 2)}, "not what one cell's files"},
-	"a read from before":               {[]Attempt{put("x", stat("/f", "x", 5, 5, 1)), get(nil, 3, func(a *Attempt) { a.Path = "/h"; a.Files.Then[0].Get.Path = "/h" })}, "came after 5 had been told"},
-	"a lost write":                     {[]Attempt{put("x", x1), put("y", stat("/f", "y", 2, 2, 1))}, "not what one cell's files"},
-	"a generation is left out":         {[]Attempt{put("x", x1), put("y", stat("/f", "y", 2, 1, 3))}, "not what one cell's files"},
-	"written against its condition":    {[]Attempt{put("x", x1), put("y", y2, absent)}, "not what one cell's files"},
-	"written against its revision":     {[]Attempt{put("x", x1), put("y", y2, match(9))}, "not what one cell's files"},
-	"refused for no reason":            {[]Attempt{put("x", x1), put("y", nil, match(1), stopped(x1))}, "not what one cell's files"},
-	"refused with another file":        {[]Attempt{put("x", x1), put("y", nil, absent, stopped(nil))}, "not what one cell's files"},
-	"deleted what was not there":       {[]Attempt{del(4)}, "not what one cell's files"},
-	"no effect that had one":           {[]Attempt{put("x", nil, came(NoEffect)), get(x1, 1)}, "not what one cell's files"},
-	"written twice":                    {[]Attempt{put("x", nil, key("k"), came(Unknown)), put("x", stat("/f", "x", 2, 1, 2), key("k")), get(x1, 1, during(0, 3))}, "one write has the revisions"},
-	"one key, two answers":             {[]Attempt{put("x", x1, key("k")), put("x", nil, key("k"), stopped(nil))}, "one key was answered in two ways"},
-	"one revision, two changes":        {[]Attempt{put("x", x1, during(0, 9)), put("y", stat("/g", "y", 1, 1, 1), during(0, 9))}, "is of two changes"},
-	"a revision that does not grow":    {[]Attempt{put("x", stat("/g", "x", 5, 5, 1)), put("y", stat("/f", "y", 4, 4, 1))}, "came after 5 had been told"},
-	"a name that is not the number":    {[]Attempt{sequential("x", 4, func(a *Attempt) { a.Files.Result.Results[0].File.Path = "/q/0000000000000005" })}, "not what one cell's files"},
-	"names that do not grow":           {[]Attempt{sequential("x", 7), sequential("y", 4)}, "came after 7 had been told"},
-	"half a transaction":               {[]Attempt{txn("A", nil, both("x", "y"), came(Unknown)), get(x1, 2), txn("B", results(2, lockapi.OperationResult{}), []lockapi.Operation{{Get: &lockapi.FileOperation{Path: "/g"}}})}, "not what one cell's files"},
-	"a refused transaction's effect":   {[]Attempt{take("B", 1), txn("A", nil, append(both("x", "y"), lockapi.Operation{Acquire: &lockapi.AcquireOperation{Path: "/k"}}), came(Refused), func(a *Attempt) { a.Files.Operation = 2 }), get(x1, 2)}, "not what one cell's files"},
-	"a late holder's write":            {[]Attempt{take("A", 1), giveBack("A", 1, 2), put("x", stat("/f", "x", 3, 3, 1), guard(1))}, "not what one cell's files"},
-	"a holder's write refused":         {[]Attempt{take("A", 1), put("x", nil, guard(1), notHeld)}, "not what one cell's files"},
-	"two take the same lock":           {[]Attempt{take("A", 1), take("B", 2)}, "not what one cell's files"},
-	"shared beside an exclusive one":   {[]Attempt{take("A", 1), share("B", 2)}, "not what one cell's files"},
-	"exclusive beside shared ones":     {[]Attempt{share("A", 1), share("B", 2), giveBack("A", 1, 3), take("C", 4)}, "not what one cell's files"},
-	"shared, refused for no reason":    {[]Attempt{share("A", 1), share("B", 0, stopped(nil))}, "not what one cell's files"},
-	"a sharer's late write":            {[]Attempt{share("A", 1), share("B", 2), giveBack("A", 1, 3), put("x", stat("/f", "x", 4, 4, 1), sharing(1))}, "not what one cell's files"},
-	"tokens of transactions that fall": {[]Attempt{acquire("B/1", on("/m"), token(9)), take("A", 1)}, "was granted after"},
-	"a token that is given again":      {[]Attempt{take("A", 1, key("1")), giveBack("A", 1, 2), acquire("B/1", on("/m"), token(3)), take("A", 1, key("2"))}, "was granted after"},
-	"taken twice, with two tokens":     {[]Attempt{take("A", 0, came(Unknown), key("1")), take("A", 1, key("2")), take("A", 2, key("3"))}, "not what one cell's files"},
-	"ephemeral, and outlives":          {[]Attempt{open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(owner("A", stat("/f", "x", 1, 1, 1)), 2)}, "not what one cell's files"},
-	"ephemeral, and gone early":        {[]Attempt{open("A", ttl(1000), during(0, 1)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral, during(2, 3)), get(nil, 2, during(900, 901))}, "not what one cell's files"},
-	"written by an ended session":      {[]Attempt{open("A", ttl(1000)), closed("A"), put("x", x1)}, "not what one cell's files"},
-	"a list without a file":            {[]Attempt{put("x", da1), put("y", db2), list(2, two[1:])}, "not what one cell's files"},
-	"a list of two moments":            {[]Attempt{put("x", da1), put("y", db2), delOf(3, "/d/a"), put("w", stat("/d/c", "w", 4, 4, 1)), list(4, []*lockapi.File{da1, db2, stat("/d/c", "w", 4, 4, 1)})}, "not what one cell's files"},
-	"a list that shows a torn write":   {[]Attempt{put("x", da1, during(0, 99)), put("y", db2, during(0, 99)), list(2, two[1:], during(10, 20)), list(2, two[:1], during(30, 40))}, "not what one cell's files"},
-	"half of a directory emptied":      {[]Attempt{put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(3, two[1:])}, "not what one cell's files"},
-	"emptied, and one is left":         {[]Attempt{put("x", da1), put("y", db2), empty(2, 4), list(4, two[:1])}, "not what one cell's files"},
-	"emptied of fewer than there were": {[]Attempt{put("x", da1), put("y", db2), empty(1, 3)}, "not what one cell's files"},
-	"emptied under too few revisions":  {[]Attempt{put("x", da1), put("y", db2), empty(2, 3)}, "not what one cell's files"},
-	"emptied twice under one key":      {[]Attempt{put("x", da1), empty(1, 2, key("k")), empty(0, 0, key("k"))}, "one key was answered in two ways"},
+	"a stale read":                          {[]Attempt{put("x", x1), get(nil, 1)}, "not possible for one cell's files"},
+	"a read of an old revision":             {[]Attempt{put("x", x1), put("y", y2), get(x1, 2)}, "not possible for one cell's files"},
+	"a read from before":                    {[]Attempt{put("x", stat("/f", "x", 5, 5, 1)), get(nil, 3, func(a *Attempt) { a.Path = "/h"; a.Files.Then[0].Get.Path = "/h" })}, "came after 5 had been reported"},
+	"a lost write":                          {[]Attempt{put("x", x1), put("y", stat("/f", "y", 2, 2, 1))}, "not possible for one cell's files"},
+	"a generation is left out":              {[]Attempt{put("x", x1), put("y", stat("/f", "y", 2, 1, 3))}, "not possible for one cell's files"},
+	"written despite its condition":         {[]Attempt{put("x", x1), put("y", y2, absent)}, "not possible for one cell's files"},
+	"written despite its revision":          {[]Attempt{put("x", x1), put("y", y2, match(9))}, "not possible for one cell's files"},
+	"refused without reason":                {[]Attempt{put("x", x1), put("y", nil, match(1), stopped(x1))}, "not possible for one cell's files"},
+	"refused with another file":             {[]Attempt{put("x", x1), put("y", nil, absent, stopped(nil))}, "not possible for one cell's files"},
+	"deleted a missing file":                {[]Attempt{del(4)}, "not possible for one cell's files"},
+	"no effect reported, but there was one": {[]Attempt{put("x", nil, came(NoEffect)), get(x1, 1)}, "not possible for one cell's files"},
+	"written twice":                         {[]Attempt{put("x", nil, key("k"), came(Unknown)), put("x", stat("/f", "x", 2, 1, 2), key("k")), get(x1, 1, during(0, 3))}, "one write has the revisions"},
+	"one key, two answers":                  {[]Attempt{put("x", x1, key("k")), put("x", nil, key("k"), stopped(nil))}, "one key has two answers"},
+	"one revision, two changes":             {[]Attempt{put("x", x1, during(0, 9)), put("y", stat("/g", "y", 1, 1, 1), during(0, 9))}, "belongs to two changes"},
+	"a revision that does not grow":         {[]Attempt{put("x", stat("/g", "x", 5, 5, 1)), put("y", stat("/f", "y", 4, 4, 1))}, "came after 5 had been reported"},
+	"a name that is not the number":         {[]Attempt{sequential("x", 4, func(a *Attempt) { a.Files.Result.Results[0].File.Path = "/q/0000000000000005" })}, "not possible for one cell's files"},
+	"names that do not grow":                {[]Attempt{sequential("x", 7), sequential("y", 4)}, "came after 7 had been reported"},
+	"half a transaction":                    {[]Attempt{txn("A", nil, both("x", "y"), came(Unknown)), get(x1, 2), txn("B", results(2, lockapi.OperationResult{}), []lockapi.Operation{{Get: &lockapi.FileOperation{Path: "/g"}}})}, "not possible for one cell's files"},
+	"a refused transaction's effect":        {[]Attempt{take("B", 1), txn("A", nil, append(both("x", "y"), lockapi.Operation{Acquire: &lockapi.AcquireOperation{Path: "/k"}}), came(Refused), func(a *Attempt) { a.Files.Operation = 2 }), get(x1, 2)}, "not possible for one cell's files"},
+	"a late holder's write":                 {[]Attempt{take("A", 1), giveBack("A", 1, 2), put("x", stat("/f", "x", 3, 3, 1), guard(1))}, "not possible for one cell's files"},
+	"a holder's write refused":              {[]Attempt{take("A", 1), put("x", nil, guard(1), notHeld)}, "not possible for one cell's files"},
+	"two take the same lock":                {[]Attempt{take("A", 1), take("B", 2)}, "not possible for one cell's files"},
+	"shared beside an exclusive one":        {[]Attempt{take("A", 1), share("B", 2)}, "not possible for one cell's files"},
+	"exclusive beside shared ones":          {[]Attempt{share("A", 1), share("B", 2), giveBack("A", 1, 3), take("C", 4)}, "not possible for one cell's files"},
+	"shared, refused without reason":        {[]Attempt{share("A", 1), share("B", 0, stopped(nil))}, "not possible for one cell's files"},
+	"a sharer's late write":                 {[]Attempt{share("A", 1), share("B", 2), giveBack("A", 1, 3), put("x", stat("/f", "x", 4, 4, 1), sharing(1))}, "not possible for one cell's files"},
+	"tokens of transactions that fall":      {[]Attempt{acquire("B/1", on("/m"), token(9)), take("A", 1)}, "was granted after"},
+	"a token granted again":                 {[]Attempt{take("A", 1, key("1")), giveBack("A", 1, 2), acquire("B/1", on("/m"), token(3)), take("A", 1, key("2"))}, "was granted after"},
+	"taken twice, with two tokens":          {[]Attempt{take("A", 0, came(Unknown), key("1")), take("A", 1, key("2")), take("A", 2, key("3"))}, "not possible for one cell's files"},
+	"ephemeral, and outlives":               {[]Attempt{open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(owner("A", stat("/f", "x", 1, 1, 1)), 2)}, "not possible for one cell's files"},
+	"ephemeral, and deleted early":          {[]Attempt{open("A", ttl(1000), during(0, 1)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral, during(2, 3)), get(nil, 2, during(900, 901))}, "not possible for one cell's files"},
+	"written by an ended session":           {[]Attempt{open("A", ttl(1000)), closed("A"), put("x", x1)}, "not possible for one cell's files"},
+	"a list without a file":                 {[]Attempt{put("x", da1), put("y", db2), list(2, two[1:])}, "not possible for one cell's files"},
+	"a list of two moments":                 {[]Attempt{put("x", da1), put("y", db2), delOf(3, "/d/a"), put("w", stat("/d/c", "w", 4, 4, 1)), list(4, []*lockapi.File{da1, db2, stat("/d/c", "w", 4, 4, 1)})}, "not possible for one cell's files"},
+	"a list that shows a torn write":        {[]Attempt{put("x", da1, during(0, 99)), put("y", db2, during(0, 99)), list(2, two[1:], during(10, 20)), list(2, two[:1], during(30, 40))}, "not possible for one cell's files"},
+	"half of a directory emptied":           {[]Attempt{put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(3, two[1:])}, "not possible for one cell's files"},
+	"emptied, and one file is left":         {[]Attempt{put("x", da1), put("y", db2), empty(2, 4), list(4, two[:1])}, "not possible for one cell's files"},
+	"emptied of fewer than there were":      {[]Attempt{put("x", da1), put("y", db2), empty(1, 3)}, "not possible for one cell's files"},
+	"emptied under too few revisions":       {[]Attempt{put("x", da1), put("y", db2), empty(2, 3)}, "not possible for one cell's files"},
+	"emptied twice under one key":           {[]Attempt{put("x", da1), empty(1, 2, key("k")), empty(0, 0, key("k"))}, "one key has two answers"},
 	"a condition that did not hold": {[]Attempt{put("x", x1), txn("A", results(2, wrote(y2)), []lockapi.Operation{{Put: putOf("y", "/f")}},
-		func(a *Attempt) { a.Files.If = []lockapi.Condition{{File: "/f", Exists: ptr(false)}} })}, "not what one cell's files"},
+		func(a *Attempt) { a.Files.If = []lockapi.Condition{{File: "/f", Exists: ptr(false)}} })}, "not possible for one cell's files"},
 }
 
 func TestRightFiles(t *testing.T) {
@@ -256,8 +257,8 @@ func TestRightFiles(t *testing.T) {
 	}
 }
 
-// TestBrokenFiles: every kind of fault is found, and by the part of Check that
-// is there for it.
+// TestBrokenFiles: every kind of fault is found by the part of Check meant for
+// it.
 func TestBrokenFiles(t *testing.T) {
 	for name, c := range brokenFiles {
 		v := Check(dated(c.record), time.Minute)
@@ -267,7 +268,8 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// TestGroups: what a transaction names is judged together, and nothing else is.
+// TestGroups: files that a transaction names are checked together, others
+// apart.
 func TestGroups(t *testing.T) {
 	record := dated([]Attempt{txn("A", results(2, wrote(x1), wrote(g2)), both("x", "y")), put("z", stat("/z", "z", 3, 3, 1)), sequential("s", 4), sequential("t", 0, came(Unknown))})
 	var all []*Attempt
@@ -283,8 +285,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestRecorderOfFiles: calls about files are recorded as what they are and come
-// to.
+// TestRecorderOfFiles: calls about files are recorded with their kind and
+// outcome.
 func TestRecorderOfFiles(t *testing.T) {
 	x := sum([]byte("x"))
 	written := fmt.Sprintf(`{"path":"/f","revision":7,"instance":7,"generation":1,"size":1,"sha256":%q}`, x)

@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// groupOf is the files and locks that calls have tied together, and these calls.
+// groupOf is a set of files and locks that calls tie together, with these
+// calls.
 type groupOf struct {
 	name     string // the first of the paths
 	attempts []*Attempt
 	locks    map[string]bool
 }
 
-// groups parts the calls about files so that what is in one group has nothing
-// to do with any other: a file by itself where no transaction names others
-// beside it, and no call is about all below a directory that it is in. The attempts are in the order of their calls.
+// groups partitions the calls about files so that the groups are independent. A
+// file is a group by itself unless a transaction names it beside others, or a
+// call is about a directory above it. The attempts are in the order of their
+// calls.
 func groups(attempts []*Attempt) []*groupOf {
 	parents, locks, dirs := map[string]string{}, map[string]bool{}, map[string]bool{}
 	var root func(path string) string
@@ -67,7 +69,7 @@ func groups(attempts []*Attempt) []*groupOf {
 	all := map[string]*groupOf{}
 	for i, a := range calls {
 		if len(nodes[i]) == 0 {
-			continue // a sequential file that nobody ever saw
+			continue // a sequential file that was never seen
 		}
 		name := root(nodes[i][0])
 		if all[name] == nil {

@@ -10,40 +10,40 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// fileStepKind is one thing that may happen to a group of files and locks.
+// fileStepKind is a kind of step of a group of files and locks.
 type fileStepKind int
 
 const (
-	callMade       fileStepKind = iota // a call was made, and came to what its attempt says
-	sessionMissing                     // a session is found to have ended
+	callMade       fileStepKind = iota // a call was made, with the outcome of its attempt
+	sessionMissing                     // a call finds that a session has ended
 	sessionEnded                       // a session ends
-	recordOver                         // the record: what may have happened and has not, has not
+	recordOver                         // the record ends: possible effects that have not happened never will
 )
 
-// fileStep is one of them, as porcupine's input.
+// fileStep is one step, as porcupine's input.
 type fileStep struct {
 	kind    fileStepKind
 	unsure  bool // it may have happened, or not
 	session string
 	attempt *Attempt
-	locks   map[string]bool              // the group's; grants of others are not in the state
-	seen    map[string]*lockapi.FileStat // by sum of content: files that somebody saw
+	locks   map[string]bool              // the group's; grants of other locks are not in the state
+	seen    map[string]*lockapi.FileStat // by checksum of the content: files in any answer
 }
 
 func (s *fileStep) optional() bool { return s.unsure }
 
 // group is the state of the model: files, and the locks that transactions take
-// beside them. Values are never changed, only replaced.
+// beside them. Values are immutable.
 type group struct {
-	files []file   // in the order of their paths
-	holds []grip   // in the order of their paths, and of who holds
+	files []file   // sorted by path
+	holds []grip   // sorted by path and holder
 	ended []string // sessions
-	last  uint64   // no change that is yet to come has a lower revision
-	over  bool     // the record is
+	last  uint64   // later changes have no lower revision
+	over  bool     // the record has ended
 }
 
-// file is a file in the model. Of a write that nobody saw the revision is 0,
-// and so is what depends on it.
+// file is a file in the model. If no answer showed the write, the revision and
+// everything derived from it are 0.
 type file struct {
 	path               string
 	revision, instance uint64
@@ -51,7 +51,7 @@ type file struct {
 	sum, session       string
 }
 
-// grip is a hold of a lock in the model, by one pair. A token that nobody saw
+// grip is one pair's hold of a lock in the model. A token that no answer showed
 // is 0.
 type grip struct {
 	path, session, handle string
@@ -70,8 +70,8 @@ func (h *grip) mode() lockapi.Mode {
 	return lockapi.Exclusive
 }
 
-// fileModel is a group of files and locks, and the sessions that have to do
-// with it. Every change has a higher revision than all before.
+// fileModel models a group of files and locks, and the sessions involved. Every
+// change has a higher revision than all earlier ones.
 var fileModel = porcupine.Model{
 	Init: func() any { return &group{} },
 	Step: func(state, in, _ any) (bool, any) {
@@ -87,8 +87,8 @@ var fileModel = porcupine.Model{
 	DescribeState:     func(s any) string { return s.(*group).String() },
 }
 
-// step is the group after s, nil where s cannot happen. As with locks, what may
-// have happened does so where it changes something, or after the record.
+// step returns the group after s, or nil if s cannot happen. As with locks, an
+// uncertain step happens where it changes something, or after the record.
 func (g *group) step(s *fileStep) *group {
 	switch {
 	case s.kind == recordOver:
@@ -107,7 +107,7 @@ func (g *group) step(s *fileStep) *group {
 	return next
 }
 
-// certain is the group after s, which has happened.
+// certain returns the group after s, which has happened.
 func (g *group) certain(s *fileStep) *group {
 	gone := contains(g.ended, s.session)
 	switch s.kind {
@@ -128,7 +128,7 @@ func (g *group) certain(s *fileStep) *group {
 	return g.call(s)
 }
 
-// end ends a session, and with it what is held and kept for it.
+// end ends a session with its holds and its ephemeral files.
 func (g *group) end(session string) *group {
 	n := *g
 	n.ended = with(g.ended, session)
@@ -137,7 +137,7 @@ func (g *group) end(session string) *group {
 	return &n
 }
 
-// call is the group after a call that came to what its attempt says.
+// call returns the group after a call with the outcome of its attempt.
 func (g *group) call(s *fileStep) *group {
 	c := s.attempt.Files
 	guarded := g.guarded(s)
@@ -176,7 +176,7 @@ func (g *group) where(ok bool) *group {
 	return g
 }
 
-// answer is to a question that the state of the group may not decide.
+// answer is the answer to a question that the group's state may not decide.
 type answer int
 
 const (
@@ -222,8 +222,7 @@ func (g *group) succeeds(s *fileStep) bool {
 	})
 }
 
-// isCurrent reports whether a refusal tells the file that is in the way of an
-// operation.
+// isCurrent reports whether a refusal shows the file that blocks an operation.
 func (g *group) isCurrent(c *FileCall, op *lockapi.Operation) bool {
 	at, found := g.find(pathOf(op))
 	if op.Acquire != nil || !found {
@@ -240,12 +239,12 @@ func (g *group) find(path string) (at int, found bool) {
 	return slices.BinarySearchFunc(g.files, path, func(f file, path string) int { return compare(f.path, path) })
 }
 
-// hold is where the hold of a pair is, or would be.
+// hold returns the index of a pair's hold, or where it would be.
 func (g *group) hold(of *grip) (at int, found bool) {
 	return slices.BinarySearchFunc(g.holds, of, func(h grip, of *grip) int { return h.compare(of) })
 }
 
-// holdersOf are the holds of a lock.
+// holdersOf returns the holds of a lock.
 func (g *group) holdersOf(path string) []grip {
 	from, _ := g.hold(&grip{path: path})
 	to := from

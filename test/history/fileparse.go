@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// parseFileRequest says what a request asks of files; ok is false where it asks
-// nothing of them that is recorded.
+// parseFileRequest parses a request about files. ok is false if the request is
+// not one that is recorded.
 func (a *Attempt) parseFileRequest(req *http.Request) (ok bool, err error) {
 	path, isFile := strings.CutPrefix(req.URL.Path, lockapi.RouteFiles)
 	isFile = isFile && strings.HasPrefix(path, "/")
@@ -77,7 +77,7 @@ func (a *Attempt) parseFileRequest(req *http.Request) (ok bool, err error) {
 	return true, nil
 }
 
-// bodyOf reads a request's body, and puts it back.
+// bodyOf reads a request's body and restores it.
 func bodyOf(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
@@ -91,8 +91,8 @@ func bodyOf(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// parseFileProblem notes why a call about files was not done. A file that is
-// not there is something that a read has seen.
+// parseFileProblem records why a call about files failed. A read that finds no
+// file counts as done.
 func (a *Attempt) parseFileProblem(resp *http.Response, e *lockapi.Error) error {
 	c := a.Files
 	switch {
@@ -109,12 +109,12 @@ func (a *Attempt) parseFileProblem(resp *http.Response, e *lockapi.Error) error 
 	case len(c.Guards) > 0 && e.Code == lockapi.CodeNotHeld:
 		a.Outcome = NotHeld
 	default:
-		return errors.New("an unexpected refusal")
+		return errors.New("unexpected refusal")
 	}
 	return nil
 }
 
-// parseFileSuccess notes what a call about files came to.
+// parseFileSuccess records the result of a call about files.
 func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 	c := a.Files
 	a.Outcome = Done
@@ -132,7 +132,7 @@ func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 		}
 		c.Result = &lockapi.TransactionResult{Succeeded: true, Revision: f.Revision, Results: []lockapi.OperationResult{{File: f}}}
 		if created := resp.StatusCode == http.StatusCreated; created != (f.Instance == f.Revision) || f.Revision == 0 {
-			return errors.New("the status does not go with the stat")
+			return errors.New("the status does not match the stat")
 		}
 	case Delete:
 		d := &lockapi.FileDeleted{}
@@ -140,7 +140,7 @@ func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 			return err
 		}
 		if d.Deleted != (d.Revision > 0) {
-			return errors.New("a deletion has a revision")
+			return errors.New("deleted and revision do not agree")
 		}
 		c.Result = &lockapi.TransactionResult{Succeeded: true, Revision: d.Revision, Results: []lockapi.OperationResult{{Deleted: d}}}
 	case List:
@@ -154,10 +154,10 @@ func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 			return err
 		}
 		if d.Deleted > 0 && d.Revision == 0 {
-			return errors.New("a deletion has a revision")
+			return errors.New("a deletion without a revision")
 		}
 		if c.Deleted = d.Deleted; d.Deleted == 0 {
-			d.Revision = 0 // as of which nothing was there, at most
+			d.Revision = 0 // at most the revision at which the directory was empty
 		}
 		c.Result = &lockapi.TransactionResult{Succeeded: true, Revision: d.Revision}
 	case Transact:
@@ -166,13 +166,13 @@ func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 			return err
 		}
 		if len(c.branch(c.Result.Succeeded)) != len(c.Result.Results) || c.Result.Revision == 0 {
-			return errors.New("the results are not those of a branch")
+			return errors.New("the results do not match a branch")
 		}
 	}
 	return nil
 }
 
-// parseGot notes what a read showed, and as of which revision.
+// parseGot records the result of a read and its revision.
 func (a *Attempt) parseGot(resp *http.Response, f *lockapi.File) error {
 	asOf, err := strconv.ParseUint(resp.Header.Get(lockapi.HeaderRevision), 10, 64)
 	a.Outcome = Done
@@ -180,19 +180,19 @@ func (a *Attempt) parseGot(resp *http.Response, f *lockapi.File) error {
 	return err
 }
 
-// parseListed notes what a list showed, and as of which revision. It is recorded
-// where it is a whole one.
+// parseListed records the result of a list and its revision. Only whole lists
+// are recorded.
 func (a *Attempt) parseListed(resp *http.Response, body []byte) error {
 	var l lockapi.FileList
 	if err := json.Unmarshal(body, &l); err != nil {
 		return err
 	}
 	if l.Next != "" || len(l.Dirs) > 0 {
-		return errors.New("a list of more than one page, or with directories, that was not asked for")
+		return errors.New("a list of several pages, or with directories, that was not requested")
 	}
 	for i := range l.Files {
 		if f := &l.Files[i]; (f.Content != nil || f.ContentBase64 != nil) && f.SHA256 != sum(f.Bytes()) {
-			return errors.New("the content is not what the stat says")
+			return errors.New("the content does not match its stat")
 		}
 		l.Files[i].Content, l.Files[i].ContentBase64 = nil, nil
 	}
@@ -202,8 +202,8 @@ func (a *Attempt) parseListed(resp *http.Response, body []byte) error {
 	return err
 }
 
-// fileRead is the file that a read showed, with the sum of its content and
-// without that.
+// fileRead returns the file that a read showed, with the checksum of its
+// content but without the content.
 func fileRead(path string, resp *http.Response, body []byte) (*lockapi.File, error) {
 	f := &lockapi.File{}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
@@ -211,7 +211,7 @@ func fileRead(path string, resp *http.Response, body []byte) (*lockapi.File, err
 			return nil, err
 		}
 		if f.SHA256 != sum(f.Bytes()) || f.Path != path {
-			return nil, errors.New("the content is not what the stat says")
+			return nil, errors.New("the content does not match its stat")
 		}
 		f.Content, f.ContentBase64 = nil, nil
 		return f, nil

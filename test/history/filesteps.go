@@ -8,15 +8,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// seenFile is a file that an answer showed, and when it had certainly been
+// seenFile is a file in an answer, and the time by which it was certainly
 // written.
 type seenFile struct {
 	stat *lockapi.FileStat
 	at   int64
 }
 
-// sightings are the files that anybody saw, by the sum of their content. No two
-// writes of a record have the same content, but those under one key.
+// sightings returns the files in any answer, by the checksum of their content.
+// Only writes under one key have the same content.
 func sightings(attempts []*Attempt) map[string]*seenFile {
 	seen := map[string]*seenFile{}
 	for _, a := range attempts {
@@ -32,7 +32,7 @@ func sightings(attempts []*Attempt) map[string]*seenFile {
 	return seen
 }
 
-// fileBuilder makes porcupine operations of the attempts on one group.
+// fileBuilder turns the attempts on one group into porcupine operations.
 type fileBuilder struct {
 	group    *groupOf
 	sessions map[string]*life
@@ -40,13 +40,12 @@ type fileBuilder struct {
 	stats    map[string]*lockapi.FileStat
 	involved map[string]bool
 	ops      []porcupine.Operation
-	unseen   bool // have what nobody saw happen, too
+	unseen   bool // include possible effects that no answer showed
 }
 
-// fileOperations are the steps of a group's attempts. Those that carry the same
-// key are one write, whatever number of times it was sent. Without unseen an
-// attempt of unknown outcome that nobody saw the effect of has none, as with
-// locks.
+// fileOperations returns the steps of a group's attempts. Attempts with the
+// same key are one write, however often it was sent. Without unseen, an attempt
+// of unknown outcome has no effect unless an answer showed one, as with locks.
 func fileOperations(g *groupOf, sessions map[string]*life, unseen bool) []porcupine.Operation {
 	b := &fileBuilder{
 		group: g, sessions: sessions, seen: sightings(g.attempts), unseen: unseen,
@@ -64,8 +63,8 @@ func fileOperations(g *groupOf, sessions map[string]*life, unseen bool) []porcup
 	return b.finish()
 }
 
-// calls are the attempts, those under one key together, in the order of their
-// first try. What had no effect for certain is left out.
+// calls groups the attempts under one key, in the order of their first try.
+// Attempts that certainly had no effect are left out.
 func calls(attempts []*Attempt) (all [][]*Attempt) {
 	keyed := map[string]int{}
 	for _, a := range attempts {
@@ -83,8 +82,8 @@ func calls(attempts []*Attempt) (all [][]*Attempt) {
 	return all
 }
 
-// call makes the steps of one call. What it came to is what any try was
-// answered; it happened before the first answer to any.
+// call adds the steps of one call. Any answered try gives its result; the call
+// took effect before the first answer.
 func (b *fileBuilder) call(tries []*Attempt) {
 	var answered, lost *Attempt
 	first, last := tries[0].Call, int64(forever)
@@ -109,8 +108,8 @@ func (b *fileBuilder) call(tries []*Attempt) {
 	}
 }
 
-// lost makes the step of a call that was never answered. It happened before
-// anybody saw something that it wrote.
+// lost adds the step of a call that was never answered. It happened before any
+// answer showed its content.
 func (b *fileBuilder) lost(s fileStep) {
 	at := int64(forever)
 	for content := range s.attempt.Files.contents() {
@@ -126,7 +125,7 @@ func (b *fileBuilder) lost(s fileStep) {
 	b.add(s.attempt.Call, at, s)
 }
 
-// involve notes the sessions that the attempt has to do with.
+// involve records the sessions that the attempt involves.
 func (b *fileBuilder) involve(a *Attempt) {
 	b.involved[a.Session] = true
 	for _, c := range a.Files.If {
@@ -139,7 +138,7 @@ func (b *fileBuilder) add(call, end int64, s fileStep) {
 	b.ops = append(b.ops, porcupine.Operation{Input: &s, Call: call, Return: end})
 }
 
-// sessionEnds makes the steps in which a session may end.
+// sessionEnds adds the steps in which a session may end.
 func (b *fileBuilder) sessionEnds(id string) {
 	l := b.sessions[id]
 	if l == nil {
@@ -161,7 +160,7 @@ func (b *fileBuilder) sessionEnds(id string) {
 	}
 }
 
-// finish ends the record behind everything.
+// finish adds the end of the record after everything.
 func (b *fileBuilder) finish() []porcupine.Operation {
 	return finish(b.ops, &fileStep{kind: recordOver}, func(input any) string { return input.(*fileStep).session })
 }

@@ -11,15 +11,16 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// taking is a call under way in the model: the group as its operations make it.
+// taking is a call under way in the model, with the group as its operations
+// change it.
 type taking struct {
 	group
 	step  *fileStep
-	wrong bool // a result is not what it comes to
+	wrong bool // a result differs from the model's
 }
 
-// branch does the operations of a branch. failed is the number of the one that
-// can't be done, -1 where all can.
+// branch executes the operations of a branch. failed is the index of the first
+// operation that fails, or -1.
 func (t *taking) branch(succeeded bool) (failed int) {
 	c := t.step.attempt.Files
 	ops := c.branch(succeeded)
@@ -39,7 +40,7 @@ func (t *taking) branch(succeeded bool) (failed int) {
 	return -1
 }
 
-// operation does one. It is false where it can't be done.
+// operation executes one operation and reports whether that is possible.
 func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResult) bool {
 	c := t.step.attempt.Files
 	at, found := t.find(pathOf(op))
@@ -72,8 +73,7 @@ func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResul
 	return true
 }
 
-// below lists the files below a directory, or deletes them: all there are at one
-// moment.
+// below lists or deletes all files below a directory at one moment.
 func (t *taking) below() {
 	a := t.step.attempt
 	from, _ := t.find(a.Files.Below)
@@ -89,25 +89,26 @@ func (t *taking) below() {
 	}
 	t.wrong = t.wrong || answered && len(found) != a.Files.Deleted
 	if answered && len(found) > 0 {
-		// Each file has a revision of its own; told is the last.
+		// Each file has a revision of its own; the answer has the last.
 		t.wrong = t.wrong || a.Files.Result.Revision < t.last+uint64(len(found))
 		t.change(a.Files.Result.Revision)
 	}
 	t.files = slices.Delete(t.files, from, to)
 }
 
-// expect has a result, where one was answered, be right.
+// expect checks a result if there is an answer.
 func (t *taking) expect(result *lockapi.OperationResult, right func() bool) {
 	t.wrong = t.wrong || result != nil && !right()
 }
 
-// change has a revision that was told be higher than all before.
+// change checks that a reported revision is higher than all earlier ones.
 func (t *taking) change(revision uint64) {
 	t.wrong = t.wrong || revision <= t.last
 	t.last = max(t.last, revision)
 }
 
-// write writes a file. What is not answered is as it was seen, or unknown.
+// write writes a file. Without an answer, its stat is the one seen later, or
+// unknown.
 func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 	w := writes(op)
 	stat := t.step.seen[sumOf(w)]
@@ -124,7 +125,7 @@ func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 	}
 	if op.CreateSequential != nil {
 		if stat == nil {
-			return // a name that nobody knows: nothing else is about it
+			return // an unknown name: no other step is about it
 		}
 		next.path = fmt.Sprintf("%s%0*d", w.Path, lockapi.SequentialDigits, stat.Revision)
 	}
@@ -133,7 +134,7 @@ func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 		before := t.files[at]
 		next.instance, next.generation, next.session = before.instance, before.generation+1, before.session
 		if stat != nil && before.instance == 0 {
-			next.instance = stat.Instance // of a creation that nobody saw
+			next.instance = stat.Instance // of a creation that no answer showed
 		}
 		t.files = slices.Delete(t.files, at, at+1)
 	}
@@ -149,7 +150,7 @@ func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 	}
 }
 
-// acquire takes a lock, or has it already.
+// acquire takes a lock, or finds that the pair holds it.
 func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.OperationResult) bool {
 	h := grip{path: op.Path, session: t.step.session, handle: op.Handle, shared: op.Mode == lockapi.Shared}
 	at, held := t.hold(&h)
@@ -164,7 +165,7 @@ func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.Operation
 	}
 	t.expect(result, func() bool { return h.token != 0 })
 	if held {
-		t.tell(at, h.token)
+		t.setToken(at, h.token)
 		t.expect(result, func() bool { return t.holds[at].token == h.token })
 		return true
 	}
@@ -172,14 +173,14 @@ func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.Operation
 	return true
 }
 
-// tell has the token of a hold known, where nobody was told of it when it was granted.
-func (t *taking) tell(at int, token uint64) {
+// setToken sets the token of a hold if it was unknown when it was granted.
+func (t *taking) setToken(at int, token uint64) {
 	if t.holds[at].token == 0 && token != 0 {
 		t.holds[at].token = token
 	}
 }
 
-// release gives a lock back.
+// release releases a lock.
 func (t *taking) release(op *lockapi.ReleaseOperation, result *lockapi.OperationResult) {
 	at, held := t.hold(&grip{path: op.Path, session: t.step.session, handle: op.Handle})
 	own := held && (op.Token == 0 || op.Token == t.holds[at].token)
@@ -189,7 +190,7 @@ func (t *taking) release(op *lockapi.ReleaseOperation, result *lockapi.Operation
 	}
 }
 
-// pathOf is the file or lock that an operation names.
+// pathOf returns the file or lock that an operation names.
 func pathOf(op *lockapi.Operation) string {
 	switch {
 	case op.Delete != nil:

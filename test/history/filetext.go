@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String is a step in porcupine's picture.
+// String describes a step in porcupine's picture.
 func (s *fileStep) String() string {
 	switch s.kind {
 	case sessionMissing:
@@ -46,7 +46,7 @@ func (s *fileStep) String() string {
 	return text
 }
 
-// String is a state in porcupine's picture.
+// String describes a state in porcupine's picture.
 func (g *group) String() string {
 	var text strings.Builder
 	for _, f := range g.files {

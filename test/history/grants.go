@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// grants makes the steps in which a pair is granted the lock, and those in
-// which it may lose it unheard. A token that was seen was granted before that,
-// in the wake of any of the pair's attempts that were granted or may have been.
-// Each of the latter is good for one more grant, which nobody saw.
+// grants adds the steps in which a pair is granted the lock, and the steps in
+// which it may lose it without an answer. A token in an answer was granted
+// before that, because of one of the pair's attempts that were or may have been
+// granted. Each attempt of unknown outcome may cause one more grant that no
+// answer showed.
 func (b *builder) grants(who string, c *claims) {
 	s := step{kind: grant, session: c.session, who: who, mode: c.mode, limit: c.limit, delay: c.delayMS > 0}
 	causes := slices.Concat(c.granted, c.open)
@@ -17,9 +18,9 @@ func (b *builder) grants(who string, c *claims) {
 	s.queued = !slices.ContainsFunc(causes, func(a *Attempt) bool { return a.Outcome != Queued })
 	for i, token := range slices.Sorted(maps.Keys(c.seen)) {
 		if i == len(causes) {
-			return // a grant that nobody asked for: what saw it will not fit
+			return // a grant without a request: the step that saw it will not fit
 		}
-		s.token, s.untold = token, c.forsaken() && !slices.ContainsFunc(c.granted, func(a *Attempt) bool { return a.Token == token })
+		s.token, s.untold = token, c.mayBeRevoked() && !slices.ContainsFunc(c.granted, func(a *Attempt) bool { return a.Token == token })
 		b.add(causes[i].Call, c.seen[token], s)
 	}
 	for _, a := range c.granted {
@@ -29,9 +30,9 @@ func (b *builder) grants(who string, c *claims) {
 	if b.unseen {
 		claims += b.unseenGrants(c, s)
 	}
-	if c.forsaken() {
+	if c.mayBeRevoked() {
 		for _, a := range c.open[:min(len(c.open), claims)] {
-			b.maybe(a.Call, step{kind: takeBack, session: c.session, who: who})
+			b.maybe(a.Call, step{kind: revoke, session: c.session, who: who})
 		}
 	}
 	if slices.ContainsFunc(c.open, func(a *Attempt) bool { return a.Outcome == Queued }) {
@@ -40,9 +41,9 @@ func (b *builder) grants(who string, c *claims) {
 	b.lostReleases(who, c, claims)
 }
 
-// lostReleases makes the steps of releases of unknown outcome: of those that
-// name the same token no more than there are claims to lose, the earliest,
-// which may have been in the place of any.
+// lostReleases adds the steps of releases of unknown outcome. For each token it
+// adds at most as many as there are claims to lose. It takes the earliest ones,
+// which can stand in for any of them.
 func (b *builder) lostReleases(who string, c *claims, most int) {
 	count := map[uint64]int{}
 	for _, a := range c.lost {
@@ -52,14 +53,14 @@ func (b *builder) lostReleases(who string, c *claims, most int) {
 	}
 }
 
-// forsaken reports whether the pair asked in a way in which a master takes back
-// a grant whose call it has lost: waiting, without queue.
-func (c *claims) forsaken() bool {
+// mayBeRevoked reports whether the pair waited without queue in a call that was
+// lost. A master revokes a grant to such a call.
+func (c *claims) mayBeRevoked() bool {
 	return slices.ContainsFunc(c.open, func(a *Attempt) bool { return a.Outcome == Unknown && a.waits() && !a.Queue })
 }
 
-// unseenGrants makes the steps of grants that nobody saw, as s, and counts
-// them. A place that became the grant that was answered is done with.
+// unseenGrants adds the steps of grants that no answer showed, as s, and counts
+// them. A queue position that became the answered grant is done with.
 func (b *builder) unseenGrants(c *claims, s step) (n int) {
 	placed := len(c.granted) > 0
 	for _, a := range c.open {
@@ -67,7 +68,7 @@ func (b *builder) unseenGrants(c *claims, s step) (n int) {
 			continue
 		}
 		placed = placed || s.queued
-		s.token, s.untold = 0, c.forsaken()
+		s.token, s.untold = 0, c.mayBeRevoked()
 		b.maybe(a.Call, s)
 		n++
 	}

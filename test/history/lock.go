@@ -19,13 +19,14 @@ func (l *lock) where(ok bool) *lock {
 // has reports whether the session has ended.
 func (l *lock) has(ended string) bool { return contains(l.ended, ended) }
 
-// grants reports whether s may be granted: its session lives, the holders leave
-// room, and the token is higher than all before.
+// grants reports whether s may be granted. Its session must be alive, the
+// holders must leave room, and the token must be higher than all before.
 func (l *lock) grants(s *step) bool {
 	return !l.has(s.session) && len(l.delayed) == 0 && l.admits(s) && (s.token == 0 || s.token > l.last)
 }
 
-// admits reports whether the holders other than s.who leave room for one more.
+// admits reports whether the holders other than the pair of s leave room for
+// one more.
 func (l *lock) admits(s *step) bool {
 	others := int64(0)
 	for _, h := range l.holds {
@@ -85,7 +86,7 @@ func (l *lock) end(session string, expired bool) *lock {
 	return &n
 }
 
-// shows reports whether a read at this instant has the answer of s.
+// shows reports whether a read at this instant returns the answer of s.
 func (l *lock) shows(s *step) bool {
 	state := lockapi.StateFree
 	switch {

@@ -8,30 +8,30 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// stepKind is one thing that may happen to a lock in the model.
+// stepKind is a kind of step of a lock in the model.
 type stepKind int
 
 const (
-	grant       stepKind = iota // who is granted token; 0 stands for one that nobody saw
-	confirm                     // who is seen to hold token
-	refuse                      // who is refused at once
-	place                       // who is told of its queue position, which lasts until it is granted or left
-	leave                       // who's wait ends without a grant
-	takeBack                    // who's hold ends if nobody was told of its grant
-	release                     // who's hold ends, or its queue position where queued says that it may have one
-	releaseNone                 // who has nothing to release
-	gone                        // the session is found to have ended
-	read                        // the holders are seen to be these
-	valid                       // token is seen to be held
-	invalid                     // token is seen not to be held
+	grant       stepKind = iota // the pair is granted token; 0 for one that no answer showed
+	confirm                     // an answer shows that the pair holds token
+	refuse                      // the pair is refused at once
+	place                       // the pair gets its queue position, which lasts until it is granted or released
+	leave                       // the pair stops waiting without a grant
+	revoke                    // the pair's hold is revoked, if no answer reported its grant
+	release                     // the pair's hold ends, or its queue position if queued allows for one
+	releaseNone                 // the pair has nothing to release
+	gone                        // a call finds that the session has ended
+	read                        // a read shows the holders
+	valid                       // token is valid
+	invalid                     // token is not valid
 	closing                     // the session ends, without lock-delays
 	expiry                      // the session ends, and lock-delays begin
-	delayOver                   // the lock-delay that who's hold brought about is over
-	end                         // of the record: what may have happened and has not, has not
+	delayOver                   // the lock-delay of the pair's hold is over
+	end                         // the record ends: possible effects that have not happened never will
 )
 
-// step is one of them, as porcupine's input. There is no output: what was
-// answered decides the kind.
+// step is one step, as porcupine's input. There is no output: the answer
+// decides the kind.
 type step struct {
 	kind    stepKind
 	maybe   bool // it may have happened, or not
@@ -40,9 +40,9 @@ type step struct {
 	mode    lockapi.Mode
 	limit   int64
 	token   uint64
-	delay   bool // the hold brings a lock-delay about if its session expires
-	untold  bool // grant: it may be taken back
-	queued  bool // release: the pair may have a place; refuse: somebody may wait; grant: of a place only
+	delay   bool // the hold causes a lock-delay if its session expires
+	untold  bool // grant: it may be revoked
+	queued  bool // release: the pair may have a queue position; refuse: others may wait; grant: to a queue position only
 	state   string
 	holders []holder
 }
@@ -64,17 +64,17 @@ type hold struct {
 	untold  bool
 }
 
-// lock is the state of the model. Values are never changed, only replaced.
+// lock is the state of the model. Values are immutable.
 type lock struct {
-	holds   []hold   // in the order of who
-	delayed []string // pairs whose session's expiry began a lock-delay that is not over
+	holds   []hold   // sorted by pair
+	delayed []string // pairs with a running lock-delay after their session's expiry
 	ended   []string // sessions
-	placed  []string // pairs that were told of their queue position
+	placed  []string // pairs that know their queue position
 	last    uint64   // highest token granted
-	over    bool     // the record is
+	over    bool     // the record has ended
 }
 
-// model is one lock, and the sessions that have to do with it.
+// model models one lock and the sessions involved.
 var model = porcupine.Model{
 	Init: func() any { return &lock{} },
 	Step: func(state, in, _ any) (bool, any) {
@@ -90,10 +90,9 @@ var model = porcupine.Model{
 	DescribeState:     func(s any) string { return s.(*lock).String() },
 }
 
-// step is the lock after s, nil where s cannot happen. What may or may not have
-// happened can happen where it changes something; else it is put off until the
-// record has ended, so that there are not as many orders to try as there are
-// places for what changes nothing.
+// step returns the lock after s, or nil if s cannot happen. An uncertain step
+// happens where it changes something. Otherwise it is put off until the record
+// has ended, so that steps without effect do not multiply the orders to try.
 func (l *lock) step(s *step) *lock {
 	switch {
 	case s.kind == end:
@@ -109,7 +108,7 @@ func (l *lock) step(s *step) *lock {
 	return next.where(next != nil && !next.equal(l))
 }
 
-// certain is the lock after s, which has happened.
+// certain returns the lock after s, which has happened.
 func (l *lock) certain(s *step) *lock {
 	at, holds := l.find(s.who)
 	switch s.kind {
@@ -120,7 +119,7 @@ func (l *lock) certain(s *step) *lock {
 		return l.grant(at, s)
 	case confirm:
 		return l.where(holds && l.holds[at].token == s.token)
-	case takeBack:
+	case revoke:
 		if !holds || !l.holds[at].untold {
 			return nil
 		}
@@ -145,8 +144,8 @@ func (l *lock) certain(s *step) *lock {
 	return l.sessionStep(s)
 }
 
-// releaseStep is what a release comes to. One that names a token leaves a queue
-// position alone.
+// releaseStep returns the lock after a release. A release that names a token
+// leaves a queue position alone.
 func (l *lock) releaseStep(s *step, at int, holds bool) *lock {
 	if l.has(s.session) {
 		return nil
@@ -164,7 +163,7 @@ func (l *lock) releaseStep(s *step, at int, holds bool) *lock {
 	return next.where(next != l || s.queued && s.token == 0 && !holds)
 }
 
-// sessionStep is what is about a session rather than a pair.
+// sessionStep returns the lock after a step of a session rather than of a pair.
 func (l *lock) sessionStep(s *step) *lock {
 	switch s.kind {
 	case gone:

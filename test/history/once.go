@@ -8,9 +8,9 @@ import (
 )
 
 // revisions finds revisions that did not grow over the cell in the order of
-// time: a change that was asked for after an answer told of a revision has a
-// higher one, and what is read after that is as of it or later. No two changes
-// have the same.
+// time. A change requested after an answer with a revision must have a higher
+// one. A read after that answer must be at that revision or later. All changes
+// have different revisions.
 func revisions(attempts []*Attempt) (problems []string) {
 	type told struct {
 		attempt  *Attempt
@@ -26,7 +26,7 @@ func revisions(attempts []*Attempt) (problems []string) {
 			all = append(all, told{a, a.Files.Result.Revision})
 			for _, r := range a.changes() {
 				if o := owners[r]; o != nil && (o.Key == "" || o.Session != a.Session || o.Key != a.Key) {
-					problems = append(problems, fmt.Sprintf("revision %d is of two changes: %v and %v", r, o, a))
+					problems = append(problems, fmt.Sprintf("revision %d belongs to two changes: %v and %v", r, o, a))
 				}
 				owners[r] = a
 			}
@@ -57,14 +57,14 @@ func revisions(attempts []*Attempt) (problems []string) {
 			continue
 		}
 		if least := slices.Min(append(t.attempt.changes(), t.revision+1)); least <= highest.revision {
-			problems = append(problems, fmt.Sprintf("revision %d came after %d had been told: %v, after %v", t.revision, highest.revision, t.attempt, highest.attempt))
+			problems = append(problems, fmt.Sprintf("revision %d came after %d had been reported: %v, after %v", t.revision, highest.revision, t.attempt, highest.attempt))
 		}
 	}
 	return problems
 }
 
-// changes are the revisions of the changes that an answer tells. A transaction
-// does not tell those of its deletions.
+// changes returns the revisions of the changes that an answer reports. A
+// transaction does not report the revisions of its deletions.
 func (a *Attempt) changes() (all []uint64) {
 	if a.Kind == DeleteBelow && a.Files.Deleted > 0 {
 		return []uint64{a.Files.Result.Revision} // the last of them
@@ -80,8 +80,8 @@ func (a *Attempt) changes() (all []uint64) {
 	return all
 }
 
-// once finds writes that happened more than once: answers to the same key that
-// differ, and contents that were seen at two revisions.
+// once finds writes that happened more than once: different answers to the same
+// key, and contents seen at two revisions.
 func once(attempts []*Attempt) (problems []string) {
 	for _, tries := range calls(attempts) {
 		var first *Attempt
@@ -91,7 +91,7 @@ func once(attempts []*Attempt) (problems []string) {
 			case first == nil:
 				first = a
 			case !sameAnswer(first, a):
-				problems = append(problems, fmt.Sprintf("one key was answered in two ways: %v, and %v", first, a))
+				problems = append(problems, fmt.Sprintf("one key has two answers: %v, and %v", first, a))
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func once(attempts []*Attempt) (problems []string) {
 	return problems
 }
 
-// sameAnswer reports whether two answers under one key are the same.
+// sameAnswer reports whether two answers under one key are equal.
 func sameAnswer(x, y *Attempt) bool {
 	return x.Outcome == y.Outcome && reflect.DeepEqual(x.Files.Result, y.Files.Result) &&
 		reflect.DeepEqual(x.Files.Current, y.Files.Current) && x.Files.Operation == y.Files.Operation && x.Files.Deleted == y.Files.Deleted

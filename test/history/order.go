@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// sighting is a token that an answer showed: it was granted before that answer.
+// sighting is a token in an answer: it was granted before that answer.
 type sighting struct {
 	attempt     *Attempt
 	path, who   string
@@ -16,23 +16,23 @@ type sighting struct {
 	call, shown int64
 }
 
-// tokens finds tokens that did not grow: a grant that was asked for after
-// another one had been shown has the higher token, on whatever paths the two
-// are. No two grants have the same.
+// tokens finds tokens that did not grow. A grant requested after an answer
+// showed another one must have a higher token, on any paths. All grants have
+// different tokens.
 func tokens(attempts []*Attempt) (problems []string) {
 	var granted, shown []sighting
 	owners := map[uint64]sighting{}
 	see := func(s sighting) {
 		shown = append(shown, s)
 		if first, known := owners[s.token]; known && (first.path != s.path || first.who != s.who) {
-			problems = append(problems, fmt.Sprintf("token %d is of two grants: %v and %v", s.token, first.attempt, s.attempt))
+			problems = append(problems, fmt.Sprintf("token %d belongs to two grants: %v and %v", s.token, first.attempt, s.attempt))
 		} else if !known {
 			owners[s.token] = s
 		}
 	}
-	asked := map[string]int64{}     // by claim: the first attempt that could bring a grant about
-	unsure := map[string]int64{}    // by hold: the first transaction that may have taken it, and nobody knows
-	released := map[string]uint64{} // by hold: the last token that was given back
+	asked := map[string]int64{}     // by claim: the first attempt that could cause a grant
+	unsure := map[string]int64{}    // by hold: the first transaction of unknown outcome that may have taken it
+	released := map[string]uint64{} // by hold: the last token that was released
 	for _, a := range attempts {
 		if a.Kind == Transact && a.Outcome == Unknown {
 			for _, hold := range a.acquires() {
@@ -63,7 +63,7 @@ func tokens(attempts []*Attempt) (problems []string) {
 			first, told := owners[s.token]
 			see(s)
 			if told && first.path == s.path && first.who == s.who && released[hold] != s.token {
-				continue // it has the lock already
+				continue // the session holds the lock already
 			}
 			if call, maybe := unsure[hold]; maybe {
 				s.call = min(s.call, call)
@@ -88,11 +88,11 @@ func tokens(attempts []*Attempt) (problems []string) {
 	return problems
 }
 
-// claim is what attempts that can bring about the same grant have in common: an
-// acquire's path and pair, a transaction's key.
+// claim identifies the attempts that can cause the same grant: an acquire's
+// path and pair, a transaction's key.
 func (a *Attempt) claim() string { return a.Path + " " + a.who() + " " + a.Key }
 
-// grants are those of a transaction.
+// grants returns the grants of a transaction.
 func (a *Attempt) grants() (all []*lockapi.Grant) {
 	if a.Files == nil {
 		return nil
@@ -105,7 +105,7 @@ func (a *Attempt) grants() (all []*lockapi.Grant) {
 	return all
 }
 
-// acquires are the holds that a transaction may take, as path and pair.
+// acquires returns the holds that a transaction may take, as path and pair.
 func (a *Attempt) acquires() (holds []string) {
 	for op := range a.Files.operations() {
 		if op.Acquire != nil {
@@ -115,7 +115,7 @@ func (a *Attempt) acquires() (holds []string) {
 	return holds
 }
 
-// released are the holds that a transaction has given back, with their tokens.
+// released returns the holds that a transaction released, with their tokens.
 func (a *Attempt) released() map[string]uint64 {
 	if a.Files == nil {
 		return nil
@@ -129,9 +129,9 @@ func (a *Attempt) released() map[string]uint64 {
 	return holds
 }
 
-// overtaking finds grants that came out of their turn. A pair that was told of
-// its place (202) keeps it, so whoever asks for the lock after that and is
-// granted it gets a higher token.
+// overtaking finds grants out of queue order. A pair that received its queue
+// position (202) keeps it. A later request for the lock must get a higher
+// token.
 func overtaking(attempts []*Attempt) (problems []string) {
 	placed := map[string]*Attempt{} // by pair: its first 202
 	granted := map[string]*Attempt{}
@@ -153,7 +153,7 @@ func overtaking(attempts []*Attempt) (problems []string) {
 	for who, place := range placed {
 		g := granted[who]
 		if g == nil {
-			continue // it may have left
+			continue // it may have given up its position
 		}
 		for other, o := range granted {
 			if first[other] > place.Return && o.Token < g.Token {
@@ -174,7 +174,7 @@ func wrong(attempts []*Attempt) (problems []string) {
 	return problems
 }
 
-// crowded finds reads that show holders who cannot be together.
+// crowded finds reads that show incompatible holders.
 func crowded(attempts []*Attempt) (problems []string) {
 	for _, a := range attempts {
 		if a.Kind != Read || a.Outcome != Done {

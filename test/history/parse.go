@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// parseRequest says what a request asks for; ok is false for calls that are not
-// recorded. The request's body is read and replaced.
+// parseRequest parses a request. ok is false for calls that are not recorded.
+// The request's body is read and replaced.
 func parseRequest(req *http.Request) (a Attempt, ok bool, err error) {
 	a.Host = req.URL.Host
 	path, q := req.URL.Path, req.URL.Query()
@@ -63,9 +63,9 @@ func (a *Attempt) parseAcquire(req *http.Request) error {
 	return nil
 }
 
-// parseReply notes what an answer says.
+// parseReply records an answer.
 func (a *Attempt) parseReply(resp *http.Response, body []byte) {
-	a.Epoch, _ = strconv.ParseUint(resp.Header.Get(lockapi.HeaderEpoch), 10, 64) // 0 where it is absent
+	a.Epoch, _ = strconv.ParseUint(resp.Header.Get(lockapi.HeaderEpoch), 10, 64) // 0 if absent
 	var err error
 	if resp.StatusCode >= 300 {
 		err = a.parseProblem(resp, body)
@@ -86,7 +86,7 @@ func (a *Attempt) parseProblem(resp *http.Response, body []byte) error {
 	switch e.Code {
 	case lockapi.CodeLockHeld, lockapi.CodeLockDelayed:
 		if a.Kind != Acquire {
-			return errors.New("an unexpected refusal")
+			return errors.New("unexpected refusal")
 		}
 		a.Outcome, a.Holders = Refused, e.Holders
 	case lockapi.CodeSessionNotFound:
@@ -99,7 +99,7 @@ func (a *Attempt) parseProblem(resp *http.Response, body []byte) error {
 		if a.Files != nil {
 			return a.parseFileProblem(resp, &e)
 		}
-		return errors.New("an unexpected refusal")
+		return errors.New("unexpected refusal")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (a *Attempt) parseSuccess(resp *http.Response, body []byte) error {
 			a.Outcome = Queued
 		}
 		if g.Path != a.Path || g.Session != a.Session || g.Handle != a.Handle || g.Mode != a.Mode || (a.Outcome == Done) != (g.Token != 0) {
-			return errors.New("the grant is not what was asked for")
+			return errors.New("the grant does not match the request")
 		}
 	case Release:
 		var r lockapi.Released

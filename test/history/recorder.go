@@ -22,14 +22,15 @@ type Recorder struct {
 	attempts []Attempt
 }
 
-// NewRecorder begins a record now.
+// NewRecorder starts a record now.
 func NewRecorder() *Recorder { return &Recorder{began: time.Now()} }
 
-// Now is the time since the record began, the clock of its attempts.
+// Now returns the time since the record began, which is the clock of its
+// attempts.
 func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
 
-// Attempts is a copy of what was recorded so far. Attempts under way are
-// missing: end them first.
+// Attempts returns a copy of the record so far. Attempts under way are missing:
+// end them first.
 func (r *Recorder) Attempts() []Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +44,7 @@ func (r *Recorder) add(a Attempt) {
 }
 
 // Transport records what a client sends through it. The attempts carry the
-// client's name. A nil next stands for a transport of its own.
+// client's name. If next is nil, it makes a transport of its own.
 func (r *Recorder) Transport(client string, next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		dialer := &net.Dialer{Timeout: 2 * time.Second}
@@ -58,7 +59,8 @@ type transport struct {
 	next     http.RoundTripper
 }
 
-// RoundTrip makes the call and reads its whole answer: that is when it returns.
+// RoundTrip makes the call and reads the whole answer, so that it returns when
+// the answer is complete.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	a, ok, err := parseRequest(req)
 	if err != nil {
@@ -67,8 +69,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
-	// A request under a key is sent again by net/http itself when its connection
-	// breaks, and then perhaps nobody is there.
+	// net/http itself resends a request with a key when the connection breaks,
+	// and then perhaps can't connect.
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	a.Client = t.client
@@ -101,13 +103,13 @@ func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) 
 	return resp, body, nil
 }
 
-// notDialled reports whether there was no connection for a request.
+// notDialled reports whether a request got no connection.
 func notDialled(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// CloseIdleConnections passes on what http.Client and the SDK ask for.
+// CloseIdleConnections passes on a request of http.Client and the SDK.
 func (t *transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -15,11 +15,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// grantText is a grant of the request that send makes.
+// grantText is a grant that answers the request of send.
 const grantText = `{"path":"/a b","state":"held","session":"S","handle":"h","mode":"exclusive","token":7}`
 
-// send makes an acquire through a recorder at a server that answers as told,
-// and returns what was recorded and what the caller got to read.
+// send makes an acquire through a recorder, at a server with the given answer.
+// It returns the recorded attempt and the body that the caller read.
 func send(t *testing.T, status int, contentType, body string) (Attempt, string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,8 @@ func sendTo(t *testing.T, base string) (Attempt, string) {
 	return all[0], got
 }
 
-// TestRecorderTellsOutcomes: each answer is what the contract says that it is.
+// TestRecorderTellsOutcomes: each answer gets the outcome that the contract
+// gives it.
 func TestRecorderTellsOutcomes(t *testing.T) {
 	problem := func(code lockapi.Code) (int, string, string) {
 		text, err := json.Marshal(lockapi.Errorf(code, "why"))
@@ -97,8 +98,8 @@ func TestRecorderTellsOutcomes(t *testing.T) {
 
 func third(_ int, _ string, text string) string { return text }
 
-// TestRecorderKeepsTheAttempt: the request's and the answer's details are
-// there, and the caller can read the answer.
+// TestRecorderKeepsTheAttempt: the record has the details of the request and
+// the answer, and the caller can read the answer.
 func TestRecorderKeepsTheAttempt(t *testing.T) {
 	a, got := send(t, http.StatusOK, "application/json", grantText)
 	if got != grantText {
@@ -109,8 +110,8 @@ func TestRecorderKeepsTheAttempt(t *testing.T) {
 	}
 }
 
-// TestRecorderTellsLostFromNotSent: a connection that was refused had no
-// effect, one that broke may have had.
+// TestRecorderTellsLostFromNotSent: a refused connection had no effect; a
+// broken one may have had one.
 func TestRecorderTellsLostFromNotSent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,8 +134,8 @@ func TestRecorderTellsLostFromNotSent(t *testing.T) {
 	}
 }
 
-// TestRecorderLeavesOthersAlone: stale reads, lists and the cell's state are no
-// part of a record.
+// TestRecorderLeavesOthersAlone: stale reads, lists and the cell's state are
+// not recorded.
 func TestRecorderLeavesOthersAlone(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

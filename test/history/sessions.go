@@ -2,14 +2,14 @@ package history
 
 import "fmt"
 
-// life is what the record tells of one session.
+// life is what the record shows of one session.
 type life struct {
-	leaseEnd int64      // end of its lease as its client counts
-	closes   []*Attempt // that had or may have had an effect
-	missed   int64      // when it was first found to be gone; forever where it was not
+	leaseEnd int64      // end of its lease by its client's count
+	closes   []*Attempt // that had an effect or may have had one
+	missed   int64      // when a call first found it ended; forever if none did
 }
 
-// lives gathers the sessions of a record in the order of calls.
+// lives collects the sessions of a record in the order of calls.
 func lives(attempts []*Attempt) map[string]*life {
 	all := map[string]*life{}
 	firstSent := map[string]int64{} // by idempotency key: the opening counts from the first attempt
@@ -46,9 +46,9 @@ func lives(attempts []*Attempt) map[string]*life {
 	return all
 }
 
-// expiredEarly finds sessions that were missed before their lease had ended,
-// although nobody had closed them. An answer to a keepalive shows that the
-// session lived then, so its lease had to run out before the session could go.
+// expiredEarly finds sessions that ended before their lease although no call
+// had closed them. An answer to a keepalive shows that the session lived then,
+// so its lease had to run out before the session could end.
 func expiredEarly(attempts []*Attempt, sessions map[string]*life) (problems []string) {
 	for _, a := range attempts {
 		l := sessions[a.Session]

@@ -10,37 +10,37 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// forever is the return of what may happen at any time after its call.
+// forever is the return time of a step that may happen at any time after its
+// call.
 const forever = math.MaxInt64
 
-// builder makes porcupine operations of the attempts on one path.
+// builder turns the attempts on one path into porcupine operations.
 type builder struct {
 	sessions map[string]*life
 	attempts []*Attempt
 	ops      []porcupine.Operation
 	pairs    map[string]*claims
 	involved map[string]bool // sessions
-	unseen   bool            // have what nobody saw happen, too
+	unseen   bool            // include possible effects that no answer showed
 }
 
-// claims are what is known of one pair on the path.
+// claims is what the record shows of one pair on the path.
 type claims struct {
 	granted []*Attempt       // answered with a grant
 	open    []*Attempt       // 202, or of unknown outcome, in the order of their call
 	lost    []*Attempt       // releases of unknown outcome
-	seen    map[uint64]int64 // tokens that somebody saw the pair hold, and when they had certainly been granted
+	seen    map[uint64]int64 // tokens in answers, and the time by which each was certainly granted
 	waits   bool             // some acquire could wait
-	delayMS int64            // lock-delay that was asked for
+	delayMS int64            // requested lock-delay
 	mode    lockapi.Mode
 	limit   int64
 	session string
 }
 
-// operations are the steps of a path's attempts, which are in the order of
-// their calls. Without unseen an attempt of unknown outcome whose effect nobody
-// saw has none. That is one way in which it may have been, and as a rule makes
-// a right record of it; only where it does not the others have to be tried, of
-// which there are many.
+// operations returns the steps of a path's attempts, which are in the order of
+// their calls. Without unseen, an attempt of unknown outcome has no effect
+// unless an answer showed one. That is one possible course, and it usually
+// explains a correct record. Otherwise the many other courses must be tried.
 func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []porcupine.Operation {
 	b := &builder{sessions: sessions, attempts: attempts, unseen: unseen, pairs: map[string]*claims{}, involved: map[string]bool{}}
 	for _, a := range attempts {
@@ -58,7 +58,7 @@ func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []p
 	return b.finish()
 }
 
-// note gathers what the attempts say of pairs.
+// note collects what an attempt shows of pairs.
 func (b *builder) note(a *Attempt) {
 	for _, h := range a.Holders {
 		b.pair(h.Session, h.Handle).see(h.Token, a.Return)
@@ -101,19 +101,20 @@ func (c *claims) see(token uint64, at int64) {
 	}
 }
 
-// add enters a step that happened between call and end.
+// add adds a step that happened between call and end.
 func (b *builder) add(call, end int64, s step) {
 	b.ops = append(b.ops, porcupine.Operation{Input: &s, Call: call, Return: end})
 }
 
-// maybe enters a step that may have happened at any time after call, or not.
+// maybe adds a step that may have happened at any time after call, or not at
+// all.
 func (b *builder) maybe(call int64, s step) {
 	s.maybe = true
 	b.add(call, forever, s)
 }
 
-// observe makes the steps that show what was, or what was done, in an attempt.
-// Grants follow in grants.
+// observe adds the steps in which an attempt read or changed something. Grants
+// follow in grants.
 func (b *builder) observe(a *Attempt) {
 	in := func(s step) {
 		if s.session == "" {
@@ -173,8 +174,8 @@ func holdersOf(a *Attempt) []holder {
 	return all
 }
 
-// mayWait reports whether a queue position may have stood in the way of a
-// shared request: one that overlaps it in time.
+// mayWait reports whether a queue position may have blocked a shared request:
+// one that overlaps it in time.
 func (b *builder) mayWait(refused *Attempt) bool {
 	return slices.ContainsFunc(b.attempts, func(a *Attempt) bool {
 		end := a.Return
@@ -185,11 +186,11 @@ func (b *builder) mayWait(refused *Attempt) bool {
 	})
 }
 
-// sessionEnds makes the steps in which a session may end.
+// sessionEnds adds the steps in which a session may end.
 func (b *builder) sessionEnds(id string) {
 	l := b.sessions[id]
 	if l == nil {
-		return // opened before the record began, and never closed or missed
+		return // opened before the record began, and no call found it closed or ended
 	}
 	for _, c := range l.closes {
 		if c.Outcome == Unknown {
@@ -210,13 +211,13 @@ func (b *builder) sessionEnds(id string) {
 	}
 }
 
-// finish ends the record behind everything.
+// finish adds the end of the record after everything.
 func (b *builder) finish() []porcupine.Operation {
 	return finish(b.ops, &step{kind: end}, func(input any) string { return input.(*step).session })
 }
 
-// finish puts the end of a record behind all its steps, and gives each session
-// a row of its own in the picture.
+// finish adds the end of a record after all its steps, and gives each session a
+// row of its own in the picture.
 func finish(ops []porcupine.Operation, theEnd any, sessionOf func(input any) string) []porcupine.Operation {
 	last := int64(0)
 	rows := map[string]int{}

@@ -6,13 +6,13 @@ import (
 )
 
 var stepNames = map[stepKind]string{
-	grant: "granted", confirm: "holds", refuse: "refused", place: "queued", leave: "left the queue", takeBack: "taken back",
+	grant: "granted", confirm: "holds", refuse: "refused", place: "queued", leave: "left the queue", revoke: "revoked",
 	release: "released", releaseNone: "nothing to release", gone: "session gone",
 	read: "read", valid: "valid", invalid: "not valid", closing: "session closed", expiry: "session expired",
 	delayOver: "lock-delay over", end: "the end",
 }
 
-// String is a step in porcupine's picture.
+// String describes a step in porcupine's picture.
 func (s *step) String() string {
 	text := stepNames[s.kind]
 	if s.maybe {
@@ -38,7 +38,7 @@ func (s *step) String() string {
 	return text
 }
 
-// String is a state in porcupine's picture.
+// String describes a state in porcupine's picture.
 func (l *lock) String() string {
 	var text strings.Builder
 	for _, h := range l.holds {
@@ -57,7 +57,7 @@ func (l *lock) String() string {
 	return text.String()
 }
 
-// short cuts the ids that replicas and clients make up.
+// short shortens the ids that replicas and clients make up.
 func short(who string) string {
 	session, handle, found := strings.Cut(who, "/")
 	if len(session) > 6 {

@@ -10,7 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Access is who may do what, as it was put. It is immutable.
+// Access is the state of access control: rules, groups and tokens. It is
+// immutable.
 type Access struct {
 	On     bool
 	Cell   access.CellRules
@@ -19,7 +20,7 @@ type Access struct {
 	Tokens []*state.Token
 }
 
-// Token returns the token with that sum, or nil.
+// Token returns the token with that checksum, or nil.
 func (a *Access) Token(sum []byte) *state.Token {
 	for _, t := range a.Tokens {
 		if bytes.Equal(t.Sum, sum) {
@@ -36,8 +37,8 @@ func (a *Access) May(who string, p access.Permission, path string) bool {
 	return allowed
 }
 
-// Decide is May, with the path of the rule that decides: the nearest one that
-// names the permission. The path is empty if no rule does.
+// Decide is May, with the path of the deciding rule: the nearest one that names
+// the permission. The path is empty if no rule does.
 func (a *Access) Decide(who string, p access.Permission, path string) (allowed bool, rule string) {
 	if !a.On || a.Operates(who) {
 		return true, ""
@@ -87,13 +88,14 @@ func (a *Access) Circle(group string, members []string) bool {
 	})
 }
 
-// rootHas reports whether a token is there already as root's for good.
+// rootHas reports whether a token already exists as a token of root's without
+// expiry.
 func (a *Access) rootHas(t *state.Token) bool {
 	was := a.Token(t.Sum)
 	return was != nil && was.Principal == "user:root" && was.ExpiresAt == 0
 }
 
-// early reports whether the operation comes before its level.
+// early reports whether the cell's level is too low for the operation.
 func (m *Model) early(op state.Operation) bool {
 	switch op.(type) {
 	case *state.PutRule, *state.DropRule, *state.PutGroup, *state.DropGroup, *state.PutCellRules,
@@ -107,8 +109,8 @@ func (m *Model) early(op state.Operation) bool {
 	return false
 }
 
-// takenID reports whether a token is to be added under the id of another one. No
-// master proposes that.
+// takenID reports whether a token is to be added under the id of another one. A
+// master never proposes that.
 func (m *Model) takenID(op state.Operation) bool {
 	var t *state.Token
 	switch op := op.(type) {
@@ -124,7 +126,8 @@ func (m *Model) takenID(op state.Operation) bool {
 	return slices.ContainsFunc(m.Access.Tokens, func(v *state.Token) bool { return v.ID == t.ID })
 }
 
-// changeAccess applies one of the operations about access; false for another one.
+// changeAccess applies an operation about access. It returns false for any
+// other.
 func (m *Model) changeAccess(op state.Operation) (state.Result, bool) {
 	a := *m.Access
 	a.Rules, a.Groups = maps.Clone(a.Rules), maps.Clone(a.Groups)
@@ -236,7 +239,7 @@ func (m *Model) expel(op *state.Expel) state.Result {
 	return state.Done
 }
 
-// end ends a wait whose owner may not lock there.
+// end removes a wait, as its owner may not lock there.
 func (m *Model) end(w *state.Wait) {
 	m.dropWait(w)
 	m.Seq++

@@ -11,14 +11,14 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// answer is one that is remembered.
+// answer is a remembered answer.
 type answer struct {
 	session, key string
 	digest       []byte
 	result       state.TransactionResult
 }
 
-// copied is the model as it is, which later changes leave alone.
+// copied returns a copy of the model that later changes do not affect.
 func (m *Model) copied() Model {
 	now := *m
 	now.Files, now.Locks = maps.Clone(m.Files), map[string]*Lock{}
@@ -50,7 +50,7 @@ func (m *Model) transaction(op *state.Transaction) state.Result {
 	}
 	r := m.decideAll(op)
 	if r.Failure != nil && r.Failure.Why == state.Denied {
-		return r // each call is judged by the rights of its time
+		return r // the rights at the time of each call decide
 	}
 	told := state.Answered{Session: op.Session, Answer: &state.Answer{Key: op.Key, Digest: op.Digest, Result: r}}
 	m.answers = append(slices.Clone(m.answers), answer{op.Session, op.Key, op.Digest, r})
@@ -63,7 +63,7 @@ func (m *Model) transaction(op *state.Transaction) state.Result {
 	return r
 }
 
-// Answers returns the answers that a session is to get again, oldest first.
+// Answers returns the remembered answers of a session, oldest first.
 func (m *Model) Answers(session string) []answer {
 	return slices.DeleteFunc(slices.Clone(m.answers), func(a answer) bool { return a.session != session })
 }
@@ -101,7 +101,7 @@ func (m *Model) decideAll(op *state.Transaction) state.TransactionResult {
 				failure.Lock = m.standing(take.Path)
 			}
 			if f := failure.Current; f != nil {
-				failure.Current = m.Files[f.Path] // what was done before it has not been
+				failure.Current = m.Files[f.Path] // earlier steps of the transaction were undone
 				if w, ok := s.(*state.Write); ok && w.Tell && failure.Current != nil {
 					failure.Whole = true
 				} else {
@@ -143,7 +143,7 @@ func (m *Model) holds(c state.Condition) bool {
 	panic("the model does not know the condition")
 }
 
-// without is a file without its content.
+// without returns a file without its content.
 func without(f *state.File) *state.File {
 	if f == nil {
 		return nil
@@ -225,7 +225,7 @@ func (m *Model) deleteFile(f *state.File, why state.Reason) {
 	m.emit(state.FileDeleted{Revision: m.number(), File: f, Reason: why, Ending: m.ending()})
 }
 
-// endFiles is what the end of a session does to its files and answers.
+// endFiles deletes the files and answers of a session that ends.
 func (m *Model) endFiles(session string, why state.Reason) {
 	for _, path := range slices.Sorted(maps.Keys(m.Files)) {
 		if m.Files[path].Session == session {

@@ -1,11 +1,11 @@
-// Package model is the contract of the replicated state said a second time, as
-// plainly as can be: slices that are searched from one end to the other, and
-// nothing shared with package state but the types of what goes in and comes out.
+// Package model states the contract of the replicated state a second time, as
+// plainly as possible. It uses slices that are searched from end to end, and
+// shares only the types of inputs and outputs with package state.
 //
-// The property tests of package state and the simulator's judge drive it: both
-// apply each batch to the state and to the model and compare the outcomes. The
-// checker of histories (package history) can't: it sees requests and answers
-// only, and searches for an order of them.
+// The property tests of package state and the simulator's judge drive it. Both
+// apply each batch to the state and to the model and compare the outcomes.
+// Package history can't use it: it sees requests and answers only, and searches
+// for an order of them.
 package model
 
 import (
@@ -36,17 +36,17 @@ type Model struct {
 	// Each, if set, is called after each command.
 	Each func()
 
-	index    uint64 // of the entry before the one being applied
+	index    uint64 // of the entry before the one under way
 	changes  []state.Change
 	answers  []answer // oldest first
-	caller   string   // of the command being applied
-	silentMS int64    // the same
+	caller   string   // of the command under way
+	silentMS int64    // of the command under way
 }
 
 // Lock is a lock with its queue.
 type Lock struct {
-	Holders []*state.Hold // as they were granted
-	Queue   []*state.Wait // as they came
+	Holders []*state.Hold // in the order of their grants
+	Queue   []*state.Wait // in the order of their arrival
 	DelayID uint64
 	DelayMS int64
 }
@@ -93,7 +93,8 @@ func (m *Model) Apply(index, term uint64, b state.Batch) state.Outcome {
 	return out
 }
 
-// Restored makes the model that of a new cell which a backup of this one begins.
+// Restored turns the model into the state of a new cell that starts from a
+// backup of this one.
 func (m *Model) Restored(floor uint64) {
 	for _, path := range slices.Sorted(maps.Keys(m.Locks)) {
 		l := m.Lock(path)
@@ -133,14 +134,14 @@ func (m *Model) tick(t int64) {
 	}
 }
 
-// number is the next revision.
+// number returns the next revision.
 func (m *Model) number() uint64 {
 	m.Revision++
 	return m.Revision
 }
 
-// senseless reports whether an operation is refused whatever the state of locks
-// and sessions that live.
+// senseless reports whether an operation is refused regardless of the state of
+// locks and live sessions.
 func (m *Model) senseless(op state.Operation) bool {
 	if m.early(op) || m.takenID(op) {
 		return true
@@ -215,7 +216,8 @@ func (m *Model) command(op state.Operation) state.Result {
 	panic("the model does not know the operation")
 }
 
-// oddMembers reports whether a table of members cannot be told apart.
+// oddMembers reports whether a table of members is empty, incomplete or has
+// duplicates.
 func oddMembers(table []state.Member) bool {
 	for i, v := range table {
 		for _, other := range table[:i] {
@@ -265,8 +267,8 @@ func (m *Model) putMember(op *state.PutMember) state.Result {
 	return m.setMembers(table)
 }
 
-// setMembers makes a table the cell's; each member keeps the time since which it
-// is one.
+// setMembers replaces the cell's table of members. Each member keeps the time
+// since which it is one.
 func (m *Model) setMembers(table []state.Member) state.Result {
 	for i := range table {
 		table[i].Since = m.Now
@@ -294,7 +296,7 @@ func (m *Model) Lock(path string) *Lock {
 	return m.Locks[path]
 }
 
-// Session returns the session that lives under an id, or nil.
+// Session returns the live session with an id, or nil.
 func (m *Model) Session(id string) *state.Session {
 	for _, s := range m.Sessions {
 		if s.ID == id {
@@ -319,8 +321,8 @@ func (m *Model) openSession(c *state.OpenSession) state.Result {
 	return state.SessionResult{Verdict: state.Done, Session: s}
 }
 
-// endSession goes over the session's claims by path and handle, and hands
-// nothing on before all of them are gone.
+// endSession ends the session's claims by path and handle. It grants locks to
+// waiters only after all of them are gone.
 func (m *Model) endSession(id string, why state.Reason) state.Result {
 	s := m.Session(id)
 	if s == nil {
@@ -368,7 +370,8 @@ func (m *Model) Handles(path, session string) []string {
 	return out
 }
 
-// Claim returns the hold or the wait of a session under a handle, or neither.
+// Claim returns the hold or the wait of a session under a handle, or nil for
+// both.
 func (m *Model) Claim(session, path, handle string) (*state.Hold, *state.Wait) {
 	for _, h := range m.Lock(path).Holders {
 		if h.Session == session && h.Handle == handle {
@@ -387,7 +390,7 @@ func (m *Model) position(w *state.Wait) int {
 	return slices.IndexFunc(m.Lock(w.Path).Queue, func(o *state.Wait) bool { return o.Seq == w.Seq }) + 1
 }
 
-// decide is what an acquire comes to for a pair without a claim.
+// decide returns the result of an acquire for a pair without a claim.
 func (m *Model) decide(path string, mode state.Mode, limit int64) state.AcquireResult {
 	l := m.Lock(path)
 	if mode == state.Shared {
