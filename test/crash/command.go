@@ -42,13 +42,14 @@ func command(out io.Writer) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&seed, "seed", uint64(time.Now().UnixMilli()), "of the first life of a disk; the next ones count on")
-	f.DurationVar(&duration, "duration", time.Minute, "how long to begin further lives")
-	f.StringVar(&dir, "dir", filepath.Join(os.TempDir(), "stout-crash"), "directory for the disks, best one in memory, and for what shows a failure")
+	f.Uint64Var(&seed, "seed", uint64(time.Now().UnixMilli()), "seed of the first life of a disk; later lives use the next seeds")
+	f.DurationVar(&duration, "duration", time.Minute, "how long to start new lives")
+	f.StringVar(&dir, "dir", filepath.Join(os.TempDir(), "stout-crash"), "directory for the disks (best in memory) and for the files of a failure")
 	return c
 }
 
-// build builds package trial, with what the stores do to a disk noted.
+// build builds package trial with everything that the stores do to a disk
+// recorded.
 func build(ctx context.Context, root, out string, base overlay.Overlay) error {
 	o, err := overlay.Noted(ctx, root, base)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/test/internal/overlay"
 )
 
-// trial builds package trial with some edits of the product, and runs some
+// trial builds package trial with some edits of the product and runs some
 // lives.
 func trial(t *testing.T, seed uint64, lives int, edits ...overlay.Edit) (said string, err error) {
 	t.Helper()
@@ -37,9 +37,9 @@ func trial(t *testing.T, seed uint64, lives int, edits ...overlay.Edit) (said st
 	return string(out), err
 }
 
-// TestCrashAnywhere: whatever was acknowledged is there after a loss of power
-// at any point, and nothing else is. Each run tries lives that nobody has tried
-// before; make crash tries as many as one likes.
+// TestCrashAnywhere: after a loss of power at any point, everything
+// acknowledged is there, and nothing else. Each run tries new lives; make crash
+// tries as many as wanted.
 func TestCrashAnywhere(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -51,8 +51,8 @@ func TestCrashAnywhere(t *testing.T) {
 	t.Log(said)
 }
 
-// TestDeliberateFaults: each sync counts, and so does the order of things. A
-// short run tries some of the faults.
+// TestDeliberateFaults: each sync counts, and so does the order of operations.
+// A short run tries some of the faults.
 func TestDeliberateFaults(t *testing.T) {
 	testrun.E2E(t)
 	for _, n := range testrun.Sample(t, 3, len(faults)) {

@@ -1,7 +1,7 @@
-// Command crash loses the power of a simulated disk under the real stores of a
-// replica, at any point and with any of what was not synced on it (package
-// trial). `make crash` runs it for a minute; ARGS="--duration 1h --seed 7" for
-// longer.
+// Command crash cuts the power of a simulated disk under the real stores of a
+// replica. The cut can fall at any point, and any part of the unsynced data may
+// be on the disk (package trial). `make crash` runs it for a minute;
+// ARGS="--duration 1h --seed 7" runs it longer.
 package main
 
 import (

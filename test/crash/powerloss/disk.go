@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// Disk is a disk in use: what is on it for good, and what was done to it that
-// is not synced.
+// Disk is a disk in use: its durable content, and the changes that are not
+// synced yet.
 type Disk struct {
 	tree     *Tree
-	pending  map[ID][]done // by what it was done to, in order
-	n        int           // events
-	last     ID            // the highest that was used
+	pending  map[ID][]done // by the node that changed, in order
+	n        int           // number of events
+	last     ID            // the highest ID used
 	remember bool
 	events   []Event
 }
 
-// done is an event and its place.
+// done is an event and its position in the record.
 type done struct {
 	at int
 	Event
 }
 
-// NewDisk is a disk on which t is for good, after some events.
+// NewDisk returns a disk on which t is durable and events have happened since.
 func NewDisk(t *Tree, events ...Event) *Disk {
 	d := &Disk{tree: t.clone(), pending: map[ID][]done{}, last: slices.Max(slices.Collect(maps.Keys(t.nodes)))}
 	for _, e := range events {
@@ -32,22 +32,23 @@ func NewDisk(t *Tree, events ...Event) *Disk {
 	return d
 }
 
-// Remember has the disk keep the events from here on.
+// Remember makes the disk keep all events from here on.
 func (d *Disk) Remember() { d.remember = true }
 
-// Events are those that it has kept.
+// Events returns the events kept since Remember.
 func (d *Disk) Events() []Event { return d.events }
 
-// Len is how many events there were.
+// Len returns the number of events.
 func (d *Disk) Len() int { return d.n }
 
-// NewID is one that was not used before.
+// NewID returns an unused ID.
 func (d *Disk) NewID() ID {
 	d.last++
 	return d.last
 }
 
-// Do does something to the disk. Began of a Sync is the Len of when it began.
+// Do applies an event to the disk. Began of a Sync is the Len at which the sync
+// began.
 func (d *Disk) Do(e Event) {
 	d.last = max(d.last, e.Node)
 	switch e.Kind {
@@ -71,7 +72,7 @@ func (d *Disk) Do(e Event) {
 	}
 }
 
-// settle applies what came before a sync began.
+// settle makes durable what came before a sync began.
 func (d *Disk) settle(sync Event) {
 	var rest []done
 	for _, e := range d.pending[sync.Node] {
@@ -87,20 +88,20 @@ func (d *Disk) settle(sync Event) {
 	}
 }
 
-// Seen is what a process sees: all that was done.
+// Seen returns what a process sees: the effect of all events.
 func (d *Disk) Seen() *Tree {
 	return d.after(keepAll, nil)
 }
 
-// Lose is what may be left when the power is lost now. Which it is, of all that
-// it may be, is drawn.
+// Lose returns what may be left if the power is lost now. One of the possible
+// outcomes is drawn.
 func (d *Disk) Lose(rng *rand.Rand) *Tree {
 	return d.after(keeper(rng.IntN(int(keepers))), rng)
 }
 
 func (d *Disk) after(how keeper, rng *rand.Rand) *Tree {
 	out := d.tree.clone()
-	d.tree.owned = map[ID]bool{} // but shared from now on
+	d.tree.owned = map[ID]bool{} // shared with the copy from now on
 	for _, id := range slices.Sorted(maps.Keys(d.pending)) {
 		out.keep(d.pending[id], how, rng)
 	}

@@ -1,11 +1,10 @@
-// Package powerloss computes what a disk may hold after the power was lost at
-// some point of a recorded run.
+// Package powerloss computes what a disk may hold after a loss of power at some
+// point of a recorded run.
 //
-// The disk keeps what was synced, and of the rest anything: of what was written
-// to a file since its last sync any of the sectors, and of the names that were
-// given, changed and taken in a directory since its last sync any. A sync of a
-// file says nothing of its name, nor one of a directory of what is in its
-// files. That is less than ext4 or XFS promise, and all that POSIX does. Two
-// things are taken for granted: a sector is written as a whole or not at all,
-// and so is a change of a name.
+// The disk keeps everything synced. It may keep any of the rest: any sectors
+// written to a file since its last sync, and any names created, changed or
+// removed in a directory since its last sync. A sync of a file does not cover
+// its name. A sync of a directory does not cover the contents of its files.
+// ext4 and XFS promise more; POSIX promises only this. Two things are assumed:
+// a sector is written whole or not at all, and so is the change of a name.
 package powerloss

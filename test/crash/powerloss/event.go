@@ -1,21 +1,21 @@
 package powerloss
 
-// Kind says what an Event did.
+// Kind is the kind of an Event.
 type Kind int
 
 // Kinds of events, with the fields of Event that they use.
 const (
-	Write  Kind = iota // Node, Off, Data: a file is being written to
-	Resize             // Node, Off: a file is being cut or extended to this many bytes
-	Sync               // Node, Began: a sync has ended, which covers what came before Began
-	Make               // Node, Dir, Name, IsDir: a file or directory is being made
-	Rename             // Node, Dir, Name, To: it is getting another name, in the same directory
-	Remove             // Node, Dir, Name: it is losing its name
-	Mark               // Mark: something of the caller's
+	Write  Kind = iota // Node, Off, Data: a file is written to
+	Resize             // Node, Off: a file is cut or extended to this many bytes
+	Sync               // Node, Began: a sync has ended; it covers everything before Began
+	Make               // Node, Dir, Name, IsDir: a file or directory is created
+	Rename             // Node, Dir, Name, To: it is renamed, within its directory
+	Remove             // Node, Dir, Name: its name is removed
+	Mark               // Mark: a value of the caller's
 )
 
-// Event is one thing that was done to a disk, told when it begins; of a sync,
-// when it has ended.
+// Event is one operation on a disk. It is reported when the operation begins; a
+// sync is reported when it has ended.
 type Event struct {
 	Kind  Kind
 	Node  ID
@@ -29,7 +29,7 @@ type Event struct {
 	Mark  any
 }
 
-// String names a kind.
+// String returns the name of a kind.
 func (k Kind) String() string {
 	return [...]string{"write", "resize", "sync", "make", "rename", "remove", "mark"}[k]
 }

@@ -2,10 +2,10 @@ package powerloss
 
 import "math/rand/v2"
 
-// sector is what a disk writes whole or not at all, in bytes.
+// sector is the number of bytes that a disk writes whole or not at all.
 const sector = 512
 
-// apply does what an event does, whole.
+// apply applies the whole effect of an event.
 func (t *Tree) apply(e Event) {
 	switch e.Kind {
 	case Write:
@@ -27,7 +27,7 @@ func (t *Tree) apply(e Event) {
 	}
 }
 
-// forget takes a name away, unless it has become another's.
+// forget removes a name unless it already belongs to another node.
 func (n *node) forget(name string, id ID) {
 	if n.names[name] == id {
 		delete(n.names, name)
@@ -40,19 +40,19 @@ func (n *node) extend(size int64) {
 	}
 }
 
-// keeper is how it is drawn what of the unsynced is kept.
+// keeper decides which of the unsynced changes survive.
 type keeper int
 
 const (
 	keepNone keeper = iota
 	keepAll
-	keepSectors // any of all sectors, any of the names
-	keepTorn    // all writes but for some sectors of the last, names up to some change
+	keepSectors // any of the sectors and names
+	keepTorn    // all writes except some sectors of the last, and names up to some change
 	keepWrites  // any whole writes and names
 	keepers
 )
 
-// keep applies some of what was done to one file or directory and not synced.
+// keep applies some of the unsynced changes to one file or directory.
 func (t *Tree) keep(all []done, how keeper, rng *rand.Rand) {
 	if how == keepAll {
 		for _, d := range all {
@@ -77,8 +77,8 @@ func (t *Tree) keep(all []done, how keeper, rng *rand.Rand) {
 	}
 }
 
-// keepSome applies some of the sectors of a write. The file may have become
-// longer without any.
+// keepSome applies some sectors of a write. The file may grow even if none is
+// kept.
 func (t *Tree) keepSome(e Event, rng *rand.Rand) {
 	n := t.file(e.Node)
 	if rng.IntN(2) == 0 {

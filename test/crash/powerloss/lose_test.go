@@ -11,7 +11,7 @@ import (
 
 var long = bytes.Repeat([]byte("x"), sector)
 
-// outcomes are all that is left of a disk in many losses, in words.
+// outcomes returns, as text, everything that is left of a disk in many losses.
 func outcomes(t *testing.T, disk *Tree, events []Event) []string {
 	t.Helper()
 	seen := map[string]bool{}
@@ -55,8 +55,8 @@ func TestLose(t *testing.T) {
 		{"a write of two sectors behind the end", file(""), []Event{{Kind: Write, Node: 2, Data: slices.Concat(long, []byte("y"))}},
 			[]string{"a: ", "a:<long> ", "a:<long>0 ", "a:<long>y ", "a:<none>0 ", "a:<none>y "}},
 		{"a cut", file("old"), []Event{{Kind: Resize, Node: 2, Off: 1}}, []string{"a:o ", "a:old "}},
-		{"a new file, of which the data are synced", NewTree(), []Event{made, {Kind: Write, Node: 2, Data: []byte("new")}, {Kind: Sync, Node: 2, Began: 2}}, []string{"", "a:new "}},
-		{"a new file, of which the name is synced", NewTree(), []Event{made, {Kind: Write, Node: 2, Data: []byte("new")}, {Kind: Sync, Node: Top, Began: 2}},
+		{"a new file with its data synced", NewTree(), []Event{made, {Kind: Write, Node: 2, Data: []byte("new")}, {Kind: Sync, Node: 2, Began: 2}}, []string{"", "a:new "}},
+		{"a new file with its name synced", NewTree(), []Event{made, {Kind: Write, Node: 2, Data: []byte("new")}, {Kind: Sync, Node: Top, Began: 2}},
 			[]string{"a: ", "a:000 ", "a:new "}},
 		{"another in its place", file("old"), []Event{{Kind: Make, Node: 3, Dir: Top, Name: "b"}, {Kind: Write, Node: 3, Data: []byte("new")}, {Kind: Sync, Node: 3, Began: 2},
 			{Kind: Rename, Node: 3, Dir: Top, Name: "b", To: "a"}}, []string{"a:new ", "a:old ", "a:old b:new "}},

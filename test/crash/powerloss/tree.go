@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// ID names a file or a directory for life, whatever its name.
+// ID identifies a file or directory for its whole life, also after a rename.
 type ID int
 
-// Top is the directory that a Tree begins with.
+// Top is the root directory of a Tree.
 const Top ID = 1
 
-// Tree is what a disk holds: directories and files, by ID. What is in no
-// directory is lost.
+// Tree is the content of a disk: directories and files by ID. A node without a
+// name in a directory is lost.
 type Tree struct {
 	nodes map[ID]*node
-	owned map[ID]bool // files that no other tree has
+	owned map[ID]bool // files that no other tree shares
 }
 
 // node is a directory (names is not nil) or a file.
@@ -28,10 +28,11 @@ type node struct {
 	data  []byte
 }
 
-// NewTree is an empty directory.
+// NewTree returns an empty directory.
 func NewTree() *Tree { return &Tree{nodes: map[ID]*node{Top: {names: map[string]ID{}}}} }
 
-// clone shares no directory with t, but files, until they are written to.
+// clone returns a copy with its own directories. The copy shares files until
+// they are written to.
 func (t *Tree) clone() *Tree {
 	out := &Tree{maps.Clone(t.nodes), map[ID]bool{}}
 	for id, n := range t.nodes {
@@ -58,7 +59,7 @@ func (t *Tree) walk(path string, dir ID, visit func(string, ID, bool)) {
 	}
 }
 
-// Read is what is in a file, and whether there is one.
+// Read returns the content of a file, and whether it exists.
 func (t *Tree) Read(path string) (data []byte, ok bool) {
 	t.Walk(func(have string, id ID, dir bool) {
 		if have == path && !dir {
@@ -83,7 +84,7 @@ func (t *Tree) Store(dir string) (err error) {
 	return err
 }
 
-// storeSparse writes a file without the parts that are zero.
+// storeSparse writes a file, leaving holes for the parts that are zero.
 func storeSparse(name string, data []byte) error {
 	const part = len(zeros)
 	f, err := os.Create(name)
@@ -101,14 +102,14 @@ func storeSparse(name string, data []byte) error {
 
 var zeros [16 << 10]byte
 
-// prune forgets what is in no directory.
+// prune drops the nodes that no directory names.
 func (t *Tree) prune() {
 	found := map[ID]*node{Top: t.nodes[Top]}
 	t.Walk(func(_ string, id ID, _ bool) { found[id] = t.nodes[id] })
 	t.nodes = found
 }
 
-// file is a file to be written to.
+// file returns a file that may be written to.
 func (t *Tree) file(id ID) *node {
 	if !t.owned[id] {
 		t.owned[id] = true

@@ -1,9 +1,9 @@
-// Package recorded stands for package os in a program that is to lose its
-// power: what files and directories below some directory, its disk, are put
-// through is noted, in order. The write-ahead log, bbolt, the library's store
-// of snapshots and package replica are compiled with it in the place of os
-// (overlay.Noted); their sources know nothing of it.
+// Package recorded replaces package os in a program that is to lose its power.
+// It records, in order, every operation on files and directories below some
+// directory, its disk. The write-ahead log, bbolt, the library's snapshot store
+// and package replica are compiled with it in place of os (overlay.Noted).
+// Their sources do not know of it.
 //
-// It has what those need of os and no more, so that a new way to write to a
-// disk does not compile rather than go unnoticed. Nothing is really synced.
+// It has only the parts of os that these use. A new way to write to a disk
+// therefore fails to compile instead of going unnoticed. It syncs nothing.
 package recorded

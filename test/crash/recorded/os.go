@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/test/crash/powerloss"
 )
 
-// What is the same as in package os, because it changes nothing on a disk.
+// These are the same as in package os, because they change nothing on a disk.
 type (
 	FileMode = os.FileMode
 	FileInfo = os.FileInfo
@@ -43,10 +43,10 @@ var (
 	Exit            = os.Exit
 )
 
-// File is an *os.File whose changes are noted.
+// File is an *os.File that records its changes.
 type File struct {
 	*os.File
-	mount *Mounted // nil where nothing is noted
+	mount *Mounted // nil if nothing is recorded
 	id    powerloss.ID
 }
 
@@ -81,7 +81,7 @@ func Create(name string) (*File, error) {
 	return OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// Write is that of os.File.
+// Write is os.File.Write, recorded.
 func (f *File) Write(b []byte) (int, error) {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -91,25 +91,25 @@ func (f *File) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// WriteString is that of os.File.
+// WriteString is os.File.WriteString, recorded.
 func (f *File) WriteString(s string) (int, error) { return f.Write([]byte(s)) }
 
-// ReadFrom is that of os.File.
+// ReadFrom is os.File.ReadFrom, recorded.
 func (f *File) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{f}, r) }
 
-// WriteAt is that of os.File.
+// WriteAt is os.File.WriteAt, recorded.
 func (f *File) WriteAt(b []byte, off int64) (int, error) {
 	f.changed(powerloss.Event{Kind: powerloss.Write, Off: off, Data: b})
 	return f.File.WriteAt(b, off)
 }
 
-// Truncate is that of os.File.
+// Truncate is os.File.Truncate, recorded.
 func (f *File) Truncate(size int64) error {
 	f.changed(powerloss.Event{Kind: powerloss.Resize, Off: size})
 	return f.File.Truncate(size)
 }
 
-// Datasync stands for a call of fdatasync.
+// Datasync replaces a call of fdatasync.
 func (f *File) Datasync() error { return f.Sync() }
 
 // Mkdir is os.Mkdir.
@@ -147,7 +147,7 @@ func Remove(name string) error {
 func RemoveAll(name string) error {
 	if info, err := os.Lstat(name); err == nil && info.IsDir() {
 		all, err := os.ReadDir(name)
-		if err != nil && !os.IsNotExist(err) { // somebody else removes it, too
+		if err != nil && !os.IsNotExist(err) { // another goroutine removes it, too
 			return err
 		}
 		for _, e := range all {

@@ -17,8 +17,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestWhatIsSeenIsWhatWasDone: the record of all that was done makes the same
-// directory again, and so it does in two parts.
+// TestWhatIsSeenIsWhatWasDone: replaying the record gives the same directory,
+// also in two parts.
 func TestWhatIsSeenIsWhatWasDone(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	disk := powerloss.NewDisk(powerloss.NewTree())
@@ -49,7 +49,7 @@ func TestWhatIsSeenIsWhatWasDone(t *testing.T) {
 	d.Unmount()
 	same(t, top, disk.Seen())
 	if _, err := Create(filepath.Join(top, "ghostly")); err == nil {
-		t.Error("a name is given behind the end")
+		t.Error("a name was given after the unmount")
 	}
 	must(t, d.Remove())
 	_, err = Mount(top, disk, func() error { return nil })
@@ -91,7 +91,7 @@ func same(t *testing.T, dir string, tree *powerloss.Tree) {
 	}
 }
 
-// TestSyncThatFails keeps nothing.
+// TestSyncThatFails: a failed sync makes nothing durable.
 func TestSyncThatFails(t *testing.T) {
 	top, broken := filepath.Join(t.TempDir(), "top"), errors.New("broken")
 	disk := powerloss.NewDisk(powerloss.NewTree())
@@ -102,7 +102,7 @@ func TestSyncThatFails(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	if err := f.Sync(); !errors.Is(err, broken) {
-		t.Errorf("the sync says %v", err)
+		t.Errorf("the sync returned %v", err)
 	}
 	if last := disk.Events()[disk.Len()-1]; last.Kind != powerloss.Make {
 		t.Errorf("the last event is a %v", last.Kind)
@@ -114,6 +114,6 @@ func TestSyncThatFails(t *testing.T) {
 		lost = lost || gone
 	}
 	if !lost {
-		t.Error("a name is never lost that was not synced")
+		t.Error("a name that was not synced is never lost")
 	}
 }

@@ -18,17 +18,17 @@ type Mounted struct {
 	sync func() error
 
 	mu   sync.Mutex
-	disk *powerloss.Disk         // nil when it is unmounted
-	ids  map[string]powerloss.ID // of what is there now, by path
+	disk *powerloss.Disk         // nil once unmounted
+	ids  map[string]powerloss.ID // of the present nodes, by path
 }
 
-// mounts are those in use, and those that ghosts still use, by their
-// directories.
+// mounts holds, by directory, the mounted disks and the detached ones that
+// leftover goroutines still use.
 var mounts sync.Map
 
-// Mount makes a directory of what is on a disk, and does to the disk what is
-// done there. Each sync calls the function while it is under way, and returns
-// its error as its own.
+// Mount creates a directory with the content of a disk and repeats on the disk
+// every operation done there. Each sync calls the function while it is under
+// way and returns its error.
 func Mount(top string, disk *powerloss.Disk, sync func() error) (*Mounted, error) {
 	seen := disk.Seen()
 	if err := os.Mkdir(top, 0o700); err != nil {
@@ -43,8 +43,8 @@ func Mount(top string, disk *powerloss.Disk, sync func() error) (*Mounted, error
 	return m, nil
 }
 
-// Unmount parts the directory from the disk: whoever still writes there is a
-// ghost, and gets no new names.
+// Unmount detaches the directory from the disk. Goroutines that still write
+// there get no new names.
 func (m *Mounted) Unmount() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *Mounted) Remove() error {
 	return os.RemoveAll(m.top)
 }
 
-// Mark notes something of the caller's.
+// Mark records a value of the caller's.
 func (m *Mounted) Mark(v any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func (m *Mounted) Mark(v any) {
 
 var errUnmounted = errors.New("the disk is unmounted")
 
-// at is what is mounted at a path; nil where nothing is.
+// at returns what is mounted at a path, or nil.
 func at(path string) *Mounted {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if m, ok := mounts.Load(dir); ok {
@@ -84,17 +84,17 @@ func (m *Mounted) note(e powerloss.Event) {
 	}
 }
 
-// id is that of a path that is there.
+// id returns the ID of an existing path.
 func (m *Mounted) id(path string) powerloss.ID {
 	id, ok := m.ids[path]
 	if !ok {
-		panic(fmt.Sprintf("%s was made in a way that is not noted", path))
+		panic(fmt.Sprintf("%s was created in a way that is not recorded", path))
 	}
 	return id
 }
 
-// named does something to a name, and where that works notes it, if its disk is
-// one. Nobody else changes a name of the disk meanwhile.
+// named changes a name and, on success, records the change if the path is on a
+// mounted disk. Other changes of names on that disk wait.
 func named(path string, do func() error, note func(*Mounted)) error {
 	m := at(path)
 	if m == nil {
@@ -112,17 +112,18 @@ func named(path string, do func() error, note func(*Mounted)) error {
 	return nil
 }
 
-// made notes a new file or directory.
+// made records a new file or directory.
 func (m *Mounted) made(path string, dir bool) {
 	id := m.disk.NewID()
 	m.ids[path] = id
 	m.note(powerloss.Event{Kind: powerloss.Make, Node: id, Dir: m.id(filepath.Dir(path)), Name: filepath.Base(path), IsDir: dir})
 }
 
-// renamed notes a new name of a file, or of a directory with all that is in it.
+// renamed records a new name of a file, or of a directory with everything
+// below.
 func (m *Mounted) renamed(from, to string) {
 	if filepath.Dir(from) != filepath.Dir(to) {
-		panic(fmt.Sprintf("%s becomes %s: only what stays in its directory can be noted", from, to))
+		panic(fmt.Sprintf("%s becomes %s: a move to another directory can't be recorded", from, to))
 	}
 	id := m.id(from)
 	m.note(powerloss.Event{Kind: powerloss.Rename, Node: id, Dir: m.id(filepath.Dir(from)), Name: filepath.Base(from), To: filepath.Base(to)})
@@ -143,7 +144,7 @@ func (m *Mounted) removed(path string) {
 	delete(m.ids, path)
 }
 
-// changed notes that a file is being changed.
+// changed records a change of a file.
 func (f *File) changed(e powerloss.Event) {
 	if f.mount == nil {
 		return
@@ -154,7 +155,8 @@ func (f *File) changed(e powerloss.Event) {
 	f.mount.note(e)
 }
 
-// Sync takes what the mount's does, and keeps nothing but the record.
+// Sync runs the mount's sync function and records the sync. It makes nothing
+// durable.
 func (f *File) Sync() error {
 	if f.mount == nil {
 		return nil

@@ -1,14 +1,14 @@
 // Command trial crashes the data directory of a replica. It opens the stores as
-// a replica does, writes to them as Raft does, and has every write and sync
-// noted (package recorded). Then, for any points of the record, it has the
-// power lost there, with any of what was not synced on the disk (package
-// powerloss), opens what is left, and compares: whatever had ended is there,
-// what was under way is there whole or not at all, and nothing else is.
+// a replica does, writes to them as Raft does, and records every write and sync
+// (package recorded). Then it picks points of the record and loses the power
+// there, with any of the unsynced data on the disk (package powerloss). It
+// opens what is left and compares: every finished operation is there, each
+// unfinished one is there whole or not at all, and nothing else is.
 //
-// It goes on from one of these crashes with a further round, so that what is
-// left over from several comes together, and after some rounds with an empty
-// disk, for the founding.
+// The next round continues from one of these crashes, so that leftovers of
+// several crashes meet. After some rounds it starts again with an empty disk,
+// to test the founding.
 //
-// It is no use built plainly: command crash builds it so that the stores do
-// their work through package recorded.
+// Do not build it plainly: command crash builds it so that the stores work
+// through package recorded.
 package main

@@ -14,24 +14,24 @@ import (
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// count is what a run came to.
+// count counts the work of a run.
 type count struct{ lives, rounds, crashes, events int }
 
-// life is the story of one disk, from empty on.
+// life is the history of one disk, starting empty.
 type life struct {
 	seed   uint64
 	rng    *rand.Rand
-	work   string // directory for what comes and goes
+	work   string // directory for temporary files
 	points int    // crashes per round
 	count  *count
 
 	disk     *powerloss.Tree
-	before   []powerloss.Event // what was done to it, by processes that were killed
-	holds    *held             // what the next process has to find
-	possible worlds            // and what the disk may hold until that has opened it
+	before   []powerloss.Event // done to it by processes that were killed
+	holds    *held             // what the next process must find
+	possible worlds            // what the disk may hold until that process has opened it
 }
 
-// live runs some rounds, and returns the first failure.
+// live runs some rounds and returns the first failure.
 func live(seed uint64, dir string, rounds, points int, c *count) error {
 	l := &life{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 77)), work: dir, points: points, count: c,
@@ -47,21 +47,21 @@ func live(seed uint64, dir string, rounds, points int, c *count) error {
 	return nil
 }
 
-// goOn has the next round begin on a disk.
+// goOn makes the next round start on a disk.
 func (l *life) goOn(disk *powerloss.Tree, before []powerloss.Event, holds *held, possible worlds) {
 	l.disk, l.before, l.holds, l.possible = disk, before, holds, append(possible, worlds{{held: holds}}...)
 }
 
-// round works on the disk, and loses the power at some points of that. One of
-// these is where the next round begins; or there the process is killed, and the
-// power stays.
+// round works on the disk and loses the power at some points of that work. The
+// next round starts at one of these points. Sometimes only the process is
+// killed there, and the power stays.
 func (l *life) round(last bool) error {
 	events, err := l.record(last)
 	if err != nil {
 		return l.keep(l.disk, events, err)
 	}
 	l.count.events += len(events) - len(l.before)
-	possible := l.judge(events)
+	possible := l.possibilities(events)
 	next, chosen := func() {}, l.rng.IntN(l.points)
 	for n := range l.points {
 		at := l.point(events, n)
@@ -87,7 +87,7 @@ func (l *life) round(last bool) error {
 	return nil
 }
 
-// record does a round's work and returns what the disk was put through.
+// record does the work of a round and returns the events on the disk.
 func (l *life) record(last bool) ([]powerloss.Event, error) {
 	disk := powerloss.NewDisk(l.disk)
 	disk.Remember()
@@ -104,7 +104,7 @@ func (l *life) record(last bool) ([]powerloss.Event, error) {
 	return disk.Events(), errors.Join(err, at.Remove())
 }
 
-// use does the work at a directory.
+// use does the work in a directory.
 func (l *life) use(dir string, disk *recorded.Mounted, last bool) error {
 	s, err := open(dir, l.rng.IntN(8) > 0)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *life) use(dir string, disk *recorded.Mounted, last bool) error {
 	}
 	have, err := s.contents()
 	if err == nil && have.String() != l.holds.String() {
-		err = errors.New("opened once more, it differs: " + difference(have, l.holds))
+		err = errors.New("differs when opened once more: " + difference(have, l.holds))
 	}
 	if err != nil {
 		return errors.Join(err, s.Close())
@@ -126,8 +126,8 @@ func (l *life) use(dir string, disk *recorded.Mounted, last bool) error {
 	return errors.Join(w.run(), s.Close())
 }
 
-// pause is what a sync takes: often nothing, so that others overtake it or do
-// not.
+// pause is the time that a sync takes. It is often zero, so that other
+// operations overtake it in some runs only.
 func pause() error {
 	if rand.IntN(4) == 0 {
 		time.Sleep(rand.N(300 * time.Microsecond))
@@ -135,8 +135,8 @@ func pause() error {
 	return nil
 }
 
-// judge says what is possible before each event, and behind the last.
-func (l *life) judge(events []powerloss.Event) []worlds {
+// possibilities returns what is possible before each event, and after the last.
+func (l *life) possibilities(events []powerloss.Event) []worlds {
 	now := l.possible
 	out := make([]worlds, 0, len(events)+1)
 	for i, e := range events {
@@ -148,8 +148,9 @@ func (l *life) judge(events []powerloss.Event) []worlds {
 	return append(out, now)
 }
 
-// point draws where the power is lost: every other time where something is not
-// synced, and every fourth time right behind a rename, if there was one.
+// point draws where the power is lost. Every other time it is at a point with
+// unsynced data; every fourth time it is right after a rename, if there was
+// one.
 func (l *life) point(events []powerloss.Event, n int) int {
 	if n%4 == 3 {
 		if at := l.behindRename(events); at > 0 {
@@ -167,7 +168,8 @@ func (l *life) point(events []powerloss.Event, n int) int {
 	return at
 }
 
-// behindRename draws a place right behind a rename of this round's, or is 0.
+// behindRename draws a position right after a rename of this round, or returns
+// 0.
 func (l *life) behindRename(events []powerloss.Event) int {
 	var places []int
 	for i := len(l.before); i < len(events); i++ {
@@ -181,7 +183,7 @@ func (l *life) behindRename(events []powerloss.Event) int {
 	return places[l.rng.IntN(len(places))]
 }
 
-// crash opens what is left of the disk, and returns what it holds.
+// crash opens what is left of the disk and returns what it holds.
 func (l *life) crash(left *powerloss.Tree, possible worlds) (*held, error) {
 	dir, err := os.MkdirTemp(l.work, "crash-")
 	if err != nil {
@@ -205,7 +207,7 @@ func (l *life) crash(left *powerloss.Tree, possible worlds) (*held, error) {
 	return nil, fmt.Errorf("within %s:\n%s", under(possible), strings.Join(why, "\nor "))
 }
 
-// under names what was under way.
+// under names the operations under way.
 func under(w worlds) string {
 	var names []string
 	for _, p := range w {
@@ -218,7 +220,7 @@ func under(w worlds) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// difference lists what is there that should not be, and the other way round.
+// difference lists what is missing and what should not be there.
 func difference(have, want *held) string {
 	h, w := have.words(), want.words()
 	var out []string
@@ -229,14 +231,14 @@ func difference(have, want *held) string {
 	}
 	for _, x := range h {
 		if !slices.Contains(w, x) {
-			out = append(out, "too much "+x)
+			out = append(out, "unexpected "+x)
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
-// keep puts aside what shows a failure: the disk before the round, what the
-// crash has left, and what led to it.
+// keep saves what explains a failure: the disk before the round, what the crash
+// left, and the events that led to it.
 func (l *life) keep(left *powerloss.Tree, events []powerloss.Event, failure error) error {
 	dir, err := os.MkdirTemp(filepath.Dir(l.work), fmt.Sprintf("failure-%d-", l.seed))
 	if err != nil {
@@ -261,7 +263,7 @@ func describe(e powerloss.Event) string {
 	case powerloss.Make, powerloss.Remove, powerloss.Rename:
 		return fmt.Sprintf("%v %d: %s %s in %d", e.Kind, e.Node, e.Name, e.To, e.Dir)
 	case powerloss.Sync:
-		return fmt.Sprintf("sync %d of what came before %d", e.Node, e.Began)
+		return fmt.Sprintf("sync %d of everything before %d", e.Node, e.Began)
 	}
 	return fmt.Sprintf("%v %d: %d+%d", e.Kind, e.Node, e.Off, len(e.Data))
 }

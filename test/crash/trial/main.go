@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 1, "of the first life; the next ones count on")
-	lives    = flag.Int("lives", 0, "how many at most; 0 for no bound")
-	duration = flag.Duration("duration", 0, "begin no further life after this time; 0 for no bound")
-	rounds   = flag.Int("rounds", 12, "in each life")
+	seed     = flag.Uint64("seed", 1, "seed of the first life; later lives use the next seeds")
+	lives    = flag.Int("lives", 0, "maximum number of lives; 0 for no bound")
+	duration = flag.Duration("duration", 0, "start no new life after this time; 0 for no bound")
+	rounds   = flag.Int("rounds", 12, "rounds in each life")
 	points   = flag.Int("points", 12, "crashes in each round")
-	dir      = flag.String("dir", "", "directory for what comes and goes, and for what shows a failure")
+	dir      = flag.String("dir", "", "directory for temporary files and for the files of a failure")
 )
 
 func main() {
@@ -34,7 +34,7 @@ func run() error {
 	began, told := time.Now(), time.Now()
 	var c count
 	tell := func() {
-		fmt.Printf("%v: %d crashes in %d rounds of %d lives, of %d events\n", time.Since(began).Round(time.Second), c.crashes, c.rounds, c.lives, c.events)
+		fmt.Printf("%v: %d crashes in %d rounds of %d lives, with %d events\n", time.Since(began).Round(time.Second), c.crashes, c.rounds, c.lives, c.events)
 		told = time.Now()
 	}
 	defer tell()

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// held is what a data directory has to hold. It is immutable.
+// held is the expected content of a data directory. It is immutable.
 type held struct {
 	founded     bool
 	quarantined string
-	entries     map[uint64]string // what is in them, by index
+	entries     map[uint64]string // their content, by index
 	votes       map[string]string
 	snapshot    uint64 // index of the latest
-	content     string // of it
+	content     string // of that snapshot
 }
 
-// with is a copy that may be changed before anybody else sees it.
+// with returns a changed copy.
 func (h *held) with(change func(*held)) *held {
 	out := *h
 	out.entries, out.votes = maps.Clone(h.entries), maps.Clone(h.votes)
@@ -28,8 +28,8 @@ func (h *held) with(change func(*held)) *held {
 	return &out
 }
 
-// words describes all that it holds. What a replica has before its founding is
-// noted it has promised nobody.
+// words describes the content. Before its founding is recorded, a replica has
+// promised nothing, so the rest does not count.
 func (h *held) words() []string {
 	if h.quarantined != "" {
 		return []string{"quarantined: " + h.quarantined}
@@ -49,7 +49,8 @@ func (h *held) words() []string {
 
 func (h *held) String() string { return strings.Join(h.words(), " ") }
 
-// last is the index of the last entry, or of the snapshot where it is higher.
+// last returns the index of the last entry, or of the snapshot if that is
+// higher.
 func (h *held) last() uint64 {
 	out := h.snapshot
 	for i := range h.entries {
@@ -58,7 +59,7 @@ func (h *held) last() uint64 {
 	return out
 }
 
-// first is the index of the first entry.
+// first returns the index of the first entry.
 func (h *held) first() uint64 {
 	out := h.last() + 1
 	for i := range h.entries {
@@ -67,7 +68,7 @@ func (h *held) first() uint64 {
 	return out
 }
 
-// term is the highest of an entry.
+// term returns the highest term of an entry.
 func (h *held) term() (out uint64) {
 	for _, e := range h.entries {
 		var term uint64
@@ -77,14 +78,14 @@ func (h *held) term() (out uint64) {
 	return out
 }
 
-// op is something that is done to the directory: not at all or whole, at some
-// instant between its begin and its end.
+// op is an operation on the directory. It takes effect whole or not at all, at
+// some instant between its begin and its end.
 type op struct {
 	name  string
 	apply func(*held)
 }
 
-// mark is what the record has of an op.
+// mark records the begin or the end of an op.
 type mark struct {
 	op  *op
 	end bool
@@ -97,20 +98,21 @@ func (m mark) String() string {
 	return m.op.name
 }
 
-// opened says that a process has opened the directory, and found what it holds.
-// From then on it holds that, whatever the process before it had on the way.
+// opened records that a process has opened the directory and what it found.
+// From then on the directory holds that, and earlier unfinished operations are
+// over.
 type opened struct{ *held }
 
 func (opened) String() string { return "opened" }
 
-// possible is what a directory may hold at one instant, together with what has
-// been begun, is not over, and has not taken effect in it.
+// possible is a possible content of a directory at one instant, with the
+// operations that have begun, have not ended, and have not taken effect in it.
 type possible struct {
 	*held
 	left []*op
 }
 
-// worlds are all that is possible. Operations that overlap may take effect in
+// worlds are all possible contents. Operations that overlap may take effect in
 // any order.
 type worlds []possible
 
@@ -129,8 +131,8 @@ func (w worlds) after(what any) worlds {
 	return out
 }
 
-// closure is what is possible a moment later, when some of what is under way,
-// or nothing, has taken effect.
+// closure returns what is possible a moment later, when any of the operations
+// under way may have taken effect.
 func (w worlds) closure() worlds {
 	seen := map[string]bool{}
 	var out worlds
@@ -150,7 +152,7 @@ func (w worlds) closure() worlds {
 	return out
 }
 
-// outcomes is what is possible when who was at work has gone.
+// outcomes returns what is possible once the process at work is gone.
 func (w worlds) outcomes() worlds {
 	var out worlds
 	for _, p := range w.closure() {

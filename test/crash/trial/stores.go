@@ -16,12 +16,11 @@ import (
 	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// dataDir is where a replica of this cell keeps its data, below the top of a
-// disk. The directory above it does not exist either before the replica has
-// started once.
+// dataDir is the data directory of the replica, below the top of a disk. Its
+// parent directory does not exist either before the first start.
 func dataDir(top string) string { return filepath.Join(top, "stout", "r1") }
 
-// stores are those of an open data directory.
+// stores are the stores of an open data directory.
 type stores struct{ datadir.Stores }
 
 func open(top string, wal bool) (*stores, error) {
@@ -33,10 +32,10 @@ func open(top string, wal bool) (*stores, error) {
 	return &stores{s}, err
 }
 
-// keys of votes, as the library has them.
+// keys are the keys of votes in the library.
 var keys = []string{"CurrentTerm", "LastVoteTerm", "LastVoteCand"}
 
-// contents reads all that the stores hold.
+// contents reads everything that the stores hold.
 func (s *stores) contents() (*held, error) {
 	h := &held{founded: s.Identity.Founded, entries: map[uint64]string{}, votes: map[string]string{}}
 	first, err := s.Logs.FirstIndex()
@@ -65,8 +64,8 @@ func (s *stores) contents() (*held, error) {
 	return h, err
 }
 
-// latest is the snapshot from which a replica starts: the latest that can be
-// read.
+// latest returns the snapshot from which a replica starts: the latest readable
+// one.
 func (s *stores) latest() (index uint64, content string, err error) {
 	metas, err := s.Snapshots.List()
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *stores) latest() (index uint64, content string, err error) {
 	return 0, "", nil
 }
 
-// observe opens what a crash has left, and tells what it holds.
+// observe opens what a crash left and returns what it holds.
 func observe(top string, wal bool) (*held, error) {
 	s, err := open(top, wal)
 	if err != nil && strings.Contains(err.Error(), "quarantined.txt") {

@@ -10,38 +10,38 @@ import (
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// work is what is done to the stores in one round. Like Raft it has one
-// goroutine that stores and deletes entries and installs snapshots, and another
-// that takes snapshots and compacts the log. Votes, which Raft writes from the
-// first, come from a third, so that they meet everything.
+// work is the work on the stores in one round. As in Raft, one goroutine stores
+// and deletes entries and installs snapshots, and another takes snapshots and
+// compacts the log. Raft writes votes from the first; here a third goroutine
+// writes them, so that they meet every other operation.
 type work struct {
 	*stores
 	disk       *recorded.Mounted
 	rng        *rand.Rand
 	next       uint64 // index of the next entry
 	term       uint64
-	floor      uint64 // the entries from here on may be replaced
+	floor      uint64 // entries from here on may be replaced
 	settled    uint64 // snapshots may be taken up to here
-	large      bool   // some entries are
-	quarantine bool   // at the end
+	large      bool   // some entries are large
+	quarantine bool   // quarantine the directory at the end
 
 	mu       sync.Mutex // guards what follows
 	snapshot uint64     // index of the latest
 	failed   error
 }
 
-// newWork is work on stores that hold h.
+// newWork returns work on stores that hold h.
 func newWork(s *stores, disk *recorded.Mounted, h *held, rng *rand.Rand) *work {
 	w := &work{stores: s, disk: disk, rng: rng, next: h.last() + 1, snapshot: h.snapshot, large: rng.IntN(3) == 0, term: h.term() + 1}
 	w.settled = (h.first() + h.last()) / 2
 	w.floor = max(w.settled, h.snapshot) + 1
-	if rng.IntN(5) == 0 { // what is replaced and what is compacted overlap, which Raft does not do
+	if rng.IntN(5) == 0 { // replacing and compacting overlap, which Raft does not do
 		w.floor = h.first()
 	}
 	return w
 }
 
-// do does something that is noted, unless something has failed before.
+// do runs a recorded operation, unless an earlier one failed.
 func (w *work) do(name string, apply func(*held), what func() error) {
 	w.mu.Lock()
 	failed := w.failed
@@ -59,7 +59,7 @@ func (w *work) do(name string, apply func(*held), what func() error) {
 	w.disk.Mark(mark{o, true})
 }
 
-// run does all of it.
+// run does the whole work of a round.
 func (w *work) run() error {
 	if !w.Identity.Founded {
 		w.found()
@@ -92,7 +92,7 @@ func (w *work) run() error {
 	return w.failed
 }
 
-// found is what Raft writes first, and the note that it has.
+// found writes what Raft writes first, and the record that it was founded.
 func (w *work) found() {
 	l := raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: []byte("members")}
 	w.do("found", func(h *held) {
@@ -128,7 +128,7 @@ func (w *work) store() {
 	}, func() error { return w.Logs.StoreLogs(logs) })
 }
 
-// truncate deletes the last entries: others will take their places.
+// truncate deletes the last entries; new ones take their indexes.
 func (w *work) truncate() {
 	from, to := w.floor+w.rng.Uint64N(w.next-w.floor), w.next-1
 	w.erase("truncate", from, to)
@@ -146,8 +146,8 @@ func (w *work) erase(name string, from, to uint64) {
 	}, func() error { return w.Logs.DeleteRange(from, to) })
 }
 
-// install is a snapshot from far ahead, as a leader sends it, and the
-// compaction that follows.
+// install writes a snapshot from far ahead, as a leader sends it, and compacts
+// the log as Raft does then.
 func (w *work) install() {
 	index := max(w.next, w.settled+1) + w.rng.Uint64N(40)
 	w.take("install", w.rng, index)
@@ -157,14 +157,14 @@ func (w *work) install() {
 	w.next, w.floor = index+1, index+1
 }
 
-// vote writes one of the values that Raft remembers.
+// vote writes one of the values of Raft's vote.
 func (w *work) vote(rng *rand.Rand) {
 	k, v := keys[rng.IntN(len(keys))], fmt.Sprintf("%08x", rng.Uint32())
 	w.do("vote", func(h *held) { h.votes[k] = v }, func() error { return w.Votes.Set([]byte(k), []byte(v)) })
 }
 
-// tend takes a snapshot of what will not be replaced, or compacts the log up to
-// one.
+// tend takes a snapshot of settled entries, or compacts the log up to a
+// snapshot.
 func (w *work) tend(rng *rand.Rand) {
 	w.mu.Lock()
 	snapshot := w.snapshot
