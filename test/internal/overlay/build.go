@@ -14,15 +14,14 @@ import (
 	"strings"
 )
 
-// Tag is set in every build with the runtime's overlay: package seed is real
-// under it.
+// Tag is set in every build with the runtime's overlay. It enables package
+// seed.
 const Tag = "simulated"
 
-// Build compiles the test program of one package of the module at root, through
-// the overlay and under the given build tags, and leaves it at out. Compiling
-// the standard library anew takes minutes the first time; after that the go
-// command's build cache has it, and the overlay's files are kept under
-// os.UserCacheDir.
+// Build compiles the test program of one package of the module at root through
+// the overlay, under the given build tags, into out. Compiling the standard
+// library takes minutes the first time. After that the go command's build cache
+// has it, and the overlay's files are kept under os.UserCacheDir.
 func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -31,8 +30,7 @@ func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string
 	return o.command(ctx, root, "test", "-c", "-vet=off", "-ldflags=-s -w", "-tags", strings.Join(tags, ","), "-o", out, pkg)
 }
 
-// Program builds a program of the module at root through the overlay, and
-// leaves it at out.
+// Program builds a program of the module at root through the overlay, into out.
 func Program(ctx context.Context, root, out, pkg string, o Overlay, tags ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -41,13 +39,13 @@ func Program(ctx context.Context, root, out, pkg string, o Overlay, tags ...stri
 	return o.command(ctx, root, "build", "-tags", strings.Join(tags, ","), "-o", out, pkg)
 }
 
-// Compile compiles packages of the module at root through the overlay, and
-// keeps nothing. The error has what the compiler says.
+// Compile compiles packages of the module at root through the overlay and keeps
+// nothing. The error has the compiler's output.
 func Compile(ctx context.Context, root string, o Overlay, tags []string, packages ...string) error {
 	return o.command(ctx, root, append([]string{"build", "-tags", strings.Join(tags, ",")}, packages...)...)
 }
 
-// command runs the go command with the overlay, after its first argument.
+// command runs the go command with the overlay after its first argument.
 func (o Overlay) command(ctx context.Context, root string, args ...string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -75,9 +73,9 @@ func (o Overlay) command(ctx context.Context, root string, args ...string) error
 	return nil
 }
 
-// store writes the overlay's files and its description into dir, each under a
-// name made of its content, so that equal overlays are one and any number of
-// programs may do so at once. It returns the name of the description.
+// store writes the overlay's files and its description into dir. Each name is
+// derived from the content, so that equal overlays share files and several
+// programs may write at once. It returns the name of the description.
 func (o Overlay) store(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -97,7 +95,7 @@ func (o Overlay) store(dir string) (string, error) {
 	return keep(dir, "overlay.json", config)
 }
 
-// keep writes a file whose name ends in base, unless it is there.
+// keep writes a file with a name that ends in base, unless it exists.
 func keep(dir, base string, text []byte) (string, error) {
 	sum := sha256.Sum256(text)
 	name := filepath.Join(dir, hex.EncodeToString(sum[:12])+"-"+base)

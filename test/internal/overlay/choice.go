@@ -10,22 +10,21 @@ import (
 	"strings"
 )
 
-// chooser is the package that knows which edit is selected, and chosen is its
-// name where it is imported.
+// chooser is the package that selects an edit, and chosen is its name where it
+// is imported.
 const (
 	chooser = "github.com/stoutlock/stout/test/sim/fault"
 	chosen  = "selectedFault"
 )
 
-// Choice is base with many edits in one program. The environment selects one of
-// them, or none, when the program starts (package fault). A function that an
-// edit changes keeps its text, and gets a copy with the edit; where that edit is
-// selected the function calls the copy and does nothing else. Edits have the
-// numbers from 1 on, in the order of the list.
+// Choice returns base with many edits in one program. When the program starts,
+// the environment selects one of them, or none (package fault). A function that
+// an edit changes keeps its text and gets a copy with the edit. If that edit is
+// selected, the function only calls the copy. Edits are numbered from 1 in the
+// order of the list.
 //
-// alone are the places in the list of edits that are not in the program and need
-// a build of their own (Mutated): edits of constants, variables, types and
-// signatures.
+// alone holds the indexes of edits that are not in the program and need a build
+// of their own (Mutated): edits of constants, variables, types and signatures.
 func Choice(base Overlay, root string, edits []Edit) (o Overlay, alone []int, err error) {
 	o = base
 	byFile := map[string][]int{}
@@ -65,15 +64,15 @@ func Choice(base Overlay, root string, edits []Edit) (o Overlay, alone []int, er
 type choice struct {
 	was     source
 	parts   parts
-	dir     string              // of the package
-	taken   map[string]bool     // names that edits declare, behind the package's directory
-	jumps   map[string][]string // to the copies of a function
-	imports []string            // that edits add
-	behind  []string            // what stands behind all: copies and what edits declare
+	dir     string              // the package's directory
+	taken   map[string]bool     // names that edits declare, after the package's directory
+	jumps   map[string][]string // statements that call the copies of a function
+	imports []string            // added by edits
+	behind  []string            // text at the end of the file: copies and declarations of edits
 }
 
-// take adds what one edit has made of the file. It reports false, and adds
-// nothing, where the edit needs a build of its own.
+// take adds the result of one edit of the file. It returns false and adds
+// nothing if the edit needs a build of its own.
 func (c *choice) take(number int, is source) bool {
 	now := is.parts()
 	if slices.ContainsFunc(c.parts.order, func(key string) bool { return !now.has(key) }) {
@@ -116,7 +115,8 @@ func (c *choice) take(number int, is source) bool {
 	return true
 }
 
-// jump is the statement at the beginning of a function that calls its copy.
+// jump returns the statement at the beginning of a function that calls its
+// copy.
 func (s source) jump(f *ast.FuncDecl, number int, copied string) string {
 	_, receiver, args := s.named(f)
 	var types []string
@@ -138,7 +138,7 @@ func (s source) jump(f *ast.FuncDecl, number int, copied string) string {
 	return fmt.Sprintf(" if %s.Number == %d { return %s };", chosen, number, call)
 }
 
-// text is the file with all of that. Its lines keep their numbers.
+// text returns the file with all edits. Its lines keep their numbers.
 func (c *choice) text() []byte {
 	head := fmt.Sprintf("; import %s %q", chosen, chooser)
 	for _, spec := range c.imports {

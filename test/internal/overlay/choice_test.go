@@ -14,7 +14,7 @@ import (
 )
 
 // TestChoice selects each of many edits of one program in turn. A program with
-// all of them does what one does that has been built with that edit alone.
+// all of them does the same as one built with that edit alone.
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	const file, plain = "test/internal/overlay/testdata/choice/main.go", "k=1 [x y] 3 1 b <nil> <nil> of none first, second"
@@ -51,30 +51,30 @@ func TestChoice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(alone, want) {
-		t.Errorf("builds of their own for %v, want %v", alone, want)
+		t.Errorf("%v need builds of their own, want %v", alone, want)
 	}
 	program := filepath.Join(t.TempDir(), "choice")
 	if err := Program(t.Context(), root, program, "./"+filepath.Dir(file), o); err != nil {
 		t.Fatal(err)
 	}
-	if got := says(t.Context(), program, ""); got != plain {
-		t.Errorf("without an edit it says %q, want %q", got, plain)
+	if got := output(t.Context(), program, ""); got != plain {
+		t.Errorf("without an edit it prints %q, want %q", got, plain)
 	}
 	for i, e := range edits {
 		if e.says == "" {
 			continue
 		}
-		if got := says(t.Context(), program, fmt.Sprint(i+1)); got != e.says {
-			t.Errorf("with %q it says %q, want %q", e.is, got, e.says)
+		if got := output(t.Context(), program, fmt.Sprint(i+1)); got != e.says {
+			t.Errorf("with %q it prints %q, want %q", e.is, got, e.says)
 		}
 	}
-	if got := says(t.Context(), program, "one"); got == plain {
-		t.Error("a fault that is no number is none")
+	if got := output(t.Context(), program, "one"); got == plain {
+		t.Error("a fault that is not a number is ignored")
 	}
 }
 
-// says runs a program with a fault and returns its line.
-func says(ctx context.Context, program, number string) string {
+// output runs a program with a fault and returns its output.
+func output(ctx context.Context, program, number string) string {
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), fault.Env+"="+number)
 	out, err := cmd.CombinedOutput()

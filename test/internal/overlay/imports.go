@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// reimported is o with one import of a package's files replaced by another,
-// under its old name. Where it names files, they are those. It fails where one
-// of those, or all of the directory, do not have the import.
+// reimported returns o with one import of a package's files replaced by
+// another, under its old name. It changes the given files, or all files of the
+// directory. It fails if a given file, or every file of the directory, lacks
+// the import.
 func (o Overlay) reimported(dir, was, is string, files ...string) (Overlay, error) {
 	named := len(files) > 0
 	if !named {

@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// copied is o with a copy of a module in the place of the one that the module
-// at root requires, and the copy's directory: its files may be replaced, which
-// the go command refuses for those in its cache.
+// copied returns o with a copy of a module in place of the one that the module
+// at root requires, and the copy's directory. The files of a copy may be
+// replaced; the go command refuses that for files in its cache.
 func (o Overlay) copied(ctx context.Context, root, module string) (Overlay, string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	cmd.Dir = root
@@ -31,7 +31,7 @@ func (o Overlay) copied(ctx context.Context, root, module string) (Overlay, stri
 	}
 	from := strings.TrimSpace(string(out))
 	if from == "" {
-		return Overlay{}, "", fmt.Errorf("the sources of %s are not here: run go mod download", module)
+		return Overlay{}, "", fmt.Errorf("the sources of %s are missing: run go mod download", module)
 	}
 	to := filepath.Join(cache, "stout-overlay", "modules", filepath.Base(from))
 	if err := copyOnce(from, to); err != nil {
@@ -45,7 +45,7 @@ func (o Overlay) copied(ctx context.Context, root, module string) (Overlay, stri
 	return Overlay{o.files, copies}, to, nil
 }
 
-// copyOnce copies a directory, unless the copy is there.
+// copyOnce copies a directory unless the copy exists.
 func copyOnce(from, to string) error {
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -64,14 +64,14 @@ func copyOnce(from, to string) error {
 	if err != nil {
 		err = errors.Join(err, os.RemoveAll(partial))
 	}
-	if errors.Is(err, fs.ErrExist) { // somebody else was faster
+	if errors.Is(err, fs.ErrExist) { // another process was faster
 		return nil
 	}
 	return err
 }
 
-// modfile writes what go.mod and go.sum of the module at root are with the
-// copies, and returns the name of the first.
+// modfile writes the go.mod and go.sum of the module at root with the copies
+// added, and returns the name of the first.
 func (o Overlay) modfile(root, dir string) (string, error) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
@@ -98,7 +98,7 @@ func (o Overlay) modfile(root, dir string) (string, error) {
 	return name, nil
 }
 
-// replaceFile puts a file in place whole: another build may read it meanwhile.
+// replaceFile writes a file atomically, since another build may read it.
 func replaceFile(name string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "partial-*")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// shim is what stands for package os where writes are noted.
+// shim replaces package os where writes are recorded.
 const shim = "github.com/stoutlock/stout/test/crash/recorded"
 
 const (
@@ -14,7 +14,7 @@ const (
 	raft  = "github.com/hashicorp/raft"
 )
 
-// syncs are the calls that pass by package os.
+// syncs are the calls that bypass package os.
 var syncs = []struct{ module, file, was, is string }{
 	{bbolt, "bolt_linux.go", "syscall.Fdatasync(int(db.file.Fd()))", "db.file.Datasync()"},
 	{bbolt, "bolt_linux.go", "import (\n\t\"syscall\"\n)\n", ""},
@@ -24,9 +24,9 @@ var syncs = []struct{ module, file, was, is string }{
 // stores are the packages of the module at root that write to a disk.
 var stores = []string{"replica/disk", "replica/wal", "replica/boltlog", "replica/snapshots", "replica/datadir"}
 
-// Noted is base with all noted that the stores of a replica do to a disk
-// (package recorded): those of the module at root, bbolt, and the library's
-// store of snapshots. It fails where one of them does not look as it did when
+// Noted returns base with every disk operation of a replica's stores recorded
+// (package recorded): the stores of the module at root, bbolt, and the
+// library's snapshot store. It fails if one of their sources has changed since
 // this was written.
 func Noted(ctx context.Context, root string, base Overlay) (o Overlay, err error) {
 	o = base
@@ -49,7 +49,7 @@ func Noted(ctx context.Context, root string, base Overlay) (o Overlay, err error
 	}
 	for _, s := range syncs {
 		if o, err = o.substitute(filepath.Join(dirs[s.module], s.file), s.was, s.is); err != nil {
-			return o, fmt.Errorf("a sync is made otherwise: %w", err)
+			return o, fmt.Errorf("a sync has changed: %w", err)
 		}
 	}
 	return o, nil

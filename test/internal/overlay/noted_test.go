@@ -33,7 +33,7 @@ func TestReimported(t *testing.T) {
 	}
 }
 
-// noted is Noted of the sources at root.
+// noted returns Noted of the sources at root.
 func noted(t *testing.T) (root string, o Overlay) {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -46,8 +46,8 @@ func noted(t *testing.T) (root string, o Overlay) {
 	return root, o
 }
 
-// TestNoted: the sources look as the overlay expects them to, and those of
-// other modules are replaced in copies.
+// TestNoted: the sources look as the overlay expects, and sources of other
+// modules are replaced in copies.
 func TestNoted(t *testing.T) {
 	root, o := noted(t)
 	for name := range o.files {
@@ -69,8 +69,8 @@ func TestNoted(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenUnseen: of the packages of a replica, only those that are
-// noted use the disk.
+// TestNothingIsWrittenUnseen: all packages of a replica that use the disk are
+// recorded.
 func TestNothingIsWrittenUnseen(t *testing.T) {
 	root, o := noted(t)
 	linux := build.Default
@@ -96,7 +96,7 @@ func TestNothingIsWrittenUnseen(t *testing.T) {
 				}
 				noted := name == "os" && o.files[at.Filename] != nil
 				if !noted && !slices.Contains(beside, name+" in "+filepath.ToSlash(file)) {
-					t.Errorf("%s imports %s: what it writes would not be noted", file, name)
+					t.Errorf("%s imports %s: its writes would not be recorded", file, name)
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func TestNothingIsWrittenUnseen(t *testing.T) {
 	}
 }
 
-// beside are imports that write nothing: a number of an error, a lock.
+// beside are imports that write nothing: an error number, a lock.
 var beside = []string{
 	"syscall in replica/disk/disk.go",
 	"syscall in replica/datadir/lock_unix.go",

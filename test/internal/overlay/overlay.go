@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// Overlay says which files a build reads in place of others. The zero value
+// Overlay lists the files that a build reads in place of others. The zero value
 // replaces nothing. It is immutable.
 type Overlay struct {
-	files  map[string][]byte // by the absolute name of the file that is replaced
+	files  map[string][]byte // by the absolute name of the replaced file
 	copies map[string]string // directories of modules that are built from copies
 }
 
-// Edit is a change of one file of the module: Old, which has to be there
-// exactly once, becomes New.
+// Edit is a change of one file of the module: Old, which must occur exactly
+// once, becomes New.
 type Edit struct {
 	File string // relative to the module's root, with slashes
 	Old  string
 	New  string
 }
 
-// Mutated is base with one more edit, of a file of the module at root. It fails
-// where Old is not in the file exactly once, or New is no different.
+// Mutated returns base with one more edit, of a file of the module at root. It
+// fails if Old does not occur exactly once in the file, or equals New.
 func Mutated(base Overlay, root string, e Edit) (Overlay, error) {
 	if e.Old == "" || e.Old == e.New {
 		return Overlay{}, fmt.Errorf("the edit of %s changes nothing", e.File)
@@ -34,7 +34,7 @@ func Mutated(base Overlay, root string, e Edit) (Overlay, error) {
 	return base.substitute(filepath.Join(root, filepath.FromSlash(e.File)), e.Old, e.New)
 }
 
-// read reads a file as the overlay has it.
+// read returns a file as the overlay has it.
 func (o Overlay) read(name string) ([]byte, error) {
 	if text, ok := o.files[name]; ok {
 		return text, nil
@@ -42,8 +42,8 @@ func (o Overlay) read(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// substitute is o with one text of a file replaced, on top of what o replaces
-// there already.
+// substitute returns o with one text of a file replaced, in addition to its
+// earlier replacements there.
 func (o Overlay) substitute(name, was, is string) (Overlay, error) {
 	text, err := o.read(name)
 	if err != nil {
@@ -55,11 +55,11 @@ func (o Overlay) substitute(name, was, is string) (Overlay, error) {
 	case 0:
 		return Overlay{}, fmt.Errorf("%s has no line %s", name, quote(was))
 	default:
-		return Overlay{}, fmt.Errorf("%s has %d times %s, and one of them would have to be chosen", name, n, quote(was))
+		return Overlay{}, fmt.Errorf("%s has %d times %s; the edit needs a text that occurs once", name, n, quote(was))
 	}
 }
 
-// quote shows the first line of a text that says something.
+// quote returns the first line of a text that is not blank.
 func quote(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {

@@ -30,7 +30,8 @@ func TestMutated(t *testing.T) {
 	}
 }
 
-// TestEditsAddUp checks that an overlay is not changed by what is made of it.
+// TestEditsAddUp checks that an overlay made from another does not change that
+// one.
 func TestEditsAddUp(t *testing.T) {
 	root := t.TempDir()
 	name := filepath.Join(root, "a.go")
@@ -62,7 +63,7 @@ func TestUnknownRelease(t *testing.T) {
 	}
 }
 
-// TestStoreTwice checks that an overlay's files are found again.
+// TestStoreTwice checks that storing an overlay again reuses its files.
 func TestStoreTwice(t *testing.T) {
 	dir := t.TempDir()
 	o := Overlay{}.with("/somewhere/a.go", []byte("package a\n"))

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// release is the Go release whose runtime the substitutions were made for.
+// release is the Go release that the substitutions were made for.
 const release = "go1.26"
 
-// substitution is an exact text of a file that has to be there once, and what
-// stands in its place.
+// substitution replaces a text that must occur exactly once in a file.
 type substitution struct{ file, was, is string }
 
-// substitutions of the runtime and of what else of the standard library is
-// random or reads the real clock. Files are relative to GOROOT/src.
+// substitutions cover the runtime and the other parts of the standard library
+// that are random or read the real clock. Files are relative to GOROOT/src.
 var substitutions = []substitution{
 	{"runtime/select.go", "j := cheaprandn(uint32(norder + 1))", "j := simSelect(uint32(norder + 1))"},
 	{"runtime/time.go", "t.rand = cheaprand()", "t.rand = simTimer()"},
 
-	// Who runs next: drawn, and undisturbed by what is outside the bubble.
+	// The next goroutine is drawn, undisturbed by goroutines outside the
+	// bubble.
 	{"runtime/proc.go", "func runqput(pp *p, gp *g, next bool) {\n", "func runqput(pp *p, gp *g, next bool) {\n\tif simTakes(gp) {\n\t\treturn\n\t}\n"},
 	{"runtime/proc.go", "\t} else {\n\t\tlock(&sched.lock)\n\t\tglobrunqput(gp)\n", "\t} else if !simTakes(gp) {\n\t\tlock(&sched.lock)\n\t\tglobrunqput(gp)\n"},
 	{"runtime/proc.go", "\t// local runq\n\tif gp,", "\tif gp := simPick(pp); gp != nil {\n\t\treturn gp, false, false\n\t}\n\t// local runq\n\tif gp,"},
@@ -36,11 +36,11 @@ var substitutions = []substitution{
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n\treturn nanotime()", "func internal_sync_nanotime() int64 {\n\treturn simNanotime()"},
 	{"runtime/mgc.go", "\tif !memstats.enablegc || panicking", "\tif simulated && t.kind != gcTriggerCycle || !memstats.enablegc || panicking"},
 
-	// Time passes while a goroutine of the bubble waits for a mutex: its holder
-	// may be one that sleeps, as a process does that is paused within.
+	// Time passes while a goroutine of the bubble waits for a mutex. Its holder
+	// may sleep, for example as part of a paused process.
 	{"runtime/runtime2.go", "\twaitReasonSyncCondWait:          true,\n", "\twaitReasonSyncCondWait:          true,\n\twaitReasonSyncMutexLock: true,\n\twaitReasonSyncRWMutexRLock: true,\n\twaitReasonSyncRWMutexLock: true,\n"},
 
-	// Maps: fixed hashes, and walks from a place that is the seed's.
+	// Maps have fixed hashes and walks from a place that the seed determines.
 	{"runtime/alg.go", "hashkey[i] = uintptr(bootstrapRand())", "hashkey[i] = uintptr(simHashKey(i))"},
 	{"runtime/alg.go", "key[i] = bootstrapRand()", "key[i] = simHashKey(i)"},
 	{"runtime/rand.go", "//go:linkname maps_rand internal/runtime/maps.rand\nfunc maps_rand() uint64 {\n\treturn rand()\n}\n", ""},
@@ -49,7 +49,7 @@ var substitutions = []substitution{
 	{"internal/runtime/maps/table.go", "it.dirOffset = rand()", "it.dirOffset = simWalk()"},
 	{"internal/sync/hashtriemap.go", "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simFixed"},
 
-	// Random numbers that programs ask for.
+	// Programs draw these random numbers.
 	{"math/rand/rand.go", "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simNumber"},
 	{"math/rand/v2/rand.go", "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simNumber"},
 	{"os/tempfile.go", "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simNumber"},
@@ -62,7 +62,7 @@ var substitutions = []substitution{
 	{"context/context.go", "for child := range c.children {", "for _, child := range inOrder(c.children) {"},
 }
 
-// additions are whole files that the substitutions rest on.
+// additions are whole files that the substitutions need.
 var additions = map[string]string{
 	"runtime/sim.go":               "patch/runtime.go.txt",
 	"internal/runtime/maps/sim.go": "patch/maps.go.txt",
@@ -73,8 +73,8 @@ var additions = map[string]string{
 //go:embed patch
 var patches embed.FS
 
-// Runtime is the overlay that makes a program's runs functions of their seeds.
-// It fails where the Go release in use is not the one that it knows.
+// Runtime returns the overlay that makes a program's runs functions of their
+// seeds. It fails if the Go release in use is not the supported one.
 func Runtime(ctx context.Context) (Overlay, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOVERSION").Output()
 	if err != nil {
@@ -90,7 +90,7 @@ func runtimeOf(src, version string) (Overlay, error) {
 	for _, s := range substitutions {
 		next, err := o.substitute(filepath.Join(src, filepath.FromSlash(s.file)), s.was, s.is)
 		if err != nil {
-			return Overlay{}, fmt.Errorf("this Go release (%s) is not known to the simulator: %w; use %s", version, err, release)
+			return Overlay{}, fmt.Errorf("the simulator does not support this Go release (%s): %w; use %s", version, err, release)
 		}
 		o = next
 	}
@@ -101,7 +101,7 @@ func runtimeOf(src, version string) (Overlay, error) {
 		}
 		name := filepath.Join(src, filepath.FromSlash(file))
 		if _, err := os.Stat(name); err == nil {
-			return Overlay{}, fmt.Errorf("this Go release (%s) is not known to the simulator: it has a file %s of its own; use %s", version, file, release)
+			return Overlay{}, fmt.Errorf("the simulator does not support this Go release (%s): it has a file %s of its own; use %s", version, file, release)
 		}
 		o = o.with(name, text)
 	}

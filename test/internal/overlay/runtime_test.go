@@ -30,7 +30,7 @@ var bubble = sync.OnceValues(func() (string, error) {
 	return out, Build(context.Background(), root, out, "./test/internal/overlay/testdata/bubble", o, Tag)
 })
 
-// run runs one test of the program and returns what it says.
+// run runs one test of the program and returns its output.
 func run(t *testing.T, env []string, test string, args ...string) (string, error) {
 	t.Helper()
 	program, err := bubble()
@@ -43,8 +43,8 @@ func run(t *testing.T, env []string, test string, args ...string) (string, error
 	return string(out), err
 }
 
-// hashes runs the program and collects the hashes of the traces, of which there
-// may be several, by seed and kind of line.
+// hashes runs the program and collects the hashes of the traces by seed and
+// kind of line. There may be several.
 func hashes(t *testing.T, into map[[2]string]map[string]bool, env []string, args ...string) {
 	t.Helper()
 	out, err := run(t, env, "TestRun", args...)
@@ -64,9 +64,9 @@ func hashes(t *testing.T, into map[[2]string]map[string]bool, env []string, args
 	}
 }
 
-// TestSameSeedSameRun runs seeds first and last in a process and after one
-// another, beside goroutines that live by the real clock, with a collector that
-// would run all the time, and while the machine is busy.
+// TestSameSeedSameRun runs seeds first, last and after one another in a
+// process. It runs them beside goroutines on the real clock, with a collector
+// that would run all the time, and on a busy machine.
 func TestSameSeedSameRun(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 	for key, runs := range got {
 		if len(runs) != 1 {
-			t.Errorf("seed %s has had %d runs with different lines %q", key[0], len(runs), key[1])
+			t.Errorf("seed %s had %d runs with different lines %q", key[0], len(runs), key[1])
 		}
 	}
 	if len(got) < 2*15 {
@@ -117,8 +117,7 @@ func TestSeedsDiffer(t *testing.T) {
 	}
 }
 
-// TestWithoutSeed checks that without a seed nothing is fixed that need not be;
-// so the program can tell.
+// TestWithoutSeed checks that without a seed only what must be fixed is fixed.
 func TestWithoutSeed(t *testing.T) {
 	got := map[[2]string]map[string]bool{}
 	hashes(t, got, nil, "-seeds", "0,0,0")
@@ -137,8 +136,8 @@ func TestOutsideTheBubble(t *testing.T) {
 	}
 }
 
-// TestHangIsSeen checks that a bubble that hangs cannot keep the time-out from
-// ending the program.
+// TestHangIsSeen checks that the time-out ends the program even if a bubble
+// hangs.
 func TestHangIsSeen(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()

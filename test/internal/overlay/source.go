@@ -37,9 +37,9 @@ func (s source) cut(from, to token.Pos) string {
 
 // parts are the declarations of a file.
 type parts struct {
-	order   []string                 // the keys of all of them, but for imports
+	order   []string                 // keys of all declarations except imports
 	funcs   map[string]*ast.FuncDecl // by key: receiver and name
-	names   map[string][]string      // of the others, by key, which is their text
+	names   map[string][]string      // names in the other declarations, by their text
 	imports []string                 // the texts of their specifications
 }
 
@@ -52,7 +52,7 @@ func (s source) parts() parts {
 			if d.Recv != nil {
 				key = s.cut(d.Recv.List[0].Type.Pos(), d.Recv.List[0].Type.End()) + "." + key
 			}
-			for p.funcs[key] != nil { // a file may have several named init
+			for p.funcs[key] != nil { // a file may have several functions named init
 				key += " "
 			}
 			p.funcs[key], p.order = d, append(p.order, key)
@@ -75,8 +75,8 @@ func (p parts) has(key string) bool {
 	return other || p.funcs[key] != nil
 }
 
-// declared are the names that a declaration of constants, variables or types
-// declares.
+// declared returns the names that a declaration of constants, variables or
+// types declares.
 func declared(d *ast.GenDecl) (names []string) {
 	for _, spec := range d.Specs {
 		switch spec := spec.(type) {
@@ -91,13 +91,13 @@ func declared(d *ast.GenDecl) (names []string) {
 	return names
 }
 
-// signature is the text of a function before its body.
+// signature returns the text of a function before its body.
 func (s source) signature(f *ast.FuncDecl) string {
 	return string(bytes.TrimSpace(s.text[s.offset(f.Pos()):s.offset(f.Body.Lbrace)]))
 }
 
-// recovers reports whether a function calls recover itself: called by another
-// function it would recover nothing.
+// recovers reports whether a function calls recover itself: in a function
+// called by another one, recover would have no effect.
 func recovers(f *ast.FuncDecl) (found bool) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
@@ -111,15 +111,15 @@ func recovers(f *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// patch is a text in the place of another one.
+// patch replaces a range of the text.
 type patch struct {
 	from, to int
 	text     string
 }
 
-// named gives a name to each parameter of a function, its receiver included,
-// that has none, and returns the patches for that, and the names of the receiver
-// and of the others as a call passes them on.
+// named gives a name to each unnamed parameter of a function, including its
+// receiver, and returns the patches for that. It also returns the names of the
+// receiver and of the other parameters as a call passes them on.
 func (s source) named(f *ast.FuncDecl) (patches []patch, receiver string, args []string) {
 	name := func(field *ast.Field) (names []string) {
 		if len(field.Names) == 0 {

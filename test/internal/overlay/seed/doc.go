@@ -1,3 +1,3 @@
-// Package seed sets the seed of the Go runtime that package overlay makes. In a
-// program that was not built through it, there is none to set.
+// Package seed sets the seed of the Go runtime of package overlay. A program
+// built without that runtime has no seed to set.
 package seed

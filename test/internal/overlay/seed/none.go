@@ -2,7 +2,7 @@
 
 package seed
 
-// Possible says whether this program was built through package overlay.
+// Possible reports whether this program was built through package overlay.
 const Possible = false
 
 // Set panics: this program's runtime has no seed.

@@ -4,11 +4,11 @@ package seed
 
 import _ "unsafe" // for go:linkname
 
-// Possible says whether this program was built through package overlay.
+// Possible reports whether this program was built through package overlay.
 const Possible = true
 
-// Set makes what follows, in bubbles of testing/synctest, a function of n; 0
-// ends that. Call it outside any bubble. It panics unless GOMAXPROCS is 1.
+// Set makes the following bubbles of testing/synctest a function of n; 0 ends
+// that. Call it outside any bubble. It panics unless GOMAXPROCS is 1.
 //
 //go:linkname Set runtime.simSeed
 func Set(n uint64)

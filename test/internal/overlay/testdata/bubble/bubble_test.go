@@ -1,5 +1,5 @@
-// Package bubble is a program whose run shows all that could make two runs of
-// one seed differ. It is built through package overlay and run by its test.
+// Package bubble is a program that prints everything that could make two runs
+// of one seed differ. It is built through package overlay and run by its test.
 package bubble
 
 import (
@@ -31,10 +31,10 @@ import (
 var (
 	seeds  = flag.String("seeds", "1", "seeds to run, separated by commas")
 	trace  = flag.Bool("trace", false, "print the trace, not only its hash")
-	beside = flag.Bool("beside", false, "have goroutines outside the bubble that are busy with the real clock")
+	beside = flag.Bool("beside", false, "run goroutines outside the bubble that are busy with the real clock")
 )
 
-// global is made outside any bubble.
+// global is created outside any bubble.
 var global = func() map[string]int {
 	m := make(map[string]int)
 	for i := range 40 {
@@ -66,8 +66,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// show prints the hash of each kind of line in a trace, kinds in order, or the
-// trace.
+// show prints the trace, or the hash of each kind of line in it, sorted by
+// kind.
 func show(seed, text string) {
 	if *trace {
 		fmt.Print(text)
@@ -87,8 +87,8 @@ func show(seed, text string) {
 	}
 }
 
-// bother keeps goroutines outside the bubble coming and going on real timers,
-// and garbage with them.
+// bother runs short-lived work on real timers outside the bubble, and makes
+// garbage.
 func bother(t *testing.T) {
 	for i := range 4 {
 		go func() {
@@ -105,7 +105,7 @@ func bother(t *testing.T) {
 	}
 }
 
-// world is what the parts of one run share.
+// world is shared by the parts of one run.
 type world struct {
 	mu    sync.Mutex
 	trace strings.Builder
@@ -226,7 +226,7 @@ func (w *world) locks(*testing.T) {
 				mu.Lock()
 				turn++
 				w.note("lock %d %d", i, turn)
-				runtime.Gosched() // others come to wait
+				runtime.Gosched() // others start to wait
 				mu.Unlock()
 				rw.RLock()
 				runtime.Gosched()
@@ -263,7 +263,7 @@ func (w *world) contexts(t *testing.T) {
 	}
 }
 
-// yields has more goroutines than the processor's own queue holds.
+// yields starts more goroutines than the processor's own queue holds.
 func (w *world) yields(*testing.T) {
 	for i := range 300 {
 		w.wg.Go(func() {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/test/internal/overlay/seed"
 )
 
-// TestOutside checks that the runtime goes on working outside the bubble.
+// TestOutside checks that the runtime still works outside the bubble.
 func TestOutside(t *testing.T) {
 	runtime.GOMAXPROCS(1)
 	seed.Set(1)
@@ -49,7 +49,7 @@ func collections() uint32 {
 	return m.NumGC
 }
 
-// TestProcessors checks that a seed is refused where it would be of no use.
+// TestProcessors checks that a seed is refused with more than one processor.
 func TestProcessors(t *testing.T) {
 	runtime.GOMAXPROCS(2)
 	defer runtime.GOMAXPROCS(1)
@@ -61,7 +61,7 @@ func TestProcessors(t *testing.T) {
 	seed.Set(1)
 }
 
-// TestHang never ends, if nobody sees to it.
+// TestHang never ends by itself.
 func TestHang(t *testing.T) {
 	runtime.GOMAXPROCS(1)
 	seed.Set(1)

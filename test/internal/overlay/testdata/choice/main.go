@@ -1,4 +1,4 @@
-// Command choice prints what functions of many shapes return, for edits to
+// Command choice prints the results of functions of many shapes, for edits to
 // change.
 package main
 
