@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// TestNoMapsByAddress: where things lie in memory is not the seed's, and a map
-// that is walked in the order of addresses makes two runs of one. The runtime
-// is patched for maps by value only (package overlay).
+// TestNoMapsByAddress: addresses in memory do not follow from the seed. A map
+// walked in the order of addresses would make two runs of one seed differ. The
+// runtime is patched for maps by value only (package overlay).
 func TestNoMapsByAddress(t *testing.T) {
-	// Packages that run in simulated cells. What is below lockapi/server serves
-	// real connections, of which there are none.
+	// These packages run in simulated cells. The packages below lockapi/server
+	// serve real connections, which a simulated cell does not have.
 	for _, dir := range []string{
 		"client", "lease", "lockapi", "lockapi/server", "master", "replica", "replica/admission", "replica/boltlog", "replica/membership", "replica/datadir",
 		"replica/disk", "replica/raftstore", "replica/rafttransport", "replica/snapshots", "replica/state", "replica/wal", "test/sim/simcell",
@@ -50,7 +50,7 @@ func checkMaps(t *testing.T, name string) {
 		}
 		switch m.Key.(type) {
 		case *ast.StarExpr, *ast.ChanType, *ast.InterfaceType:
-			t.Errorf("%v: a map whose keys are addresses; number them, or keep a slice", set.Position(m.Pos()))
+			t.Errorf("%v: a map with addresses as keys; number them, or keep a slice", set.Position(m.Pos()))
 		}
 		return true
 	})

@@ -36,7 +36,7 @@ func command(out, say io.Writer) *cobra.Command {
 	s := &settings{out: out, say: say}
 	c := &cobra.Command{
 		Use:           "sim",
-		Short:         "Run whole cells in one process, in virtual time, from seeds",
+		Short:         "Run simulated cells in one process, in virtual time, from seeds",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -51,22 +51,22 @@ func command(out, say io.Writer) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&s.seed, "seed", 0, "run this seed alone, or with --seeds that many from it on; with --mutants: the first of each")
-	f.Uint64Var(&s.seeds, "seeds", 100, "how many seeds, from 1 or --seed on")
-	f.Uint64Var(&s.fresh, "fresh", 100, "and how many that nobody has run before (none with --seed)")
+	f.Uint64Var(&s.seed, "seed", 0, "first seed; without --seeds the only one; with --mutants the first one for each fault")
+	f.Uint64Var(&s.seeds, "seeds", 100, "number of seeds, from 1 or --seed on")
+	f.Uint64Var(&s.fresh, "fresh", 100, "number of further seeds that were never run before (0 with --seed)")
 	f.IntVar(&s.steps, "steps", 200, "steps of each run")
-	f.Float64Var(&s.skew, "skew", 1, "how far clocks run off, as a multiple of the bound that replicas are told; above 1 promises get broken")
-	f.BoolVar(&s.members, "members", false, "have members come and go in every run, not in one of four")
-	f.BoolVar(&s.access, "access", false, "have callers be judged in every run, not in one of four")
-	f.StringVar(&s.profile, "profile", "", "give every run this special profile, which few have otherwise: "+strings.Join(simcell.Profiles(), ", "))
-	f.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "processes at once")
-	f.BoolVar(&s.story, "story", false, "print the story of the run (with --seed)")
-	f.BoolVar(&s.mutants, "mutants", false, "put deliberate faults in, one at a time, and show which are found")
-	f.StringSliceVar(&s.only, "only", nil, "with --mutants: only those of these names")
+	f.Float64Var(&s.skew, "skew", 1, "how far clocks drift, as a multiple of the configured bound; above 1 promises get broken")
+	f.BoolVar(&s.members, "members", false, "change the members in every run, not in one of four")
+	f.BoolVar(&s.access, "access", false, "enable access control in every run, not in one of four")
+	f.StringVar(&s.profile, "profile", "", "give every run this special profile, which few runs have by default: "+strings.Join(simcell.Profiles(), ", "))
+	f.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "processes to run at once")
+	f.BoolVar(&s.story, "story", false, "print every step of the run (with --seed)")
+	f.BoolVar(&s.mutants, "mutants", false, "insert deliberate faults, one at a time, and show which are found")
+	f.StringSliceVar(&s.only, "only", nil, "with --mutants: only the faults with these names")
 	return c
 }
 
-// check completes the settings, or says which is wrong.
+// check completes the settings, or returns an error for a wrong one.
 func (s *settings) check(one bool) error {
 	switch {
 	case s.steps < 0 || s.steps > 100_000:
@@ -78,7 +78,7 @@ func (s *settings) check(one bool) error {
 	case s.profile != "" && !slices.Contains(simcell.Profiles(), s.profile):
 		return fmt.Errorf("--profile is %q; give one of: %s", s.profile, strings.Join(simcell.Profiles(), ", "))
 	case s.story && !one:
-		return fmt.Errorf("--story needs a --seed: the story of many runs is too long")
+		return fmt.Errorf("--story needs --seed: the story of many runs is too long")
 	}
 	switch {
 	case one:
@@ -91,5 +91,5 @@ func (s *settings) check(one bool) error {
 	return nil
 }
 
-// freshSeed is the first of the seeds that nobody has run before.
+// freshSeed returns the first of the seeds that were never run before.
 func freshSeed() uint64 { return uint64(time.Now().UnixMilli()) * 1000 }

@@ -16,18 +16,18 @@ import (
 // hunt is the search for a seed that fails with one fault.
 type hunt struct {
 	mutants.Mutant
-	program program // its path is empty until it is built
+	program program // its path is empty until it has been built
 	alone   bool    // the program has no other fault
 
 	began   time.Time
-	left    []job             // rows that are not begun
-	running map[uint64]func() // by its first seed: ends a row
-	failure *simcell.Failure  // of the earliest seed that has failed
-	tried   uint64            // seeds
+	left    []job             // rows that have not begun
+	running map[uint64]func() // by first seed: ends a row
+	failure *simcell.Failure  // of the earliest failed seed
+	tried   uint64            // number of seeds
 	took    time.Duration
 }
 
-// buildAlone builds a program that has the fault and no other one.
+// buildAlone builds a program with this fault only.
 func (h *hunt) buildAlone(ctx context.Context, root string, base overlay.Overlay) (program, error) {
 	o, err := overlay.Mutated(base, root, h.Edit)
 	if err != nil {
@@ -50,14 +50,13 @@ func (h *hunt) fails(f *simcell.Failure, row job, first uint64) {
 	}
 }
 
-// table runs the hunts, several at once, and prints a row for each, in their
-// order.
+// table runs the hunts, several at once, and prints a row for each, in order.
 type table struct {
 	s     *settings
 	hunts []*hunt
 
 	mu      sync.Mutex
-	news    *sync.Cond // a program is built, or all is to end
+	news    *sync.Cond // a program has been built, or everything must end
 	printed int
 	found   int
 }
@@ -73,7 +72,7 @@ func newTable(s *settings, all []mutants.Mutant) *table {
 	return t
 }
 
-// built hands a hunt its program.
+// built gives a hunt its program.
 func (t *table) built(h *hunt, p program, alone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +80,7 @@ func (t *table) built(h *hunt, p program, alone bool) {
 	t.news.Broadcast()
 }
 
-// run runs all hunts until they are over or ctx is. An error ends ctx by stop.
+// run runs all hunts until they or ctx end. On an error it calls stop.
 func (t *table) run(ctx context.Context, stop context.CancelCauseFunc) {
 	defer context.AfterFunc(ctx, func() {
 		t.mu.Lock()
@@ -108,9 +107,9 @@ func (t *table) run(ctx context.Context, stop context.CancelCauseFunc) {
 	workers.Wait()
 }
 
-// next begins a row: of the first hunt that has the fewest rows running. So each
-// worker stays at one hunt, and helps with others when there are no more. It
-// returns nil when no row is left to begin.
+// next starts a row of the first hunt with the fewest running rows. So each
+// worker stays at one hunt, and helps with others when no hunt is left. It
+// returns nil when no row is left.
 func (t *table) next(ctx context.Context, end func()) (*hunt, job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +141,8 @@ func (t *table) next(ctx context.Context, end func()) (*hunt, job) {
 	return nil, job{}
 }
 
-// ended records how a row has ended: it was cut off, or it has a failure, an
-// error, or neither.
+// ended records the end of a row: it was cut off, failed, had an error, or
+// passed.
 func (t *table) ended(h *hunt, row job, cut bool, f *simcell.Failure, err error, stop context.CancelCauseFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +163,7 @@ func (t *table) ended(h *hunt, row job, cut bool, f *simcell.Failure, err error,
 	}
 }
 
-// print prints the rows of the hunts that are over, up to the first that is not.
+// print prints the rows of finished hunts, up to the first unfinished one.
 func (t *table) print() {
 	for ; t.printed < len(t.hunts); t.printed++ {
 		h := t.hunts[t.printed]

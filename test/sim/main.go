@@ -1,7 +1,7 @@
 // Command sim runs the simulator: whole cells in one process, in virtual time,
 // from seeds (see package simcell). `make sim` runs a fixed and a fresh set of
-// seeds; `make sim SEED=7 STEPS=300` runs one; `make mutants` puts deliberate
-// faults in and shows which the simulator finds.
+// seeds; `make sim SEED=7 STEPS=300` runs one; `make mutants` inserts
+// deliberate faults and shows which the simulator finds.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default action is back: a second one ends at
-	// once.
+	// The first signal restores the default action, so that a second one ends
+	// the program at once.
 	context.AfterFunc(ctx, stop)
 	if err := command(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "sim:", err)

@@ -11,15 +11,14 @@ import (
 	"github.com/stoutlock/stout/test/sim/mutants"
 )
 
-// runMutants runs seeds with each fault until one fails, or all that the
-// settings allow have passed. Nearly all faults are in one program, of which each
-// process selects one.
+// runMutants runs seeds with each fault until one fails or all have passed.
+// Nearly all faults are in one program, and each process selects one.
 func (s *settings) runMutants(ctx context.Context, all []mutants.Mutant) error {
 	all = slices.DeleteFunc(slices.Clone(all), func(m mutants.Mutant) bool {
 		return len(s.only) > 0 && !slices.Contains(s.only, m.Name)
 	})
 	if len(all) == 0 {
-		return errors.New("no mutant has such a name; they are listed in test/sim/mutants")
+		return errors.New("no mutant has such a name; see test/sim/mutants for the list")
 	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -37,7 +36,7 @@ func (s *settings) runMutants(ctx context.Context, all []mutants.Mutant) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.say, "%d faults, of which %d take a build of their own, up to %d seeds each from %d on\n", len(all), len(alone), s.seeds, s.seed)
+	fmt.Fprintf(s.say, "%d faults, %d of them with a build of their own, up to %d seeds each from %d on\n", len(all), len(alone), s.seeds, s.seed)
 	began := time.Now()
 	p, err := build(ctx, root, "mutants.test", together)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
-// perProcess is how many seeds one process runs.
+// perProcess is the number of seeds per process.
 const perProcess = 25
 
-// runSeeds runs the seeds that the settings ask for.
+// runSeeds runs the seeds of the settings.
 func (s *settings) runSeeds(ctx context.Context) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	fmt.Fprintln(s.say, "building against the simulated runtime (the first time, this compiles the standard library anew)")
+	fmt.Fprintln(s.say, "building against the simulated runtime (the first time, this compiles the standard library)")
 	o, err := foundation(ctx, root)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *settings) runSeeds(ctx context.Context) error {
 	return nil
 }
 
-// rows cuts a range of seeds into what one process runs.
+// rows divides a range of seeds into jobs of one process each.
 func (s *settings) rows(first, count uint64) []job {
 	var out []job
 	for n := uint64(0); n < count; n += perProcess {
@@ -64,7 +64,7 @@ func (s *settings) rows(first, count uint64) []job {
 	return out
 }
 
-// all runs jobs, several at once, until all are done or one has a failure.
+// all runs jobs, several at once, until all are done or one fails.
 func (p program) all(ctx context.Context, atOnce int, jobs []job, progress func(simcell.Report)) (total simcell.Report, story string, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -114,11 +114,11 @@ func (s *settings) progress(total simcell.Report) {
 	}
 }
 
-// summary says what was done.
+// summary prints what was run.
 func (s *settings) summary(total simcell.Report, took time.Duration) {
 	t := total.Stats
 	fmt.Fprintf(s.out, "%d seeds, %d steps, %v of virtual time in %v\n", t.Seeds, t.Steps, t.Virtual.Round(time.Second), took.Round(time.Second))
-	fmt.Fprintf(s.out, "  %d entries committed, %d terms of office, %d messages of Raft, of which %d were pipelined, %d HTTP requests\n",
+	fmt.Fprintf(s.out, "  %d entries committed, %d terms of office, %d Raft messages, %d of them pipelined, %d HTTP requests\n",
 		t.Entries, t.Offices, t.Messages, t.Pipelined, t.Requests)
 	fmt.Fprintf(s.out, "  faults: %s\n", counts(t.Faults))
 	fmt.Fprintf(s.out, "  checks: %s\n", counts(t.Checks))
@@ -133,8 +133,7 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// explain finds the shortest prefix of a run that fails too, and keeps its
-// story.
+// explain finds the shortest prefix of a run that fails, and keeps its story.
 func (s *settings) explain(ctx context.Context, p program, f *simcell.Failure) error {
 	fmt.Fprintf(s.out, "\nBROKEN: %v\n", f)
 	last, err := p.shortest(ctx, job{seed: f.Seed, seeds: 1, steps: s.steps, skew: s.skew, access: s.access, members: s.members, profile: s.profile}, f)
@@ -142,7 +141,7 @@ func (s *settings) explain(ctx context.Context, p program, f *simcell.Failure) e
 		return err
 	}
 	if last.failure == nil {
-		return fmt.Errorf("seed %d failed among others and does not alone: the simulator is not deterministic, which is a fault of its own", f.Seed)
+		return fmt.Errorf("seed %d failed after other seeds but not alone: the simulator is not deterministic, which is a fault of its own", f.Seed)
 	}
 	name := filepath.Join(filepath.Dir(p.path), fmt.Sprintf("seed-%d.txt", f.Seed))
 	if err := os.WriteFile(name, []byte(last.story), 0o644); err != nil {
@@ -150,17 +149,17 @@ func (s *settings) explain(ctx context.Context, p program, f *simcell.Failure) e
 	}
 	lines := strings.SplitAfter(last.story, "\n")
 	fmt.Fprintf(s.out, "shortest run that fails: %d steps: %v\n%s", last.steps, last.failure, strings.Join(lines[max(0, len(lines)-25):], ""))
-	return fmt.Errorf("a promise is broken; the whole story is in %s; again: make sim SEED=%d STEPS=%d", name, f.Seed, last.steps)
+	return fmt.Errorf("a promise is broken; the whole story is in %s; run it again: make sim SEED=%d STEPS=%d", name, f.Seed, last.steps)
 }
 
-// ending is how a run with this many steps ended.
+// ending is the end of a run with this many steps.
 type ending struct {
 	steps   int
 	failure *simcell.Failure
 	story   string
 }
 
-// shortest looks for the smallest number of steps with which a seed fails.
+// shortest finds the smallest number of steps with which a seed fails.
 func (p program) shortest(ctx context.Context, j job, f *simcell.Failure) (last ending, err error) {
 	j.story = true
 	try := func(steps int) (bool, error) {

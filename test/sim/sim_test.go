@@ -40,8 +40,8 @@ func built(t *testing.T) program {
 	return p
 }
 
-// TestSeedsRunClean runs fixed seeds, and at night a fresh set as well. make sim
-// runs as many as one likes.
+// TestSeedsRunClean runs fixed seeds, and at night a fresh set as well. make
+// sim runs any number.
 func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
 	s := &settings{
@@ -55,7 +55,8 @@ func TestSeedsRunClean(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameRun: also as one of a row, and with other work beside it.
+// TestSameSeedSameRun: a seed makes the same run in a row of seeds and beside
+// other work.
 func TestSameSeedSameRun(t *testing.T) {
 	testrun.E2E(t)
 	p := built(t)
@@ -76,12 +77,12 @@ func TestSameSeedSameRun(t *testing.T) {
 		t.Errorf("seeds 500 to 502 made %016x in a row and %016x alone", row, alone)
 	}
 	if sum(500, 1, steps) == sum(501, 1, steps) {
-		t.Error("two seeds make the same run")
+		t.Error("two different seeds make the same run")
 	}
 }
 
-// TestClocksBeyondTheBound: the promises rest on the bound, and the simulator
-// sees that.
+// TestClocksBeyondTheBound: the promises depend on the clocks' bound, and the
+// simulator shows it.
 func TestClocksBeyondTheBound(t *testing.T) {
 	testrun.E2E(t)
 	broken(t)
@@ -99,7 +100,7 @@ var skewed = sync.OnceValues(func() (simcell.Report, error) {
 	return total, err
 })
 
-// broken is the failure of the seed that does.
+// broken returns the failure of such a seed.
 func broken(t *testing.T) *simcell.Failure {
 	t.Helper()
 	total, err := skewed()
@@ -112,8 +113,8 @@ func broken(t *testing.T) *simcell.Failure {
 	return total.Failure
 }
 
-// TestFaultsAreFound: a few of the deliberate faults, and how they are told.
-// All of them are tried by make mutants.
+// TestFaultsAreFound tries a few of the deliberate faults. make mutants tries
+// all.
 func TestFaultsAreFound(t *testing.T) {
 	testrun.E2E(t)
 	var out bytes.Buffer
@@ -127,8 +128,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestShortestRun: what a failure comes with is its beginning, as short as it
-// gets, and its story.
+// TestShortestRun: a failure is reported with the shortest run that shows it,
+// and with its story.
 func TestShortestRun(t *testing.T) {
 	testrun.E2E(t)
 	p := built(t)
@@ -140,7 +141,7 @@ func TestShortestRun(t *testing.T) {
 	case last.steps > first.Step || last.failure.Seed != first.Seed:
 		t.Errorf("%d steps for a failure in step %d: %v", last.steps, first.Step, last.failure)
 	case !strings.Contains(last.story, "BROKEN: "+last.failure.What):
-		t.Errorf("the story does not tell of %q", last.failure.What)
+		t.Errorf("the story does not contain %q", last.failure.What)
 	}
 }
 

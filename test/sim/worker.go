@@ -21,21 +21,21 @@ import (
 	"github.com/stoutlock/stout/test/sim/simcell"
 )
 
-// program is the test program of package simcell, built through an overlay, with
-// the deliberate fault of this number in it; 0 for none.
+// program is the test program of package simcell, built through an overlay. It
+// has the deliberate fault of this number, or none if 0.
 type program struct {
 	path  string
 	fault int
 }
 
-// sizes make the write-ahead log so small that it is full now and then with the
-// few entries of a run.
+// sizes make the write-ahead log so small that the few entries of a run
+// sometimes fill it.
 var sizes = []overlay.Edit{
 	{File: "replica/wal/log.go", Old: "AreaBlocks  = 2048", New: "AreaBlocks  = 64"},
 	{File: "replica/wal/log.go", Old: "FullEntries = 512", New: "FullEntries = 20"},
 }
 
-// foundation is what every program is built over, whatever its faults.
+// foundation returns the overlay below every program, with or without faults.
 func foundation(ctx context.Context, root string) (overlay.Overlay, error) {
 	o, err := overlay.Runtime(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func foundation(ctx context.Context, root string) (overlay.Overlay, error) {
 	return overlay.Noted(ctx, root, o)
 }
 
-// build builds it under bin, with the given name.
+// build builds the program under bin, with the given name.
 func build(ctx context.Context, root, name string, o overlay.Overlay) (program, error) {
 	p := program{path: filepath.Join(root, "bin", "simulated", name)}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
@@ -58,7 +58,7 @@ func build(ctx context.Context, root, name string, o overlay.Overlay) (program, 
 	return p, overlay.Build(ctx, root, p.path, "./test/sim/simcell", o, overlay.Tag, "hashicorpmetrics")
 }
 
-// moduleRoot is the directory of go.mod.
+// moduleRoot returns the directory of go.mod.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	name := strings.TrimSpace(string(out))
@@ -80,8 +80,8 @@ type job struct {
 }
 
 // run runs a row of seeds in a process of its own, up to the first that fails.
-// The error is for what is no result: a process that could not be started, or
-// was ended by ctx.
+// It returns an error if there is no result: the process could not be started,
+// or ctx ended it.
 func (p program) run(ctx context.Context, j job) (simcell.Report, string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,7 +96,7 @@ func (p program) run(ctx context.Context, j job) (simcell.Report, string, error)
 		"-access="+strconv.FormatBool(j.access), "-members="+strconv.FormatBool(j.members), "-profile="+j.profile, "-story="+strconv.FormatBool(j.story), "-disks="+disks)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", fmt.Sprintf("%s=%d", fault.Env, p.fault))
 	complaint := lookout{patience: patience(j), alarm: func() { cancel(errHung) }}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it tells where its goroutines are
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it prints the stacks of its goroutines
 	cmd.WaitDelay = 5 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
@@ -117,7 +117,7 @@ func (p program) run(ctx context.Context, j job) (simcell.Report, string, error)
 	case found && (err == nil) == (report.Failure == nil):
 		return report, story, nil
 	}
-	// It died without a report: a panic of the product or of the simulator.
+	// It died without a report: the product or the simulator panicked.
 	why := "the process died: " + gist(complaint.String()+said.String())
 	if ctx.Err() != nil {
 		why = errHung.Error()
@@ -126,8 +126,8 @@ func (p program) run(ctx context.Context, j job) (simcell.Report, string, error)
 	return report, complaint.String() + said.String(), nil
 }
 
-// scratch makes a directory for the simulated disks: in memory where the system
-// has such a place, since they need a few megabytes and many calls.
+// scratch creates a directory for the simulated disks, in memory if the system
+// has such a place: they need a few megabytes and many calls.
 func scratch() (string, error) {
 	if dir, err := os.MkdirTemp("/dev/shm", "stout-sim-"); err == nil {
 		return dir, nil
@@ -135,10 +135,10 @@ func scratch() (string, error) {
 	return os.MkdirTemp("", "stout-sim-")
 }
 
-// insist is run, once more where the process hangs. A run is a function of its
-// seed: what hangs once and then does not is a fault of the simulator or of the
+// insist is run, repeated once if the process hangs. A run is a function of its
+// seed. A hang that does not repeat is a fault of the simulator or of the
 // runtime, not of the simulated cell. The summary counts it among the checks,
-// and where the goroutines were is kept beside the program.
+// and the goroutines' stacks are kept beside the program.
 func (p program) insist(ctx context.Context, j job) (simcell.Report, string, error) {
 	report, said, err := p.run(ctx, j)
 	if err != nil || report.Failure == nil || report.Failure.What != errHung.Error() {
@@ -148,22 +148,23 @@ func (p program) insist(ctx context.Context, j job) (simcell.Report, string, err
 	if err != nil || again.Failure != nil {
 		return again, saidAgain, err
 	}
-	again.Add(simcell.Report{Stats: &simcell.Stats{Checks: map[string]int{"hung, and not again": 1}}})
+	again.Add(simcell.Report{Stats: &simcell.Stats{Checks: map[string]int{"hung once": 1}}})
 	name := fmt.Sprintf("hung-%d.txt", report.Failure.Seed)
 	return again, saidAgain, os.WriteFile(filepath.Join(filepath.Dir(p.path), name), []byte(said), 0o644)
 }
 
-// errHung ends a process that stays at one seed for far longer than that needs.
+// errHung ends a process that stays at one seed for far too long.
 var errHung = errors.New("the process hangs")
 
-// patience is how long one seed may take of a processor.
+// patience is the processor time that one seed may take.
 var patience = func(j job) time.Duration {
 	return 3*time.Minute + time.Duration(j.steps)*200*time.Millisecond
 }
 
-// lookout collects what a process complains of, where each seed has a line, and
-// raises the alarm when no more comes, although the process had the time for it or
-// does nothing: on a busy machine one that is well may get little of a processor.
+// lookout collects the error output of a process, which has a line for each
+// seed. It raises the alarm when no more lines come, although the process had
+// enough processor time or is idle. On a busy machine a sound process may get
+// little processor time.
 type lookout struct {
 	bytes.Buffer
 	patience time.Duration
@@ -171,12 +172,12 @@ type lookout struct {
 
 	mu     sync.Mutex
 	timer  *time.Timer
-	spent  func() (time.Duration, bool) // by the process; false where nobody knows
-	looked time.Duration                // what it had spent at the last look
+	spent  func() (time.Duration, bool) // processor time of the process; false if unknown
+	looked time.Duration                // that time at the last look
 	since  time.Duration                // and at the last line
 }
 
-// watch looks after the process until leave is called.
+// watch observes the process until leave is called.
 func (l *lookout) watch(spent func() (time.Duration, bool)) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +209,7 @@ func (l *lookout) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// spent is the processors' time that a process has taken, where there is a /proc.
+// spent returns the processor time of a process; false without /proc.
 func spent(pid int) (time.Duration, bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, found := strings.Cut(string(stat), ") ") // its name may have blanks
@@ -218,12 +219,11 @@ func spent(pid int) (time.Duration, bool) {
 	}
 	user, err := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	const tick = 10 * time.Millisecond // as for every program, whatever the kernel counts in
+	const tick = 10 * time.Millisecond // the same for every program, in any kernel
 	return time.Duration(user+system) * tick, errors.Join(err, err2) == nil
 }
 
-// split finds the report among what a process has printed; the rest is the
-// story.
+// split finds the report in the output of a process; the rest is the story.
 func split(said []byte) (report simcell.Report, story string, found bool) {
 	var rest strings.Builder
 	lines := bufio.NewScanner(bytes.NewReader(said))
@@ -239,7 +239,7 @@ func split(said []byte) (report simcell.Report, story string, found bool) {
 	return report, rest.String(), found
 }
 
-// lastSeed is the seed that a process was at when it died.
+// lastSeed returns the seed under way when a process died.
 func lastSeed(complaint []byte) (seed uint64) {
 	for line := range strings.Lines(string(complaint)) {
 		if n, ok := strings.CutPrefix(line, "seed "); ok {
@@ -249,7 +249,7 @@ func lastSeed(complaint []byte) (seed uint64) {
 	return seed
 }
 
-// gist is the line that says why a process died.
+// gist returns the line with the cause of a process's death.
 func gist(text string) string {
 	for line := range strings.Lines(text) {
 		for _, begin := range []string{"panic:", "fatal error:", "    world_test.go"} {

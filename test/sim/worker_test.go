@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// TestSlowIsNotHung: however long all seeds take, and however little of a processor
-// there is for one, the alarm is raised only where one takes too much of it or none.
+// TestSlowIsNotHung: the alarm is raised only if one seed takes too much
+// processor time, or none. It does not depend on the total time, or on a small
+// share of a processor.
 func TestSlowIsNotHung(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		share   time.Duration // of a processor, in hundredths
+		share   time.Duration // of a processor, in percent
 		unknown bool
 		after   time.Duration // without a line
 	}{
@@ -33,12 +34,12 @@ func TestSlowIsNotHung(t *testing.T) {
 				for range 10 {
 					time.Sleep(59 * time.Second)
 					if _, err := l.Write([]byte("seed 7\n")); err != nil || hung.Load() {
-						t.Fatal("the alarm is raised, and seeds go on", err)
+						t.Fatal("the alarm was raised although seeds continue", err)
 					}
 				}
 				time.Sleep(c.after - time.Second)
 				if hung.Load() {
-					t.Error("the alarm is raised too early")
+					t.Error("the alarm was raised too early")
 				}
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
@@ -53,7 +54,7 @@ func TestSlowIsNotHung(t *testing.T) {
 	}
 }
 
-// TestSpent: a process has spent what it was busy for.
+// TestSpent: a process has used the time for which it was busy.
 func TestSpent(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
 	}
@@ -62,11 +63,11 @@ func TestSpent(t *testing.T) {
 		t.Errorf("%v, %v", now, known)
 	}
 	if _, known := spent(-1); known {
-		t.Error("it knows of a process that is not there")
+		t.Error("it knows a process that does not exist")
 	}
 }
 
-// TestHungOnce: a process that hangs is run again, and what it said is kept.
+// TestHungOnce: a process that hangs is run again, and its output is kept.
 func TestHungOnce(t *testing.T) {
 	kept := patience
 	defer func() { patience = kept }()
@@ -89,7 +90,7 @@ func TestHungOnce(t *testing.T) {
 				t.Fatalf("%+v, %v\n%s", report, err, said)
 			}
 			kept, err := os.ReadFile(filepath.Join(filepath.Dir(p.path), "hung-7.txt"))
-			if !c.fails && (err != nil || report.Stats.Checks["hung, and not again"] != 1 || !strings.Contains(string(kept), "seed 7")) {
+			if !c.fails && (err != nil || report.Stats.Checks["hung once"] != 1 || !strings.Contains(string(kept), "seed 7")) {
 				t.Errorf("%+v, %v, kept is %q", report.Stats.Checks, err, kept)
 			}
 		})

@@ -1,5 +1,5 @@
-// Package fault selects the deliberate fault of a program that has several: a
-// program built with overlay.Choice imports it. No source file does.
+// Package fault selects the deliberate fault of a program that has several. A
+// program built with overlay.Choice imports it; no source file does.
 package fault
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// Env is the variable of the environment that selects a fault by its number.
+// Env is the environment variable that selects a fault by its number.
 const Env = "STOUT_FAULT"
 
-// Number is the number of the selected fault. It is 0 where Env is not set: the
-// program then has none.
+// Number is the number of the selected fault. It is 0 if Env is not set: then
+// the program has no fault.
 var Number = number(os.Getenv(Env))
 
 func number(text string) int {

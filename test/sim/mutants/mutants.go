@@ -1,46 +1,50 @@
-// Package mutants lists deliberate faults of the product, each the slip of a
-// tired programmer, to measure what the simulator sees: one that it does not
-// find is a gap of the simulator's. They are compiled in by package overlay;
-// the product's sources have no hooks for them.
+// Package mutants lists deliberate faults of the product, to measure what the
+// simulator finds. Each is the slip of a tired programmer. A fault that it does
+// not find is a gap in the simulator. Package overlay compiles them in; the
+// product's sources have no hooks for them.
 //
-// Some are not in the list. Three are made up for in every schedule: a refusal
-// from memory without a look at the lease (it does not leave the office; master
-// TestNoAnswerLeavesWithoutTheLease), a withdrawal
-// that takes back a later grant of its pair (the office puts each withdrawal
-// into the log before the next request of that pair), and a read for which the
-// lease is checked first (a replica's state never goes back, so what is read
-// after the check is no older than what the lease vouched for within the call).
-// Two break no promise that a run could be held to: a lapse of the lease that
-// is not given back, and the news that is lost by an acknowledgement, as the
-// contract lets other news be. And two need an instant that runs hardly ever
-// hit: a call that breaks off between its grant and the look at it, which
-// nobody cleans up after, and a client that is cut off, holds on for longer
-// than its lease, and has the slowest of clocks. Unit tests find all but the
-// second: the scenario withdraw.txt in replica/state; in master
+// Some faults are not in the list. Every schedule makes up for three of them:
+//
+//   - a refusal from memory without a check of the lease (it does not leave the
+//     office; master TestNoAnswerLeavesWithoutTheLease);
+//   - a withdrawal that revokes a later grant of its pair (the office puts each
+//     withdrawal into the log before the next request of that pair);
+//   - a read that checks the lease first (a replica's state never goes back, so
+//     a read after the check is at least as new as the state that the lease
+//     vouched for within the call).
+//
+// Two break no promise that a run could check: a lapse of the lease that is not
+// given back, and news lost by an acknowledgement, since the contract allows
+// other news to be lost. Two need an instant that runs hardly ever meet. One is
+// a call that breaks off between its grant and the check of it, with no later
+// cleanup. The other is a client that is cut off, holds on for longer than its
+// lease, and has the slowest clock. Unit tests find all but the second: the
+// scenario withdraw.txt in replica/state; in master
 // TestLapseGivesSessionsTimeBack, TestAcknowledgementCountsForWhatWasShown and
-// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease. And what
-// needs more than users have, such as a session with holds on hundreds of
-// paths, is left to unit tests too (replica/state
-// TestEndOfASessionWithManyHolds), as is what a snapshot tells watchers that is
-// sent by a leader who is not in office yet (replica TestRestoredState), and a
-// pipeline that does not end with its
-// first failure (hashicorp/raft #612; replica
-// TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs
-// that had met it within tens of seeds do so hardly ever.
+// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease.
 //
-// A snapshot that a leader takes ahead of its own disk does no harm that a run shows:
-// a start behind a crash discards the log then (replica/raftstore
+// Unit tests also cover three other faults. One needs more than users have,
+// such as a session with holds on hundreds of paths (replica/state
+// TestEndOfASessionWithManyHolds). One is about the events that watchers get
+// from a snapshot by a leader that is not in office yet (replica
+// TestRestoredState). One is a pipeline that does not end with its first
+// failure (hashicorp/raft #612; replica TestPipelineEndsWithItsFirstFailure).
+// Runs used to find that one within tens of seeds, but since a deposed leader
+// is silent they hardly ever do.
+//
+// A snapshot that a leader takes ahead of its own disk does no harm that a run
+// shows: a start after a crash then discards the log (replica/raftstore
 // TestSnapshotsWaitForTheLog).
 //
-// Nor is one of membership met often enough: a directory that was a member before
-// and is taken in again unasked (master TestNotReplaced).
+// One fault of membership is too rare: a former member's directory that is
+// added again unasked (master TestNotReplaced).
 //
-// What only delays is not seen either: who has the next turn to write a file by
-// compare-and-set (master TestTurns, TestTurnOfWhoLeft, TestTurnComesToAll), and
-// a watcher who is not woken but looks again by itself some seconds later
-// (replica/events TestReadersTogether). And runs have no quotas: they see what
-// is counted, not who is refused (master/internal/quota TestNeverExceeded and those
-// beside it).
+// Faults that only delay are not seen either. One is the order of turns to
+// write a file by compare-and-set (master TestTurns, TestTurnOfWhoLeft,
+// TestTurnComesToAll). Another is a watcher that is not woken but looks again
+// by itself some seconds later (replica/events TestReadersTogether). Runs have
+// no quotas: they check the count, not the refusals (master/internal/quota
+// TestNeverExceeded and its neighbors).
 package mutants
 
 import (
@@ -52,14 +56,15 @@ import (
 // Mutant is one fault.
 type Mutant struct {
 	Name    string
-	Section string // of docs/design.md, or a document's name, that has the rule
-	Rule    string // the rule that it breaks
+	Section string // heading in docs/design.md, or the name of a document, with the rule
+	Rule    string // the broken rule
 	Shows   string // a schedule that shows it
 	overlay.Edit
 }
 
-// profiles are the special profiles of package simcell that show a mutant within few
-// seeds, where mixtures of all faults take tens or hundreds.
+// profiles names the special profiles of package simcell that find a mutant
+// within few seeds. Mixtures of all faults take tens or hundreds of seeds for
+// it.
 var profiles = map[string]string{
 	"client-lease-from-answer":  "late answers",
 	"client-lease-from-opening": "late answers",
@@ -73,11 +78,11 @@ var profiles = map[string]string{
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 }
 
-// Profile is the special profile that the seeds of a mutant have; empty where they
-// have what they draw.
+// Profile returns the special profile of a mutant's seeds, or "" if each seed
+// draws its own.
 func (m Mutant) Profile() string { return profiles[m.Name] }
 
-// All lists the mutants, those of one layer together. Their names are unique.
+// All returns the mutants, grouped by layer. Their names are unique.
 func All() []Mutant {
 	return slices.Concat(leases(), offices(), sessions(), locks(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/stoutlock/stout/test/sim/mutants"
 )
 
-// TestList checks that the list says what it has to, and that each fault can be
-// put where it says.
+// TestList checks that the list is complete and that each edit applies to its
+// file.
 func TestList(t *testing.T) {
 	root := moduleRoot(t)
 	named, edited := map[string]bool{}, map[overlay.Edit]string{}
 	for _, m := range mutants.All() {
 		if named[m.Name] || m.Name == "" {
-			t.Errorf("%q is not a name of its own", m.Name)
+			t.Errorf("the name %q is empty or used twice", m.Name)
 		}
 		named[m.Name] = true
 		if m.Section == "" || m.Rule == "" || m.Shows == "" {
-			t.Errorf("%s does not say which rule it breaks, where that stands, or what shows it", m.Name)
+			t.Errorf("%s lacks its rule, the rule's place, or a schedule that shows it", m.Name)
 		}
 		if twin, ok := edited[m.Edit]; ok {
-			t.Errorf("%s is %s again", m.Name, twin)
+			t.Errorf("%s has the same edit as %s", m.Name, twin)
 		}
 		edited[m.Edit] = m.Name
 		if _, err := overlay.Mutated(overlay.Overlay{}, root, m.Edit); err != nil {
@@ -38,9 +38,9 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestMutantsCompile compiles the mutants' packages with all those that one
-// program holds. The others follow: as many at a time as touch different files,
-// so that an error names the file and with it the mutant.
+// TestMutantsCompile compiles the mutants' packages with all faults that fit
+// into one program. The others follow, together where they touch different
+// files, so that an error names the file and with it the mutant.
 func TestMutantsCompile(t *testing.T) {
 	testrun.E2E(t)
 	root, all := moduleRoot(t), mutants.All()
@@ -54,7 +54,7 @@ func TestMutantsCompile(t *testing.T) {
 	}
 	compile(t, o, root, all)
 	if len(alone) > len(all)/10 {
-		t.Errorf("%d of %d mutants take a build of their own, which makes the table slow", len(alone), len(all))
+		t.Errorf("%d of %d mutants need a build of their own, which makes the table slow", len(alone), len(all))
 	}
 	var left []mutants.Mutant
 	for _, i := range alone {

@@ -9,13 +9,13 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// Some runs in which members come and go begin with a cell of five, of which one member
-// is away. Meanwhile another's disk is lost, and a new directory waits for its place. The
-// master gives it the place unasked only when all others that vote were well for as long
-// as is set. An operator may give it earlier. Or a sixth member is added without a vote,
-// and promoted or removed.
+// Some runs with changes of members start with a cell of five, and one member
+// is away. Then another member loses its disk, and a new directory waits to
+// replace it. The master replaces it unasked only after all other voters were
+// well for the configured time. An operator may replace it earlier. Or a sixth
+// member is added without a vote, and promoted or removed.
 
-// absentee makes that happen before anything else fails.
+// absentee plays this before any other fault.
 func (s *steward) absentee() {
 	if s == nil || !s.five {
 		return
@@ -24,7 +24,7 @@ func (s *steward) absentee() {
 	defer func() { s.five, s.resting = false, false }()
 	master := w.leader()
 	if ids, ok := w.voters(); !ok || len(ids) < 5 || master == nil {
-		return // the founding was disturbed
+		return // a fault disturbed the founding
 	}
 	var others []*machine
 	for _, i := range s.rng.Perm(len(w.machines)) {
@@ -47,13 +47,13 @@ func (s *steward) absentee() {
 	w.until(between(s.rng, s.after, 2*s.after))
 }
 
-// losesAnother has a second member come back without its disk. It returns when the member
-// that is away is to come back.
+// losesAnother makes a second member return without its disk. It returns when
+// the absent member is to return.
 func (s *steward) losesAnother(lost *machine) {
 	w := s.w
 	w.stats.check("member away while another is replaced")
 	lost.swap(newDisk(w), between(s.rng, time.Millisecond, time.Second))
-	if s.rng.IntN(2) == 0 { // shortly before the time would be over
+	if s.rng.IntN(2) == 0 { // shortly before the time is over
 		w.until(s.after - between(s.rng, time.Millisecond, 3*time.Second))
 		return
 	}
@@ -64,7 +64,7 @@ func (s *steward) losesAnother(lost *machine) {
 	}
 }
 
-// admitsAnother has another machine come and be added without a vote.
+// admitsAnother starts another machine and adds it without a vote.
 func (s *steward) admitsAnother(ctx context.Context) {
 	s.arrives()
 	if !s.w.soon(func() bool { return s.waits() != nil }) {
@@ -83,22 +83,23 @@ func (s *steward) admitsAnother(ctx context.Context) {
 	s.w.until(between(s.rng, time.Millisecond, 10*time.Second))
 }
 
-// mayReplaceUnasked says why a directory may not be the one that a master takes in
-// unasked. A directory that was a member is an operator's business, and so is a cell
-// of which another member is gone. No silence is counted that is not one office's.
+// mayReplaceUnasked returns why a master may not replace a directory with this
+// one unasked, or "". A former member's directory is an operator's decision,
+// and so is a cell with another absent member. The silence must be observed by
+// one office.
 func (j *judge) mayReplaceUnasked(name, server string) string {
 	before := j.roster.confs[len(j.roster.confs)-2]
 	if j.w.steward.autoReplace() == 0 || !before.has(name) {
-		return "nobody has asked for it"
+		return "it was added unasked"
 	}
 	now, after := j.w.now(), j.w.steward.after
 	least := time.Duration(float64(after) / (1 + drift*j.w.opts.Skew))
 	if now-j.roster.since < least {
-		return fmt.Sprintf("nobody has asked for it, and the office is %v old, of %v", now-j.roster.since, after)
+		return fmt.Sprintf("it was added unasked, and the office is %v old, of %v", now-j.roster.since, after)
 	}
 	for _, c := range j.roster.confs[:len(j.roster.confs)-1] {
 		if c.hasServer(server) {
-			return "nobody has asked for it, and it was a member before"
+			return "it was added unasked, and it was a member before"
 		}
 	}
 	for id, voter := range before.all() {
@@ -107,26 +108,27 @@ func (j *judge) mayReplaceUnasked(name, server string) string {
 		up := m.process != nil && m.process.runsAs(id)
 		switch {
 		case !voter:
-		case other == name && !up && now-j.roster.heard[id] < least: // it may have run, and been cut off
-			return fmt.Sprintf("nobody has asked for it, and %s was heard %v ago, of %v", id, now-j.roster.heard[id], after)
+		case other == name && !up && now-j.roster.heard[id] < least: // it may have run but been cut off
+			return fmt.Sprintf("it was added unasked, and %s last answered %v ago, of %v", id, now-j.roster.heard[id], after)
 		case other != name:
 			if why := j.roster.missed(id, up, now, least); why != "" {
-				return "nobody has asked for it, and " + why
+				return "it was added unasked, and " + why
 			}
 		}
 	}
 	return ""
 }
 
-// lookedAgo is more than a master's look at the members and the change after it take.
+// lookedAgo is longer than a master's check of the members and the following
+// change take.
 const lookedAgo = 8 * time.Second
 
-// outage is from when to when a directory did not run.
+// outage is the time during which a directory did not run.
 type outage struct{ from, to time.Duration }
 
-// missed says why a voter beside a member that is replaced unasked was not well for as
-// long as that takes; empty where it may have been. The master need not notice an outage
-// that is shorter than a few of its looks.
+// missed returns why a voter beside a member that is replaced unasked was not
+// well for long enough, or "" if it may have been. The master need not notice
+// an outage shorter than a few of its checks.
 func (r *roster) missed(id string, up bool, now, least time.Duration) string {
 	last := r.away[id]
 	switch {

@@ -15,12 +15,12 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// Directories come and go: machines found the cell together, lose their disks,
-// get old ones back, and an operator has new ones take the place of old ones.
+// Directories come and go: machines found the cell together, lose their disks
+// and get old ones back, and an operator replaces old directories by new ones.
 
-// seek is what command stoutd does before a replica runs: it waits until the
-// directory is a member's, and opens what is in it. It reports false where the
-// process died before.
+// seek does what command stoutd does before a replica runs: it waits until the
+// directory is a member's and opens its stores. It returns false if the process
+// died first.
 func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica.Peers, ok bool) {
 	m, disk := p.m, p.disk
 	err := disk.claim(log)
@@ -65,7 +65,7 @@ func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica
 	return stores, peers, err == nil
 }
 
-// names are those of the machine's founding list, sorted.
+// names returns the names in the machine's founding list, sorted.
 func (m *machine) names() []string {
 	var names []string
 	for _, one := range m.settings() {
@@ -75,8 +75,8 @@ func (m *machine) names() []string {
 	return names
 }
 
-// others are whom a machine asks that is to join: it knows all machines by their
-// addresses, and is told by those that answer who the members are.
+// others returns the replicas that a joining machine asks. It knows all
+// machines by their addresses, and the answers list the members.
 func (p *process) others(ctx context.Context) (names []string, err error) {
 	var all []string
 	for _, m := range p.m.w.machines {
@@ -95,9 +95,9 @@ func (p *process) others(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-var errNobody = errors.New("none of the machines tells who the members are")
+var errNobody = errors.New("no machine returned a list of the members")
 
-// card is what the process tells of itself to a directory that asks.
+// card returns the process's description of itself to a directory that asks.
 func (p *process) card(asks string) admission.Card {
 	if p.replica != nil {
 		card := p.replica.CardFor(asks)
@@ -149,26 +149,25 @@ func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
 	}
 }
 
-// hears notes that a directory has answered a leader.
+// noteAnswer records that a directory has answered a leader.
 func (p *process) hears(server string) {
 	if p.m.process == p && p.m.leads() {
 		p.m.w.judge.roster.heard[server] = p.m.w.now()
 	}
 }
 
-// errOther is the answer of a replica that is not the one that was wanted.
+// errOther is the answer of a replica other than the wanted one.
 var errOther = errors.New("refused: this is another replica")
 
-// opens is the opening of a connection between replicas: it reports whether the
-// receiver is the very member of the very cell that the sender means, and believes
-// the sender.
+// opens reports whether a process accepts a connection from another: it must be
+// the member and the cell that the sender means, and believe the sender.
 func (p *process) opens(from *process, wanted string) bool {
 	return p.replica != nil && p.disk.who.Refuses(from.disk.who.CellID, wanted) == nil && p.believes(from)
 }
 
-// voters are the server ids of the directories that vote, as the latest
-// configuration has it; false while one is not committed, or those that run know
-// none, or a former one only: old disks may be all that runs.
+// voters returns the server ids of the voting directories in the latest
+// configuration. It returns false if that is not committed, or if the running
+// processes know none or only a former one: perhaps only old disks run.
 func (w *world) voters() (ids []string, ok bool) {
 	w.judge.looking = true
 	defer func() { w.judge.looking = false }()
@@ -176,7 +175,7 @@ func (w *world) voters() (ids []string, ok bool) {
 	committed := uint64(0)
 	for _, m := range w.machines {
 		p := m.process
-		if p == nil || p.replica == nil || m.disk.hangs { // its answer would wait for the disk, and the judge with it
+		if p == nil || p.replica == nil || m.disk.hangs { // its answer would wait for the disk and block the oracle
 			continue
 		}
 		committed = max(committed, p.replica.Card().ConfigIndex)
@@ -192,9 +191,9 @@ func (w *world) voters() (ids []string, ok bool) {
 	return ids, latest.Index > 0 && committed == latest.Index && latest.Index >= w.judge.roster.latest().index
 }
 
-// mayLose reports whether a machine's disk may be taken away: nobody can hold
-// the cell to what a majority of its disks has forgotten. While no cell is
-// founded any disk may go.
+// mayLose reports whether a machine's disk may be removed. The cell makes no
+// promise about what a majority of its disks has lost. Before the founding any
+// disk may go.
 func (w *world) mayLose(m *machine) bool {
 	if !w.founded() {
 		return true
@@ -212,12 +211,12 @@ func (w *world) mayLose(m *machine) bool {
 	return ok && kept > len(voters)/2
 }
 
-// founded reports whether any directory is one of a cell.
+// founded reports whether any directory belongs to a cell.
 func (w *world) founded() bool {
 	return slices.ContainsFunc(w.machines, func(m *machine) bool { return m.disk.who.CellID != "" })
 }
 
-// swap has a machine come back with another disk.
+// swap makes a machine return with another disk.
 func (m *machine) swap(other *disk, after time.Duration) {
 	m.crash()
 	m.attic = append(m.attic, m.disk)
@@ -225,7 +224,7 @@ func (m *machine) swap(other *disk, after time.Duration) {
 	m.w.later(after, func() { m.restart(false) })
 }
 
-// wipeOne has one machine come back with an empty data directory.
+// wipeOne makes one machine return with an empty data directory.
 func (w *world) wipeOne() {
 	m, after := w.anyMachine(), between(w.script, time.Millisecond, 3*time.Second)
 	if w.mayLose(m) {
@@ -235,7 +234,7 @@ func (w *world) wipeOne() {
 	}
 }
 
-// oldDisk has one machine come back with a disk that it had before.
+// oldDisk makes one machine return with a former disk.
 func (w *world) oldDisk() {
 	m, after := w.anyMachine(), between(w.script, time.Millisecond, 3*time.Second)
 	n := len(m.attic)
@@ -250,8 +249,8 @@ func (w *world) oldDisk() {
 	m.swap(old, after)
 }
 
-// replaceOne is an operator who has a new directory take the place of an old
-// one, as its replica asks for.
+// replaceOne is an operator replacing an old directory by a new one, as its
+// replica requests.
 func (w *world) replaceOne() {
 	for _, i := range w.script.Perm(len(w.machines)) {
 		if m := w.machines[i]; w.wants(m) {
@@ -262,15 +261,16 @@ func (w *world) replaceOne() {
 			return
 		}
 	}
-	// Nobody asks for it: a directory that never comes, or the master's own.
+	// This one was not requested: a directory that never starts, or the
+	// master's own.
 	if w.script.IntN(4) == 0 {
 		m := w.anyMachine()
 		go w.command(m.id, admission.NewDirectory())
 	}
 }
 
-// thinkBetter is an operator who wants to keep the old directory after all, and says
-// so again and again.
+// thinkBetter is an operator that decides to keep the old directory after all,
+// and repeats the command.
 func (w *world) thinkBetter(id string, voters []string) {
 	for _, server := range voters {
 		name, directory := admission.Split(server)
@@ -283,9 +283,9 @@ func (w *world) thinkBetter(id string, voters []string) {
 	}
 }
 
-// secondThoughts: an operator has a new directory take the place of a lost one, and
-// wants that back while it is taken out. What the others tell the master comes late,
-// so that each look at the members takes a while.
+// secondThoughts: an operator replaces a lost directory by a new one, and wants
+// the lost one back while it is being removed. The other replicas' answers to
+// the master are late, so that each check of the members takes a while.
 func (w *world) secondThoughts() {
 	old, next := w.well()
 	if old == nil || !w.mayLose(next) {
@@ -311,11 +311,12 @@ func (w *world) secondThoughts() {
 
 func (w *world) replace(m *machine) { go w.command(m.id, m.disk.who.Directory) }
 
-// command goes to each replica, until the master has taken it. A copy may come late.
+// command sends the operator's command to each replica until the master accepts
+// it. A copy may arrive late.
 func (w *world) command(id, directory string) {
 	q := lockapi.ReplaceMemberRequest{Directory: directory, InPlaceOf: w.judge.roster.latest().directory(id)}
 	if q.InPlaceOf == "" {
-		return // the cell has no such member, as stout says then
+		return // the cell has no such member, and stout reports that
 	}
 	if w.chance(3) {
 		w.later(between(w.rng, 100*time.Millisecond, 20*time.Second), func() {
@@ -360,8 +361,8 @@ func (w *world) send(id string, q lockapi.ReplaceMemberRequest) {
 	}
 }
 
-// whole makes the cell well, has whoever waits for it admitted, and reports
-// whether every directory votes.
+// whole repairs the cell, admits waiting machines, and reports whether every
+// directory votes.
 func (w *world) whole() bool {
 	w.well()
 	for n := 0; n < 10 && !w.allVote(); n++ {
@@ -375,9 +376,9 @@ func (w *world) whole() bool {
 	return w.allVote()
 }
 
-// tend is the operator at the end, when nothing fails any more: whoever asks for the
-// place of its name is admitted, a machine with settings that name no member any more is
-// started to join, and a founding that came to nothing is begun anew.
+// tend is the operator at the end of the faults. It admits every machine that
+// waits for the place of its name. It starts a machine to join if its settings
+// name no present member. It restarts a failed founding.
 func (w *world) tend() {
 	for w.steward != nil && w.steward.mixes {
 		w.steward.upgrades()
@@ -385,7 +386,7 @@ func (w *world) tend() {
 	for ; !w.isOver(); w.until(time.Second) {
 		for _, m := range w.machines {
 			if m.strays() {
-				w.stats.check("machine whose settings name no member")
+				w.stats.check("machine without a present member in its settings")
 				m.crash()
 				m.joins = true
 				m.restart(false)
@@ -398,8 +399,8 @@ func (w *world) tend() {
 	}
 }
 
-// strays reports whether a machine waits for an answer of a cell of which its settings
-// name no other member.
+// strays reports whether a machine waits for answers of a cell although its
+// settings name no other member of it.
 func (m *machine) strays() bool {
 	if m.w.steward == nil || m.joins || m.process == nil || !m.process.stranger {
 		return false
@@ -409,13 +410,12 @@ func (m *machine) strays() bool {
 	})
 }
 
-// wants reports whether a machine waits for the place that a directory of its name
-// has.
+// wants reports whether a machine waits to replace the directory of its name.
 func (w *world) wants(m *machine) bool {
 	return m.process != nil && m.process.stranger && (w.steward == nil || w.judge.roster.latest().has(m.id))
 }
 
-// allVote: every machine's directory is a voter's.
+// allVote reports whether every machine's directory votes.
 func (w *world) allVote() bool {
 	voters, ok := w.voters()
 	for _, m := range w.machines {

@@ -11,18 +11,18 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// A session that was opened without a credential, while access was off, is nobody's.
-// Once access is on, it becomes that of a caller that may lock wherever it holds or
-// waits.
+// A session that was opened without a credential, while access was off, has no
+// owner. Once access is on, it goes to a caller that may lock wherever it holds
+// or waits.
 
-// leaves opens such a session and takes locks with it; empty where that came to
-// nothing.
+// leaves opens such a session and takes locks with it. It returns "" if that
+// failed.
 func (g *guest) leaves(ctx context.Context) (session string) {
 	q := lockapi.NewSessionRequest()
 	q.TTLMS = 8000
 	var got lockapi.Session
 	p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), known: true}
-	if g.came(p, g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPost, lockapi.RouteSessions, q, &got)), "that a session is opened") != nil {
+	if g.came(p, g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPost, lockapi.RouteSessions, q, &got)), "an opened session") != nil {
 		return ""
 	}
 	for range 1 + g.rng.IntN(2) {
@@ -41,14 +41,14 @@ func (g *guest) leaves(ctx context.Context) (session string) {
 	return got.ID
 }
 
-// takesOver has a guest use a session that may be nobody's.
+// takesOver makes a guest use a session that may have no owner.
 func (g *guest) takesOver(ctx context.Context, session string) {
 	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
 	g.uses(p, session)
 	g.w.judge.forbidden(p, g.send(ctx, 2*time.Second, g.anyone(), m))
 }
 
-// uses notes that a call is on behalf of a session, or about it.
+// uses records that a call is for a session, or about it.
 func (g *guest) uses(p *plea, session string) {
 	p.session = session
 	if session != "" {
@@ -57,15 +57,15 @@ func (g *guest) uses(p *plea, session string) {
 	}
 }
 
-// adopted: a session of nobody was given to a guest, which has used it and might have
-// made all its claims.
+// adopted checks that a session without owner went to a guest that has used it
+// and might have made all its claims.
 func (j *judge) adopted(index uint64, op *state.AdoptSession) {
 	if !slices.ContainsFunc(j.w.access.guests, func(g *guest) bool { return op.Principal == lockapi.PrefixUser+g.name }) {
 		return
 	}
 	j.w.stats.check("adopted session")
 	if !slices.ContainsFunc(j.permits.uses[op.Session], func(p *plea) bool { return j.mayAdopt(p, op, index) }) {
-		j.w.fail("entry %d: session %s becomes %s's, which has not used it, or was never allowed to lock wherever it holds or waits", index, op.Session, op.Principal)
+		j.w.fail("entry %d: session %s goes to %s, which has not used it, or was never allowed to lock wherever it holds or waits", index, op.Session, op.Principal)
 	}
 }
 
@@ -79,8 +79,8 @@ func (j *judge) mayAdopt(p *plea, op *state.AdoptSession, index uint64) bool {
 	return false
 }
 
-// locksAll reports whether a principal may lock wherever a session holds or waits after
-// an entry.
+// locksAll reports whether a principal may lock wherever a session holds or
+// waits after an entry.
 func (j *judge) locksAll(r *rights, who string, index uint64, session string) bool {
 	for hold, wait := range j.before(index).Claims(session) {
 		path := ""
@@ -96,11 +96,11 @@ func (j *judge) locksAll(r *rights, who string, index uint64, session string) bo
 	return true
 }
 
-// openedFor: a caller was given a session, which is its own.
+// openedFor checks that the session opened for a caller belongs to it.
 func (j *judge) openedFor(p *plea, session string) {
 	j.look()
 	if p.sum == "" {
-		return // those without a name share their keys
+		return // anonymous callers share their keys
 	}
 	j.w.stats.check("opened session")
 	// Its token may end before the session is open.
@@ -115,6 +115,6 @@ func (j *judge) openedFor(p *plea, session string) {
 		who, genuine := r.principal(p.sum, p.began)
 		return genuine && who == owner
 	}) {
-		j.w.fail("%s was given session %s, which is of %q (lives: %v)", p.who, session, owner, lives)
+		j.w.fail("%s opened session %s, which belongs to %q (lives: %v)", p.who, session, owner, lives)
 	}
 }

@@ -7,29 +7,29 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// annals are what has happened in the cell, by revisions, as the judge has it
-// from the committed log: each change of a file, a lock or the master. It is
-// kept apart from the state: what that makes of files, sessions and grants is
-// held against it.
+// revisions holds every change in the cell by revision, taken from the
+// committed log: changes of files, of locks and of the master. It does not use
+// the state, so that the judge can check the state's files, sessions and grants
+// against it.
 type annals struct {
 	w       *world
-	events  []happening          // by revision; the first stands for none
-	files   map[string][]version // of each file, in the order of revisions
-	names   map[string]string    // of the sessions that live
+	events  []happening          // by revision; the first is a placeholder
+	files   map[string][]version // versions of each file, in the order of revisions
+	names   map[string]string    // of the live sessions
 	held    map[uint64]bool      // tokens
-	writes  map[string]*write    // by content, which is each write's own
-	deleted map[string]int       // by path: how often a call has deleted it
-	asked   map[string]int       // by path, or directory: calls that may delete
-	keyed   map[string]int       // by session: answers that it was given to keyed calls
-	answers map[[2]string]int    // by session and key: keyed, when the call took effect last
+	writes  map[string]*write    // by content, which is unique to each write
+	deleted map[string]int       // by path: number of calls that deleted it
+	asked   map[string]int       // by path or directory: number of calls that may delete
+	keyed   map[string]int       // by session: number of answered keyed calls
+	answers map[[2]string]int    // by session and key: keyed at the call's last effect
 	late    int                  // copies of calls that took effect after their keys were forgotten
-	touched []*write             // in the present entry
+	touched []*write             // in the entry under way
 }
 
 // version is a file between two of its revisions.
 type version struct {
 	revision, index uint64
-	file            *state.File // nil: there is none
+	file            *state.File // nil: the file does not exist
 }
 
 func newAnnals(w *world) *annals {
@@ -40,10 +40,10 @@ func newAnnals(w *world) *annals {
 	}
 }
 
-// revision is the present one.
+// revision returns the present one.
 func (y *annals) revision() uint64 { return uint64(len(y.events) - 1) }
 
-// take takes in what an entry has changed.
+// take adds the changes of an entry.
 func (y *annals) take(after *state.State, out state.Outcome) {
 	y.touched = nil
 	y.answered(after.Index, out.Changes)
@@ -52,7 +52,7 @@ func (y *annals) take(after *state.State, out state.Outcome) {
 		if h, ok := y.happened(after.Index, c); ok {
 			y.w.stats.check("revision")
 			if r := revisionOf(c); r != uint64(len(y.events)) {
-				y.w.fail("entry %d: %s has revision %d; the one before it has %d", after.Index, h.line, r, y.revision())
+				y.w.fail("entry %d: %s has revision %d; the previous change has %d", after.Index, h.line, r, y.revision())
 			}
 			y.events = append(y.events, h)
 		}
@@ -63,12 +63,12 @@ func (y *annals) take(after *state.State, out state.Outcome) {
 	for _, w := range y.touched {
 		y.w.stats.check("write")
 		if len(w.done) != len(w.paths) {
-			y.w.fail("entry %d: of %s's write %s of %q only %v is done", after.Index, w.who, w.content, w.paths, w.done)
+			y.w.fail("entry %d: of %s's write %s to %q only %v is done", after.Index, w.who, w.content, w.paths, w.done)
 		}
 	}
 }
 
-// note keeps who lives and what is held, in the order in which that changes.
+// note updates the live sessions and held tokens in the order of the changes.
 func (y *annals) note(index uint64, c state.Change) {
 	switch c := c.(type) {
 	case state.SessionOpened:
@@ -88,13 +88,14 @@ func (y *annals) note(index uint64, c state.Change) {
 	}
 }
 
-// keysKept is how many keyed calls a session remembers (guarantee 35).
+// keysKept is the number of keyed calls that a session remembers (guarantee
+// 35).
 const keysKept = 128
 
-// answered: keyed calls took effect. A copy of one does so again only if its key may be
-// forgotten.
+// answered checks that keyed calls took effect. A copy of one may do so again
+// only if its key may be forgotten.
 func (y *annals) answered(index uint64, all []state.Change) {
-	here := map[string]int{} // by session: those of this entry so far
+	here := map[string]int{} // by session: number in this entry so far
 	for _, c := range all {
 		c, ok := c.(state.Answered)
 		if !ok {
@@ -112,14 +113,14 @@ func (y *annals) answered(index uint64, all []state.Change) {
 	}
 }
 
-// written: a file was changed by a write that somebody has made, as that asked,
-// once.
+// written checks a change of a file: it must be the effect of a user's write,
+// as requested, and happen once.
 func (y *annals) written(index uint64, f *state.File) {
 	old := y.now(f.Path)
 	y.files[f.Path] = append(y.files[f.Path], version{f.Revision, index, f})
 	w := y.writes[string(f.Content)]
 	if w == nil {
-		y.w.fail("entry %d: %s is written with %q, which nobody has sent", index, f.Path, f.Content)
+		y.w.fail("entry %d: %s is written with %q, which no user has sent", index, f.Path, f.Content)
 		return
 	}
 	if wrong := y.wrong(w, index, f, old); wrong != "" {
@@ -132,12 +133,12 @@ func (y *annals) written(index uint64, f *state.File) {
 	w.answers = y.keyed[w.session]
 }
 
-// wrong says what is wrong with the effect of a write on a file.
+// wrong returns what is wrong with the effect of a write on a file, or "".
 func (y *annals) wrong(w *write, index uint64, f *state.File, old version) string {
 	_, lives := y.names[w.session]
 	switch {
 	case w.refused != "":
-		return "its caller was told " + w.refused
+		return "its caller was answered " + w.refused
 	case w.index != 0 && w.index != index && y.keyed[w.session]-w.answers >= keysKept:
 		return "" // its key may be forgotten
 	case w.index != 0 && w.index != index:
@@ -145,9 +146,9 @@ func (y *annals) wrong(w *write, index uint64, f *state.File, old version) strin
 	case w.plea != nil && !y.w.judge.permitted(w.plea, index):
 		return fmt.Sprintf("its caller was never allowed to since entry %d, before its call", w.plea.floor)
 	case w.session != "" && !lives:
-		return "its session does not live"
+		return "its session has ended"
 	case !w.names(f):
-		return "it was not of that path"
+		return "it was for another path"
 	case w.plea != nil && w.sequential && !y.w.judge.mayName(w, index, f.Path):
 		return "its caller may not write at that name"
 	}
@@ -159,14 +160,15 @@ func (y *annals) wrong(w *write, index uint64, f *state.File, old version) strin
 	if len(w.done) == 0 {
 		for path, revision := range w.when {
 			if has := y.at(path, f.Revision-1).file; (has == nil) != (revision == 0) || has != nil && has.Revision != revision {
-				return fmt.Sprintf("it was to be done at revision %d of %s only", revision, path)
+				return fmt.Sprintf("it was to happen only at revision %d of %s", revision, path)
 			}
 		}
 	}
 	return lineage(w, f, old.file)
 }
 
-// lineage says what is wrong with what a file has from the one before it.
+// lineage returns what is wrong with the fields that a file inherits from its
+// former version, or "".
 func lineage(w *write, f, old *state.File) string {
 	instance, generation, owner := f.Revision, uint64(1), ""
 	if old != nil {
@@ -184,11 +186,11 @@ func lineage(w *write, f, old *state.File) string {
 	return ""
 }
 
-// gone: a file ended with its session, or by a call for each time.
+// gone checks a deletion: the file's session ended, or a call deleted it once.
 func (y *annals) gone(index uint64, c state.FileDeleted) {
 	f := y.now(c.File.Path).file
 	if f == nil || f.Revision != c.File.Revision {
-		y.w.fail("entry %d: %s is deleted, which was not there as %v", index, c.File.Path, c.File)
+		y.w.fail("entry %d: %s is deleted, but was not there as %v", index, c.File.Path, c.File)
 		return
 	}
 	y.files[f.Path] = append(y.files[f.Path], version{revision: c.Revision, index: index})
@@ -199,13 +201,13 @@ func (y *annals) gone(index uint64, c state.FileDeleted) {
 		}
 	default:
 		if f.Session == "" {
-			y.w.fail("entry %d: %s ends with a session, and has none", index, f.Path)
+			y.w.fail("entry %d: %s ends with a session but has none", index, f.Path)
 		}
 	}
 }
 
-// deletions is how many calls were made that may delete a file. A copy with a forgotten
-// key may do so again.
+// deletions returns the number of calls that may have deleted a file. A copy
+// with a forgotten key may do so again.
 func (y *annals) deletions(path string) int {
 	n := y.asked[path] + y.late
 	for i := range path {
@@ -216,7 +218,7 @@ func (y *annals) deletions(path string) int {
 	return n
 }
 
-// now is the last version of a file.
+// now returns the latest version of a file.
 func (y *annals) now(path string) version {
 	if all := y.files[path]; len(all) > 0 {
 		return all[len(all)-1]
@@ -224,7 +226,7 @@ func (y *annals) now(path string) version {
 	return version{}
 }
 
-// at is the version of a file at a revision of the cell.
+// at returns the version of a file at a revision of the cell.
 func (y *annals) at(path string, revision uint64) version {
 	all := y.files[path]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -235,8 +237,8 @@ func (y *annals) at(path string, revision uint64) version {
 	return version{}
 }
 
-// whole reports whether a revision is the last one of its entry: nobody reads
-// the state in the midst of one.
+// whole reports whether a revision is the last one of its entry: reads never
+// see the state in the middle of an entry.
 func (y *annals) whole(revision uint64) bool {
 	next := revision + 1
 	return revision <= y.revision() && (next == uint64(len(y.events)) || y.events[next].index != y.events[revision].index)

@@ -10,18 +10,18 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// In some runs somebody keeps backups: of the cell, from whoever is master, and of
-// replicas by their schedule. What each is of is held against the log, and what a
-// cell would begin with that is restored from it against what the old one gave.
+// In some runs an operator keeps backups: of the cell, through the master, and
+// of replicas by their schedule. The judge checks each backup against the log.
+// It also checks a cell restored from it against what the old cell had issued.
 
-// keeper is who keeps backups.
+// keeper is the operator that keeps backups.
 type keeper struct {
 	w   *world
 	rng *rand.Rand
 }
 
-// newKeeper draws whether there is one. The draw is of its own: the other runs are
-// what they were.
+// newKeeper draws whether there is one. It has a random stream of its own, so
+// that other runs stay the same.
 func newKeeper(w *world) *keeper {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 4))
 	if rng.IntN(4) > 0 {
@@ -50,7 +50,7 @@ func (k *keeper) keep() {
 	}
 }
 
-// take takes a backup at one replica, linearizable or of its own state.
+// take takes a backup at one replica, either linearizable or of its own state.
 func (k *keeper) take(p *process) {
 	j, own := k.w.judge, k.rng.IntN(4) == 0
 	floor := j.floor()
@@ -79,31 +79,31 @@ func (k *keeper) take(p *process) {
 		return
 	}
 	if h := b.Header; h.Index != s.Index || h.Revision != s.Revision || h.Token != s.LastToken() {
-		k.w.fail("a backup by %s says that it is of entry %d, revision %d, token %d, and is of %d, %d, %d", p.m.id, h.Index, h.Revision, h.Token, s.Index, s.Revision, s.LastToken())
+		k.w.fail("a backup by %s has a header of entry %d, revision %d, token %d, and a state of %d, %d, %d", p.m.id, h.Index, h.Revision, h.Token, s.Index, s.Revision, s.LastToken())
 	}
 	j.backedUp(p.m.id, floor, s)
 	if known := p.disk.knew; own && s.Revision < known && !p.m.putBack {
-		k.w.fail("a backup by %s of its own state is of revision %d; it had applied %d before it was started", p.m.id, s.Revision, known)
+		k.w.fail("a backup by %s of its own state has revision %d; it had applied %d before its start", p.m.id, s.Revision, known)
 	}
 	j.restored(s, uint64(k.rng.Int64N(2_000)))
 }
 
-// backedUp: a backup is a state that the log made, no earlier than what was told
-// before the call began.
+// backedUp checks that a backup is a state of the log, no earlier than what was
+// reported before the call began.
 func (j *judge) backedUp(by string, floor uint64, s *state.State) {
 	j.look()
 	j.w.stats.check("backup")
 	switch {
 	case s.Index < floor:
-		j.w.fail("a backup by %s is of entry %d; before it was asked for, somebody was told of the effect of entry %d", by, s.Index, floor)
+		j.w.fail("a backup by %s has entry %d; before the call, the effect of entry %d had been reported", by, s.Index, floor)
 	case s.Index >= uint64(len(j.history)) || j.history[s.Index] == nil || j.hash(j.history[s.Index]) != s.Hash():
-		j.w.fail("a backup by %s is not what the log makes up to entry %d", by, s.Index)
+		j.w.fail("a backup by %s differs from the log's state at entry %d", by, s.Index)
 	}
 }
 
-// restored: what a cell begins with that is restored from a backup has files, and
-// neither sessions nor what lives with them; what was held is delayed, and all that it
-// will give is above what was given, and above the floor.
+// restored checks the first state of a cell restored from a backup. It has the
+// files but no sessions, nor what ends with them. Every held lock is delayed.
+// All new numbers are above the issued ones and above the floor.
 func (j *judge) restored(from *state.State, floor uint64) {
 	j.w.stats.check("restore")
 	s := from.Restored(floor)
@@ -132,10 +132,10 @@ func (j *judge) restored(from *state.State, floor uint64) {
 		}
 	}
 	if n := s.LastToken(); n <= highest || n < floor {
-		j.w.fail("tokens of a restored cell go on from %d; %d was given, and the floor is %d", n, highest, floor)
+		j.w.fail("tokens of a restored cell continue from %d; %d was granted, and the floor is %d", n, highest, floor)
 	}
 	if s.Revision <= from.Revision || s.Revision < floor {
-		j.w.fail("revisions of a restored cell go on from %d; the backup has %d, and the floor is %d", s.Revision, from.Revision, floor)
+		j.w.fail("revisions of a restored cell continue from %d; the backup has %d, and the floor is %d", s.Revision, from.Revision, floor)
 	}
 	j.restoredFiles(from, s)
 	if !s.Office.Open || s.Office.LeaseMS != state.MaxLeaseMS || s.Epoch <= from.Epoch {
@@ -143,7 +143,8 @@ func (j *judge) restored(from *state.State, floor uint64) {
 	}
 }
 
-// restoredFiles: those that ended with no session, as they were.
+// restoredFiles checks that exactly the files without a session are restored,
+// unchanged.
 func (j *judge) restoredFiles(from, s *state.State) {
 	n := 0
 	for f := range from.Files("", "") {
@@ -159,6 +160,6 @@ func (j *judge) restoredFiles(from, s *state.State) {
 		}
 	}
 	if s.FileCount() != n {
-		j.w.fail("%d files are restored, of %d", s.FileCount(), n)
+		j.w.fail("%d files are restored, want %d", s.FileCount(), n)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// newPair is a handle of the user's own for a bare call.
+// newPair returns a new handle of the user's for a bare call.
 func (u *user) newPair(session, path string) pair {
 	u.handles++
 	return pair{session, path, fmt.Sprintf("bare-%s-%d", u.name, u.handles)}
@@ -24,9 +24,9 @@ func (u *user) newPair(session, path string) pair {
 
 func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
 
-// bare takes a lock by bare HTTP, through any replica, each call sent once:
-// what an answer promises is held against the log, code by code. A call that
-// breaks off may be made again at once.
+// bare takes a lock by bare HTTP, through any replica, with each call sent
+// once. The judge checks the promise of each answer, code by code, against the
+// log. A call that breaks off may be retried at once.
 func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	p := u.newPair(s.ID(), l.path)
 	q := lockapi.LockRequest{
@@ -36,11 +36,11 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	if u.rng.IntN(2) == 0 {
 		q.WaitMS = between(u.rng, time.Millisecond, 4*time.Second).Milliseconds()
 	}
-	// Without a word, where its patience ends. A grant whose answer got lost
-	// then stays with the session, so nobody does that when all are to be
-	// served.
+	// It stops without a release when its patience ends. A grant with a lost
+	// answer then stays with the session, so users do not do that when all are
+	// to be served.
 	leaves := u.rng.IntN(3) == 0 && !u.w.quiet
-	answered := true // each call so far was
+	answered := true // every call so far was answered
 	for range 4 {
 		floor := u.w.judge.floor()
 		var g lockapi.Grant
@@ -80,7 +80,7 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			u.w.judge.lost(u.name, p.session)
 			return
-		case answered && !q.Queue: // of a kept place, an earlier call may have the effect
+		case answered && !q.Queue: // with a kept place an earlier call may have the effect
 			if u.refused(floor, p, &q, err) {
 				u.w.judge.hadNoEffect(u.name, p, err.Error())
 			}
@@ -93,13 +93,13 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	}
 }
 
-// isUnknown: the call may have had an effect.
+// isUnknown reports whether the call may have had an effect.
 func isUnknown(err error) bool {
 	var e *lockapi.Error
 	return !errors.As(err, &e) || e.Code == lockapi.CodeOutcomeUnknown
 }
 
-// refused checks a refusal, and reports whether it says that the call had no
+// refused checks a refusal, and reports whether it means that the call had no
 // effect.
 func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) bool {
 	switch {
@@ -110,8 +110,8 @@ func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) 
 	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)
 }
 
-// again uses a handle once more, though the contract advises against it, asks
-// twice, and sends a late release of the first hold.
+// again reuses a handle, against the contract's advice. It acquires twice and
+// sends a late release of the first hold.
 func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uint64) {
 	var g lockapi.Grant
 	for range 2 {
@@ -137,8 +137,8 @@ func (u *user) bareRead(ctx context.Context, at, path string) {
 	}
 }
 
-// bareKeepalive keeps a session alive through one replica. If it is the SDK's,
-// that does not learn of it.
+// bareKeepalive keeps a session alive through one replica. The SDK does not
+// learn of it if the session is its own.
 func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.Duration) {
 	sent := u.clock.read()
 	got, err := u.keepalive(ctx, at, session, wait, sent/time.Millisecond%3 == 0)
@@ -154,7 +154,7 @@ func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.
 	}
 }
 
-// keepalive makes the call, for this session or for a list that has no other.
+// keepalive makes the call, for this session or for a list with only this one.
 func (u *user) keepalive(ctx context.Context, at, session string, wait time.Duration, asList bool) (got lockapi.Keepalive, err error) {
 	if !asList {
 		q := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
@@ -172,15 +172,15 @@ func (u *user) keepalive(ctx context.Context, at, session string, wait time.Dura
 	return *all.Sessions[0].Keepalive, nil
 }
 
-// free gives up what the pair has: as far as one call can while there are
-// faults.
+// free releases the pair's claim. While there are faults it makes one call
+// only.
 func (u *user) free(ctx context.Context, p pair, token uint64) {
 	for !u.freed(ctx, p, token) && u.w.quiet && ctx.Err() == nil {
 		u.pace(ctx)
 	}
 }
 
-// freed makes one call to that end, and reports whether it was answered.
+// freed makes one such call and reports whether it was answered.
 func (u *user) freed(ctx context.Context, p pair, token uint64) bool {
 	route := fmt.Sprintf("%s%s?session=%s&handle=%s", lockapi.RouteLocks, p.path, p.session, p.handle)
 	if token != 0 {
@@ -206,12 +206,12 @@ type message struct {
 	in, out       any
 	raw           []byte      // instead of in
 	key           string      // of idempotency, or empty
-	header        http.Header // besides
-	reply         http.Header // takes the reply's, unless nil
-	stays         bool        // it is not to be forwarded
+	header        http.Header // further headers
+	reply         http.Header // receives the reply's headers, unless nil
+	stays         bool        // it must not be forwarded
 }
 
-// body is what the call sends.
+// body returns the body of the call.
 func (m *message) body() *bytes.Reader {
 	body := m.raw
 	if m.in != nil {
@@ -220,13 +220,13 @@ func (m *message) body() *bytes.Reader {
 	return bytes.NewReader(body)
 }
 
-// message makes one, which now and then is not to be forwarded.
+// message returns a call; some must not be forwarded.
 func (u *user) message(method, route string, in, out any) message {
 	return message{method: method, route: route, in: in, out: out, stays: u.rng.IntN(4) == 0}
 }
 
-// anyone is the replica to ask: any, or one who may take itself for the master
-// yet.
+// anyone returns the replica to call: any, or one that may still consider
+// itself the master.
 func (u *user) anyone() string {
 	if old := u.w.old; old != nil && u.rng.IntN(2) == 0 {
 		return old.id
@@ -234,7 +234,7 @@ func (u *user) anyone() string {
 	return u.w.machines[u.rng.IntN(len(u.w.machines))].id
 }
 
-// send makes one call to one replica. The error is a *lockapi.Error where the
+// send makes one call to one replica. The error is a *lockapi.Error if the
 // replica has answered.
 func (u *user) send(ctx context.Context, patience time.Duration, to string, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -267,7 +267,7 @@ func (u *user) send(ctx context.Context, patience time.Duration, to string, m me
 	}
 	e := new(lockapi.Error)
 	if err := json.Unmarshal(raw, e); err != nil {
-		u.w.fail("%s answered %s %s with %d and what is no problem document: %s", to, m.method, m.route, resp.StatusCode, raw)
+		u.w.fail("%s answered %s %s with %d and without a problem document: %s", to, m.method, m.route, resp.StatusCode, raw)
 	}
 	if e.Code == lockapi.CodeInternal {
 		u.w.fail("%s answered %s %s with %v", to, m.method, m.route, e)

@@ -1,8 +1,9 @@
 package simcell
 
-// Replicas take nothing from one that was removed, as far as they know.
+// Replicas accept nothing from one that was removed, as far as they know.
 
-// knows notes which members a process has come to know, by what it has applied.
+// knows records the members that a process knows from the entries it has
+// applied.
 func (p *process) knows(now conf) {
 	if p.members == now.index {
 		return
@@ -13,7 +14,7 @@ func (p *process) knows(now conf) {
 	}
 }
 
-// upTo is the last configuration that was committed up to an entry.
+// upTo returns the last configuration committed up to an entry.
 func (r *roster) upTo(index uint64) (last conf) {
 	for _, c := range r.confs {
 		if c.index > index {
@@ -24,7 +25,7 @@ func (r *roster) upTo(index uint64) (last conf) {
 	return last
 }
 
-// believes reports whether the replica takes what another process sends.
+// believes reports whether the replica accepts messages of another process.
 func (p *process) believes(from *process) bool {
 	server, j := from.disk.who.ServerID(), p.m.w.judge
 	applied := p.replica.State().Index
@@ -33,19 +34,19 @@ func (p *process) believes(from *process) bool {
 	p.knows(now)
 	switch listed := now.hasServer(server); {
 	case believed && !listed && p.met[server] && !p.mayBeAdding(server, now.index):
-		j.w.fail("%s believes %s, which it knows to have been removed (entry %d)", p.m.id, server, now.index)
+		j.w.fail("%s believes %s, although it knows that it was removed (entry %d)", p.m.id, server, now.index)
 	case believed && !listed && p.kept.Gone(server) && !p.mayBeAdding(server, max(now.index, p.kept.Index)):
-		j.w.fail("%s believes %s, which its disk had as removed when it started", p.m.id, server)
+		j.w.fail("%s believes %s, which its disk listed as removed at its start", p.m.id, server)
 	case !believed && listed && j.roster.listsSince(now.index, server):
-		j.w.fail("%s does not believe %s, which is a member by all that was committed since entry %d", p.m.id, server, now.index)
+		j.w.fail("%s does not believe %s, which is a member in every configuration since entry %d", p.m.id, server, now.index)
 	case !believed:
 		j.w.stats.check("not believed")
 	}
 	return believed
 }
 
-// mayBeAdding reports whether a later configuration lists a server: one on the disk, or
-// one that was committed, of which a member may have told.
+// mayBeAdding reports whether a later configuration lists a server: one on the
+// disk, or a committed one that a member may have reported.
 func (p *process) mayBeAdding(server string, since uint64) bool {
 	for index, c := range p.m.disk.confs {
 		if index > since && (conf{index, c}).hasServer(server) {

@@ -10,11 +10,11 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// givenUpWithin is how long a master may take to give up what a call has left
-// behind whose connection broke.
+// givenUpWithin is how long a master may take to drop the claim of a call with
+// a broken connection.
 const givenUpWithin = 10 * time.Second
 
-// claimant is the pair that a request asks a lock for, and keeps says that its
+// claimant returns the pair that requests a lock; keeps reports whether its
 // place is to be kept.
 func claimant(q *http.Request, body []byte) (p pair, keeps, ok bool) {
 	path, locks := strings.CutPrefix(q.URL.Path, lockapi.RouteLocks)
@@ -25,13 +25,13 @@ func claimant(q *http.Request, body []byte) (p pair, keeps, ok bool) {
 	return pair{in.Session, path, in.Handle}, in.Queue, true
 }
 
-// broke is called when a process has answered a call whose connection it knew
-// to be broken. Unless it granted the lock in that very moment, or has granted
-// it to a copy of the call, nothing may be left of a pair for which no call, or
-// late copy of one, is under way any more: whoever does not hear of a grant
-// does not become a holder. That is for the office in which the call came: to a
-// later one a grant of an earlier one's is as good as any. And it is for pairs
-// that never asked for a place to be kept: such a place outlives its calls.
+// broke is called when a process has answered a call after noticing its broken
+// connection. The pair must then have no claim left, because a caller without
+// an answer must not become a holder. There are exceptions: the master granted
+// the lock at that very moment, or to a copy of the call, or another call or
+// copy of the pair is under way. The rule holds within the call's office; a
+// later office treats an earlier grant like any other. It excludes pairs that
+// ever asked for a place to be kept, since such a place outlives its calls.
 func (p *process) broke(who pair, came master.Location, status int) {
 	at := p.master.Known()
 	if status == http.StatusOK || !at.Self || at.Epoch != came.Epoch {
@@ -50,7 +50,7 @@ func (p *process) broke(who pair, came master.Location, status int) {
 		j.w.stats.check("broken call")
 		hold, wait := j.latest().Claim(who.session, who.path, who.handle)
 		if hold != nil || wait != nil {
-			j.w.fail("the connection of %s/%s, which asked for %s, broke %v ago, and it still has a claim there", who.session, who.handle, who.path, givenUpWithin)
+			j.w.fail("the connection of %s/%s, which requested %s, broke %v ago, and it still has a claim there", who.session, who.handle, who.path, givenUpWithin)
 		}
 	})
 }

@@ -9,80 +9,80 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What clients were told is held against the committed log here.
+// The judge checks answers to clients against the committed log here.
 
-// floor is the index of the latest entry whose effect somebody was told of: a
-// call that begins now has to see it. An entry may be committed before anybody
-// is told; it need not be seen yet.
+// floor returns the index of the latest entry with a reported effect: a call
+// that begins now must see it. Committed entries that were not reported need
+// not be seen yet.
 func (j *judge) floor() uint64 {
 	j.look()
 	return j.told
 }
 
-// acquired: a client was told of a grant. It may have ended since, but not
-// before the call began.
+// acquired checks a grant reported to a client. It may have ended since, but
+// not before the call began.
 func (j *judge) acquired(who string, floor uint64, p pair, token uint64) {
 	j.look()
-	j.w.stats.check("told of a grant")
+	j.w.stats.check("reported grant")
 	g, ok := j.tokens[token]
 	switch {
 	case !ok || g.hold.Path != p.path || g.hold.Session != p.session || g.hold.Handle != p.handle:
-		j.w.fail("%s was told that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
+		j.w.fail("%s got the answer that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
 	case g.taken:
-		j.w.fail("%s was told that %s/%s holds %s with token %d; that grant was taken back by entry %d", who, p.session, p.handle, p.path, token, g.freed)
+		j.w.fail("%s got the answer that %s/%s holds %s with token %d; entry %d revoked that grant", who, p.session, p.handle, p.path, token, g.freed)
 	case g.freed != 0 && g.freed <= floor:
-		j.w.fail("%s was told that %s/%s holds %s with token %d; that ended with entry %d, before it asked", who, p.session, p.handle, p.path, token, g.freed)
+		j.w.fail("%s got the answer that %s/%s holds %s with token %d; that ended with entry %d, before its call", who, p.session, p.handle, p.path, token, g.freed)
 	}
 	j.known[token] = who
 	j.told = max(j.told, g.index)
 }
 
-// released: a client was told that its hold is released.
+// released checks a release reported to a client.
 func (j *judge) released(who string, token uint64) {
 	j.look()
-	j.w.stats.check("told of a release")
+	j.w.stats.check("reported release")
 	g := j.tokens[token]
 	if g.freed == 0 {
-		j.w.fail("%s was told that the hold with token %d is released; it lasts", who, token)
+		j.w.fail("%s got the answer that the hold with token %d is released; it still exists", who, token)
 	}
 	j.told = max(j.told, g.freed)
 }
 
-// gaveBack: one call to release a grant was answered. Only a release, or the
-// end of the session, ends a grant that its holder knows of, so the first one
-// finds it there; and none releases what had ended before it was sent.
+// gaveBack checks the answer to a call that releases a grant. Only a release or
+// the end of the session ends a grant that its holder knows. So the first
+// release finds it, and no call releases a grant that ended before the call.
 func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
 	j.look()
 	h, freed := j.tokens[token].hold, j.tokens[token].freed
 	first = first && (h == nil || !j.copies[pair{h.Session, h.Path, h.Handle}])
 	switch {
 	case !released && first:
-		j.w.fail("%s was told that there is nothing to release of token %d, by the first call to release it; it ended with entry %d", who, token, freed)
+		j.w.fail("%s got the answer that token %d has nothing to release, from the first call to release it; it ended with entry %d", who, token, freed)
 	case released && freed != 0 && freed <= floor:
-		j.w.fail("%s was told that its call has released token %d; that had ended with entry %d", who, token, freed)
+		j.w.fail("%s got the answer that its call released token %d; that had ended with entry %d", who, token, freed)
 	case released:
 		j.released(who, token)
 	}
 }
 
-// kept: the first call to release a grant was told that it had no effect.
+// kept checks the answer that the first call to release a grant had no effect.
 func (j *judge) kept(who string, p pair, token uint64, why string) {
 	j.look()
-	j.w.stats.check("told of no release")
+	j.w.stats.check("reported failure to release")
 	if j.copies[p] {
 		return
 	}
 	j.untouched[p] = why
 	if g := j.tokens[token]; g.given {
-		j.w.fail("%s was told %s by the first call to release token %d, which was released by entry %d", who, why, token, g.freed)
+		j.w.fail("%s got %s from the first call to release token %d, which entry %d released", who, why, token, g.freed)
 	}
 }
 
-// stood: a client was told that something stands in the way of its request:
-// that was so at some moment since its call began.
+// obstructed checks a refusal because of an obstacle: the obstacle must have
+// existed at some moment since the call began.
 func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
 	j.look()
-	j.w.stats.check("told of an obstacle")
+	j.w.stats.check("reported obstacle")
 	mode := state.Exclusive
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
@@ -90,12 +90,13 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	if j.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
 		return
 	}
-	if j.claimed[path] <= floor { // else it may have been so in the midst of an entry
-		j.w.fail("%s was told: %s; since before its call it was free to be taken (entry %d)", who, why, floor)
+	if j.claimed[path] <= floor { // otherwise it may have existed in the middle of an entry
+		j.w.fail("%s got: %s; since before its call the lock was available (entry %d)", who, why, floor)
 	}
 }
 
-// toBeHad reports whether somebody who has no claim would be granted a lock at once.
+// toBeHad reports whether a session without a claim would be granted a lock at
+// once.
 func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
 	l, ok := s.Lock(path)
 	if !ok || l.Free() {
@@ -105,70 +106,72 @@ func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
 	return l.DelayID == 0 && l.Waiters == 0 && (l.Holders == 0 || together)
 }
 
-// reopened: the opening of a session was sent again with its key. It gives no
-// other one while that lives, and none that had ended before the call.
+// reopened checks a session that was opened again with its key. The key returns
+// the same session while that lives, and never one that had ended before the
+// call.
 func (j *judge) reopened(who string, floor uint64, first, again string) {
 	j.look()
 	j.w.stats.check("opening repeated")
 	if _, gone := j.ended[first]; !gone && first != again {
-		j.w.fail("%s opened session %s, and %s under the same key while it lives", who, first, again)
+		j.w.fail("%s opened session %s, and %s under the same key while the first lives", who, first, again)
 	}
 	if e, gone := j.ended[again]; gone && e.index <= floor {
-		j.w.fail("%s was given session %s under its key, which had ended with entry %d", who, again, e.index)
+		j.w.fail("%s got session %s under its key, which had ended with entry %d", who, again, e.index)
 	}
 }
 
-// closed: a client was told that a session is closed.
+// closed checks the answer that a session is closed.
 func (j *judge) closed(who, session string) {
 	j.look()
-	j.w.stats.check("told of a closing")
+	j.w.stats.check("reported closing")
 	e, gone := j.ended[session]
 	if !gone {
-		j.w.fail("%s was told that session %s is closed; it lives", who, session)
+		j.w.fail("%s got the answer that session %s is closed; it lives", who, session)
 	}
 	j.told = max(j.told, e.index)
 }
 
-// hadNoEffect: a client was told that an acquire with a handle of its own had
-// no effect. It may not have one later either.
+// hadNoEffect checks the answer that an acquire with a handle of its own had no
+// effect. It must not have one later either.
 func (j *judge) hadNoEffect(who string, p pair, why string) {
 	j.look()
-	j.w.stats.check("told of no effect")
+	j.w.stats.check("reported lack of effect")
 	if j.copies[p] {
 		return
 	}
 	j.refused[p] = why
 	for token, g := range j.tokens {
 		if g.hold.Session == p.session && g.hold.Path == p.path && g.hold.Handle == p.handle {
-			j.w.fail("%s was told %s for %s/%s at %s, which was granted with token %d by entry %d", who, why, p.session, p.handle, p.path, token, g.index)
+			j.w.fail("%s got %s for %s/%s at %s, which was granted with token %d by entry %d", who, why, p.session, p.handle, p.path, token, g.index)
 		}
 	}
 }
 
-// read: what a client read of a lock was true at some moment since its call
-// began.
+// read checks that a lock was as the client read it at some moment since its
+// call began.
 func (j *judge) read(who string, floor uint64, got lockapi.Lock) {
 	j.look()
 	j.w.stats.check("read")
 	want := shape(got)
 	if !j.since(floor, func(s *state.State) bool { return shapeOf(s, got.Path) == want }) {
-		j.w.fail("%s read %s as %s, which it has not been since before the call (entry %d); now it is %s",
+		j.w.fail("%s read %s as %s, which was never so since before the call (entry %d); now it is %s",
 			who, got.Path, want, floor, shapeOf(j.latest(), got.Path))
 	}
 }
 
-// checked: the answer to a check of a sequencer was true since its call began.
+// checked checks that the answer about a sequencer was true since the call
+// began.
 func (j *judge) checked(who string, floor uint64, path string, token uint64, valid bool) {
 	j.look()
 	j.w.stats.check("sequencer")
 	holds := func(s *state.State) bool { _, held := s.HoldByToken(path, token); return held == valid }
 	if !j.since(floor, holds) {
-		j.w.fail("%s was told that token %d at %s is valid: %v, which has not been so since before the call", who, token, path, valid)
+		j.w.fail("%s got the answer that token %d at %s is valid: %v, which was never so since before the call", who, token, path, valid)
 	}
 }
 
 // since reports whether something held after an entry or a later one. The first
-// such entry counts as told.
+// such entry counts as reported.
 func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
 	for floor > 0 && j.history[floor] == nil {
 		floor--
@@ -182,8 +185,8 @@ func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
 	return false
 }
 
-// byForce: an operator has ended the session, which its client may not know
-// yet.
+// byForce reports whether an operator has ended the session. Its client may not
+// know yet.
 func (j *judge) byForce(s *client.Session) bool {
 	if s == nil {
 		return false
@@ -192,12 +195,12 @@ func (j *judge) byForce(s *client.Session) bool {
 	return gone && !e.expired
 }
 
-// lost: a client was told that its session is not there.
+// lost checks the answer that a session does not exist.
 func (j *judge) lost(who, session string) {
 	j.look()
-	j.w.stats.check("told of a session's end")
+	j.w.stats.check("reported end of a session")
 	if _, lives := j.latest().Session(session); lives {
-		j.w.fail("%s was told that session %s is gone; it lives", who, session)
+		j.w.fail("%s got the answer that session %s is gone; it lives", who, session)
 	}
 }
 
@@ -209,7 +212,7 @@ func (j *judge) latest() *state.State {
 	}
 }
 
-// shape is what a read shows of a lock, but for times.
+// shape describes what a read shows of a lock, without times.
 func shape(l lockapi.Lock) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s with %d waiters", l.State, l.Waiters)
@@ -241,7 +244,7 @@ func shapeOf(s *state.State, path string) string {
 	return shape(out)
 }
 
-// short is an operation or a result in a few words.
+// short describes an operation or a result briefly.
 func short(v any) string {
 	switch v := v.(type) {
 	case *state.OpenOffice:
@@ -285,7 +288,7 @@ func short(v any) string {
 	return fmt.Sprint(v)
 }
 
-// partsOf writes conditions or steps.
+// partsOf describes conditions or steps.
 func partsOf[T any](all []T) string {
 	var text strings.Builder
 	for _, one := range all {
@@ -298,7 +301,8 @@ func partsOf[T any](all []T) string {
 	return text.String()
 }
 
-// about is whom and what an operation is about, as far as it names them.
+// about returns the session, path and handle of an operation, as far as it has
+// them.
 func about(op state.Operation) pair {
 	switch op := op.(type) {
 	case *state.OpenSession:
@@ -317,7 +321,7 @@ func about(op state.Operation) pair {
 	return pair{}
 }
 
-// describe writes a batch for the trace.
+// describe describes a batch for the trace.
 func describe(b state.Batch, out state.Outcome) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "epoch %d, lease %d ms", b.Epoch, b.LeaseMS)

@@ -9,12 +9,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Copies of requests come late (network.repeat). What a sender is told of its
-// request says nothing of a copy then: a lock that was refused may be granted to
-// the copy, and a write that had no effect may have one.
+// Copies of requests arrive late (network.repeat). The answer to a request does
+// not hold for a later copy. A lock that was refused may be granted to the
+// copy, and a write without effect may have one.
 
-// repeatable reports whether the contract lets a request come again: it has a
-// key, or says by itself what it is about.
+// repeatable reports whether the contract allows a request to be repeated: it
+// has a key, or identifies its own effect.
 func repeatable(q *http.Request) bool {
 	at := q.URL.Path
 	named := strings.HasPrefix(at, lockapi.RouteLocks) || strings.HasPrefix(at, lockapi.RouteSessions)
@@ -27,7 +27,7 @@ func repeatable(q *http.Request) bool {
 	return named && q.Method != http.MethodGet
 }
 
-// repeated: a copy of a request comes later.
+// repeated records that a copy of a request arrives later.
 func (j *judge) repeated(q *http.Request, body []byte) {
 	if p, _, claims := claimant(q, body); claims {
 		j.copies[p] = true
@@ -42,7 +42,7 @@ func (j *judge) repeated(q *http.Request, body []byte) {
 	}
 }
 
-// contents are those of the files that a request writes.
+// contents returns the contents of the files that a request writes.
 func contents(body []byte) []string {
 	all := []string{string(body)}
 	var t lockapi.Transaction

@@ -10,28 +10,29 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// A release that comes while an acquire of the same pair is in the master's log
-// stands behind it there: to answer from memory that there is nothing to
-// release would leave a hold that its caller takes for given up.
+// A release that arrives while an acquire of its pair is in the master's log
+// must follow it there. An answer from memory that there is nothing to release
+// would leave a hold that its caller considers released.
 
-// denial is an acquire in a leader's log that a release was denied before.
+// denial is an acquire in a leader's log that a release got a negative answer
+// before.
 type denial struct {
 	entry place
 	pair  pair
 }
 
-// place is that of an entry in the log.
+// place is the place of an entry in the log.
 type place struct{ index, term uint64 }
 
-// releaser is the pair that a request releases, whatever its grant.
+// releaser returns the pair that a request without a token releases.
 func releaser(q *http.Request) (p pair, ok bool) {
 	path, locks := strings.CutPrefix(q.URL.Path, lockapi.RouteLocks)
 	in := q.URL.Query()
 	return pair{in.Get("session"), path, in.Get("handle")}, locks && q.Method == http.MethodDelete && in.Get("token") == ""
 }
 
-// underway are the entries that ask a lock for the pair and are on the disk of
-// a leader, but not known to be committed.
+// underway returns the entries on a leader's disk that request a lock for the
+// pair and are not known to be committed.
 func (j *judge) underway(p pair) (found []denial) {
 	for _, m := range j.w.machines {
 		if !m.leads() {
@@ -47,8 +48,8 @@ func (j *judge) underway(p pair) (found []denial) {
 	return found
 }
 
-// asks reports whether a batch asks a lock for the pair, and does nothing else
-// that could end what it gets.
+// asks reports whether a batch requests a lock for the pair and has no
+// operation that could end the claim.
 func asks(b state.Batch, p pair) bool {
 	asked := false
 	for i := range b.Commands {
@@ -66,7 +67,7 @@ func asks(b state.Batch, p pair) bool {
 	return asked
 }
 
-// deny notes the answer to a release that came when those were under way.
+// deny records the answer to a release that arrived while these were under way.
 func (j *judge) deny(before []denial, answer *httptest.ResponseRecorder) {
 	if len(before) > 0 {
 		j.w.stats.check("release behind an acquire")
@@ -82,14 +83,14 @@ func (j *judge) deny(before []denial, answer *httptest.ResponseRecorder) {
 	}
 }
 
-// denials checks an entry that is committed.
+// denials checks a committed entry.
 func (j *judge) denials(at place, b state.Batch, out state.Outcome) {
 	for _, p := range j.denied[at] {
 		for i := range b.Commands {
 			op, acquires := b.Commands[i].Operation.(*state.Acquire)
 			r, _ := out.Results[i].(state.AcquireResult)
 			if acquires && about(op) == p && (r.Hold != nil || r.Wait != nil) {
-				j.w.fail("entry %d: %s/%s at %s comes to %v; a release behind it was told that there is nothing to release",
+				j.w.fail("entry %d: %s/%s at %s becomes %v; a release after it got the answer that there is nothing to release",
 					at.index, p.session, p.handle, p.path, r.Verdict)
 			}
 		}

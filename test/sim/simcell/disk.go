@@ -16,30 +16,30 @@ import (
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// disk is what a machine does not forget. The stores on it are the real ones:
-// the data directory, the write-ahead log, raft-boltdb with bbolt, and the
-// library's snapshots. They are compiled with package recorded in the place of
-// os, so that the disk knows what was synced: a crash may be a loss of power,
-// which leaves of the rest any sectors and any names, and the next process
-// opens what is left as a replica does. Nothing stands for bbolt, which needs a
-// real file to map: it has one, in a directory of the machine that the
-// simulator runs on, of which nothing shows in a run.
+// disk is a machine's durable memory. The stores on it are real: the data
+// directory, the write-ahead log, raft-boltdb with bbolt, and the library's
+// snapshots. They are compiled with package recorded in place of os, so that
+// the disk knows what was synced. A crash may be a loss of power, which keeps
+// any sectors and any names of the unsynced rest. The next process then opens
+// what is left as a replica does. bbolt is not simulated, as it needs a real
+// file to map. Its file is in a directory of the host, and no run depends on
+// it.
 type disk struct {
 	w     *world
 	power *powerloss.Disk
-	used  int           // how often it was mounted
-	least time.Duration // a sync takes so much longer
-	worst time.Duration // than this at most
-	heavy time.Duration // and storing entries so much longer
-	hangs bool          // and storing entries does not end
+	used  int           // number of mounts
+	least time.Duration // added to the time of each sync
+	worst time.Duration // upper bound on a sync
+	heavy time.Duration // added to the time of storing entries
+	hangs bool          // storing entries never ends
 
-	// What the process that has the disk has found and stored, or that had it
-	// last.
+	// These are what the process that has the disk, or last had it, found and
+	// stored.
 	logs      map[uint64]raft.Log
-	confs     map[uint64]raft.Configuration // of logs
+	confs     map[uint64]raft.Configuration // decoded from logs
 	snapshot  ending
 	low, high uint64
-	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
+	begun     uint64 // highest index of entries, snapshots, and writes of them under way
 	knew      uint64 // the revision that earlier processes had applied
 	votes     map[string][]byte
 	who       admission.Identity
@@ -59,7 +59,7 @@ func newDisk(w *world) *disk {
 	}
 }
 
-// has notes that an entry is there.
+// has records that an entry is on the disk.
 func (d *disk) has(l raft.Log) {
 	d.logs[l.Index] = l
 	delete(d.confs, l.Index)
@@ -72,15 +72,15 @@ func (d *disk) has(l raft.Log) {
 
 var errCrashed = errors.New("the machine has crashed")
 
-// mounted is a disk as one process has it: of a process that has died nothing
-// more is written.
+// mounted is a disk in use by one process. Once that process has died, its
+// writes are dropped.
 type mounted struct {
 	*disk
 	p    *process
 	top  string
 	at   *recorded.Mounted
 	data *datadir.Dir
-	wal  bool // whether this process wants a write-ahead log
+	wal  bool // whether this process uses a write-ahead log
 	log  zerolog.Logger
 }
 
@@ -90,14 +90,13 @@ func (d *disk) mount(p *process) *mounted {
 	m := &mounted{disk: d, p: p, top: filepath.Join(d.w.opts.Dir, fmt.Sprintf("%d-%d", d.w.opts.Seed, d.used))}
 	var err error
 	if m.at, err = recorded.Mount(m.top, d.power, m.sync); err != nil {
-		panic(err) // of the machine that the simulator runs on
+		panic(err) // an error of the host
 	}
 	return m
 }
 
-// unmount takes the disk from a process that has died. What that has not synced
-// is there all the same if only the process has died, and any of it where the
-// power was lost.
+// unmount takes the disk from a process that has died. If only the process
+// died, its unsynced writes are there; if the power was lost, any of them are.
 func (d *mounted) unmount() {
 	d.at.Unmount()
 	left := d.power.Seen()
@@ -115,7 +114,7 @@ func (d *mounted) unmount() {
 	d.who = who
 }
 
-// claim has the process make sure of its data directory.
+// claim opens the process's data directory.
 func (d *mounted) claim(log zerolog.Logger) (err error) {
 	d.wal, d.log = !d.w.chance(8), log
 	d.data, err = datadir.Open(filepath.Join(d.top, "data"), "sim", d.p.m.id)
@@ -125,7 +124,7 @@ func (d *mounted) claim(log zerolog.Logger) (err error) {
 	return err
 }
 
-// save is Save of the stores.
+// save replaces Save of the stores.
 func (d *mounted) save(who admission.Identity) error {
 	if err := d.data.Save(who); err != nil {
 		return err
@@ -151,7 +150,7 @@ func (d *mounted) open() (datadir.Stores, error) {
 	return stores, nil
 }
 
-// look takes in what there is.
+// look reads the content of the stores.
 func (d *mounted) look(stores datadir.Stores) error {
 	first, err := stores.Logs.FirstIndex()
 	if err != nil {
@@ -185,7 +184,7 @@ func (d *mounted) look(stores datadir.Stores) error {
 	return nil
 }
 
-// sync is what a sync of the stores takes.
+// sync takes the time of a sync of the stores.
 func (d *mounted) sync() error {
 	if d.p.dead() {
 		return errCrashed

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A run is a script of steps. Each draws a fault, or none, and lets some time
-// pass; what it draws depends on the seed and the steps before, not on how many
-// will follow, so that a run with fewer steps is a prefix of one with more.
+// A run is a script of steps. Each step draws a fault, or none, and lets some
+// time pass. The draw depends on the seed and the earlier steps, not on the
+// number of later ones. So a run with fewer steps is a prefix of one with more.
 
 // action is something that may happen in a step.
 type action struct {
@@ -67,7 +67,7 @@ var actions = []action{
 	{"lost session", 2, (*world).lostSession},
 	{"late list", 1, (*world).lateList},
 	{"slow master", 4, (*world).slowMaster},
-	// Special profiles have these (see special).
+	// Only special profiles have these (see special).
 	{"second thoughts", 0, (*world).secondThoughts},
 	{"outlived office", 0, (*world).outlived},
 	{"late acquire", 0, (*world).lateAcquire},
@@ -75,7 +75,7 @@ var actions = []action{
 	{"unanswered entries", 0, (*world).unanswered},
 }
 
-// mostPlay is when the script ends at the latest. Steps of some profiles take long,
+// mostPlay is the latest end of the script. Steps of some profiles take long,
 // and the garbage of a run stays in memory until its end (see package overlay).
 const mostPlay = 6 * time.Minute
 
@@ -106,7 +106,7 @@ func (w *world) play() {
 	}
 }
 
-// until lets d pass, or less where the run ends meanwhile.
+// until lets d pass, or less if the run ends first.
 func (w *world) until(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -125,7 +125,7 @@ func (w *world) later(d time.Duration, do func()) {
 	}()
 }
 
-// mend ends the faults for good.
+// mend ends all faults permanently.
 func (w *world) mend() {
 	w.mended, w.pauses = true, false
 	w.profile.stuck, w.net.again = 0, 0
@@ -143,7 +143,7 @@ func (w *world) mend() {
 func (w *world) anyMachine() *machine { return w.machines[w.script.IntN(len(w.machines))] }
 func (w *world) anyUser() *user       { return w.users[w.script.IntN(len(w.users))] }
 
-// restart brings a machine back, perhaps with its clock started anew.
+// restart starts a machine again, perhaps with a reset clock.
 func (m *machine) restart(reboot bool) {
 	if m.process != nil || m.w.isOver() {
 		return
@@ -160,10 +160,10 @@ func (w *world) crashOne() {
 	w.later(between(w.script, time.Millisecond, 3*time.Second), func() { m.restart(reboot) })
 }
 
-// crashInWrite crashes a machine in one of the next writes to its disk.
+// crashInWrite crashes a machine in one of its next writes to its disk.
 func (w *world) crashInWrite() {
 	m, reboot := w.anyMachine(), w.script.IntN(3) == 0
-	m.fatal = 1 + w.script.IntN(8) // syncs: most writes take two
+	m.fatal = 1 + w.script.IntN(8) // in syncs: most writes take two
 	m.afterCrash = between(w.script, time.Millisecond, time.Second)
 	m.reboots = reboot
 }
@@ -193,7 +193,7 @@ func (w *world) isolate() {
 	m := w.anyMachine()
 	id := m.id
 	w.part(m)
-	if w.script.IntN(2) == 0 { // from the clients, too
+	if w.script.IntN(2) == 0 { // also from the clients
 		for _, u := range w.users {
 			w.net.setCut(id, u.name, true)
 			w.net.setCut(u.name, id, true)
@@ -201,9 +201,9 @@ func (w *world) isolate() {
 	}
 }
 
-// part parts a machine from the others, not from the clients.
+// part cuts a machine off from the others, not from the clients.
 func (w *world) part(m *machine) {
-	w.trace.note(m.id, "is parted from the others")
+	w.trace.note(m.id, "is cut off from the others")
 	for _, other := range w.machines {
 		w.net.setCut(m.id, other.id, true)
 		w.net.setCut(other.id, m.id, true)
@@ -227,7 +227,7 @@ func (w *world) slowDisk() {
 	w.anyMachine().disk.worst = between(w.script, time.Millisecond, 2*time.Second)
 }
 
-// tell has the machine's process look again who leads.
+// tell makes the machine's process check again which replica leads.
 func (m *machine) tell() {
 	select {
 	case m.notice <- struct{}{}:
@@ -237,7 +237,7 @@ func (m *machine) tell() {
 
 func (w *world) killUser() { w.anyUser().kill() }
 
-// cutUser parts a client from the cell for a while.
+// cutUser cuts a client off from the cell for a while.
 func (w *world) cutUser() {
 	u := w.anyUser()
 	set := func(cut bool) {
@@ -250,8 +250,8 @@ func (w *world) cutUser() {
 	w.later(between(w.script, 10*time.Millisecond, 8*time.Second), func() { set(false) })
 }
 
-// muteUser has what a client sends get lost for a while. What it is sent
-// arrives: it counts on the last answers, and nobody hears of it any more.
+// muteUser loses everything that a client sends for a while. Answers still
+// reach it, so it counts on the last ones while the cell gets nothing from it.
 func (w *world) muteUser() { w.mute(w.anyUser(), between(w.script, time.Second, 12*time.Second)) }
 
 func (w *world) mute(u *user, d time.Duration) {
@@ -265,7 +265,7 @@ func (w *world) mute(u *user, d time.Duration) {
 	w.later(d, func() { set(false) })
 }
 
-// killSession is an operator's deed.
+// killSession is an operator's action.
 func (w *world) killSession() {
 	u := w.anyUser()
 	if u.session == nil {

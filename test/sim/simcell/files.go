@@ -13,10 +13,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What a user does with files through the SDK.
+// These are a user's actions on files through the SDK.
 
-// Files that all users write, those that transactions write together, and where
-// sequential ones are made.
+// Files that all users write, files that transactions write together, and the
+// place of sequential ones.
 var (
 	commonFiles = []string{"/f/a", "/f/b", "/one"}
 	pairedFiles = []string{"/pair/a", "/pair/b"}
@@ -29,13 +29,13 @@ const (
 
 func (u *user) anyFile() string { return commonFiles[u.rng.IntN(len(commonFiles))] }
 
-// newWrite is a write that nobody else makes.
+// newWrite returns a write with unique content.
 func (u *user) newWrite(session string, paths ...string) *write {
 	u.handles++
 	return &write{who: u.name, content: fmt.Sprintf("%s-%d", u.name, u.handles), paths: paths, session: session, when: map[string]uint64{}}
 }
 
-// refusal is the answer that says no; nil where there was another one, or none.
+// refusal returns the error in an answer, or nil for any other answer or none.
 func refusal(err error) *lockapi.Error {
 	var e *lockapi.Error
 	if errors.As(err, &e) {
@@ -44,7 +44,7 @@ func refusal(err error) *lockapi.Error {
 	return nil
 }
 
-// told takes in what became of a write that was sent as one call.
+// recordWrite records the answer to a write that was sent as one call.
 func (u *user) told(floor uint64, w *write, err error, stats ...*lockapi.FileStat) {
 	if err == nil {
 		for _, s := range stats {
@@ -62,7 +62,7 @@ func (u *user) told(floor uint64, w *write, err error, stats ...*lockapi.FileSta
 	}
 }
 
-// writesFile writes a file, on behalf of its session or of nobody.
+// writesFile writes a file, for its session or for none.
 func (u *user) writesFile(ctx context.Context, s *client.Session) {
 	path, floor := u.anyFile(), u.w.judge.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -93,14 +93,14 @@ func (u *user) writesFile(ctx context.Context, s *client.Session) {
 	u.rests(ctx, err)
 }
 
-// rests keeps a program whose calls fail from doing nothing else.
+// rests pauses after a failed call, so that the program does not only retry.
 func (u *user) rests(ctx context.Context, err error) {
 	if err != nil {
 		u.pace(ctx)
 	}
 }
 
-// deletesFile deletes a file, or all of the queue.
+// deletesFile deletes a file, or all files of the queue.
 func (u *user) deletesFile(ctx context.Context, s *client.Session) {
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -121,7 +121,7 @@ func (u *user) deletesFile(ctx context.Context, s *client.Session) {
 	u.rests(ctx, err)
 }
 
-// readsFile reads a file, as it is or, from any replica, as it was.
+// readsFile reads a file: linearizably, or as of the past at any replica.
 func (u *user) readsFile(ctx context.Context) {
 	if u.rng.IntN(2) == 0 {
 		u.readsFileAt(ctx, u.anyone())
@@ -172,13 +172,13 @@ func (u *user) listsFiles(ctx context.Context) {
 	}
 }
 
-// revisionIn is the revision that a reply says it is of.
+// revisionIn returns the revision in a reply.
 func revisionIn(h http.Header) uint64 {
 	n, _ := strconv.ParseUint(h.Get(lockapi.HeaderRevision), 10, 64)
 	return n
 }
 
-// queues makes a sequential file, or takes the first one.
+// queues creates a sequential file, or takes the first one.
 func (u *user) queues(ctx context.Context, s *client.Session) {
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -201,8 +201,8 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 	}
 }
 
-// whileHeld writes files under a hold, by the SDK and by bare calls of which
-// one may come late.
+// whileHeld writes files under a hold, by the SDK and by bare calls, some of
+// them late.
 func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held) {
 	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
 	w.guards = []uint64{h.Token()}
@@ -215,8 +215,8 @@ func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held)
 	}
 }
 
-// underSequencer writes a file by one bare call that a grant guards, whether or
-// not that lasts.
+// underSequencer writes a file by one bare call guarded by a grant, whether or
+// not that still exists.
 func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 	u.wait(ctx, u.w.profile.hold)
 	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
@@ -235,7 +235,7 @@ func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 	u.noEffect(w, err)
 }
 
-// noEffect takes in a refusal of a call that was sent once.
+// noEffect records a refusal of a call that was sent once.
 func (u *user) noEffect(w *write, err error) {
 	if e := refusal(err); e != nil && e.Code != lockapi.CodeOutcomeUnknown && e.Code != lockapi.CodeInternal {
 		u.w.judge.notWritten(w, err)

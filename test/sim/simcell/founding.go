@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Faults while the machines found the cell.
+// These are faults during the founding of the cell.
 
-// disturbFounding has machines crash, lose their disks and get old ones back
+// disturbFounding makes machines crash, lose their disks and get old ones back
 // while they found the cell.
 func (w *world) disturbFounding() {
 	w.stats.check("disturbed founding")
@@ -30,7 +30,7 @@ func (w *world) disturbFounding() {
 }
 
 // shortFounding: one machine is down while the others might found the cell
-// without it. Of those, one loses its disk, and the others are down.
+// without it. One of those loses its disk, and the rest are down.
 func (w *world) shortFounding() {
 	w.stats.check("short founding")
 	late, wiped, others := w.machines[0], w.machines[1], w.machines[2:]
@@ -40,7 +40,7 @@ func (w *world) shortFounding() {
 		m.crash()
 	}
 	w.trace.note(wiped.id, "has lost its disk")
-	wiped.swap(newDisk(w), time.Millisecond) // no cell is founded yet
+	wiped.swap(newDisk(w), time.Millisecond) // the cell has not been founded yet
 	late.restart(false)
 	w.until(between(w.script, time.Second, 4*time.Second))
 	for _, m := range others {
@@ -48,8 +48,8 @@ func (w *world) shortFounding() {
 	}
 }
 
-// tornFounding: of a founding that all have prepared, one alone goes on. It has
-// another disk until the others have given that founding up.
+// tornFounding: all machines have prepared a founding, and only one completes
+// it. It has another disk until the others have given that founding up.
 func (w *world) tornFounding() {
 	first := w.firstFounder()
 	if first == nil {
@@ -79,7 +79,7 @@ func (w *world) tornFounding() {
 	}
 }
 
-// firstFounder waits until one machine alone has founded the cell.
+// firstFounder waits until exactly one machine has founded the cell.
 func (w *world) firstFounder() (first *machine) {
 	for end := w.now() + 5*time.Second; w.now() < end && first == nil && !w.isOver(); w.until(20 * time.Microsecond) {
 		for _, m := range w.machines {
@@ -95,8 +95,8 @@ func (w *world) firstFounder() (first *machine) {
 	return first
 }
 
-// cameToNothing reports whether disks were lost while the cell was founded, so
-// that a founder is left alone.
+// cameToNothing reports whether disks were lost during the founding, so that a
+// founder is left alone.
 func (w *world) cameToNothing() bool {
 	strangers := 0
 	for _, m := range w.machines {
@@ -107,12 +107,12 @@ func (w *world) cameToNothing() bool {
 	return strangers > len(w.machines)/2 && len(w.judge.history) == 1
 }
 
-// beginAnew is the operator's way out of that: nothing was ever served, and no
-// disk is kept.
+// beginAnew is the operator's way out of that: the cell never served a call,
+// and no disk is kept.
 func (w *world) beginAnew() {
 	if w.cameToNothing() {
-		w.trace.note("operator", "a founding came to nothing: all begin anew")
-		w.stats.check("founding begun anew")
+		w.trace.note("operator", "the founding failed: all machines start again")
+		w.stats.check("founding restarted")
 		for _, m := range w.machines {
 			m.swap(newDisk(w), time.Millisecond)
 			m.attic = nil

@@ -11,17 +11,17 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// guest is a program whose rights change. It makes bare calls, each sent once.
+// guest is a program with changing rights. It makes bare calls, each sent once.
 type guest struct {
 	*user
 	g       *operator
-	secrets []string // of its tokens; all but the last have ended, or are about to
+	secrets []string // of its tokens; all but the last have ended, or will soon
 	passing string   // of a token that ends by itself
-	session string   // its own, empty while it has none
+	session string   // its own; empty if it has none
 	watcher watcher
 }
 
-// visits is what a guest does until the faults are over.
+// visits is the guest's work until the faults are over.
 func (g *guest) visits(ctx context.Context) {
 	until := time.Duration(0)
 	for !g.w.mended && !g.w.isOver() {
@@ -57,8 +57,8 @@ func (g *guest) visits(ctx context.Context) {
 	}
 }
 
-// pleads is a call that is about to be sent with one of the guest's credentials,
-// mostly the one that counts.
+// pleads returns a call that is about to be sent with one of the guest's
+// credentials, mostly the valid one.
 func (g *guest) pleads(m message, needs ...need) (*plea, message) {
 	p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), needs: needs}
 	secret := g.secrets[len(g.secrets)-1]
@@ -80,10 +80,11 @@ func (g *guest) pleads(m message, needs ...need) (*plea, message) {
 	return p, m
 }
 
-// path is where it does something.
+// path returns a path for the next action.
 func (g *guest) path() string { return guardedTree[g.rng.IntN(len(guardedTree))] }
 
-// whose is the session on whose behalf it does something: its own, or another's.
+// anySession returns the session for the next action: its own, or another
+// guest's.
 func (g *guest) whose() string {
 	if g.rng.IntN(5) == 0 {
 		return g.g.guests[g.rng.IntN(len(g.g.guests))].session
@@ -98,18 +99,18 @@ func (g *guest) opens(ctx context.Context) string {
 	var got lockapi.Session
 	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions, q, &got))
 	p.known = true
-	if g.rng.IntN(2) == 0 { // the keys of guests are alike
+	if g.rng.IntN(2) == 0 { // guests use the same keys
 		m.key = fmt.Sprint("visit-", int(g.w.now()/(3*time.Second)))
 	}
 	err := g.send(ctx, 3*time.Second, g.anyone(), m)
-	if g.came(p, err, "that a session is opened") != nil {
+	if g.came(p, err, "an opened session") != nil {
 		return ""
 	}
 	g.w.judge.openedFor(p, got.ID)
 	return got.ID
 }
 
-// came takes in how a call was answered.
+// came records the answer to a call.
 func (g *guest) came(p *plea, err error, what string) error {
 	if err == nil {
 		g.w.judge.allowed(p, what)
@@ -144,7 +145,7 @@ func (g *guest) puts(ctx context.Context) {
 	g.wrote(p, w, err, &stat)
 }
 
-// wrote takes in what became of a write.
+// wrote records the answer to a write.
 func (g *guest) wrote(p *plea, w *write, err error, stat *lockapi.FileStat) {
 	if e := refusal(err); isForbidden(err) {
 		g.w.judge.notWritten(w, err)
@@ -153,14 +154,14 @@ func (g *guest) wrote(p *plea, w *write, err error, stat *lockapi.FileStat) {
 	} else if e != nil && e.Code == lockapi.CodePrecondition {
 		g.w.judge.notWritten(w, err)
 		delete(g.known, w.paths[0])
-		return // what stands in the way is not told
+		return // the answer does not show the obstacle
 	}
-	_ = g.came(p, err, "that a file is written")
+	_ = g.came(p, err, "a written file")
 	g.told(p.floor, w, err, stat)
 	g.noEffect(w, err)
 }
 
-// drops deletes a file, or all below a directory.
+// drops deletes a file.
 func (g *guest) drops(ctx context.Context) {
 	path := g.path()
 	var got struct{}
@@ -168,7 +169,7 @@ func (g *guest) drops(ctx context.Context) {
 	g.w.judge.annals.asked[path]++
 	t := g.w.judge.permits
 	t.deletions[path] = append(t.deletions[path], p)
-	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "that a file is deleted")
+	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a deleted file")
 	if isForbidden(err) {
 		g.w.judge.annals.asked[path]--
 		for i, one := range t.deletions[path] {
@@ -180,7 +181,7 @@ func (g *guest) drops(ctx context.Context) {
 	}
 }
 
-// gets reads a file, at times from one replica's own state.
+// gets reads a file, sometimes from one replica's own state.
 func (g *guest) gets(ctx context.Context) {
 	path := g.path()
 	query, stale := "?as=json", g.rng.IntN(3) == 0
@@ -201,7 +202,7 @@ func (g *guest) gets(ctx context.Context) {
 		g.known[path] = got.Revision
 	case errors.Is(err, lockapi.CodeNotFound):
 		g.w.judge.fileRead(g.name, p.floor, at, path, nil, nil)
-		g.w.judge.toldAt(p, at, "that there is no "+path)
+		g.w.judge.toldAt(p, at, "the absence of "+path)
 	default:
 		g.w.judge.forbidden(p, err)
 	}
@@ -229,7 +230,7 @@ func (g *guest) lists(ctx context.Context) {
 	g.w.judge.forbidden(p, err)
 }
 
-// claims takes a lock: at once, waiting, or with a place that is kept.
+// claims takes a lock: at once, after a wait, or with a kept place.
 func (g *guest) claims(ctx context.Context) {
 	session, path := g.whose(), g.path()
 	if session == "" {
@@ -250,18 +251,18 @@ func (g *guest) claims(ctx context.Context) {
 		g.w.judge.forbidden(p, err)
 		switch e := refusal(err); {
 		case err == nil && got.State == lockapi.StateHeld:
-			g.w.judge.allowed(p, "that it holds a lock", t.claims[at]...)
+			g.w.judge.allowed(p, "a held lock", t.claims[at]...)
 			g.w.judge.acquired(g.name, p.floor, at, got.Token)
 			g.wait(ctx, pick(g.rng, 50*time.Millisecond, 2*time.Second))
 			g.gives(ctx, at)
 			return
 		case err == nil && first && g.rng.IntN(2) == 0:
-			g.w.judge.allowed(p, "that it waits for a lock")
+			g.w.judge.allowed(p, "a place in a queue")
 			g.wait(ctx, 2*time.Second)
 			q.WaitMS = 1000
 			continue
 		case err == nil:
-			return // the place is left to the end of the session
+			return // the place is left until the end of the session
 		case isForbidden(err) && first:
 			g.w.judge.hadNoEffect(g.name, at, err.Error())
 		case e != nil && len(e.Holders) > 0:
@@ -271,7 +272,7 @@ func (g *guest) claims(ctx context.Context) {
 	}
 }
 
-// gives releases what it holds.
+// gives releases a lock.
 func (g *guest) gives(ctx context.Context, at pair) {
 	route := fmt.Sprintf("%s%s?session=%s&handle=%s", lockapi.RouteLocks, at.path, at.session, at.handle)
 	p, m := g.pleads(g.message(http.MethodDelete, route, nil, &lockapi.Released{}))
@@ -281,7 +282,7 @@ func (g *guest) gives(ctx context.Context, at pair) {
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
 	g.w.judge.forbidden(p, err)
 	if err == nil && !g.w.judge.permitted(&asAdmin, uint64(len(g.w.judge.permits.by))) {
-		g.w.judge.allowed(p, "that it gives a lock back")
+		g.w.judge.allowed(p, "a released lock")
 	}
 }
 
@@ -291,7 +292,7 @@ func (g *guest) sees(ctx context.Context) {
 		path := g.path()
 		var got lockapi.Lock
 		p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got), need{access.Read, path})
-		if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "how a lock is") == nil {
+		if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "the state of a lock") == nil {
 			g.w.judge.read(g.name, p.floor, got)
 		}
 		return
@@ -299,13 +300,13 @@ func (g *guest) sees(ctx context.Context) {
 	var got lockapi.LockList
 	p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+"?limit=1000", nil, &got))
 	p.looks = true
-	if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "which locks there are") != nil {
+	if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a list of locks") != nil {
 		return
 	}
 	for i := range got.Locks {
 		seen := *p
 		seen.needs = []need{{access.Read, got.Locks[i].Path}}
-		g.w.judge.allowed(&seen, "of lock "+got.Locks[i].Path)
+		g.w.judge.allowed(&seen, "lock "+got.Locks[i].Path)
 		g.w.judge.read(g.name, p.floor, got.Locks[i])
 	}
 }
@@ -334,7 +335,7 @@ func (g *guest) asksEvents(ctx context.Context) {
 	w.after = max(w.after, got.Revision)
 }
 
-// looksOn is a stream of events.
+// looksOn watches a stream of events.
 func (g *guest) looksOn(ctx context.Context) {
 	w := &watcher{who: g.name + "'s watcher", asked: asked{prefix: guarded}}
 	for !g.w.mended && !g.w.isOver() {
@@ -359,7 +360,7 @@ func (g *guest) looksOn(ctx context.Context) {
 	}
 }
 
-// rules puts a rule, with an entry that is its own.
+// rules puts a rule with a unique entry.
 func (g *guest) rules(ctx context.Context) {
 	path := ruledPaths[g.rng.IntN(len(ruledPaths))]
 	g.handles++
@@ -368,18 +369,18 @@ func (g *guest) rules(ctx context.Context) {
 	p, m := g.pleads(g.message(http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}), need{access.Admin, path})
 	t := g.w.judge.permits
 	t.marks[mark] = p
-	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "that a rule is put")
+	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a new rule")
 	if isForbidden(err) {
 		t.refused[mark] = err.Error()
 	}
 }
 
-// transacts writes one file where it may read another.
+// transacts writes one file if it may read another.
 func (g *guest) transacts(ctx context.Context) {
 	path, other := g.path(), g.path()
 	w := g.newWrite("", path)
 	content := g.w.judge.intends(w).content
-	never := uint64(lockapi.MaxToken) // so that it goes on where it may not read, too
+	never := uint64(lockapi.MaxToken) // so that the else branch is taken
 	in := lockapi.Transaction{
 		If:   []lockapi.Condition{{File: other, Revision: &never}},
 		Else: []lockapi.Operation{{Put: &lockapi.WriteOperation{Path: path, Content: &content}}},
@@ -387,7 +388,7 @@ func (g *guest) transacts(ctx context.Context) {
 	var out lockapi.TransactionResult
 	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteTransactions, in, &out), need{access.Read, other}, need{access.Write, path})
 	w.plea = p
-	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "that a transaction is done")
+	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a transaction")
 	switch {
 	case err == nil:
 		g.told(p.floor, w, nil, &out.Results[0].File.FileStat)
@@ -396,7 +397,7 @@ func (g *guest) transacts(ctx context.Context) {
 	}
 }
 
-// meddles does something with a session that may be another's.
+// meddles uses a session that may be another guest's.
 func (g *guest) meddles(ctx context.Context) {
 	session := g.whose()
 	if session == "" {
@@ -410,6 +411,6 @@ func (g *guest) meddles(ctx context.Context) {
 	g.uses(p, session)
 	err := g.send(ctx, 4*time.Second, g.anyone(), m)
 	if !errors.Is(err, lockapi.CodeSessionNotFound) {
-		_ = g.came(p, err, "that it used session "+session)
+		_ = g.came(p, err, "the use of session "+session)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// happening is one change that has a revision.
+// expectedEvent is a change that has a revision, as watchers must receive it.
 type happening struct {
 	index   uint64 // of its entry
 	kind    lockapi.EventType
 	path    string
-	line    string // what a watcher is told of it, but for contents
-	content []byte // of a file that was written
+	line    string // the expected event, without contents
+	content []byte // of a written file
 }
 
-// happened is what is told of a change.
+// eventOf returns the expected event of a change; false if it has none.
 func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
 	h := happening{index: index}
 	switch c := c.(type) {
@@ -55,12 +55,12 @@ func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
 	return h, true
 }
 
-// reasonOf is how the contract names the reason for the end of a hold.
+// reasonOf returns the contract's name of the reason for the end of a hold.
 func reasonOf(why state.Reason) string {
 	return map[state.Reason]string{state.GivenBack: lockapi.ReasonReleased, state.Closed: lockapi.ReasonSessionClosed, state.Expired: lockapi.ReasonSessionExpired, state.Forced: lockapi.ReasonForced}[why]
 }
 
-// revisionOf is the revision of a change that has one.
+// revisionOf returns the revision of a change, or 0 if it has none.
 func revisionOf(c state.Change) uint64 {
 	switch c := c.(type) {
 	case state.OfficeOpened:
@@ -91,7 +91,7 @@ func lineOfFile(instance, generation uint64, size int, session, why string) stri
 	return strings.TrimSpace(fmt.Sprintf("instance %d, generation %d, %d bytes, session %q %s", instance, generation, size, session, why))
 }
 
-// lineOf is an event as it was told.
+// lineOf describes a received event.
 func lineOf(e *lockapi.CellEvent) string {
 	line := ""
 	switch {

@@ -10,12 +10,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// heirloom is a lock that nobody wants but in the plot of the heirs.
+// handoverLock is a lock that only the plot waiterFailover uses.
 var heirloom = want{path: "/heirloom", mode: lockapi.Exclusive}
 
-// heirs: a client waits for a lock in a place that is not kept, mastership
-// moves, and the lock is released. The client, whose call was told nothing,
-// reads its session, and asks again or does not.
+// waiterFailover: a client waits for a lock in a place that is not kept,
+// mastership moves, and the lock is released. The client reads its session
+// because its call got no answer, and retries or does not.
 func (w *world) heirs() {
 	old, next := w.well()
 	if old == nil {
@@ -48,14 +48,14 @@ func (w *world) heirs() {
 	w.until(between(w.script, 10*time.Millisecond, 2*time.Second))
 }
 
-// life opens a session for one plot.
+// plotSession opens a session for one plot.
 func (u *user) life(ctx context.Context) string {
 	u.handles++
 	return u.open(ctx, u.anyone(), fmt.Sprintf("life-%s-%d", u.name, u.handles), between(u.rng, 2*time.Second, 8*time.Second))
 }
 
-// bequeath takes the heirloom, says so, and gives it back in a while, as soon
-// as somebody answers.
+// holdFirst takes the handoverLock, reports that, and releases it after a
+// while, as soon as a call is answered.
 func (u *user) bequeath(ctx context.Context, held chan<- struct{}) {
 	id := u.life(ctx)
 	if id == "" {
@@ -73,7 +73,7 @@ func (u *user) bequeath(ctx context.Context, held chan<- struct{}) {
 	}
 }
 
-// inherit waits for the heirloom with one call.
+// waitSecond waits for the handoverLock with one call.
 func (u *user) inherit(ctx context.Context) {
 	id := u.life(ctx)
 	if id == "" {

@@ -11,17 +11,17 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// In some runs somebody reads histories: of any replica, again and again, by the
-// credential of a user's. What is told is held against the log. He takes locks of his
-// own, and has them end in every way that there is.
+// In some runs a program keeps reading histories, from any replica, with the
+// credential of a user. The judge checks the answers against the log. The
+// program also takes locks of its own and ends them in every possible way.
 
-// historian is who reads them.
+// historyReader is that program.
 type historian struct {
 	*user
 }
 
-// newHistorian draws whether there is one. The draws are of its own: the other runs
-// are what they were.
+// newHistoryReader draws whether there is one. It has a random stream of its
+// own, so that other runs stay the same.
 func newHistorian(w *world) *historian {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 6))
 	if rng.IntN(4) > 0 {
@@ -34,7 +34,7 @@ func newHistorian(w *world) *historian {
 	}}
 }
 
-// start starts the historian.
+// start starts the reader.
 func (h *historian) start() {
 	if h == nil {
 		return
@@ -53,7 +53,7 @@ func (h *historian) start() {
 	}()
 }
 
-// pastPaths are those whose history is read.
+// pastPaths are the paths with histories to read.
 var pastPaths = []string{"/one", "/two", "/few", "/mix", "/past/a", "/past/a", "/past/b", "/f/a", guarded + "a"}
 
 // reads asks one replica for a history.
@@ -68,12 +68,13 @@ func (h *historian) reads(ctx context.Context) {
 	}
 	h.w.judge.recounted(at.id, asks, limit, &got)
 	if got.Revision < p.recounted {
-		h.w.fail("%s tells the history of %s up to revision %d; before it told one up to %d", at.id, asks, got.Revision, p.recounted)
+		h.w.fail("%s returns the history of %s up to revision %d; earlier it returned one up to %d", at.id, asks, got.Revision, p.recounted)
 	}
 	p.recounted = got.Revision
 }
 
-// makes has one session take a lock that another waits for, and lose it in some way.
+// makes lets one session take a lock while another waits for it, and ends the
+// hold in some way.
 func (h *historian) makes(ctx context.Context) {
 	path := pick(h.rng, "/past/a", "/past/b")
 	first, second := h.lives(ctx), h.lives(ctx)
@@ -86,7 +87,7 @@ func (h *historian) makes(ctx context.Context) {
 		go h.claims(ctx, waits, 2*time.Second, false)
 		h.wait(ctx, time.Second)
 	}
-	h.claims(ctx, waits, 0, true) // and keeps the place that it may have
+	h.claims(ctx, waits, 0, true) // and keeps its place, if it has one
 	h.wait(ctx, time.Second)
 	switch h.rng.IntN(5) {
 	case 0:
@@ -104,13 +105,13 @@ func (h *historian) makes(ctx context.Context) {
 	}
 }
 
-// lives opens a session, which is left to its end.
+// lives opens a session, which is left until its end.
 func (h *historian) lives(ctx context.Context) string {
 	h.handles++
 	return h.open(ctx, h.anyone(), fmt.Sprintf("past-%d", h.handles), between(h.rng, time.Second, 5*time.Second))
 }
 
-// claims asks for a lock once. It returns the token where the lock was granted.
+// claims requests a lock once. It returns the token if the lock was granted.
 func (h *historian) claims(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: lockapi.Exclusive, WaitMS: wait.Milliseconds(), Queue: queue}
 	floor := h.w.judge.floor()
@@ -122,7 +123,7 @@ func (h *historian) claims(ctx context.Context, p pair, wait time.Duration, queu
 	return g.Token
 }
 
-// forces releases what a pair has, and says that it does so by force.
+// forces releases a pair's claim by force.
 func (h *historian) forces(ctx context.Context, p pair) {
 	route := lockapi.RouteLocks + p.path + "?" + url.Values{"session": {p.session}, "handle": {p.handle}, "by_force": {"true"}}.Encode()
 	_ = h.send(ctx, 5*time.Second, h.anyone(), h.message(http.MethodDelete, route, nil, &lockapi.Released{}))

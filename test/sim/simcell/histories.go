@@ -9,31 +9,32 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The history of a path, as a replica tells it, is held against the log here. How a
-// change came about is read from the changes, which are those of the model.
+// The judge checks a replica's history of a path against the log here. The
+// cause of a change is taken from the change itself, which equals the model's.
 
-// chronicle is how each change came about, by revision, as the annals' events.
-type chronicle struct{ all []origin } // of revision 1 and those behind
+// causes holds the cause of each change by revision, parallel to the events of
+// revisions.
+type chronicle struct{ all []origin } // from revision 1 on
 
-// origin is how a change came about. Times are the cell's, in Unix nanoseconds.
+// origin is the cause of a change. Times are the cell's, in Unix nanoseconds.
 type origin struct {
 	at     int64
-	whose  []*state.Session // whose hold, wait or end it is, before and after the entry
-	end    *cause           // of a hold that ended
-	by     string           // of a file: whose command changed it
-	file   uint64           // its instance
-	waited int64            // of a grant from the queue: since when it was waited for
-	held   int64            // of a hold that ended: since when it was held
+	whose  []*state.Session // owner of the hold, wait or end, before and after the entry
+	end    *cause           // of an ended hold
+	by     string           // of a file: the principal of the command that changed it
+	file   uint64           // the file's instance
+	waited int64            // of a grant from the queue: when the wait began
+	held   int64            // of an ended hold: when it was granted
 }
 
-// cause is why a hold has ended.
+// cause is the reason for the end of a hold.
 type cause struct {
 	reason, by string
 	silentMS   int64
 }
 
-// take takes in how the changes of an entry came about. It is called when the annals
-// have the entry.
+// take adds the causes of an entry's changes. It is called after revisions has
+// the entry.
 func (c *chronicle) take(before, after *state.State, out state.Outcome) {
 	if c == nil {
 		return
@@ -65,7 +66,8 @@ func (c *chronicle) take(before, after *state.State, out state.Outcome) {
 	}
 }
 
-// sessions are what a session was in an entry: nobody known may have had it before.
+// sessions returns the states of a session in an entry. It may have had no
+// known principal before.
 func sessions(before, after *state.State, out state.Outcome, id string) (all []*state.Session) {
 	for _, s := range []*state.State{before, after} {
 		if v, ok := s.Session(id); ok {
@@ -87,37 +89,38 @@ func sessions(before, after *state.State, out state.Outcome, id string) (all []*
 	return all
 }
 
-// recounted: a replica has told what it remembers of a path. It is all that happened
-// there, and the masters between, as far back as it says, and as it came about.
+// recounted checks a replica's history of a path. It must contain everything
+// that happened there, with the changes of master in between, as far back as it
+// claims, and with the right causes.
 func (j *judge) recounted(by, path string, limit int, got *lockapi.History) {
 	j.look()
-	j.w.stats.check("told of the past")
+	j.w.stats.check("reported history")
 	last := j.annals.revision()
 	kept := int(got.Revision) - int(got.Oldest)
 	switch {
 	case got.Revision > last || got.Oldest > got.Revision || !j.annals.whole(got.Revision):
-		j.w.fail("%s tells the history of %s from revision %d to %d; the last is %d", by, path, got.Oldest, got.Revision, last)
+		j.w.fail("%s returns the history of %s from revision %d to %d; the last is %d", by, path, got.Oldest, got.Revision, last)
 		return
 	case kept > j.w.profile.events:
-		j.w.fail("%s tells that it remembers all since revision %d, at revision %d; it was to keep %d events", by, got.Oldest, got.Revision, j.w.profile.events)
+		j.w.fail("%s claims all events since revision %d, at revision %d; it should keep %d events", by, got.Oldest, got.Revision, j.w.profile.events)
 	case (got.Since == nil) != (kept == 0):
-		j.w.fail("%s tells that it remembers since %v, which is revision %d of %d", by, got.Since, got.Oldest, got.Revision)
+		j.w.fail("%s claims all events since %v, which is revision %d of %d", by, got.Since, got.Oldest, got.Revision)
 	case got.Since != nil && j.chronicle.of(got.Oldest+1).at != got.Since.UnixNano():
-		j.w.fail("%s tells that it remembers since %v; revision %d was at %d", by, got.Since, got.Oldest+1, j.chronicle.of(got.Oldest+1).at)
+		j.w.fail("%s claims all events since %v; revision %d was at %d", by, got.Since, got.Oldest+1, j.chronicle.of(got.Oldest+1).at)
 	}
 	j.told = max(j.told, j.annals.events[got.Revision].index)
 	want, more := j.annals.past(path, limit, got.Oldest, got.Revision)
 	for i, r := range want {
 		if i >= len(got.Events) || got.Events[i].Revision != r {
-			j.w.fail("%s tells of %s what happened at revisions %v; it was %v (from %d to %d, limit %d)", by, path, revisions(got.Events), want, got.Oldest, got.Revision, limit)
+			j.w.fail("%s returns for %s the revisions %v; want %v (from %d to %d, limit %d)", by, path, revisions(got.Events), want, got.Oldest, got.Revision, limit)
 			return
 		}
 		if wrong := j.chronicle.wrong(&got.Events[i], &j.annals.events[r]); wrong != "" {
-			j.w.fail("%s tells of %s that at revision %d there was %+v: %s", by, path, r, got.Events[i], wrong)
+			j.w.fail("%s returns for %s at revision %d %+v: %s", by, path, r, got.Events[i], wrong)
 		}
 	}
 	if len(got.Events) > len(want) || got.More != more {
-		j.w.fail("%s tells of %s what happened at revisions %v, and that there is more: %v; it was %v, and %v", by, path, revisions(got.Events), got.More, want, more)
+		j.w.fail("%s returns for %s the revisions %v, and that there is more: %v; want %v, and %v", by, path, revisions(got.Events), got.More, want, more)
 	}
 }
 
@@ -128,8 +131,8 @@ func revisions(all []lockapi.PastEvent) (out []uint64) {
 	return out
 }
 
-// past are the revisions that a history tells, newest first, and whether it leaves
-// older ones of the path out.
+// past returns the revisions in a history, newest first, and whether it leaves
+// out older ones of the path.
 func (y *annals) past(path string, limit int, oldest, newest uint64) (told []uint64, more bool) {
 	own, masters := 0, 0
 	for r := newest; r > oldest; r-- {
@@ -147,10 +150,10 @@ func (y *annals) past(path string, limit int, oldest, newest uint64) (told []uin
 	return told, false
 }
 
-// of is how the change with a revision came about.
+// of returns the cause of the change with a revision.
 func (c *chronicle) of(revision uint64) *origin { return &c.all[revision-1] }
 
-// wrong says what is wrong with what is told of a change.
+// wrong returns what is wrong with a reported change, or "".
 func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
 	o, at := c.of(e.Revision), e.At.UnixNano()
 	if line := pastLine(e, o); line != h.line {
@@ -167,7 +170,7 @@ func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
 	switch e.Type {
 	case lockapi.EventLockAcquired:
 		if (e.WaitedMS == nil) != (o.waited == 0) || o.waited != 0 && !lasted(*e.WaitedMS, o.waited, at) {
-			return fmt.Sprintf("it was waited for since %d", o.waited)
+			return fmt.Sprintf("the wait began at %d", o.waited)
 		}
 	case lockapi.EventLockReleased:
 		return o.wrongEnd(e, at)
@@ -179,8 +182,8 @@ func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
 	return ""
 }
 
-// wrongEnd says what is wrong with what is told of the end of a hold. A session is not
-// expired before it was silent for its ttl.
+// wrongEnd returns what is wrong with the reported end of a hold, or "". A
+// session expires only after a silence of at least its ttl.
 func (o *origin) wrongEnd(e *lockapi.PastEvent, at int64) string {
 	said := cause{reason: e.Reason, by: e.By}
 	if e.SilentMS != nil {
@@ -188,7 +191,7 @@ func (o *origin) wrongEnd(e *lockapi.PastEvent, at int64) string {
 	}
 	switch {
 	case *o.end != said:
-		return fmt.Sprintf("it has ended by %+v", *o.end)
+		return fmt.Sprintf("it ended by %+v", *o.end)
 	case said.silentMS != 0 && said.silentMS < e.TTLMS:
 		return "it had not been silent for its ttl"
 	case e.HeldMS == nil || !lasted(*e.HeldMS, o.held, at):
@@ -197,12 +200,12 @@ func (o *origin) wrongEnd(e *lockapi.PastEvent, at int64) string {
 	return ""
 }
 
-// lasted reports whether something may have lasted for so long at a time.
+// lasted reports whether something may have lasted that long at a time.
 func lasted(ms, since, at int64) bool {
 	return at-since < (ms+1)*int64(time.Millisecond) && ms*int64(time.Millisecond) <= at-since
 }
 
-// pastLine is an event of a history as a watcher would be told it.
+// pastLine describes an event of a history as a watcher would receive it.
 func pastLine(e *lockapi.PastEvent, o *origin) string {
 	as := lockapi.CellEvent{Revision: e.Revision, Type: e.Type, Path: e.Path, Reason: e.Reason}
 	switch e.Type {

@@ -2,12 +2,13 @@ package simcell
 
 import "github.com/hashicorp/raft"
 
-// holders are the directories that have had an entry on disk. The judge wants a
-// majority of those that vote among them before anybody applies the entry. The disk
-// of the leader need not be one of them.
+// holders holds, for each entry, the directories that have had it on disk. The
+// judge requires a majority of the voters among them before a replica applies
+// the entry. The leader's disk need not be one of them.
 type holders map[place]map[string]bool // by entry
 
-// held: a directory has an entry on disk. Those that were judged are left out.
+// held records that a directory has an entry on disk. Checked entries are left
+// out.
 func (j *judge) held(l raft.Log, server string) {
 	if l.Index < uint64(len(j.history)) {
 		return
@@ -19,9 +20,9 @@ func (j *judge) held(l raft.Log, server string) {
 	j.holders[at][server] = true
 }
 
-// committed judges an entry that was applied. The configuration counts that the log
-// has come to, or one that stands behind the entry in the log of some machine: its
-// leader has counted by that one, where the entry was not committed before.
+// committed checks an applied entry. It counts by the log's present
+// configuration, or by one that follows the entry in some machine's log. A
+// leader counts by that one if the entry was not committed before.
 func (j *judge) committed(p *process, l raft.Log) {
 	have := j.holders[place{l.Index, l.Term}]
 	for at := range j.holders {
@@ -38,8 +39,9 @@ func (j *judge) committed(p *process, l raft.Log) {
 	if now.most(have) {
 		return
 	}
-	// The library counts its own word for a configuration before it goes by that. Of one
-	// voter that is a majority, and one that every later majority shares.
+	// The library counts its own vote for a configuration before it uses it.
+	// With one voter that is a majority, and it is part of every later
+	// majority.
 	if before := confs[max(0, len(confs)-2)]; l.Index == now.index && before.voters() == 1 && before.most(have) {
 		return
 	}
@@ -50,10 +52,10 @@ func (j *judge) committed(p *process, l raft.Log) {
 			}
 		}
 	}
-	j.w.fail("%s has applied entry %d of term %d, which only %v have stored of %v", p.m.id, l.Index, l.Term, have, now.Servers)
+	j.w.fail("%s has applied entry %d of term %d; only %v have stored it, of %v", p.m.id, l.Index, l.Term, have, now.Servers)
 }
 
-// most reports whether a majority of those that vote is among some.
+// most reports whether a set has a majority of the voters.
 func (c conf) most(among map[string]bool) bool {
 	n := 0
 	for id, voter := range c.all() {

@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// jostle has two handles of the user after one lock. The second waits, and its
-// call breaks off in about the moment in which the first gives the lock up.
-// Then it asks again at once, several times, or leaves without a word.
+// contend lets two handles of the user compete for one lock. The second waits,
+// and its call breaks off at about the moment in which the first releases the
+// lock. Then it retries at once, several times, or stops without a release.
 func (u *user) jostle(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
@@ -39,8 +39,7 @@ func (u *user) jostle(ctx context.Context, s *client.Session) {
 	u.free(ctx, second, 0)
 }
 
-// claim asks for a lock with one call, and returns the token of the grant, 0
-// for none.
+// claim requests a lock with one call. It returns the token of the grant, or 0.
 func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration) uint64 {
 	floor := u.w.judge.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds()}

@@ -11,59 +11,59 @@ import (
 	"github.com/stoutlock/stout/test/model"
 )
 
-// judge looks at the whole cell from outside, at every step of it. It has the
-// committed log, replayed by itself: what each replica has applied is held
-// against that.
+// judge watches the whole cell from outside, at every step. It replays the
+// committed log by itself and checks what each replica has applied against the
+// result.
 type judge struct {
 	w       *world
 	looking bool
 	instant time.Duration
-	points  int // steps made at that instant
+	points  int // number of steps at that instant
 
-	annals    *annals    // by revision, where history is by index
-	chronicle *chronicle // how that came about; nil where nobody asks
+	annals    *annals    // by revision; history is by index
+	chronicle *chronicle // the causes of the changes; nil if no program reads histories
 	watchers  map[string]*watcher
 	followers map[string]*follower
 
-	history []*state.State // by index; nil where the entry is not one of ours
-	model   *model.Model   // after the last of them
+	history []*state.State // by index; nil if the entry has no batch
+	model   *model.Model   // after the last entry
 	hashed  struct {       // see hash
 		of  *state.State
 		sum [sha256.Size]byte
 	}
 	tokens  map[uint64]grant
-	told    uint64                   // index of the latest entry whose effect somebody was told of
-	telling []toldBy                 // how that went on
-	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
-	holders holders                  // of entries that nobody has applied
+	told    uint64                   // index of the latest entry with a reported effect
+	telling []toldBy                 // the times of its changes
+	stored  map[uint64]raft.Log      // entries on disks at each index, of the highest term
+	holders holders                  // of entries that no replica has applied
 	ended   map[string]end           // by session
-	delays  map[string]time.Duration // by path: until when nobody may be granted
-	refused map[pair]string          // told that it had no effect: why
-	known   map[uint64]string        // by token: who was told of the grant
-	offered map[uint64]offer         // by token: who was shown it as one to be asked for again
-	early   map[uint64]string        // by raft term: who had a lease when an office was to be opened in it
-	signs   map[string]time.Duration // by session: when its client was last answered
-	master  *process                 // holds a valid lease
+	delays  map[string]time.Duration // by path: end of the lock-delay
+	refused map[pair]string          // acquires answered as without effect: why
+	known   map[uint64]string        // by token: the user that got the grant
+	offered map[uint64]offer         // by token: users that were shown the grant as one to claim
+	early   map[uint64]string        // by raft term: the machine with a lease when an office was to be opened in it
+	signs   map[string]time.Duration // by session: time of the last answer to its client
+	master  *process                 // the one with a valid lease
 	steady  time.Duration            // since when, without a gap
 
-	reviewed time.Duration // when it was last looked for sessions that do not end
+	reviewed time.Duration // time of the last search for sessions that do not end
 
-	copies    map[pair]bool     // a copy of a call for the pair comes late
-	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
-	untouched map[pair]string   // told that their only release had no effect: why
-	denied    map[place][]pair  // by entry: whose release was answered before it, though it came behind it
+	copies    map[pair]bool     // a copy of a call for the pair arrives late
+	claimed   map[string]uint64 // by path: the latest entry with a new hold or wait
+	untouched map[pair]string   // pairs with one release, answered as without effect: why
+	denied    map[place][]pair  // by entry: pairs with a release that was answered before the entry but followed it
 
 	permits *permits
 	roster  roster
 }
 
-// grant is one hold, and what became of it.
+// grant is one hold and its end.
 type grant struct {
 	hold  *state.Hold
 	index uint64
-	freed uint64 // index of its end, 0 while it lasts
+	freed uint64 // index of its end; 0 while it lasts
 	given bool   // it was released
-	taken bool   // it was taken back, since nobody had been told of it
+	taken bool   // it was revoked before it was reported
 }
 
 type end struct {
@@ -71,7 +71,7 @@ type end struct {
 	expired bool
 }
 
-// pair is who holds, and where.
+// pair identifies a claim.
 type pair struct{ session, path, handle string }
 
 func newJudge(w *world) *judge {
@@ -82,8 +82,8 @@ func newJudge(w *world) *judge {
 	}
 }
 
-// look is called at every step: it takes in what was committed since and checks
-// what has to hold at any instant.
+// look is called at every step. It takes in the newly committed entries and
+// checks what must hold at any instant.
 func (j *judge) look() {
 	if j.looking || j.w.failed() {
 		return
@@ -100,22 +100,22 @@ func (j *judge) look() {
 	j.noteTold()
 }
 
-// mostPoints is how many steps may be made at one instant: more, and somebody
-// does the same again and again without waiting.
+// mostPoints is the number of steps allowed at one instant. More mean that a
+// process repeats something without waiting.
 const mostPoints = 100_000
 
-// spins fails the run where time stands still.
+// spins fails the run if time does not pass.
 func (j *judge) spins(p *process) {
 	if now := j.w.now(); now != j.instant {
 		j.instant, j.points = now, 0
 	}
 	if j.points++; j.points == mostPoints {
-		j.w.fail("%s does something over and over: %d steps at one instant", p.m.id, mostPoints)
-		select {} // it would go on
+		j.w.fail("%s repeats itself without waiting: %d steps at one instant", p.m.id, mostPoints)
+		select {} // otherwise it would continue
 	}
 }
 
-// follow takes in what a replica knows to be committed and what it has applied
+// follow takes in what a replica knows to be committed, and what it has applied
 // since the last look.
 func (j *judge) follow(p *process) {
 	h := p.replica.Health()
@@ -140,17 +140,17 @@ func (j *judge) follow(p *process) {
 	j.w.stats.check("applied state")
 	switch {
 	case own == nil:
-		j.w.fail("%s says it has applied entry %d, which is not one of the office's", p.m.id, s.Index)
+		j.w.fail("%s reports entry %d as applied, which has no batch", p.m.id, s.Index)
 	case own.Epoch != s.Epoch || own.Seq != s.Seq || own.Counter != s.Counter || own.Term != s.Term:
-		j.w.fail("%s has another state at entry %d than the log makes: epoch %d seq %d counter %d term %d, not %d %d %d %d",
+		j.w.fail("%s has a different state at entry %d than the log: epoch %d seq %d counter %d term %d, not %d %d %d %d",
 			p.m.id, s.Index, s.Epoch, s.Seq, s.Counter, s.Term, own.Epoch, own.Seq, own.Counter, own.Term)
 	case s.Index%8 == 0 && j.hash(own) != s.Hash():
-		j.w.fail("%s has another state at entry %d than the log makes", p.m.id, s.Index)
+		j.w.fail("%s has a different state at entry %d than the log", p.m.id, s.Index)
 	}
 }
 
-// hash is the hash of a state that the log makes. The replicas come to the same
-// state one after the other, so the last one is kept.
+// hash returns the hash of a state of the log. The replicas reach the same
+// state one after the other, so the last hash is kept.
 func (j *judge) hash(own *state.State) [sha256.Size]byte {
 	if j.hashed.of != own {
 		j.hashed.of, j.hashed.sum = own, own.Hash()
@@ -198,8 +198,8 @@ func (j *judge) replay(p *process) bool {
 	return !j.w.failed()
 }
 
-// entry finds a committed entry: p has applied it, and it or another has it
-// yet, or had it.
+// entry returns a committed entry. p has applied it, and some disk has it or
+// had it.
 func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
 	if l, ok := p.m.disk.logs[index]; ok {
 		return l, true
@@ -209,19 +209,19 @@ func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
 			return l, true
 		}
 	}
-	l, ok := j.stored[index] // all have a snapshot that stands for it
+	l, ok := j.stored[index] // all have a snapshot in its place
 	return l, ok
 }
 
-// wrote notes what was written to a disk.
+// wrote records an entry written to a disk.
 func (j *judge) wrote(l raft.Log) {
 	if l.Term >= j.stored[l.Index].Term {
 		j.stored[l.Index] = l
 	}
 }
 
-// modelled applies an entry to the model: the outcome is the same. It returns the
-// steps in which the rights changed.
+// modelled applies an entry to the model and compares the outcomes. It returns
+// the steps in which the rights changed.
 func (j *judge) modelled(after *state.State, b state.Batch, out state.Outcome) (steps []*rights) {
 	m, last := j.model, j.permits.latest()
 	m.Each = func() {
@@ -231,11 +231,11 @@ func (j *judge) modelled(after *state.State, b state.Batch, out state.Outcome) (
 	}
 	j.w.stats.check("model")
 	if want := m.Apply(out.Index, out.Term, b); !reflect.DeepEqual(out, want) {
-		j.w.fail("entry %d comes to %s; by the model it comes to %s", out.Index, describe(b, out), describe(b, want))
+		j.w.fail("entry %d results in %s; by the model it results in %s", out.Index, describe(b, out), describe(b, want))
 	}
 	if after.Epoch != m.Epoch || after.Office != m.Office || after.Counter != m.Counter || after.Seq != m.Seq || after.Revision != m.Revision ||
 		after.Level != m.Level || after.Now != m.Now || after.FileCount() != len(m.Files) || after.SessionCount() != len(m.Sessions) {
-		j.w.fail("entry %d leads to another state than by the model", out.Index)
+		j.w.fail("entry %d leads to a different state than the model's", out.Index)
 	}
 	if len(steps) > 0 {
 		n := 0
@@ -245,13 +245,13 @@ func (j *judge) modelled(after *state.State, b state.Batch, out state.Outcome) (
 			}
 		}
 		if n != len(m.Access.Rules) || n != after.Policy().RuleCount() {
-			j.w.fail("entry %d leads to other rules than by the model", out.Index)
+			j.w.fail("entry %d leads to different rules than the model's", out.Index)
 		}
 	}
 	return steps
 }
 
-// leases: at most one valid master lease.
+// leases checks that there is at most one valid master lease.
 func (j *judge) leases() {
 	var holder *process
 	for _, m := range j.w.machines {

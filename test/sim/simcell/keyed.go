@@ -11,10 +11,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What a user does with files by bare HTTP.
+// These are a user's actions on files by bare HTTP.
 
-// repeats sends one keyed write again and again, to any replica, and then
-// another one under its key.
+// repeats sends one keyed write repeatedly, to any replica, and then another
+// one under its key.
 func (u *user) repeats(ctx context.Context, s *client.Session) {
 	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
 	m := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + s.ID(), key: "key-" + w.content}
@@ -23,7 +23,7 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 		m.header = http.Header{"If-Match": {fmt.Sprintf("%q", fmt.Sprint(known))}}
 	}
 	m.raw = []byte(u.w.judge.intends(w).content)
-	for range u.rng.IntN(3) { // beside those that wait for each other's answers
+	for range u.rng.IntN(3) { // in parallel with the sequential ones
 		go u.repeatsBeside(ctx, m, w, floor)
 	}
 	var first string // answer
@@ -44,7 +44,7 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 		if first == "" {
 			first = answer
 		} else if first != answer || m.reply.Get(lockapi.HeaderReplayed) != "true" {
-			u.w.fail("%s was answered %s and then %s (replayed: %q) under the key %s", u.name, first, answer, m.reply.Get(lockapi.HeaderReplayed), m.key)
+			u.w.fail("%s got %s and then %s (replayed: %q) under the key %s", u.name, first, answer, m.reply.Get(lockapi.HeaderReplayed), m.key)
 		}
 	}
 	if first != "" && u.rng.IntN(2) == 0 {
@@ -53,8 +53,8 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 }
 
 // remembers sends a keyed write, then many others at once, and then the first
-// again. As long as they are not more than a session is remembered for, it is
-// answered as before.
+// again. As long as they are no more than a session remembers, the answer is
+// the same.
 func (u *user) remembers(ctx context.Context, s *client.Session) {
 	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
 	first := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + s.ID(), key: "first-" + w.content}
@@ -81,7 +81,7 @@ func (u *user) remembers(ctx context.Context, s *client.Session) {
 	first.out, first.reply = &again, http.Header{}
 	err = u.send(ctx, 6*time.Second, u.anyone(), first)
 	if err == nil && (again != stat || first.reply.Get(lockapi.HeaderReplayed) != "true") {
-		u.w.fail("%s was answered %v and, after %d other writes, %v (replayed: %q) under the key %s", u.name, stat, many, again, first.reply.Get(lockapi.HeaderReplayed), first.key)
+		u.w.fail("%s got %v and, after %d other writes, %v (replayed: %q) under the key %s", u.name, stat, many, again, first.reply.Get(lockapi.HeaderReplayed), first.key)
 	}
 }
 
@@ -93,22 +93,22 @@ func (u *user) repeatsBeside(ctx context.Context, m message, w *write, floor uin
 	u.told(floor, w, u.send(ctx, 6*time.Second, u.anyone(), m), &stat)
 }
 
-// abuses sends another write under the key of one that was answered. It is never
-// done.
+// abuses sends another write under the key of an answered one. It never
+// happens.
 func (u *user) abuses(ctx context.Context, m message, s *client.Session) {
 	w := u.newWrite(s.ID(), u.anyFile())
-	w.refused = "nothing; its key is that of another write"
+	w.refused = "nothing; another write has its key"
 	m.route, m.raw = lockapi.RouteFiles+w.paths[0]+"?session="+s.ID(), []byte(u.w.judge.intends(w).content)
 	err := u.send(ctx, 6*time.Second, u.anyone(), m)
 	if u.w.judge.look(); err == nil {
-		u.w.fail("%s was told that its write %s was done under the key %s of another one", u.name, w.content, m.key)
+		u.w.fail("%s got the answer that its write %s happened under the key %s of another one", u.name, w.content, m.key)
 	}
 	if errors.Is(err, lockapi.CodeConflict) {
-		u.w.stats.check("told of another call's key")
+		u.w.stats.check("refused key of another call")
 	}
 }
 
-// takesAndWrites takes a lock and writes a file at one moment, or does neither.
+// takesAndWrites takes a lock and writes a file in one transaction.
 func (u *user) takesAndWrites(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	p, w, floor := u.newPair(s.ID(), l.path), u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
@@ -124,7 +124,7 @@ func (u *user) takesAndWrites(ctx context.Context, s *client.Session) {
 		u.told(floor, w, nil, &out.Results[0].File.FileStat)
 		u.w.judge.acquired(u.name, floor, p, token)
 		if at := u.w.judge.tokens[token].index; at != w.index {
-			u.w.fail("%s wrote and locked in one transaction, which entries %d and %d did", u.name, w.index, at)
+			u.w.fail("%s wrote and locked in one transaction, but entries %d and %d did it", u.name, w.index, at)
 		}
 		u.works(ctx)
 		u.free(ctx, p, token)

@@ -11,18 +11,18 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// judgedWithin is how long it may take in a cell that is well until what waits is
-// judged again.
+// judgedWithin is how long a healthy cell may take to check waiting calls
+// again.
 const judgedWithin = 10 * time.Second
 
-// conclude is for when nothing fails any more: rights are taken away from those
-// who wait, and that is seen.
+// conclude revokes rights of waiting callers after the faults, and checks that
+// the waits end.
 func (g *operator) conclude() {
 	if g == nil {
 		return
 	}
 	w := g.w
-	w.within(servedWithin, "the operator is through", func() bool { return g.over })
+	w.within(servedWithin, "the operator has finished", func() bool { return g.over })
 	if w.failed() {
 		return
 	}
@@ -45,12 +45,12 @@ func (g *operator) conclude() {
 		return one.insists(ctx, http.MethodPut, lockapi.RouteLocks+path, q, &lockapi.Grant{})
 	}
 	if err := errors.Join(ask(holder, lockapi.LockRequest{}), ask(keeper, lockapi.LockRequest{Queue: true})); err != nil {
-		w.fail("who may lock %s is told %v", path, err)
+		w.fail("a guest that may lock %s got %v", path, err)
 	}
 	called, watched := make(chan error, 1), make(chan error, 1)
 	go func() { called <- ask(waiter, lockapi.LockRequest{WaitMS: lockapi.MaxWaitMS}) }()
 	go func() { watched <- keeper.watchesToTheEnd(ctx) }()
-	w.within(judgedWithin, "two wait", func() bool { l, _ := w.judge.latest().Lock(path); return l.Waiters == 2 })
+	w.within(judgedWithin, "two sessions wait", func() bool { l, _ := w.judge.latest().Lock(path); return l.Waiters == 2 })
 	w.until(time.Second)
 
 	g.insist(ctx, http.MethodPut, lockapi.RouteRules+path, lockapi.AccessLists{Lock: lock[:1]}, nil)
@@ -59,7 +59,7 @@ func (g *operator) conclude() {
 		g.op.wait(ctx, 100*time.Millisecond)
 	}
 	var told, ended error
-	w.within(judgedWithin, "what waits is judged again", func() bool {
+	w.within(judgedWithin, "waiting calls are checked again", func() bool {
 		select {
 		case told = <-called:
 		case ended = <-watched:
@@ -69,7 +69,7 @@ func (g *operator) conclude() {
 		return told != nil && ended != nil && l.Waiters == 0
 	})
 	if !w.failed() && !isForbidden(told) {
-		w.fail("who waits for %s, and may not lock there any more, is told %v", path, told)
+		w.fail("a guest waits for %s without the right to it, and got %v", path, told)
 	}
 	for _, one := range []*guest{holder, waiter} {
 		one.insists(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[one.name], nil, nil)
@@ -77,8 +77,7 @@ func (g *operator) conclude() {
 	g.insist(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[keeper.name], nil, nil)
 }
 
-// insists makes a call with the token that counts, until it is answered by what
-// does not go over.
+// insists makes a call with the valid token until it gets a permanent answer.
 func (g *guest) insists(ctx context.Context, method, route string, in, out any) error {
 	for {
 		m := message{method: method, route: route, in: in, out: out, header: http.Header{}}
@@ -92,7 +91,7 @@ func (g *guest) insists(ctx context.Context, method, route string, in, out any) 
 	}
 }
 
-// watchesToTheEnd watches with the token that counts until it may not any more.
+// watchesToTheEnd watches with the valid token until that is revoked.
 func (g *guest) watchesToTheEnd(ctx context.Context) error {
 	secret := g.secrets[len(g.secrets)-1]
 	ctx, stop := context.WithCancel(ctx)
@@ -105,7 +104,7 @@ func (g *guest) watchesToTheEnd(ctx context.Context) error {
 	return fmt.Errorf("the watch has ended: %w", ctx.Err())
 }
 
-// newClient is a client of the SDK that brings a token.
+// newClient returns a client of the SDK with a token.
 func (g *guest) newClient(ctx context.Context, secret string) *client.Client {
 	var urls []string
 	for _, m := range g.w.machines {

@@ -10,12 +10,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Plots in which something comes late that is true no more, or not yet: a
+// In these plots something arrives late that is no longer true, or not yet: a
 // snapshot, a heartbeat, an event, a list, a request.
 
 // lateSnapshot: a replica that was cut off for longer than a lease gets a
-// snapshot that stands for all there is, and is elected before it stores
-// anything: the snapshot is all that tells it of the lease it has to wait for.
+// snapshot of the whole log and is elected before it stores anything else. Only
+// the snapshot informs it of the lease that it must wait for.
 func (w *world) lateSnapshot() {
 	old, next := w.well()
 	if old == nil || w.snapshotAfter > 100 {
@@ -55,9 +55,10 @@ func (w *world) lateSnapshot() {
 	w.heal()
 }
 
-// unanswered: the leader takes a snapshot, and then all that a follower answers is lost.
-// That one has entries more than the leader knows, takes a snapshot behind them, and
-// cuts its log. When it is heard again it goes on, though the leader's snapshot is older.
+// unanswered: the leader takes a snapshot, and then all answers of a follower
+// are lost. The follower has more entries than the leader knows, takes a
+// snapshot after them, and cuts its log. When its answers arrive again,
+// replication continues, although the leader's snapshot is older.
 func (w *world) unanswered() {
 	old, next := w.well()
 	if old == nil || w.snapshotAfter > 100 {
@@ -86,11 +87,11 @@ func (w *world) unanswered() {
 	w.heal()
 	goesOn := w.soonIn(5*time.Second, func() bool { return next.disk.high > high || old.disk.low != low || w.leader() != old })
 	if cut && !goesOn && next.process != nil {
-		w.fail("%s has entries up to %d, and gets no more: its master has entries up to %d", next.id, next.disk.high, old.disk.high)
+		w.fail("%s has entries up to %d and gets no more: its master has entries up to %d", next.id, next.disk.high, old.disk.high)
 	}
 }
 
-// soonIn waits until something is so, for d at most, and looks often.
+// soonIn waits until a condition holds, for d at most, and checks often.
 func (w *world) soonIn(d time.Duration, so func() bool) bool {
 	for end := w.now() + d; w.now() < end && !w.isOver(); {
 		if so() {
@@ -101,10 +102,10 @@ func (w *world) soonIn(d time.Duration, so func() bool) bool {
 	return false
 }
 
-// lateHeartbeat: the first heartbeat of a leader comes to a replica whose disk
-// is slow while that votes for another, in the next term. Both are leaders
-// then, and the one of the earlier term reaches the voter first. It needs the
-// three of them to be all.
+// lateHeartbeat: the first heartbeat of a leader reaches a replica with a slow
+// disk while that votes for another, in the next term. Both are leaders then,
+// and the earlier term's leader reaches the voter first. It needs a cell of
+// exactly three.
 func (w *world) lateHeartbeat() {
 	if len(w.machines) != 3 || !w.whole() {
 		return
@@ -150,9 +151,9 @@ func (w *world) lateHeartbeat() {
 	w.until(300 * time.Millisecond)
 }
 
-// hearsay: a master whose followers' answers get lost writes files. Its
-// successor commits that, and waits for the end of its lease yet. Whoever hears
-// of it, from whichever replica, asks the old one.
+// relayedEvent: a master with lost follower answers writes files. Its successor
+// commits these writes but still waits for the end of the old lease. Users that
+// see an event at any replica then read at the old master.
 func (w *world) hearsay() {
 	old, next := w.well()
 	if old == nil {
@@ -183,8 +184,8 @@ func (w *world) hearsay() {
 	w.heal()
 }
 
-// passesOn waits for events at one replica, and reads files at another one as
-// soon as there are some.
+// passesOn waits for events at one replica, and then reads files at another
+// one.
 func (u *user) passesOn(ctx context.Context, at, then string) {
 	for end := u.w.now() + 600*time.Millisecond; u.w.now() < end && !u.w.failed(); {
 		w := &watcher{who: u.name, ctx: ctx, after: u.w.judge.annals.revision()}
@@ -214,8 +215,8 @@ func (u *user) overwrites(ctx context.Context, at string) {
 	u.noEffect(w, err)
 }
 
-// lateList: one begins to follow files, and the list of them comes to it late,
-// while others write. What it is told then begins where the list ends.
+// lateList: a user begins to follow files, and the list of them arrives late,
+// while others write. The events that it gets must start where the list ends.
 func (w *world) lateList() {
 	m, _ := w.well()
 	if m == nil {
@@ -248,8 +249,9 @@ func (u *user) followsOnce(ctx context.Context) {
 	}
 }
 
-// lateAcquire: a Lock is given up while its request is on its way, the SDK looks its
-// session through, and the request arrives then. The SDK releases what that has got.
+// lateAcquire: a Lock is given up while its request is on its way, the SDK
+// checks its session, and then the request arrives. The SDK must release the
+// claim.
 func (w *world) lateAcquire() {
 	u := w.anyUser()
 	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)

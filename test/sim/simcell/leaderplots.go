@@ -4,15 +4,15 @@ import (
 	"time"
 )
 
-// forgetfulLeader: a leader whose disk is slow crashes before it has written
-// what just enough of the others have. These are not heard of then, and it is
-// elected again, or another that does not have it either.
+// forgetfulLeader: a leader with a slow disk crashes before it has written an
+// entry that just enough of the others have. These are then cut off, and the
+// leader or another replica without the entry is elected.
 func (w *world) forgetfulLeader() {
 	old, _ := w.well()
 	if old == nil {
 		return
 	}
-	var with, without []*machine // the one, and what a majority needs besides it
+	var with, without []*machine // the others that complete a majority, and the rest
 	for _, m := range w.machines {
 		switch {
 		case m == old:
@@ -41,9 +41,10 @@ func (w *world) forgetfulLeader() {
 	w.until(500 * time.Millisecond)
 }
 
-// slowMaster: a master's disk is slow, or hangs, while those of the others are fast and
-// clients go on. It commits without its own. It may crash then, and come back without
-// entries that it has applied, while one that has them is away.
+// slowMaster: a master's disk is slow, or hangs, while the other disks are fast
+// and clients keep calling. It commits without its own disk. It may then crash,
+// and return without entries that it has applied, while a replica that has them
+// is away.
 func (w *world) slowMaster() {
 	old, next := w.well()
 	if old == nil {
@@ -56,7 +57,7 @@ func (w *world) slowMaster() {
 		w.until(between(w.script, 20*time.Millisecond, 700*time.Millisecond))
 	}
 	if p := old.process; p != nil && p.replica != nil && p.replica.State().Index > old.disk.high {
-		w.stats.check("applied before it is on the own disk")
+		w.stats.check("applied before it is on the master's disk")
 	}
 	crashes := w.script.IntN(2) == 0
 	if crashes {
@@ -79,11 +80,11 @@ func (w *world) anyLeads(of []*machine) bool {
 	return false
 }
 
-// eagerSuccessor: a master whose clock is as slow as it may be is paused, so
-// that it does not see that it leads no more, and one with the fastest follows
-// it, who looks at it again and again when its wait is about to end. Timers
-// would have it look too late: they use true time here. Messages and disks are
-// quick, so that little lies between the lease and the promise.
+// eagerSuccessor: a master with the slowest allowed clock is paused, so that it
+// does not notice the loss of its leadership. A successor with the fastest
+// clock checks repeatedly when its wait is about to end. Timers use true time
+// here and would make it check too late. Messages and disks are quick, so that
+// lease and promise are close.
 func (w *world) eagerSuccessor() {
 	old, next := w.well()
 	if old == nil {
@@ -120,9 +121,10 @@ func (w *world) eagerSuccessor() {
 	w.net.fair()
 }
 
-// outlived: a master is paused until its successor has been in office for a while,
-// and then is parted from the others, so that it hands no call on. Clients that
-// reach nobody else ask it when it goes on, and are not heard after that.
+// outlived: a master is paused until its successor has been in office for a
+// while, and then cut off from the others, so that it forwards no calls.
+// Clients that can only reach it call it when it resumes, and are muted after
+// that.
 func (w *world) outlived() {
 	old, next := w.well()
 	if old == nil {
@@ -150,8 +152,8 @@ func (w *world) outlived() {
 	w.heal()
 }
 
-// waits is for how long yet a machine's process keeps its promise to an earlier
-// master, on its clock.
+// waits returns how long a machine's process still keeps its promise to an
+// earlier master, on its clock.
 func (m *machine) waits() time.Duration {
 	m.w.judge.looking = true
 	defer func() { m.w.judge.looking = false }()
@@ -162,9 +164,8 @@ func (m *machine) waits() time.Duration {
 	return 0
 }
 
-// lapse: a master hands nothing to Raft for so long that its lease runs out,
-// and goes on then. Clients that were killed before have left their sessions to
-// it.
+// lapse: a master hands nothing to Raft until its lease has run out, and then
+// continues. Clients killed before have left their sessions behind.
 func (w *world) lapse() {
 	m, _ := w.well()
 	if m == nil {

@@ -12,25 +12,25 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// These checks hold the library to its log within one process.
+// These checks compare the library with its log within one process.
 
-// goesForward checks that what a process has applied is never taken back.
+// goesForward checks that a process never goes back in what it has applied.
 func (j *judge) goesForward(p *process, applied uint64, s *state.State) {
 	if applied != p.applied {
 		j.w.stats.check("applied index")
 	}
 	switch {
 	case applied < p.applied:
-		j.w.fail("the library of %s has applied entry %d, and had applied entry %d", p.m.id, applied, p.applied)
+		j.w.fail("the library of %s has applied entry %d, and earlier entry %d", p.m.id, applied, p.applied)
 	case p.seen != nil && s.Index < p.seen.Index:
-		j.w.fail("the state of %s is that of entry %d, and was that of entry %d", p.m.id, s.Index, p.seen.Index)
+		j.w.fail("the state of %s is at entry %d, and was at entry %d", p.m.id, s.Index, p.seen.Index)
 	}
 	p.applied = applied
 }
 
-// goesBy checks that the library goes by the last configuration of its log, or of its
-// snapshot where the log has none behind that. It is called before entries are stored:
-// the library is through with all that was stored before.
+// goesBy checks that the library uses the last configuration of its log, or of
+// its snapshot if the log has none after that. It is called before entries are
+// stored: the library has processed all earlier entries.
 func (j *judge) goesBy(d *mounted) {
 	if d.p.replica == nil || d.p.dead() || j.w.failed() {
 		return
@@ -50,20 +50,20 @@ func (j *judge) goesBy(d *mounted) {
 		got = append(got, fmt.Sprintf("%s at %s votes: %v", admission.ServerID(m.ID, m.Directory), m.At, m.Voter))
 	}
 	if slices.Sort(got); !slices.Equal(got, listed(want)) {
-		j.w.fail("the library of %s goes by [%s], and the last configuration, as of entry %d, is [%s]",
+		j.w.fail("the library of %s uses [%s]; the last configuration, as of entry %d, is [%s]",
 			d.p.m.id, strings.Join(got, ", "), last, strings.Join(listed(want), ", "))
 	}
 }
 
-// goesOn checks that a log has no gap: an entry follows the last one, or the latest
-// snapshot. Entries before a gap may never have been committed.
+// goesOn checks that a log has no gap: an entry follows the last one, or the
+// latest snapshot. Entries before a gap may never have been committed.
 func (j *judge) goesOn(d *mounted, next uint64) {
 	if d.high != 0 && next != d.high+1 && !d.p.dead() {
-		j.w.fail("the log of %s ends at entry %d, and goes on at entry %d", d.p.m.id, d.high, next)
+		j.w.fail("the log of %s ends at entry %d and continues at entry %d", d.p.m.id, d.high, next)
 	}
 }
 
-// listed are the servers of a configuration.
+// listed returns the servers of a configuration.
 func listed(c raft.Configuration) (all []string) {
 	for _, s := range c.Servers {
 		_, at := rafttransport.SplitAddress(s.Address)

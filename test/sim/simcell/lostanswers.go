@@ -10,9 +10,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lostAnswer: keyed writes are forwarded to a master that does not answer any
-// more, or can't tell what became of them, and there is no other one until the
-// replicas that have forwarded them give up. The next master may do them yet.
+// lostAnswer: keyed writes are forwarded to a master that no longer answers, or
+// that can't know their outcome. There is no other master until the forwarding
+// replicas give up. The next master may still execute the writes.
 func (w *world) lostAnswer() {
 	old, _ := w.well()
 	if old == nil {
@@ -31,7 +31,7 @@ func (w *world) lostAnswer() {
 		}
 	}
 	w.until(between(w.script, 200*time.Microsecond, 5*time.Millisecond))
-	for i, m := range others { // they reach nobody, but for their clients
+	for i, m := range others { // cut off from all but their clients
 		for _, other := range others[:i] {
 			w.net.setCut(m.id, other.id, true)
 			w.net.setCut(other.id, m.id, true)
@@ -50,10 +50,10 @@ func (w *world) lostAnswer() {
 	w.until(500 * time.Millisecond)
 }
 
-// lostSession: keyed writes are forwarded to a master that makes them; its
-// answers are lost, it dies, and the sessions end before the replica that has
-// forwarded the writes finds the next master. No caller is told that a write
-// which was made had no effect.
+// lostSession: keyed writes are forwarded to a master that executes them. Its
+// answers are lost, it dies, and the sessions end before the forwarding replica
+// finds the next master. No caller may get the answer that an executed write
+// had no effect.
 func (w *world) lostSession() {
 	old, next := w.well()
 	if old == nil {
@@ -83,8 +83,8 @@ func (w *world) lostSession() {
 	w.soon(w.hasMaster)
 }
 
-// writesAndCloses sends one keyed write once, by one replica, and closes its
-// session by another as soon as the master is dead.
+// writesAndCloses sends one keyed write once, through one replica. It closes
+// the session through another as soon as the master is dead.
 func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-chan struct{}, over chan<- struct{}) {
 	defer func() { over <- struct{}{} }()
 	if session == "" {
@@ -110,8 +110,8 @@ func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-c
 	}
 }
 
-// sendsKeyed sends one keyed write once. A refusal says that it has no effect,
-// nor will have.
+// sendsKeyed sends one keyed write once. A refusal means that it has no effect,
+// now or later.
 func (u *user) sendsKeyed(ctx context.Context, at, session string) {
 	w, floor := u.newWrite(session, u.anyFile()), u.w.judge.floor()
 	var stat lockapi.FileStat

@@ -20,38 +20,40 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The settings that ship, except that leases may be longer than an election
-// takes, and that snapshots may come often and lag little.
+// These are the shipped settings, with two exceptions: leases may be longer
+// than an election takes, and snapshots may come often and keep few trailing
+// entries.
 const (
 	heartbeat = 500 * time.Millisecond
 	trailing  = 4
 )
 
-// machine is one replica's home: its disk and its clock outlive the process.
+// machine is the host of one replica: its disk and its clock outlive the
+// process.
 type machine struct {
 	w       *world
 	id      string
 	disk    *disk
-	attic   []*disk // that it had before
+	attic   []*disk // former disks
 	clock   *clock
-	lease   time.Duration // that its batches carry
+	lease   time.Duration // in its batches
 	process *process      // nil while it is down
-	resume  chan struct{} // closed at the end of a pause; nil where it runs
-	deposed time.Duration // until then it believes that it does not lead
-	notice  chan struct{} // something about deposed has changed
+	resume  chan struct{} // closed at the end of a pause; nil while it runs
+	deposed time.Duration // until then it believes that it is not the leader
+	notice  chan struct{} // deposed has changed
 
-	freeze     int           // it is paused at one in this many points; 0 = it is not
-	snag       int           // a goroutine stalls at one in this many points; 0 = none does
-	snagged    time.Duration // for so long
-	tardy      time.Duration // the next batch is held up for so long; 0 = it is not
-	fatal      int           // it crashes at one in this many writes; 0 = it does not
-	afterCrash time.Duration // and is back after so long
-	reboots    bool          // with a clock that starts anew
-	putBack    bool          // its directory is one that has forgotten something
-	forgot     bool          // and that was found
-	joins      bool          // it is to be a member of the cell that is there
-	port       int           // where it listens; 0 = at no port
-	level      uint64        // the highest that its release knows
+	freeze     int           // one in this many points is a pause; 0 = none
+	snag       int           // a goroutine stalls at one in this many points; 0 = none
+	snagged    time.Duration // for this long
+	tardy      time.Duration // the next batch is delayed this long; 0 = not
+	fatal      int           // it crashes at one in this many writes; 0 = never
+	afterCrash time.Duration // and restarts after this long
+	reboots    bool          // with a reset clock
+	putBack    bool          // its directory was put back and lacks entries
+	forgot     bool          // and the product detected that
+	joins      bool          // it is to join the existing cell
+	port       int           // port of its address; 0 = none
+	level      uint64        // the highest level of its release
 }
 
 func newMachine(w *world, i int) *machine {
@@ -63,7 +65,7 @@ func newMachine(w *world, i int) *machine {
 	return m
 }
 
-// reboot starts the machine's clock anew.
+// reboot resets the machine's clock.
 func (m *machine) reboot() {
 	m.clock = &clock{w: m.w, rate: m.w.rate(), offset: time.Duration(m.w.script.Int64N(int64(time.Hour)))}
 }
@@ -84,7 +86,7 @@ func (w *world) machine(id string) *machine {
 	panic("no machine " + id)
 }
 
-// at is the machine at an address, and whether it listens there.
+// at returns the machine at an address, and whether it listens there.
 func (w *world) at(addr string) (m *machine, listens bool) {
 	name, port, given := strings.Cut(addr, ":")
 	m = w.machine(name)
@@ -103,23 +105,23 @@ type process struct {
 	replica *replica.Replica
 	master  *master.Master
 	api     http.Handler
-	peers   http.Handler // the same for calls of other replicas
+	peers   http.Handler // the same, for calls of other replicas
 	server  *server.Server
-	kept    admission.Roll  // the members and those removed, as its disk had them
-	opened  chan struct{}   // closed when its parts are there, or it has died before
+	kept    admission.Roll  // the members and the removed ones, from its disk
+	opened  chan struct{}   // closed when it has started, or died before
 	gone    context.Context // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
-	seen    *state.State    // the last one that the judge has looked at
+	seen    *state.State    // the last one that the judge has checked
 	applied uint64          // the last entry that its library has applied
-	members uint64          // the last configuration of those up to there
-	met     map[string]bool // servers that one of them lists
+	members uint64          // the last configuration up to there
+	met     map[string]bool // servers in any of these configurations
 
 	disk     *mounted
 	stranger bool   // it waits to be admitted
-	level    uint64 // the highest that its release knows
+	level    uint64 // the highest level of its release
 
-	recounted uint64 // the last revision up to which it told a history
+	recounted uint64 // the last revision of its histories
 }
 
 // start starts the machine's process.
@@ -133,7 +135,7 @@ func (m *machine) start() {
 	go p.open()
 }
 
-// open opens what a process is made of, as command stoutd does.
+// open starts the parts of a process, as command stoutd does.
 func (p *process) open() {
 	defer close(p.opened)
 	m := p.m
@@ -167,7 +169,7 @@ func (p *process) open() {
 	}
 	m.w.judge.look()
 	if m.w.judge.roster.gone[p.disk.who.ServerID()] {
-		m.w.fail("%s goes on with a directory that was removed", m.id)
+		m.w.fail("%s runs with a removed directory", m.id)
 	}
 	m.w.judge.roster.runs(p.disk.who.ServerID(), m.w.now())
 	log = log.With().Logger()
@@ -183,10 +185,11 @@ func (p *process) open() {
 	go p.relay()
 }
 
-// mindFaults judges a replica that ends by itself. One whose library has
-// forgotten to end a transfer does so, and is started again by its supervisor
-// (hashicorp/raft #696). There is no other reason: the simulated disks refuse
-// nothing while the machine is up.
+// watchFailure checks a replica that ends by itself. A library that forgot to
+// end a transfer ends its replica, and the supervisor restarts it
+// (hashicorp/raft #696). Replicas that were replaced, removed or put back end,
+// too. Any other end is a failure, since the simulated disks have no errors
+// while the machine is up.
 func (p *process) mindFaults() {
 	m := p.m
 	select {
@@ -212,10 +215,10 @@ func (p *process) mindFaults() {
 	}
 }
 
-// quarantined: the replica has found that its state differs from its master's,
-// or that its directory was put back as it was before.
+// quarantined is called when a replica finds that its state differs from its
+// master's, or that its directory was put back.
 func (p *process) quarantined(why string) error {
-	if p.dead() { // what it writes down is on no disk any more
+	if p.dead() { // its writes reach no disk any more
 		return nil
 	}
 	if p.m.putBack && strings.Contains(why, replica.ErrForgotten.Error()) {
@@ -226,8 +229,7 @@ func (p *process) quarantined(why string) error {
 	return nil
 }
 
-// crash ends the machine's process at once. What it was about to do is not
-// done.
+// crash ends the machine's process at once.
 func (m *machine) crash() {
 	p := m.process
 	if p == nil {
@@ -252,19 +254,19 @@ func (p *process) bury() {
 		p.server.Drain()
 	}
 	if p.master != nil {
-		_ = p.master.Close(p.gone) // its context has ended: nothing is handed over
+		_ = p.master.Close(p.gone) // its context has ended, so it hands nothing over
 	}
 	if p.replica != nil {
 		_ = p.replica.Close()
 	}
 	if err := p.disk.at.Remove(); err != nil {
-		panic(err) // of the machine that the simulator runs on
+		panic(err) // an error of the host
 	}
 }
 
 func (p *process) dead() bool { return p.gone.Err() != nil }
 
-// pause stops the process where it stands, until wake.
+// pause stops the process until wake.
 func (m *machine) pause() {
 	if m.process != nil && m.resume == nil {
 		m.w.trace.note(m.id, "is paused")
@@ -280,8 +282,8 @@ func (m *machine) wake() {
 	}
 }
 
-// awake returns when the process is not paused. Goroutines of a process that
-// goes on get their turn one after the other, in any order.
+// awake returns when the process is not paused. Goroutines of a resumed process
+// continue one after the other, in any order.
 func (p *process) awake() {
 	for p.m.resume != nil && !p.dead() {
 		select {
@@ -293,7 +295,7 @@ func (p *process) awake() {
 }
 
 // point is a point between two instructions of a process: it may be paused
-// here, or have been by the operating system for a while.
+// here, or stalled by the operating system for a while.
 func (p *process) point() {
 	w := p.m.w
 	if w.judge.looking || p.dead() {
@@ -318,7 +320,7 @@ func (p *process) point() {
 	}
 }
 
-// stall keeps one goroutine where it stands for a while.
+// stall blocks one goroutine for a while.
 func (p *process) stall(d time.Duration) {
 	p.m.w.trace.note(p.m.id, "a goroutine stalls for %v", d)
 	t := time.NewTimer(d)
@@ -330,16 +332,16 @@ func (p *process) stall(d time.Duration) {
 	p.awake()
 }
 
-// now reads the process's clock. A pause may fall between the reading and its
-// use.
+// now returns the time of the process's clock. A pause may fall between the
+// reading and its use.
 func (p *process) now() time.Duration {
 	at := p.clock.read()
 	p.point()
 	return at
 }
 
-// settings are what a machine is told of the members: the founding list, or its own
-// entry where it is to join them.
+// settings returns the configured members of a machine: the founding list, or
+// its own entry if it is to join.
 func (m *machine) settings() []membership.Member {
 	names := m.w.founders
 	if m.joins {

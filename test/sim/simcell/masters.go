@@ -9,12 +9,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Faults of the change from one master to the next.
+// These are faults during the change from one master to the next.
 
-// coup parts the master from the others, or pauses it, and has another campaign
-// at once, long before the lease is over. Clients reach both. The other may
-// have just been started, or have just got a snapshot: what it has promised
-// since is little.
+// coup cuts the master off from the others, or pauses it, and lets another
+// campaign at once, long before the end of the lease. Clients reach both. The
+// other may have just started, or just received a snapshot, so that it has
+// promised little since.
 func (w *world) coup() {
 	old, next := w.rivals()
 	if old == nil {
@@ -31,7 +31,7 @@ func (w *world) coup() {
 		w.heal()
 		before = between(w.script, 2*time.Millisecond, 500*time.Millisecond)
 	}
-	if w.script.IntN(4) == 0 { // answers come late before they do not come at all
+	if w.script.IntN(4) == 0 { // answers come late before they stop
 		lag := between(w.script, 50*time.Millisecond, 450*time.Millisecond)
 		for _, m := range w.machines {
 			w.net.lag[[2]string{m.id, old.id}] = lag
@@ -49,7 +49,7 @@ func (w *world) coup() {
 		if w.chance(2) {
 			w.besiege(old)
 			w.until(between(w.rng, 100*time.Microsecond, 5*time.Millisecond))
-			if w.mended { // meanwhile: nothing would heal what follows
+			if w.mended { // nothing would heal the following faults
 				return
 			}
 		}
@@ -66,7 +66,7 @@ func (w *world) coup() {
 	})
 }
 
-// rivals are the master in office, nil without one, and another machine.
+// rivals returns the master in office, or nil, and another machine.
 func (w *world) rivals() (old, next *machine) {
 	if old = w.leader(); old == nil {
 		return nil, nil
@@ -77,7 +77,8 @@ func (w *world) rivals() (old, next *machine) {
 	return old, next
 }
 
-// besiege has all clients ask one machine everything at the same time.
+// besiege makes all clients send every kind of call to one machine at the same
+// time.
 func (w *world) besiege(m *machine) {
 	w.trace.note(m.id, "is besieged")
 	for _, u := range w.users {
@@ -85,16 +86,17 @@ func (w *world) besiege(m *machine) {
 	}
 }
 
-// deafen has what the others send to a machine get lost; what it sends arrives.
+// deafen loses all messages from the others to a machine; its own messages
+// arrive.
 func (w *world) deafen(m *machine) {
-	w.trace.note(m.id, "does not hear the others")
+	w.trace.note(m.id, "gets no messages from the others")
 	for _, other := range w.machines {
 		w.net.setCut(other.id, m.id, true)
 	}
 }
 
-// lieInWait keeps a machine away until the master has cut its log behind a new
-// snapshot: see ambush.
+// lieInWait cuts a machine off until the master has cut its log after a new
+// snapshot; see ambush.
 func (w *world) lieInWait() {
 	if old := w.leader(); old != nil && w.waiting == nil {
 		w.waiting = w.straggler(old)
@@ -102,9 +104,8 @@ func (w *world) lieInWait() {
 	}
 }
 
-// ambush is called when a machine has a new snapshot. Where it is the master's,
-// the one that was kept away gets that snapshot and nothing else, and
-// campaigns.
+// ambush is called when a machine has a new snapshot. If it is the master's,
+// the machine that was cut off receives only that snapshot, and campaigns.
 func (w *world) ambush(old *machine) {
 	next := w.waiting
 	if next == nil || next == old || w.mended || w.leader() != old {
@@ -124,7 +125,7 @@ func (w *world) ambush(old *machine) {
 	})
 }
 
-// straggler is the machine whose log is the shortest, but for one.
+// straggler returns the machine with the shortest log, except one.
 func (w *world) straggler(but *machine) *machine {
 	var last *machine
 	for _, m := range w.machines {
@@ -135,10 +136,9 @@ func (w *world) straggler(but *machine) *machine {
 	return last
 }
 
-// leader is the machine whose process is in office, or nil. One may be left out
-// of account.
+// leader returns the machine in office, or nil, except some.
 func (w *world) leader(but ...*machine) *machine {
-	w.judge.looking = true // a paused process answers all the same
+	w.judge.looking = true // a paused process still answers
 	defer func() { w.judge.looking = false }()
 	for _, m := range w.machines {
 		if m.process != nil && m.process.master != nil && !slices.Contains(but, m) && m.process.master.Known().Self {
@@ -148,8 +148,8 @@ func (w *world) leader(but ...*machine) *machine {
 	return nil
 }
 
-// transfer hands mastership over, through whichever replica. Another may get in
-// before it is done.
+// transfer hands mastership over, through any replica. Another may be elected
+// first.
 func (w *world) transfer() {
 	from, to := w.anyMachine(), ""
 	if w.script.IntN(2) == 0 {
@@ -175,8 +175,8 @@ func (w *world) transfer() {
 
 func (w *world) timeoutNow() { w.campaign(w.anyMachine()) }
 
-// campaign delivers the message that makes a replica campaign at once: a late
-// or repeated one, of a transfer that is long over.
+// campaign delivers the message that makes a replica campaign at once, like a
+// late or repeated one of a transfer long over.
 func (w *world) campaign(m *machine) {
 	p := m.process
 	if p == nil || p.replica == nil {
@@ -188,7 +188,7 @@ func (w *world) campaign(m *machine) {
 	})
 }
 
-// pretend makes the replicas believe for a while that they do not lead.
+// pretend makes the replicas believe for a while that they are not the leader.
 func (w *world) pretend() {
 	span := between(w.script, time.Millisecond, time.Second)
 	for _, m := range w.machines {

@@ -11,14 +11,14 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// The name of a sequential file is the revision that makes it. Rules at such names are
-// put before the files are made, by guesses at the revisions to come.
+// The name of a sequential file is the revision that creates it. Rules at such
+// names are put before the files exist, by guesses at the coming revisions.
 
-// namePrefixes are what stands before the numbers.
+// namePrefixes are the prefixes of the numbers.
 var namePrefixes = []string{"/acl/a/q-", "/acl/ab/q/"}
 
-// rulesName puts a rule at the name of a file that may be made next, and has guests
-// make files there.
+// rulesName puts a rule at the name of a file that may be created next, and
+// lets guests create files there.
 func (g *operator) rulesName(ctx context.Context) {
 	r, floor, prefix := g.op.rng, g.w.judge.floor(), pick(g.op.rng, namePrefixes...)
 	path := prefix + digits(g.w.judge.annals.revision()+2+r.Uint64N(6))
@@ -27,13 +27,13 @@ func (g *operator) rulesName(ctx context.Context) {
 	if g.call(ctx, http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}) != nil {
 		return
 	}
-	g.w.judge.lands("a rule stands at "+path, floor, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) })
+	g.w.judge.lands("a rule is at "+path, floor, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) })
 	for _, i := range r.Perm(len(g.guests)) {
 		g.guests[i].names(ctx, prefix)
 	}
 }
 
-// names makes sequential files: one, or several in one transaction.
+// names creates sequential files: one, or several in one transaction.
 func (g *guest) names(ctx context.Context, prefix string) {
 	w := g.newWrite("", prefix)
 	w.sequential = true
@@ -49,7 +49,7 @@ func (g *guest) names(ctx context.Context, prefix string) {
 	}
 	p, m := g.pleads(m)
 	if p.sum == "" {
-		return // whether anybody may call depends on all rules
+		return // all rules together decide whether anonymous callers may
 	}
 	p.known, w.plea = true, p
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
@@ -68,15 +68,15 @@ func (g *guest) names(ctx context.Context, prefix string) {
 	}
 }
 
-// unnamed: a caller was told that it may not write at a name. That was so at some
-// moment since its call.
+// unnamed checks the answer that a caller may not write at a name. That must
+// have been so at some moment since its call.
 func (j *judge) unnamed(p *plea, prefix string, e *lockapi.Error) {
 	if e.Code != lockapi.CodePermissionDenied {
 		j.forbidden(p, e)
 		return
 	}
 	j.look()
-	j.w.stats.check("told of a name without permission")
+	j.w.stats.check("refused name")
 	all := slices.Clone(j.permits.by[p.floor:])
 	for i := p.floor; i < uint64(len(j.permits.by)); i++ {
 		all = append(all, j.permits.steps[i]...)
@@ -85,13 +85,13 @@ func (j *judge) unnamed(p *plea, prefix string, e *lockapi.Error) {
 	asks := *p
 	asks.needs = []need{{access.Write, e.Path}}
 	if !fits || len(number) != lockapi.SequentialDigits || !slices.ContainsFunc(all, func(r *rights) bool { return r.answer(&asks, p.began) == e.Code }) {
-		j.w.fail("%s was told %v for a file below %s, which has not been so since before its call (entry %d)", p.who, e, prefix, p.floor)
+		j.w.fail("%s got %v for a file below %s, which was never so since before its call (entry %d)", p.who, e, prefix, p.floor)
 	}
 }
 
-// mayName reports whether the caller of a write may write at the name that an entry
-// gave to its file. In a cell of a lower level, and while access is off, what goes
-// before the number decides.
+// mayName reports whether the caller of a write may write at the name that an
+// entry gave to its file. In a cell of a lower level, and while access is off,
+// the prefix of the number decides.
 func (j *judge) mayName(w *write, index uint64, path string) bool {
 	j.w.stats.check("name of a sequential file")
 	p, t := *w.plea, j.permits

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// network says what becomes of messages between machines and users.
+// network delivers, delays and loses messages between machines and users.
 type network struct {
 	w     *world
 	cut   map[[2]string]bool          // from, to
-	lag   map[[2]string]time.Duration // and what a message takes besides
-	calm  time.Duration               // a message takes so long at least
-	worst time.Duration               // and so long at most
+	lag   map[[2]string]time.Duration // extra delay of a message
+	calm  time.Duration               // least delay of a message
+	worst time.Duration               // greatest delay
 	lose  int                         // one message in this many is lost; 0 = none
 	twice int                         // one in this many arrives twice
 	stuck int                         // one in this many takes seconds
-	again int                         // one in this many has a copy that comes later; 0 = none
-	lates *rand.Rand                  // draws those
+	again int                         // one in this many has a late copy; 0 = none
+	lates *rand.Rand                  // draws the late copies
 }
 
 func newNetwork(w *world) *network {
@@ -29,12 +29,12 @@ func newNetwork(w *world) *network {
 	return n
 }
 
-// fair makes it a good network again. Cuts stay.
+// fair makes the network reliable again. Cuts stay.
 func (n *network) fair() {
 	n.calm, n.worst, n.lose, n.twice, n.stuck = 100*time.Microsecond, n.w.profile.near, 0, 0, n.w.profile.stuck
 }
 
-// delay is how long one message takes. Messages overtake each other.
+// delay returns the delay of one message. Messages overtake each other.
 func (n *network) delay() time.Duration {
 	if n.stuck != 0 && n.w.chance(n.stuck) {
 		return between(n.w.rng, n.worst, n.worst+5*time.Second)
@@ -52,10 +52,10 @@ func (n *network) setCut(from, to string, cut bool) {
 	}
 }
 
-// arrives takes a message on its way, and reports whether it gets there.
+// arrives waits for the delay of a message and reports whether it arrives.
 func (n *network) arrives(from, to string) bool { return n.arrivesOf(from, to, n.w.now()) }
 
-// arrivesOf is arrives for a message that was sent at an earlier time.
+// arrivesOf is arrives for a message sent at an earlier time.
 func (n *network) arrivesOf(from, to string, sent time.Duration) bool {
 	if n.isCut(from, to) {
 		return false
@@ -64,14 +64,14 @@ func (n *network) arrivesOf(from, to string, sent time.Duration) bool {
 	return !n.isCut(from, to) && (n.lose == 0 || !n.w.chance(n.lose))
 }
 
-// mostLate is how late a copy of a message comes at most: offices, sessions and
-// processes end within that.
+// mostLate is the greatest delay of a copy: offices, sessions and processes end
+// within that time.
 const mostLate = 30 * time.Second
 
-// repeat has a copy of one message in so many come later, and reports whether it
-// will. A connection that its sender has given up delivers what was sent on it, and
-// proxies send requests again. The sender may be dead by then, and nobody waits for
-// the answer.
+// repeat delivers a late copy of one message in so many, and reports whether it
+// will. A connection that its sender has given up still delivers its data, and
+// proxies resend requests. The sender may be dead by then, and the answer is
+// dropped.
 func (n *network) repeat(often int, deliver func()) bool {
 	if often == 0 || n.lates.IntN(often) > 0 {
 		return false
@@ -85,15 +85,15 @@ func (n *network) repeat(often int, deliver func()) bool {
 	return true
 }
 
-// Bounds of the pause before what a connection has lost is sent again. Each is
-// twice as long as the one before (RFC 6298).
+// These bound the pause before a connection resends lost data. Each pause is
+// twice as long as the previous one (RFC 6298).
 const (
 	firstRepeat = 200 * time.Millisecond
 	lastRepeat  = 3200 * time.Millisecond
 )
 
-// conveys takes part of a stream on its way: what is lost is sent again. It
-// reports false where the connection is given up.
+// conveys waits for the delay of a part of a stream; lost parts are resent. It
+// returns false if the connection is given up.
 func (n *network) conveys(from, to string, sent time.Duration) bool {
 	for pause := firstRepeat; ; pause *= 2 {
 		if n.arrivesOf(from, to, sent) {

@@ -16,11 +16,12 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// In some runs access is on. An operator sets it up while there are faults: the
-// users may do all that they do, and guests, beside them, may do below one path
-// what the rules and groups of the moment say, which the operator changes.
+// In some runs access is on. An operator sets it up while there are faults. The
+// users keep all the rights that they need. Guests have rights below one path
+// only, by rules and groups that the operator keeps changing.
 
-// guarded is where rules change. The users may always read there.
+// guarded is the path below which rules change. The users may always read
+// there.
 const guarded = "/acl/"
 
 var (
@@ -28,20 +29,20 @@ var (
 	guardedTree = []string{"/acl/x", "/acl/a", "/acl/a/x", "/acl/a/b", "/acl/a/b/x", "/acl/ab/x"}
 )
 
-// operator is who sets access up, and what he has set up.
+// operator is the operator of access control, with its setup.
 type operator struct {
 	w      *world
-	op     *user // who has the root's token, by bare calls
-	root   bool  // it is used
-	holds  bool  // no user's program runs while access is put on: those who bring no token may do nothing then
-	ready  bool  // access is on, and users bring their tokens
-	over   bool  // the operator is through
+	op     *user // makes the bare calls with the root token
+	root   bool  // the root token is in use
+	holds  bool  // no user's program runs while access is enabled, since callers without a token have no rights then
+	ready  bool  // access is on, and users send their tokens
+	over   bool  // the operator has finished
 	guests []*guest
 	tokens int
 }
 
-// newOperator draws whether access is on in a run. The draw is of its own: the
-// other runs are what they were.
+// newOperator draws whether access is on in a run. It has a random stream of
+// its own, so that other runs stay the same.
 func newOperator(w *world) *operator {
 	if !w.opts.Access && rand.New(rand.NewPCG(w.opts.Seed, 3)).IntN(4) > 0 {
 		return nil
@@ -69,11 +70,11 @@ func (g *operator) start() {
 	go g.operate(ctx)
 }
 
-// holdsUsers reports whether no user's program is to be started now.
+// holdsUsers reports whether users' programs must not start now.
 func (g *operator) holdsUsers() bool { return g != nil && g.holds }
 
-// credential has a user's request carry its token, once access is on. It reports
-// whether it does.
+// credential adds a user's token to its request once access is on, and reports
+// whether it did.
 func (g *operator) credential(from string, q *http.Request) bool {
 	if g == nil || !g.ready || !slices.ContainsFunc(g.w.users, func(u *user) bool { return u.name == from }) {
 		return false
@@ -85,12 +86,12 @@ func (g *operator) credential(from string, q *http.Request) bool {
 
 func bear(h http.Header, secret string) { h.Set("Authorization", "Bearer "+secret) }
 
-// secretOf is the secret of the token that somebody has from the beginning.
+// secretOf returns the secret of a caller's first token.
 func secretOf(name string) string {
 	return lockapi.SecretPrefix + "of-" + name + "-0123456789abcdef0123456789abcdef"
 }
 
-// secret makes one for a guest.
+// secret returns a new secret for a guest.
 func (g *operator) secret() string {
 	g.tokens++
 	return secretOf(fmt.Sprint("guest-", g.tokens))
@@ -101,7 +102,7 @@ func sumOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// operator is who commands masters, within their own process.
+// operator returns the caller of commands to masters within their own process.
 func (w *world) operator() *master.Caller {
 	if w.access == nil {
 		return &master.Caller{}
@@ -118,7 +119,7 @@ func (g *operator) call(ctx context.Context, method, route string, in, out any) 
 		m.header = http.Header{}
 		bear(m.header, secretOf("root"))
 	}
-	p.needs = []need{{access.Admin, "/"}} // nobody but the root has it
+	p.needs = []need{{access.Admin, "/"}} // only root has it
 	err := g.op.send(ctx, 6*time.Second, g.op.anyone(), m)
 	if isForbidden(err) {
 		g.w.judge.forbidden(p, err)
@@ -127,8 +128,8 @@ func (g *operator) call(ctx context.Context, method, route string, in, out any) 
 	return err
 }
 
-// insist makes a call until it is answered as wanted, or an earlier one has got
-// through. Before the cell's level is raised there is no access.
+// insist repeats a call until it succeeds, or an earlier one has had the
+// effect. There is no access control before the cell's level is raised.
 func (g *operator) insist(ctx context.Context, method, route string, in any, so func(*rights) bool) {
 	for !g.w.isOver() {
 		var out map[string]any
@@ -140,7 +141,7 @@ func (g *operator) insist(ctx context.Context, method, route string, in any, so 
 	}
 }
 
-// operate is what the operator does.
+// operate is the operator's program.
 func (g *operator) operate(ctx context.Context) {
 	defer func() { g.over = true }()
 	for _, u := range g.w.users {
@@ -187,10 +188,11 @@ func (g *operator) operate(ctx context.Context) {
 	g.enable(ctx)
 }
 
-// enableSecret is that of each replica: callers here are on no loopback.
-const enableSecret = "of this world"
+// enableSecret is the secret of each replica, since callers here are not on the
+// loopback address.
+const enableSecret = "secret of the simulated cell"
 
-// enable puts access on, where it is off.
+// enable enables access if it is off.
 func (g *operator) enable(ctx context.Context) {
 	floor, on := g.w.judge.floor(), func(r *rights) bool { return r.On }
 	g.insist(ctx, http.MethodPost, lockapi.RouteEnable, lockapi.EnableRequest{TokenSHA256: sumOf(secretOf("root")), Secret: enableSecret}, on)
@@ -200,7 +202,7 @@ func (g *operator) enable(ctx context.Context) {
 	}
 }
 
-// giveToken makes a token for somebody.
+// giveToken creates a token for a caller.
 func (g *operator) giveToken(ctx context.Context, name, secret string) {
 	floor, there := g.w.judge.floor(), func(r *rights) bool { return r.token(sumOf(secret)) != nil }
 	g.insist(ctx, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: lockapi.PrefixUser + name, TokenSHA256: sumOf(secret)}, there)
@@ -209,7 +211,8 @@ func (g *operator) giveToken(ctx context.Context, name, secret string) {
 	}
 }
 
-// list draws who may do something below guarded; nil for what is above it.
+// list draws the holders of a permission below guarded; nil inherits the list
+// above.
 func (g *operator) list(inherit int, always ...string) []string {
 	if g.op.rng.IntN(4) < inherit {
 		return nil
@@ -234,7 +237,7 @@ func (g *operator) lists() lockapi.AccessLists {
 	return lockapi.AccessLists{Read: g.list(1, "group:crew"), Lock: g.list(1), Write: g.list(1), Admin: g.list(2)}
 }
 
-// change changes who may do what, by one call.
+// change changes the rights by one call.
 func (g *operator) change(ctx context.Context) {
 	floor, r := g.w.judge.floor(), g.op.rng
 	var err error
@@ -244,15 +247,15 @@ func (g *operator) change(ctx context.Context) {
 	case n < 9:
 		path, lists := pick(r, ruledPaths...), g.lists()
 		want := ruleOf(path, lists)
-		what, so = "a rule stands at "+path, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) }
+		what, so = "a rule is at "+path, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) }
 		err = g.call(ctx, http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{})
 	case n < 10:
 		path := pick(r, ruledPaths...)
-		what, so = "no rule stands at "+path, func(r *rights) bool { return r.Rules[path] == nil }
+		what, so = "no rule is at "+path, func(r *rights) bool { return r.Rules[path] == nil }
 		err = g.call(ctx, http.MethodDelete, lockapi.RouteRules+path, nil, nil)
 	case n < 11:
 		path := pick(r, ruledPaths...)
-		what, so = "no rule stands below "+path, func(r *rights) bool { return len(r.Below(path)) == 0 }
+		what, so = "no rule is below "+path, func(r *rights) bool { return len(r.Below(path)) == 0 }
 		err = g.call(ctx, http.MethodDelete, lockapi.RouteRules+"?prefix="+path+"/", nil, nil)
 	case n < 15:
 		name := pick(r, "inner", "outer", "outermost")
@@ -303,7 +306,7 @@ func ruleOf(path string, l lockapi.AccessLists) *access.Rule {
 	return r
 }
 
-// exchange gives a guest another token, and revokes the one before.
+// exchange gives a guest another token and revokes the former one.
 func (g *operator) exchange(ctx context.Context, one *guest) {
 	old, next := one.secrets[len(one.secrets)-1], g.secret()
 	g.giveToken(ctx, one.name, next)

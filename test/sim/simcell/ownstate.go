@@ -10,32 +10,34 @@ import (
 	"time"
 )
 
-// A replica answers some calls by its own state. How old that may be is held against the
-// log here: it has all that the replica had applied before it was started again, and with
-// access on it has all that anybody was told of until some time ago.
+// A replica answers some calls from its own state. The judge checks here how
+// old that state may be. It includes everything that the replica had applied
+// before its restart. With access on, it also includes everything reported
+// until some time ago.
 
 const (
 	// staleFor is the setting of all replicas.
 	staleFor = 5 * time.Second
-	// wordLag is for how long a master's word may have been on its way: a message takes
-	// seconds at times, is sent again for seconds, and goroutines stall on both sides.
+	// wordLag is the longest time that a master's message may be on its way: a
+	// message sometimes takes seconds, is resent for seconds, and goroutines
+	// stall on both sides.
 	wordLag = 15 * time.Second
 )
 
-// toldBy is what somebody had been told of at an instant.
+// toldBy is the latest reported entry at an instant.
 type toldBy struct {
 	at    time.Duration
 	index uint64
 }
 
-// noteTold takes in how far somebody has been told.
+// noteTold records the latest reported entry.
 func (j *judge) noteTold() {
 	if n := len(j.telling); n == 0 || j.telling[n-1].index < j.told {
 		j.telling = append(j.telling, toldBy{j.w.now(), j.told})
 	}
 }
 
-// toldUntil is the latest entry of whose effect somebody had been told at an instant.
+// toldUntil returns the latest entry with an effect reported by an instant.
 func (j *judge) toldUntil(at time.Duration) uint64 {
 	for _, t := range slices.Backward(j.telling) {
 		if t.at <= at {
@@ -45,30 +47,30 @@ func (j *judge) toldUntil(at time.Duration) uint64 {
 	return 0
 }
 
-// ownAnswer: a process has answered a call by its own state.
+// ownAnswer checks an answer of a process from its own state.
 func (j *judge) ownAnswer(p *process, q *http.Request, began time.Duration, got *httptest.ResponseRecorder) {
 	if !strings.Contains(q.URL.RawQuery, "consistency=stale") || got.Code != http.StatusOK && got.Code != http.StatusNotFound || got.Header().Get("Stout-Revision") == "" {
 		return
 	}
 	j.look()
 	revision := revisionIn(got.Header())
-	j.w.stats.check("answer by an own state")
+	j.w.stats.check("answer from a replica's own state")
 	if known := p.disk.knew; revision < known && !p.m.putBack {
-		j.w.fail("%s answers %s by its own state at revision %d, and had applied %d before it was started", p.m.id, q.URL, revision, known)
+		j.w.fail("%s answers %s from its own state at revision %d, and had applied %d before its start", p.m.id, q.URL, revision, known)
 	}
 	since := began - staleFor - wordLag
 	if since < 0 || j.w.woke > since || slices.ContainsFunc(j.rightsAt(0, revision), func(r *rights) bool { return !r.On }) {
 		return
 	}
-	j.w.stats.check("answer by an own state while access is on")
+	j.w.stats.check("answer from a replica's own state while access is on")
 	if floor := j.toldUntil(since); len(j.rightsAt(floor, revision)) == 0 {
-		j.w.fail("%s answers %s by its own state at revision %d while access is on; somebody had been told of entry %d for %v", p.m.id, q.URL, revision, floor, staleFor+wordLag)
+		j.w.fail("%s answers %s from its own state at revision %d while access is on; entry %d had been reported for %v", p.m.id, q.URL, revision, floor, staleFor+wordLag)
 	}
 }
 
-// exile cuts a follower off from the others, for longer than it may answer by its own
-// state while access is on, and has a user ask it all the time. Its draws are of its own:
-// what was before is as in a run without it.
+// exile cuts a follower off from the others for longer than it may answer from
+// its own state while access is on. A user calls it all the time. It has a
+// random stream of its own, so that the run before it stays the same.
 func (w *world) exile() {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 7))
 	if w.failed() || w.access == nil || !w.access.ready || rng.IntN(2) > 0 {
@@ -88,7 +90,7 @@ func (w *world) exile() {
 	}
 }
 
-// asksOwn has a machine asked for what it knows by itself.
+// asksOwn asks a machine for data from its own state.
 func (w *world) asksOwn(who string, m *machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

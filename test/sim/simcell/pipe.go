@@ -10,22 +10,21 @@ import (
 )
 
 // pipe is a connection on which a leader sends entries without waiting for the
-// answers, as the library's netPipeline with two messages in flight: one more
-// waits until the first is answered. An answer that does not come in time, or
-// cannot be read, breaks the connection; an error that the other end sends does
-// not. Behind it all is a stream: what is sent arrives in order, as late as may
-// be and also after the sender has closed the connection, or no more of it
-// arrives.
+// answers. Like the library's netPipeline it has two messages in flight; one
+// more waits until the first is answered. An answer that is late or unreadable
+// breaks the connection; an error sent by the other end does not. Below it is a
+// stream: messages arrive in order, perhaps very late, even after the sender
+// has closed the connection, or the stream ends.
 type pipe struct {
 	t         *wire
 	to        raft.ServerID
 	receiver  *process
 	sent      chan *flight // the sender's end of the stream
 	answers   chan answered
-	unread    chan *flight // for read, of which netPipeline says "in progress"
+	unread    chan *flight // for read, which netPipeline calls "in progress"
 	done      chan raft.AppendFuture
 	closed    chan struct{}
-	broken    chan struct{} // nothing is sent or read any more; also when it is closed
+	broken    chan struct{} // sending and reading have ended; also when closed
 	breakOnce sync.Once
 	closeOnce sync.Once
 }
@@ -35,7 +34,7 @@ type flight struct {
 	q     *raft.AppendEntriesRequest
 	a     *raft.AppendEntriesResponse
 	began time.Time
-	at    time.Duration // when it was sent
+	at    time.Duration // time of sending
 	got   chan raft.RPCResponse
 	err   error
 }
@@ -45,21 +44,21 @@ func (f *flight) Start() time.Time                      { return f.began }
 func (f *flight) Request() *raft.AppendEntriesRequest   { return f.q }
 func (f *flight) Response() *raft.AppendEntriesResponse { return f.a }
 
-// answered is a message with the answer to it.
+// answered is a message with its answer.
 type answered struct {
 	f  *flight
 	r  raft.RPCResponse
-	at time.Duration // when it was given
+	at time.Duration // time of the answer
 }
 
-// socket is how many messages a connection takes before the sender waits: far
-// more than are ever in flight.
+// socket is the number of messages that a connection takes before the sender
+// waits: far more than are ever in flight.
 const socket = 16
 
-// readWithin is far more than the time-out of the answer before, the pauses of
-// a process and the stalls of its goroutines come to. The library can stop to
-// read and send one more message for all that (hashicorp/raft #612): then it
-// sends that follower nothing any more, and heartbeats of that term for ever.
+// readWithin is far more than the time-out of the previous answer, the pauses
+// of a process and the stalls of its goroutines together. Even so the library
+// can stop reading and send one more message (hashicorp/raft #612). Then it
+// sends that follower only heartbeats of that term, for ever.
 const readWithin = 30 * time.Second
 
 // AppendEntriesPipeline opens a pipe to a replica.
@@ -87,7 +86,7 @@ func (t *wire) AppendEntriesPipeline(id raft.ServerID, _ raft.ServerAddress) (ra
 	return p, nil
 }
 
-// AppendEntries sends a message, and waits until no more than one is in flight
+// AppendEntries sends a message, and waits until at most one is in flight
 // before it.
 func (p *pipe) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	p.t.p.point()
@@ -105,7 +104,7 @@ func (p *pipe) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEntries
 	case p.unread <- f:
 		return f, nil
 	case <-stuck.C:
-		w.fail("%s has sent a message to %s, and for %v nobody reads the answer to the one before", p.t.p.m.id, p.receiver.m.id, readWithin)
+		w.fail("%s has sent a message to %s, and the previous answer has not been read for %v", p.t.p.m.id, p.receiver.m.id, readWithin)
 		return nil, errTimeout
 	case <-p.closed:
 		return nil, raft.ErrPipelineShutdown
@@ -122,7 +121,8 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// fault breaks the connection for the sender. What is on its way goes on.
+// fault breaks the connection for the sender. Messages on their way still
+// arrive.
 func (p *pipe) fault() { p.breakOnce.Do(func() { close(p.broken) }) }
 
 func (p *pipe) isBroken() bool {
@@ -134,8 +134,7 @@ func (p *pipe) isBroken() bool {
 	}
 }
 
-// deliver takes what was sent to the receiver, which handles one message after
-// the other.
+// deliver takes messages to the receiver, which handles one after the other.
 func (p *pipe) deliver() {
 	defer close(p.answers)
 	w, from, to := p.t.p.m.w, p.t.p.m.id, p.receiver.m.id
@@ -162,9 +161,8 @@ func (p *pipe) deliver() {
 	}
 }
 
-// next is the next message of the stream, nil where there will be none: not of
-// a sender that has died, nor behind the last one of a connection that is
-// closed.
+// next returns the next message of the stream. It returns nil if the sender has
+// died, or after the last message of a closed connection.
 func (p *pipe) next() *flight {
 	select {
 	case f := <-p.sent:
@@ -180,8 +178,8 @@ func (p *pipe) next() *flight {
 	return nil
 }
 
-// hangUp: the receiver has died. The sender may learn of it at once, where the
-// receiver's machine is up, or by waiting.
+// hangUp is called when the receiver has died. The sender may learn of it at
+// once, if the receiver's machine is up, or by waiting.
 func (p *pipe) hangUp() {
 	w := p.t.p.m.w
 	if w.chance(2) && w.net.arrives(p.receiver.m.id, p.t.p.m.id) {
@@ -189,7 +187,7 @@ func (p *pipe) hangUp() {
 	}
 }
 
-// bring takes the answers back.
+// bring returns the answers.
 func (p *pipe) bring() {
 	w, from, to := p.t.p.m.w, p.receiver.m.id, p.t.p.m.id
 	lost := false
@@ -206,7 +204,7 @@ func (p *pipe) read() {
 		select {
 		case f := <-p.unread:
 			if f.err = p.answer(f); f.err != nil {
-				p.t.p.m.w.trace.note(p.t.p.m.id, "hears of a failure through the pipe to %s: %v", p.receiver.m.id, f.err)
+				p.t.p.m.w.trace.note(p.t.p.m.id, "notices a failure of the pipe to %s: %v", p.receiver.m.id, f.err)
 			}
 			p.t.p.point()
 			select {

@@ -7,11 +7,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Plots are schedules of several acts that chance would hardly ever put
-// together. They begin in a cell that is well, and nobody else acts meanwhile,
-// but for what earlier steps have left behind.
+// Plots are schedules of several acts that chance would hardly ever combine.
+// They start in a healthy cell. During a plot no other fault is added, but
+// earlier steps may still have effects.
 
-// well ends what faults it can and waits for a master. It returns that and
+// well ends the faults that it can and waits for a master. It returns that and
 // another machine, or nil.
 func (w *world) well() (old, next *machine) {
 	w.heal()
@@ -24,7 +24,7 @@ func (w *world) well() (old, next *machine) {
 	return w.rivals()
 }
 
-// soon waits until something is so, for a while.
+// soon waits until a condition holds, for a while.
 func (w *world) soon(so func() bool) bool {
 	for end := w.now() + 5*time.Second; w.now() < end && !w.isOver(); {
 		if so() {
@@ -35,7 +35,7 @@ func (w *world) soon(so func() bool) bool {
 	return false
 }
 
-// leads reports whether Raft takes the machine for the leader.
+// leads reports whether the machine is Raft's leader.
 func (m *machine) leads() bool {
 	if m.process == nil || m.process.replica == nil {
 		return false
@@ -44,7 +44,7 @@ func (m *machine) leads() bool {
 	return leads
 }
 
-// handOver begins to hand mastership over.
+// handOver starts a transfer of mastership.
 func (w *world) handOver(from, to *machine) {
 	if p := from.process; p != nil && p.master != nil {
 		go func() {
@@ -53,8 +53,8 @@ func (w *world) handOver(from, to *machine) {
 	}
 }
 
-// siege has all clients ask the master at the same time. One of its goroutines
-// may stall amid that, and not all of the clients are heard after it.
+// siege makes all clients call the master at the same time. One of its
+// goroutines may stall during that. Some clients are muted after it.
 func (w *world) siege() {
 	old, _ := w.well()
 	if old == nil {
@@ -73,10 +73,10 @@ func (w *world) siege() {
 	}
 }
 
-// overtaken: a master is paused, perhaps amid a call, until its successor has
-// been in office for a while. Some clients reach nobody else. They ask again
-// when it goes on, and are not heard after that. Others ask it to close a
-// session that they have opened at the successor.
+// overtaken: a master is paused, perhaps during a call, until its successor has
+// been in office for a while. Some clients can reach only the paused one. They
+// call again when it resumes, and are muted after that. Others ask it to close
+// a session that they opened at the successor.
 func (w *world) overtaken() {
 	old, next := w.well()
 	if old == nil {
@@ -115,23 +115,23 @@ func (w *world) overtaken() {
 	}
 }
 
-// confine has a client reach one machine only.
+// confine lets a client reach one machine only.
 func (w *world) confine(u *user, to *machine) {
 	for _, m := range w.machines {
 		w.net.setCut(u.name, m.id, m != to)
 	}
 }
 
-// lateResignation: a master hands over in good order, and does not hear how
-// that ends: its successor need not wait for it. Clients that wait at it may
-// reach nobody else, and are not heard after it has answered.
+// lateResignation: a master hands over in good order and does not learn the
+// result: its successor need not wait for it. Clients that wait at it may reach
+// no other replica, and are muted after it has answered.
 func (w *world) lateResignation() {
 	old, next := w.well()
 	if old == nil {
 		return
 	}
 	switch w.script.IntN(3) {
-	case 0: // no call is under way, and the closing entry leaves at once
+	case 0: // no call is under way, and the closing entry is sent at once
 		w.silence(500 * time.Millisecond)
 		w.until(400 * time.Millisecond)
 		w.deafen(old)
@@ -163,7 +163,7 @@ func (w *world) lateResignation() {
 	w.heal()
 }
 
-// silence lets no client be heard for a while.
+// silence mutes all clients for a while.
 func (w *world) silence(d time.Duration) {
 	for _, u := range w.users {
 		w.mute(u, d)
@@ -176,8 +176,8 @@ func (w *world) silence(d time.Duration) {
 	}
 }
 
-// lateAnswers: what the master answers takes long. When clients have heard of a
-// keepalive, what they send from then on gets lost.
+// lateAnswers: the master's answers take long. After clients have received the
+// answer to a keepalive, their later messages are lost.
 func (w *world) lateAnswers() {
 	m, _ := w.well()
 	if m == nil {
@@ -190,7 +190,7 @@ func (w *world) lateAnswers() {
 	w.until(late + between(w.script, time.Second, 4*time.Second))
 	for _, u := range w.users {
 		if w.script.IntN(2) == 0 {
-			w.trace.note(u.name, "is not heard any more")
+			w.trace.note(u.name, "is mute from now on")
 			for _, m := range w.machines {
 				w.net.setCut(u.name, m.id, true)
 			}
@@ -200,8 +200,8 @@ func (w *world) lateAnswers() {
 	w.heal()
 }
 
-// lateOpening: a new leader is held up before it opens its office. Meanwhile
-// another opens one, and loses the lead to the first again.
+// lateOpening: a new leader is delayed before it opens its office. Before that
+// another opens one, and loses the leadership to the first again.
 func (w *world) lateOpening() {
 	old, next := w.well()
 	if old == nil {
@@ -220,8 +220,8 @@ func (w *world) lateOpening() {
 	next.snag = 0
 }
 
-// lateBatch: calls are held up on their way into the log, while their office
-// ends and the next one of the same leader opens.
+// lateBatch: calls are delayed on their way into the log, while their office
+// ends and the same leader opens the next one.
 func (w *world) lateBatch() {
 	m, _ := w.well()
 	if m == nil {
@@ -235,10 +235,10 @@ func (w *world) lateBatch() {
 	m.snag = 0
 }
 
-// unsharedEntry: a master crashes with an entry that nobody else has. It is
-// back while its successor's disk hangs. Just when that has the first entry of
-// its own, a message is made for the other that it had begun to think of
-// before.
+// unsharedEntry: a master crashes with an entry that no other replica has. It
+// returns while its successor's disk hangs. Just when the successor gets the
+// first entry of its own, it sends a message to the first that it had begun to
+// build before.
 func (w *world) unsharedEntry() {
 	old, next := w.well()
 	if old == nil {
@@ -266,19 +266,19 @@ func (w *world) unsharedEntry() {
 		w.until(time.Millisecond)
 	}
 	// The library waits for one to two of its CommitTimeouts, and 10 ms after
-	// the failures before.
+	// earlier failures.
 	w.until(50*time.Millisecond + time.Duration(w.script.Int64N(int64(60*time.Millisecond))))
 	hang(false)
 	w.until(500 * time.Millisecond)
 }
 
-// follows reports whether the machine's process has heard of a leader.
+// follows reports whether the machine's process knows a leader.
 func (m *machine) follows() bool {
 	return m.process != nil && m.process.replica != nil && m.process.replica.Leader() != ""
 }
 
-// inheritance: mastership changes while users wait behind locks that they hold
-// themselves under another name.
+// inheritance: mastership changes while users wait for locks that they hold
+// themselves under another handle.
 func (w *world) inheritance() {
 	old, next := w.well()
 	if old == nil {
@@ -303,9 +303,9 @@ func (w *world) inheritance() {
 	w.until(between(w.script, 100*time.Millisecond, 3*time.Second))
 }
 
-// tornVote: a replica crashes in a write of its vote. One that it voted for
-// before, and that lacks what was committed since, campaigns in the same term.
-// It needs the three of them to be all.
+// tornVote: a replica crashes in a write of its vote. A replica that it voted
+// for before, and that lacks later commits, campaigns in the same term. It
+// needs a cell of exactly three.
 func (w *world) tornVote() {
 	if len(w.machines) != 3 || !w.whole() {
 		return
@@ -317,7 +317,7 @@ func (w *world) tornVote() {
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m != voter && m != former })
 	third := w.machines[i]
 	w.part(voter)
-	w.handOver(former, third) // with former's vote; and the office need not wait
+	w.handOver(former, third) // with former's vote, and the office need not wait
 	if !w.soon(third.leads) {
 		return
 	}
@@ -335,17 +335,17 @@ func (w *world) tornVote() {
 	}
 	w.heal()
 	w.part(third)
-	former.restart(false) // as a follower: who is a candidate already can't be told to campaign
+	former.restart(false) // as a follower: a candidate can't be made to campaign
 	w.soon(former.runs)
 	w.campaign(former)
 	w.until(500 * time.Millisecond)
 	w.heal()
 }
 
-// runs reports whether the machine's process is through with its start.
+// runs reports whether the machine's process has started.
 func (m *machine) runs() bool { return m.process != nil && m.process.replica != nil }
 
-// voter finds the master, and a machine that voted for it last.
+// voter returns the master, and a machine that last voted for it.
 func (w *world) voter() (voter, former *machine) {
 	former = w.leader()
 	for _, m := range w.machines {

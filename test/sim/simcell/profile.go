@@ -5,32 +5,31 @@ import (
 	"time"
 )
 
-// profile is what kind of a run a seed makes: which faults there are at all,
-// and how the users behave. A fault that needs a rare mixture of both is seldom
-// met by runs that are all the average of everything (Groce et al. 2012, "Swarm
-// testing").
+// profile is the kind of run that a seed makes: which faults occur, and how the
+// users behave. Runs that are all an average of everything seldom meet a fault
+// that needs a rare mixture of both (Groce et al. 2012, "Swarm testing").
 type profile struct {
 	weights   []int         // of the actions
 	stalls    int           // one point in this many is a stall; 0 = none
-	near      time.Duration // a message on a fair network takes so long at most
-	think     time.Duration // between two things that a user does
-	hold      time.Duration // for how long a user holds a lock at most
+	near      time.Duration // greatest delay of a message on a fair network
+	think     time.Duration // between two actions of a user
+	hold      time.Duration // longest time that a user holds a lock
 	ttl       time.Duration // of sessions, at most
 	delays    int           // one lock in this many is taken with a lock-delay
 	patience  time.Duration // of a bare call that waits
-	work      []int         // weights of what a user does, in the order of deeds
-	witnesses int           // of each user
-	pipelines bool          // entries are sent without waiting for the answers before
+	work      []int         // weights of a user's actions, in the order of userActions
+	witnesses int           // number of probes per user
+	pipelines bool          // entries are sent without waiting for earlier answers
 	watches   bool          // users watch the cell's events
-	follows   bool          // one keeps a copy of files
-	slow      bool          // watchers are slow at times
-	events    int           // that a replica keeps
+	follows   bool          // one user keeps a copy of files
+	slow      bool          // watchers are sometimes slow
+	events    int           // number of events that a replica keeps
 	silence   int           // one new session in this many is cut off at once; 0 = none
-	again     int           // one message in this many has a copy that comes late; 0 = none
-	stuck     int           // one in this many takes seconds, on a fair network, too; 0 = none
+	again     int           // one message in this many has a late copy; 0 = none
+	stuck     int           // one in this many takes seconds, also on a fair network; 0 = none
 }
 
-// newProfile draws the profile of a seed. Where a special one is named it is that.
+// newProfile draws the profile of a seed, or returns the named special one.
 func newProfile(r *rand.Rand, seed uint64, name string) profile {
 	p := profile{
 		stalls:    pick(r, 0, 400, 150, 150, 40),
@@ -60,14 +59,14 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 		p.work = append(p.work, d.weight*pick(r, 0, 1, 1, 3))
 	}
 	p.work[0] = deeds[0].weight
-	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // a draw of its own: the other runs are what they were
+	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // has a random stream of its own, so that other runs stay the same
 	return p
 }
 
 // pick draws one of several values.
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// weighed draws a place in a list of weights.
+// weighed draws an index from a list of weights.
 func weighed(r *rand.Rand, weights []int) int {
 	sum := 0
 	for _, n := range weights {

@@ -8,20 +8,20 @@ import (
 	"github.com/stoutlock/stout/test/crash/powerloss"
 )
 
-// putBack: somebody puts a follower's directory back as it was some time ago.
-// The master, who is in office all the time, knows what that had stored since;
-// so it does not run, or not for long. It may miss the master at its start.
-// Then the operator gives it an empty directory.
+// putBack: a follower's directory is replaced by an older copy of itself. The
+// master, which stays in office, knows what the follower had stored since. So
+// the follower does not run, or not for long. It may not reach the master at
+// its start. Then the operator gives it an empty directory.
 //
-// While nobody is in office who knows, such a directory is not told from a
-// sound one, and what only it had is lost. So here all others have it, too.
+// Without a master that knows, such a directory looks like a sound one, and
+// entries that only it had are lost. So here all other replicas have them, too.
 func (w *world) putBack() {
 	old, _ := w.well()
 	if old == nil || !w.steward.rests() {
 		return
 	}
 	defer w.steward.goesOn()
-	voters, _ := w.voters() // one that was replaced is no member, whatever it has
+	voters, _ := w.voters() // a replaced directory is not a member
 	i := slices.IndexFunc(w.machines, func(m *machine) bool {
 		return m != old && m.process != nil && slices.Contains(voters, m.disk.who.ServerID()) && w.mayLose(m)
 	})
@@ -39,7 +39,7 @@ func (w *world) putBack() {
 	m.crash()
 	m.disk.power = powerloss.NewDisk(before)
 	m.putBack, m.forgot = true, false
-	w.trace.note(m.id, "has its directory as it was up to entry %d, and had stored all up to %d", had, known.Index)
+	w.trace.note(m.id, "has its directory as of entry %d, and had stored all up to %d", had, known.Index)
 	if w.script.IntN(2) == 0 {
 		w.part(m)
 		w.later(between(w.script, time.Millisecond, 2*time.Second), w.heal)
@@ -52,14 +52,14 @@ func (w *world) putBack() {
 	case m.forgot:
 		w.stats.check("end of a directory that was put back")
 	case w.knows(old, m).Term == known.Term && !w.isOver():
-		w.fail("nobody sees that the directory of %s was put back as it was up to entry %d: it had told %s to have stored all up to %d", m.id, had, old.id, known.Index)
+		w.fail("the product does not notice that the directory of %s was put back to entry %d: it had acknowledged to %s all entries up to %d", m.id, had, old.id, known.Index)
 	}
 	m.crash()
 	m.putBack, m.disk = false, newDisk(w)
 	m.restart(false)
 }
 
-// knows is what a machine, as the leader, knows another to have stored.
+// knows returns what a machine, as the leader, knows another to have stored.
 func (w *world) knows(leader, m *machine) admission.Stored {
 	w.judge.looking = true
 	defer func() { w.judge.looking = false }()
@@ -69,7 +69,7 @@ func (w *world) knows(leader, m *machine) admission.Stored {
 	return leader.process.replica.CardFor(m.disk.who.ServerID()).Stored
 }
 
-// allHave reports whether all others have what a machine has.
+// allHave reports whether all other machines have the same entries.
 func (w *world) allHave(m *machine) bool {
 	return !slices.ContainsFunc(w.machines, func(o *machine) bool { return o.process == nil || o.disk.high < m.disk.high })
 }

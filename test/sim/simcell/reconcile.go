@@ -10,14 +10,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A user whose call had an unknown outcome, or who finds that the master has
-// changed, may read its session and rely on what that shows
-// (docs/guarantees.md, guarantee 29). A grant that it shows without
-// unclaimed_ms is the user's own; one with it is to be asked for again in that
-// time.
+// After an unknown outcome or a change of master a user may read its session
+// and rely on the answer (docs/guarantees.md, guarantee 29). A grant shown
+// without unclaimed_ms is the user's own. A grant shown with it must be
+// requested again within that time.
 
-// readSession reads a session at one replica. It returns nil where there is no
-// answer, and where the session is gone.
+// readSession reads a session at one replica. It returns nil if there is no
+// answer or the session has ended.
 func (u *user) readSession(ctx context.Context, at, id string) *lockapi.SessionState {
 	sent, floor := u.w.now(), u.w.judge.floor()
 	var got lockapi.SessionState
@@ -32,7 +31,7 @@ func (u *user) readSession(ctx context.Context, at, id string) *lockapi.SessionS
 	return nil
 }
 
-// holdOf is what a session shows of a pair, nil where that holds nothing.
+// holdOf returns a pair's hold in a session, or nil.
 func holdOf(s *lockapi.SessionState, p pair) *lockapi.Hold {
 	if s == nil {
 		return nil
@@ -45,10 +44,10 @@ func holdOf(s *lockapi.SessionState, p pair) *lockapi.Hold {
 	return nil
 }
 
-// reconciles finds out by reading what has become of a pair's call, whose
-// outcome is unknown. It relies on a grant that is its own for longer than a
-// master gives to those who do not ask again. One that is not its own yet it
-// asks for again, or it lets that be.
+// reconciles finds out by reading what became of a pair's call of unknown
+// outcome. It relies on a grant of its own for longer than a master waits for
+// callers that do not retry. A grant that is not its own yet it may request
+// again.
 func (u *user) reconciles(ctx context.Context, p pair, q lockapi.LockRequest) {
 	for range 2 + u.rng.IntN(8) {
 		switch h := holdOf(u.readSession(ctx, u.anyone(), p.session), p); {
@@ -68,7 +67,7 @@ func (u *user) reconciles(ctx context.Context, p pair, q lockapi.LockRequest) {
 	u.free(ctx, p, 0)
 }
 
-// claims asks again for what the session shows as not claimed yet.
+// claims requests again a grant that the session shows as unclaimed.
 func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
 	floor := u.w.judge.floor()
 	q.WaitMS, q.Queue = 0, false
@@ -79,9 +78,9 @@ func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
 	}
 }
 
-// inherits has one of the user's handles wait for what another holds, until its
-// call breaks or its outcome is unknown. The first is given up when the user
-// cares to.
+// inherits lets one of the user's handles wait for a lock that another holds,
+// until its call breaks or has an unknown outcome. The first is released at any
+// time.
 func (u *user) inherits(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)

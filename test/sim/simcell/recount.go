@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// recount: a new office counts what the quotas count from the state. What the
-// one before it had counted, call by call, is the same, once no call is under
-// way.
+// recount: a new office counts the quotas' use from the state. The former
+// office counted it call by call, and must have the same result once no call is
+// under way.
 func (w *world) recount() {
 	old, next := w.well()
 	if old == nil || old.process.master == nil || w.net.again > 0 {
@@ -17,7 +17,7 @@ func (w *world) recount() {
 	}
 	defer func(pauses bool) { w.pauses = pauses }(w.pauses)
 	w.pauses = false
-	w.until(3 * time.Second) // what stalls goes on
+	w.until(3 * time.Second) // stalled goroutines continue
 	w.silence(5 * time.Second)
 	w.until(3500 * time.Millisecond)
 	p := old.process
@@ -38,17 +38,17 @@ func (w *world) recount() {
 	counted := used(q)
 	w.judge.look()
 	if !w.silent() {
-		return // somebody was mute before, and is not any more: it may have a call under way
+		return // a user that was mute before is not any more, and may have a call under way
 	}
 	if after := w.judge.latest(); termOf(q) == term+1 && len(counted) > 0 && alike(before, after) {
 		w.stats.check("recount")
 		if !maps.Equal(has, counted) {
-			w.fail("%s had counted %v of the quotas; %s counts %v from the same state", old.id, has, next.id, counted)
+			w.fail("%s had counted %v for the quotas; %s counts %v from the same state", old.id, has, next.id, counted)
 		}
 	}
 }
 
-// silent reports whether no user is heard by anybody.
+// silent reports whether no user reaches any machine.
 func (w *world) silent() bool {
 	for _, u := range w.users {
 		for _, m := range w.machines {
@@ -60,10 +60,11 @@ func (w *world) silent() bool {
 	return true
 }
 
-// termOf is the epoch in which a process is the master, as it knows it.
+// termOf returns the epoch in which a process is the master, by its own
+// knowledge.
 func termOf(p *process) uint64 { return p.master.Known().Epoch }
 
-// used is how much of each quota is used, by a master's word.
+// used returns the use of each quota as a master reports it.
 func used(p *process) map[string]int64 {
 	all := map[string]int64{}
 	for _, q := range p.master.Quotas() {
@@ -74,13 +75,13 @@ func used(p *process) map[string]int64 {
 	return all
 }
 
-// alike reports whether two states differ in nothing but the office.
+// alike reports whether two states differ only by the office.
 func alike(before, after *state.State) bool {
 	return before.Epoch+1 == after.Epoch && before.Revision+1 == after.Revision && before.Counter == after.Counter &&
 		before.SessionCount() == after.SessionCount() && before.WaitCount() == after.WaitCount() && delayed(before) == delayed(after) && answers(before) == answers(after)
 }
 
-// delayed is how many locks have a lock-delay.
+// delayed returns the number of locks with a lock-delay.
 func delayed(s *state.State) (n int) {
 	for l := range s.Locks("", "") {
 		if l.DelayID != 0 {
@@ -90,7 +91,7 @@ func delayed(s *state.State) (n int) {
 	return n
 }
 
-// answers is how many are remembered.
+// answers returns the number of remembered answers.
 func answers(s *state.State) (n int) {
 	for v := range s.Sessions("") {
 		n += s.Answers(v.ID).Len()

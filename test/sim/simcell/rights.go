@@ -11,11 +11,10 @@ import (
 	"github.com/stoutlock/stout/test/model"
 )
 
-// rights are who may do what after an entry, as the model has it. They are
-// immutable.
+// rights are the rights after an entry, from the model. They are immutable.
 type rights struct {
 	*model.Access
-	sessions []*state.Session // that live
+	sessions []*state.Session // live ones
 }
 
 func rightsOf(m *model.Model) *rights { return &rights{m.Access, m.Sessions} }
@@ -34,7 +33,8 @@ func (r *rights) owner(session string) (principal string, lives bool) {
 	return "", false
 }
 
-// token returns the token whose secret has a sum, in hexadecimal, or nil.
+// token returns the token with a secret of that checksum in hexadecimal, or
+// nil.
 func (r *rights) token(sum string) *state.Token {
 	raw, err := hex.DecodeString(sum)
 	if err != nil {
@@ -49,21 +49,21 @@ type need struct {
 	path       string
 }
 
-// plea is one call, and what its caller has to have for it.
+// guestCall is one call and what its caller needs for it.
 type plea struct {
 	who     string
-	sum     string // of the token that it brings; empty without one
-	floor   uint64 // it came when the effect of that entry had been told
+	sum     string // checksum of its token; empty without one
+	floor   uint64 // latest reported entry when it began
 	began   int64  // wall clock, nanoseconds
 	needs   []need
-	known   bool   // only somebody known may make it
-	session string // on whose behalf it is made; it has to be the caller's own
-	lists   string // the prefix of what it lists or watches: a caller without a name needs read there
+	known   bool   // anonymous callers may not make it
+	session string // that it is for; it must belong to the caller
+	lists   string // the prefix that it lists or watches: an anonymous caller needs the right to read there
 	looks   bool   // it lists or watches
 }
 
-// answer is what the call has to be told by those rights, if that is decided at
-// a time: nothing, unauthenticated or permission_denied.
+// answer returns the error that the call must get if these rights decide at a
+// time: "", unauthenticated or permission_denied.
 func (r *rights) answer(p *plea, at int64) lockapi.Code {
 	who, genuine := r.principal(p.sum, at)
 	if !genuine {
@@ -89,7 +89,8 @@ func (r *rights) answer(p *plea, at int64) lockapi.Code {
 	return lockapi.CodePermissionDenied
 }
 
-// principal is whose token has that sum at a time; false where it is nobody's.
+// principal returns the owner of the token with that checksum at a time; false
+// if there is no such token.
 func (r *rights) principal(sum string, at int64) (who string, genuine bool) {
 	if sum == "" {
 		return "", true

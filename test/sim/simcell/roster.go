@@ -14,28 +14,28 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The judge takes in every configuration that was committed, and every table of
-// members, and wants to know what each change is for: a call that may still have an
-// effect, a rule of replacements, or the rest of a change of two entries. So a call
-// that was refused has none, and what was acknowledged stays until somebody asks for
-// something else.
+// The judge takes in every committed configuration and every table of members,
+// and requires a reason for each change: a call that may still take effect, a
+// rule of replacements, or the second entry of a change of two. A refused call
+// is not a reason, and an acknowledged change stays until another call changes
+// it.
 
-// conf is one configuration that was committed.
+// conf is one committed configuration.
 type conf struct {
 	index uint64
 	raft.Configuration
 }
 
-// roster is what the judge knows of the members.
+// roster is the judge's knowledge of the members.
 type roster struct {
 	confs   []conf // in the log's order
 	demands []*demand
-	came    map[string]*demand       // by server id: what it was added by
-	ran     map[string]bool          // by server id: a process of it has run
-	gone    map[string]bool          // by server id: it has ended as one that was removed
+	came    map[string]*demand       // by server id: the call that added it
+	ran     map[string]bool          // by server id: it has run
+	gone    map[string]bool          // by server id: it ended because it was removed
 	left    map[string]time.Duration // by server id: when its last process ended
-	away    map[string]outage        // by server id: when it did not run last
-	heard   map[string]time.Duration // by server id: when it answered a leader last
+	away    map[string]outage        // by server id: its last outage
+	heard   map[string]time.Duration // by server id: its last answer to a leader
 	since   time.Duration            // when the present office was opened
 }
 
@@ -43,7 +43,7 @@ func newRoster() roster {
 	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, away: map[string]outage{}, heard: map[string]time.Duration{}}
 }
 
-// runs and leaves: a process with a directory runs from then on, or does not any more.
+// runs and leaves record that a process with a directory starts or ends.
 func (r *roster) runs(server string, now time.Duration) {
 	if r.ran[server] {
 		r.away[server] = outage{r.left[server], now}
@@ -60,7 +60,7 @@ func (r *roster) latest() conf {
 	return r.confs[len(r.confs)-1]
 }
 
-// all are the server ids, and whether each votes.
+// all returns the server ids, and whether each votes.
 func (c conf) all() iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		for _, s := range c.Servers {
@@ -80,12 +80,12 @@ func (c conf) voters() (n int) {
 	return n
 }
 
-// has reports whether a name is a member's.
+// has reports whether a member has a name.
 func (c conf) has(name string) bool {
 	return slices.ContainsFunc(c.Servers, func(s raft.Server) bool { n, _ := admission.Split(string(s.ID)); return n == name })
 }
 
-// directory is the one of a name that was taken in last; empty for no member.
+// directory returns the directory of a name that was added last, or "".
 func (c conf) directory(name string) (directory string) {
 	for id := range c.all() {
 		if n, d := admission.Split(id); n == name {
@@ -113,7 +113,7 @@ func (c conf) votes(name string) bool {
 	})
 }
 
-// What is asked for.
+// These are the kinds of demands.
 const (
 	adds      = "add"
 	removes   = "remove"
@@ -126,11 +126,11 @@ const (
 // demand is one call for a change of the members.
 type demand struct {
 	kind, name, directory string
-	inPlaceOf             string // the directory that the member is to have, as the caller has seen it
+	inPlaceOf             string // the member's directory as the caller has seen it
 	addr, url             string
 	stays                 bool
-	over                  bool // it has no effect any more
-	done                  bool // it has had one
+	over                  bool // it can have no further effect
+	done                  bool // it has had an effect
 	begun                 bool // see meant
 }
 
@@ -138,30 +138,32 @@ func (d *demand) String() string {
 	return fmt.Sprintf("%s %s %s (%s)", d.kind, d.name, d.directory, d.inPlaceOf)
 }
 
-// meant reports whether a call was made for the directory that its member has as the
-// latest. A removal that has begun goes on.
+// meant reports whether a call names the member's latest directory. A removal
+// that has begun continues.
 func (d *demand) meant(before conf) bool {
 	now := d.inPlaceOf == before.directory(d.name)
 	d.begun = d.begun || now && d.kind == removes
 	return now || d.begun
 }
 
-// demanded: a call is made.
+// demanded records a call.
 func (j *judge) demanded(d *demand) { j.roster.demands = append(j.roster.demands, d) }
 
-// unknown: it may come about, now or later.
+// unknown records that a call may take effect, now or later.
 func (j *judge) unknown(*demand) { j.look() }
 
-// declined: it was refused, and so had no effect, and will have none.
+// declined records that a call was refused: it had no effect and will have
+// none.
 func (j *judge) declined(d *demand, err error) {
 	j.look()
 	j.w.stats.check("refused change of the members")
 	if d.over = true; d.done {
-		j.w.fail("%v was refused, and has come about: %v", d, err)
+		j.w.fail("%v was refused, but took effect: %v", d, err)
 	}
 }
 
-// agreed: it was acknowledged. Where nothing else is under way, that is to be seen.
+// agreed records that a call was acknowledged, and checks its effect if no
+// other call is under way.
 func (j *judge) agreed(d *demand, alone bool) {
 	j.look()
 	j.w.stats.check("change of the members: " + d.kind)
@@ -190,11 +192,11 @@ func (j *judge) agreed(d *demand, alone bool) {
 		}
 	}
 	if !so {
-		j.w.fail("%v was acknowledged, and is not so: the table has %+v, and the configuration %v", d, put, now.Servers)
+		j.w.fail("%v was acknowledged but is not in effect: the table has %+v, and the configuration %v", d, put, now.Servers)
 	}
 }
 
-// asked are the calls that may have an effect yet, of those that fit.
+// asked returns the matching calls that may still take effect.
 func (r *roster) asked(fits func(*demand) bool) (found []*demand) {
 	for _, d := range r.demands {
 		if !d.over && fits(d) {
@@ -204,8 +206,8 @@ func (r *roster) asked(fits func(*demand) bool) (found []*demand) {
 	return found
 }
 
-// open finds a call that may have an effect, and notes that it has one, where no
-// other may have the same.
+// open reports whether some matching call may take effect. If there is only
+// one, open records that it did.
 func (r *roster) open(fits func(*demand) bool) bool {
 	found := r.asked(fits)
 	if len(found) == 1 {
@@ -214,7 +216,7 @@ func (r *roster) open(fits func(*demand) bool) bool {
 	return len(found) > 0
 }
 
-// configured: the log has come to another configuration.
+// configured checks a new configuration in the log.
 func (j *judge) configured(l raft.Log) {
 	next := conf{l.Index, raft.DecodeConfiguration(l.Data)}
 	before := j.roster.latest()
@@ -227,7 +229,7 @@ func (j *judge) configured(l raft.Log) {
 	}
 	j.w.stats.check("configuration")
 	if next.voters() == 0 {
-		j.w.fail("entry %d leaves nobody who votes", l.Index)
+		j.w.fail("entry %d leaves no voter", l.Index)
 	}
 	changes := 0
 	for _, s := range next.Servers {
@@ -245,7 +247,7 @@ func (j *judge) configured(l raft.Log) {
 			why = j.mayVote(next, name, s)
 		case was.Suffrage != s.Suffrage:
 			if !j.roster.open(func(d *demand) bool { return d.kind == demotes && d.name == name }) {
-				why = "nobody has asked for it to lose its vote"
+				why = "no call asked to take its vote"
 			}
 		default:
 			why = j.mayMove(name, s)
@@ -260,14 +262,14 @@ func (j *judge) configured(l raft.Log) {
 		}
 		changes++
 		if name, _ := admission.Split(string(was.ID)); !j.mayGo(before, next, name, was) {
-			j.w.fail("entry %d takes %s out, and nobody has asked for it", l.Index, was.ID)
+			j.w.fail("entry %d removes %s, and no call asked for it", l.Index, was.ID)
 		}
 	}
 	for id, voter := range before.all() {
 		name, _ := admission.Split(id)
 		now, there := next.server(id)
 		if o := j.latest().Office; voter && o.Open && o.Term == l.Term && o.Master == name && (!there || now.Suffrage != raft.Voter) {
-			j.w.fail("entry %d takes the vote of %s, who is the master and has not handed over", l.Index, id)
+			j.w.fail("entry %d takes the vote of %s, which is the master and has not handed over", l.Index, id)
 		}
 	}
 	if changes > 1 {
@@ -275,11 +277,12 @@ func (j *judge) configured(l raft.Log) {
 	}
 }
 
-// mayCome says why a directory may not become a member. Where a master may take it
-// in unasked, a call for the same need not be the reason: it may be refused yet.
+// mayCome returns why a directory may not become a member, or "". If a master
+// may also add it unasked, a matching call need not be the reason: it may still
+// be refused.
 func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	if s.Suffrage == raft.Voter {
-		return "nobody has a vote from the beginning"
+		return "a new member must not have a vote"
 	}
 	before := j.roster.confs[len(j.roster.confs)-2]
 	asked := j.roster.asked(func(d *demand) bool {
@@ -301,19 +304,19 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	return ""
 }
 
-// runsAs reports whether the process is that of a member's directory.
+// runsAs reports whether the process runs with a member's directory.
 func (p *process) runsAs(server string) bool {
 	return p.replica != nil && p.disk.who.ServerID() == server
 }
 
-// mayVote says why a directory may not get a vote.
+// mayVote returns why a directory may not get a vote, or "".
 func (j *judge) mayVote(next conf, name string, s raft.Server) string {
 	if put, ok := j.latest().MemberNamed(name); ok && put.Stays {
 		return "it is to stay without a vote"
 	}
 	for id, voter := range next.all() {
 		if other, _ := admission.Split(id); voter && other == name && id != string(s.ID) {
-			return "two of its name vote"
+			return "two directories of its name vote"
 		}
 	}
 	if by := j.roster.came[string(s.ID)]; by != nil && by.stays && !j.roster.promoted(by) {
@@ -325,25 +328,25 @@ func (j *judge) mayVote(next conf, name string, s raft.Server) string {
 	m := j.w.machine(name)
 	got := m.disk.high
 	if p := m.process; p != nil && p.runsAs(string(s.ID)) {
-		got = max(got, p.replica.State().Index) // by a snapshot
+		got = max(got, p.replica.State().Index) // from a snapshot
 	}
 	if m.disk.who.ServerID() == string(s.ID) && got+mostBehind < next.index {
-		return fmt.Sprintf("it has got no further than entry %d", got)
+		return fmt.Sprintf("it has reached only entry %d", got)
 	}
 	return ""
 }
 
-// promoted reports whether somebody has asked for a vote since a member was added.
+// promoted reports whether a call asked for a vote since a member was added.
 func (r *roster) promoted(added *demand) bool {
 	i := slices.Index(r.demands, added)
 	return slices.ContainsFunc(r.demands[i:], func(d *demand) bool { return d.kind == votes && d.name == added.name })
 }
 
-// mostBehind is how far behind a directory may be that gets a vote: what the product
-// lets it be, and what comes while it is looked at.
+// mostBehind is how far behind a directory may be that gets a vote: the
+// product's bound, plus the entries that arrive during the check.
 const mostBehind = 256 + 100
 
-// mayMove says why a member may not be at another address.
+// mayMove returns why a member may not have another address, or "".
 func (j *judge) mayMove(name string, s raft.Server) string {
 	at := addressIn(s)
 	if put, ok := j.latest().MemberNamed(name); !ok || !put.Put || put.RaftAddr != at {
@@ -352,8 +355,9 @@ func (j *judge) mayMove(name string, s raft.Server) string {
 	return ""
 }
 
-// mayGo reports whether a directory may go: its name was to be removed, another of its
-// name has come after it, or one that had come before it is to keep the place.
+// mayGo reports whether a directory may be removed: its name was to be removed,
+// a newer directory of its name is a member, or an older one is to keep the
+// place.
 func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
 	_, directory := admission.Split(string(was.ID))
 	if next.has(name) && before.directory(name) != directory {
@@ -365,15 +369,15 @@ func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
 	})
 }
 
-// tabled: an entry has changed the table of members. Nothing of what was put there for
-// a member changes unasked.
+// tabled checks a change of the table of members. A member's entries change
+// only by a call.
 func (j *judge) tabled(before, after *state.State) {
 	if before.Epoch != after.Epoch {
 		j.roster.since = j.w.now()
 	}
 	for _, was := range before.Members {
 		if _, there := after.Member(was.ID, was.Directory); !there && j.roster.latest().hasServer(admission.ServerID(was.ID, was.Directory)) {
-			j.w.fail("entry %d drops %s with directory %s from the table of members, and the configuration has it", after.Index, was.ID, was.Directory)
+			j.w.fail("entry %d drops %s with directory %s from the table of members, but the configuration has it", after.Index, was.ID, was.Directory)
 		}
 	}
 	if after.Level > before.Level {
@@ -389,28 +393,28 @@ func (j *judge) tabled(before, after *state.State) {
 		if moved && was.Put && !j.roster.open(func(d *demand) bool {
 			return (d.kind == relocates || d.kind == adds) && d.name == now.ID && d.addr == now.RaftAddr && d.url == now.URL
 		}) {
-			j.w.fail("entry %d has %s at %s and %s, where it was at %s and %s, and nobody has asked for it", after.Index, now.ID, now.RaftAddr, now.URL, was.RaftAddr, was.URL)
+			j.w.fail("entry %d has %s at %s and %s instead of %s and %s, and no call asked for it", after.Index, now.ID, now.RaftAddr, now.URL, was.RaftAddr, was.URL)
 		}
 		if was.Stays != now.Stays && !j.roster.open(func(d *demand) bool {
 			return (d.kind == votes || d.kind == demotes || d.kind == adds) && d.name == now.ID && d.stays == now.Stays
 		}) {
-			j.w.fail("entry %d has %s stay without a vote: %v, and nobody has asked for it", after.Index, now.ID, now.Stays)
+			j.w.fail("entry %d has %s stay without a vote: %v, and no call asked for it", after.Index, now.ID, now.Stays)
 		}
 	}
 }
 
-// raised: the cell's level is one that every member's release knows.
+// raised checks that every member's release knows the cell's new level.
 func (j *judge) raised(after *state.State) {
 	j.w.stats.check("level raised")
 	for id := range j.roster.latest().all() {
 		name, _ := admission.Split(id)
 		if m := j.w.machine(name); m.level < after.Level {
-			j.w.fail("entry %d raises the cell's level to %d, and %s runs a release that knows level %d", after.Index, after.Level, name, m.level)
+			j.w.fail("entry %d raises the cell's level to %d, but %s runs a release that knows level %d", after.Index, after.Level, name, m.level)
 		}
 	}
 }
 
-// counted: a list of the members agrees with itself.
+// counted checks that a list of the members is consistent.
 func (j *judge) counted(by string, got lockapi.Members) {
 	j.w.stats.check("list of the members")
 	all, well := 0, 0
@@ -422,11 +426,11 @@ func (j *judge) counted(by string, got lockapi.Members) {
 		}
 	}
 	if most := max(0, well-(all/2+1)); got.Tolerates > most {
-		j.w.fail("%s says that the cell survives %d more failures; %d of %d that vote are well", by, got.Tolerates, well, all)
+		j.w.fail("%s reports that the cell survives %d more failures; %d of %d voters are well", by, got.Tolerates, well, all)
 	}
 }
 
-// lacked reports whether a directory was a member, and then was none.
+// lacked reports whether a directory was a member and then was not.
 func (r *roster) lacked(server string) bool {
 	had := false
 	for _, c := range r.confs {
@@ -439,8 +443,9 @@ func (r *roster) lacked(server string) bool {
 	return false
 }
 
-// settled: the table of members and Raft's configuration say the same; every member
-// runs, and votes unless it is to stay without a vote; and who is none, waits to be one.
+// settled reports whether the table of members equals Raft's configuration,
+// every member runs and votes (unless it is to stay without a vote), and every
+// other machine waits to become a member.
 func (w *world) settled() bool {
 	if w.steward == nil {
 		return w.allVote()
@@ -449,7 +454,7 @@ func (w *world) settled() bool {
 	return w.lacks == ""
 }
 
-// unsettled is what is lacking to that.
+// unsettled returns what prevents that, or "".
 func (w *world) unsettled() string {
 	if _, ok := w.voters(); !ok || w.steward.calling > 0 {
 		return "a change of the members is under way"
@@ -462,26 +467,27 @@ func (w *world) unsettled() string {
 		m := w.machine(name)
 		switch {
 		case in.Suffrage == raft.Nonvoter && now.directory(name) != directory:
-			return fmt.Sprintf("%s is a member, and another directory of its name has come after it", in.ID)
-		case in.Suffrage == raft.Nonvoter && now.votes(name): // one that is to have the place, and never comes, holds nothing up
+			return fmt.Sprintf("%s is a member although a newer directory of its name is one", in.ID)
+		case in.Suffrage == raft.Nonvoter && now.votes(name): // a replacement that never comes blocks nothing
 		case !noted || row.RaftAddr != at || row.Stays != (in.Suffrage == raft.Nonvoter):
-			return fmt.Sprintf("the configuration has %v, and the table %+v", in, row)
+			return fmt.Sprintf("the configuration has %v, but the table %+v", in, row)
 		case m.disk.who.ServerID() != string(in.ID) || m.process == nil || m.process.replica == nil:
-			return fmt.Sprintf("%s does not run, and is a member", in.ID)
+			return fmt.Sprintf("%s is a member but does not run", in.ID)
 		}
 	}
 	for _, m := range w.machines {
 		if !now.has(m.id) && (m.process == nil || !m.process.stranger) {
-			return fmt.Sprintf("%s does not wait to be a member", m.id)
+			return fmt.Sprintf("%s does not wait to become a member", m.id)
 		}
 	}
 	if len(s.Members) != len(now.Servers) {
-		return fmt.Sprintf("the table of members has %+v, and the configuration %v", s.Members, now.Servers)
+		return fmt.Sprintf("the table of members has %+v, but the configuration %v", s.Members, now.Servers)
 	}
 	return ""
 }
 
-// addressIn is where a configuration has a member: it says so behind the server's id.
+// addressIn returns a member's address in a configuration, which follows the
+// server's id.
 func addressIn(s raft.Server) string {
 	_, at, _ := strings.Cut(string(s.Address), "@")
 	return at

@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What has to hold of each step of the committed state.
+// These checks must hold for each step of the committed state.
 
 // transition checks one step of the committed state.
 func (j *judge) transition(before, after *state.State, b state.Batch, out state.Outcome) {
@@ -38,7 +38,7 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 	}
 }
 
-// givenBack: a hold was released by a call, or taken back by its master.
+// givenBack checks that a hold was released by a call or revoked by its master.
 func (j *judge) givenBack(after *state.State, b state.Batch, r state.Released) {
 	h, called := r.Hold, r.Reason == state.Forced
 	who := pair{h.Session, h.Path, h.Handle}
@@ -63,12 +63,12 @@ func (j *judge) givenBack(after *state.State, b state.Batch, r state.Released) {
 	}
 	for _, u := range j.w.users {
 		if u.counts(h.Path) && u.held.Token() == h.Token {
-			j.w.fail("entry %d: token %d at %s is released, and %s works under it yet", after.Index, h.Token, h.Path, u.name)
+			j.w.fail("entry %d: token %d at %s is released, but %s still works under it", after.Index, h.Token, h.Path, u.name)
 		}
 	}
 }
 
-// frees reports whether a transaction may release what a pair holds.
+// frees reports whether a transaction may release a pair's hold.
 func frees(op *state.Transaction, who pair) bool {
 	return slices.ContainsFunc(slices.Concat(op.Then, op.Else), func(step state.Step) bool {
 		f, ok := step.(*state.Free)
@@ -76,7 +76,8 @@ func frees(op *state.Transaction, who pair) bool {
 	})
 }
 
-// grants are those that a batch made or told of, in the order of their tokens.
+// grants returns the grants that a batch made or reported, in the order of
+// their tokens.
 func grants(out state.Outcome) []*state.Hold {
 	var all []*state.Hold
 	for _, r := range out.Results {
@@ -96,17 +97,17 @@ func grants(out state.Outcome) []*state.Hold {
 func (j *judge) office(after *state.State) {
 	j.w.stats.Offices++
 	if who := j.early[after.Office.Term]; who != "" {
-		j.w.fail("entry %d: %s opens an office, for which it was ready while %s held a valid lease", after.Index, after.Office.Master, who)
+		j.w.fail("entry %d: %s opens an office that it was ready for while %s held a valid lease", after.Index, after.Office.Master, who)
 	}
 	now := j.w.now()
 	for l := range after.Locks("", "") {
-		if l.DelayID != 0 { // a new office starts each lock-delay anew
+		if l.DelayID != 0 { // a new office restarts each lock-delay
 			j.delays[l.Path] = now + time.Duration(l.DelayMS)*time.Millisecond
 		}
 	}
 }
 
-// granted checks a grant that is told of in a result or an event.
+// granted checks a grant in a result or an event.
 func (j *judge) granted(after *state.State, h *state.Hold) {
 	if _, known := j.tokens[h.Token]; known {
 		return
@@ -118,7 +119,7 @@ func (j *judge) granted(after *state.State, h *state.Hold) {
 		j.w.fail("entry %d: %s is granted %v before its lock-delay is over", after.Index, h.Path, until-j.w.now())
 	}
 	if why, no := j.refused[who]; no {
-		j.w.fail("entry %d: %s is granted to %s/%s, which was told %s", after.Index, h.Path, h.Session, h.Handle, why)
+		j.w.fail("entry %d: %s is granted to %s/%s, which got %s", after.Index, h.Path, h.Session, h.Handle, why)
 	}
 }
 
@@ -140,15 +141,15 @@ func (j *judge) change(after *state.State, c state.Change) {
 	}
 }
 
-// expired: no client counts on the session any more.
+// expired checks that no client counts on an expired session.
 func (j *judge) expired(after *state.State, id string) {
 	j.w.stats.check("expiry")
 	for _, u := range j.w.users {
 		if left, ok := u.remaining(id); ok && left > 0 {
-			j.w.fail("entry %d: session %s of %s expires, whose client counts on it for another %v", after.Index, id, u.name, left)
+			j.w.fail("entry %d: session %s of %s expires, but its client counts on it for another %v", after.Index, id, u.name, left)
 		}
 		if h := u.held; h != nil && u.session != nil && u.session.ID() == id && u.counts(h.Path()) {
-			j.w.fail("entry %d: session %s of %s expires, whose work at %s goes on", after.Index, id, u.name, h.Path())
+			j.w.fail("entry %d: session %s of %s expires, but its work at %s continues", after.Index, id, u.name, h.Path())
 		}
 	}
 }

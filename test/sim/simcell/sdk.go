@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What a user does through the SDK.
+// These are a user's actions through the SDK.
 
 // lock takes a lock through the SDK, works, and releases it.
 func (u *user) lock(ctx context.Context, s *client.Session, l want) {
@@ -58,7 +58,7 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 	}
 }
 
-// options are how the lock is wanted of the SDK.
+// options returns the SDK's options for the lock.
 func (l want) options() (opts []client.LockOption) {
 	if l.mode == lockapi.Shared {
 		opts = append(opts, client.Shared())
@@ -69,10 +69,10 @@ func (l want) options() (opts []client.LockOption) {
 	return opts
 }
 
-// pace keeps a program whose calls fail at once from doing nothing else.
+// pace pauses a program after calls that fail at once.
 func (u *user) pace(ctx context.Context) { u.wait(ctx, 20*time.Millisecond) }
 
-// holds checks a grant of the SDK against what the other users believe.
+// holds checks a grant of the SDK against the holds of other users.
 func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 	if h.Err() != nil {
 		return
@@ -91,28 +91,28 @@ func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 		}
 	}
 	if l.max > 0 && sharing > l.max {
-		u.w.fail("%d users count on %s, whose limit is %d", sharing, h.Path(), l.max)
+		u.w.fail("%d users count on %s, which has a limit of %d", sharing, h.Path(), l.max)
 	}
 	u.held = h
 }
 
-// counts reports whether the user works under a lock: it relies on the context,
-// as programs do that nobody reminds of the clock.
+// counts reports whether the user works under a lock. It relies on the context,
+// as programs do that do not check the time.
 func (u *user) counts(path string) bool {
 	return u.held != nil && u.held.Path() == path && u.held.Context().Err() == nil
 }
 
-// sweepWithin is how long the SDK may take to clean up what it has lost sight
-// of, in a cell that is well.
+// sweepWithin is how long the SDK may take, in a healthy cell, to release
+// claims that its user does not know.
 const sweepWithin = 30 * time.Second
 
-// sweeps sees that the SDK leaves nothing in the cell that its user does not
+// sweeps checks that the SDK leaves no claim in the cell that its user does not
 // know.
 func (u *user) sweeps(ctx context.Context, s *client.Session) {
 	for until := u.w.now() + sweepWithin; ctx.Err() == nil && s.Err() == nil; u.wait(ctx, time.Second) {
 		left := u.strays(s.ID())
 		if left == "" {
-			u.w.stats.check("nothing astray")
+			u.w.stats.check("no leftover claim")
 			return
 		}
 		if u.w.now() > until {
@@ -122,9 +122,9 @@ func (u *user) sweeps(ctx context.Context, s *client.Session) {
 	}
 }
 
-// strays is what a session has in the cell that its user has given up: of the
-// SDK's handles, all but the forgotten ones, and those for which a copy of a call
-// came late.
+// strays returns a claim of the session that its user has given up, or "". It
+// considers the SDK's handles except forgotten ones, and except those with a
+// late copy of a call.
 func (u *user) strays(session string) string {
 	u.w.judge.look()
 	copies := u.w.judge.copies

@@ -7,20 +7,19 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// Bounds of the second half, in which nothing fails any more.
+// These are the bounds of the second half, after all faults.
 const (
 	memberWithin  = 90 * time.Second
 	electedWithin = 20 * time.Second
 	servedWithin  = 90 * time.Second
 	emptyWithin   = 60 * time.Second
 	toldWithin    = 60 * time.Second
-	// The library waits for up to 10 s before it tries again what has failed
-	// often.
+	// The library waits for up to 10 s before it retries what has failed often.
 	followedWithin = 20 * time.Second
 )
 
-// settle ends the faults and sees that the cell comes back: a master is in
-// office, every user gets every lock, and when all have gone nothing is left.
+// settle ends the faults and checks that the cell recovers: a master is in
+// office, every user gets every lock, and in the end the cell is empty.
 func (w *world) settle() {
 	w.trace.note("script", "the faults are over")
 	w.mend()
@@ -41,13 +40,13 @@ func (w *world) settle() {
 		}
 		return true
 	})
-	w.within(emptyWithin, "nothing is left", func() bool {
+	w.within(emptyWithin, "the cell is empty", func() bool {
 		s := w.judge.latest()
 		return s.SessionCount() == 0 && s.LockCount() == 0 && s.HoldCount() == 0 && s.WaitCount() == 0
 	})
-	w.within(toldWithin, "every watcher is told all", w.allTold)
+	w.within(toldWithin, "every watcher has received all events", w.allTold)
 	all := w.judge.latest().Index
-	w.within(followedWithin, "every replica has applied all", func() bool {
+	w.within(followedWithin, "every replica has applied all entries", func() bool {
 		return !slices.ContainsFunc(w.machines, func(m *machine) bool {
 			if w.steward != nil && !w.judge.roster.latest().has(m.id) {
 				return false
@@ -57,9 +56,9 @@ func (w *world) settle() {
 	})
 }
 
-// hasMaster: a master holds its lease.
+// hasMaster reports whether a master holds its lease.
 func (w *world) hasMaster() bool {
-	w.judge.looking = true // a paused process answers all the same
+	w.judge.looking = true // a paused process still answers
 	defer func() { w.judge.looking = false }()
 	for _, m := range w.machines {
 		if p := m.process; p != nil && p.master != nil && p.master.Lease().Held {
@@ -69,8 +68,7 @@ func (w *world) hasMaster() bool {
 	return false
 }
 
-// within waits until something is so, and fails the run where it takes too
-// long.
+// within waits until a condition holds, and fails the run after the bound.
 func (w *world) within(bound time.Duration, what string, so func() bool) {
 	deadline := w.now() + bound
 	for !w.failed() {
@@ -80,14 +78,14 @@ func (w *world) within(bound time.Duration, what string, so func() bool) {
 			return
 		}
 		if w.now() > deadline {
-			w.fail("%v after the faults ended it does not hold that %s: %s", bound, what, w.lacks)
+			w.fail("%v after the end of the faults it does not hold that %s: %s", bound, what, w.lacks)
 			return
 		}
 		w.until(20 * time.Millisecond)
 	}
 }
 
-// end stops everything that runs in the world.
+// end stops everything that runs in the simulated world.
 func (w *world) end() {
 	close(w.over)
 	for _, u := range w.users {
@@ -96,5 +94,5 @@ func (w *world) end() {
 	for _, m := range w.machines {
 		m.crash()
 	}
-	time.Sleep(client.DefaultGrace + 2*time.Minute) // for what waits without looking up
+	time.Sleep(client.DefaultGrace + 2*time.Minute) // for goroutines that wait without checking
 }

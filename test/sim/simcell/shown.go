@@ -10,25 +10,25 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What a session shows to those who read it is held against the log here.
+// The judge checks a session's reads against the log here.
 
-// offer is a grant that was shown as one to be asked for again.
+// offer is a grant that was shown as one to claim.
 type offer struct {
 	who   string
-	sent  time.Duration // when that was asked
-	until time.Duration // it is not taken back before, unless its pair has called since
+	sent  time.Duration // when that call was sent
+	until time.Duration // it must not be revoked before, unless its pair has called since
 }
 
-// sessionRead: a client has read a session. It was so at some moment since the
-// call began. A grant that it shows as the session's own is not taken back, and
-// one that is to be asked for again not before the time is over. That is
-// counted from the sending, on a clock of the master's that may be fast.
+// sessionRead checks a read of a session. The session must have been so at some
+// moment since the call began. A grant shown as the session's own must not be
+// revoked. A grant to claim must not be revoked before the given time is over.
+// That time counts from the sending, on the master's clock, which may be fast.
 func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
 	j.look()
 	j.w.stats.check("session read")
 	want := claimsShown(got)
 	if !j.since(floor, func(s *state.State) bool { return claimsOf(s, got.ID) == want }) {
-		j.w.fail("%s read session %s with %q, which it has not had since before the call (entry %d); now it has %q",
+		j.w.fail("%s read session %s with %q, which it never had since before the call (entry %d); now it has %q",
 			who, got.ID, want, floor, claimsOf(j.latest(), got.ID))
 		return
 	}
@@ -38,35 +38,35 @@ func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lo
 			j.acquired(who, floor, p, h.Token)
 			continue
 		}
-		j.w.stats.check("told of an unclaimed grant")
+		j.w.stats.check("reported unclaimed grant")
 		if h.UnclaimedMS == 1 {
-			continue // the least that can be shown, and no time at all
+			continue // the smallest value that can be shown; it gives no time
 		}
 		span := time.Duration(float64(h.UnclaimedMS) * float64(time.Millisecond) * (1 - 2*drift))
 		j.offered[h.Token] = offer{who, sent, sent + span}
 	}
 }
 
-// takenBack: a grant has been taken back. Nobody was told of it, nor that it
-// may be asked for yet.
+// takenBack checks that a revoked grant was never reported, nor offered for a
+// time that is not over.
 func (j *judge) takenBack(index uint64, h *state.Hold) {
-	j.w.stats.check("grant taken back")
+	j.w.stats.check("revoked grant")
 	g := j.tokens[h.Token]
 	g.taken = true
 	j.tokens[h.Token] = g
 	if who := j.known[h.Token]; who != "" {
-		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is taken back; %s had been told of it", index, h.Token, h.Session, h.Handle, h.Path, who)
+		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; %s had got it in an answer", index, h.Token, h.Session, h.Handle, h.Path, who)
 	}
 	o, ok := j.offered[h.Token]
 	p := pair{h.Session, h.Path, h.Handle}
 	quiet := j.w.calling[p] == 0 && j.w.called[p] < o.sent
 	if left := o.until - j.w.now(); ok && quiet && left > 0 {
-		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is taken back; %s was told that it may be asked for another %v",
+		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; by its answer %s may claim it for another %v",
 			index, h.Token, h.Session, h.Handle, h.Path, o.who, left)
 	}
 }
 
-// claimsShown is what a session has, as it was read.
+// claimsShown describes the claims of a session that was read.
 func claimsShown(s lockapi.SessionState) string {
 	var all []string
 	for _, h := range s.Holds {
@@ -79,7 +79,7 @@ func claimsShown(s lockapi.SessionState) string {
 	return strings.Join(all, ", ")
 }
 
-// claimsOf is what a session has in a state.
+// claimsOf describes the claims of a session in a state.
 func claimsOf(s *state.State, session string) string {
 	if _, lives := s.Session(session); !lives {
 		return "no session"

@@ -19,19 +19,18 @@ var (
 	first = flag.Uint64("seed", 1, "the first seed")
 	count = flag.Uint64("seeds", 1, "how many seeds")
 	steps = flag.Int("steps", 300, "steps of each")
-	skew  = flag.Float64("skew", 1, "how far clocks run off, as a multiple of the bound")
-	acl   = flag.Bool("access", false, "whether callers are judged in every run")
+	skew  = flag.Float64("skew", 1, "how far clocks drift, as a multiple of the bound")
+	acl   = flag.Bool("access", false, "whether access is on in every run")
 	comes = flag.Bool("members", false, "whether members come and go in every run")
 	named = flag.String("profile", "", "the special profile of every run")
-	story = flag.Bool("story", false, "tell the story of the run")
+	story = flag.Bool("story", false, "print the story of the run")
 	disks = flag.String("disks", "", "an empty directory for the machines' disks")
 )
 
 // TestSeeds runs seeds until one fails, and prints one Report as JSON.
 func TestSeeds(t *testing.T) {
 	var out Report
-	// The first run fills the libraries' caches: it is not one of those that
-	// count.
+	// The first run fills the libraries' caches and does not count.
 	run(t, Options{Seed: 1 << 40, Steps: 5, Skew: 1, Access: true, Dir: *disks}, &Report{})
 	for s := *first; s < *first+*count; s++ {
 		run(t, Options{Seed: s, Steps: *steps, Skew: *skew, Access: *acl, Members: *comes, Profile: *named, Trace: *story, Dir: *disks}, &out)
@@ -39,8 +38,8 @@ func TestSeeds(t *testing.T) {
 	_ = json.NewEncoder(os.Stdout).Encode(out)
 }
 
-// run runs one seed in a bubble of its own. A broken promise ends the program
-// from inside, since the world that broke it cannot be wound up.
+// run runs one seed in a bubble of its own. A broken promise exits the program
+// from inside, since a world with a broken promise can't be stopped cleanly.
 func run(t *testing.T, o Options, out *Report) {
 	fmt.Fprintf(os.Stderr, "seed %d\n", o.Seed)
 	seed.Set(o.Seed + 1)
@@ -51,7 +50,7 @@ func run(t *testing.T, o Options, out *Report) {
 			panic(left)
 		}
 		if stuck := leaks(); left != nil && stuck != "" {
-			t.Fatalf("seed %d leaves goroutines behind:\n%s", o.Seed, stuck)
+			t.Fatalf("seed %d leaves goroutines:\n%s", o.Seed, stuck)
 		}
 		runtime.GC()
 	}()
@@ -66,9 +65,9 @@ func run(t *testing.T, o Options, out *Report) {
 	})
 }
 
-// leaks reports goroutines that bubbles have left behind, but for those that
-// wait for an answer of the library, or in it for the end of a transfer: it
-// forgets some (hashicorp/raft #498, #696).
+// leaks reports goroutines left by bubbles. It excludes goroutines that wait
+// for an answer of the library, or in it for the end of a transfer, since the
+// library forgets some (hashicorp/raft #498, #696).
 func leaks() string {
 	buf := make([]byte, 4<<20)
 	var out strings.Builder

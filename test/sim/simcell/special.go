@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A special profile has one schedule met again and again that mixtures of all
-// faults hardly ever meet: what it takes is rare apart, and rarer together.
+// special lists the special profiles. Each repeats one schedule that mixtures
+// of all faults hardly ever contain, because it combines several rare parts.
 var special = []struct {
 	name string
 	set  func(*profile)
@@ -50,7 +50,7 @@ var special = []struct {
 	}},
 }
 
-// Profiles are the names of the special profiles.
+// Profiles returns the names of the special profiles.
 func Profiles() (names []string) {
 	for _, s := range special {
 		names = append(names, s.name)
@@ -59,7 +59,7 @@ func Profiles() (names []string) {
 }
 
 // specialize draws what few runs have: late copies of messages, and the special
-// profiles, unless one is named.
+// profiles unless one is named.
 func (p *profile) specialize(r *rand.Rand, name string) {
 	p.again = pick(r, 0, 0, 0, 0, 200, 40, 10)
 	drawn := r.IntN(8 * len(special))
@@ -70,8 +70,8 @@ func (p *profile) specialize(r *rand.Rand, name string) {
 	}
 }
 
-// calm has users that take locks through the SDK, one after the other, and
-// replicas that do not stall.
+// calm makes users take locks through the SDK, one after the other, and
+// replicas not stall.
 func (p *profile) calm() {
 	for i := range p.work {
 		p.work[i] = 0
@@ -82,7 +82,7 @@ func (p *profile) calm() {
 	p.watches, p.follows = false, false
 }
 
-// acts leaves some actions, and steps in which nothing happens.
+// acts keeps some actions, and steps without one.
 func (p *profile) acts(nothing int, names ...string) {
 	for i, a := range actions {
 		if p.weights[i] = 0; slices.Contains(names, a.name) {

@@ -16,28 +16,28 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// In some runs members come and go: machines that the founding list does not name
-// join, and an operator adds them, takes members out, gives and takes votes, and
-// tells where they have moved to, while everything else fails as it does. What each
-// of these calls has promised, the judge holds against the log (roster.go).
+// In some runs members come and go. Machines outside the founding list join. An
+// operator adds and removes members, gives and takes votes, and changes
+// addresses, in the middle of all other faults. The judge checks the promise of
+// each of these calls against the log (roster.go).
 
-// steward is that operator.
+// memberOperator is that operator.
 type steward struct {
 	w       *world
 	rng     *rand.Rand
-	late    []*machine    // that come later
-	after   time.Duration // of silence a directory is replaced unasked; 0 = never
-	ports   int           // that were given to machines
-	calling int           // calls under way, or whose change may be
+	late    []*machine    // machines that join later
+	after   time.Duration // the silence after which a directory is replaced unasked; 0 = never
+	ports   int           // number of ports given to machines
+	calling int           // calls under way, or with a change that may be
 	sending int           // replacements under way
-	begun   int           // calls and replacements
-	resting bool          // no call is made
-	mixes   bool          // the machines run several releases at first
-	five    bool          // a cell of five begins with a member that is away: see absentee
+	begun   int           // number of calls and replacements
+	resting bool          // it makes no calls
+	mixes   bool          // the machines start with several releases
+	five    bool          // a cell of five starts with an absent member: see absentee
 }
 
-// newSteward draws whether there is one. The draw is of its own: the other runs are
-// what they were.
+// newMemberOperator draws whether there is one. It has a random stream of its
+// own, so that other runs stay the same.
 func newSteward(w *world) *steward {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 5))
 	if rng.IntN(4) > 0 && !w.opts.Members {
@@ -57,7 +57,7 @@ func (s *steward) autoReplace() time.Duration {
 	return s.after
 }
 
-// start starts the steward.
+// start starts the operator.
 func (s *steward) start() {
 	if s == nil {
 		return
@@ -75,8 +75,8 @@ func (s *steward) start() {
 	go s.serve()
 }
 
-// addresses are those of all machines that there are or will be: a client that is cut
-// off while all others are replaced has to find those from somewhere.
+// addresses returns the names of all present and future machines. A client that
+// is cut off while all others are replaced must find them.
 func (w *world) addresses() (names []string) {
 	for _, m := range w.machines {
 		names = append(names, m.id)
@@ -89,7 +89,7 @@ func (w *world) addresses() (names []string) {
 	return names
 }
 
-// upgrades has a machine run the latest release.
+// upgrades upgrades a machine's release.
 func (s *steward) upgrades() {
 	for _, i := range s.rng.Perm(len(s.w.machines)) {
 		if m := s.w.machines[i]; m.level < state.Level {
@@ -103,8 +103,8 @@ func (s *steward) upgrades() {
 	s.mixes = false
 }
 
-// leavesBehind has all machines run the latest release but one of the earliest, which
-// is down meanwhile and tells nobody what it knows.
+// leavesBehind upgrades all machines to the latest release except one of the
+// earliest. That one is down during the upgrade and can't report its level.
 func (s *steward) leavesBehind() {
 	var last *machine
 	for _, m := range s.w.machines {
@@ -158,7 +158,7 @@ func (s *steward) serve() {
 	}
 }
 
-// arrives has another machine come, which waits until it is added.
+// arrives starts another machine, which waits until it is added.
 func (s *steward) arrives() {
 	m := s.late[0]
 	s.late = s.late[1:]
@@ -167,7 +167,7 @@ func (s *steward) arrives() {
 	m.start()
 }
 
-// rushes has something else happen while the next call is under way.
+// rushes starts something else in parallel with the next call.
 func (s *steward) rushes() {
 	switch s.rng.IntN(4) {
 	case 0:
@@ -197,8 +197,8 @@ func (s *steward) rushes() {
 	}
 }
 
-// rests has the steward make no call, and reports whether none is under way: who
-// mends one member's disk does not change who the others are meanwhile.
+// rests stops the operator's calls and reports whether none is under way. While
+// one member's disk is repaired, the other members must not change.
 func (s *steward) rests() bool {
 	if s == nil {
 		return true
@@ -252,7 +252,7 @@ func (s *steward) act(ctx context.Context) {
 	s.list(ctx)
 }
 
-// waits is a machine that waits to be added.
+// waits returns a machine that waits to be added.
 func (s *steward) waits() *machine {
 	for _, i := range s.rng.Perm(len(s.w.machines)) {
 		if m := s.w.machines[i]; m.process != nil && m.process.stranger && !s.w.judge.roster.latest().has(m.id) {
@@ -262,7 +262,7 @@ func (s *steward) waits() *machine {
 	return nil
 }
 
-// member draws a member's name, of one with or without a vote; empty for nobody.
+// member draws the name of a member with or without a vote, or "".
 func (s *steward) member(of conf, suffrage string) string {
 	var ids []string
 	for id, voter := range of.all() {
@@ -295,7 +295,7 @@ func (s *steward) add(ctx context.Context, m *machine, suffrage string) {
 	m.settles(port)
 }
 
-// settles has the machine be where the cell was told that it is.
+// settles moves the machine to the address that the cell has for it.
 func (m *machine) settles(port int) {
 	if m.port != port {
 		m.w.later(between(m.w.steward.rng, time.Millisecond, time.Second), func() {
@@ -315,7 +315,7 @@ func (s *steward) remove(ctx context.Context, name string) {
 		_, err := m.RemoveMember(ctx, s.w.operator(), &lockapi.RemoveMember{ID: name, RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}})
 		return err
 	}
-	if s.rng.IntN(3) == 0 { // a copy comes late
+	if s.rng.IntN(3) == 0 { // a copy arrives late
 		s.w.later(between(s.rng, 100*time.Millisecond, 20*time.Second), func() {
 			if !s.resting && !s.w.mended {
 				s.w.stats.check("late removal")
@@ -326,7 +326,7 @@ func (s *steward) remove(ctx context.Context, name string) {
 	s.call(ctx, &demand{kind: removes, name: name, inPlaceOf: directory}, remove)
 }
 
-// set gives or takes a vote, or tells of another address.
+// set gives or takes a vote, or changes an address.
 func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
 	if name == "" {
 		return
@@ -357,8 +357,8 @@ func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
 	})
 }
 
-// call makes a call through each replica, until one has taken it, and has the judge
-// know what became of it.
+// call makes a call through each replica until one accepts it, and reports the
+// result to the judge.
 func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, *master.Master) error) {
 	s.calling++
 	defer func() { s.calling-- }()
@@ -381,7 +381,7 @@ func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, 
 			switch {
 			case p.dead(), err != nil && isUnknown(err):
 				s.w.judge.unknown(d)
-				s.w.until(6 * time.Second) // it may come about yet
+				s.w.until(6 * time.Second) // it may still take effect
 				return
 			case err == nil:
 				s.w.judge.agreed(d, alone && s.begun == before)
@@ -396,7 +396,7 @@ func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, 
 	s.w.judge.declined(d, errors.New("no master"))
 }
 
-// list looks at who the members are, as whoever is the master says.
+// list reads the list of members at the master.
 func (s *steward) list(ctx context.Context) {
 	m := s.w.leader()
 	if m == nil || m.process.master == nil {
@@ -408,13 +408,13 @@ func (s *steward) list(ctx context.Context) {
 	}
 }
 
-// removed is the end of a process whose replica was removed. Somebody starts it again,
-// to be a member again, perhaps with an emptied disk.
+// removed handles the end of a process with a removed replica. It is restarted
+// to join again, perhaps with an emptied disk.
 func (m *machine) removed() {
 	w := m.w
 	w.stats.check("end of a removed replica")
 	if w.judge.look(); !w.judge.roster.lacked(m.disk.who.ServerID()) {
-		w.fail("%s ends as one that was removed, and never was", m.id)
+		w.fail("%s ends as removed, but was never removed", m.id)
 	}
 	w.judge.roster.gone[m.disk.who.ServerID()] = true
 	m.crash()
@@ -426,10 +426,10 @@ func (m *machine) removed() {
 	w.later(between(w.rng, time.Millisecond, 2*time.Second), func() { m.restart(false) })
 }
 
-// mayLose is mayLose of the world where members come and go: nobody can hold the cell
-// to what a majority has forgotten of a configuration that it may come to, either. No
-// call is under way then, and no entry of a configuration on any disk that is not known
-// to be committed.
+// mayLose is the world's mayLose in runs where members change. The cell also
+// makes no promise about what a majority of a coming configuration has lost. So
+// no call may be under way, and no disk may have an entry of a configuration
+// that is not known to be committed.
 func (s *steward) mayLose(m *machine) bool {
 	now := s.w.judge.roster.latest()
 	if s.calling > 0 {
@@ -461,16 +461,16 @@ func (s *steward) mayLose(m *machine) bool {
 	for id, voter := range now.all() {
 		name, _ := admission.Split(id)
 		switch {
-		case !voter && !enough(id, ""): // it gets a vote
+		case !voter && !enough(id, ""): // it may get a vote
 			return false
-		case voter && !enough("", id) && s.replaced(now, name, id): // or another has its place
+		case voter && !enough("", id) && s.replaced(now, name, id): // or another directory has its place
 			return false
 		}
 	}
 	return enough("", "")
 }
 
-// replaced reports whether another directory is about to have the place of one.
+// replaced reports whether another directory is about to replace one.
 func (s *steward) replaced(now conf, name, by string) bool {
 	for id := range now.all() {
 		if other, _ := admission.Split(id); other == name && id != by {

@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// keyVotedFor is the library's, of the candidate that had the last vote.
+// keyVotedFor is the library's key for the candidate of the last vote.
 const keyVotedFor = "LastVoteCand"
 
-// watchedLogs is a log of which the disk knows what is in it.
+// watchedLogs is a log that records its content in the disk.
 type watchedLogs struct {
 	raft.LogStore
 	d *mounted
@@ -57,8 +57,8 @@ func (s watchedLogs) DeleteRange(from, to uint64) error {
 	return err
 }
 
-// did is the error of a write, or that the process has died meanwhile: the disk
-// may be another's by now.
+// did returns the error of a write, or errCrashed if the process has died
+// since: another process may have the disk by now.
 func (s watchedLogs) did(err error) error {
 	if err == nil && s.d.p.dead() {
 		return errCrashed
@@ -66,9 +66,8 @@ func (s watchedLogs) did(err error) error {
 	return err
 }
 
-// watchedVotes ends the goroutine where the process has died: the library
-// panics when a vote or a term cannot be written, which would end the real
-// process as well.
+// watchedVotes ends the goroutine if the process has died. The library panics
+// if it can't write a vote or a term, which would end the real process, too.
 type watchedVotes struct {
 	raft.StableStore
 	d *mounted
@@ -91,8 +90,8 @@ func (s watchedVotes) SetUint64(key []byte, value uint64) error {
 	return err
 }
 
-// watchedSnapshots notes the latest snapshot that is finished. A replica's own may be
-// finished after a later one that a leader has sent.
+// watchedSnapshots records the latest finished snapshot. A replica may finish
+// its own snapshot after a later one from a leader.
 type watchedSnapshots struct {
 	raft.SnapshotStore
 	d *mounted

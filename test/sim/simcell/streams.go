@@ -9,13 +9,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// reply takes a handler's answer: whole, or, where that is a stream, piece by
-// piece as it is flushed.
+// reply receives a handler's answer: whole, or piece by piece as a stream is
+// flushed.
 type reply struct {
 	*httptest.ResponseRecorder
 	stream *stream
-	began  chan struct{} // closed when the answer turns out to be a stream
-	sent   int           // bytes of it
+	began  chan struct{} // closed when the answer is a stream
+	sent   int           // bytes of the stream
 }
 
 // Flush implements http.Flusher.
@@ -35,28 +35,29 @@ func (r *reply) Flush() {
 	}
 }
 
-// begun is the answer as it begins. Its end tells the handler.
+// begun returns the start of a streamed answer. The handler gets a signal when
+// the receiver ends it.
 func (r *reply) begun(leave context.CancelFunc) *http.Response {
 	r.stream.leave = leave
 	go r.stream.carry()
 	return &http.Response{StatusCode: r.Code, Header: r.Header().Clone(), Body: r.stream}
 }
 
-// over ends the stream, if it is one, in good order.
+// over ends the stream normally, if there is one.
 func (r *reply) over() { r.stream.end() }
 
-// stream is the body of an answer that comes piece by piece: in order, and not
-// at all any more once a piece got lost.
+// stream is the body of an answer in pieces. They arrive in order, and stop
+// once a piece is lost.
 type stream struct {
 	e      *endpoint
 	q      *http.Request
 	at     *process
 	leave  context.CancelFunc
-	pieces []string      // sent, and under way yet
-	ended  bool          // no more are sent
-	came   string        // and has not been read yet
-	err    error         // what comes behind it
-	more   chan struct{} // closed and made anew when any of this changes
+	pieces []string      // sent, and still on their way
+	ended  bool          // no more pieces are sent
+	came   string        // arrived, and not read yet
+	err    error         // follows after that
+	more   chan struct{} // closed and replaced when any of this changes
 }
 
 func (s *stream) wake() {
@@ -90,7 +91,7 @@ func (s *stream) carry() {
 			piece, s.pieces = s.pieces[0], s.pieces[1:]
 		}
 		if !s.e.w.net.conveys(s.at.m.id, s.e.from, s.e.w.now()) {
-			return // the receiver hears no more of it
+			return // the receiver gets no more pieces
 		}
 		s.came += piece
 		switch {
@@ -125,7 +126,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements io.Closer. The sender learns of it, unless they are parted.
+// Close implements io.Closer. The sender learns of it unless the link is cut.
 func (s *stream) Close() error {
 	go func() {
 		if s.e.w.net.conveys(s.e.from, s.at.m.id, s.e.w.now()) {

@@ -11,11 +11,11 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// When offices open and when sessions end.
+// These checks cover the opening of offices and the end of sessions.
 
-// opens is called when a batch is handed to Raft. Whoever proposes to open an
-// office has waited: if that comes about, no earlier lease was valid any more,
-// though the new one is not yet.
+// opens is called when a batch is handed to Raft. A machine that proposes to
+// open an office has waited. If the office opens, every earlier lease must have
+// ended by now, although the new one has not begun.
 func (j *judge) opens(m *machine, b state.Batch) {
 	op := opening(b)
 	if op == nil || j.looking {
@@ -31,15 +31,15 @@ func (j *judge) opens(m *machine, b state.Batch) {
 	}
 }
 
-// lateEnd is how much later than it has to a session may end: far more than the
-// contract's second, since goroutines stall here and disks are slow.
+// lateEnd is how much later than required a session may end. It is far more
+// than the contract's second, since goroutines stall here and disks are slow.
 const lateEnd = 15 * time.Second
 
-// reviewEvery is how often that is looked at.
+// reviewEvery is the interval of that check.
 const reviewEvery = time.Second
 
-// answered: a process has answered a client. An opening and a keepalive extend
-// the session.
+// answered records an answer to a client that extends a session: to an opening
+// or a keepalive.
 func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
 	if q.URL.Path == lockapi.RouteKeepalives && out.Code < 300 {
 		var all lockapi.Keepalives
@@ -66,9 +66,9 @@ func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
 	}
 }
 
-// overdue looks for sessions that nobody keeps alive and that do not end. The
-// deadline counts from the last answer or, where the master had no lease since,
-// from when it had one again.
+// overdue finds sessions without keepalive that do not end. The deadline counts
+// from the last answer. If the master had no lease since, it counts from its
+// next lease.
 func (j *judge) overdue() {
 	now := j.w.now()
 	if j.master == nil || now < j.reviewed+reviewEvery {
@@ -87,7 +87,7 @@ func (j *judge) overdue() {
 	}
 }
 
-// opening is the operation of a batch that opens an office, nil of another.
+// opening returns the operation of a batch that opens an office, or nil.
 func opening(b state.Batch) *state.OpenOffice {
 	if len(b.Commands) != 1 {
 		return nil

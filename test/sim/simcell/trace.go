@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// trace is the story of a run. Its hash tells two runs apart also where no
-// story is kept.
+// trace is the story of a run. Its hash distinguishes runs even if no story is
+// kept.
 type trace struct {
 	w     *world
 	on    bool
@@ -17,7 +17,7 @@ type trace struct {
 	sum   uint64
 }
 
-// mark puts an event into the hash of the run.
+// mark adds an event to the hash of the run.
 func (t *trace) mark(kind string, n uint64) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, kind)
@@ -33,7 +33,7 @@ func (t *trace) note(who, format string, args ...any) {
 	}
 }
 
-// writer is a log's way into the story.
+// writer returns a log's writer into the story.
 func (t *trace) writer(who string) io.Writer {
 	if !t.on {
 		return io.Discard
@@ -51,15 +51,15 @@ func (l lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Report is what a run of seeds came to.
+// Report is the result of a run of seeds.
 type Report struct {
-	Failure *Failure `json:"failure,omitempty"` // the first one; no seed is run after it
+	Failure *Failure `json:"failure,omitempty"` // the first one; no seed runs after it
 	Stats   *Stats   `json:"stats"`
 	Sum     uint64   `json:"sum"` // equal for equal runs
 }
 
-// Add adds what other seeds came to. Its hash is the same in whichever order
-// that is done. The first failure counts.
+// Add adds the result of other seeds. The hash does not depend on the order.
+// The first failure counts.
 func (r *Report) Add(other Report) {
 	if r.Failure == nil {
 		r.Failure = other.Failure
@@ -73,14 +73,14 @@ func (r *Report) Add(other Report) {
 	}
 }
 
-// Stats count what was done.
+// Stats count the work of the runs.
 type Stats struct {
 	Seeds     int            `json:"seeds"`
 	Steps     int            `json:"steps"`
 	Virtual   time.Duration  `json:"virtual"`
-	Entries   int            `json:"entries"`   // committed and judged
+	Entries   int            `json:"entries"`   // committed and checked
 	Messages  int            `json:"messages"`  // of Raft
-	Pipelined int            `json:"pipelined"` // and those of them that were sent through a pipe
+	Pipelined int            `json:"pipelined"` // those sent through a pipe
 	Requests  int            `json:"requests"`  // of HTTP
 	Faults    map[string]int `json:"faults"`
 	Checks    map[string]int `json:"checks"`

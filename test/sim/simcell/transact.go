@@ -9,11 +9,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// beside is a file that transactions depend on, and others write.
+// beside is a file that transactions depend on and others write.
 var beside = commonFiles[1]
 
-// transacts writes two files in one transaction, if one of them, and perhaps a
-// third one, is as the user knows it; or reads all.
+// transacts writes two files in one transaction if one of them, and perhaps a
+// third one, has the revision that the user knows; otherwise it reads all.
 func (u *user) transacts(ctx context.Context, s *client.Session) {
 	a, b := pairedFiles[0], pairedFiles[1]
 	w, floor := u.newWrite("", a, b), u.w.judge.floor()
@@ -35,7 +35,7 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 	}
 	content := []byte(u.w.judge.intends(w).content)
 	t.Then(client.OpPut(a, content), client.OpPut(b, content), client.OpGet(b))
-	if u.rng.IntN(3) == 0 { // what can't be done undoes what was
+	if u.rng.IntN(3) == 0 { // a failure here undoes the earlier operations
 		w.when[commonFiles[0]] = 0
 		t.Then(client.OpCreate(commonFiles[0], content))
 		w.paths = append(w.paths, commonFiles[0])
@@ -50,7 +50,7 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 	case out.Succeeded:
 		u.told(floor, w, nil, &out.Results[0].File.FileStat, &out.Results[1].File.FileStat)
 		if got := out.Results[2].File; got == nil || *got.Content != w.content {
-			u.w.fail("%s wrote %q to %s in a transaction, and read %v there", u.name, w.content, b, got)
+			u.w.fail("%s wrote %q to %s in a transaction, but read %v there", u.name, w.content, b, got)
 		}
 	default:
 		u.transactedElse(w, &out)
@@ -58,8 +58,8 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 	u.rests(ctx, err)
 }
 
-// writesEither writes one file where it is as the user knows it, and another
-// one where it is not.
+// writesEither writes one file if it has the revision that the user knows, and
+// otherwise another one.
 func (u *user) writesEither(ctx context.Context, s *client.Session) {
 	path, floor := commonFiles[0], u.w.judge.floor()
 	w, other := u.newWrite(s.ID(), path), u.newWrite(s.ID(), beside)
@@ -85,8 +85,8 @@ func (u *user) writesEither(ctx context.Context, s *client.Session) {
 	u.rests(ctx, err)
 }
 
-// transactedElse: the conditions did not hold at the revision that the answer
-// names, and the files were so.
+// transactedElse checks that the conditions did not hold at the answer's
+// revision, and that the files were as read.
 func (u *user) transactedElse(w *write, out *lockapi.TransactionResult) {
 	u.w.judge.notWritten(w, errors.New("its condition does not hold"))
 	for i, path := range append(pairedFiles[:2:2], beside) {
@@ -104,5 +104,5 @@ func (u *user) transactedElse(w *write, out *lockapi.TransactionResult) {
 			return
 		}
 	}
-	u.w.fail("%s: of the conditions %v one did not hold at revision %d; the files were as they say", u.name, w.when, out.Revision)
+	u.w.fail("%s: one of the conditions %v did not hold at revision %d, but the files match all of them", u.name, w.when, out.Revision)
 }

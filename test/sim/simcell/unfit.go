@@ -2,9 +2,9 @@ package simcell
 
 import "time"
 
-// unfit: the disk of a master is slow. Half of the time the others are fast, and it
-// hands its office over. Else so many of them are slow as well that the cell has to
-// wait for its disk whoever is master, and it must not.
+// unfit: the disk of a master is slow. In half of the runs the other disks are
+// fast, and it must hand over. In the others so many are slow that the cell
+// depends on its disk under any master, and it must not hand over.
 func (w *world) unfit() {
 	if !w.whole() {
 		return
@@ -30,14 +30,14 @@ func (w *world) unfit() {
 	case !gone || p.dead():
 	case vain && (len(w.judge.roster.confs) > confs || !w.allVote()): // another majority counts by now
 	case vain:
-		w.fail("%s gave up its office for its slow disk, and the cell waits for it all the same", old.id)
+		w.fail("%s gave up its office because of its slow disk, although the cell still waits for that disk", old.id)
 	default:
 		w.stats.check("a slow master hands over")
 	}
 }
 
-// slowOthers slows the disks of as many others as leave no majority of fast ones
-// without the master. It reports whether these have noticed.
+// slowOthers slows the disks of so many others that no majority of fast ones
+// exists without the master. It reports whether these have noticed.
 func (w *world) slowOthers(old *machine, slow time.Duration) bool {
 	var slowed []*machine
 	for _, m := range w.machines {
@@ -57,7 +57,8 @@ func (w *world) slowOthers(old *machine, slow time.Duration) bool {
 	})
 }
 
-// resigned is how often the process has given up its office for its slow disk.
+// resigned returns how often the process has given up its office because of its
+// slow disk.
 func (p *process) resigned() uint64 {
 	if p.master == nil {
 		return 0

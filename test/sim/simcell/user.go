@@ -12,9 +12,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// user is a program that uses the cell through the SDK, and now and then
-// through bare HTTP. Its clock runs at a rate of its own. When it crashes
-// another takes its place.
+// user is a program that uses the cell through the SDK, and sometimes through
+// bare HTTP. Its clock has a rate of its own. When it crashes another program
+// replaces it.
 type user struct {
 	w     *world
 	name  string
@@ -24,26 +24,26 @@ type user struct {
 	ctx     context.Context // of the present program
 	crash   context.CancelFunc
 	client  *client.Client
-	session *client.Session // nil while there is none
-	held    *client.Held    // through the SDK; nil while nothing is held
+	session *client.Session // nil while closed
+	held    *client.Held    // through the SDK; nil without one
 	handles int
-	served  map[string]bool // paths got and released since the faults ended
+	served  map[string]bool // paths taken and released since the faults ended
 
-	known  map[string]uint64 // the last revisions of files that it was told of
-	former *client.Held      // under which it has written files
-	polled uint64            // it was told all events up to it, by bare calls
+	known  map[string]uint64 // latest known revisions of files
+	former *client.Held      // an earlier hold that guarded a write
+	polled uint64            // it has received all events up to it, by bare calls
 
-	last      pair                     // of bare calls, whose grant it has given back; see ask
-	testimony string                   // the session of its witness; see testify
+	last      pair                     // of bare calls, with a released grant; see ask
+	testimony string                   // the session of its probe; see probeSession
 	spared    string                   // a session that it has only opened; see spare
-	promised  map[string]time.Duration // by session: until when on its clock, as bare calls were told
-	epochs    map[string]uint64        // by session: the last that a keepalive told
-	releasing map[uint64]bool          // tokens that a bare release was sent for
-	forgotten map[string]bool          // handles of the SDK's holds that are left to the session's end
+	promised  map[string]time.Duration // by session: end on its clock, from bare calls
+	epochs    map[string]uint64        // by session: the last one from a keepalive
+	releasing map[uint64]bool          // tokens with a bare release sent
+	forgotten map[string]bool          // handles of the SDK's holds that are left until the session's end
 }
 
-// want is a lock that all users want. Limits are agreed on, as they have to be;
-// so are modes, but for one lock that is taken in either.
+// want is a lock that all users use. They agree on limits, as they must, and on
+// modes, except for one lock that is taken in either mode.
 type want struct {
 	path string
 	mode lockapi.Mode
@@ -57,7 +57,7 @@ var wants = []want{
 	{path: "/mix"},
 }
 
-// anyWant draws a lock, and the mode in which it is wanted.
+// anyWant draws a lock and its mode.
 func (u *user) anyWant() want {
 	l := wants[u.rng.IntN(len(wants))]
 	if l.mode == "" {
@@ -83,7 +83,7 @@ func newUser(w *world, i int) *user {
 	}
 }
 
-// start starts the user's program, in the place of one that has crashed.
+// start starts the user's program, or replaces a crashed one.
 func (u *user) start() {
 	if u.w.access.holdsUsers() {
 		return
@@ -117,19 +117,19 @@ func (u *user) start() {
 	}
 }
 
-// kill ends the user's program at once; another one is started.
+// kill ends the user's program at once and starts another.
 func (u *user) kill() {
 	u.w.trace.note(u.name, "crashes")
 	u.crash()
 	u.start()
 }
 
-// forgets is what becomes of what a program knew that has crashed.
+// forgets drops what a crashed program knew.
 func (u *user) forgets() {
 	u.session, u.held, u.last, u.testimony, u.spared = nil, nil, pair{}, "", ""
 }
 
-// remaining is for how long the user counts on a session yet; false where it
+// remaining returns how long the user still counts on a session; false if it
 // does not.
 func (u *user) remaining(id string) (time.Duration, bool) {
 	left := u.promised[id] - u.clock.read()
@@ -154,8 +154,8 @@ func (u *user) work(ctx context.Context) {
 		if n := u.w.profile.silence; n > 0 && !u.w.mended && u.rng.IntN(n) == 0 {
 			u.w.mute(u, between(u.rng, time.Second, 12*time.Second))
 		}
-		// What the user has lost sight of goes with a session: it takes a new
-		// one when the faults end.
+		// Unknown leftovers end with their session: the user takes a new one
+		// when the faults end.
 		for calm := u.w.quiet; s.Err() == nil && ctx.Err() == nil && calm == u.w.quiet && !u.isServed(); {
 			u.one(ctx, s)
 			u.wait(ctx, u.pause())
@@ -180,7 +180,7 @@ func (u *user) work(ctx context.Context) {
 	}
 }
 
-// pause is how long the user thinks at most.
+// pause returns the user's longest pause between two actions.
 func (u *user) pause() time.Duration {
 	if u.w.quiet {
 		return 200 * time.Millisecond
@@ -188,10 +188,11 @@ func (u *user) pause() time.Duration {
 	return u.w.profile.think
 }
 
-// isServed: the faults are over, and the user got all that it wants since.
+// isServed reports whether the faults are over and the user has got all its
+// locks since.
 func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(wants) }
 
-// deeds are what a user does while there are faults.
+// userActions are a user's actions while there are faults.
 var deeds = []struct {
 	weight int
 	do     func(*user, context.Context, *client.Session)
@@ -220,7 +221,7 @@ var deeds = []struct {
 	{2, func(u *user, ctx context.Context, _ *client.Session) { u.asksNow(ctx) }},
 }
 
-// one does one thing.
+// one performs one action.
 func (u *user) one(ctx context.Context, s *client.Session) {
 	if !u.w.quiet {
 		deeds[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Plots of new directories that get a vote.
+// These are plots of new directories that get a vote.
 
-// laggingVoter: one machine gets a new directory, and the last voter that was there
-// before does not hear of its promotion. Then the master loses its disk: the two that
-// are left are a majority. It needs the three of them to be all.
+// laggingVoter: one machine gets a new directory, and the last old voter does
+// not learn of its promotion. Then the master loses its disk: the remaining two
+// are a majority. It needs a cell of exactly three.
 func (w *world) laggingVoter() {
 	if len(w.machines) != 3 {
 		return
@@ -24,7 +24,7 @@ func (w *world) laggingVoter() {
 	next.swap(newDisk(w), between(w.script, time.Millisecond, 100*time.Millisecond))
 	w.soon(func() bool { return next.process != nil && next.process.stranger })
 	w.replace(next)
-	for _, m := range w.machines { // what is sent to the third takes long, and then does not arrive
+	for _, m := range w.machines { // messages to the third machine are slow, and then lost
 		if m != old && m != next {
 			w.net.lag[[2]string{old.id, m.id}] = between(w.script, 50*time.Millisecond, 300*time.Millisecond)
 		}
@@ -44,8 +44,8 @@ func (w *world) laggingVoter() {
 }
 
 // hungryVoter: one machine gets a new directory and becomes a voter before it
-// has anything of the log. Then the master loses its disk, and the third is
-// restarted: it does not know yet that the new directory was committed.
+// has any entry. Then the master loses its disk, and the third machine
+// restarts. It does not know yet that the new directory was committed.
 func (w *world) hungryVoter() {
 	if len(w.machines) != 3 || !w.whole() {
 		return
@@ -74,7 +74,7 @@ func (w *world) hungryVoter() {
 			if m != old && m != next {
 				m.crash()
 				m.restart(false)
-				// Votes come too late, and what is asked about members does not.
+				// Votes come too late, but questions about members do not.
 				late := between(w.script, 350*time.Millisecond, 490*time.Millisecond)
 				w.net.lag[[2]string{m.id, next.id}], w.net.lag[[2]string{next.id, m.id}] = late, late
 			}
@@ -86,8 +86,8 @@ func (w *world) hungryVoter() {
 	w.heal()
 }
 
-// tooLate: an operator wants the old directory back, and what the master asks
-// the members for takes so long that the old one is taken out meanwhile.
+// tooLate: an operator wants the old directory back, and the master's questions
+// to the members take so long that the old one is removed before the answers.
 func (w *world) tooLate() {
 	if !w.whole() {
 		return
@@ -112,7 +112,7 @@ func (w *world) tooLate() {
 		}
 	}
 	go w.command(next.id, before)
-	w.until(3 * time.Millisecond) // what is sent from now on does not take as long
+	w.until(3 * time.Millisecond) // later messages are not delayed
 	clear(w.net.lag)
 	w.until(2 * time.Second)
 }

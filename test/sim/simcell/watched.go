@@ -9,8 +9,8 @@ import (
 )
 
 // watched is the replica as its master sees it. Each call is a point at which
-// the process may be paused, and the replica may be told that it does not lead
-// though it does ("pretend you are no longer master", Paxos Made Live, 6).
+// the process may be paused. The replica may report that it does not lead
+// although it does ("pretend you are no longer master", Paxos Made Live, 6).
 type watched struct {
 	*replica.Replica
 	p *process
@@ -29,8 +29,8 @@ func (l watched) Leading() (uint64, bool) {
 
 func (l watched) Changed() <-chan struct{} { return l.p.changed }
 
-// relay tells the master of changes of leadership: the replica's own and those
-// that are pretended.
+// relay signals changes of leadership to the master: the replica's own and
+// pretended ones.
 func (p *process) relay() {
 	for {
 		select {

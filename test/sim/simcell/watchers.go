@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// watcher is one who is told events. Told is all that passes its filter, up to
-// a revision.
+// watcher receives events. It gets everything that passes its filter, up to a
+// revision.
 type watcher struct {
 	who   string
 	ctx   context.Context
@@ -29,7 +29,7 @@ type asked struct {
 	kind   lockapi.EventType
 }
 
-// anyEvents draws what is asked for.
+// anyEvents draws a filter.
 func anyEvents(r *rand.Rand) asked {
 	return asked{
 		prefix: pick(r, "", "", "/f/", "/one", "/pair/"),
@@ -51,7 +51,7 @@ func (a asked) filters() (out []client.Filter) {
 	return append(out, client.EventContents())
 }
 
-// query is the filter of a bare call.
+// query returns the filter of a bare call.
 func (a asked) query() string {
 	q := ""
 	if a.prefix != "" {
@@ -63,7 +63,8 @@ func (a asked) query() string {
 	return q
 }
 
-// next is the revision of the first event after one that passes, 0 for none.
+// next returns the revision of the first event after a revision that passes, or
+// 0.
 func (y *annals) next(after uint64, a asked) uint64 {
 	for r := after + 1; r < uint64(len(y.events)); r++ {
 		if a.passes(&y.events[r]) {
@@ -73,40 +74,40 @@ func (y *annals) next(after uint64, a asked) uint64 {
 	return 0
 }
 
-// heard: a watcher was told an event: it is the next one, and whoever asks the
-// master from now on finds it.
+// received checks an event that a watcher received: it must be the next one.
+// Later reads at the master must see it.
 func (j *judge) heard(w *watcher, e *lockapi.CellEvent) {
 	j.look()
-	j.w.stats.check("told of an event")
+	j.w.stats.check("received event")
 	next := j.annals.next(w.after, w.asked)
 	if next != e.Revision {
-		j.w.fail("%s, which was told all %+v up to revision %d, is told %s of revision %d; the next one has revision %d", w.who, w.asked, w.after, lineOf(e), e.Revision, next)
+		j.w.fail("%s, which had received all %+v up to revision %d, gets %s of revision %d; the next one has revision %d", w.who, w.asked, w.after, lineOf(e), e.Revision, next)
 		return
 	}
 	h := &j.annals.events[next]
 	if h.line != lineOf(e) {
-		j.w.fail("%s is told %s of revision %d, which is %s", w.who, lineOf(e), e.Revision, h.line)
+		j.w.fail("%s gets %s of revision %d, which is %s", w.who, lineOf(e), e.Revision, h.line)
 	}
 	if e.File != nil && e.File.Content != nil && *e.File.Content != string(h.content) {
-		j.w.fail("%s is told that %s was written with %q by revision %d; it was with %q", w.who, e.Path, *e.File.Content, e.Revision, h.content)
+		j.w.fail("%s gets an event that %s was written with %q by revision %d; it was written with %q", w.who, e.Path, *e.File.Content, e.Revision, h.content)
 	}
 	w.after = next
 	j.told = max(j.told, h.index)
 }
 
-// skipped: a watcher was told that events are not kept any more.
+// skipped checks the answer that events are no longer kept.
 func (j *judge) skipped(w *watcher, at lockapi.Compacted) {
 	j.look()
-	j.w.stats.check("told of compaction")
+	j.w.stats.check("reported compaction")
 	if at.Oldest <= w.after || at.Revision < at.Oldest || !j.annals.whole(at.Revision) {
-		j.w.fail("%s, which was told all up to revision %d, is told that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, j.annals.revision())
+		j.w.fail("%s, which had received all up to revision %d, gets that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, j.annals.revision())
 		return
 	}
 	w.after = at.Revision
 	j.told = max(j.told, j.annals.events[at.Revision].index)
 }
 
-// toldRevision is the latest revision that somebody may know of.
+// reportedRevision returns the latest reported revision.
 func (j *judge) toldRevision() uint64 {
 	for r := j.annals.revision(); r > 0; r-- {
 		if j.annals.events[r].index <= j.told {
@@ -116,7 +117,7 @@ func (j *judge) toldRevision() uint64 {
 	return 0
 }
 
-// watches is a program beside the user's that is told events.
+// watches is a second program of the user that receives events.
 func (u *user) watches(ctx context.Context) {
 	w := &watcher{who: u.name + "'s watcher", ctx: ctx, asked: anyEvents(u.rng)}
 	if u.rng.IntN(2) == 0 {
@@ -137,7 +138,7 @@ func (u *user) watches(ctx context.Context) {
 				return
 			}
 			if u.w.profile.slow && !u.w.mended && u.rng.IntN(8) == 0 {
-				u.wait(ctx, 4*time.Second) // it holds nothing up
+				u.wait(ctx, 4*time.Second) // a slow watcher must not block others
 			}
 		}
 		u.pace(ctx)
@@ -166,16 +167,17 @@ func (u *user) polls(ctx context.Context) {
 	u.polled = got.Revision
 }
 
-// reached: a watcher was told that it knows all up to a revision.
+// reached checks the answer that a watcher has everything up to a revision.
 func (j *judge) reached(w *watcher, revision uint64) {
 	j.look()
-	j.w.stats.check("told how far")
+	j.w.stats.check("reported end of events")
 	if next := j.annals.next(w.after, w.asked); revision < w.after || revision > j.annals.revision() || next != 0 && next <= revision {
-		j.w.fail("%s is told that there is nothing of %+v after %d up to revision %d; the next one has %d, the last is %d", w.who, w.asked, w.after, revision, next, j.annals.revision())
+		j.w.fail("%s gets that there is nothing of %+v after %d up to revision %d; the next one has %d, the last is %d", w.who, w.asked, w.after, revision, next, j.annals.revision())
 	}
 }
 
-// asksNow asks for the present revision: that of all that was told of before.
+// asksNow asks for the present revision. It must include everything reported
+// before.
 func (u *user) asksNow(ctx context.Context) {
 	floor := u.w.judge.floor()
 	var got lockapi.EventList
@@ -185,13 +187,13 @@ func (u *user) asksNow(ctx context.Context) {
 	}
 }
 
-// nowIs: a caller was told the present revision. Events may have come with it,
-// so it may be in the midst of an entry.
+// nowIs checks the reported present revision. Events may have come with it, so
+// it may be in the middle of an entry.
 func (j *judge) nowIs(who string, floor, revision uint64) {
 	j.look()
-	j.w.stats.check("told the present revision")
+	j.w.stats.check("reported present revision")
 	if least := j.before(floor).Revision; revision < least || revision > j.annals.revision() {
-		j.w.fail("%s was told that the cell is at revision %d; it had been told of %d before its call, and the last is %d", who, revision, least, j.annals.revision())
+		j.w.fail("%s got revision %d as the cell's; %d had been reported before its call, and the last is %d", who, revision, least, j.annals.revision())
 		return
 	}
 	j.told = max(j.told, j.annals.events[revision].index)
@@ -205,7 +207,7 @@ type follower struct {
 
 const followed = "/f/"
 
-// follows is a program beside the user's that keeps a copy.
+// follows is a second program of the user that keeps a copy.
 func (u *user) follows(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.isOver() {
 		f := &follower{files: map[string]uint64{}, ctx: ctx}
@@ -220,8 +222,8 @@ func (u *user) follows(ctx context.Context) {
 	}
 }
 
-// followed: a change that Follow tells leads to what the file was then, and
-// nothing is told twice.
+// followed checks a change from Follow: it must give the file's state at that
+// revision, once.
 func (j *judge) followed(who string, f *follower, c *client.FileChange) {
 	j.look()
 	j.w.stats.check("followed")
@@ -229,13 +231,13 @@ func (j *judge) followed(who string, f *follower, c *client.FileChange) {
 	case c.Synced:
 		j.knowsAll(who, f, c.Revision)
 	case c.File == nil && v.file != nil:
-		j.w.fail("%s is told that %s is gone at revision %d; it was there", who, c.Path, c.Revision)
+		j.w.fail("%s gets that %s is gone at revision %d; it was there", who, c.Path, c.Revision)
 	case c.File == nil:
 		delete(f.files, c.Path)
 	case v.revision != c.Revision || v.file == nil || v.file.Instance != c.File.Instance:
-		j.w.fail("%s is told of revision %d of %s, instance %d; the log has %d", who, c.Revision, c.Path, c.File.Instance, v.revision)
+		j.w.fail("%s gets revision %d of %s, instance %d; the log has %d", who, c.Revision, c.Path, c.File.Instance, v.revision)
 	case c.Revision <= f.files[c.Path]:
-		j.w.fail("%s is told of revision %d of %s after %d", who, c.Revision, c.Path, f.files[c.Path])
+		j.w.fail("%s gets revision %d of %s after %d", who, c.Revision, c.Path, f.files[c.Path])
 	default:
 		f.files[c.Path] = c.Revision
 	}
@@ -244,19 +246,20 @@ func (j *judge) followed(who string, f *follower, c *client.FileChange) {
 	}
 }
 
-// knowsAll: who was told a change by an event, or that there is no more, knows
-// every file as it was then, or later.
+// knowsAll checks a copy after an event, or after the end of a list: every file
+// must be as of that revision, or later.
 func (j *judge) knowsAll(who string, f *follower, revision uint64) {
 	for path := range j.annals.files {
 		has, ok := f.files[path]
 		v := j.annals.at(path, revision)
 		if strings.HasPrefix(path, followed) && (ok != (v.file != nil) || ok && has < v.revision) {
-			j.w.fail("%s follows %s, and was told all up to revision %d: it has %d of %s, which was at %d", who, followed, revision, has, path, v.revision)
+			j.w.fail("%s follows %s and has received all up to revision %d: it has %d of %s, which was at %d", who, followed, revision, has, path, v.revision)
 		}
 	}
 }
 
-// allTold: every watcher has been told all, and every copy is true.
+// allReceived reports whether every watcher has received all events, and every
+// copy is correct.
 func (w *world) allTold() bool {
 	for _, one := range w.judge.watchers {
 		if one.ctx.Err() == nil && w.judge.annals.next(one.after, one.asked) != 0 {

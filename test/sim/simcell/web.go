@@ -22,10 +22,10 @@ type endpoint struct {
 
 func (w *world) endpoint(from string, ctx context.Context) *endpoint { return &endpoint{w, from, ctx} }
 
-// mostRequests is far more than the users' pace and retries come to in a time.
+// mostRequests is far more than the users' pace and retries can make in a time.
 func mostRequests(within time.Duration) int { return 20_000 + 200*int(within/time.Second) }
 
-// answer is what becomes of a request.
+// answer is the result of a request.
 type answer struct {
 	resp *http.Response
 	err  error
@@ -36,7 +36,7 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	e.w.stats.Requests++
 	with := e.w.access.credential(e.from, q)
 	if e.w.requests++; e.w.requests > mostRequests(e.w.now()) {
-		e.w.fail("%s calls without end: %d requests, the last of them %s %s", e.from, e.w.requests, q.Method, q.URL)
+		e.w.fail("%s calls without end: %d requests, the last one %s %s", e.from, e.w.requests, q.Method, q.URL)
 	}
 	var body []byte
 	if q.Body != nil {
@@ -49,7 +49,7 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	select {
 	case a := <-got:
 		if with && a.err == nil && !ownState(q) && (a.resp.StatusCode == http.StatusUnauthorized || a.resp.StatusCode == http.StatusForbidden) {
-			e.w.fail("%s, who may do everything that it does, is answered %s for %s %s", e.from, a.resp.Status, q.Method, q.URL)
+			e.w.fail("%s, which has the right to all its calls, gets %s for %s %s", e.from, a.resp.Status, q.Method, q.URL)
 		}
 		return a.resp, a.err
 	case <-q.Context().Done():
@@ -59,8 +59,8 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 }
 
-// repeat may have a copy of a request come later (see network.repeat), over a
-// connection that lasts, or breaks soon.
+// repeat may deliver a late copy of a request (see network.repeat), over a
+// connection that lasts or breaks soon.
 func (e *endpoint) repeat(q *http.Request, body []byte) {
 	if !repeatable(q) || !e.w.net.repeat(e.w.net.again, func() {
 		ctx, breakOff := context.WithCancel(context.Background())
@@ -75,14 +75,14 @@ func (e *endpoint) repeat(q *http.Request, body []byte) {
 	e.w.judge.repeated(q, body)
 }
 
-// ownState reports whether a request is judged by its receiver's own state, which
+// ownState reports whether the receiver's own state decides a request, which
 // may be an old one.
 func ownState(q *http.Request) bool {
 	return q.URL.Path == lockapi.RouteEvents || q.URL.Path == lockapi.RouteHistory || q.URL.Query().Get("consistency") == "stale"
 }
 
 // carry takes the request to its receiver and the answer back. A request that
-// its sender has given up may arrive all the same.
+// its sender has given up may still arrive.
 func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
 	w := e.w
 	m, listens := w.at(q.URL.Host)
@@ -116,10 +116,10 @@ func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
 	}
 }
 
-// served has the process answer, and returns nil if it dies before it has.
+// served returns the process's answer, or nil if the process dies before.
 func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Response {
 	ctx, cancel := context.WithCancel(p.gone)
-	// The receiver learns that its caller has gone, unless they are parted.
+	// The receiver learns that its caller has gone, unless the link is cut.
 	stop := context.AfterFunc(q.Context(), func() {
 		if e.w.net.arrives(e.from, p.m.id) {
 			cancel()

@@ -10,12 +10,12 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// wireTimeout bounds a message of Raft's and its answer, as the replicas' own
-// transport does.
+// wireTimeout bounds a Raft message and its answer, as in the replicas' own
+// transport.
 const wireTimeout = time.Second
 
-// wire is the Raft transport of one process: every message takes its time, may
-// get lost, arrive twice or late, and be answered to nobody.
+// wire is the Raft transport of one process. Messages are delayed and may get
+// lost, arrive twice or late. An answer may have no receiver any more.
 type wire struct {
 	p         *process
 	inbox     chan raft.RPC
@@ -56,7 +56,7 @@ func (t *wire) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, q *raft.I
 	return exchange(t, id, q, a, raw)
 }
 
-// exchange sends a message and waits for the answer to it.
+// exchange sends a message and waits for the answer.
 func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) error {
 	w := t.p.m.w
 	t.p.point()
@@ -87,8 +87,8 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 	}
 }
 
-// repeat may have a copy of a message come later (see network.repeat). A snapshot
-// takes long, and is sent again also where other messages are not.
+// repeat may deliver a late copy of a message (see network.repeat). A snapshot
+// takes long, and has copies even if other messages have none.
 func repeat[Q any](t *wire, to raft.ServerID, q Q, data []byte) {
 	often := t.p.m.w.net.again
 	if data != nil {
@@ -134,9 +134,8 @@ func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCRe
 	}
 }
 
-// dial opens a connection to a machine's process: one that is left over from
-// earlier messages, or a new one, for which something has to get there and
-// back.
+// dial opens a connection to a machine's process: one left over from earlier
+// messages, or a new one, which needs a message there and back.
 func (t *wire) dial(to string) (*process, error) {
 	w, from := t.p.m.w, t.p.m.id
 	leftOver := w.chance(2)

@@ -10,12 +10,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A witness is a second program of a user, on the same machine, that takes a
-// session by bare HTTP at its word: it keeps the session alive for a while,
-// falls silent, and counts on the session to the last moment of what it was
-// promised.
+// A probe is a second program of a user, on the same machine, that relies on a
+// session by bare HTTP. It keeps the session alive for a while and falls
+// silent. It then counts on the session to the last moment of the promised
+// time.
 
-// witness does so again and again, until the faults are over.
+// probe does that repeatedly until the faults are over.
 func (u *user) witness(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.mended && !u.w.failed() {
 		u.testify(ctx)
@@ -23,7 +23,7 @@ func (u *user) witness(ctx context.Context) {
 	}
 }
 
-// testify is the life of one session.
+// probeSession uses one session.
 func (u *user) testify(ctx context.Context) {
 	u.handles++
 	key := fmt.Sprintf("key-%s-%d", u.name, u.handles)
@@ -49,14 +49,14 @@ func (u *user) testify(ctx context.Context) {
 	}
 	for left, ok := u.remaining(id); ok && ctx.Err() == nil; left, ok = u.remaining(id) {
 		u.wait(ctx, 2*left)
-		if !u.w.mended && u.rng.IntN(4) == 0 { // else it may go on for ever
+		if !u.w.mended && u.rng.IntN(4) == 0 { // otherwise it could continue for ever
 			u.reopen(ctx, key, ttl, id)
 		}
 	}
 }
 
-// open opens a session with one call to one replica. It returns an empty id
-// where the call came to nothing.
+// open opens a session with one call to one replica. It returns "" if the call
+// failed.
 func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) string {
 	q := lockapi.NewSessionRequest()
 	q.TTLMS = ttl.Milliseconds()
@@ -69,9 +69,9 @@ func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) stri
 	return got.ID
 }
 
-// reopen sends the opening once more: it gives the same session and extends it,
-// unless that has ended. Nobody counts on a new one: an earlier call whose
-// answer got lost may have opened it.
+// reopen repeats the opening. It returns the same session and extends it,
+// unless that has ended. The user does not count on a new session, which an
+// earlier call with a lost answer may have opened.
 func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id string) {
 	sent, floor := u.clock.read(), u.w.judge.floor()
 	got := u.open(ctx, u.anyone(), key, ttl)
@@ -84,8 +84,8 @@ func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id str
 	}
 }
 
-// bareClose closes a session with one call to one replica. Nobody counts on it
-// any more, whatever is answered.
+// bareClose closes a session with one call to one replica. The user does not
+// count on it after that, even if the call fails.
 func (u *user) bareClose(ctx context.Context, at, id string) {
 	delete(u.promised, id)
 	m := u.message(http.MethodDelete, lockapi.RouteSessions+"/"+id, nil, nil)
@@ -100,7 +100,7 @@ func (u *user) spare(ctx context.Context, at string) {
 	u.spared = u.open(ctx, at, fmt.Sprintf("spare-%s-%d", u.name, u.handles), 5*time.Second)
 }
 
-// takes takes a lock, which is left to the end of the session.
+// takes takes a lock and leaves it until the end of the session.
 func (u *user) takes(ctx context.Context, session string) {
 	l := u.anyWant()
 	p := u.newPair(session, l.path)
@@ -115,8 +115,8 @@ func (u *user) takes(ctx context.Context, session string) {
 	}
 }
 
-// ask has the user ask one replica everything at once, and have it answer by
-// itself: if it takes itself wrongly for the master, that shows.
+// ask makes the user send every kind of call to one replica at once, not to be
+// forwarded. A replica that wrongly considers itself the master is then found.
 func (u *user) ask(at string) {
 	ctx := u.ctx
 	for _, l := range wants {
@@ -150,7 +150,7 @@ func (u *user) ask(at string) {
 	}
 }
 
-// try makes one call for a lock, which is given back at once. The handle may
+// try requests a lock with one call and releases it at once. The handle may
 // have been used before.
 func (u *user) try(ctx context.Context, at string, p pair, l want, fresh bool) {
 	floor := u.w.judge.floor()

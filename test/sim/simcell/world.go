@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Options say what to run.
+// Options select what to run.
 type Options struct {
 	Seed  uint64
 	Steps int
-	// Skew is how far clocks run from true time, as a multiple of the bound
-	// that the replicas are told: 1 is the most that they have to tolerate.
+	// Skew is how far clocks drift from true time, as a multiple of the
+	// replicas' configured bound. The replicas must tolerate 1.
 	Skew float64
-	// Access has callers be judged, which is so in one of four runs anyway.
+	// Access enables access control, which is on in one of four runs anyway.
 	Access bool
-	// Members has members come and go, which is so in one of four runs anyway.
+	// Members makes members come and go, as in one of four runs anyway.
 	Members bool
-	// Profile names the special profile of every run (see Profiles). Where it is
-	// empty few runs have one.
+	// Profile names the special profile of every run (see Profiles). If it is
+	// empty, few runs have one.
 	Profile string
 	Trace   bool
-	Dir     string // where the disks' files are
+	Dir     string // directory of the disks' files
 }
 
-// drift is the bound on clocks that the replicas are told: far more than a real
-// clock's, so that what rests on it shows.
+// drift is the replicas' configured bound on clocks. It is far larger than for
+// a real clock, so that errors that depend on it show.
 const drift = 0.05
 
 // world is one run.
@@ -39,31 +39,31 @@ type world struct {
 	machines      []*machine
 	users         []*user
 	judge         *judge
-	access        *operator  // nil where nobody is judged
-	keeper        *keeper    // nil where nobody keeps backups
-	steward       *steward   // nil where nobody comes or goes
+	access        *operator  // nil if access stays off
+	keeper        *keeper    // nil if no backups are kept
+	steward       *steward   // nil if members do not change
 	lacks         string     // see settled
 	founders      []string   // names of the founding list
-	historian     *historian // nil where nobody reads histories
+	historian     *historian // nil if no program reads histories
 	profile       profile
 	trace         *trace
 	stats         *Stats
 	step          int
 	disks         int
 	requests      int                    // of HTTP
-	calling       map[pair]int           // calls for a lock that are under way, by who made them
-	called        map[pair]time.Duration // when the last one came or ended
-	granted       map[pair]bool          // whether one of them was answered with the lock
-	keeps         map[pair]bool          // whether one of their calls asked for a place that is kept
+	calling       map[pair]int           // calls for a lock under way, by pair
+	called        map[pair]time.Duration // when the last one began or ended
+	granted       map[pair]bool          // whether one of them was granted
+	keeps         map[pair]bool          // whether one of them requested a place that is kept
 	lease         time.Duration          // of all masters, unless mixed
 	mixed         bool                   // replicas are configured differently
 	pauses        bool                   // pauses may fall anywhere
-	woke          time.Duration          // when a machine last went on after a pause
-	old           *machine               // the last one against which another campaigned
+	woke          time.Duration          // when a machine last resumed after a pause
+	old           *machine               // the last one that another campaigned against
 	waiting       *machine               // see lieInWait
 	snapshotAfter uint64                 // entries
 	mended        bool                   // the faults are over
-	quiet         bool                   // and a master is in office
+	quiet         bool                   // the faults are over and a master is in office
 	over          chan struct{}          // closed at the end, or when a promise is broken
 	failure       *Failure
 }
@@ -80,8 +80,8 @@ func (f *Failure) String() string {
 	return fmt.Sprintf("seed %d, step %d, after %v: %s", f.Seed, f.Step, f.At, f.What)
 }
 
-// Run runs one seed, adds what it came to, and returns its story. It is to be
-// called in a bubble of its own, with the runtime seeded.
+// Run runs one seed, adds its result to out, and returns its story. Call it in
+// a bubble of its own, with the runtime seeded.
 func Run(o Options, out *Report) (story []string) {
 	if out.Stats == nil {
 		out.Stats = newStats()
@@ -113,10 +113,10 @@ func newWorld(o Options, stats *Stats) *world {
 	return w
 }
 
-// now is true time since the run began.
+// now returns the true time since the run began.
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
-// fail notes the first broken promise and ends the run.
+// fail records the first broken promise and ends the run.
 func (w *world) fail(format string, args ...any) {
 	if w.isOver() {
 		return
@@ -137,11 +137,11 @@ func (w *world) isOver() bool {
 	}
 }
 
-// chance is true once in n times.
+// chance reports true once in n times.
 func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
-// between is a random duration, small ones being as likely as large ones by
-// order of magnitude.
+// between returns a random duration. Small durations are as likely as large
+// ones, by order of magnitude.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	span := least << r.IntN(bits.Len64(uint64(most/least)))
 	return min(most, span+time.Duration(r.Int64N(int64(span)+1)))
@@ -179,7 +179,7 @@ func (c *clock) bend(rate float64) {
 	c.w.trace.note("clock", "one runs at %.3f from now on", rate)
 }
 
-// run plays the script and returns what broke, or nil.
+// run plays the script and returns the broken promise, or nil.
 func (w *world) run() *Failure {
 	size := 3
 	if w.script.IntN(5) == 0 || w.steward != nil && w.steward.five {
