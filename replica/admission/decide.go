@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Answer is what became of asking one replica for its card.
+// Answer is the result of asking one replica for its card.
 type Answer struct {
 	Card Card
 	Err  error // why there is no card
 }
 
-// Step is what to do next.
+// Step is the next step to take.
 type Step int
 
-// The steps.
+// The steps of a replica.
 const (
-	Wait     Step = iota // nothing, but to ask again
-	Save                 // keep Decision.Identity, durably, and ask again
-	Go                   // keep Decision.Identity; the directory is a member's
+	Wait     Step = iota // only ask again
+	Save                 // store Decision.Identity, durably, and ask again
+	Go                   // store Decision.Identity; the directory is a member's
 	Stranger             // wait to be admitted, and ask again
 )
 
@@ -28,32 +28,32 @@ func (s Step) String() string {
 	return [...]string{"wait", "save", "go", "stranger"}[s]
 }
 
-// Decision is what Decide came to.
+// Decision is the result of Decide.
 type Decision struct {
 	Step     Step
-	Identity Identity // where it is to be kept
-	Why      string   // what is waited for, for people
-	CellID   string   // of the cell that the directory is a stranger to
-	Member   bool     // whether that cell has a member of the same name, as far as is known
+	Identity Identity // for Save and Go, the identity to store
+	Why      string   // the reason for waiting, for people
+	CellID   string   // the cell to which the directory is a stranger
+	Member   bool     // whether that cell has a member of the same name, as far as known
 }
 
-// Self is what a replica brings to a decision.
+// Self is the input of a decision about the replica itself.
 type Self struct {
 	Identity
 	RaftAddr    string
-	Names       []string // of the founding list, its own among them
-	ConfigIndex uint64   // of the latest configuration in its log, committed or not; FindReplaced only
-	Access      string   // digest of the secret with which it founds a cell with access on; empty for off
-	// Joins says that it is to be a member of a cell that is there: it founds none.
-	// Unanswered is why the members of that cell are not known, if they are not.
+	Names       []string // of the founding list, including its own
+	ConfigIndex uint64   // of the latest configuration in its log, committed or not; only for FindReplaced
+	Access      string   // digest of the secret for founding a cell with access on; empty for off
+	// Joins is set if the replica is to join an existing cell, and founds none.
+	// Unanswered is the error if the members of that cell are unknown.
 	Joins      bool
 	Unanswered error
-	// NewDirectory makes an id for a directory that gives its founding up.
+	// NewDirectory makes an id for a directory that gives up its founding.
 	NewDirectory func() string
 }
 
-// Decide looks at the answers of the others in the founding list, by name, and
-// says what a replica that does not run yet does next.
+// Decide returns the next step of a replica that does not run yet. The answers
+// are those from the rest of the founding list, by name.
 func Decide(self Self, answers map[string]Answer) Decision {
 	if self.CellID != "" {
 		return self.comeBack(answers)
@@ -67,42 +67,45 @@ func Decide(self Self, answers map[string]Answer) Decision {
 	return self.found(answers)
 }
 
-// settled reports whether the directory is a member's, whatever others say: a
-// host that is down does not keep the others from starting.
+// settled reports whether the directory is a member's for certain. It does not
+// depend on others, so a host that is down does not keep the rest from
+// starting.
 func (s Self) settled() bool { return s.CellID != "" && s.Replaced == 0 }
 
-// comeBack is for a directory that belongs to a cell. It goes on, whoever
-// answers: all may start at once. Only one that was found to be replaced waits
-// until it is a member again.
+// comeBack decides for a directory that belongs to a cell. It starts regardless
+// of the answers, so that all can start at once. Only a directory that was
+// found to be replaced waits until it is a member again.
 func (s Self) comeBack(answers map[string]Answer) Decision {
 	if s.settled() {
 		return Decision{Step: Go, Identity: s.Identity}
 	}
 	latest, _ := newest(answers, s.CellID)
 	if latest.ConfigIndex > s.Replaced && latest.lists(s.ServerID()) {
-		who := s.Identity
-		who.Admitted, who.Replaced = latest.ConfigIndex, 0
-		who.Known = *s.Known.Note(latest.ConfigIndex, latest.Members, latest.Removed)
-		return Decision{Step: Go, Identity: who}
+		next := s.Identity
+		next.Admitted, next.Replaced = latest.ConfigIndex, 0
+		next.Known = *s.Known.Note(latest.ConfigIndex, latest.Members, latest.Removed)
+		return Decision{Step: Go, Identity: next}
 	}
 	if latest.CellID == "" {
-		return s.nobodyTells()
+		return s.cellUnreachable()
 	}
 	return s.stranger(latest, gone)
 }
 
-// nobodyTells is for a directory that is no member any more where no member of the
-// cell answers: whether another has its place, or there is none, is not known.
-func (s Self) nobodyTells() Decision {
+// cellUnreachable decides for a directory that is no longer a member, when no
+// member of the cell answers. It is unknown whether another directory has taken
+// its place.
+func (s Self) cellUnreachable() Decision {
 	why := fmt.Sprintf("data directory %s of replica %s is not a member of cell %q (id %s) any more: it was removed or replaced, and no member of the cell answers at %s",
 		s.Directory, s.ID, s.Cell, s.CellID, list(s.Names))
 	if !s.Joins {
-		why += "; where these are not the members any more, start it with --join and the URL of one that is"
+		why += "; if these are no longer the members, start it with --join and the URL of a member"
 	}
 	return Decision{Step: Stranger, CellID: s.CellID, Member: !s.Joins, Why: why}
 }
 
-// awaitCell is for a directory that is to join a cell of which nobody answers.
+// awaitCell decides for a directory that is to join a cell, when no member of
+// the cell answers.
 func (s Self) awaitCell(answers map[string]Answer) Decision {
 	var missing []string
 	if s.Unanswered != nil {
@@ -118,17 +121,19 @@ func (s Self) awaitCell(answers map[string]Answer) Decision {
 	return wait("to join cell %q, waiting for a member of it to answer: %s", s.Cell, list(missing))
 }
 
-// gone is for stranger to say how a member has come not to be one.
+// gone is passed to stranger, which then finds the reason why the directory is
+// no longer a member.
 const gone = ""
 
-// FindReplaced is for a running replica that hears of no leader. It reports
-// whether the others know that this directory is no member any more: the latest
-// configuration up to the place of the last one in its log, or behind that,
-// does not list it. (The last one in its log may never have been committed, and
-// be behind all that were.) Nor do those count who have not come to where it
-// was admitted: its own log may not have come there either, and they may have
-// been restarted, and not know yet what is committed. The identity that comes with it is to be kept,
-// durably, and the replica to end.
+// FindReplaced is for a running replica without a leader. It reports whether
+// the others know that this directory is no longer a member. That is so if the
+// latest configuration they know does not list it, and they have applied the
+// log up to the last configuration in this replica's log. (That one may never
+// have been committed, and may come after all committed ones.) It ignores
+// answers from replicas that have not reached the index at which this directory
+// was admitted. Its own log may not reach that index either, and the others may
+// have restarted and not know yet what is committed. The caller must store the
+// returned identity durably, and end the replica.
 func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	latest, ok := newest(answers, self.CellID)
 	seen := max(latest.Applied, latest.ConfigIndex)
@@ -141,7 +146,7 @@ func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	return d, true
 }
 
-// belong is for a directory without a cell where others have one.
+// belong decides for a directory without a cell, if others have one.
 func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 	var latest Card
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
@@ -155,7 +160,7 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 		switch {
 		case founder && !prepared, !prepared && latest.votes(s.ServerID()):
 			return s.afresh("this directory was a member of cell " + theirs.CellID +
-				" and does not know it: it was put back as it was before, and goes on as a new one"), true
+				" but does not know it: an older copy of it was put back; it continues as a new directory"), true
 		case prepared && (latest.ConfigIndex == 0 || latest.lists(s.ServerID())):
 			return s.begin(s.Founding, theirs.CellID, 0), true
 		case !prepared && latest.lists(s.ServerID()):
@@ -170,28 +175,28 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 	return s.stranger(latest, "it is new, or was emptied"), true
 }
 
-// afresh has a directory go on as a new one. Under its old id it may have shown
-// a founding to others, or voted, and does not know it any more.
+// afresh continues with a new directory id. Under the old id the directory may
+// have shown a founding to others, or voted, without knowing it any more.
 func (s Self) afresh(why string) Decision {
-	who := s.Identity
-	who.Founding, who.Directory = nil, s.NewDirectory()
-	who.Access = ""
-	return Decision{Step: Save, Identity: who, Why: why}
+	next := s.Identity
+	next.Founding, next.Directory = nil, s.NewDirectory()
+	next.Access = ""
+	return Decision{Step: Save, Identity: next, Why: why}
 }
 
-// begin makes the directory one of a cell.
+// begin makes the directory part of a cell.
 func (s Self) begin(f Founding, cellID string, admitted uint64) Decision {
-	who := s.Identity
-	who.Founding, who.CellID, who.Admitted = f, cellID, admitted
-	return Decision{Step: Go, Identity: who}
+	next := s.Identity
+	next.Founding, next.CellID, next.Admitted = f, cellID, admitted
+	return Decision{Step: Go, Identity: next}
 }
 
 func (s Self) stranger(card Card, happened string) Decision {
 	member := "has no member of that name"
 	if card.ConfigIndex == 0 {
-		member = "does not tell its members before it has a master"
+		member = "gives its members only after it has a master"
 	}
-	// Who joins is new, until the cell says otherwise.
+	// A joining replica is new, until the cell's members show otherwise.
 	known := card.ConfigIndex == 0 && !s.Joins
 	for _, m := range card.Members {
 		if name, directory := Split(m); name == s.ID {
@@ -206,12 +211,12 @@ func (s Self) stranger(card Card, happened string) Decision {
 		happened = "it was removed"
 	}
 	return Decision{Step: Stranger, CellID: card.CellID, Member: known, Why: fmt.Sprintf(
-		"data directory %s of replica %s is not a member of cell %q: %s, and the cell (id %s, as %s tells) %s",
+		"data directory %s of replica %s is not a member of cell %q: %s, and the cell (id %s, as %s reports) %s",
 		s.Directory, s.ID, s.Cell, happened, card.CellID, card.ID, member)}
 }
 
-// newest is the card of a cell's member with the latest configuration, and of
-// those the one that has applied most.
+// newest returns the card of a member of the cell with the latest
+// configuration, and among several the one that has applied most.
 func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		c := answers[name].Card
@@ -222,9 +227,9 @@ func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
 	return best, ok
 }
 
-// Foreign is whose answers are those of another cell's members, for people; it
-// is empty where there is nobody. A running replica that hears of no master may
-// have been given the wrong data directory.
+// Foreign lists the replicas that answered as members of another cell, for
+// people. Without any it is empty. A running replica without a master may have
+// been given the wrong data directory.
 func Foreign(answers map[string]Answer, cellID string) string {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
@@ -235,8 +240,8 @@ func Foreign(answers map[string]Answer, cellID string) string {
 	return list(others)
 }
 
-// Known is what the others know a directory to have stored: the latest leader's
-// word counts.
+// Known returns what the others know a directory to have stored. The latest
+// leader's record counts.
 func Known(answers map[string]Answer, cellID string) (latest Stored) {
 	for _, a := range answers {
 		if s := a.Card.Stored; a.Card.CellID == cellID && s.Term > latest.Term {
@@ -246,22 +251,23 @@ func Known(answers map[string]Answer, cellID string) (latest Stored) {
 	return latest
 }
 
-// Forgotten says what a directory has forgotten of what the others know, or
-// nil. Its term is to be read after the index of its last entry: entries that a
-// leader knows of may give way to those of a later term, and to nothing else.
+// Forgotten returns an error if a directory has lost something that the others
+// know it had. term must be read after last, the index of the last entry.
+// Entries that a leader knows of may only give way to entries of a later term.
 func (s Stored) Forgotten(last, term uint64) error {
 	switch {
 	case term < s.Term:
-		return fmt.Errorf("it knows of term %d, and was in term %d, as the master of that term tells", term, s.Term)
+		return fmt.Errorf("it is in term %d, but was in term %d, as the master of that term reports", term, s.Term)
 	case term == s.Term && s.Lost:
-		return fmt.Errorf("it had stored all up to entry %d, and its log was found to end before, as the master tells", s.Index)
+		return fmt.Errorf("it had stored every entry up to %d, but its log was found to end before that, as the master reports", s.Index)
 	case term == s.Term && last < s.Index:
-		return fmt.Errorf("its log ends at entry %d, and it had stored all up to entry %d, as the master tells", last, s.Index)
+		return fmt.Errorf("its log ends at entry %d, but it had stored every entry up to %d, as the master reports", last, s.Index)
 	}
 	return nil
 }
 
-// found is for a directory without a cell where nobody that answers has one.
+// found decides for a directory without a cell, if no answering replica has
+// one.
 func (s Self) found(answers map[string]Answer) Decision {
 	proposed := Founding{{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr}}
 	var missing []string
@@ -274,23 +280,23 @@ func (s Self) found(answers map[string]Answer) Decision {
 		case a.Err != nil:
 			missing = append(missing, fmt.Sprintf("%s (%v)", name, a.Err))
 		case !slices.Equal(a.Card.Names, s.Names):
-			return wait("the founding list of %s is %s, and that of %s is %s: give all the same", name, list(a.Card.Names), s.ID, list(s.Names))
+			return wait("the founding list of %s is %s, but the list of %s is %s: configure the same list on every replica", name, list(a.Card.Names), s.ID, list(s.Names))
 		case a.Card.Access != s.Access:
-			return wait("%s: give all the same found-token-file, or none", differ(name, a.Card.Access, s.ID, s.Access))
+			return wait("%s: configure the same found-token-file on every replica, or on none", differ(name, a.Card.Access, s.ID, s.Access))
 		default:
 			proposed = append(proposed, Founder{ID: name, Directory: a.Card.Directory, RaftAddr: a.Card.RaftAddr})
 		}
 	}
 	if missing != nil {
-		// A directory that was lost founds nothing by this, but waits for ever where
-		// the cell that it was of has other members by now.
-		return wait("a new cell is founded by all of %s together; waiting for %s; a replica of a cell that runs, with none of these as a member any more, is started with join instead", list(s.Names), list(missing))
+		// A directory that was lost cannot found anything here. But it waits
+		// forever if the cell to which it belonged has other members by now.
+		return wait("a new cell is founded by all of %s together; waiting for %s; to join a running cell that has none of them as a member any more, start with join instead", list(s.Names), list(missing))
 	}
 	slices.SortFunc(proposed, func(a, b Founder) int { return strings.Compare(a.ID, b.ID) })
 	return s.settle(proposed, answers)
 }
 
-// differ says how two replicas differ in what they would found the cell with.
+// differ describes how the founding secrets of two replicas differ.
 func differ(one, ones, other, others string) string {
 	switch {
 	case ones == "":
@@ -298,13 +304,13 @@ func differ(one, ones, other, others string) string {
 	case others == "":
 		return fmt.Sprintf("%s has a found-token-file, and %s has none", one, other)
 	}
-	return fmt.Sprintf("the found-token-file of %s and that of %s have different secrets", one, other)
+	return fmt.Sprintf("the found-token-files of %s and %s have different secrets", one, other)
 }
 
-// settle prepares, founds or gives up, where all others answered.
+// settle prepares, founds or gives up, after all others have answered.
 func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 	if s.Founding != nil && !slices.Equal(s.Founding, proposed) {
-		return s.afresh("a founding that was prepared cannot come about: " + s.changed(proposed))
+		return s.afresh("the prepared founding cannot complete: " + s.changed(proposed))
 	}
 	prepared := true
 	for _, name := range s.Names {
@@ -318,9 +324,9 @@ func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 		prepared = prepared && theirs != nil
 	}
 	if s.Founding == nil {
-		who := s.Identity
-		who.Founding, who.Access = proposed, s.Access
-		return Decision{Step: Save, Identity: who, Why: "preparing to found the cell"}
+		next := s.Identity
+		next.Founding, next.Access = proposed, s.Access
+		return Decision{Step: Save, Identity: next, Why: "preparing to found the cell"}
 	}
 	if !prepared {
 		return wait("waiting until all of %s have prepared to found the cell", list(s.Names))

@@ -1,19 +1,19 @@
 // Package admission decides how a data directory becomes part of a cell: by
 // founding one together with all others of the founding list, or by being
-// admitted in the place of another directory. It is pure: what a replica knows
-// of itself (Identity) and what the others told it (Card) go in, and what to do
-// next comes out.
+// admitted in place of another directory. It is pure: it computes the next step
+// from what a replica knows about itself (Identity) and from the answers of the
+// others (Card).
 //
-// A member of a cell is a name *and* a directory (ServerID). What a directory
-// forgot when its disk was wiped, nobody counts on: the new directory is
-// another server, which votes for nobody and stores nothing before it is
-// admitted.
+// A member of a cell is a name *and* a directory (ServerID). When a disk is
+// wiped, its new directory is another server. So no member relies on what the
+// old directory has forgotten. The new one neither votes nor stores anything
+// before it is admitted.
 //
 // # Founding
 //
-// A replica with a new directory founds nothing by itself. All replicas of the
-// founding list go through the same steps, each on its own, by asking the
-// others for their cards again and again:
+// A replica with a new directory does not found a cell by itself. All replicas of
+// the founding list take the same steps, each on its own, by repeatedly asking
+// the others for their cards:
 //
 //  1. It gets the cards of all. Each has a new directory, the same cell name and
 //     the same names in its list.
@@ -22,24 +22,25 @@
 //  3. When every card shows the same founding, it founds: it writes the cell's
 //     id, which is a digest of the founding, and then the first configuration.
 //
-// A directory prepares one founding in its life. So of two foundings that share
-// a directory at most one comes about, for each needs all of its directories:
-// wiped disks and old ones that come back cannot make two cells with a member
-// in common. A crash leaves a directory that goes on where it was.
+// A directory prepares only one founding in its life, and a founding needs all of
+// its directories. So of two foundings that share a directory at most one can
+// succeed. Wiped disks and restored old ones cannot make two cells with a member
+// in common. After a crash a directory resumes at the step where it was.
 //
-// A prepared founding that cannot come about any more, because a replica of it
-// has a new directory and nobody has founded, is given up with the directory
-// itself: the replica takes a new directory id and begins again. If somebody
-// had founded after all, that cell has lost a member it never heard from.
+// A prepared founding fails if one of its replicas has a new directory and the
+// cell has not been founded. The replica then gives up the directory along with
+// the founding: it takes a new directory id and begins again. If another replica
+// had founded after all, its cell has lost a member from which it never received
+// anything.
 //
-// A directory that others know as a founder or a voter and that does not know
-// its cell was put back as it was before. As that member it may have voted, so
-// it gives its id up likewise. (Put back to between steps 2 and 3 it is not
-// told from one that has crashed there, and goes on.)
+// If others know a directory as a founder or a voter, and it does not know its
+// cell, then an older copy of it was put back. As that member it may have voted,
+// so it gives up its id as well. (A directory put back to between steps 2 and 3
+// looks like one that has crashed there, and resumes.)
 //
 // # Admission
 //
-// A replica whose name is a member's but whose directory is not waits, and says
-// so, until a card of the cell lists its directory (master.Replace). So does
-// one whose directory was a member's and has been replaced.
+// A replica waits, and reports so, if its name is a member's but its directory is
+// not, until a card of the cell lists its directory (master.Replace). So does a
+// replica with a member's directory that was replaced.
 package admission

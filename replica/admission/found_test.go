@@ -269,7 +269,7 @@ func TestDecide(t *testing.T) {
 		want   func(Identity) bool
 	}{
 		"one is away":                  {blank, []Card{card("r2", "b")}, Wait, "r3 (away)", nil},
-		"another list":                 {blank, []Card{card("r2", "b"), with(card("r3", "c"), func(c *Card) { c.Names = names[1:] })}, Wait, "give all the same", nil},
+		"another list":                 {blank, []Card{card("r2", "b"), with(card("r3", "c"), func(c *Card) { c.Names = names[1:] })}, Wait, "configure the same list", nil},
 		"all are there":                {blank, []Card{card("r2", "b"), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) && w.CellID == "" }},
 		"another has prepared":         {blank, []Card{prepared(card("r2", "b")), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) }},
 		"not all have prepared":        {ready, []Card{prepared(card("r2", "b")), card("r3", "c")}, Wait, "have prepared", nil},
@@ -280,7 +280,7 @@ func TestDecide(t *testing.T) {
 		"it founded before the others": {ready, []Card{member(card("r2", "b"), 0), card("r3", "z")}, Go, "", func(w Identity) bool { return w.CellID == id }},
 		"it was replaced before":       {ready, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Stranger, "knows r1 by directory x", nil},
 		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
-		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 0)}, Stranger, "does not tell its members before it has a master", nil},
+		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 0)}, Stranger, "gives its members only after it has a master", nil},
 		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
 		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") && w.Admitted == 7 }},
 		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
@@ -291,7 +291,7 @@ func TestDecide(t *testing.T) {
 		"admitted, and others vote":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r2/b", "r3/c")}, Go, "", nil},
 		"a member alone":               {Identity{Cell: "c", ID: "r1", Directory: "a", Founding: all, CellID: id}, nil, Go, "", nil},
 		"replaced":                     {gone, []Card{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
-		"replaced, and nobody answers": {gone, nil, Stranger, "it was removed or replaced, and no member of the cell answers at r1, r2, r3; where", nil},
+		"replaced, and nobody answers": {gone, nil, Stranger, "it was removed or replaced, and no member of the cell answers at r1, r2, r3; if these", nil},
 		"replaced, and one lags":       {gone, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
 		"replaced and admitted again":  {gone, []Card{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 && w.Admitted == 11 }},
 	} {
@@ -408,7 +408,7 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 		{"x", "x", ""},
 		{"x", "", "r1 has a found-token-file, and r2 has none"},
 		{"", "x", "r2 has a found-token-file, and r1 has none"},
-		{"x", "y", "the found-token-file of r2 and that of r1 have different secrets"},
+		{"x", "y", "the found-token-files of r2 and r1 have different secrets"},
 	} {
 		self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a"}, Names: []string{"r1", "r2"}, Access: c.own}
 		card := Card{Cell: "c", ID: "r2", Directory: "b", Names: self.Names, Access: c.theirs}

@@ -9,39 +9,39 @@ import (
 	"strings"
 )
 
-// Identity is what a data directory knows of itself. It is kept durably, and
-// changed before anything is done that rests on the change.
+// Identity is what a data directory records about itself. A change of it is
+// stored durably before anything relies on it.
 type Identity struct {
 	Format    int    `json:"format"`
 	Cell      string `json:"cell"`      // name of the cell
 	ID        string `json:"id"`        // name of the replica
 	Directory string `json:"directory"` // random; made with the directory
-	// Founding is what the directory has prepared to found, or the founding of the
-	// cell that it belongs to. The directory is a founder where that names it.
+	// Founding is the founding that the directory has prepared, or that of its
+	// cell. The directory is a founder if the founding names it.
 	Founding Founding `json:"founding,omitempty"`
-	// Access is what the founders have agreed on about access, when it prepared to
-	// found with them: a digest of the root's secret, empty where access is off.
+	// Access records the founders' agreement about access at the time it
+	// prepared: a digest of the root's secret, or empty if access is off.
 	Access string `json:"access,omitempty"`
-	// CellID is that of the cell that it belongs to; empty before.
+	// CellID is the id of its cell; empty before it belongs to one.
 	CellID string `json:"cell_id,omitempty"`
-	// Founded says that the log has been there: if it is gone later, so are this
-	// replica's votes and promises.
+	// Founded is set once the log exists. If the log is missing later, this
+	// replica's votes and promises are lost, too.
 	Founded bool `json:"founded"`
-	// Admitted is the place in the log of a committed configuration that lists
-	// this directory, as another told; 0 for a founder.
+	// Admitted is the log index of a committed configuration that lists this
+	// directory, as another replica reported; 0 for a founder.
 	Admitted uint64 `json:"admitted,omitempty"`
-	// Replaced is the place in the log of a configuration that does not list this
-	// directory any more, 0 where there is none: it waits to be admitted again.
+	// Replaced is the log index of a configuration that no longer lists this
+	// directory. It then waits to be admitted again. Otherwise it is 0.
 	Replaced uint64 `json:"replaced,omitempty"`
-	// Known is the latest that the directory knew of the cell's members.
+	// Known is the latest that the directory knew about the cell's members.
 	Known Roll `json:"known,omitzero"`
 }
 
-// ServerID is the id of the replica in Raft.
+// ServerID returns the id of the replica in Raft.
 func (w Identity) ServerID() string { return ServerID(w.ID, w.Directory) }
 
-// Refuses says why a connection is not for this directory, or nil where it
-// means this very member of this very cell.
+// Refuses returns an error unless a connection is for exactly this member of
+// this cell.
 func (w Identity) Refuses(cellID, wanted string) error {
 	switch {
 	case cellID != w.CellID:
@@ -52,17 +52,17 @@ func (w Identity) Refuses(cellID, wanted string) error {
 	return nil
 }
 
-// ServerID is a member's id in Raft: a name and a directory.
+// ServerID returns a member's id in Raft: its name and directory.
 func ServerID(name, directory string) string { return name + "/" + directory }
 
-// Split parts a ServerID. The directory of anything else is empty.
+// Split splits a ServerID. The directory is empty if there is no slash.
 func Split(server string) (name, directory string) {
 	name, directory, _ = strings.Cut(server, "/")
 	return name, directory
 }
 
-// directoryBytes make it as good as impossible that two directories of one name
-// are given the same id. It is no secret.
+// directoryBytes makes it practically impossible that two directories of one
+// name get the same id. The id is not secret.
 const directoryBytes = 8
 
 // NewDirectory makes the id of a new directory.
@@ -81,11 +81,11 @@ type Founder struct {
 	RaftAddr  string `json:"raft_addr" cbor:"3,keyasint"`
 }
 
-// Founding is the whole first configuration of a cell, sorted by name.
+// Founding is the complete first configuration of a cell, sorted by name.
 type Founding []Founder
 
-// CellID is the id of the cell that the founding makes. It is random as the
-// directories are, and the same on every replica, so that none has to tell it.
+// CellID returns the id of the cell that the founding makes. It is as random as
+// the directory ids, and every replica computes the same one.
 func (f Founding) CellID(cell string) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "stout cell %q\n", cell)
@@ -95,7 +95,7 @@ func (f Founding) CellID(cell string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Has reports whether a directory is one of the founding.
+// Has reports whether a directory belongs to the founding.
 func (f Founding) Has(server string) bool {
 	return slices.ContainsFunc(f, func(m Founder) bool { return ServerID(m.ID, m.Directory) == server })
 }
@@ -109,7 +109,7 @@ func (f Founding) directory(name string) string {
 	return ""
 }
 
-// Card is what a replica tells of itself to another that asks.
+// Card is the description of itself that a replica sends to another on request.
 type Card struct {
 	Cell      string   `cbor:"1,keyasint"`
 	ID        string   `cbor:"2,keyasint"`
@@ -118,57 +118,57 @@ type Card struct {
 	Names     []string `cbor:"5,keyasint"` // of its founding list, sorted
 	Founding  Founding `cbor:"6,keyasint,omitempty"`
 	CellID    string   `cbor:"7,keyasint,omitempty"`
-	// Members are the server ids of the latest configuration that it knows to be
-	// committed, and ConfigIndex is that configuration's place in the log.
+	// Members are the server ids of the latest configuration that it knows to
+	// be committed. ConfigIndex is the log index of that configuration.
 	Members     []string `cbor:"8,keyasint,omitempty"`
 	ConfigIndex uint64   `cbor:"9,keyasint,omitempty"`
-	// Applied is an entry up to which it has applied all: the configuration that
-	// it tells is the latest up to there. Heard says that it leads or hears a
-	// leader.
+	// Applied is an index up to which it has applied every entry. The
+	// configuration on the card is the latest up to there. Heard is set if it
+	// leads or is in contact with a leader.
 	Applied uint64 `cbor:"10,keyasint,omitempty"`
 	Heard   bool   `cbor:"11,keyasint,omitempty"`
 	Version string `cbor:"12,keyasint,omitempty"`
-	// Leads says that it leads, and Stored what whoever asks has told it to have
-	// stored, if anything.
+	// Leads is set if it leads. Stored is what the requesting directory has
+	// reported to it as stored, if anything.
 	Leads  bool   `cbor:"13,keyasint,omitempty"`
 	Stored Stored `cbor:"14,keyasint,omitempty"`
-	// Voters are those of Members that vote. A directory becomes one only when it
-	// has stored what the others have.
+	// Voters are the Members that vote. A directory becomes a voter only after
+	// it has stored what the others have.
 	Voters []string `cbor:"15,keyasint,omitempty"`
-	// Level is the highest that its release knows; see package state.
+	// Level is the highest level that its release knows; see package state.
 	Level uint64 `cbor:"16,keyasint,omitempty"`
-	// Access is with what it would found: see Self. It is not told once it belongs
-	// to a cell.
+	// Access is the digest of its founding secret: see Self. It is omitted once
+	// it belongs to a cell.
 	Access string `cbor:"17,keyasint,omitempty"`
-	// Sync is how long a write to its log takes at present, and Writing how long the one
-	// under way has taken so far, in microseconds. Unsent counts the snapshots that it
-	// could not read or send, one after the other, as a leader.
+	// Sync is the present duration of a write to its log. Writing is how long
+	// the write in progress has taken so far. Both are in microseconds. Unsent
+	// counts consecutive snapshots that it failed to read or send as a leader.
 	Sync    uint64 `cbor:"18,keyasint,omitempty"`
 	Writing uint64 `cbor:"19,keyasint,omitempty"`
 	Unsent  uint64 `cbor:"20,keyasint,omitempty"`
-	// Removed are the replicas that the cell has removed: see Roll.
+	// Removed lists the replicas that the cell has removed: see Roll.
 	Removed []string `cbor:"21,keyasint,omitempty"`
 }
 
-// Stored is what a directory has told a leader to have stored: in that term,
-// all up to that index.
+// Stored is what a directory has reported to a leader as stored: in that term,
+// every entry up to that index.
 type Stored struct {
 	Term  uint64 `cbor:"1,keyasint"`
 	Index uint64 `cbor:"2,keyasint"`
-	// Lost is set when that term's leader has found it to end before that. It is
-	// sent nothing more, whatever it has by now.
+	// Lost is set if that term's leader has found the log to end before Index.
+	// The leader then sends it nothing more, even if it has caught up.
 	Lost bool `cbor:"3,keyasint,omitempty"`
 }
 
-// ServerID is the id of the replica in Raft.
+// ServerID returns the id of the replica in Raft.
 func (c Card) ServerID() string { return ServerID(c.ID, c.Directory) }
 
 func (c Card) lists(server string) bool { return slices.Contains(c.Members, server) }
 
 func (c Card) votes(server string) bool { return slices.Contains(c.Voters, server) }
 
-// newer reports whether a card knows of more than another: of a later
-// configuration, or that the same is the latest for longer.
+// newer reports whether c is more recent than another card. It has a later
+// configuration, or has applied more under the same one.
 func (c Card) newer(than Card) bool {
 	if c.ConfigIndex != than.ConfigIndex {
 		return c.ConfigIndex > than.ConfigIndex

@@ -25,7 +25,7 @@ func TestJoinerFoundsNothing(t *testing.T) {
 		"one is away":                  {map[string]Answer{"r1": {Err: errors.New("away")}}, Wait, "r1 (away)", false},
 		"a cell that does not know it": {map[string]Answer{"r1": {Card: member("r1/a", "r2/b")}}, Stranger, "no member of that name", false},
 		"a cell that has its name":     {map[string]Answer{"r1": {Card: member("r1/a", "r4/x")}}, Stranger, "knows r4 by directory x", true},
-		"a cell that just starts":      {map[string]Answer{"r1": {Card: Card{Cell: "c", ID: "r1", Founding: founding, CellID: id}}}, Stranger, "before it has a master", false},
+		"a cell that just starts":      {map[string]Answer{"r1": {Card: Card{Cell: "c", ID: "r1", Founding: founding, CellID: id}}}, Stranger, "gives its members only after it has a master", false},
 		"a cell that lists it":         {map[string]Answer{"r1": {Card: member("r1/a", "r4/n")}}, Go, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,35 +2,36 @@ package admission
 
 import "slices"
 
-// Roll is what a replica knows of the cell's members. It is immutable.
+// Roll is what a replica knows about the cell's members. It is immutable.
 //
-// A certificate names a replica and not its directory: the key of a replica that
-// was removed opens connections for any directory of that name. So a name
-// without any directory in the configuration is removed as a whole.
+// A certificate names a replica and not its directory: the key of a removed
+// replica opens connections for any directory of its name. So a name without
+// any directory in the configuration is removed as a whole.
 type Roll struct {
-	Index   uint64   `json:"index"`             // of the latest configuration that is known to be committed; 0 for none
-	Members []string `json:"members,omitempty"` // its server ids
-	// Removed are the server ids that an earlier configuration had and this one has
-	// not, and the names that have no directory left. The last one removed is last.
+	Index   uint64   `json:"index"`             // of the latest configuration known to be committed; 0 if unknown
+	Members []string `json:"members,omitempty"` // server ids of that configuration
+	// Removed lists server ids that an earlier configuration had and this one
+	// does not, and names without a directory. The latest removal is last.
 	Removed []string `json:"removed,omitempty"`
 }
 
-// maxRemoved bounds Removed: the list is on the card, whose frame is bounded.
+// maxRemoved bounds Removed: the list is part of the card, and a card's frame
+// is bounded.
 const maxRemoved = 256
 
 // Lists reports whether a server is a member.
 func (r *Roll) Lists(server string) bool { return slices.Contains(r.Members, server) }
 
-// Gone reports whether a server was removed, and is not a member again.
+// Gone reports whether a server was removed and has not become a member again.
 func (r *Roll) Gone(server string) bool {
 	name, _ := Split(server)
 	return !r.Lists(server) && (slices.Contains(r.Removed, server) || slices.Contains(r.Removed, name))
 }
 
-// Note returns the roll after a configuration that was committed at an index, and
-// servers that another roll has as removed. Configurations may come in any order:
-// a server that an earlier one lists and the latest does not was removed between
-// them.
+// Note returns the roll after a configuration committed at an index, and after
+// servers that another roll lists as removed. Configurations may come in any
+// order. A server that an earlier one lists and the latest does not was removed
+// in between.
 func (r *Roll) Note(index uint64, members, removed []string) *Roll {
 	next := &Roll{Index: r.Index, Members: r.Members, Removed: slices.Clone(r.Removed)}
 	was := members
@@ -49,8 +50,8 @@ func (r *Roll) Note(index uint64, members, removed []string) *Roll {
 	return next
 }
 
-// remove adds a server and its name to those removed, as far as they are none of
-// the members'.
+// remove adds a server and its name to the removed ones, unless they are a
+// member's.
 func (r *Roll) remove(server string) {
 	name, _ := Split(server)
 	for _, id := range []string{server, name} {
@@ -60,7 +61,7 @@ func (r *Roll) remove(server string) {
 	}
 }
 
-// has reports whether a server id, or a name, is a member's.
+// has reports whether a server id or a name belongs to a member.
 func (r *Roll) has(id string) bool {
 	return slices.ContainsFunc(r.Members, func(m string) bool {
 		name, _ := Split(m)
@@ -68,8 +69,8 @@ func (r *Roll) has(id string) bool {
 	})
 }
 
-// Without returns the answers but for those of replicas that were removed: such a
-// replica could have a member end, or its directory quarantined.
+// Without returns the answers without the answers of removed replicas. Such a replica
+// could otherwise make a member end, or quarantine its directory.
 func (r *Roll) Without(answers map[string]Answer) map[string]Answer {
 	kept := map[string]Answer{}
 	for name, a := range answers {
@@ -80,14 +81,15 @@ func (r *Roll) Without(answers map[string]Answer) map[string]Answer {
 	return kept
 }
 
-// Card returns the card of a replica that knows of a cell what the roll has.
+// Card returns the card of a replica that knows about a cell what the roll has.
 func (r *Roll) Card(id, cellID string) Card {
 	return Card{ID: id, CellID: cellID, Members: r.Members, ConfigIndex: r.Index, Applied: r.Index}
 }
 
-// Learn returns the roll after the cards of members. One of them may know a later
-// configuration: this replica may have been away while the members changed. Names
-// count: a member may have another directory by now.
+// Learn returns the roll after the cards of members. One of them may know a
+// later configuration, if the members changed while this replica was away.
+// Members are matched by name, because a member may have another directory by
+// now.
 func (r *Roll) Learn(cellID string, answers map[string]Answer) *Roll {
 	vouching := map[string]Answer{}
 	for name, a := range answers {

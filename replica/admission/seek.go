@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Seeker asks and decides until a directory is a member's.
+// Seeker asks and decides until its directory is a member's.
 type Seeker struct {
 	Self Self
-	// Others are the names of those to be asked; nil for the founding list.
+	// Others returns the names of the replicas to ask; nil for the founding
+	// list.
 	Others func(ctx context.Context) ([]string, error)
 	// Ask asks another replica for its card.
 	Ask func(ctx context.Context, name string) (Card, error)
-	// Save keeps an identity, durably, before it returns. From then on the
-	// replica's own card is of that identity.
+	// Save stores an identity durably before it returns. From then on the
+	// replica's own card shows that identity.
 	Save func(Identity) error
-	// Note is told each decision. It is called by one goroutine.
+	// Note receives each decision, in one goroutine.
 	Note func(Decision)
 }
 
@@ -27,7 +28,7 @@ const (
 	askTimeout = time.Second
 )
 
-// Run returns when the directory is a member's, or with the error of ctx or of
+// Run returns when the directory is a member's, or with the error of ctx or
 // Save.
 func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -64,17 +65,17 @@ func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 	}
 }
 
-// AskLeader asks all but one of the named replicas at the same time, and
-// returns what the first that leads the cell knows the asking directory to have
-// stored; nothing where none leads, or ctx ends before. It does not wait for
-// the others.
-func AskLeader(ctx context.Context, but, cellID string, names []string, ask func(context.Context, string) (Card, error)) Stored {
+// AskLeader asks the named replicas, except one, at the same time. It returns
+// what the first that leads the cell knows the asking directory to have stored.
+// It does not wait for the others. The result is zero if none leads, or if ctx
+// ends first.
+func AskLeader(ctx context.Context, except, cellID string, names []string, ask func(context.Context, string) (Card, error)) Stored {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan Answer, len(names))
 	asked := 0
 	for _, name := range names {
-		if name == but {
+		if name == except {
 			continue
 		}
 		asked++
@@ -96,8 +97,8 @@ func AskLeader(ctx context.Context, but, cellID string, names []string, ask func
 	return Stored{}
 }
 
-// AskAll asks all but one of the named replicas at the same time.
-func AskAll(ctx context.Context, but string, names []string, ask func(context.Context, string) (Card, error)) map[string]Answer {
+// AskAll asks the named replicas, except one, at the same time.
+func AskAll(ctx context.Context, except string, names []string, ask func(context.Context, string) (Card, error)) map[string]Answer {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var (
@@ -106,7 +107,7 @@ func AskAll(ctx context.Context, but string, names []string, ask func(context.Co
 		answers = map[string]Answer{}
 	)
 	for _, name := range names {
-		if name == but {
+		if name == except {
 			continue
 		}
 		work.Go(func() {

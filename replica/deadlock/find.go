@@ -8,29 +8,31 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Link is one session of a circle: it waits for a lock because of the next one.
+// Link is one session of a circle, with the reason why it waits for the next.
 type Link struct {
 	Wait *state.Wait
-	// Hold is the next session's that is in the way; nil where its place in the queue
-	// is.
+	// Hold is the obstacle if the next session holds the lock. Otherwise it is
+	// nil, and Ahead is the next session's queue position.
 	Hold  *state.Hold
 	Ahead *state.Wait
 }
 
-// Circle is sessions each of which waits for the next, and the last for the first.
+// Circle is a sequence of sessions in which each waits for the next, and the
+// last for the first.
 type Circle []Link
 
-// mostWalks bounds the search for circles: all in all it goes at most so often over
-// what is in the waiters' way, and once more for the first circle of each knot.
+// mostWalks bounds the search for circles. In total it follows at most this
+// many times the number of links in the graph, plus one search for the first
+// circle of each knot.
 const mostWalks = 64
 
-// Find returns circles of a state, at most so many: each session that is in a circle
-// by what others hold is in one of them, where there are no more and mostWalks is
-// enough. Where sessions are caught only since one has a place ahead of another, one
-// circle shows them. Equal states give the same circles.
+// Find returns at most that many circles of a state. Each session in a circle
+// of holds alone is in one of them, if most and mostWalks suffice. If sessions
+// are caught only because of an earlier queue position, one circle shows them.
+// Equal states give equal circles.
 //
-// Find takes time in proportion to the places in queues and the holders of their
-// locks. It ends early when ctx does, with the error of that.
+// Find takes time in proportion to the queue positions and the holders of their
+// locks. It ends early when ctx does, with its error.
 func Find(ctx context.Context, s *state.State, most int) ([]Circle, error) {
 	g := &graph{byID: map[string]*vertex{}, ended: ctx.Err}
 	g.read(s)
@@ -58,49 +60,49 @@ func Find(ctx context.Context, s *state.State, most int) ([]Circle, error) {
 	return found, nil
 }
 
-// node is a session that waits, or an obstacle. A session leads to the obstacles in
-// its way, and an obstacle to the sessions of its parts. Thousands of sessions that
-// wait for the same holders share one obstacle: the graph is as large as the queues
-// and their holders, not as the pairs of them.
+// node is a waiting session or an obstacle. A session leads to the obstacles in
+// its way, and an obstacle to the sessions of its parts. Thousands of sessions
+// that wait for the same holders share one obstacle. So the graph is as large
+// as the queues and their holders together, not as the number of pairs.
 type node struct {
 	to     []*node
-	gone   bool      // it keeps nothing back
+	gone   bool      // it blocks no session
 	of     *vertex   // nil for an obstacle
 	parted *obstacle // nil for a session
 
-	index, low int // of Tarjan's search; index is 0 before it
+	index, low int // for Tarjan's search; index is 0 before the visit
 	open       bool
-	knot       int // number of the knot that it is in
+	knot       int // number of its knot
 
-	from *node // before it on a shortest way
-	walk int   // number of the search for that way
+	from *node // the node before it on a shortest path
+	walk int   // number of the search for that path
 }
 
-// vertex is a session that waits.
+// vertex is a waiting session.
 type vertex struct {
 	node
 	id     string
 	waits  []*waiting
-	stuck  int         // of its waits; 0 for a session that gets on
-	in     []*obstacle // those that it is a part of, once for each part
+	stuck  int         // number of blocked waits; 0 for a session that can proceed
+	in     []*obstacle // the obstacles that it is part of, once for each part
 	caught bool        // a circle shows it
 }
 
-// waiting is a place in a queue with what is in its way.
+// waiting is a queue position with its obstacles.
 type waiting struct {
 	of        *vertex
 	wait      *state.Wait
 	obstacles []*obstacle
-	stuck     int // of the obstacles
+	stuck     int // number of obstacles that remain
 }
 
-// obstacle is holds or places in a queue that are in the way of others.
+// obstacle is a set of holds or queue positions that block others.
 type obstacle struct {
 	node
 	holds   []*state.Hold
 	waits   []*state.Wait
-	any     bool // it is enough that one of them goes
-	stays   int  // parts whose sessions do not get on
+	any     bool // it suffices that one part goes away
+	stays   int  // number of parts with a blocked session
 	holdsUp []*waiting
 }
 
@@ -116,26 +118,26 @@ func (b *obstacle) each(visit func(session string)) {
 	}
 }
 
-// graph has the sessions that wait.
+// graph holds the waiting sessions and their obstacles.
 type graph struct {
 	byID  map[string]*vertex
-	order []*vertex // in the order of their ids
+	order []*vertex // sorted by id
 	all   []*obstacle
-	size  int // links of nodes
+	size  int // number of links
 
-	held     bool // the search goes by what is held only
+	held     bool // the search follows holds only
 	searched int
-	path     []*node // of Tarjan's search
+	path     []*node // for Tarjan's search
 	found    [][]*vertex
 
-	walks, walked int // searches for shortest ways, and links that they went along
+	walks, walked int // number of searches for shortest paths, and of links they followed
 
-	ended func() error // why the search is to end; nil while it is not
-	steps int          // since that was asked
+	ended func() error // returns why the search must end, or nil
+	steps int          // since the last call of ended
 	err   error
 }
 
-// over reports whether the search is to end. It asks now and then.
+// over reports whether the search must end. It checks every 1024 calls.
 func (g *graph) over() bool {
 	if g.steps++; g.steps%1024 == 0 && g.err == nil {
 		g.err = g.ended()
@@ -143,8 +145,8 @@ func (g *graph) over() bool {
 	return g.err != nil
 }
 
-// read makes the graph of a state, and parts the sessions that get on from those that
-// do not.
+// read builds the graph of a state, and separates the sessions that can proceed
+// from the blocked ones.
 func (g *graph) read(s *state.State) {
 	var queue []*state.Wait
 	for w := range s.Waits() {
@@ -172,24 +174,24 @@ func (g *graph) read(s *state.State) {
 
 func byID(a, b *vertex) int { return strings.Compare(a.id, b.id) }
 
-// add takes in the queue of one lock, with what is in somebody's way.
+// add adds the queue of one lock with its obstacles.
 func (g *graph) add(s *state.State, queue []*state.Wait) {
 	held := g.obstacle(&obstacle{holds: slices.Collect(s.Holders(queue[0].Path))})
-	full := held // as who shares the lock sees it
+	full := held // the holders as an obstacle to sharing
 	if len(held.holds) > 0 && held.holds[0].Mode == state.Shared {
 		full = g.obstacle(&obstacle{any: true})
 		if limit := held.holds[0].Limit; limit > 0 && int64(len(held.holds)) >= limit {
 			full.holds = held.holds
 		}
 	}
-	last, run := &obstacle{}, g.obstacle(&obstacle{}) // who wants it alone, and behind him those who share it
+	last, run := &obstacle{}, g.obstacle(&obstacle{}) // the last exclusive waiter, and the shared waiters after it
 	for _, w := range queue {
 		if w.Mode == state.Shared {
 			g.waits(w, full, last)
 			run.waits = append(run.waits, w)
 			continue
 		}
-		g.waits(w, held, last, run) // last waits for all ahead of him
+		g.waits(w, held, last, run) // last waits for every session ahead of it
 		last, run = g.obstacle(&obstacle{waits: []*state.Wait{w}}), g.obstacle(&obstacle{})
 	}
 }
@@ -200,7 +202,7 @@ func (g *graph) obstacle(b *obstacle) *obstacle {
 	return b
 }
 
-// waits notes what is in the way of a wait.
+// waits records the obstacles of a wait.
 func (g *graph) waits(w *state.Wait, obstacles ...*obstacle) {
 	v := g.byID[w.Session]
 	if v == nil {
@@ -224,8 +226,8 @@ func (g *graph) waits(w *state.Wait, obstacles ...*obstacle) {
 	}
 }
 
-// settle finds out who gets on: whoever waits for nobody, or only for those who get
-// on.
+// settle finds the sessions that can proceed: those without obstacles, or that
+// wait only for sessions that can proceed.
 func (g *graph) settle() {
 	var free []*vertex
 	for _, b := range g.all {
@@ -256,12 +258,13 @@ func (g *graph) settle() {
 	}
 }
 
-// unhindered reports whether nothing was in the session's way to begin with.
+// unhindered reports whether the session had no obstacles from the start.
 func (v *vertex) unhindered() bool {
 	return !slices.ContainsFunc(v.waits, func(w *waiting) bool { return len(w.obstacles) > 0 })
 }
 
-// leave notes that one part gets on, and appends the sessions that do then.
+// leave records that one part proceeds, and appends the sessions that can
+// proceed as a result.
 func (b *obstacle) leave(free *[]*vertex) {
 	b.stays--
 	if b.gone || b.stays > 0 && !b.any {
@@ -277,14 +280,14 @@ func (b *obstacle) leave(free *[]*vertex) {
 	}
 }
 
-// leads reports whether the search goes to a node.
+// leads reports whether the search follows a link to a node.
 func (g *graph) leads(to *node) bool {
 	return !to.gone && !(g.held && to.parted != nil && len(to.parted.waits) > 0)
 }
 
-// knots are the sessions that wait for each other, by who can be reached from whom:
-// the strongly connected parts of the graph that have a circle (Tarjan). held goes by
-// what is held only.
+// knots returns the groups of sessions that wait for each other: the strongly
+// connected components of the graph that contain a circle (Tarjan). held
+// restricts the search to holds.
 func (g *graph) knots(held bool) [][]*vertex {
 	g.held, g.searched, g.found = held, 0, nil
 	for _, v := range g.order {
@@ -301,14 +304,14 @@ func (g *graph) knots(held bool) [][]*vertex {
 	return g.found
 }
 
-// visit is a node that the search is at, with the next of its links.
+// visit is a node on the search's stack, with the index of its next link.
 type visit struct {
 	*node
 	next int
 }
 
-// search finds the knots that can be reached from a node. It keeps its own stack: a
-// chain of waits is as long as there are sessions.
+// search finds the knots that can be reached from a node. It keeps its own
+// stack, because a chain of waits can be as long as the number of sessions.
 func (g *graph) search(first *node) {
 	stack := []visit{g.enter(first)}
 	for len(stack) > 0 && !g.over() {
@@ -344,8 +347,8 @@ func (g *graph) enter(n *node) visit {
 	return visit{node: n}
 }
 
-// close takes a part of the graph from the path, whose first node was n. It is a knot
-// unless it is a single node: no node leads to itself.
+// close takes the component that begins with n from the path. It is a knot
+// unless it is a single node, since no node leads to itself.
 func (g *graph) close(n *node) {
 	i := len(g.path) - 1
 	for g.path[i] != n {
@@ -365,8 +368,8 @@ func (g *graph) close(n *node) {
 	g.path = g.path[:i]
 }
 
-// shortest returns a shortest circle through a session of a knot; none where the
-// search is to end.
+// shortest returns a shortest circle through a session of a knot, or nil if the
+// search must end.
 func (g *graph) shortest(v *vertex) Circle {
 	first := &v.node
 	g.walks++
@@ -395,7 +398,7 @@ func (g *graph) shortest(v *vertex) Circle {
 	return c
 }
 
-// link is why a session waits for another one, which an obstacle is a part of.
+// link returns why a session waits for another, which is part of an obstacle.
 func link(v *vertex, b *obstacle, next string) Link {
 	var l Link
 	for _, w := range v.waits {

@@ -7,7 +7,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Event is one change that has a revision. It is immutable.
+// Event is one change with a revision. It is immutable.
 type Event struct {
 	Type     Type
 	Revision uint64
@@ -17,27 +17,26 @@ type Event struct {
 	file   *state.File // without its content
 	hold   *state.Hold
 	wait   *state.Wait
-	owner  *Owner // of the hold or the wait
+	owner  *Owner // the session with the hold or the wait
 	office *state.OfficeOpened
 	ending state.Ending
-	waited time.Duration // of a grant
+	waited time.Duration // by the session of a grant
 }
 
-// Owner is what is kept of the session of a hold or a wait, as it was when the event
-// came about.
+// Owner describes the session of a hold or a wait, at the time of the event.
 type Owner struct {
 	Name, Principal string
 	TTL             time.Duration
 }
 
-// File is the stat of the file, which has no content here: as it was written, or,
-// for FileDeleted, as it was before. It is nil for what is not of a file.
+// File returns the stat of the file, without content: after the write, or
+// before the deletion for FileDeleted. It is nil for other events.
 func (e Event) File() *state.File { return e.file }
 
-// Content is the content that the event's file was written with, as long as it is
-// what the file has in present, a state at or after the event's revision. The ring
-// keeps no contents, so that one that was overwritten is not kept alive by it:
-// whoever reads the ring gives the state.
+// Content returns the content written by the event, if the file still has it in
+// present. That must be a state at or after the event's revision. The ring
+// keeps no contents, so it does not keep overwritten ones in memory; the ring's
+// reader supplies the state.
 func (e Event) Content(present *state.State) ([]byte, bool) {
 	if e.Type != FileCreated && e.Type != FileChanged {
 		return nil, false
@@ -49,25 +48,25 @@ func (e Event) Content(present *state.State) ([]byte, bool) {
 	return f.Content, true
 }
 
-// Hold is the grant of LockAcquired and LockReleased, nil for others.
+// Hold returns the grant of LockAcquired and LockReleased; nil for others.
 func (e Event) Hold() *state.Hold { return e.hold }
 
-// Owner is the session that has, or had, the Hold or the Wait. It stays when the
-// session has ended, and is nil for others.
+// Owner returns the session that has, or had, the Hold or the Wait. It remains
+// after the session has ended, and is nil for other events.
 func (e Event) Owner() *Owner { return e.owner }
 
-// Ending is what is known of how LockReleased and FileDeleted came about; zero for
+// Ending returns details of the end for LockReleased and FileDeleted; zero for
 // others.
 func (e Event) Ending() state.Ending { return e.ending }
 
-// Waited is for how long the session of LockAcquired had waited; false where it got
-// the lock at once, and for others.
+// Waited returns how long the session of LockAcquired had waited. It returns
+// false if the lock was granted at once, and for other events.
 func (e Event) Waited() (d time.Duration, ok bool) {
 	return e.waited, e.Type == LockAcquired && e.hold.WaitSeq != 0
 }
 
-// At is when it came about, Unix nanoseconds, by the clock of the master then. It
-// never goes back within a cell.
+// At returns the time of the event in Unix nanoseconds, by the clock of the
+// master at that time. It never goes back within a cell.
 func (e Event) At() int64 {
 	switch e.Type {
 	case FileCreated, FileChanged:
@@ -82,10 +81,10 @@ func (e Event) At() int64 {
 	return e.ending.At
 }
 
-// Wait is the place in the queue that made a lock contended; nil for others.
+// Wait returns the queue position that made a lock contended; nil for others.
 func (e Event) Wait() *state.Wait { return e.wait }
 
-// Master is the epoch and the replica of MasterChanged; zero for others.
+// Master returns the epoch and the replica of MasterChanged; zero for others.
 func (e Event) Master() (epoch uint64, master string) {
 	if e.office == nil {
 		return 0, ""
@@ -93,8 +92,8 @@ func (e Event) Master() (epoch uint64, master string) {
 	return e.office.Epoch, e.office.Master
 }
 
-// Reason says why a grant or a file ended, as the contract has it; empty for what
-// has no reason.
+// Reason returns the contract's word for why a grant or a file ended; empty if
+// the event has no reason.
 func (e Event) Reason() string {
 	switch e.Type {
 	case FileDeleted:
@@ -119,7 +118,8 @@ func (e Event) Reason() string {
 	return ""
 }
 
-// of is the event of a change; false where it makes none. It leaves the owner out.
+// of returns the event of a change, without its owner, or false if the change
+// makes no event.
 func of(c state.Change) (Event, bool) {
 	switch c := c.(type) {
 	case state.OfficeOpened:
@@ -146,15 +146,15 @@ func of(c state.Change) (Event, bool) {
 	return Event{}, false
 }
 
-// stat is a file without its content, and without a hold on the bytes of the log
-// entry that it came with.
+// stat returns a copy of the file that has no content and does not keep the
+// bytes of its log entry in memory.
 func stat(f *state.File) *state.File {
 	s := *f
 	s.Content, s.Sum = nil, slices.Clone(f.Sum)
 	return &s
 }
 
-// bytes is about what an event takes in memory: its place in the ring, what it
+// bytes estimates the memory of an event: its slot in the ring, the values it
 // refers to, and their strings.
 func (e *Event) bytes() int64 {
 	n := 144 + len(e.Path) + len(e.ending.By)

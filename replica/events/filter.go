@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Type says what an event is of.
+// Type is the kind of an event.
 type Type uint8
 
 // The types.
@@ -19,7 +19,7 @@ const (
 	MasterChanged
 )
 
-// types are their names in the contract.
+// types has their names in the contract.
 var types = [...]string{"file_created", "file_changed", "file_deleted", "lock_acquired", "lock_released", "lock_contended", "master_changed"}
 
 func (t Type) String() string { return types[t] }
@@ -30,17 +30,17 @@ func ParseType(name string) (Type, bool) {
 	return Type(max(i, 0)), i >= 0
 }
 
-// Filter says which events are wanted. It is immutable; the zero value passes all.
+// Filter selects events. It is immutable; the zero value passes all.
 type Filter struct {
-	types    uint8 // a bit for each; 0 = all
+	types    uint8 // one bit for each; 0 = all
 	paths    map[string]struct{}
 	prefixes []string // sorted; none begins with another
 }
 
-// NewFilter makes a filter that passes the events of a node that any of the paths or
-// prefixes names, and of these the given types. No paths and prefixes name every
-// node, no types are all types. MasterChanged passes every filter: it tells a
-// watcher to look at what it believed of the master.
+// NewFilter returns a filter that passes events of the given types, of nodes
+// that match any of the paths or prefixes. Without paths and prefixes every
+// node matches; without types every type does. MasterChanged passes every
+// filter, because a watcher must then check its beliefs about the master.
 func NewFilter(paths, prefixes []string, types []Type) Filter {
 	var f Filter
 	for _, t := range types {
@@ -60,13 +60,14 @@ func NewFilter(paths, prefixes []string, types []Type) Filter {
 	return f
 }
 
-// Passes reports whether an event is wanted.
+// Passes reports whether the filter passes an event.
 func (f *Filter) Passes(e *Event) bool {
 	return e.Type == MasterChanged || (f.types == 0 || f.types&(1<<e.Type) != 0) && f.names(e.Path)
 }
 
-// names reports whether a path or a prefix names a node. Since no prefix begins
-// with another, only the last one that does not sort after the path can be its.
+// names reports whether a path or a prefix matches a node. Since no prefix
+// begins with another, only the last prefix that does not sort after the path
+// can match.
 func (f *Filter) names(path string) bool {
 	if len(f.paths) == 0 && len(f.prefixes) == 0 {
 		return true

@@ -1,31 +1,32 @@
 package events
 
-// Past is what a ring remembers of one node.
+// Past is the history of one node in a ring.
 type Past struct {
-	// Events are those of the node, newest first, with the changes of master since
-	// the last of them.
+	// Events are the events of the node, newest first, with the changes of
+	// master since the oldest of them.
 	Events []Event
-	// Oldest is the revision after which all events are kept, Revision that up to
-	// which they are told.
+	// Oldest is the revision after which all events are kept. Revision is the
+	// revision up to which events are published.
 	Oldest, Revision uint64
-	// Since is when the oldest event that is kept came about, Unix nanoseconds; 0
-	// where none is.
+	// Since is the time of the oldest event in the ring, in Unix nanoseconds; 0
+	// if it is empty.
 	Since int64
-	// More says that older events of the node are kept.
+	// More reports whether the ring has older events of the node.
 	More bool
 }
 
-// Past looks back at the node at path: at most limit of its events, and as many
-// changes of master, both the newest. Nothing is told before Tell allows it.
+// Past returns the history of the node at path: at most limit of its events,
+// and as many changes of master, both the newest. It includes no events that
+// Publish has not released yet.
 func (r *Ring) Past(path string, limit int) Past {
 	r.mu.Lock()
-	all, floor, told := r.events, r.floor, r.told
+	all, floor, published := r.events, r.floor, r.published
 	r.mu.Unlock()
-	if floor > told { // what may be told is gone, and what is kept may not be told yet
-		return Past{Oldest: told, Revision: told}
+	if floor > published { // published events are gone, and the kept ones may be unpublished
+		return Past{Oldest: published, Revision: published}
 	}
-	p := Past{Oldest: floor, Revision: told}
-	all = all[:behind(all, told)]
+	p := Past{Oldest: floor, Revision: published}
+	all = all[:behind(all, published)]
 	if len(all) > 0 {
 		p.Since = all[0].At()
 	}

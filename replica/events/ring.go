@@ -15,35 +15,35 @@ type Ring struct {
 	maxEvents int
 	maxBytes  int64
 
-	// mu guards what follows. It is held to exchange or copy the slice, never
-	// to search it: the elements of events are written once, behind the end
-	// that every earlier reader knows, and those in front are never cleared, so
-	// a reader needs no lock for a slice that it has taken.
-	mu      sync.Mutex
-	events  []Event // in the order of revisions, without a gap but for the front
-	bytes   int64   // of events
-	dead    int64   // bytes of those in front that the array still keeps alive
-	floor   uint64  // all events after this revision are here
-	reached uint64  // the state's revision
-	told    uint64  // and that up to which readers are told
-	watches watches
-	access  bool         // readers are to be judged again at the next Tell
-	after   *state.State // that of the last entry appended; nil after Restore
+	// mu guards the fields below. It is held to exchange or copy the slice,
+	// never to search it. Elements are written once, after the end that every
+	// earlier reader knows, and elements in front are never cleared. So a
+	// reader needs no lock for a slice that it has copied.
+	mu        sync.Mutex
+	events    []Event // in revision order, complete except at the front
+	bytes     int64   // of events
+	dead      int64   // bytes of dropped events that the array still keeps in memory
+	floor     uint64  // all events after this revision are here
+	reached   uint64  // the state's revision
+	published uint64  // the revision up to which events are published
+	watches   watches
+	access    bool         // rights have changed: watches must be checked again at the next Publish
+	after     *state.State // the state after the last entry appended; nil after Restore
 }
 
-// New makes an empty ring that begins behind the given revision, that of the state
-// the replica begins with. It will keep at most maxEvents events of together about
-// maxBytes; one that has room for none sends every reader that is behind to read
-// the state.
+// New returns an empty ring that begins after the given revision, the revision
+// of the state with which the replica begins. It keeps at most maxEvents events
+// of together about maxBytes. A ring without room sends every reader that is
+// behind to read the state.
 func New(maxEvents int, maxBytes int64, revision uint64) *Ring {
-	return &Ring{maxEvents: maxEvents, maxBytes: maxBytes, floor: revision, reached: revision, told: revision}
+	return &Ring{maxEvents: maxEvents, maxBytes: maxBytes, floor: revision, reached: revision, published: revision}
 }
 
-// Append adds the events among the changes of one entry, which readers are told
-// after the next Tell. One goroutine calls it, for each entry in the log's order,
-// after the state that the entry led to is published, so that who is told of an
-// event finds it in the state. after is that state: everything up to its revision
-// is told then.
+// Append adds the events among the changes of one entry. Readers get them after
+// the next Publish. One goroutine calls Append, for each entry in log order,
+// after publishing the state that follows from the entry. So a reader of an
+// event finds it in the state. after is that state; the next Publish covers
+// everything up to its revision.
 func (r *Ring) Append(changes []state.Change, after *state.State) {
 	fresh := fresh(changes, after)
 	r.mu.Lock()
@@ -56,32 +56,32 @@ func (r *Ring) Append(changes []state.Change, after *state.State) {
 	r.access = r.access || slices.ContainsFunc(changes, func(c state.Change) bool { _, ok := c.(state.AccessChanged); return ok })
 }
 
-// Publish has readers told all that was appended.
+// Publish makes everything appended visible to readers.
 func (r *Ring) Publish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told == r.reached && !r.access {
+	if r.published == r.reached && !r.access {
 		return
 	}
-	before := r.told
-	if r.told = r.reached; r.floor > before || r.access { // some that were to be told are gone, or may be
+	before := r.published
+	if r.published = r.reached; r.floor > before || r.access { // events to be published are gone, or may be
 		r.access = false
-		r.watches.begin()
+		r.watches.wakeAll()
 		return
 	}
 	fresh := r.events[behind(r.events, before):]
 	for i := range fresh {
-		r.watches.see(&fresh[i], r.after)
+		r.watches.notify(&fresh[i], r.after)
 	}
 }
 
-// behind is the place of the first event after a revision.
+// behind returns the index of the first event after a revision.
 func behind(all []Event, revision uint64) int {
 	i, _ := slices.BinarySearchFunc(all, revision+1, func(e Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })
 	return i
 }
 
-// fresh are the events of changes.
+// fresh returns the events of changes.
 func fresh(changes []state.Change, after *state.State) []Event {
 	var all []Event
 	owners := owners{changes: changes, after: after}
@@ -99,12 +99,12 @@ func fresh(changes []state.Change, after *state.State) []Event {
 	return all
 }
 
-// owners finds the sessions of one entry's changes: in the state after it, or else
-// among those that it ended.
+// owners finds the sessions of one entry's changes: in the state after it, or
+// else among the sessions that the entry ended.
 type owners struct {
 	changes []state.Change
 	after   *state.State
-	ended   map[string]*state.Session // by id; made when it is first needed
+	ended   map[string]*state.Session // by id; made on first use
 }
 
 func (o *owners) of(id string) *Owner {
@@ -118,7 +118,7 @@ func (o *owners) of(id string) *Owner {
 	return &Owner{Name: s.Name, Principal: s.Principal, TTL: time.Duration(s.TTLMS) * time.Millisecond}
 }
 
-// gone is a session that the entry ended; nil where it did not.
+// gone returns a session that the entry ended, or nil.
 func (o *owners) gone(id string) *state.Session {
 	if o.ended == nil {
 		o.ended = map[string]*state.Session{}
@@ -131,8 +131,8 @@ func (o *owners) gone(id string) *state.Session {
 	return o.ended[id]
 }
 
-// add puts an event at the end. A full array is replaced, not grown, by one with
-// room for as many as are kept.
+// add appends an event. A full array is not grown, but replaced by one with
+// room for twice the events kept.
 func (r *Ring) add(e Event) {
 	if len(r.events) == cap(r.events) {
 		r.trim()
@@ -142,9 +142,9 @@ func (r *Ring) add(e Event) {
 	r.bytes += e.bytes()
 }
 
-// trim drops the oldest events until the others are within the bounds. The array
-// keeps those dropped alive for readers; it is replaced when they come to half of
-// what the ring may have.
+// trim drops the oldest events until the rest is within the bounds. The array
+// still holds the dropped events for readers. It is replaced when they exceed
+// half of maxBytes.
 func (r *Ring) trim() {
 	n := 0
 	for ; len(r.events)-n > r.maxEvents || r.bytes > r.maxBytes; n++ {
@@ -159,15 +159,15 @@ func (r *Ring) trim() {
 	}
 }
 
-// move copies the events to an array of their own.
+// move copies the events to a new array.
 func (r *Ring) move() {
 	own := make([]Event, len(r.events), 2*len(r.events)+16)
 	copy(own, r.events)
 	r.events, r.dead = own, 0
 }
 
-// Restore empties the ring: it begins behind the revision of the restored state,
-// which readers are told after the next Tell.
+// Restore empties the ring. It then begins after the revision of the restored
+// state, which readers learn at the next Publish.
 func (r *Ring) Restore(revision uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,31 +176,33 @@ func (r *Ring) Restore(revision uint64) {
 	r.after = nil
 }
 
-// Compacted says that the ring does not reach back to where a reader was.
+// Compacted is the error for a reader at a revision before the ring's oldest
+// event.
 type Compacted struct {
 	Oldest   uint64 // the smallest revision after which Read still answers
-	Revision uint64 // which the state has: read it, and go on from there
+	Revision uint64 // of the state: read it, and continue from there
 }
 
 func (c *Compacted) Error() string {
-	return fmt.Sprintf("events up to revision %d are gone: read the state, which is at %d, and go on from there", c.Oldest, c.Revision)
+	return fmt.Sprintf("events up to revision %d are gone: read the state, which is at %d, and continue from there", c.Oldest, c.Revision)
 }
 
-// Read returns the events after a revision that pass the filter, in order, at most
-// limit of them, and the revision up to which everything is told, never below
-// after: the next Read goes on from there. After a revision that is not told yet
-// there is nothing, and upTo is after. The error is a *Compacted.
+// Read returns the events after a revision that pass the filter, in order, at
+// most limit of them. upTo is the revision up to which the result is complete,
+// and never below after; the next Read continues from there. If after is not
+// published yet, the result is empty and upTo is after. The error is a
+// *Compacted.
 func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uint64, err error) {
 	r.mu.Lock()
-	all, floor, told := r.events, r.floor, r.told
+	all, floor, published := r.events, r.floor, r.published
 	r.mu.Unlock()
-	if after < floor && floor <= told {
-		return nil, after, &Compacted{Oldest: floor, Revision: told}
+	if after < floor && floor <= published {
+		return nil, after, &Compacted{Oldest: floor, Revision: published}
 	}
-	if after >= told || floor > told || limit <= 0 {
+	if after >= published || floor > published || limit <= 0 {
 		return nil, after, nil
 	}
-	for i := behind(all, after); i < len(all) && all[i].Revision <= told; i++ {
+	for i := behind(all, after); i < len(all) && all[i].Revision <= published; i++ {
 		if !f.Passes(&all[i]) {
 			continue
 		}
@@ -209,5 +211,5 @@ func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uin
 			return events, all[i].Revision, nil
 		}
 	}
-	return events, told, nil
+	return events, published, nil
 }

@@ -7,28 +7,31 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Watch is a reader of the ring that is woken for what its filter passes, and for
-// nothing else: many watchers of one thing cost those nothing who write another.
-// Make it with Ring.Watch. One goroutine uses it.
+// Watch is a reader of the ring that is woken only for events that pass its
+// filter. So many watchers of one thing do not slow down the writers of
+// another. Ring.Watch returns one. One goroutine uses it.
 type Watch struct {
 	ring   *Ring
 	filter Filter
-	reader string // the principal that it reads for; empty for none
+	reader string // the principal for which it reads; empty without one
 	ready  chan struct{}
-	number uint64 // its own among those of the ring
+	number uint64 // unique in the ring
 
-	// The ring's mu guards what follows: between clear and first the ring has told
-	// nothing that passes. first is 0 where it has told nothing after clear at all:
-	// the watch is quiet then, and is woken by the first event that passes.
+	// The ring's mu guards these. Between clear and first the ring has
+	// published no event that passes. first is 0 if it has published none after
+	// clear at all: the watch is then quiet, and the first event that passes
+	// wakes it.
 	clear, first uint64
 }
 
-// Watch makes a watch, which is to be read before it is waited for. Close it.
+// Watch returns a watch. Its user must read it before waiting for it, and must
+// close it.
 func (r *Ring) Watch(f Filter) *Watch { return r.WatchAs("", f) }
 
-// WatchAs makes a watch for a principal. It is not woken for a node that the
-// principal may not read, by the state as of the event or a later one. The right is
-// looked up once for all watches of a principal. Read does not look at it.
+// WatchAs returns a watch for a principal. Events of a node do not wake it if
+// the principal may not read the node, by the state of the event or a later
+// one. The right is looked up once for all watches of a principal. Read does
+// not check it.
 func (r *Ring) WatchAs(reader string, f Filter) *Watch {
 	w := &Watch{ring: r, filter: f, reader: reader, ready: make(chan struct{}, 1), first: 1}
 	r.mu.Lock()
@@ -37,20 +40,20 @@ func (r *Ring) WatchAs(reader string, f Filter) *Watch {
 	return w
 }
 
-// Close forgets the watch.
+// Close removes the watch.
 func (w *Watch) Close() {
 	w.ring.mu.Lock()
 	defer w.ring.mu.Unlock()
 	w.ring.watches.remove(w)
 }
 
-// Ready has a value when there may be more to read. Wait for it after a Read that
-// has found nothing.
+// Ready returns a channel that has a value when there may be more to read. Wait
+// for it after a Read that found no events.
 func (w *Watch) Ready() <-chan struct{} { return w.ready }
 
-// Read is Ring.Read with the watch's filter. What the watch knows it does not look
-// through again: as long as nothing comes that passes it is done at once, however
-// much else has come.
+// Read is Ring.Read with the watch's filter. It does not examine again the
+// events that the watch has skipped. As long as no matching event comes it
+// returns at once, however many others have come.
 func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err error) {
 	r := w.ring
 	from := after
@@ -58,7 +61,7 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	if after >= w.clear {
 		if w.first == 0 {
 			defer r.mu.Unlock()
-			return nil, max(after, r.told), nil
+			return nil, max(after, r.published), nil
 		}
 		from = max(after, w.first-1)
 	}
@@ -70,30 +73,30 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch w.clear = upTo; {
-	case len(found) > 0, r.floor > r.told: // of what the ring has forgotten and may not say so yet, begin tells
+	case len(found) > 0, r.floor > r.published: // the ring may have forgotten events and not published that; wakeAll will wake the watch
 		w.first = upTo + 1 // perhaps
-	case r.told <= upTo:
+	case r.published <= upTo:
 		w.first = 0
-	default: // more was told meanwhile
+	default: // more was published in the meantime
 		w.first = upTo + 1
 		w.wake()
 	}
 	return found, upTo, nil
 }
 
-// Bounds returns those of the ring: the smallest revision after which Read answers, and the
-// one up to which readers get events.
-func (w *Watch) Bounds() (oldest, told uint64) {
+// Bounds returns the bounds of the ring: the smallest revision after which Read
+// answers, and the revision up to which events are published.
+func (w *Watch) Bounds() (oldest, published uint64) {
 	w.ring.mu.Lock()
 	defer w.ring.mu.Unlock()
-	return min(w.ring.floor, w.ring.told), w.ring.told
+	return min(w.ring.floor, w.ring.published), w.ring.published
 }
 
-// Wake has the reader look, though nothing may have come. It may be called at any
-// time, by any goroutine.
+// Wake makes the reader read, even without a new event. Any goroutine may call
+// it at any time.
 func (w *Watch) Wake() { w.wake() }
 
-// wake has the reader look.
+// wake makes the reader read.
 func (w *Watch) wake() {
 	select {
 	case w.ready <- struct{}{}:
@@ -101,46 +104,47 @@ func (w *Watch) wake() {
 	}
 }
 
-// sees takes in that an event is told.
-func (w *Watch) sees(e *Event) {
+// notify processes a published event.
+func (w *Watch) notify(e *Event) {
 	if w.first == 0 && e.Revision > w.clear && w.filter.Passes(e) {
 		w.first = e.Revision
 		w.wake()
 	}
 }
 
-// watchSet has watches by their readers, and by their numbers.
+// watchSet holds watches by their readers and their numbers.
 type watchSet map[string]map[uint64]*Watch
 
-// see has those take in an event whose readers may read it by a state.
-func (s watchSet) see(e *Event, by *state.State) {
+// notify passes an event to the watches with a reader that may read it, by a
+// state.
+func (s watchSet) notify(e *Event, by *state.State) {
 	for reader, all := range s {
 		if !mayRead(by, reader, e) {
 			continue
 		}
 		for _, w := range all {
-			w.sees(e)
+			w.notify(e)
 		}
 	}
 }
 
-// mayRead reports whether a reader may read an event by a state; nil for one that is
-// not known.
+// mayRead reports whether a reader may read an event by a state; s is nil if no
+// state is known.
 func mayRead(s *state.State, reader string, e *Event) bool {
 	return reader == "" || e.Path == "" || s == nil || s.MayRead(reader, e.Path)
 }
 
-// watches finds who may want an event by its path.
+// watches finds the watches that may match an event by its path.
 type watches struct {
-	made     uint64 // so many were added so far
+	made     uint64 // number of watches added so far
 	every    watchSet
-	unnamed  watchSet // of those that name no node
+	unnamed  watchSet // watches without paths and prefixes
 	paths    map[string]watchSet
 	prefixes map[string]watchSet
-	lengths  []length // of the prefixes, in order
+	lengths  []length // of the prefixes, sorted
 }
 
-// length is how long so many prefixes are.
+// length counts the prefixes of one length.
 type length struct{ n, prefixes int }
 
 func (a *watches) add(w *Watch) {
@@ -177,7 +181,7 @@ func (a *watches) remove(w *Watch) {
 	}
 }
 
-// count notes that so many more prefixes are n bytes long.
+// count adds more prefixes of n bytes; more may be negative.
 func (a *watches) count(n, more int) {
 	i, there := slices.BinarySearchFunc(a.lengths, n, func(l length, n int) int { return cmp.Compare(l.n, n) })
 	if !there {
@@ -220,24 +224,25 @@ func removeAt(m map[string]watchSet, name string, w *Watch) {
 	}
 }
 
-// see has those look who may want an event, and may read it by a state.
-func (a *watches) see(e *Event, by *state.State) {
+// notify passes an event to the watches that may match it and have a reader that
+// may read it, by a state.
+func (a *watches) notify(e *Event, by *state.State) {
 	if e.Type == MasterChanged {
-		a.every.see(e, by)
+		a.every.notify(e, by)
 		return
 	}
-	a.unnamed.see(e, by)
-	a.paths[e.Path].see(e, by)
+	a.unnamed.notify(e, by)
+	a.paths[e.Path].notify(e, by)
 	for _, l := range a.lengths {
 		if l.n > len(e.Path) {
 			break
 		}
-		a.prefixes[e.Path[:l.n]].see(e, by)
+		a.prefixes[e.Path[:l.n]].notify(e, by)
 	}
 }
 
-// begin has all look anew: what they wait for may be gone.
-func (a *watches) begin() {
+// wakeAll makes all watches read again: events for which they wait may be gone.
+func (a *watches) wakeAll() {
 	for _, all := range a.every {
 		for _, w := range all {
 			if w.first == 0 {

@@ -2,31 +2,31 @@ package membership
 
 import "errors"
 
-// What may have become of a batch that was not answered, or of a change.
+// Possible outcomes of an unanswered batch or change.
 var (
-	// ErrNotApplied says that it certainly had, and will have, no effect.
+	// ErrNotApplied reports that it has had, and will have, no effect.
 	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown says that it may have taken effect, or may yet.
+	// ErrUnknown reports that it may have taken effect, or still may.
 	ErrUnknown = errors.New("outcome unknown")
 )
 
-// What a master keeps to when it proposes, and a replica relies on: how large
-// an entry or a message may be, and how many entries a leader can leave behind
-// that were never committed, follow from these.
+// Bounds that a master keeps when it proposes, and on which a replica relies.
+// They bound the size of an entry and of a message, and the number of
+// uncommitted entries that a leader can leave behind.
 const (
-	// MaxBatchBytes bounds the commands of a batch, as state.Command.Size
-	// counts them, where it has more than one.
+	// MaxBatchBytes bounds the commands of a batch of more than one command, as
+	// state.Command.Size counts them.
 	MaxBatchBytes = 256 << 10
 	// MaxCommandBytes bounds one command, as state.Command.Size counts it, and
-	// so a batch that has no other. The largest is a transaction whose body is
-	// as long as the contract lets it be.
+	// so a batch of one command. The largest is a transaction with a body of
+	// the maximum length in the contract.
 	MaxCommandBytes = 528 << 10
-	// MaxEntryBytes bounds an entry as it is encoded. A batch has less, also
-	// with its encoding and a checksum that rides along. A larger one is
-	// refused before it is in the log: followers close the connection on which
-	// more comes than they know to be sent.
+	// MaxEntryBytes bounds an encoded entry. A batch stays below it, including
+	// its encoding and checksum. A larger entry is refused before it enters the
+	// log, because followers close a connection that exceeds the bound they
+	// know.
 	MaxEntryBytes = MaxCommandBytes + 64<<10
-	// BatchesInFlight is how many batches are under way at once. With two, one
-	// is on the leader's disk while the other is on the followers'.
+	// BatchesInFlight is the number of batches in progress at once. With two,
+	// one is written to the leader's disk while the other is on the followers'.
 	BatchesInFlight = 2
 )

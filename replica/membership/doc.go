@@ -1,7 +1,7 @@
-// Package membership has the words that a replica shares with those who use it: who
-// the members are and how one stands, what became of a batch of commands, and
-// how much a batch may hold.
+// Package membership has the types and bounds that a replica shares with its
+// users: the members and their health, the outcome of a batch of commands, and
+// the size of a batch.
 //
-// It links no consensus library and no store. So package master, which speaks
-// of all this, is built and tested without them.
+// It links no consensus library and no storage. So package master is built and
+// tested without these.
 package membership

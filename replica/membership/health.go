@@ -2,10 +2,10 @@ package membership
 
 import "time"
 
-// Health is how a replica stands to its leader.
+// Health describes a replica's relation to its leader.
 type Health struct {
-	Contact time.Duration // since it last heard of a leader; zero on the leader itself
-	Heard   bool          // it has ever heard of one
+	Contact time.Duration // time since its last contact with a leader; zero on the leader itself
+	Heard   bool          // it has had contact with a leader
 	Applied uint64        // index of the last entry applied here
-	Behind  uint64        // entries known here to be committed and not yet applied; a follower may not know of all
+	Behind  uint64        // entries known here as committed and not yet applied; a follower may not know of all
 }

@@ -2,43 +2,44 @@ package membership
 
 import "errors"
 
-// Member is one replica of the cell as the others reach it.
+// Member is one replica of the cell, with the addresses at which others reach
+// it.
 type Member struct {
 	ID       string
 	RaftAddr string // host:port that the others dial
 	APIURL   string // base URL of its HTTP API
 }
 
-// MemberStatus is a member's place in the replicated membership. While a
-// directory takes the place of another there are two of one name.
+// MemberStatus is a member's entry in the replicated membership. While one
+// directory replaces another, two entries have the same name.
 type MemberStatus struct {
 	Member
 	Directory string
 	Voter     bool
-	// At is the address that Raft's configuration has for it, which may lag behind
-	// RaftAddr: that is where it is sought first.
+	// At is its address in Raft's configuration, which is tried first. It may
+	// lag behind RaftAddr.
 	At string
-	// Answers counts the messages of Raft's that this very directory has answered to
-	// this leader, in its term.
+	// Answers counts the Raft messages that this directory has answered to this
+	// leader, in the leader's term.
 	Answers uint64
-	// Refuses is why it takes no entries of this leader; nil while it does, or that is
-	// not known.
+	// Refuses is why it takes no entries from this leader; nil if it does, or
+	// if unknown.
 	Refuses error
 }
 
 // Membership is a configuration of the cell.
 type Membership struct {
-	Index   uint64         // its place in the log
-	Members []MemberStatus // by name
-	// Changing says that a change was begun here of which the outcome is not known yet:
-	// it may still enter the log.
+	Index   uint64         // its log index
+	Members []MemberStatus // sorted by name
+	// Changing is set while the outcome of a change begun here is unknown: the
+	// change may still enter the log.
 	Changing bool
 }
 
-// Change is a change of the membership, of one member.
+// Change is a kind of change of one member.
 type Change string
 
-// The changes that there are.
+// The kinds of change.
 const (
 	AddNonvoter  Change = "add as a nonvoter"
 	MakeVoter    Change = "make a voter"
@@ -47,6 +48,6 @@ const (
 	MoveMember   Change = "move" // to its RaftAddr
 )
 
-// ErrBusy says that a change of the membership had no effect, because another
-// is not committed yet or has come between.
-var ErrBusy = errors.New("another change of the membership is under way")
+// ErrBusy reports that a change of the membership had no effect, because
+// another is not committed yet or was made in between.
+var ErrBusy = errors.New("another change of the membership is in progress")

@@ -7,22 +7,22 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Who may do what is kept here and decided in package access. Whether it is asked
-// at all is AccessOn. None of these operations has a revision: they change what
-// callers may do, and nothing that there is.
+// The state stores the access policy; package access decides by it. Callers
+// consult it only while AccessOn is set. These operations have no revision:
+// they change what callers may do, not locks or files.
 
-// levelAccess is the level from which on there is access: rules, groups, tokens,
+// levelAccess is the first level with access control: rules, groups, tokens,
 // and the principals of sessions and files.
 const levelAccess = 2
 
-// Policy is who may do what while access is on. It is there before and after, too.
+// Policy returns the access policy. It exists while access is off, too.
 func (s *State) Policy() *access.Policy { return s.policy }
 
-// AccessChanged says that who may do what has changed at a path and below it.
+// AccessChanged reports that rights have changed at a path and below it.
 type AccessChanged struct{ Below string }
 
-// PutRule puts a rule at its path. It comes to Done, Full, or Nothing where that
-// very rule stands there.
+// PutRule sets the rule at a path. The result is Done, Full, or Nothing if the
+// same rule is already there.
 type PutRule struct {
 	Rule access.Rule `cbor:"1,keyasint"`
 }
@@ -60,7 +60,7 @@ func (op *PutRule) do(e *editor, r Result) Result {
 	return e.putPolicy(r, op.Rule.Path)(e.policy.PutRule(&rule))
 }
 
-// wouldPut is what a change of the policy comes to.
+// wouldPut returns the result of a change of the policy.
 func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {
 	switch {
 	case errors.Is(err, access.ErrFull):
@@ -71,8 +71,8 @@ func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {
 	return Done, true
 }
 
-// putPolicy makes a change that wouldPut has found to be fine. below is the path at
-// and below which it changes something.
+// putPolicy makes a change that wouldPut has accepted. The change affects the
+// path below and the paths beneath it.
 func (e *editor) putPolicy(r Result, below string) func(*access.Policy, error) Result {
 	return func(p *access.Policy, _ error) Result {
 		e.policy = p
@@ -81,7 +81,7 @@ func (e *editor) putPolicy(r Result, below string) func(*access.Policy, error) R
 	}
 }
 
-// DropRule removes the rule at a path. It comes to Done or Nothing.
+// DropRule removes the rule at a path. The result is Done or Nothing.
 type DropRule struct {
 	Path string `cbor:"1,keyasint"`
 }
@@ -98,7 +98,7 @@ func (op *DropRule) do(e *editor, r Result) Result {
 	return e.putPolicy(r, op.Path)(e.policy.DropRule(op.Path), nil)
 }
 
-// DropRules removes the rules below a directory. It comes to Done or Nothing.
+// DropRules removes the rules below a directory. The result is Done or Nothing.
 type DropRules struct {
 	Dir string `cbor:"1,keyasint"` // "/" for the root
 }
@@ -124,8 +124,8 @@ func doneIf(there bool) (Result, bool) {
 	return Done, true
 }
 
-// PutGroup makes a group, or gives it other members. It comes to Done, Circle,
-// Full, or Nothing where it has those very members.
+// PutGroup creates a group or replaces its members. The result is Done, Circle,
+// Full, or Nothing if the members are the same.
 type PutGroup struct {
 	Group access.Members `cbor:"1,keyasint"`
 }
@@ -144,7 +144,7 @@ func (op *PutGroup) do(e *editor, r Result) Result {
 	return e.putPolicy(r, "/")(e.policy.PutGroup(&op.Group))
 }
 
-// DropGroup removes a group. It comes to Done or Nothing.
+// DropGroup removes a group. The result is Done or Nothing.
 type DropGroup struct {
 	Group string `cbor:"1,keyasint"`
 }
@@ -161,8 +161,8 @@ func (op *DropGroup) do(e *editor, r Result) Result {
 	return e.putPolicy(r, "/")(e.policy.DropGroup(op.Group), nil)
 }
 
-// PutCellRules says who observes and who operates the cell. It comes to Done, or
-// to Nothing where it is so.
+// PutCellRules sets the principals that may observe and operate the cell. The
+// result is Done, or Nothing if the lists are the same.
 type PutCellRules struct {
 	Rules access.CellRules `cbor:"1,keyasint"`
 }
@@ -182,9 +182,10 @@ func (op *PutCellRules) do(e *editor, r Result) Result {
 	return e.putPolicy(r, "/")(e.policy.PutCell(op.Rules), nil)
 }
 
-// EnableAccess has callers be judged from now on, and makes a token of the root.
-// It comes to a TokenResult: Done, Full, or Conflict where access is on or the
-// secret is another principal's. One that is the root's already stays his.
+// EnableAccess turns access control on and adds a token for root. The result is
+// a TokenResult: Done or Full; Conflict if access is on already or another
+// principal has the secret. If root already has a token with this secret, it
+// stays.
 type EnableAccess struct {
 	Token Token `cbor:"1,keyasint"`
 }
@@ -214,14 +215,14 @@ func (op *EnableAccess) do(e *editor, r Result) Result {
 	return found
 }
 
-// MayRead reports whether a principal may read at a path: everywhere while access is
-// off.
+// MayRead reports whether a principal may read at a path. While access is off,
+// every principal may.
 func (s *State) MayRead(principal, path string) bool {
 	return !s.AccessOn || s.policy.May(principal, access.Read, path).Allowed
 }
 
-// DisableAccess lets every caller do everything. Rules, groups and tokens stay for
-// the next time. It comes to Done or Nothing.
+// DisableAccess turns access control off: every caller may do everything.
+// Rules, groups and tokens are kept. The result is Done or Nothing.
 type DisableAccess struct{}
 
 func (op *DisableAccess) wellFormed() bool              { return true }
@@ -234,15 +235,15 @@ func (op *DisableAccess) do(e *editor, r Result) Result {
 	return r
 }
 
-// AdoptSession gives a session that nobody known has opened to a principal who
-// uses it. It comes to Done, NoSession, Conflict where it is another's, or Nothing
-// where it is his.
+// AdoptSession gives a session without a principal to one that uses it. The
+// result is Done, NoSession, Conflict if the session has another principal, or
+// Nothing if it already has this one.
 type AdoptSession struct {
 	Session   string `cbor:"1,keyasint"`
 	Principal string `cbor:"2,keyasint"`
 }
 
-// SessionAdopted says that a session has an owner now.
+// SessionAdopted reports that a session now has a principal.
 type SessionAdopted struct{ Session *Session }
 
 func (op *AdoptSession) wellFormed() bool { return access.IsUser(op.Principal) }
@@ -269,9 +270,9 @@ func (op *AdoptSession) do(e *editor, r Result) Result {
 	return r
 }
 
-// Expel ends the wait with number Seq, also a persistent one, because its session's
-// principal may not lock there any more. It comes to Done, or to Nothing where that
-// wait is not there.
+// Expel ends the wait with number Seq, even a persistent one, because the
+// principal of its session may no longer lock there. The result is Done, or
+// Nothing if that wait is gone.
 type Expel struct {
 	Session string `cbor:"1,keyasint"`
 	Path    string `cbor:"2,keyasint"`
@@ -279,8 +280,8 @@ type Expel struct {
 	Seq     uint64 `cbor:"4,keyasint"`
 }
 
-// Expelled says that a wait was ended so. EventSeq numbers the event that tells its
-// session of it.
+// Expelled reports that Expel, or an attempt to grant the lock, ended a wait.
+// EventSeq numbers the event that its session receives.
 type Expelled struct {
 	Wait     *Wait
 	EventSeq uint64
@@ -301,7 +302,8 @@ func (op *Expel) do(e *editor, r Result) Result {
 	return r
 }
 
-// expel ends a wait whose session's principal may not lock there any more.
+// expel ends a wait because the principal of its session may no longer lock
+// there.
 func (e *editor) expel(w *Wait) {
 	e.dropWait(w)
 	e.record(Expelled{Wait: w, EventSeq: e.nextSeq()})
@@ -312,9 +314,9 @@ func (e *editor) mayLock(w *Wait) bool {
 	if !e.AccessOn {
 		return true
 	}
-	who := access.Anonymous
+	principal := access.Anonymous
 	if v, ok := e.Session(w.Session); ok && v.Principal != "" {
-		who = v.Principal
+		principal = v.Principal
 	}
-	return e.policy.May(who, access.Lock, w.Path).Allowed
+	return e.policy.May(principal, access.Lock, w.Path).Allowed
 }

@@ -4,18 +4,18 @@ import (
 	"fmt"
 )
 
-// WaitFor says what becomes of an acquire that cannot be granted at once.
+// WaitFor selects the treatment of an acquire that cannot be granted at once.
 type WaitFor uint8
 
-// The choices.
+// Values of WaitFor.
 const (
 	NoWait         WaitFor = 0 // refuse it
-	WhileConnected WaitFor = 1 // queue it; the place goes when the last waiting call does
-	Persistent     WaitFor = 2 // queue it; the place stays until granted, released or the session's end
+	WhileConnected WaitFor = 1 // queue it; the position ends with the last call that waits for it
+	Persistent     WaitFor = 2 // queue it; the position lasts until granted, released or the session's end
 )
 
-// Acquire asks for a lock. Who asks again for what is claimed already is told
-// of the same grant or place. It comes to an AcquireResult.
+// Acquire requests a lock. Repeating a request returns the same grant or queue
+// position. The result is an AcquireResult.
 type Acquire struct {
 	Session string  `cbor:"1,keyasint,omitempty"`
 	Path    string  `cbor:"2,keyasint,omitempty"`
@@ -26,26 +26,26 @@ type Acquire struct {
 	DelayMS int64   `cbor:"7,keyasint,omitempty"`
 }
 
-// AcquireResult is what Acquire comes to: Held, Queued, Busy, Delayed, Conflict
-// or NoSession. Withdraw comes to one, too.
+// AcquireResult is the result of Acquire: Held, Queued, Busy, Delayed, Conflict
+// or NoSession. Withdraw also returns one.
 type AcquireResult struct {
 	Verdict Verdict
 	Clash   Clash
-	Hold    *Hold // nil in what would change something
-	Wait    *Wait // nil in what would change something
-	// Position is the place of a wait that was just queued; 0 for one that was
-	// there before: to find that out takes a walk (State.Position).
+	Hold    *Hold // nil from Would if the operation would change something
+	Wait    *Wait // nil from Would if the operation would change something
+	// Position is the queue position of a new wait. It is 0 for an existing
+	// one, since finding it takes a walk (State.Position).
 	Position int
 }
 
-// Enqueued says that a place in a queue was taken. It has a revision where the
-// lock is held and nobody waited behind the hold: then it is contended.
+// Enqueued reports a new queue position. It has a revision if the lock is held
+// and this wait is the first: the lock is now contended.
 type Enqueued struct {
 	Revision uint64
 	Wait     *Wait
 }
 
-// Kept says that a place in a queue has become a persistent one.
+// Kept reports that a queue position has become persistent.
 type Kept struct{ Wait *Wait }
 
 func (op *Acquire) unknown() string {
@@ -64,7 +64,7 @@ func (op *Acquire) wellFormed() bool {
 
 func (op *Acquire) size() int { return 48 + len(op.Session) + len(op.Path) + len(op.Handle) }
 
-// would is the one place where it is decided who gets a lock.
+// would alone decides whether a session gets a lock.
 func (op *Acquire) would(s *State) (Result, bool) {
 	if has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle}); ok {
 		return op.again(has)
@@ -86,9 +86,9 @@ func (op *Acquire) would(s *State) (Result, bool) {
 	return AcquireResult{Verdict: Queued, Position: n.Waiters + 1}, true
 }
 
-// again is what becomes of an acquire for what is claimed already: the same
-// grant, or its place. Nothing changes but that a place may become a persistent
-// one.
+// again returns the result for a claim that exists already: the same grant or
+// queue position. The only possible change is that the position becomes
+// persistent.
 func (op *Acquire) again(has claim) (Result, bool) {
 	if h := has.hold; h != nil {
 		if clash := op.clash(h.Mode, h.Limit); clash != NoClash {
@@ -113,7 +113,8 @@ func (op *Acquire) clash(mode Mode, limit int64) Clash {
 	return NoClash
 }
 
-// decide is what an acquire comes to that has no claim yet and does not wait.
+// decide returns the result of an acquire that has no claim yet and does not
+// wait.
 func (l *Lock) decide(mode Mode, limit int64) AcquireResult {
 	switch {
 	case mode == Shared && l.shared > 0 && l.Limit != limit:

@@ -5,24 +5,24 @@ import (
 	"iter"
 )
 
-// MostAnswers is how many answers a session is remembered for.
+// MostAnswers bounds the answers remembered per session.
 const MostAnswers = 128
 
-// Answer is what a keyed call was answered. It is immutable.
+// Answer is the remembered answer to a keyed call. It is immutable.
 type Answer struct {
 	Key    string            `cbor:"1,keyasint"`
 	Digest []byte            `cbor:"2,keyasint,omitempty"`
 	Result TransactionResult `cbor:"3,keyasint"`
 }
 
-// Answered says that a session was given an answer that is remembered.
+// Answered reports that a session's answer is remembered.
 type Answered struct {
 	Session   string
 	Answer    *Answer
-	Forgotten *Answer // to make room for it; nil where there was some
+	Forgotten *Answer // the answer dropped to make room; nil if there was room
 }
 
-// again is what the same call is answered.
+// again returns the answer to a repetition of the call.
 func (a *Answer) again(digest []byte) TransactionResult {
 	if !bytes.Equal(a.Digest, digest) {
 		return TransactionResult{Verdict: Conflict}
@@ -32,13 +32,13 @@ func (a *Answer) again(digest []byte) TransactionResult {
 	return r
 }
 
-// Answers are those that a session was given to its last keyed calls. It is
-// immutable. Every keyed write looks for its key, mostly in vain, and adds an
-// answer: they are in short chunks, of which only the last one is copied, and a
-// search reads hashes that stand side by side.
+// Answers holds the answers to a session's latest keyed calls. It is immutable.
+// Every keyed write searches for its key, usually in vain, and adds an answer.
+// The answers are therefore kept in short chunks, and adding one copies only
+// the last chunk. A search reads hashes that are adjacent in memory.
 type Answers struct {
 	session string
-	dropped int // of the first chunk: forgotten
+	dropped int // forgotten answers in the first chunk
 	bytes   int64
 	chunks  []*chunk
 }
@@ -52,7 +52,7 @@ type chunk struct {
 	list   [chunkLen]*Answer
 }
 
-// hashOf is FNV-1a.
+// hashOf returns the FNV-1a hash of a key.
 func hashOf(key string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(key) {
@@ -61,7 +61,8 @@ func hashOf(key string) uint32 {
 	return h
 }
 
-// add is a with one more answer, and without the oldest where there are too many.
+// add returns a with one more answer. If a is full, the oldest answer is
+// dropped.
 func (a *Answers) add(one *Answer) (next *Answers, forgotten *Answer) {
 	next = &Answers{session: a.session, dropped: a.dropped, bytes: a.bytes + one.Bytes(),
 		chunks: make([]*chunk, 0, len(a.chunks)+1)}
@@ -88,7 +89,7 @@ func (a *Answers) add(one *Answer) (next *Answers, forgotten *Answer) {
 	return next, forgotten
 }
 
-// Len is how many there are. A nil list has none.
+// Len returns the number of answers. It is 0 for a nil list.
 func (a *Answers) Len() int {
 	if a == nil || len(a.chunks) == 0 {
 		return 0
@@ -96,13 +97,13 @@ func (a *Answers) Len() int {
 	return (len(a.chunks)-1)*chunkLen + a.chunks[len(a.chunks)-1].n - a.dropped
 }
 
-// At is the i-th oldest, from 0 on.
+// At returns the i-th oldest answer, counted from 0.
 func (a *Answers) At(i int) *Answer {
 	i += a.dropped
 	return a.chunks[i/chunkLen].list[i%chunkLen]
 }
 
-// All yields all, oldest first.
+// All yields all answers, oldest first.
 func (a *Answers) All() iter.Seq[*Answer] {
 	return func(yield func(*Answer) bool) {
 		for i := range a.Len() {
@@ -126,13 +127,13 @@ func (a *Answers) get(key string) (*Answer, bool) {
 	return nil, false
 }
 
-// Answers are those that a session is remembered for.
+// Answers returns the remembered answers of a session.
 func (s *State) Answers(session string) *Answers {
 	all, _ := s.answers.Get(session)
 	return all
 }
 
-// Answer finds what was answered under a session's key.
+// Answer finds the answer remembered under a session's key.
 func (s *State) Answer(session, key string) (*Answer, bool) {
 	if all, ok := s.answers.Get(session); ok {
 		return all.get(key)
@@ -140,16 +141,16 @@ func (s *State) Answer(session, key string) (*Answer, bool) {
 	return nil, false
 }
 
-// remember keeps an answer, and forgets the oldest where there are too many.
+// remember keeps an answer, and drops the oldest if there are too many.
 func (e *editor) remember(op *Transaction, r TransactionResult) {
 	all, ok := e.answers.Get(op.Session)
 	if !ok {
 		all = &Answers{session: op.Session}
 	}
-	told := Answered{Session: op.Session, Answer: &Answer{Key: op.Key, Digest: op.Digest, Result: r}}
+	answered := Answered{Session: op.Session, Answer: &Answer{Key: op.Key, Digest: op.Digest, Result: r}}
 	e.bytes -= all.bytes
-	all, told.Forgotten = all.add(told.Answer)
+	all, answered.Forgotten = all.add(answered.Answer)
 	e.bytes += all.bytes
 	e.answers.Put(op.Session, all)
-	e.record(told)
+	e.record(answered)
 }

@@ -2,16 +2,17 @@ package state
 
 import "unicode/utf8"
 
-// maxAnswer bounds an answer that is remembered, in bytes.
+// maxAnswer bounds a remembered answer, in bytes.
 const maxAnswer = 64 << 10
 
-// MaxResults bounds the contents in a transaction's results together, in bytes of
-// JSON without the quotes. It is decided by the state: where a transaction takes
-// effect, its answer is one that may be built.
+// MaxResults bounds the file contents in a transaction's results together, in
+// bytes of JSON without the quotes. The state enforces it, so every transaction
+// that takes effect has an answer that can be built.
 const MaxResults = 1 << 20
 
-// beyond returns the number of the step with whose content the results pass the
-// bound; -1 if they keep it. The contents are read only if they may pass it.
+// beyond returns the index of the first step at which the contents of the
+// results exceed the bound, or -1. It examines the contents only if they could
+// exceed it.
 func (r *TransactionResult) beyond(most int) int {
 	raw, size := 0, 0
 	for _, s := range r.Steps {
@@ -33,7 +34,7 @@ func (r *TransactionResult) beyond(most int) int {
 	return -1
 }
 
-// size is what the answer takes in JSON, or a little more.
+// size returns the size of the answer in JSON, or slightly more.
 func (r *TransactionResult) size() int {
 	n := 64 + r.Failure.size()
 	for _, s := range r.Steps {
@@ -69,7 +70,7 @@ func (f *File) size() int {
 	return 320 + textSize(f.Path) + encodedSize(f.Content)
 }
 
-// encodedSize returns how long a content is in JSON: as text, or in base64.
+// encodedSize returns the size of a content in JSON: as text, or in base64.
 func encodedSize(content []byte) int {
 	if utf8.Valid(content) {
 		return textSize(content)
@@ -77,7 +78,7 @@ func encodedSize(content []byte) int {
 	return (len(content) + 2) / 3 * 4
 }
 
-// textSize is how long a text is as a string of JSON.
+// textSize returns the size of a text as a JSON string, without the quotes.
 func textSize[T string | []byte](text T) int {
 	n := len(text)
 	for i := range len(text) {

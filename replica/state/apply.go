@@ -1,24 +1,23 @@
 package state
 
-// Outcome is what applying one batch came to. A batch that was not accepted
-// changed nothing, and has no results.
+// Outcome is the result of applying one batch. A batch that was not accepted
+// changed nothing and has no results.
 type Outcome struct {
 	Accepted bool
 	Epoch    uint64 // after the batch
 	Term     uint64 // raft term of the entry
 	Index    uint64
-	Results  []Result // of the commands, in their order
+	Results  []Result // of the commands, in order
 	Changes  []Change
 }
 
-// Apply is the transition: the state after the entry at (index, term) that
-// carries b, and what it came to. The receiver stays as it was.
+// Apply returns the state after the entry at (index, term), which carries b,
+// and the outcome. The receiver does not change.
 //
-// A batch is accepted only in the office whose epoch it names, and only from
-// the raft term in which that office was opened; so a command that was admitted
-// before mastership was lost, or lost and won back, never takes effect late.
-// The batch that opens an office is accepted when it was made for the raft term
-// that the entry has.
+// A batch is accepted only in the office with its epoch, and only in the raft
+// term that opened that office. So a command admitted before mastership was
+// lost, or lost and regained, never takes effect late. A batch that opens an
+// office is accepted if its entry has the raft term for which it was made.
 func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 	e := edit(s, len(b.Commands))
 	out := Outcome{Term: term, Index: index, Results: make([]Result, len(b.Commands))}
@@ -44,9 +43,8 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 	return e.State, out
 }
 
-// apply applies one command of an accepted batch. What stands behind a
-// CloseOffice, an OpenOffice that is not alone, and what is not well formed, is
-// refused.
+// apply applies one command of an accepted batch. It refuses commands after a
+// CloseOffice, an OpenOffice that is not alone, and malformed operations.
 func (e *editor) apply(c *Command) Result {
 	before := e.Now
 	e.Now = max(e.Now, c.Time)
@@ -54,7 +52,7 @@ func (e *editor) apply(c *Command) Result {
 		e.caller = c.Caller
 	}
 	if t, ok := c.Operation.(*Transaction); ok && e.supports(t) {
-		return t.try(e) // which decides by doing, or doing nothing
+		return t.try(e) // try decides by executing, and may change nothing
 	}
 	r, changes := e.Would(c.Operation)
 	if r == nil {

@@ -8,45 +8,45 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// MaxLeaseMS bounds the lease that a batch may carry, in milliseconds. It is
-// checked where batches are made and again where they are applied, so that a
-// new master knows how long it may have to wait at the worst.
+// MaxLeaseMS bounds the lease of a batch, in milliseconds. It is checked when a
+// batch is made and again when it is applied, so a new master knows the longest
+// time it may have to wait.
 const MaxLeaseMS = 60_000
 
-// MaxCommands bounds the commands of one batch, and with them the memory that
-// a few damaged bytes can ask for.
+// MaxCommands bounds the commands of one batch, and so the memory that a few
+// damaged bytes can request.
 const MaxCommands = 1 << 14
 
 // Command is an operation as the master proposes it.
 type Command struct {
-	// Time is the proposing master's wall clock, Unix nanoseconds. It is only
-	// shown to people (granted_at, created_at, since); nothing is decided by it.
+	// Time is the wall clock of the proposing master, in Unix nanoseconds. It
+	// is only shown to people (granted_at, created_at, since) and decides
+	// nothing.
 	Time int64
-	// Caller is the principal for whom it is; empty where nobody is known.
+	// Caller is the principal that makes the call; empty if unknown.
 	Caller string
 	Operation
 }
 
-// Batch is what one log entry carries: the commands that gathered while the
-// entry before it was under way, the epoch in which they were admitted, and
-// the lease that storing the entry promises to the master.
+// Batch is the content of one log entry: the commands that gathered while the
+// previous entry was in progress, the epoch that admitted them, and the lease.
+// By storing the entry, a replica promises that lease to the master.
 type Batch struct {
 	Epoch    uint64
 	LeaseMS  int64
 	Commands []Command
 }
 
-// batchVersion is the first byte of an encoded batch. A replica that meets a
-// version it does not know has to stop: guessing would make it diverge. What a
-// release adds to the operations needs no other version, but a level
-// (level.go).
+// batchVersion is the first byte of an encoded batch. A replica that reads an
+// unknown version must stop: guessing would make it diverge. New operations in
+// a release need a new level (level.go), not a new version.
 const batchVersion = 2
 
-// ErrVersion says that bytes were written by a release this one cannot read.
+// ErrVersion reports bytes written by a release that this one cannot read.
 var ErrVersion = errors.New("unknown format version")
 
-// A batch is its version and a sequence of CBOR items (RFC 8742): a batchHead,
-// and for each command a commandHead and the operation.
+// A batch is encoded as its version and a sequence of CBOR items (RFC 8742): a
+// batchHead, then a commandHead and an operation for each command.
 type (
 	batchHead struct {
 		_        struct{} `cbor:",toarray"`
@@ -64,8 +64,8 @@ type (
 
 var encMode, decMode = mustModes()
 
-// mustModes are deterministic encoding (RFC 8949, section 4.2.1) with integer
-// keys, and a strict reader of it.
+// mustModes returns a deterministic encoder (RFC 8949, section 4.2.1) with
+// integer keys, and a strict decoder.
 func mustModes() (cbor.UserBufferEncMode, cbor.DecMode) {
 	opts := cbor.CoreDetEncOptions()
 	opts.OmitEmpty = cbor.OmitEmptyCBORValue
@@ -76,7 +76,7 @@ func mustModes() (cbor.UserBufferEncMode, cbor.DecMode) {
 	dec, err := cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		UTF8:              cbor.UTF8DecodeInvalid, // handles and names were checked at the door
+		UTF8:              cbor.UTF8DecodeInvalid, // handles and names are checked at the API
 		MaxArrayElements:  MaxCommands,
 		MaxMapPairs:       1 << 16,
 	}.DecMode()
@@ -86,8 +86,8 @@ func mustModes() (cbor.UserBufferEncMode, cbor.DecMode) {
 	return enc, dec
 }
 
-// Encode writes the batch for the log. It refuses what DecodeBatch would: once
-// in the log, such an entry would stop every replica for good.
+// Encode encodes the batch for the log. It refuses what DecodeBatch would
+// refuse: once in the log, such an entry would stop every replica permanently.
 func (b *Batch) Encode() ([]byte, error) {
 	if len(b.Commands) > MaxCommands {
 		return nil, fmt.Errorf("encode batch: %d commands; at most %d are allowed", len(b.Commands), MaxCommands)
@@ -124,7 +124,7 @@ func (c *Command) encode(out *bytes.Buffer) error {
 
 // DecodeBatch reads what Encode wrote. It fails with ErrVersion on bytes of a
 // newer release and with another error on damaged ones; it never panics. Large
-// contents of files are the bytes of data: nobody may change them any more.
+// file contents alias data, which must not change afterwards.
 func DecodeBatch(data []byte) (Batch, error) {
 	if len(data) == 0 {
 		return Batch{}, errors.New("decode batch: empty entry")
@@ -148,7 +148,7 @@ func decodeBatch(data []byte) (b Batch, err error) {
 		return b, fmt.Errorf("%d commands; at most %d are allowed", head.Commands, MaxCommands)
 	}
 	b.Epoch, b.LeaseMS = head.Epoch, head.LeaseMS
-	if n := min(int(head.Commands), len(data)/leastCommand); n > 0 { // it may promise more than there is
+	if n := min(int(head.Commands), len(data)/leastCommand); n > 0 { // the head may promise more than there is
 		b.Commands = make([]Command, 0, n)
 	}
 	for i := range head.Commands {
@@ -182,8 +182,8 @@ func (c *Command) decode(data []byte) (rest []byte, err error) {
 	return rest, readable(c.Operation)
 }
 
-// readable fails with ErrVersion where an operation says something that this
-// release gives no meaning to: whatever it did with it, another would differ.
+// readable fails with ErrVersion if an operation has a value that this release
+// does not define. Releases that handled it differently would diverge.
 func readable(op Operation) error {
 	if v, ok := op.(interface{ unknown() string }); ok {
 		if what := v.unknown(); what != "" {
@@ -202,7 +202,7 @@ func (b *Batch) Size() int {
 	return n
 }
 
-// Size estimates the encoded size of the command in bytes; it is not below it.
+// Size returns an upper estimate of the command's encoded size in bytes.
 func (c *Command) Size() int {
 	if c.Operation == nil {
 		return 0

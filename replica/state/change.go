@@ -1,12 +1,12 @@
 package state
 
-// Change is one thing that Apply did. The changes of an entry are listed in the
-// order in which they came about, and there is nothing else that it did to the
-// state but for the cell's time. The office wakes calls and starts timers by
-// them, and watchers are told of those that have a revision: the number of a
-// change in the cell, 1 for the first and one more for each that follows.
+// Change is one thing that Apply did. An entry's changes are listed in the
+// order in which they happened. They cover everything that the entry did to the
+// state, except the cell's time. The office wakes calls and starts timers by
+// them. Watchers receive the changes that have a revision: the number of a
+// change in the cell, 1 for the first, rising by one.
 //
-// Each type stands in the file of what it is about.
+// Each type is declared in the file of its subject.
 type Change interface{ change() }
 
 func (OfficeOpened) change()   {}

@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// Check reports the first invariant that the state breaks, or nil. It walks the
-// whole state. Tests run it after every step, and Restore on what it has read.
+// Check returns the first invariant that the state breaks, or nil. It walks the
+// whole state. Tests run it after every step, and Restore after reading.
 //
-//   - an exclusive holder is alone, shared ones never exceed their limit
-//   - every hold and every wait belongs to a session that lives
-//   - a pair has at most one claim on a path, and the claim is there
-//   - the queue moves whenever it can: its head is never one that the lock admits
+//   - an exclusive holder is alone, and shared holders never exceed their limit
+//   - every hold and every wait belongs to a live session
+//   - a session and handle have at most one claim on a path, and it is stored
+//   - the queue advances when it can: the lock never admits its head
 //   - all shared holders and shared waiters of a lock agree on the limit
-//   - no token is given twice or exceeds the counter, no number the sequence, no
-//     place in a queue is younger than the state
-//   - modes, limits and keys are what Apply lets in
-//   - a lock that is free leaves nothing behind
-//   - a file's numbers are the cell's, and the session that it ends with lives
-//   - nobody has an id or a secret of a token twice, and rules and groups are sound
+//   - no token is given twice or exceeds the counter, no number exceeds the
+//     sequence, and no queue position is younger than the state
+//   - modes, limits and keys are such as Apply admits
+//   - a free lock leaves no record
+//   - a file's numbers lie within the cell's, and its owning session lives
+//   - ids and secrets of tokens are unique, and rules and groups are valid
 //   - the counts of locks, files and bytes are right
-//   - a session keeps at most MostLosses losses, in their order
-//   - answers are remembered for sessions that live, and not more than MostAnswers
+//   - answers belong to live sessions, at most MostAnswers to each
 func (s *State) Check() error {
 	locks, files, content := 0, 0, int64(0)
 	for n := range s.nodes.All() {
@@ -84,7 +83,7 @@ func (s *State) checkLock(l *Node) error {
 		return fmt.Errorf("counts %d holders, %d waiters, %d shared; there are %d, %d, %d",
 			l.Holders, l.Waiters, l.shared, holders, waiters, shared)
 	case holders == 0 && waiters == 0 && l.DelayID == 0:
-		return fmt.Errorf("is free but has left a record")
+		return fmt.Errorf("is free but has has a record")
 	case strings.IndexByte(l.Path, 0) >= 0:
 		return fmt.Errorf("has a NUL in its path")
 	case l.DelayMS < 0, (l.DelayID == 0) != (l.DelayMS == 0):
@@ -98,7 +97,7 @@ func (s *State) checkLock(l *Node) error {
 func (s *State) checkHold(l *Node, h *Hold) error {
 	switch c, _ := s.claims.Get(claimKey{h.Session, h.Path, h.Handle}); {
 	case c != claim{hold: h}:
-		return fmt.Errorf("session %q, handle %q claims another one", h.Session, h.Handle)
+		return fmt.Errorf("session %q, handle %q has another claim", h.Session, h.Handle)
 	case !sound(h.Mode, h.Limit):
 		return fmt.Errorf("has mode %d with limit %d", h.Mode, h.Limit)
 	case h.Mode != l.Mode:
@@ -120,13 +119,13 @@ func (s *State) checkHold(l *Node, h *Hold) error {
 func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 	switch c, _ := s.claims.Get(claimKey{w.Session, w.Path, w.Handle}); {
 	case c != claim{wait: w}:
-		return fmt.Errorf("session %q, handle %q claims another one", w.Session, w.Handle)
+		return fmt.Errorf("session %q, handle %q has another claim", w.Session, w.Handle)
 	case !sound(w.Mode, w.Limit):
 		return fmt.Errorf("has mode %d with limit %d", w.Mode, w.Limit)
 	case w.Mode == Shared && w.Limit != l.Limit:
 		return fmt.Errorf("has limit %d, the lock %d", w.Limit, l.Limit)
 	case head && l.DelayID == 0 && l.admits(w.Mode, w.Limit):
-		return fmt.Errorf("is next and the lock has room, but it still waits")
+		return fmt.Errorf("is next and the lock admits it, but it still waits")
 	case w.Seq == 0 || w.Seq > s.Seq:
 		return fmt.Errorf("number is not within the sequence 1..%d", s.Seq)
 	case w.Since > s.Now:
@@ -137,7 +136,7 @@ func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 
 func (s *State) lives(session string) error {
 	if _, ok := s.Session(session); !ok {
-		return fmt.Errorf("session %q does not live", session)
+		return fmt.Errorf("session %q does not exist", session)
 	}
 	return nil
 }
@@ -178,7 +177,7 @@ func (s *State) checkSessions() error {
 		}
 		keyed++
 		if other, _ := s.keys.Get(v.Key); other != v {
-			return fmt.Errorf("session %q: its key leads to another one", v.ID)
+			return fmt.Errorf("session %q: its key belongs to another session", v.ID)
 		}
 	}
 	if keyed != s.keys.Len() {
@@ -223,11 +222,11 @@ func (s *State) checkFile(n *Node) error {
 	f := n.File
 	switch {
 	case f.Path != n.Path:
-		return fmt.Errorf("calls itself %q", f.Path)
+		return fmt.Errorf("has the path %q in its own record", f.Path)
 	case !soundFile(f.Content, f.Sum) || f.Size != len(f.Content):
-		return fmt.Errorf("has %d bytes and a sum of %d", len(f.Content), len(f.Sum))
+		return fmt.Errorf("has %d bytes and a SHA-256 sum of %d bytes", len(f.Content), len(f.Sum))
 	case f.Instance == 0 || f.Instance > f.Revision || f.Revision > s.Revision:
-		return fmt.Errorf("instance %d, revision %d are not in order within the cell's %d", f.Instance, f.Revision, s.Revision)
+		return fmt.Errorf("instance %d, revision %d are not in order up to the cell's %d", f.Instance, f.Revision, s.Revision)
 	case f.Generation == 0 || f.Generation-1 > f.Revision-f.Instance:
 		return fmt.Errorf("has generation %d from revision %d to %d", f.Generation, f.Instance, f.Revision)
 	case f.ModifiedAt > s.Now || f.CreatedAt > f.ModifiedAt:
@@ -236,7 +235,7 @@ func (s *State) checkFile(n *Node) error {
 		return nil
 	}
 	if own, _ := s.ephemeral.Get(owned{f.Session, f.Path}); own != f {
-		return fmt.Errorf("is not among those of session %q", f.Session)
+		return fmt.Errorf("is missing from the files of session %q", f.Session)
 	}
 	return s.lives(f.Session)
 }
@@ -249,7 +248,7 @@ func (s *State) checkOwned() error {
 		}
 	}
 	if ephemeral != s.ephemeral.Len() {
-		return fmt.Errorf("%d files end with a session, but %d are known to", ephemeral, s.ephemeral.Len())
+		return fmt.Errorf("%d files end with a session, but the index has %d", ephemeral, s.ephemeral.Len())
 	}
 	for v := range s.answers.All() {
 		if err := s.lives(v.session); err != nil {
@@ -265,7 +264,7 @@ func (s *State) checkOwned() error {
 func (s *State) checkAccess() error {
 	for t := range s.tokens.All() {
 		if other, _ := s.tokenBySum(t.Sum); !t.sound() || other != t {
-			return fmt.Errorf("token %q is not such as can be, or another one has its secret", t.ID)
+			return fmt.Errorf("token %q is malformed, or another one has its secret", t.ID)
 		}
 		if t.CreatedAt > s.Now {
 			return fmt.Errorf("token %q was made at %d, after the cell's time %d", t.ID, t.CreatedAt, s.Now)
@@ -277,13 +276,13 @@ func (s *State) checkAccess() error {
 	var size int64
 	for r := range s.policy.Rules("", "") {
 		if !r.Sound() {
-			return fmt.Errorf("the rule at %q is not such as can be", r.Path)
+			return fmt.Errorf("the rule at %q is malformed", r.Path)
 		}
 		size += r.Size()
 	}
 	for g := range s.policy.Groups("") {
 		if !g.Sound() {
-			return fmt.Errorf("group %q is not such as can be", g.Group)
+			return fmt.Errorf("group %q is malformed", g.Group)
 		}
 		size += g.Size()
 	}
@@ -291,7 +290,7 @@ func (s *State) checkAccess() error {
 		return fmt.Errorf("counts %d bytes of rules and groups; they are %d", s.policy.Size(), size)
 	}
 	if cell := s.policy.Cell(); !cell.Sound() {
-		return errors.New("the lists of the cell are not such as can be")
+		return errors.New("the cell's lists of observers and operators are malformed")
 	}
 	if v := s.AccessOn || s.tokens.Len()+s.policy.RuleCount()+s.policy.GroupCount() > 0; v && s.Level < levelAccess {
 		return fmt.Errorf("has rules, groups or tokens at level %d", s.Level)

@@ -1,25 +1,25 @@
 package state
 
-// Condition is what a transaction depends on. Each type has a row in the table of
-// conditions (transactioncode.go).
+// Condition is a condition of a transaction. Each type has a row in the table
+// of conditions (transactioncode.go).
 type Condition interface {
 	holds(s *State) bool
 	size() int
 }
 
-// FileAt holds while a file's revision is that.
+// FileAt holds if a file exists and has that revision.
 type FileAt struct {
 	Path     string `cbor:"1,keyasint"`
 	Revision uint64 `cbor:"2,keyasint"`
 }
 
-// FileExists holds while there is a file, or while there is none.
+// FileExists holds if the file's existence equals Exists.
 type FileExists struct {
 	Path   string `cbor:"1,keyasint"`
 	Exists bool   `cbor:"2,keyasint,omitempty"`
 }
 
-// GrantHeld holds while that very grant is held.
+// GrantHeld holds while that exact grant is held.
 type GrantHeld struct {
 	Sequencer Sequencer `cbor:"1,keyasint"`
 }
@@ -29,7 +29,7 @@ type SessionLives struct {
 	Session string `cbor:"1,keyasint"`
 }
 
-// LockFree holds while nobody holds a lock, waits for it or is delayed by it.
+// LockFree holds while a lock has no holder, waiter or lock-delay.
 type LockFree struct {
 	Path string `cbor:"1,keyasint"`
 }

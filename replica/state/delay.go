@@ -1,22 +1,21 @@
 package state
 
-// EndDelay ends the lock-delay of that number: it is over. It comes to Done or
-// Nothing.
+// EndDelay ends the lock-delay with that number. The result is Done or Nothing.
 type EndDelay struct {
 	Path string `cbor:"1,keyasint,omitempty"`
 	ID   uint64 `cbor:"2,keyasint,omitempty"`
 }
 
-// DelayBegan says that a lock-delay began. Where an earlier one of the path is
-// in force, the new number takes its place, to be ended when the later of the
-// two is over.
+// DelayBegan reports the start of a lock-delay. If an earlier one is in force
+// on the path, the new number replaces its number. The lock-delay then ends
+// with the later of the two.
 type DelayBegan struct {
 	Path string
 	ID   uint64
 	MS   int64
 }
 
-// DelayEnded says that a lock-delay is over.
+// DelayEnded reports that a lock-delay is over.
 type DelayEnded struct {
 	Path string
 	ID   uint64
@@ -41,8 +40,8 @@ func (op *EndDelay) do(e *editor, r Result) Result {
 	return r
 }
 
-// delay starts a lock-delay. One that is in force already is covered by it: the
-// longer of the two lengths counts when a new master starts it anew.
+// delay starts a lock-delay, which replaces one in force. DelayMS keeps the
+// longer of the two lengths: a new master restarts the delay with it.
 func (e *editor) delay(path string, ms int64) {
 	n := e.node(path)
 	n.DelayID = e.nextSeq()

@@ -2,8 +2,8 @@ package state
 
 import "github.com/stoutlock/stout/replica/state/internal/btree"
 
-// editor makes the next state: a copy, whose trees share all nodes with those
-// of the state before until they are changed. Only an editor can change one.
+// editor makes the next state: a copy with trees that share every unchanged
+// node with the state before. Only an editor can change a state.
 type editor struct {
 	*State
 	sessions btree.Edit[string, *Session]
@@ -16,14 +16,14 @@ type editor struct {
 	ephemeral btree.Edit[owned, *File]
 	answers   btree.Edit[string, *Answers]
 
-	caller   string // principal for whom the present command is; empty where nobody is known
-	silentMS int64  // of the session that it expires, 0 in others
+	caller   string // principal of the present command; empty if unknown
+	silentMS int64  // of the session that the command expires, else 0
 
 	changes []Change
-	likely  int // changes
+	likely  int // expected number of changes
 }
 
-// edit begins the change of a state by so many commands.
+// edit begins a change of s by a number of commands.
 func edit(s *State, commands int) *editor {
 	next := *s
 	e := &editor{State: &next, likely: commands}
@@ -31,8 +31,8 @@ func edit(s *State, commands int) *editor {
 	return e
 }
 
-// own has the next changes of the trees leave all copies alone that were made
-// before.
+// own starts new edits of the trees, so that later changes leave earlier copies
+// of the state alone.
 func (e *editor) own() {
 	s := e.State
 	e.sessions, e.keys = s.sessions.Edit(), s.keys.Edit()
@@ -40,20 +40,20 @@ func (e *editor) own() {
 	e.ephemeral, e.answers = s.ephemeral.Edit(), s.answers.Edit()
 }
 
-// attempt does several things or, where they come to nothing, none.
+// attempt runs do, and undoes its changes if do returns false.
 func (e *editor) attempt(do func() bool) bool {
-	before, told := *e.State, len(e.changes)
+	before, changed := *e.State, len(e.changes)
 	e.own()
 	if do() {
 		return true
 	}
 	*e.State = before
-	clear(e.changes[told:])
-	e.changes = e.changes[:told]
+	clear(e.changes[changed:])
+	e.changes = e.changes[:changed]
 	return false
 }
 
-// record adds to what Apply returns.
+// record appends to the changes that Apply returns.
 func (e *editor) record(c Change) {
 	if e.changes == nil {
 		e.changes = make([]Change, 0, e.likely)
@@ -66,7 +66,7 @@ func (e *editor) nextSeq() uint64 {
 	return e.Seq
 }
 
-// nextRevision numbers a change that watchers are told of.
+// nextRevision numbers a change that watchers receive.
 func (e *editor) nextRevision() uint64 {
 	e.Revision++
 	return e.Revision

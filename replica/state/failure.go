@@ -1,27 +1,27 @@
 package state
 
-// Failure is why a transaction came to nothing. What stands in its way is told as it
-// is now: the steps before have not been. All of it is of the state, and nothing of
-// the master's memory: the same call again is answered the same.
+// Failure explains why a transaction did nothing. It describes the obstacle as
+// it is now, without the transaction's earlier steps. It depends on the state
+// alone and not on the master's memory, so repeating the call returns the same.
 type Failure struct {
-	Step    int       `cbor:"1,keyasint"`           // its number in the branch taken, from 0
-	Why     Verdict   `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; else what an Acquire comes to
-	Current *File     `cbor:"3,keyasint,omitempty"` // as it is; nil where there is none
+	Step    int       `cbor:"1,keyasint"`           // its index in the branch taken, from 0
+	Why     Verdict   `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; else the verdict of an Acquire
+	Current *File     `cbor:"3,keyasint,omitempty"` // as it is now; nil if there is no file
 	Clash   Clash     `cbor:"4,keyasint,omitempty"`
 	Whole   bool      `cbor:"5,keyasint,omitempty"` // Current has its content
-	Lock    *Standing `cbor:"6,keyasint,omitempty"` // of a Take
+	Lock    *Standing `cbor:"6,keyasint,omitempty"` // set for a Take
 	Path    string    `cbor:"7,keyasint,omitempty"` // Denied: the name
 }
 
-// Standing is how it stands with a lock.
+// Standing describes a lock's present holders, waiters and lock-delay.
 type Standing struct {
-	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first of them, up to MaxStandingHolders
-	Held    int       `cbor:"2,keyasint,omitempty"` // all of them
+	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first MaxStandingHolders of them
+	Held    int       `cbor:"2,keyasint,omitempty"` // the number of all holders
 	Waiters int       `cbor:"3,keyasint,omitempty"`
-	DelayMS int64     `cbor:"4,keyasint,omitempty"` // of the lock-delay in force, its whole length
+	DelayMS int64     `cbor:"4,keyasint,omitempty"` // full length of the lock-delay in force
 }
 
-// Holding is a hold as others are told of it.
+// Holding is a hold as shown to other sessions.
 type Holding struct {
 	Session   string `cbor:"1,keyasint"`
 	Name      string `cbor:"2,keyasint,omitempty"` // of the session
@@ -29,13 +29,13 @@ type Holding struct {
 	Mode      Mode   `cbor:"4,keyasint"`
 	Token     uint64 `cbor:"5,keyasint"`
 	GrantedAt int64  `cbor:"6,keyasint"`
-	Principal string `cbor:"7,keyasint,omitempty"` // whose the session is
+	Principal string `cbor:"7,keyasint,omitempty"` // the session's principal
 }
 
-// MaxStandingHolders bounds the holders that a Standing has.
+// MaxStandingHolders bounds the holders listed in a Standing.
 const MaxStandingHolders = 100
 
-// describe puts into a failure what stands in the way.
+// describe adds to a failure what is in the way.
 func (f *Failure) describe(s *State, branch []Step) {
 	if f == nil {
 		return
@@ -51,7 +51,8 @@ func (f *Failure) describe(s *State, branch []Step) {
 	}
 }
 
-// look finds the file that stands in the way, if it is about one, as it is now.
+// look sets Current to the file in the way as it is now, if the failure is
+// about a file.
 func (f *Failure) look(s *State) {
 	if f.Current != nil {
 		f.Current, _ = s.File(f.Current.Path)

@@ -7,32 +7,33 @@ import (
 	"strings"
 )
 
-// File is the file of a node. It is immutable, and so are the bytes of its content:
-// they are those of the log entry that wrote it.
+// File is the file of a node. It is immutable, and so is its content. The
+// content of a large file is part of the bytes of its log entry.
 type File struct {
 	Path       string `cbor:"1,keyasint"`
 	Content    []byte `cbor:"2,keyasint,omitempty"`
 	Revision   uint64 `cbor:"3,keyasint"`           // of its last change
 	Instance   uint64 `cbor:"4,keyasint"`           // the revision that created it
-	Generation uint64 `cbor:"5,keyasint"`           // 1, and one more with each write of this instance
-	Session    string `cbor:"6,keyasint,omitempty"` // that it ends with; empty for a permanent one
+	Generation uint64 `cbor:"5,keyasint"`           // 1, plus one for each later write of this instance
+	Session    string `cbor:"6,keyasint,omitempty"` // the file ends with it; empty for a permanent file
 	CreatedAt  int64  `cbor:"7,keyasint"`           // Unix nanoseconds; never goes back within a cell
 	ModifiedAt int64  `cbor:"8,keyasint"`
 	Sum        []byte `cbor:"9,keyasint"`            // SHA-256 of Content
-	Size       int    `cbor:"10,keyasint,omitempty"` // of Content, also where that is left out
-	Principal  string `cbor:"11,keyasint,omitempty"` // who wrote it last; empty where nobody is known
+	Size       int    `cbor:"10,keyasint,omitempty"` // of Content, even if Content is omitted
+	Principal  string `cbor:"11,keyasint,omitempty"` // principal of the last write; empty if unknown
 }
 
 // MaxContent bounds the content of a file, in bytes.
 const MaxContent = 256 << 10
 
-// FileChanged says that a file was written. Its Generation is 1 where it was made.
+// FileChanged reports that a file was written. Its Generation is 1 if the file
+// is new.
 type FileChanged struct{ File *File }
 
-// FileDeleted says that a file is gone.
+// FileDeleted reports that a file was deleted.
 type FileDeleted struct {
 	Revision uint64
-	File     *File // as it was
+	File     *File // before the deletion
 	Reason   Reason
 	Ending
 }
@@ -46,13 +47,13 @@ func (s *State) File(path string) (*File, bool) {
 	return n.File, true
 }
 
-// FileCount is the number of files.
+// FileCount returns the number of files.
 func (s *State) FileCount() int { return s.files }
 
-// ContentBytes is the number of bytes of content of all files.
+// ContentBytes returns the total size of all file contents in bytes.
 func (s *State) ContentBytes() int64 { return s.content }
 
-// Files walks the files whose path has the given plain string prefix and sorts
+// Files walks the files with paths that have the given string prefix and sort
 // after the given path, in bytewise order.
 func (s *State) Files(prefix, after string) iter.Seq[*File] {
 	return func(yield func(*File) bool) {
@@ -69,14 +70,14 @@ func (s *State) Ephemeral(session string) iter.Seq[*File] {
 	return while(s.ephemeral.From(owned{session: session}), func(f *File) bool { return f.Session == session })
 }
 
-// owned is the key of a file by the session that it ends with.
+// owned is the key of a file by its owning session.
 type owned struct{ session, path string }
 
 func (k owned) compare(f *File) int {
 	return cmp.Or(strings.Compare(k.session, f.Session), strings.Compare(k.path, f.Path))
 }
 
-// putFile stores f, whose revision is new, in place of what is there.
+// putFile stores f, with a new revision, in place of any earlier file.
 func (e *editor) putFile(f *File) {
 	n := e.node(f.Path)
 	if old := n.File; old != nil {
@@ -86,7 +87,7 @@ func (e *editor) putFile(f *File) {
 		e.files++
 	}
 	e.content += int64(len(f.Content))
-	f.Path = n.Path // one string for all at a path
+	f.Path = n.Path // share one string per path
 	n.File = f
 	if f.Session != "" {
 		e.ephemeral.Put(owned{f.Session, f.Path}, f)
@@ -111,7 +112,7 @@ func (e *editor) disown(f *File) {
 	}
 }
 
-// soundFile reports whether a content and its sum are what a file can have.
+// soundFile reports whether a content and its sum are valid for a file.
 func soundFile(content, sum []byte) bool {
 	return len(content) <= MaxContent && len(sum) == sha256.Size
 }

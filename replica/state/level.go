@@ -2,24 +2,24 @@ package state
 
 import "fmt"
 
-// Levels let the replicas of a cell run releases that differ. A release that
-// brings a new operation, or writes something new into a snapshot, knows a
-// level more than the one before. The cell's level is in the state. It begins
-// at 1 and is raised by RaiseLevel, which the master proposes when every member
-// has told that its release knows the next one. Until then nothing of that
-// level is proposed, and nobody meets what they can't read; afterwards a
-// release that does not know the level does not start (ErrVersion).
+// Levels let replicas of one cell run different releases. A release that brings
+// a new operation, or writes something new into a snapshot, knows one more
+// level than the release before. The state holds the cell's level. It begins at
+// 1 and RaiseLevel raises it: the master proposes that once every member has
+// reported that its release knows the next level. Until then nothing of that
+// level is proposed, so no replica reads what it cannot understand. Afterwards
+// a release that does not know the level refuses to start (ErrVersion).
 
 // Level is the highest level that this release knows.
 const Level = 5
 
-// levelRights is the level from which on the names of sequential files are judged
-// where they are made, a transaction's results are bounded, and the rules below a path
-// go by one operation.
+// levelRights is the first level at which sequential names are checked against
+// the rules when they are made, a transaction's results are bounded, and one
+// operation removes the rules below a path.
 const levelRights = 4
 
-// JudgesNames reports whether a Write may name the principal that its sequential name
-// is judged for.
+// JudgesNames reports whether a Write may name a principal in Judged, for a
+// check of its right to write the sequential name.
 func (s *State) JudgesNames() bool { return s.Level >= levelRights }
 
 // RaiseLevel raises the cell's level.
@@ -50,9 +50,8 @@ func (op *RaiseLevel) do(e *editor, r Result) Result {
 	return r
 }
 
-// LevelRaised says that the cell has reached a level.
+// LevelRaised reports the cell's new level.
 type LevelRaised struct{ Level uint64 }
 
-// Knows reports whether the cell has reached the level at which an operation
-// may be proposed.
+// Knows reports whether the cell's level permits proposing an operation.
 func (s *State) Knows(op Operation) bool { return operations[op.kind()].level <= s.Level }

@@ -1,9 +1,9 @@
 package state
 
-// Mode says how a lock is held.
+// Mode is the mode in which a lock is held.
 type Mode uint8
 
-// The modes. Numbers are written to disk.
+// The numbers are written to disk.
 const (
 	Exclusive Mode = 1
 	Shared    Mode = 2
@@ -26,14 +26,14 @@ type Hold struct {
 	Token     uint64 `cbor:"6,keyasint"`
 	GrantedAt int64  `cbor:"7,keyasint"` // Unix nanoseconds; never goes back within a cell
 	DelayMS   int64  `cbor:"8,keyasint,omitempty"`
-	// WaitSeq is the place in the queue that it came from, 0 if granted at once.
+	// WaitSeq is the number of the wait that was granted, 0 if granted at once.
 	WaitSeq uint64 `cbor:"9,keyasint,omitempty"`
-	// EventSeq numbers the event that tells its session of it: set where the
-	// place in the queue was a kept one, 0 otherwise.
+	// EventSeq numbers the event that reports the grant to its session. It is 0
+	// unless the queue position was persistent.
 	EventSeq uint64 `cbor:"10,keyasint,omitempty"`
 }
 
-// Wait is one place in a queue. It is immutable.
+// Wait is one queue position. It is immutable.
 type Wait struct {
 	Path    string `cbor:"1,keyasint"`
 	Seq     uint64 `cbor:"2,keyasint"` // unique in the cell; orders the queue
@@ -43,21 +43,21 @@ type Wait struct {
 	Limit   int64  `cbor:"6,keyasint,omitempty"`
 	DelayMS int64  `cbor:"7,keyasint,omitempty"`
 	Keep    bool   `cbor:"8,keyasint,omitempty"`
-	// Since is when the place was taken, Unix nanoseconds; only shown to people.
+	// Since is when the wait began, in Unix nanoseconds; only shown to people.
 	Since int64 `cbor:"9,keyasint"`
 }
 
-// Granted says that a lock has a new holder.
+// Granted reports that a lock has a new holder.
 type Granted struct {
 	Revision uint64
 	Hold     *Hold
-	Wait     *Wait // the place in the queue that it came from; nil if granted at once
+	Wait     *Wait // the queue position that was granted; nil if granted at once
 }
 
-// Withdrawn says that a place in a queue is gone without a grant.
+// Withdrawn reports that a queue position ended without a grant.
 type Withdrawn struct{ Wait *Wait }
 
-// Released says that a grant has ended.
+// Released reports that a grant has ended.
 type Released struct {
 	Revision uint64
 	Hold     *Hold
@@ -65,23 +65,23 @@ type Released struct {
 	Ending
 }
 
-// Ending is what else is known of how something ended. It is only shown to people.
+// Ending has more about how something ended. It is only shown to people.
 type Ending struct {
 	At       int64  // Unix nanoseconds; never goes back within a cell
-	By       string // principal whose command it was; empty where nobody is known
-	SilentMS int64  // of what went with an expired session: ExpireSession.SilentMS
+	By       string // principal of the command; empty if unknown
+	SilentMS int64  // of an expired session: see ExpireSession.SilentMS
 }
 
-// Reason says why a grant or a file ended.
+// Reason is why a grant or a file ended.
 type Reason uint8
 
-// The reasons.
+// Values of Reason.
 const (
-	GivenBack Reason = 1 // by a release, or since nobody was told of it
+	GivenBack Reason = 1 // by a release, or because no caller learned of the grant
 	Closed    Reason = 2 // its session was closed
 	Expired   Reason = 3 // its session expired
 	Deleted   Reason = 4 // a file: by a call
-	Forced    Reason = 5 // a grant: by a release of another principal than its session's
+	Forced    Reason = 5 // a grant: released by a principal other than its session's
 )
 
 func (r Reason) String() string {
@@ -93,7 +93,7 @@ func sound(mode Mode, limit int64) bool {
 	return mode == Exclusive && limit == 0 || mode == Shared && limit >= 0
 }
 
-// admits reports whether the present holders leave room for one more.
+// admits reports whether the present holders leave room for another.
 func (l *Lock) admits(mode Mode, limit int64) bool {
 	if l.Holders == 0 {
 		return true
@@ -101,8 +101,8 @@ func (l *Lock) admits(mode Mode, limit int64) bool {
 	return mode == Shared && l.Mode == Shared && (limit == 0 || int64(l.Holders) < limit)
 }
 
-// grant makes w a holder of n and gives it the next token. This is the only
-// place where tokens are made. queued says that w comes from the queue.
+// grant makes w a holder of n and gives it the next token. Tokens are made only
+// here. queued reports whether w comes from the queue.
 func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	e.Counter++
 	h := &Hold{Path: w.Path, Session: w.Session, Handle: w.Handle, Mode: w.Mode, Limit: w.Limit,
@@ -129,10 +129,10 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	return h
 }
 
-// settle hands the lock on to those at the head of the queue, in order, as far
-// as it admits them. It is called after everything that may have made room. A place
-// whose session's principal may not lock there any more does not become a hold: the
-// right may have been taken away a moment ago, and Expel be under way.
+// settle grants the lock to the head of the queue, repeatedly, while it admits
+// the head. It must be called after everything that may have made room. If the
+// session's principal may no longer lock there, the wait ends without a grant:
+// the right may have just been revoked, with Expel still in progress.
 func (e *editor) settle(path string) {
 	n := e.node(path)
 	for n.DelayID == 0 && n.Waiters > 0 {
@@ -150,7 +150,7 @@ func (e *editor) settle(path string) {
 	}
 }
 
-// next is the head of a queue that is not empty.
+// next returns the head of a queue that is not empty.
 func (e *editor) next(path string) (w *Wait) {
 	for w = range e.Queue(path) {
 		break
@@ -158,13 +158,13 @@ func (e *editor) next(path string) (w *Wait) {
 	return w
 }
 
-// putWait stores a wait, and the claim to it.
+// putWait stores a wait and its claim.
 func (e *editor) putWait(w *Wait) {
 	e.queue.Put(numbered{w.Path, w.Seq}, w)
 	e.claims.Put(claimKey{w.Session, w.Path, w.Handle}, claim{wait: w})
 }
 
-// unqueue takes w out of the queue and leaves its claim to the caller.
+// unqueue removes w from the queue; the caller handles its claim.
 func (e *editor) unqueue(n *Node, w *Wait) {
 	e.queue.Delete(numbered{w.Path, w.Seq})
 	n.Waiters--
@@ -198,7 +198,7 @@ func (e *editor) dropHold(h *Hold, why Reason) {
 	e.record(Released{Revision: e.nextRevision(), Hold: h, Reason: why, Ending: e.ending()})
 }
 
-// ending is what is known of an end that the present command brings about.
+// ending describes an end that the present command causes.
 func (e *editor) ending() Ending {
 	return Ending{At: e.Now, By: e.caller, SilentMS: e.silentMS}
 }

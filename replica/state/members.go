@@ -2,45 +2,45 @@ package state
 
 import "slices"
 
-// Member is one member of the cell as a master noted it: a name and a data
-// directory. Raft's own configuration says who votes; this table adds what the
-// configuration has no room for. It is immutable.
+// Member is one member of the cell as a master recorded it: a name and a data
+// directory. Raft's own configuration defines the voters; this table adds data
+// for which the configuration has no room. It is immutable.
 type Member struct {
 	ID        string `cbor:"1,keyasint"`
 	Directory string `cbor:"2,keyasint"`
 	RaftAddr  string `cbor:"3,keyasint,omitempty"`
 	URL       string `cbor:"4,keyasint,omitempty"`
-	Since     int64  `cbor:"5,keyasint,omitempty"` // Unix nanoseconds; of the batch that first had it
-	// Put says that the addresses are those of PutMember: no replica's settings
-	// count for this name any more. Stays says that it is to stay without a vote.
-	// All directories of a name have the same of these.
+	Since     int64  `cbor:"5,keyasint,omitempty"` // Unix nanoseconds, of the batch that added it
+	// Put is set if PutMember set the addresses: a replica's settings no longer
+	// count for this name. Stays is set if the member stays without a vote.
+	// Both are the same for all directories of a name.
 	Put   bool `cbor:"6,keyasint,omitempty"`
 	Stays bool `cbor:"7,keyasint,omitempty"`
 }
 
-// levelMembers is the level from which on members come and move by PutMember.
+// levelMembers is the first level at which PutMember adds and moves members.
 const levelMembers = 3
 
-// maxMembers bounds the table, and with it what a few damaged bytes can ask
-// for.
+// maxMembers bounds the table, and so the memory that a few damaged bytes can
+// request.
 const maxMembers = 64
 
-// NoteMembers replaces the table by the cell's members as Raft's configuration
-// has them. What PutMember has put for a name stays, for all its directories. It
-// comes to Done, or to Nothing where they are noted already.
+// NoteMembers replaces the table with the members of Raft's configuration. A
+// name keeps the values that PutMember set, for all its directories. The result
+// is Done, or Nothing if the table is the same.
 type NoteMembers struct {
-	Members []Member `cbor:"1,keyasint,omitempty"` // Since, Put and Stays do not count
+	Members []Member `cbor:"1,keyasint,omitempty"` // Since, Put and Stays are ignored
 }
 
-// PutMember says where a member is reached and whether it is to vote: for all
-// directories of its name, and for the one that it names, which Raft's
-// configuration need not have yet. It comes to Done, to Nothing where all that
-// is so, or to Full.
+// PutMember sets a member's addresses and whether it is to vote. It applies to
+// all directories of the member's name, and to the directory that it names,
+// which need not be in Raft's configuration yet. The result is Done, Full, or
+// Nothing if there is no change.
 type PutMember struct {
-	Member Member `cbor:"1,keyasint"` // Since and Put do not count
+	Member Member `cbor:"1,keyasint"` // Since and Put are ignored
 }
 
-// MembersNoted says that the table of members has changed.
+// MembersNoted reports that the table of members has changed.
 type MembersNoted struct{}
 
 func (op *NoteMembers) wellFormed() bool { return soundMembers(op.Members) }
@@ -65,7 +65,7 @@ func sameMember(a, b Member) bool {
 	return a == b
 }
 
-// noted is the table as it becomes of one that is noted.
+// noted returns the table to store for one from Raft's configuration.
 func (s *State) noted(table []Member) []Member {
 	table = slices.Clone(table)
 	for i := range table {
@@ -77,7 +77,7 @@ func (s *State) noted(table []Member) []Member {
 	return table
 }
 
-// as is m with what has been put for another directory of its name.
+// as returns m with the values set for another directory of its name.
 func (m Member) as(put Member) Member {
 	m.RaftAddr, m.URL, m.Stays, m.Put = put.RaftAddr, put.URL, put.Stays, true
 	return m
@@ -88,8 +88,7 @@ func (op *NoteMembers) do(e *editor, r Result) Result {
 	return r
 }
 
-// putMembers replaces the table. A member that was there before keeps its
-// Since.
+// putMembers replaces the table. A member that stays keeps its Since.
 func (e *editor) putMembers(table []Member) {
 	for i := range table {
 		m := &table[i]
@@ -125,7 +124,7 @@ func (op *PutMember) do(e *editor, r Result) Result {
 	return r
 }
 
-// put is the table as it becomes.
+// put returns the table after the operation.
 func (op *PutMember) put(s *State) []Member {
 	table := slices.Clone(s.Members)
 	if _, ok := s.Member(op.Member.ID, op.Member.Directory); !ok {
@@ -139,7 +138,7 @@ func (op *PutMember) put(s *State) []Member {
 	return table
 }
 
-// MemberNamed finds a directory of a member that a master has noted.
+// MemberNamed finds an entry of the table by its member's name.
 func (s *State) MemberNamed(id string) (Member, bool) {
 	for _, m := range s.Members {
 		if m.ID == id {
@@ -149,7 +148,7 @@ func (s *State) MemberNamed(id string) (Member, bool) {
 	return Member{}, false
 }
 
-// Member finds a member that a master has noted.
+// Member finds an entry of the table by name and directory.
 func (s *State) Member(id, directory string) (Member, bool) {
 	for _, m := range s.Members {
 		if m.ID == id && m.Directory == directory {
@@ -159,8 +158,8 @@ func (s *State) Member(id, directory string) (Member, bool) {
 	return Member{}, false
 }
 
-// soundMembers reports whether a table can be told apart and is not out of
-// bounds.
+// soundMembers reports whether the entries are complete and distinct and their
+// number is within bounds.
 func soundMembers(table []Member) bool {
 	seen := map[[2]string]bool{}
 	for _, m := range table {

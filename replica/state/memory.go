@@ -1,38 +1,31 @@
 package state
 
-// Estimates of the memory that things take on the master, state and office together, in
-// bytes. TestMemoryEstimates of package master measures them.
+// Estimates of the memory that things take on the master, in state and office
+// together, in bytes. TestMemoryEstimates of package master measures them.
 const (
 	sessionBytes  = 400
-	keyBytes      = 50  // of an idempotency key, and
-	metaBytes     = 350 // of metadata, where there is any
+	keyBytes      = 50  // of an idempotency key, plus its length
+	metaBytes     = 350 // of metadata, if there is any
 	metaPairBytes = 50  // of each name and value in it
 	claimBytes    = 300
 	lossBytes     = 200 // less than claimBytes: a loss takes no more than the hold did
 	delayBytes    = 300
 	fileBytes     = 350 // besides its content
-	answerBytes   = 200 // of one that is remembered, besides its key, and
-	toldBytes     = 180 // of each file and grant in it, besides paths and content
+	answerBytes   = 200 // of a remembered answer, besides its key
+	resultBytes   = 180 // of each file and grant in the answer, besides paths and content
 	stepBytes     = 32  // of any other step
-	holderBytes   = 100 // of each holder in the way, besides names
+	holderBytes   = 100 // of each listed holder, besides its name and handle
 )
 
-// Bytes returns about how much memory the sessions, holds, queue positions, lock-delays,
-// files, remembered answers, rules and groups take.
+// Bytes estimates the memory of sessions, holds, queue positions, lock-delays,
+// files, remembered answers, rules and groups.
 func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 
-// Bytes returns about how much memory the session would take, without its claims and
-// answers.
+// Bytes estimates the memory of the session, without its claims and answers.
 func (op *OpenSession) Bytes() int64 { return bytesOfSession(op.Name, op.Key, op.Meta) }
 
-// Bytes returns about how much memory the session takes, without its claims and answers.
-func (v *Session) Bytes() int64 {
-	n := bytesOfSession(v.Name, v.Key, v.Meta)
-	for _, l := range v.Losses {
-		n += int64(lossBytes + len(l.Path) + len(l.Handle))
-	}
-	return n
-}
+// Bytes estimates the memory of the session, without its claims and answers.
+func (v *Session) Bytes() int64 { return bytesOfSession(v.Name, v.Key, v.Meta) }
 
 func bytesOfSession(name, key string, meta map[string]string) int64 {
 	n := sessionBytes + len(name)
@@ -48,15 +41,15 @@ func bytesOfSession(name, key string, meta map[string]string) int64 {
 	return int64(n)
 }
 
-// BytesOfClaim returns about how much memory a hold or a queue position takes.
+// BytesOfClaim estimates the memory of a hold or a queue position.
 func BytesOfClaim(path, handle string) int64 { return int64(claimBytes + len(path) + len(handle)) }
 
-// BytesOfFile returns about how much memory a file takes.
+// BytesOfFile estimates the memory of a file.
 func BytesOfFile(path string, content int) int64 { return int64(fileBytes + len(path) + content) }
 
 func bytesOfDelay(path string) int64 { return int64(delayBytes + len(path)) }
 
-// Bytes returns about how much memory the answers take.
+// Bytes estimates the memory of the answers.
 func (a *Answers) Bytes() int64 {
 	if a == nil {
 		return 0
@@ -64,28 +57,28 @@ func (a *Answers) Bytes() int64 {
 	return a.bytes
 }
 
-// Bytes returns about how much memory the answer takes. What it shares with the state
-// counts: the answer may be the last to have it.
+// Bytes estimates the memory of the answer. It counts what the answer shares
+// with the state, because the answer may outlive the rest.
 func (a *Answer) Bytes() int64 {
 	n, r := answerBytes+len(a.Key), &a.Result
 	for _, s := range r.Steps {
 		switch {
 		case s.File != nil:
-			n += bytesTold(s.File.Path, len(s.File.Content))
+			n += bytesOfResult(s.File.Path, len(s.File.Content))
 		case s.Hold != nil:
-			n += bytesTold(s.Hold.Path, len(s.Hold.Handle))
+			n += bytesOfResult(s.Hold.Path, len(s.Hold.Handle))
 		default:
 			n += stepBytes
 		}
 	}
 	if r.Guard != nil {
-		n += bytesTold(r.Guard.Path, 0)
+		n += bytesOfResult(r.Guard.Path, 0)
 	}
 	if f := r.Failure; f != nil && f.Current != nil {
-		n += bytesTold(f.Current.Path, len(f.Current.Content))
+		n += bytesOfResult(f.Current.Path, len(f.Current.Content))
 	}
 	if f := r.Failure; f != nil && f.Lock != nil {
-		n += toldBytes
+		n += resultBytes
 		for _, h := range f.Lock.Holders {
 			n += holderBytes + len(h.Name) + len(h.Handle)
 		}
@@ -93,27 +86,27 @@ func (a *Answer) Bytes() int64 {
 	return int64(n)
 }
 
-func bytesTold(path string, more int) int { return toldBytes + len(path) + more }
+func bytesOfResult(path string, more int) int { return resultBytes + len(path) + more }
 
-// AnswerAtMost bounds the memory that the answer to a keyed transaction takes, whatever
-// the state is when the transaction is applied. An answer with contents or holders in it
-// may be as long as any that is remembered.
+// AnswerAtMost bounds the memory of the answer to a keyed transaction, for any
+// state in which the transaction is applied. An answer with contents or holders
+// may be as long as the longest that is remembered.
 func (op *Transaction) AnswerAtMost() int64 {
 	most := 0
 	for _, q := range op.Guards {
-		most = max(most, bytesTold(q.Path, 0))
+		most = max(most, bytesOfResult(q.Path, 0))
 	}
 	for _, branch := range [][]Step{op.Then, op.Else} {
 		all := 0
 		for _, step := range branch {
 			switch step := step.(type) {
 			case *Write:
-				all += bytesTold(step.Path, SequenceDigits)
+				all += bytesOfResult(step.Path, SequenceDigits)
 				if step.Tell {
 					all += maxAnswer
 				}
 			case *Delete:
-				all += bytesTold(step.Path, 0)
+				all += bytesOfResult(step.Path, 0)
 			case *Get, *Take:
 				all += maxAnswer
 			default:
@@ -125,7 +118,8 @@ func (op *Transaction) AnswerAtMost() int64 {
 	return int64(answerBytes + len(op.Key) + most)
 }
 
-// measure returns what Bytes counts but for rules and groups, by a walk of the state.
+// measure returns what Bytes counts, except rules and groups, by walking the
+// state.
 func (s *State) measure() (n int64) {
 	for v := range s.Sessions("") {
 		n += v.Bytes()
@@ -145,7 +139,7 @@ func (s *State) measure() (n int64) {
 	return n
 }
 
-// bytes returns what a node's lock-delay and file take.
+// bytes estimates the memory of a node's lock-delay and file.
 func (n *Node) bytes() (all int64) {
 	if n.DelayID != 0 {
 		all = bytesOfDelay(n.Path)

@@ -1,23 +1,23 @@
 package state
 
-// Office is the term of office that the log last opened.
+// Office is the term of office that the log opened last.
 type Office struct {
 	Open   bool   `cbor:"1,keyasint,omitempty"`
 	Term   uint64 `cbor:"2,keyasint,omitempty"` // raft term in which it was opened
 	Master string `cbor:"3,keyasint,omitempty"` // id of its replica
-	// LeaseMS is the longest lease of any batch accepted since it opened: what
-	// a successor has to wait out.
+	// LeaseMS is the longest lease of any batch accepted in this office. A
+	// successor must wait it out.
 	LeaseMS int64 `cbor:"4,keyasint,omitempty"`
 }
 
 // OpenOffice begins a new term of office. It is alone in its batch, which is
-// accepted only in the raft term that it was made for.
+// accepted only in the raft term for which it was made.
 type OpenOffice struct {
 	Master string `cbor:"1,keyasint,omitempty"` // id of the replica
 	Term   uint64 `cbor:"2,keyasint,omitempty"` // raft term
 }
 
-// OfficeOpened says that the cell has a new master.
+// OfficeOpened reports that the cell has a new master.
 type OfficeOpened struct {
 	Revision uint64
 	Epoch    uint64
@@ -25,7 +25,7 @@ type OfficeOpened struct {
 	At       int64 // Unix nanoseconds; only shown to people
 }
 
-// opens is the operation of a batch that is to open an office.
+// opens returns the operation of a batch that is to open an office.
 func (b *Batch) opens() (*OpenOffice, bool) {
 	if len(b.Commands) != 1 {
 		return nil, false
@@ -34,8 +34,8 @@ func (b *Batch) opens() (*OpenOffice, bool) {
 	return op, ok
 }
 
-// openOffice begins the next term of office, unless the entry was written in
-// another raft term than it was made for: then its maker is no longer master.
+// openOffice begins the next term of office. It refuses an entry with another
+// raft term than the one it was made for: its maker is no longer master.
 func (e *editor) openOffice(op *OpenOffice, term uint64, leaseMS, now int64) bool {
 	if op.Term != term || op.Master == "" {
 		return false
@@ -47,16 +47,16 @@ func (e *editor) openOffice(op *OpenOffice, term uint64, leaseMS, now int64) boo
 	return true
 }
 
-func (op *OpenOffice) wellFormed() bool              { return false } // among other commands
+func (op *OpenOffice) wellFormed() bool              { return false } // malformed among other commands
 func (op *OpenOffice) would(*State) (Result, bool)   { return nil, false }
 func (op *OpenOffice) do(_ *editor, r Result) Result { return r }
 func (op *OpenOffice) size() int                     { return 16 + len(op.Master) }
 
-// CloseOffice ends the term of office: the master gives up. What stands behind
-// it in its batch is refused.
+// CloseOffice ends the term of office: the master steps down. Commands after it
+// in its batch are refused.
 type CloseOffice struct{}
 
-// OfficeClosed says that the master has given up.
+// OfficeClosed reports that the master has stepped down.
 type OfficeClosed struct{}
 
 func (op *CloseOffice) wellFormed() bool            { return true }

@@ -8,39 +8,41 @@ import (
 // Kind is the number of an operation in the log.
 type Kind uint8
 
-// Operation is one change that can be asked of the state. There is a type for
-// each, in the file of what it is about, and a row in the table below.
+// Operation is one change of the state that can be requested. Each has a type,
+// in the file of its subject, and a row in the table below.
 type Operation interface {
 	kind() Kind
-	// wellFormed reports whether the operation keeps the bounds that the state
-	// itself rests on: keys that can be told apart, modes and limits that mean
-	// something. The doors are far stricter; what came past them all the same is
-	// refused, for it must neither stop the replicas nor leave a state that cannot
-	// be restored. A session that can't be is none: who names one is told so.
+	// wellFormed reports whether the operation keeps the bounds on which the
+	// state relies: distinct keys, and valid modes and limits. The API is far
+	// stricter. The state refuses anything malformed that passed the API,
+	// because it must neither stop the replicas nor leave a state that cannot
+	// be restored. A malformed session id counts as unknown: the result is
+	// NoSession.
 	wellFormed() bool
-	// would is what the operation comes to in s, and whether it changes anything.
-	// What the change is yet to give, such as a token, is not in the result.
+	// would returns the result of the operation in s, and whether it changes
+	// anything. The result omits what only the change can give, such as a
+	// token.
 	would(s *State) (Result, bool)
-	// do makes the change that would has found, r being its result.
+	// do makes the change that would has found; r is the result of would.
 	do(e *editor, r Result) Result
 	// size estimates the encoded size in bytes.
 	size() int
 }
 
-// Result is what an operation came to: of the type that the operation names, a
-// Verdict unless it names another. It is nil where the operation was refused:
-// its batch was not accepted, or it makes no sense.
+// Result is the result of an operation: of the type that the operation names,
+// by default a Verdict. It is nil if the operation was refused, because its
+// batch was not accepted or it is malformed.
 type Result any
 
-// row is what the state has to know of a kind of operation.
+// row describes a kind of operation.
 type row struct {
 	name   string
-	level  uint64 // of the cell, from which on it may be proposed; see level.go
+	level  uint64 // the cell's level must be at least this; see level.go
 	decode func(data []byte) (op Operation, rest []byte, err error)
 }
 
-// operations are all that this release knows, by kind. Kinds are written to
-// disk and never used again for something else.
+// operations lists every operation that this release knows, by kind. Kinds are
+// written to disk and never reused.
 var operations = [...]row{
 	1:  {"open-office", 1, decode[OpenOffice]},
 	2:  {"close-office", 1, decode[CloseOffice]},
@@ -99,7 +101,7 @@ func (*Expel) kind() Kind         { return 25 }
 func (*PutMember) kind() Kind     { return 26 }
 func (*DropRules) kind() Kind     { return 27 }
 
-// decode reads an operation and returns the bytes behind it.
+// decode reads an operation and returns the bytes after it.
 func decode[T any, P interface {
 	*T
 	Operation
@@ -119,13 +121,13 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
 
-// Name is what people call an operation, for instance "open-session".
+// Name returns the name of an operation, such as "open-session".
 func Name(op Operation) string { return op.kind().String() }
 
-// Would is what op would come to if it were applied next, in the present
-// office, and whether it would change anything but the cell's time. It is the
-// function by which Apply decides: who may answer from memory need not ask the
-// log where nothing would change.
+// Would returns the result that op would have if it were applied next in the
+// present office, and whether it would change anything but the cell's time.
+// Apply decides by the same function. So if nothing would change, a caller that
+// may answer from memory need not use the log.
 func (s *State) Would(op Operation) (r Result, changes bool) {
 	if !s.supports(op) {
 		return nil, false
@@ -133,10 +135,10 @@ func (s *State) Would(op Operation) (r Result, changes bool) {
 	return op.would(s)
 }
 
-// supports reports whether op is not refused, whatever it comes to.
+// supports reports whether the state executes op rather than refuse it.
 func (s *State) supports(op Operation) bool {
 	return s.Office.Open && operations[op.kind()].level <= s.Level && op.wellFormed()
 }
 
-// plain reports whether a key can stand beside others: NUL parts them.
+// plain reports whether a key has no NUL, which separates keys.
 func plain(key string) bool { return strings.IndexByte(key, 0) < 0 }

@@ -1,13 +1,13 @@
 package state
 
-// Release ends what is claimed: a hold or a place in the queue. It comes to
-// Done, Nothing or NoSession.
+// Release ends a claim: a hold or a queue position. The result is Done, Nothing
+// or NoSession.
 type Release struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	Path    string `cbor:"2,keyasint,omitempty"`
 	Handle  string `cbor:"3,keyasint,omitempty"`
-	Token   uint64 `cbor:"4,keyasint,omitempty"` // only that very grant; 0 = any, and a place in the queue
-	// Forced says that somebody else than the holder's program does it: see
+	Token   uint64 `cbor:"4,keyasint,omitempty"` // release only this grant; 0 = any grant or a queue position
+	// Forced is set if someone other than the holder's program releases it: see
 	// State.RecordsEndings. It is only shown to people.
 	Forced bool `cbor:"5,keyasint,omitempty"`
 }
@@ -18,7 +18,7 @@ func (op *Release) size() int { return 40 + len(op.Session) + len(op.Path) + len
 
 func (op *Release) would(s *State) (Result, bool) {
 	has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle})
-	if !ok { // where there is a claim its session lives
+	if !ok { // a claim implies that its session lives
 		if _, lives := s.sessions.Get(op.Session); !lives {
 			return NoSession, false
 		}
@@ -47,11 +47,11 @@ func (op *Release) end(e *editor, lost LossReason) {
 	e.drop(claimKey{op.Session, op.Path, op.Handle}, why, lost)
 }
 
-// drop ends a claim that is there, and hands its lock on. The session loses a hold
-// where lost is not 0.
-func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
-	switch has, _ := e.claims.Get(key); {
-	case has.hold == nil:
+// drop ends an existing claim, and hands its lock on.
+func (e *editor) drop(key claimKey, why Reason) {
+	if has, _ := e.claims.Get(key); has.hold != nil {
+		e.dropHold(has.hold, why)
+	} else {
 		e.dropWait(has.wait)
 	default:
 		e.dropHold(has.hold, why)
@@ -62,7 +62,8 @@ func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
 	e.settle(key.path)
 }
 
-// gives says why a grant of a session ends that the present command releases.
+// gives returns the reason for a grant's end when the present command releases
+// it.
 func (e *editor) gives(session string) Reason {
 	s, _ := e.sessions.Get(session)
 	if e.caller != "" && s.Principal != "" && s.Principal != e.caller {
@@ -71,11 +72,11 @@ func (e *editor) gives(session string) Reason {
 	return GivenBack
 }
 
-// Withdraw ends the wait with number Seq, unless it is a persistent one,
-// because no call waits for it any more. The grant may have come first: then
-// the claim is a hold, and Undo says that nobody was told, so that the grant is
-// taken back. It comes to an AcquireResult: Done, Nothing, or Held or Queued
-// where that stays.
+// Withdraw ends the wait with number Seq, unless it is persistent, because no
+// call waits for it any more. If it was granted in the meantime, the claim is a
+// hold. Undo is set if no caller has learned of the grant; the grant is then
+// revoked. The result is an AcquireResult: Done, Nothing, or Held or Queued if
+// the claim stays.
 type Withdraw struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	Path    string `cbor:"2,keyasint,omitempty"`
@@ -90,7 +91,7 @@ func (op *Withdraw) size() int { return 32 + len(op.Session) + len(op.Path) + le
 
 func (op *Withdraw) would(s *State) (Result, bool) {
 	has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle})
-	if !ok || op.Seq == 0 { // 0 is the WaitSeq of every grant made at once, and no wait's number
+	if !ok || op.Seq == 0 { // 0 is the WaitSeq of every immediate grant, and never a wait's number
 		return AcquireResult{Verdict: Nothing}, false
 	}
 	h, w := has.hold, has.wait

@@ -1,22 +1,21 @@
 package state
 
-// DelayOfNone is the lock-delay, in milliseconds, that a lock has after a restore
-// from a backup where its holder had asked for none: he may live, and know nothing
-// of the restore.
+// DelayOfNone is the lock-delay, in milliseconds, that a lock gets in a restore
+// from a backup if its holder had asked for none. The holder may still be
+// running, unaware of the restore.
 const DelayOfNone = 60_000
 
-// Restored is the state that a new cell begins with which goes on from a backup of
-// s. Files, rules, groups and tokens of access are there. No session is; what was
-// held is in its lock-delay, nobody waits, and ephemeral files are gone.
+// Restored returns the state in which a new cell continues from a backup of s.
+// It keeps files, rules, groups and access tokens. It drops all sessions, waits
+// and ephemeral files, and every held lock gets its lock-delay.
 //
-// Tokens and revisions are counters that the new cell goes on with from floor, or
-// from one above those of the backup where that is higher. With a floor from the
-// clock they are above all that the old cell gave after the backup, and above
-// those of an earlier restore of the same one. Where floor does not fit, Check of
-// what is returned fails.
+// Tokens and revisions continue from floor, or from one above the backup's if
+// that is higher. A floor from the clock is above everything that the old cell
+// gave after the backup, and above an earlier restore of the same backup. If
+// floor is too large, Check of the returned state fails.
 //
-// An office stands open in it, with the longest lease that there may be: so the
-// first master of the new cell waits as long as any lease of the old one.
+// The state has an open office with the longest possible lease. So the first
+// master of the new cell waits as long as any lease of the old one could last.
 func (s *State) Restored(floor uint64) *State {
 	e := edit(s, 0)
 	for w := range s.Waits() {
@@ -38,8 +37,8 @@ func (s *State) Restored(floor uint64) *State {
 	}
 	e.Counter = max(s.Counter+1, floor)
 	e.Revision = max(s.Revision+1, floor)
-	// The log is a new one, in which this state stands in the place of the first
-	// entry, and its members are others.
+	// The log is new: this state replaces its first entry. The members are new,
+	// too.
 	e.Index, e.Term = 1, 1
 	e.Members = nil
 	e.Epoch++
@@ -47,5 +46,5 @@ func (s *State) Restored(floor uint64) *State {
 	return e.State
 }
 
-// LastToken is the highest fencing token that was given.
+// LastToken returns the highest fencing token given.
 func (s *State) LastToken() uint64 { return s.Counter }

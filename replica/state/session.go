@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Session is an open session. How long it still lives is known to the master
-// only. It is immutable.
+// Session is an open session. Only the master knows when it expires. It is
+// immutable.
 type Session struct {
 	ID        string            `cbor:"1,keyasint"`
 	Name      string            `cbor:"2,keyasint,omitempty"`
@@ -15,33 +15,32 @@ type Session struct {
 	Meta      map[string]string `cbor:"5,keyasint,omitempty"`
 	Key       string            `cbor:"6,keyasint,omitempty"`
 	Digest    []byte            `cbor:"7,keyasint,omitempty"`
-	Principal string            `cbor:"8,keyasint,omitempty"` // whose it is; empty where nobody known has used it
-	Losses    []*Loss           `cbor:"9,keyasint,omitempty"` // the latest MostLosses, by EventSeq
+	Principal string            `cbor:"8,keyasint,omitempty"` // its owner; empty if no known principal has used it
 }
 
-// OpenSession opens a session, or finds the one that was opened under its key.
-// It comes to a SessionResult.
+// OpenSession opens a session, or finds the one opened under its key. The
+// result is a SessionResult.
 type OpenSession struct {
 	Session string            `cbor:"1,keyasint,omitempty"` // id, made by the master
 	Name    string            `cbor:"2,keyasint,omitempty"`
 	TTLMS   int64             `cbor:"3,keyasint,omitempty"`
 	Meta    map[string]string `cbor:"4,keyasint,omitempty"`
-	Key     string            `cbor:"5,keyasint,omitempty"` // of idempotency
-	Digest  []byte            `cbor:"6,keyasint,omitempty"` // of the body that came with Key
+	Key     string            `cbor:"5,keyasint,omitempty"` // idempotency key
+	Digest  []byte            `cbor:"6,keyasint,omitempty"` // of the body sent with Key
 }
 
-// SessionResult is what OpenSession comes to: Done with the session, or
-// Conflict with the one that was opened under the key with another body.
+// SessionResult is the result of OpenSession: Done with the session, or
+// Conflict with the session opened under the key with another body.
 type SessionResult struct {
 	Verdict Verdict
-	Session *Session // nil in what would change something
+	Session *Session // nil from Would if the operation would change something
 }
 
-// SessionOpened says that there is a new session.
+// SessionOpened reports a new session.
 type SessionOpened struct{ Session *Session }
 
-// SessionEnded says that a session is gone. What it held and waited for went
-// before it.
+// SessionEnded reports that a session is gone. Its holds and waits ended before
+// it.
 type SessionEnded struct {
 	Session *Session
 	Expired bool
@@ -83,23 +82,24 @@ func (op *OpenSession) do(e *editor, _ Result) Result {
 	return SessionResult{Verdict: Done, Session: v}
 }
 
-// CloseSession ends a session by its client: there is no lock-delay.
+// CloseSession ends a session for its client, without lock-delays.
 type CloseSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 }
 
-// ExpireSession ends a session that was not kept alive: what it held leaves its
-// lock-delays behind.
+// ExpireSession ends a session that was not kept alive. Its holds leave their
+// lock-delays.
 type ExpireSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
-	// SilentMS is for how long the master had heard nothing of it, in milliseconds;
-	// 0 where that was not told: see State.RecordsEndings. It is only shown to people.
+	// SilentMS is the time in milliseconds since the master last received
+	// anything from the session; 0 if not given: see State.RecordsEndings. It
+	// is only shown to people.
 	SilentMS int64 `cbor:"2,keyasint,omitempty"`
 }
 
-// RecordsEndings reports whether commands may say more of how something ends than what
-// it comes to: ExpireSession.SilentMS and Release.Forced. Members of a cell of an
-// earlier level may run a release that can't read it.
+// RecordsEndings reports whether commands may carry details of an ending:
+// ExpireSession.SilentMS and Release.Forced. At an earlier level, a member may
+// run a release that cannot read them.
 func (s *State) RecordsEndings() bool { return s.Level >= levelAccess }
 
 func (op *CloseSession) wellFormed() bool  { return true }
@@ -129,14 +129,14 @@ func (s *State) wouldEnd(session string) (Result, bool) {
 	return Done, true
 }
 
-// endSession frees all that a session holds and drops all its waits before
-// anything is handed on, so that no wait of a dead session is ever granted.
-// Only an expiry leaves lock-delays behind.
+// endSession frees everything that a session holds and drops all its waits
+// before it hands any lock on. So a wait of an ended session is never granted.
+// Only an expiry leaves lock-delays.
 func (e *editor) endSession(id string, why Reason) {
 	s, _ := e.sessions.Get(id)
 	var touched []string
 	before := *e.State
-	e.own() // the walks see all as it was when they began
+	e.own() // the walks see the state as it was when they began
 	for h, w := range before.Claims(id) {
 		if h != nil {
 			e.dropHold(h, why)
@@ -159,7 +159,7 @@ func (e *editor) endSession(id string, why Reason) {
 	e.record(SessionEnded{Session: s, Expired: why == Expired})
 }
 
-// dropSession forgets a session that has no claims and files, and its answers.
+// dropSession removes a session without claims or files, and its answers.
 func (e *editor) dropSession(v *Session) {
 	e.bytes -= v.Bytes() + e.Answers(v.ID).Bytes()
 	e.answers.Delete(v.ID)

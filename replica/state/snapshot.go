@@ -15,26 +15,26 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// snapshotMagic opens every snapshot; its last byte is the format's version.
+// snapshotMagic begins every snapshot; its last byte is the format version.
 var snapshotMagic = []byte("stout-state\x03")
 
-// preamble follows the magic: the header and how many of each kind follow.
+// preamble follows the magic: the header and the number of each kind of record.
 type preamble struct {
 	Header   header `cbor:"1,keyasint"`
 	Sessions uint64 `cbor:"2,keyasint"`
 	Nodes    uint64 `cbor:"3,keyasint"`
 	Holds    uint64 `cbor:"4,keyasint"`
 	Waits    uint64 `cbor:"5,keyasint"`
-	Answers  uint64 `cbor:"6,keyasint"` // sessions that have some
-	// What follows is left out where there is none, as before levelAccess.
+	Answers  uint64 `cbor:"6,keyasint"` // sessions with remembered answers
+	// These are omitted if empty, as they were before levelAccess.
 	Cell   access.CellRules `cbor:"7,keyasint,omitempty"`
 	Rules  uint64           `cbor:"8,keyasint,omitempty"`
 	Groups uint64           `cbor:"9,keyasint,omitempty"`
 	Tokens uint64           `cbor:"10,keyasint,omitempty"`
 }
 
-// nodeRecord is what a snapshot keeps of a Node: what its holds and waits do
-// not tell.
+// nodeRecord is the part of a Node that does not follow from its holds and
+// waits.
 type nodeRecord struct {
 	Path    string `cbor:"1,keyasint"`
 	DelayID uint64 `cbor:"2,keyasint,omitempty"`
@@ -42,7 +42,7 @@ type nodeRecord struct {
 	File    *File  `cbor:"4,keyasint,omitempty"`
 }
 
-// answersRecord is how the answers of a session are written, oldest first.
+// answersRecord is the encoded form of a session's answers, oldest first.
 type answersRecord struct {
 	_       struct{} `cbor:",toarray"`
 	Session string
@@ -50,9 +50,8 @@ type answersRecord struct {
 }
 
 // Snapshot writes the state: the magic, then a sequence of CBOR items
-// (preamble, sessions, nodes, holds, waits, answers, rules, groups, tokens, each in
-// key order). Equal states
-// write equal bytes.
+// (preamble, sessions, nodes, holds, waits, answers, rules, groups, tokens,
+// each in key order). Equal states write equal bytes.
 func (s *State) Snapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 64<<10)
 	err := s.write(buf)
@@ -65,7 +64,6 @@ func (s *State) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// write writes a snapshot, item by item.
 func (s *State) write(w io.Writer) error {
 	if _, err := w.Write(snapshotMagic); err != nil {
 		return err
@@ -92,8 +90,8 @@ func (s *State) write(w io.Writer) error {
 }
 
 // Restore reads what Snapshot wrote. It fails with ErrVersion on a newer
-// format, and with another error on bytes that are damaged or end early; it
-// never panics and never returns part of a state.
+// format, and with another error on damaged or truncated bytes. It never panics
+// and never returns a partial state.
 func Restore(r io.Reader) (*State, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	magic := make([]byte, len(snapshotMagic))
@@ -102,7 +100,7 @@ func Restore(r io.Reader) (*State, error) {
 	}
 	last := len(magic) - 1
 	if !bytes.Equal(magic[:last], snapshotMagic[:last]) {
-		return nil, errors.New("read snapshot: these are not the bytes of a Stout snapshot")
+		return nil, errors.New("read snapshot: this is not a Stout snapshot")
 	}
 	if magic[last] != snapshotMagic[last] {
 		return nil, fmt.Errorf("read snapshot: version %d: %w (this release reads version %d)", magic[last], ErrVersion, snapshotMagic[last])
@@ -145,7 +143,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 			}
 		}
 	})
-	// The nodes are nobody else's yet: their counts are filled in place.
+	// The nodes are not shared yet, so their counts are filled in place.
 	node := func(path string) *Node {
 		l, ok := e.nodes.Get(path)
 		if !ok {
@@ -156,7 +154,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	}
 	each(in, p.Holds, func(v *Hold) []byte { return numberedKey(v.Path, v.Token) }, func(v *Hold) {
 		l := node(v.Path)
-		v.Path = l.Path // one string for all at a path, as grants and places have
+		v.Path = l.Path // share one string per path, as grants and waits do
 		e.holds.Put(numbered{v.Path, v.Token}, v)
 		e.claims.Put(claimKey{v.Session, v.Path, v.Handle}, claim{hold: v})
 		l.Holders, l.Mode = l.Holders+1, v.Mode
@@ -191,20 +189,21 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	}
 	e.bytes = e.measure()
 	if n := uint64(e.nodes.Len()); n != p.Nodes {
-		return nil, fmt.Errorf("there is something at %d nodes, but %d were written", n, p.Nodes)
+		return nil, fmt.Errorf("%d nodes are in use, but the preamble promises %d", n, p.Nodes)
 	}
 	return e.State, nil
 }
 
-// restoreAccess reads who may do what. What a policy would not take is an error.
+// restoreAccess reads the access policy and the tokens. A rule or group that
+// the policy would refuse is an error.
 func (e *editor) restoreAccess(in *records, p *preamble) {
 	if !p.Cell.Sound() {
-		in.fail(errors.New("the lists of the cell are not such as can be"))
+		in.fail(errors.New("the cell's lists of observers and operators are malformed"))
 		return
 	}
 	e.policy = e.policy.PutCell(p.Cell)
 	add := func(sound bool, put func() (*access.Policy, error)) {
-		policy, err := e.policy, errors.New("is not such as can be")
+		policy, err := e.policy, errors.New("malformed rule or group")
 		if sound {
 			policy, err = put()
 		}
@@ -223,7 +222,7 @@ func (e *editor) restoreAccess(in *records, p *preamble) {
 	each(in, p.Tokens, func(v *Token) []byte { return []byte(v.ID) }, e.putToken)
 }
 
-// numberedKey is the key of the n-th thing at a path, as bytes. NUL sorts
+// numberedKey returns the key of the n-th thing at a path, as bytes. NUL sorts
 // before every byte that a path can hold.
 func numberedKey(path string, n uint64) []byte {
 	k := make([]byte, 0, len(path)+9)
@@ -231,7 +230,7 @@ func numberedKey(path string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(k, n)
 }
 
-// count notes one more holder or waiter of l.
+// count adds one holder or waiter to l.
 func (l *Lock) count(mode Mode, limit int64) {
 	if mode == Shared {
 		l.shared++
@@ -239,13 +238,13 @@ func (l *Lock) count(mode Mode, limit int64) {
 	}
 }
 
-// records reads what follows the preamble, up to the first error.
+// records reads the records after the preamble, up to the first error.
 type records struct {
 	dec *cbor.Decoder
 	err error
 }
 
-// each reads n records of one type, which stand in the order of their keys.
+// each reads n records of one type and checks that they are in key order.
 func each[V any](in *records, n uint64, key func(*V) []byte, add func(*V)) {
 	if in.err != nil {
 		return
@@ -258,7 +257,7 @@ func each[V any](in *records, n uint64, key func(*V) []byte, add func(*V)) {
 		}
 		k := key(v)
 		if bytes.Compare(last, k) >= 0 {
-			in.err = fmt.Errorf("%T %q is not in order behind %q", *v, k, last)
+			in.err = fmt.Errorf("%T %q is out of order after %q", *v, k, last)
 			return
 		}
 		if add(v); in.err != nil {
@@ -275,26 +274,27 @@ func (in *records) fail(err error) {
 	}
 }
 
-// end is the error that reading came to; bytes behind the last record are one.
+// end returns the error of the reading, if any. Bytes after the last record are
+// an error.
 func (in *records) end() error {
 	if in.err != nil {
 		return in.err
 	}
 	switch err := in.dec.Skip(); {
 	case err == nil:
-		return errors.New("there are bytes behind the last record")
+		return errors.New("there are bytes after the last record")
 	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("behind the last record: %w", err)
+		return fmt.Errorf("after the last record: %w", err)
 	}
 	return nil
 }
 
-// Hash is the SHA-256 of the snapshot: equal for replicas that applied the
-// same log.
+// Hash returns the SHA-256 of the snapshot. It is equal on replicas that
+// applied the same log.
 func (s *State) Hash() [sha256.Size]byte {
 	h := sha256.New()
 	if err := s.write(h); err != nil {
-		panic(err) // a hash cannot fail to be written to, and every state can be encoded
+		panic(err) // a hash cannot fail, and every state can be encoded
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -9,53 +9,54 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// tokenBits is what tokens and revisions have room in, so that every JSON reader
-// can hold them.
+// tokenBits bounds tokens and revisions, so that every JSON reader can
+// represent them.
 const tokenBits = 53
 
-// claim is what a (session, path, handle) has: a grant or a place in the queue.
+// claim is what a (session, path, handle) has: a grant or a queue position.
 type claim struct {
 	hold *Hold
 	wait *Wait
 }
 
-// header is the part of a state that is not in a tree.
+// header is the part of a state outside the trees.
 type header struct {
 	Index   uint64 `cbor:"1,keyasint"` // of the last entry applied
 	Term    uint64 `cbor:"2,keyasint"` // raft term of that entry
-	Epoch   uint64 `cbor:"3,keyasint"` // raised by one by every office
+	Epoch   uint64 `cbor:"3,keyasint"` // each office raises it by one
 	Office  Office `cbor:"4,keyasint"`
-	Counter uint64 `cbor:"6,keyasint"` // of tokens; 5 was of a part of them that nothing ever set
+	Counter uint64 `cbor:"6,keyasint"` // of tokens; number 5 was an unused part of tokens
 	Seq     uint64 `cbor:"7,keyasint"` // of waits, delays and events
-	Now     int64  `cbor:"8,keyasint"` // highest command time seen
-	// Members is the table that a master noted last. It is not changed in place.
+	Now     int64  `cbor:"8,keyasint"` // highest command time so far
+	// Members is the table that a master noted last. It is never changed in
+	// place.
 	Members  []Member `cbor:"9,keyasint,omitempty"`
 	Level    uint64   `cbor:"10,keyasint"`           // see level.go
-	Revision uint64   `cbor:"11,keyasint"`           // of the last change that has one; see Change
-	AccessOn bool     `cbor:"12,keyasint,omitempty"` // callers are judged; see access.go
+	Revision uint64   `cbor:"11,keyasint"`           // of the last change with a revision; see Change
+	AccessOn bool     `cbor:"12,keyasint,omitempty"` // access control is on; see access.go
 }
 
-// State is the whole replicated state after some entry of the log. Make the
-// first one with New.
+// State is the whole replicated state after an entry of the log. New returns
+// the first one.
 type State struct {
 	header
 	sessions btree.Tree[string, *Session] // by id
-	keys     btree.Tree[string, *Session] // by idempotency key: those that have one
+	keys     btree.Tree[string, *Session] // by idempotency key: sessions that have one
 	nodes    btree.Tree[string, *Node]    // by path
 	holds    btree.Tree[numbered, *Hold]  // by path and token
 	queue    btree.Tree[numbered, *Wait]  // by path and seq
 	claims   btree.Tree[claimKey, claim]
 
-	ephemeral btree.Tree[owned, *File]     // by session and path: those that end with one
-	answers   btree.Tree[string, *Answers] // by session: those that have some
+	ephemeral btree.Tree[owned, *File]     // by session and path: ephemeral files
+	answers   btree.Tree[string, *Answers] // by session
 
 	policy *access.Policy
 	tokens btree.Tree[string, *Token] // by id
 	sums   btree.Tree[string, *Token] // by the SHA-256 of the secret
 
-	locks, files int   // nodes with a lock that is not free, and with a file
-	content      int64 // bytes of content of all files
-	bytes        int64 // of memory, about, without the policy's
+	locks, files int   // nodes with a lock that is not free, and nodes with a file
+	content      int64 // bytes of all file contents
+	bytes        int64 // estimated memory, without the policy
 }
 
 // numbered is the key of the n-th thing at a path.
@@ -91,7 +92,7 @@ func (c claim) key() claimKey {
 	return claimKey{c.wait.Session, c.wait.Path, c.wait.Handle}
 }
 
-// New is the state before the first entry.
+// New returns the state before the first entry.
 func New() *State {
 	return &State{
 		header:   header{Level: 1},
@@ -111,25 +112,26 @@ func New() *State {
 	}
 }
 
-// SessionCount is the number of open sessions.
+// SessionCount returns the number of open sessions.
 func (s *State) SessionCount() int { return s.sessions.Len() }
 
-// LockCount is the number of locks that are held, waited for or delayed.
+// LockCount returns the number of locks that are held, waited for or delayed.
 func (s *State) LockCount() int { return s.locks }
 
-// HoldCount is the number of grants held.
+// HoldCount returns the number of grants held.
 func (s *State) HoldCount() int { return s.holds.Len() }
 
-// WaitCount is the number of places in all queues.
+// WaitCount returns the number of queue positions in all queues.
 func (s *State) WaitCount() int { return s.queue.Len() }
 
 // Session finds an open session.
 func (s *State) Session(id string) (*Session, bool) { return s.sessions.Get(id) }
 
-// SessionByKey finds the session that was opened with an idempotency key.
+// SessionByKey finds the session opened with an idempotency key.
 func (s *State) SessionByKey(key string) (*Session, bool) { return s.keys.Get(key) }
 
-// Lock finds the node of the lock at path; false where it is free.
+// Lock finds the node of the lock at path; it returns false if the lock is
+// free.
 func (s *State) Lock(path string) (*Node, bool) {
 	n, ok := s.nodes.Get(path)
 	if !ok || n.Free() {
@@ -138,19 +140,19 @@ func (s *State) Lock(path string) (*Node, bool) {
 	return n, true
 }
 
-// Claim is what the pair (session, handle) has at path: a hold, a wait, or
+// Claim returns what the pair (session, handle) has at path: a hold, a wait, or
 // neither. It never has both.
 func (s *State) Claim(session, path, handle string) (*Hold, *Wait) {
 	c, _ := s.claims.Get(claimKey{session, path, handle})
 	return c.hold, c.wait
 }
 
-// HoldByToken finds the grant with that token at path.
+// HoldByToken finds the grant with a token at path.
 func (s *State) HoldByToken(path string, token uint64) (*Hold, bool) {
 	return s.holds.Get(numbered{path, token})
 }
 
-// Sessions walks the open sessions whose id sorts after the given one.
+// Sessions walks the open sessions with ids after the given one.
 func (s *State) Sessions(after string) iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		for v := range s.sessions.From(after) {
@@ -161,8 +163,8 @@ func (s *State) Sessions(after string) iter.Seq[*Session] {
 	}
 }
 
-// Locks walks the nodes of the locks that are not free, whose path has the
-// given plain string prefix and sorts after the given path, in bytewise order.
+// Locks walks the nodes of the locks that are not free. Their paths have the
+// given string prefix and sort after the given path, in bytewise order.
 func (s *State) Locks(prefix, after string) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for n := range s.nodesBelow(prefix, after) {
@@ -173,8 +175,8 @@ func (s *State) Locks(prefix, after string) iter.Seq[*Node] {
 	}
 }
 
-// nodesBelow walks the nodes whose path has the given prefix and sorts after the
-// given path.
+// nodesBelow walks the nodes with paths that have the given prefix and sort
+// after the given path.
 func (s *State) nodesBelow(prefix, after string) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for n := range s.nodes.From(max(prefix, after)) {
@@ -201,11 +203,11 @@ func (s *State) Queue(path string) iter.Seq[*Wait] {
 // Holds walks all grants of the cell.
 func (s *State) Holds() iter.Seq[*Hold] { return s.holds.All() }
 
-// Waits walks all places in all queues.
+// Waits walks all queue positions of the cell.
 func (s *State) Waits() iter.Seq[*Wait] { return s.queue.All() }
 
-// WaitsBelow walks the places in the queues of the lock at a path, and of those below
-// it; "/" for all.
+// WaitsBelow walks the waits for the lock at a path and for the locks below it;
+// "/" means all.
 func (s *State) WaitsBelow(path string) iter.Seq[*Wait] {
 	if path == "/" {
 		return s.Waits()
@@ -221,8 +223,8 @@ func (s *State) WaitsBelow(path string) iter.Seq[*Wait] {
 	}
 }
 
-// Claims walks what one session holds and waits for, in path order; one of the
-// two is nil each time.
+// Claims walks the holds and waits of one session in path order. Each pair has
+// one of the two and nil.
 func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
 	return func(yield func(*Hold, *Wait) bool) {
 		for c := range s.claims.From(claimKey{session: session}) {
@@ -233,8 +235,8 @@ func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
 	}
 }
 
-// Position is the place of a wait in its queue, 1 = next, and 0 for one that is
-// not there. It walks the queue up to that place.
+// Position returns a wait's queue position: 1 = next, 0 if it is not in the
+// queue. It walks the queue up to that position.
 func (s *State) Position(w *Wait) int {
 	n := 0
 	for other := range s.Queue(w.Path) {
@@ -246,7 +248,7 @@ func (s *State) Position(w *Wait) int {
 	return 0
 }
 
-// while is a walk up to the first value that is not wanted.
+// while walks up to the first value that is not wanted.
 func while[V any](walk iter.Seq[V], wanted func(V) bool) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for v := range walk {

@@ -6,60 +6,61 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Step is one thing that a transaction does. Each type has a row in the table of
-// steps (transactioncode.go).
+// Step is one step of a transaction. Each type has a row in the table of steps
+// (transactioncode.go).
 type Step interface {
-	// sound reports whether the step keeps the bounds that the state rests on.
+	// sound reports whether the step keeps the bounds on which the state
+	// relies.
 	sound(op *Transaction) bool
-	// take does it on behalf of a session, or says why it can't be done.
+	// take executes the step for a session, or returns why it cannot.
 	take(e *editor, session string) (StepResult, *Failure)
 	size() int
 }
 
-// StepResult is what a step came to. Which of its parts is set says what it did;
-// none for a file that is not there.
+// StepResult is the result of a step. The part that is set shows what the step
+// did. All parts are empty if the file does not exist.
 type StepResult struct {
-	File    *File `cbor:"1,keyasint,omitempty"` // Write, Get; with its content for Get only
-	Hold    *Hold `cbor:"2,keyasint,omitempty"` // Acquire
-	Deleted int   `cbor:"3,keyasint,omitempty"` // Delete, DeleteBelow: files
-	Freed   bool  `cbor:"4,keyasint,omitempty"` // Release
+	File    *File `cbor:"1,keyasint,omitempty"` // Write, Get; only Get includes the content
+	Hold    *Hold `cbor:"2,keyasint,omitempty"` // Take
+	Deleted int   `cbor:"3,keyasint,omitempty"` // Delete, DeleteBelow: number of files
+	Freed   bool  `cbor:"4,keyasint,omitempty"` // Free
 
 	Revision uint64 `cbor:"5,keyasint,omitempty"` // Delete, DeleteBelow: of the last deletion
 }
 
-// Owner says with what a file ends.
+// Owner selects the session with which a file ends.
 type Owner uint8
 
-// The choices.
+// Values of Owner.
 const (
-	SameOwner Owner = 0 // as before; a new file is permanent
+	SameOwner Owner = 0 // unchanged; a new file is permanent
 	Permanent Owner = 1
-	OwnedBy   Owner = 2 // it ends with the transaction's session
+	OwnedBy   Owner = 2 // the file ends with the transaction's session
 )
 
 // When is the condition of a write or a deletion.
 type When uint8
 
-// The conditions.
+// Values of When.
 const (
 	Always     When = 0
 	IfAbsent   When = 1 // there is no file
-	IfRevision When = 2 // its revision is that
+	IfRevision When = 2 // its revision is Write.Revision or Delete.Revision
 )
 
 // Write writes a whole file.
 type Write struct {
 	Path       string `cbor:"1,keyasint"`
-	Content    []byte `cbor:"-"`          // behind the body, see transactioncode.go
-	Sum        []byte `cbor:"3,keyasint"` // SHA-256 of Content, made by the master
+	Content    []byte `cbor:"-"`          // after the body, see transactioncode.go
+	Sum        []byte `cbor:"3,keyasint"` // SHA-256 of Content, computed by the master
 	Owner      Owner  `cbor:"4,keyasint,omitempty"`
 	When       When   `cbor:"5,keyasint,omitempty"`
-	Revision   uint64 `cbor:"6,keyasint,omitempty"` // IfRevision
-	Sequential bool   `cbor:"7,keyasint,omitempty"` // the revision that makes it is put behind Path
-	Tell       bool   `cbor:"8,keyasint,omitempty"` // where When does not hold the answer has the file's content
-	// Judged is who needs Write at the name that Sequential makes, while access is
-	// on: a principal or access.Anonymous. It is empty where that is not asked for,
-	// and below levelRights.
+	Revision   uint64 `cbor:"6,keyasint,omitempty"` // for IfRevision
+	Sequential bool   `cbor:"7,keyasint,omitempty"` // append the revision of the write to Path
+	Tell       bool   `cbor:"8,keyasint,omitempty"` // if When does not hold, the answer has the file's content
+	// Judged is the principal that needs the right to write the name that
+	// Sequential makes, while access is on: a user or access.Anonymous. It is
+	// empty if no check is needed, and below levelRights.
 	Judged string `cbor:"9,keyasint,omitempty"`
 }
 
@@ -82,7 +83,7 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	if failure := w.When.fails(old, w.Revision); failure != nil {
 		return StepResult{}, failure
 	}
-	if there && w.Sequential { // somebody has given it the name that is its own
+	if there && w.Sequential { // another writer has used the sequential name
 		return StepResult{}, &Failure{Why: Failed, Current: old.stat()}
 	}
 	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now, Principal: e.caller}
@@ -102,7 +103,8 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	return StepResult{File: f.stat()}, nil
 }
 
-// fails says whether a condition does not hold for a file, nil for none.
+// fails returns a failure if the condition does not hold for a file, which may
+// be nil.
 func (w When) fails(f *File, revision uint64) *Failure {
 	switch {
 	case w == IfAbsent && f == nil, w == Always, w == IfRevision && f != nil && f.Revision == revision:
@@ -111,7 +113,7 @@ func (w When) fails(f *File, revision uint64) *Failure {
 	return &Failure{Why: Failed, Current: f.stat()}
 }
 
-// stat is a file without its content; nil of none.
+// stat returns a copy of the file without its content; nil for nil.
 func (f *File) stat() *File {
 	if f == nil {
 		return nil
@@ -121,8 +123,8 @@ func (f *File) stat() *File {
 	return &s
 }
 
-// SequenceDigits is how long the number is that names a sequential file: so its
-// names grow in the log's order.
+// SequenceDigits is the fixed width of the number in a sequential name. It
+// makes the names sort in the log's order.
 const SequenceDigits = 16
 
 func sequenceName(revision uint64) string {
@@ -134,8 +136,8 @@ func sequenceName(revision uint64) string {
 	return string(digits[:])
 }
 
-// Delete deletes a file. One that is not there is deleted, unless a revision is asked
-// for.
+// Delete deletes a file. Deleting a missing file succeeds, unless it requires a
+// revision.
 type Delete struct {
 	Path     string `cbor:"1,keyasint"`
 	When     When   `cbor:"2,keyasint,omitempty"` // Always or IfRevision
@@ -163,8 +165,8 @@ func (d *Delete) take(e *editor, _ string) (StepResult, *Failure) {
 // MaxDeleted bounds the files that one step deletes.
 const MaxDeleted = 10_000
 
-// DeleteBelow deletes all files below a directory, unless there are more than
-// MaxDeleted.
+// DeleteBelow deletes all files below a directory. It fails if there are more
+// than MaxDeleted.
 type DeleteBelow struct {
 	Prefix string `cbor:"1,keyasint"` // ends in a slash
 }
@@ -203,7 +205,7 @@ func (g *Get) take(e *editor, _ string) (StepResult, *Failure) {
 	return StepResult{File: f}, nil
 }
 
-// Take acquires a lock at once for the transaction's session.
+// Take acquires a lock for the transaction's session, without waiting.
 type Take struct {
 	Path    string `cbor:"1,keyasint"`
 	Handle  string `cbor:"2,keyasint,omitempty"`
@@ -235,11 +237,11 @@ func (t *Take) take(e *editor, session string) (StepResult, *Failure) {
 	return StepResult{Hold: r.Hold}, nil
 }
 
-// Free releases what the transaction's session has claimed.
+// Free releases a claim of the transaction's session.
 type Free struct {
 	Path   string `cbor:"1,keyasint"`
 	Handle string `cbor:"2,keyasint,omitempty"`
-	Token  uint64 `cbor:"3,keyasint,omitempty"` // only that very grant; 0 = any
+	Token  uint64 `cbor:"3,keyasint,omitempty"` // release only this grant; 0 = any
 }
 
 func (f *Free) size() int { return 32 + len(f.Path) + len(f.Handle) }

@@ -2,22 +2,22 @@ package state
 
 import "crypto/sha256"
 
-// MarkState has the state after its entry summed on every replica. Neither it
-// nor ReportSum leaves a trace in the state: a replica that has no sum of its own
-// to compare with holds the same bytes as one that has.
+// MarkState makes every replica compute a hash of the state after its entry.
+// MarkState and ReportSum do not change the state. So a replica without a hash
+// of its own to compare holds the same bytes as one with it.
 type MarkState struct{}
 
-// ReportSum tells the master's sum of the state after an entry that was marked;
-// see State.Hash.
+// ReportSum carries the master's hash of the state after a marked entry; see
+// State.Hash.
 type ReportSum struct {
 	Entry uint64 `cbor:"1,keyasint,omitempty"`
 	Sum   []byte `cbor:"2,keyasint,omitempty"` // SHA-256
 }
 
-// Marked says that the state after this entry is to be summed.
+// Marked requests a hash of the state after this entry.
 type Marked struct{}
 
-// SumReported passes a sum on to whoever compares it.
+// SumReported carries a hash to be compared.
 type SumReported struct {
 	Entry uint64
 	Sum   [sha256.Size]byte
@@ -35,7 +35,7 @@ func (op *MarkState) do(e *editor, r Result) Result {
 func (op *ReportSum) wellFormed() bool { return op.Entry != 0 && len(op.Sum) == sha256.Size }
 func (op *ReportSum) size() int        { return 16 + len(op.Sum) }
 
-// would refuses a sum of an entry that is yet to come.
+// would refuses the sum of a future entry.
 func (op *ReportSum) would(s *State) (Result, bool) {
 	if op.Entry > s.Index {
 		return nil, false

@@ -8,15 +8,15 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Token is a secret by which a caller proves to be a principal. The secret itself
-// is kept nowhere. It is immutable.
+// Token proves that a caller is a principal. It stores only the hash of its
+// secret. It is immutable.
 type Token struct {
 	ID        string `cbor:"1,keyasint"`
 	Sum       []byte `cbor:"2,keyasint"` // SHA-256 of the secret
 	Principal string `cbor:"3,keyasint"`
 	Note      string `cbor:"4,keyasint,omitempty"`
-	CreatedAt int64  `cbor:"5,keyasint,omitempty"` // Unix nanoseconds, put there by the command that adds it
-	ExpiresAt int64  `cbor:"6,keyasint,omitempty"` // the same; 0 for never. Only who asks for it looks at the clock.
+	CreatedAt int64  `cbor:"5,keyasint,omitempty"` // Unix nanoseconds, set by the command that adds it
+	ExpiresAt int64  `cbor:"6,keyasint,omitempty"` // Unix nanoseconds; 0 = never. The state does not check it; the caller does.
 }
 
 // Bounds of tokens.
@@ -34,16 +34,16 @@ func (t *Token) size() int {
 	return 64 + len(t.ID) + len(t.Sum) + len(t.Principal) + len(t.Note)
 }
 
-// TokenResult is what AddToken and EnableAccess come to.
+// TokenResult is the result of AddToken and EnableAccess.
 type TokenResult struct {
 	Verdict Verdict
-	Token   *Token // nil in what would change something
+	Token   *Token // nil from Would if the operation would change something
 }
 
-// AddToken adds a token. It comes to a TokenResult: Done, Full, or Conflict where
-// there is one with that secret.
+// AddToken adds a token. The result is a TokenResult: Done, Full, or Conflict
+// if another token has the secret.
 type AddToken struct {
-	Token Token `cbor:"1,keyasint"` // its CreatedAt does not count
+	Token Token `cbor:"1,keyasint"` // its CreatedAt is ignored
 }
 
 func (op *AddToken) wellFormed() bool { return op.Token.sound() }
@@ -77,8 +77,8 @@ func (e *editor) addToken(t *Token) *Token {
 	return &added
 }
 
-// putToken and dropToken are rare: their trees are not among those that every editor
-// begins to edit.
+// putToken and dropToken are rare, so an editor does not begin edits of these
+// trees in advance.
 func (e *editor) putToken(t *Token) {
 	e.tokens.Edit().Put(t.ID, t)
 	e.sums.Edit().Put(string(t.Sum), t)
@@ -89,7 +89,7 @@ func (e *editor) dropToken(t *Token) {
 	e.sums.Edit().Delete(string(t.Sum))
 }
 
-// DropToken ends a token. It comes to Done or Nothing.
+// DropToken removes a token. The result is Done or Nothing.
 type DropToken struct {
 	ID string `cbor:"1,keyasint"`
 }
@@ -112,12 +112,12 @@ func (op *DropToken) do(e *editor, r Result) Result {
 // Token finds a token by its id.
 func (s *State) Token(id string) (*Token, bool) { return s.tokens.Get(id) }
 
-// TokenCount is the number of tokens.
+// TokenCount returns the number of tokens.
 func (s *State) TokenCount() int { return s.tokens.Len() }
 
-// TokenOf finds the token with a secret, of which it is given the SHA-256. How long
-// that takes tells a guesser nothing of the secrets that there are, whose sums he
-// can't choose.
+// TokenOf finds the token with the secret that has this SHA-256. Its running
+// time reveals nothing about existing secrets, because a guesser cannot choose
+// the hashes.
 func (s *State) TokenOf(secret [sha256.Size]byte) (*Token, bool) {
 	t, ok := s.tokenBySum(secret[:])
 	if !ok || subtle.ConstantTimeCompare(t.Sum, secret[:]) != 1 {
@@ -128,7 +128,7 @@ func (s *State) TokenOf(secret [sha256.Size]byte) (*Token, bool) {
 
 func (s *State) tokenBySum(sum []byte) (*Token, bool) { return s.sums.Get(string(sum)) }
 
-// Tokens walks the tokens whose id sorts after the given one.
+// Tokens walks the tokens with ids after the given one.
 func (s *State) Tokens(after string) iter.Seq[*Token] {
 	return func(yield func(*Token) bool) {
 		for t := range s.tokens.From(after) {

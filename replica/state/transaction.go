@@ -1,28 +1,29 @@
 package state
 
-// Transaction does several things at one moment, or none of them. If every
-// condition holds all of Then happens, else all of Else; where one step can't be
-// done nothing happens. A single write of a file is a transaction of one step.
+// Transaction makes several changes atomically. If every condition holds, all
+// steps of Then happen, otherwise all of Else. If one step fails, no step
+// happens. A single write of a file is a transaction of one step.
 type Transaction struct {
-	Session string      // on whose behalf; has to live. Empty for nobody's
-	Key     string      // of idempotency, within the session; empty for none
-	Digest  []byte      // of the call that came with Key
-	Guards  []Sequencer // grants that have to be held, else it comes to NotHeld
+	Session string      // the session that acts, which must live; empty without one
+	Key     string      // idempotency key within the session; empty without one
+	Digest  []byte      // of the call sent with Key
+	Guards  []Sequencer // grants that must be held, otherwise the result is NotHeld
 	If      []Condition
 	Then    []Step
 	Else    []Step
 }
 
-// TransactionResult is what Transaction comes to: Done, Failed with the step, NotHeld
-// with the guard, NoSession, TooLong, or Conflict where another call came under the key.
+// TransactionResult is the result of Transaction: Done, Failed with the step,
+// NotHeld with the guard, NoSession, TooLong, or Conflict if another call used
+// the key.
 type TransactionResult struct {
 	Verdict   Verdict      `cbor:"1,keyasint"`
 	Succeeded bool         `cbor:"2,keyasint,omitempty"` // the conditions held
-	Revision  uint64       `cbor:"3,keyasint,omitempty"` // of its last change or, without one, at which it was judged
+	Revision  uint64       `cbor:"3,keyasint,omitempty"` // of its last change; without one, the cell's revision at the decision
 	Steps     []StepResult `cbor:"4,keyasint,omitempty"` // of the branch taken
-	Failure   *Failure     `cbor:"5,keyasint,omitempty"` // Failed: the step that can't be done
-	Guard     *Sequencer   `cbor:"6,keyasint,omitempty"` // NotHeld: the one that is not
-	Replayed  bool         `cbor:"-"`                    // it is the answer to an earlier call under the key
+	Failure   *Failure     `cbor:"5,keyasint,omitempty"` // Failed: the step that failed
+	Guard     *Sequencer   `cbor:"6,keyasint,omitempty"` // NotHeld: the guard that is not held
+	Replayed  bool         `cbor:"-"`                    // this is the answer to an earlier call under the key
 }
 
 // Sequencer names one grant.
@@ -33,7 +34,7 @@ type Sequencer struct {
 	Path  string
 }
 
-// Held reports whether that very grant is held.
+// Held reports whether that exact grant is held.
 func (s *State) Held(q Sequencer) bool {
 	h, ok := s.HoldByToken(q.Path, q.Token)
 	return ok && h.Mode == q.Mode
@@ -62,8 +63,9 @@ func (op *Transaction) would(s *State) (Result, bool) {
 	return r, len(e.changes) > 0
 }
 
-// overwrites reports whether the transaction is a write without any condition, not
-// answered before: nothing has to be tried to know that it changes something.
+// overwrites reports whether the transaction is an unconditional write that has
+// no remembered answer. Such a write surely changes something and need not be
+// tried.
 func (op *Transaction) overwrites(s *State) bool {
 	w := lone(op.Then)
 	if w == nil || w.When != Always || w.Sequential || len(op.Guards)+len(op.If) > 0 {
@@ -82,7 +84,8 @@ func (op *Transaction) overwrites(s *State) bool {
 
 func (op *Transaction) do(e *editor, _ Result) Result { return op.try(e) }
 
-// try does what can be done, and says what it came to.
+// try executes the transaction as far as its conditions allow, and returns the
+// result.
 func (op *Transaction) try(e *editor) Result {
 	if op.Session != "" {
 		if _, lives := e.sessions.Get(op.Session); !lives {
@@ -101,11 +104,12 @@ func (op *Transaction) try(e *editor) Result {
 	return r
 }
 
-// denied reports whether it came to nothing because of a right. That is not
-// remembered: rights change, and each call is judged by those of its time.
+// denied reports whether the transaction failed because of a right. Such a
+// result is not remembered: rights change, and each call is checked against the
+// present ones.
 func (r *TransactionResult) denied() bool { return r.Failure != nil && r.Failure.Why == Denied }
 
-// execute decides and acts.
+// execute checks guards and conditions, and executes the branch taken.
 func (op *Transaction) execute(e *editor) TransactionResult {
 	for i := range op.Guards {
 		if !e.Held(op.Guards[i]) {
@@ -145,9 +149,9 @@ func (op *Transaction) execute(e *editor) TransactionResult {
 	return r
 }
 
-// attemptAll is attempt for the steps of a branch. A lone write is done or not,
-// with nothing to take back: it goes without, which spares the next commands of
-// the batch a copy of what this one has copied.
+// attemptAll runs the steps of a branch under attempt. A lone write has nothing
+// to undo, so it runs directly. That spares the later commands of the batch
+// from copying the same nodes again.
 func (e *editor) attemptAll(branch []Step, do func() bool) {
 	if lone(branch) == nil {
 		e.attempt(do)
@@ -156,8 +160,8 @@ func (e *editor) attemptAll(branch []Step, do func() bool) {
 	do()
 }
 
-// lone is the write that a branch consists of, whose answer is short enough to be
-// remembered; nil where it is no such branch.
+// lone returns the write that is the only step of a branch, if its answer is
+// short enough to be remembered; otherwise nil.
 func lone(branch []Step) *Write {
 	if len(branch) != 1 {
 		return nil

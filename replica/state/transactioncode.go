@@ -6,13 +6,12 @@ import (
 	"fmt"
 )
 
-// How a transaction is encoded: a CBOR sequence of its head, its conditions and its
-// steps, each a number and a body. The content of a file stands behind the body of the
-// step that writes it, as it is: what is written to disk and sent is never copied into
-// something else, and large contents are the bytes of the entry in the state, too.
+// A transaction is encoded as a CBOR sequence: its head, its conditions and its
+// steps, each a number and a body. The raw content of a file follows the body
+// of the step that writes it. So the bytes written to disk and sent are never
+// converted, and a large content in the state aliases the bytes of the entry.
 
-// Numbers of conditions and steps are written to disk and never used again for
-// something else.
+// The numbers of conditions and steps are written to disk and never reused.
 var (
 	conditions = map[uint8]func() Condition{
 		1: func() Condition { return new(FileAt) },
@@ -68,10 +67,11 @@ func stepNumber(s Step) uint8 {
 // MaxSteps bounds the conditions, guards and steps of a transaction together.
 const MaxSteps = 1 << 10
 
-// aliased is the size from which on a content is not copied out of its entry. It keeps
-// the whole entry alive, and so has to be a good part of the largest: else who writes
-// many files at once, and then all but one of them again, has much more memory than
-// what is counted as theirs.
+// aliased is the smallest size in bytes at which a content aliases its entry
+// instead of being copied. An aliased content keeps the whole entry in memory,
+// so it must be a good part of the largest entry. Otherwise a client could
+// write many files at once, then all but one again, and use far more memory
+// than its quota counts.
 const aliased = 128 << 10
 
 type transactionHead struct {
@@ -85,7 +85,7 @@ type transactionHead struct {
 	Else    uint64
 }
 
-// encode writes the transaction behind its command's head.
+// encode writes the transaction after its command's head.
 func (op *Transaction) encode(out *bytes.Buffer) error {
 	err := encMode.MarshalToBuffer(transactionHead{Session: op.Session, Key: op.Key, Digest: op.Digest, Guards: op.Guards,
 		If: uint64(len(op.If)), Then: uint64(len(op.Then)), Else: uint64(len(op.Else))}, out)
@@ -106,8 +106,8 @@ func (op *Transaction) encode(out *bytes.Buffer) error {
 	return err
 }
 
-// part is the head of a condition or a step, of which a content of so many bytes
-// follows.
+// part is the head of a condition or a step, followed by that many bytes of
+// content.
 type part struct {
 	_       struct{} `cbor:",toarray"`
 	Number  uint8
@@ -167,7 +167,7 @@ func decodeSteps(data []byte, n uint64) (all []Step, rest []byte, err error) {
 	return all, rest, nil
 }
 
-// decodePart reads a condition or a step, and the content behind it.
+// decodePart reads a condition or a step and its content.
 func decodePart[P any](data []byte, known map[uint8]func() P) (p P, content, rest []byte, err error) {
 	var head part
 	if rest, err = decMode.UnmarshalFirst(data, &head); err != nil {
@@ -182,7 +182,7 @@ func decodePart[P any](data []byte, known map[uint8]func() P) (p P, content, res
 		return p, nil, nil, err
 	}
 	if head.Content > uint64(len(rest)) {
-		return p, nil, nil, fmt.Errorf("a content of %d bytes, of which there are %d", head.Content, len(rest))
+		return p, nil, nil, fmt.Errorf("the content should have %d bytes, but only %d are left", head.Content, len(rest))
 	}
 	if head.Content > 0 {
 		content, rest = rest[:head.Content:head.Content], rest[head.Content:]

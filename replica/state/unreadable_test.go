@@ -91,11 +91,11 @@ func TestUnreadableSnapshots(t *testing.T) {
 		want    string
 	}{
 		{"empty", nil, false, "EOF"},
-		{"another file", bytes.Repeat([]byte("x"), 100), false, "not the bytes of a Stout snapshot"},
+		{"another file", bytes.Repeat([]byte("x"), 100), false, "not a Stout snapshot"},
 		{"newer version", newer, true, "version 4"},
 		{"later level", snapshot(t, later), true, fmt.Sprint("level ", state.Level+1)},
 		{"no level", snapshot(t, none), false, "no level"},
-		{"bytes behind", append(slices.Clone(good), 0), false, "behind"},
+		{"bytes behind", append(slices.Clone(good), 0), false, "after the last record"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,25 +2,25 @@ package state
 
 import "fmt"
 
-// Verdict says in a word what an operation came to.
+// Verdict is the outcome of an operation.
 type Verdict uint8
 
-// The verdicts.
+// Values of Verdict.
 const (
 	Done      Verdict = 1 + iota // it took effect
 	Held                         // the claim is a hold
-	Queued                       // the claim is a place in the queue
-	Busy                         // not granted: others hold the lock or are before it
-	Delayed                      // not granted: the lock is free but within its lock-delay
-	Conflict                     // it contradicts what is there
+	Queued                       // the claim is a queue position
+	Busy                         // not granted: the lock is held, or others are queued
+	Delayed                      // not granted: the lock is free but in its lock-delay
+	Conflict                     // it contradicts the present state
 	NoSession                    // the session does not live
 	Nothing                      // there was nothing to do
-	Failed                       // a condition does not hold, or a step can't be done
+	Failed                       // a condition does not hold, or a step failed
 	NotHeld                      // a guard's grant is not held
 	TooLong                      // the answer is too long to be remembered under its key
-	Full                         // there is as much as there may be
+	Full                         // a limit on their number or size is reached
 	Circle                       // a group would be a member of itself
-	Denied                       // somebody may not write at the name that a sequential file gets
+	Denied                       // a principal may not write at the name that a sequential file gets
 )
 
 func (v Verdict) String() string {
@@ -31,13 +31,13 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict-%d", uint8(v))
 }
 
-// Clash says what a Conflict is about.
+// Clash is the cause of a Conflict.
 type Clash uint8
 
-// The clashes.
+// Values of Clash.
 const (
 	NoClash    Clash = iota
-	ClashMode        // the claim is on the path in another mode
-	ClashLimit       // the claim is on the path with another limit
-	ClashOther       // the limit differs from that of the present holders and waiters
+	ClashMode        // the existing claim has another mode
+	ClashLimit       // the existing claim has another limit
+	ClashOther       // the present holders and waiters have another limit
 )

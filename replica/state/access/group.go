@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Members are the members of a group: known principals and other groups, which
-// need not be there. It is immutable.
+// Members holds the members of a group: known principals and other groups,
+// which need not exist. It is immutable.
 type Members struct {
 	Group   string   `cbor:"1,keyasint"` // its name, without "group:"
 	Members []string `cbor:"2,keyasint,omitempty"`
 }
 
-// Sound reports whether a policy takes the group.
+// Sound reports whether the group is valid.
 func (g *Members) Sound() bool { return IsName(g.Group) && sound(g.Members, IsMember) }
 
 // Same reports whether two groups have the same members in the same order.
@@ -22,13 +22,14 @@ func (g *Members) Same(other *Members) bool {
 	return g.Group == other.Group && slices.Equal(g.Members, other.Members)
 }
 
-// What stands in the way of a change.
+// Errors of a change.
 var (
 	ErrCircle = errors.New("the group would be a member of itself")
-	ErrFull   = errors.New("the policy has as much as it may have")
+	ErrFull   = errors.New("the policy is full")
 )
 
-// group is one with all that it is in, at any depth, itself included, sorted.
+// group is a group with its own name and the names of all groups that contain
+// it, at any depth, sorted.
 type group struct {
 	*Members
 	self []string
@@ -43,8 +44,7 @@ func (p *Policy) Group(name string) (*Members, bool) {
 	return g.Members, true
 }
 
-// Groups walks the groups whose name sorts after the given one, in the order of their
-// names.
+// Groups walks the groups with names after the given one, in name order.
 func (p *Policy) Groups(after string) iter.Seq[*Members] {
 	return func(yield func(*Members) bool) {
 		for g := range p.groups.From(after) {
@@ -55,10 +55,10 @@ func (p *Policy) Groups(after string) iter.Seq[*Members] {
 	}
 }
 
-// GroupCount is the number of groups.
+// GroupCount returns the number of groups.
 func (p *Policy) GroupCount() int { return p.groups.Len() }
 
-// PutGroup is the policy with that group, which takes the place of one of its
+// PutGroup returns the policy with the group, which replaces one of the same
 // name. The errors are ErrCircle and ErrFull.
 func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 	var before []string
@@ -89,8 +89,8 @@ func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 	return &out, nil
 }
 
-// DropGroup is the policy without a group. Rules and groups that name it stay:
-// it is nobody.
+// DropGroup returns the policy without a group. Rules and groups that name it
+// keep the name, which then matches no principal.
 func (p *Policy) DropGroup(name string) *Policy {
 	was, there := p.groups.Get(name)
 	if !there {

@@ -8,13 +8,13 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// CellRules are the two lists that are of the cell as a whole. It is immutable.
+// CellRules holds the two lists for the cell as a whole. It is immutable.
 type CellRules struct {
-	Observe []string `cbor:"1,keyasint,omitempty"` // see the cell, its members and its sessions
-	Operate []string `cbor:"2,keyasint,omitempty"` // everything
+	Observe []string `cbor:"1,keyasint,omitempty"` // may see the cell, its members and its sessions
+	Operate []string `cbor:"2,keyasint,omitempty"` // may do everything
 }
 
-// Sound reports whether a policy takes the lists.
+// Sound reports whether the lists are valid.
 func (c *CellRules) Sound() bool { return sound(c.Observe, IsEntry) && sound(c.Operate, IsEntry) }
 
 // Same reports whether the lists are the same, in the same order.
@@ -22,23 +22,24 @@ func (c *CellRules) Same(other *CellRules) bool {
 	return slices.Equal(c.Observe, other.Observe) && slices.Equal(c.Operate, other.Operate)
 }
 
-// Policy is who may do what. Make the first one with New.
+// Policy holds the rules, groups and lists of a cell. New returns the first
+// one.
 type Policy struct {
 	cell             CellRules
 	observe, operate *list
 	rules            btree.Tree[string, *Rule] // by path
-	root             *place                    // the same, by segments; nil without one
+	root             *place                    // the same, by segments; nil if there are no rules
 	groups           btree.Tree[string, *group]
 	standings        btree.Tree[string, *standing]
-	reach            int // entries that groups and standings have
+	reach            int // number of entries in groups and standings
 	open             int // rules that name Anonymous
 	size             int64
 }
 
-// Size returns about how much memory the rules and groups take, in bytes.
+// Size estimates the memory of the rules and groups, in bytes.
 func (p *Policy) Size() int64 { return p.size }
 
-// Estimates of it; a test of package master measures them.
+// Estimates in bytes; a test of package master measures them.
 const (
 	ruleBytes   = 600
 	entryBytes  = 50 // of each entry of its lists, besides the text
@@ -46,7 +47,7 @@ const (
 	memberBytes = 110 // of each member, besides the text
 )
 
-// Size returns about how much memory the rule takes in a policy.
+// Size estimates the memory of the rule in a policy, in bytes.
 func (r *Rule) Size() int64 {
 	n := ruleBytes + len(r.Path) + len(r.Principal)
 	for _, p := range Permissions {
@@ -55,7 +56,7 @@ func (r *Rule) Size() int64 {
 	return int64(n)
 }
 
-// Size returns about how much memory the group takes in a policy.
+// Size estimates the memory of the group in a policy, in bytes.
 func (g *Members) Size() int64 {
 	return int64(groupBytes + len(g.Group) + listBytes(g.Members, memberBytes))
 }
@@ -68,29 +69,29 @@ func listBytes(list []string, each int) int {
 	return n
 }
 
-// New is a policy in which only Root may do anything.
+// New returns a policy in which only Root may do anything.
 func New() *Policy {
 	return &Policy{
 		rules:     btree.New(func(path string, r *Rule) int { return strings.Compare(path, r.Path) }),
 		groups:    btree.New(func(name string, g *group) int { return strings.Compare(name, g.Group) }),
-		standings: btree.New(func(who string, m *standing) int { return strings.Compare(who, m.of) }),
+		standings: btree.New(func(entry string, m *standing) int { return strings.Compare(entry, m.of) }),
 	}
 }
 
-// Cell are the lists of the cell as a whole.
+// Cell returns the lists of the cell as a whole.
 func (p *Policy) Cell() CellRules { return p.cell }
 
-// PutCell is the policy with other lists of the cell.
+// PutCell returns the policy with other lists of the cell.
 func (p *Policy) PutCell(c CellRules) *Policy {
 	out := *p
 	out.cell, out.observe, out.operate = c, ready(c.Observe), ready(c.Operate)
 	return &out
 }
 
-// Rule finds the rule that stands at a path.
+// Rule finds the rule at a path.
 func (p *Policy) Rule(path string) (*Rule, bool) { return p.rules.Get(path) }
 
-// Rules walks the rules whose path has the given plain string prefix and sorts
+// Rules walks the rules with paths that have the given string prefix and sort
 // after the given path, in bytewise order.
 func (p *Policy) Rules(prefix, after string) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
@@ -105,11 +106,11 @@ func (p *Policy) Rules(prefix, after string) iter.Seq[*Rule] {
 	}
 }
 
-// RuleCount is the number of rules.
+// RuleCount returns the number of rules.
 func (p *Policy) RuleCount() int { return p.rules.Len() }
 
-// PutRule is the policy with that rule, which takes the place of one at its
-// path. The error is ErrFull.
+// PutRule returns the policy with the rule, which replaces one at its path. The
+// error is ErrFull.
 func (p *Policy) PutRule(r *Rule) (*Policy, error) {
 	was, there := p.rules.Get(r.Path)
 	if !there && p.rules.Len() >= MaxRules {
@@ -129,7 +130,7 @@ func (p *Policy) PutRule(r *Rule) (*Policy, error) {
 	return &out, nil
 }
 
-// DropRule is the policy without the rule at a path.
+// DropRule returns the policy without the rule at a path.
 func (p *Policy) DropRule(path string) *Policy {
 	was, there := p.rules.Get(path)
 	if !there {
@@ -143,8 +144,8 @@ func (p *Policy) DropRule(path string) *Policy {
 	return &out
 }
 
-// openWith counts the rules that name Anonymous once r has replaced the rule at a
-// path; nil for none.
+// openWith counts the rules that name Anonymous after r has replaced the rule
+// at a path. If r is nil, the rule is removed.
 func (p *Policy) openWith(path string, r *Rule) int {
 	n := p.open
 	if was, there := p.rules.Get(path); there && was.namesAnonymous() {
@@ -156,13 +157,13 @@ func (p *Policy) openWith(path string, r *Rule) int {
 	return n
 }
 
-// NamesAnonymous reports whether any list names Anonymous. Where none does, a caller
+// NamesAnonymous reports whether any list names Anonymous. If not, a caller
 // without a credential may do nothing.
 func (p *Policy) NamesAnonymous() bool {
 	return p.open > 0 || p.observe.has(Anonymous, nil) || p.operate.has(Anonymous, nil)
 }
 
-// HasRules reports whether the path of a rule has the given plain string prefix.
+// HasRules reports whether any rule's path has the given string prefix.
 func (p *Policy) HasRules(prefix string) bool {
 	for range p.Rules(prefix, "") {
 		return true
@@ -170,8 +171,8 @@ func (p *Policy) HasRules(prefix string) bool {
 	return false
 }
 
-// DropRules is the policy without the rules below a directory, "/" for all but
-// the root's. The rule at the directory itself stays.
+// DropRules returns the policy without the rules below a directory. For "/" it
+// drops all but the root's. The rule at the directory itself stays.
 func (p *Policy) DropRules(dir string) *Policy {
 	out := *p
 	rules := out.rules.Edit()
@@ -189,11 +190,12 @@ func (p *Policy) DropRules(dir string) *Policy {
 	return &out
 }
 
-// Decision says whether somebody may do something, and what decided that.
+// Decision reports whether a principal may do something, and the rule that
+// decided.
 type Decision struct {
 	Allowed bool
-	// Rule is the rule that decided. It is nil where the list operate did, and
-	// where no rule names the permission.
+	// Rule is the rule that decided. It is nil if the list operate decided, or
+	// if no rule names the permission.
 	Rule *Rule
 }
 
@@ -210,8 +212,8 @@ func (p *Policy) May(principal string, perm Permission, path string) Decision {
 	return Decision{Allowed: of.has(principal, groups), Rule: rule}
 }
 
-// MayBelow decides whether a principal has a permission at a directory and,
-// whatever rules there are, everywhere below it.
+// MayBelow decides whether a principal has a permission at a directory and
+// everywhere below it, under all rules there.
 func (p *Policy) MayBelow(principal string, perm Permission, dir string) bool {
 	if !p.May(principal, perm, dir).Allowed {
 		return false

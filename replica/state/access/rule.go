@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Permission is something that a rule can give at a path.
+// Permission is a right that a rule can grant at a path.
 type Permission uint8
 
 // The permissions. Their numbers are written to disk.
 const (
-	Read  Permission = 1 // see what there is
+	Read  Permission = 1 // see what exists
 	Lock  Permission = 2 // acquire and wait
-	Write Permission = 3 // write, make and delete files
-	Admin Permission = 4 // change the rules, and release what others hold
+	Write Permission = 3 // create, write and delete files
+	Admin Permission = 4 // change rules, and release the locks of others
 )
 
-// Permissions are all of them.
+// Permissions lists all permissions.
 var Permissions = [...]Permission{Read, Lock, Write, Admin}
 
 func (p Permission) valid() bool { return p >= Read && p <= Admin }
@@ -28,17 +28,18 @@ func (p Permission) String() string {
 	return "none"
 }
 
-// Rule says who may do what at a path and below it. It is immutable.
+// Rule gives permissions at a path and below it. It is immutable.
 type Rule struct {
 	Path string `cbor:"1,keyasint"` // "/" for the root
-	// Lists are by permission; one that is missing is inherited.
+	// Lists maps each permission to its list. A missing permission is
+	// inherited.
 	Lists map[Permission][]string `cbor:"2,keyasint,omitempty"`
-	// Principal is who put it; empty where nobody is known. Nothing is decided by
-	// it.
+	// Principal is the principal that set the rule; empty if unknown. It
+	// decides nothing.
 	Principal string `cbor:"3,keyasint,omitempty"`
 }
 
-// Sound reports whether a policy takes the rule.
+// Sound reports whether the rule is valid.
 func (r *Rule) Sound() bool {
 	if !soundPath(r.Path) || r.Principal != "" && !IsUser(r.Principal) || len(r.Lists) > len(Permissions) {
 		return false
@@ -56,8 +57,8 @@ func (r *Rule) Sound() bool {
 	return named == len(r.Lists)
 }
 
-// Same reports whether two rules say the same in the same words, whoever put
-// them.
+// Same reports whether two rules have the same path and lists, in the same
+// order. It ignores Principal.
 func (r *Rule) Same(other *Rule) bool {
 	if r.Path != other.Path || len(r.Lists) != len(other.Lists) {
 		return false
@@ -72,7 +73,7 @@ func (r *Rule) Same(other *Rule) bool {
 	return true
 }
 
-// namesAnonymous reports whether a list of the rule has Anonymous.
+// namesAnonymous reports whether a list of the rule contains Anonymous.
 func (r *Rule) namesAnonymous() bool {
 	for _, p := range Permissions {
 		if slices.Contains(r.Lists[p], Anonymous) {
@@ -82,20 +83,20 @@ func (r *Rule) namesAnonymous() bool {
 	return false
 }
 
-// soundPath reports whether a rule can stand there: the root, or segments that
-// are not empty. The doors are far stricter.
+// soundPath reports whether a rule can have this path: the root, or segments
+// that are not empty. The API is far stricter.
 func soundPath(path string) bool {
 	return path == "/" || strings.HasPrefix(path, "/") && !strings.HasSuffix(path, "/") &&
 		!strings.Contains(path, "//") && strings.IndexByte(path, 0) < 0
 }
 
-// list is a list of a rule, ready to be searched.
+// list is a list of a rule, prepared for searching.
 type list struct {
 	everybody, anonymous bool
 	users, groups        []string // sorted; groups by their names
 }
 
-// ready is a list as a decision wants it.
+// ready prepares a list for searching.
 func ready(entries []string) *list {
 	l := new(list)
 	for _, entry := range entries {
@@ -116,7 +117,8 @@ func ready(entries []string) *list {
 	return l
 }
 
-// has reports whether a principal is in the list, which may come by its groups.
+// has reports whether the list contains a principal, directly or by one of its
+// groups.
 func (l *list) has(principal string, groups []string) bool {
 	if l == nil {
 		return false
@@ -131,8 +133,8 @@ func (l *list) has(principal string, groups []string) bool {
 	return found || meet(l.groups, groups)
 }
 
-// meet reports whether two sorted lists have something in common. It searches
-// the longer one for what is in the shorter.
+// meet reports whether two sorted lists have a common element. It searches the
+// longer list for each element of the shorter.
 func meet(a, b []string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

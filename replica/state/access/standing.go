@@ -7,14 +7,15 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// standing is in which groups a principal or a group is. It is immutable.
+// standing holds the groups of a principal or a group. It is immutable.
 type standing struct {
 	of     string   // as lists name it
-	direct []string // that have it as a member, by name, sorted
-	all    []string // those, and the groups that they are in; of a single one its own list
+	direct []string // names of the groups that it is a direct member of, sorted
+	all    []string // names of all its groups, at any depth; shared with the group if there is only one
 }
 
-// cost is how many entries it has that no group has.
+// cost returns the number of entries that the standing does not share with a
+// group.
 func (m *standing) cost() int {
 	if m == nil || len(m.direct) < 2 {
 		return 0
@@ -22,29 +23,30 @@ func (m *standing) cost() int {
 	return len(m.all)
 }
 
-// within is in which groups someone is, at any depth, sorted.
-func (p *Policy) within(who string) []string {
-	m, ok := p.standings.Get(who)
+// within returns the groups of a principal or a group, at any depth, sorted.
+func (p *Policy) within(entry string) []string {
+	m, ok := p.standings.Get(entry)
 	if !ok {
 		return nil
 	}
 	return m.all
 }
 
-// change is a change of the members of a group. The policy is not shared yet.
+// change is a change of a group's members. Its policy is not shared yet.
 type change struct {
 	*Policy
 	groups    btree.Edit[string, *group]
 	standings btree.Edit[string, *standing]
-	stale     map[string]bool // whose groups at any depth have to be found anew
-	order     []string        // in which they were found to be; the result does not depend on it
+	stale     map[string]bool // principals and groups to compute again
+	order     []string        // the order in which they were marked; it does not affect the result
 }
 
 func (p *Policy) change() *change {
 	return &change{Policy: p, groups: p.groups.Edit(), standings: p.standings.Edit(), stale: map[string]bool{}}
 }
 
-// rejoin has the members of a group be others, and the group be g; nil for none.
+// rejoin replaces the members of a group, and the group by g, which is nil if
+// it is removed.
 func (c *change) rejoin(name string, before, after []string, g *group) {
 	if was, ok := c.groups.Get(name); ok {
 		c.reach -= len(was.self)
@@ -77,7 +79,7 @@ func set(list []string) []string {
 	return slices.Compact(out)
 }
 
-// with is a sorted list with one more name, and without is it with one less.
+// with adds a name to a copy of a sorted list; without removes one.
 func with(list []string, name string) []string {
 	i, there := slices.BinarySearch(list, name)
 	if there {
@@ -96,26 +98,26 @@ func without(list []string, name string) []string {
 	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
-func (c *change) setDirect(who string, to func([]string) []string) {
-	next := &standing{of: who}
-	if m, ok := c.standings.Get(who); ok {
+func (c *change) setDirect(entry string, to func([]string) []string) {
+	next := &standing{of: entry}
+	if m, ok := c.standings.Get(entry); ok {
 		*next = *m
 		c.reach -= m.cost()
 	}
 	next.direct = to(next.direct)
 	c.reach += next.cost()
-	c.standings.Put(who, next)
-	c.mark(who)
+	c.standings.Put(entry, next)
+	c.mark(entry)
 }
 
-// mark marks someone and, of a group, all that are in it.
-func (c *change) mark(who string) {
-	if c.stale[who] {
+// mark marks a principal or a group, and all members of a group, as stale.
+func (c *change) mark(entry string) {
+	if c.stale[entry] {
 		return
 	}
-	c.stale[who] = true
-	c.order = append(c.order, who)
-	if name, isGroup := strings.CutPrefix(who, groupPrefix); isGroup {
+	c.stale[entry] = true
+	c.order = append(c.order, entry)
+	if name, isGroup := strings.CutPrefix(entry, groupPrefix); isGroup {
 		if g, ok := c.groups.Get(name); ok {
 			for _, m := range g.Members.Members {
 				c.mark(m)
@@ -124,15 +126,16 @@ func (c *change) mark(who string) {
 	}
 }
 
-// renew finds the groups of someone, after those of the groups that have it.
-func (c *change) renew(who string) {
-	if !c.stale[who] {
+// renew computes the groups of a principal or a group. It first renews the
+// groups that contain it.
+func (c *change) renew(entry string) {
+	if !c.stale[entry] {
 		return
 	}
-	c.stale[who] = false
-	m, _ := c.standings.Get(who)
+	c.stale[entry] = false
+	m, _ := c.standings.Get(entry)
 	c.reach -= m.cost()
-	next := &standing{of: who, direct: m.direct}
+	next := &standing{of: entry, direct: m.direct}
 	for _, name := range next.direct {
 		c.renew(Group(name))
 		above, _ := c.groups.Get(name)
@@ -148,11 +151,11 @@ func (c *change) renew(who string) {
 	}
 	c.reach += next.cost()
 	if len(next.direct) == 0 {
-		c.standings.Delete(who)
+		c.standings.Delete(entry)
 	} else {
-		c.standings.Put(who, next)
+		c.standings.Put(entry, next)
 	}
-	name, isGroup := strings.CutPrefix(who, groupPrefix)
+	name, isGroup := strings.CutPrefix(entry, groupPrefix)
 	if g, there := c.groups.Get(name); isGroup && there {
 		own := &group{g.Members, with(next.all, name)}
 		c.reach += len(own.self) - len(g.self)

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// place is a node of the tree of rules: a segment of a path, with the rule that
-// stands there, if one does. It is immutable.
+// place is a node of the tree of rules: a segment of a path, with the rule
+// there, if any. It is immutable.
 type place struct {
 	segment string
-	lists   [len(Permissions) + 1]*list // by permission; nil where the rule does not name it
-	rule    *Rule                       // nil without one
+	lists   [len(Permissions) + 1]*list // by permission; nil if the rule does not name it
+	rule    *Rule                       // nil if there is no rule here
 	below   []*place                    // by segment
 }
 
-// find is the index of a segment among those below, or where it would be.
+// find returns the index of a segment among those below, or where it would be.
 func (n *place) find(segment string) (int, bool) {
 	return slices.BinarySearchFunc(n.below, segment, func(p *place, s string) int { return strings.Compare(p.segment, s) })
 }
 
-// next parts the first segment from a path.
+// next splits the first segment off a path.
 func next(path string) (segment, rest string) {
 	path = path[1:]
 	if i := strings.IndexByte(path, '/'); i >= 0 {
@@ -28,8 +28,8 @@ func next(path string) (segment, rest string) {
 	return path, ""
 }
 
-// with is the tree with a rule at a path below n, or none there for nil. It is
-// nil where nothing is left.
+// with returns the tree with a rule at a path below n; a nil rule removes the
+// one there. The result is nil if the tree is empty.
 func (n *place) with(path string, rule *Rule) *place {
 	out := *n
 	if path == "" || path == "/" {
@@ -51,8 +51,8 @@ func (n *place) with(path string, rule *Rule) *place {
 	return &out
 }
 
-// belowWith is what is below n, with another rule at the rest of a path below a
-// segment.
+// belowWith returns the places below n after a change of the rule at the rest
+// of a path, below a segment.
 func (n *place) belowWith(segment, rest string, rule *Rule) []*place {
 	i, found := n.find(segment)
 	child := &place{segment: segment}
@@ -75,7 +75,8 @@ func (n *place) belowWith(segment, rest string, rule *Rule) []*place {
 	return append(below, n.below[i:]...)
 }
 
-// bare is the tree without what is below a path; nil where nothing is left.
+// bare returns the tree without the rules below a path. The result is nil if
+// the tree is empty.
 func (n *place) bare(path string) *place {
 	out := *n
 	if path == "" || path == "/" {
@@ -99,8 +100,8 @@ func (n *place) bare(path string) *place {
 	return &out
 }
 
-// nearest is the rule nearest to a path, upward, that names a permission, and
-// its list; nil where none does.
+// nearest returns the nearest rule upward from a path that names a permission,
+// and its list. Both are nil if no rule does.
 func (n *place) nearest(path string, p Permission) (rule *Rule, of *list) {
 	if path == "/" {
 		path = ""
@@ -123,7 +124,7 @@ func (n *place) nearest(path string, p Permission) (rule *Rule, of *list) {
 	return rule, of
 }
 
-// at is the place of a path; nil where no rule stands there or below.
+// at returns the place of a path. It is nil if no rule is there or below.
 func (n *place) at(path string) *place {
 	for path != "" && path != "/" && n != nil {
 		var segment string
@@ -137,7 +138,7 @@ func (n *place) at(path string) *place {
 	return n
 }
 
-// allow reports whether all places from n on downward do.
+// allow reports whether does holds for n and all places below it.
 func (n *place) allow(does func(*place) bool) bool {
 	if n == nil {
 		return true

@@ -1,49 +1,50 @@
-// Package btree is a persistent ordered tree: a copy of a Tree costs nothing,
-// and whatever happens to one of the two, the other stays as it was.
+// Package btree is a persistent ordered tree. A copy of a Tree costs nothing,
+// and a change of one copy does not affect the other.
 //
-// It is a B-tree whose nodes are copied before they are changed, unless the same
-// Edit has made them. So a batch of changes copies each node on its way once,
-// and readers of earlier trees never see a node change.
+// It is a B-tree that copies nodes before it changes them, unless the same Edit
+// has made them. So a batch of changes copies each affected node once, and
+// readers of earlier trees never see a node change.
 package btree
 
 import "iter"
 
-// Bounds of what a node other than the root holds. A change copies one node on
-// each level, and a look-up compares within one: smaller nodes are cheaper to
-// copy, and there are more levels of them.
+// Bounds of the values in a node other than the root. A change copies one node
+// on each level, and a look-up compares within one. Smaller nodes are cheaper
+// to copy, but make more levels.
 const (
 	most  = 15
 	least = most / 2
 )
 
-// Tree holds values in the order of their keys, to be read. Make the first one
-// with New. It may be read from any goroutine while no Edit of it changes it; a
-// copy, made by assignment before Edit, may be read on meanwhile.
+// Tree holds values in key order, for reading. New returns the first one. Any
+// goroutine may read it while no Edit of it changes it. A copy, made by
+// assignment before Edit, remains readable during the changes.
 type Tree[K, V any] struct {
 	order func(K, V) int
-	root  *node[V] // nil in an empty tree
+	root  *node[V] // nil if the tree is empty
 	size  int
 }
 
-// owner tells nodes that may be changed in place from those that others may
-// see.
+// owner marks the nodes that an Edit may change in place; other trees may share
+// the rest.
 type owner struct{ _ byte }
 
-// New is an empty tree. order compares a key with that of a value: negative
-// where it comes before, 0 where it is the same.
+// New returns an empty tree. order compares a key with that of a value: it is
+// negative if the key comes first, and 0 if they are the same.
 func New[K, V any](order func(K, V) int) Tree[K, V] { return Tree[K, V]{order: order} }
 
-// Edit is a tree that may be changed, too, by one goroutine. Nodes that it has
-// made are changed in place, all others are copied first.
+// Edit is a tree that one goroutine may change. It changes nodes that it has
+// made in place, and copies all others first.
 type Edit[K, V any] struct {
 	*Tree[K, V]
 	owner *owner
 }
 
-// Edit begins a series of changes, which no copy of the tree made before sees.
+// Edit begins a series of changes. Copies of the tree made before do not see
+// them.
 func (t *Tree[K, V]) Edit() Edit[K, V] { return Edit[K, V]{t, new(owner)} }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (t *Tree[K, V]) Len() int { return t.size }
 
 // Get finds the value with a key.
@@ -64,8 +65,8 @@ func (t *Tree[K, V]) All() iter.Seq[V] {
 	return func(yield func(V) bool) { root.walk(yield) }
 }
 
-// From walks the values whose keys are not before k, in order. It walks the
-// tree as it is now.
+// From walks the values with keys not before k, in order. It walks the tree in
+// its present state.
 func (t *Tree[K, V]) From(k K) iter.Seq[V] {
 	now := *t
 	return func(yield func(V) bool) { now.walkFrom(now.root, k, yield) }

@@ -1,6 +1,6 @@
 package btree
 
-// Put stores a value under its key, in place of the one that is there.
+// Put stores a value under its key and replaces an existing one.
 func (t Edit[K, V]) Put(k K, v V) {
 	if t.root == nil {
 		t.root = &node[V]{owner: t.owner}
@@ -22,14 +22,14 @@ func (t Edit[K, V]) Put(k K, v V) {
 			return
 		case n.children[i].count < most:
 			n = t.ownedChild(n, i)
-		default: // make room on the way down, and look again
+		default: // make room on the way down, and search again
 			t.ownedChild(n, i)
 			n.split(i)
 		}
 	}
 }
 
-// Delete removes the value with a key, if it is there.
+// Delete removes the value with a key, if there is one.
 func (t Edit[K, V]) Delete(k K) {
 	if t.root == nil {
 		return
@@ -43,8 +43,8 @@ func (t Edit[K, V]) Delete(k K) {
 	}
 }
 
-// delete removes k from what is in n, which is owned and may be left with one
-// value too few.
+// delete removes k from the subtree of n, which is owned and may end up with
+// one value too few.
 func (t Edit[K, V]) delete(n *node[V], k K) bool {
 	i, found := t.search(n, k)
 	switch {
@@ -62,7 +62,7 @@ func (t Edit[K, V]) delete(n *node[V], k K) bool {
 	return true
 }
 
-// deleteLast is delete of the last value, which it returns.
+// deleteLast deletes and returns the last value of the subtree of n.
 func (t Edit[K, V]) deleteLast(n *node[V]) V {
 	last := n.count
 	if n.children == nil {
@@ -75,8 +75,8 @@ func (t Edit[K, V]) deleteLast(n *node[V]) V {
 	return v
 }
 
-// refill gives the i-th child of n a value from the left or the right, or joins
-// it with a neighbour, if it has too few. n and the child are owned.
+// refill gives the i-th child of n a value from a neighbour, or joins the two,
+// if the child has too few. n and the child are owned.
 func (t Edit[K, V]) refill(n *node[V], i int) {
 	if n.children[i].count >= least {
 		return
@@ -101,7 +101,7 @@ func (t Edit[K, V]) refill(n *node[V], i int) {
 	}
 }
 
-// owned is n, or a copy of it where others may see it.
+// owned returns n, or a copy if other trees may share it.
 func (t Edit[K, V]) owned(n *node[V]) *node[V] {
 	if n.owner == t.owner {
 		return n
@@ -115,7 +115,7 @@ func (t Edit[K, V]) owned(n *node[V]) *node[V] {
 	return &own
 }
 
-// ownedChild makes the i-th child of n, which is owned, an owned one as well.
+// ownedChild makes the i-th child of n owned. n is owned.
 func (t Edit[K, V]) ownedChild(n *node[V], i int) *node[V] {
 	n.children[i] = t.owned(n.children[i])
 	return n.children[i]

@@ -1,6 +1,6 @@
 package btree
 
-// node holds count values and, unless it is a leaf, one child more.
+// node holds count values and, unless it is a leaf, count+1 children.
 type node[V any] struct {
 	owner    *owner
 	count    int
@@ -8,7 +8,7 @@ type node[V any] struct {
 	children *[most + 1]*node[V]
 }
 
-// child is the i-th one, nil in a leaf.
+// child returns the i-th child, nil in a leaf.
 func (n *node[V]) child(i int) *node[V] {
 	if n.children == nil {
 		return nil
@@ -16,12 +16,12 @@ func (n *node[V]) child(i int) *node[V] {
 	return n.children[i]
 }
 
-// walk walks what is in n.
+// walk walks the values of the subtree of n.
 func (n *node[V]) walk(yield func(V) bool) bool {
 	return n == nil || n.child(0).walk(yield) && n.walkFrom(0, yield)
 }
 
-// walkFrom walks what is in n from the i-th value on.
+// walkFrom walks the values of the subtree of n from the i-th value on.
 func (n *node[V]) walkFrom(i int, yield func(V) bool) bool {
 	for ; i < n.count; i++ {
 		if !yield(n.values[i]) || !n.child(i+1).walk(yield) {
@@ -31,7 +31,7 @@ func (n *node[V]) walkFrom(i int, yield func(V) bool) bool {
 	return true
 }
 
-// insert puts in the i-th value and, unless n is a leaf, the j-th child.
+// insert inserts the i-th value and, unless n is a leaf, the j-th child.
 func (n *node[V]) insert(i int, v V, j int, child *node[V]) {
 	copy(n.values[i+1:n.count+1], n.values[i:n.count])
 	n.values[i] = v
@@ -42,7 +42,7 @@ func (n *node[V]) insert(i int, v V, j int, child *node[V]) {
 	}
 }
 
-// remove takes out the i-th value and, unless n is a leaf, the j-th child.
+// remove removes the i-th value and, unless n is a leaf, the j-th child.
 func (n *node[V]) remove(i, j int) {
 	if n.children != nil {
 		copy(n.children[j:n.count], n.children[j+1:n.count+1])
@@ -54,8 +54,8 @@ func (n *node[V]) remove(i, j int) {
 	n.values[n.count] = none
 }
 
-// split makes two of the i-th child, which is full. Both it and n, which has
-// room, are owned.
+// split splits the i-th child, which is full. Both it and n, which has room,
+// are owned.
 func (n *node[V]) split(i int) {
 	left := n.children[i]
 	right := &node[V]{owner: left.owner, count: most - least - 1}
@@ -71,7 +71,7 @@ func (n *node[V]) split(i int) {
 	n.insert(i, middle, i+1, right)
 }
 
-// join makes one of the i-th child, which is owned, and the next one. So is n.
+// join joins the i-th child and the next one. n and the i-th child are owned.
 func (n *node[V]) join(i int) {
 	left, right := n.children[i], n.children[i+1]
 	left.values[left.count] = n.values[i]
