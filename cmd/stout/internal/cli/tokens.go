@@ -182,6 +182,9 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 			return err
 		}
 	}
+	if gone, err = c.ownLast(reading, gone); err != nil {
+		return err
+	}
 	for _, t := range gone {
 		writing, cancel := c.bounded(ctx)
 		err := c.client.Access().RevokeToken(writing, t.ID)
@@ -194,6 +197,31 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 		}
 	}
 	return answer(c.ui, lockapi.TokenList{Tokens: gone}, nil, func(lockapi.TokenList) {})
+}
+
+// ownLast puts the token that the caller uses last: after it no call is accepted. The
+// cell reports only whose token it is, so of several tokens of that user none is revoked.
+func (a *app) ownLast(ctx context.Context, gone []lockapi.Token) ([]lockapi.Token, error) {
+	if len(gone) < 2 || a.token == nil {
+		return gone, nil
+	}
+	me, err := a.client.Access().WhoAmI(ctx)
+	if err != nil || me.How != lockapi.HowToken {
+		return gone, err
+	}
+	var others, own []lockapi.Token
+	for _, t := range gone {
+		if t.Principal == me.Principal {
+			own = append(own, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	if len(own) > 1 {
+		return nil, (&failure{code: exitFailed, message: fmt.Sprintf("%d of these tokens belong to %s, and one may be the token in use: nothing was changed", len(own), clean(me.Principal))}).
+			hint("revoke these one at a time, or use a token of another operator")
+	}
+	return append(others, own...), nil
 }
 
 // secret is that of a token which is about to be made. It is made here, and where
