@@ -22,6 +22,7 @@ import (
 //   - a file's numbers lie within the cell's, and its owning session lives
 //   - ids and secrets of tokens are unique, and rules and groups are valid
 //   - the counts of locks, files and bytes are right
+//   - a session keeps at most MostLosses losses, in the order of their events
 //   - answers belong to live sessions, at most MostAnswers to each
 func (s *State) Check() error {
 	locks, files, content := 0, 0, int64(0)

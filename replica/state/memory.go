@@ -25,7 +25,13 @@ func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 func (op *OpenSession) Bytes() int64 { return bytesOfSession(op.Name, op.Key, op.Meta) }
 
 // Bytes estimates the memory of the session, without its claims and answers.
-func (v *Session) Bytes() int64 { return bytesOfSession(v.Name, v.Key, v.Meta) }
+func (v *Session) Bytes() int64 {
+	n := bytesOfSession(v.Name, v.Key, v.Meta)
+	for _, l := range v.Losses {
+		n += int64(lossBytes + len(l.Path) + len(l.Handle))
+	}
+	return n
+}
 
 func bytesOfSession(name, key string, meta map[string]string) int64 {
 	n := sessionBytes + len(name)

@@ -47,13 +47,12 @@ func (op *Release) end(e *editor, lost LossReason) {
 	e.drop(claimKey{op.Session, op.Path, op.Handle}, why, lost)
 }
 
-// drop ends an existing claim, and hands its lock on.
-func (e *editor) drop(key claimKey, why Reason) {
-	if has, _ := e.claims.Get(key); has.hold != nil {
-		e.dropHold(has.hold, why)
-	} else {
+// drop ends an existing claim and hands its lock on. The session loses a hold unless
+// lost is 0.
+func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
+	if has, _ := e.claims.Get(key); has.hold == nil {
 		e.dropWait(has.wait)
-	default:
+	} else {
 		e.dropHold(has.hold, why)
 		if lost != 0 {
 			e.lose(has.hold, lost)

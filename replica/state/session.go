@@ -16,6 +16,7 @@ type Session struct {
 	Key       string            `cbor:"6,keyasint,omitempty"`
 	Digest    []byte            `cbor:"7,keyasint,omitempty"`
 	Principal string            `cbor:"8,keyasint,omitempty"` // its owner; empty if no known principal has used it
+	Losses    []*Loss           `cbor:"9,keyasint,omitempty"` // the latest MostLosses, by EventSeq
 }
 
 // OpenSession opens a session, or finds the one opened under its key. The

@@ -54,7 +54,7 @@ func membership() []Mutant {
 		{"moved-with-a-vote", section, "a move does not change the vote",
 			"a member without a vote moves",
 			overlay.Edit{File: "replica/membership.go",
-				Old: "\t\t// Both leave the suffrage as it is.\n\t\tfuture = r.raft.AddNonvoter(",
+				Old: "\t\t// Both keep the suffrage unchanged.\n\t\tfuture = r.raft.AddNonvoter(",
 				New: "\t\tfuture = r.raft.AddVoter("}},
 		{"moved-in-the-table-only", section, "move: the table, then the configuration",
 			"a member moves",
