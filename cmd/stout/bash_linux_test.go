@@ -63,7 +63,7 @@ func inBash(t *testing.T, c *testCell, dir, keys string) string {
 				t.Fatal(err)
 			}
 		}
-		if err != nil { // EIO, once nobody has the terminal open
+		if err != nil { // EIO after the last close of the terminal
 			break
 		}
 	}
@@ -71,8 +71,8 @@ func inBash(t *testing.T, c *testCell, dir, keys string) string {
 	return shown.String()
 }
 
-// The Tab key runs nothing that others have put into names: neither what it
-// inserts, nor the next Tab, which has the shell evaluate the line.
+// The Tab key never runs text from names: neither by its insertion nor at the
+// next Tab, when the shell evaluates the line.
 func TestBashCompletionRunsNothing(t *testing.T) {
 	for name, words := range map[string][2]string{
 		"backticks":     {"/x`touch ran`/a", "/x`touch ran`/b"},
@@ -96,7 +96,7 @@ func TestBashCompletionRunsNothing(t *testing.T) {
 	}
 }
 
-// What is plain is completed: what several have in common, and then the rest.
+// Plain words are completed: first the common prefix, then the rest.
 func TestBashCompletion(t *testing.T) {
 	c := startCell(t)
 	for i, path := range []string{"/jobs/nightly", "/jobs/nightmare", "/jobs/`x`"} {

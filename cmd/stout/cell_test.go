@@ -27,8 +27,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// testCell is a cell in memory whose replica r1, the master, is called at a port.
-// Nothing answers at the URL of r2, which is well, and r3 is stopped. See fault.
+// testCell is a cell in memory. Its replica r1, the master, listens at a port.
+// The URL of r2, a healthy replica, does not answer, and r3 is stopped. See
+// fault.
 type testCell struct {
 	*stouttest.Cell
 	port    *httptest.Server
@@ -61,7 +62,7 @@ const (
 var refusals = map[fault]struct {
 	calls  []string // METHOD PREFIX
 	unless string   // the call is well with this in its URL or body
-	done   bool     // the call is made all the same
+	done   bool     // the call is made nevertheless
 	answer lockapi.Error
 }{
 	"quota": {calls: []string{"POST /v1/sessions"}, answer: lockapi.Error{Code: lockapi.CodeTooMany, Detail: "quota max-sessions is used up"}},
@@ -138,7 +139,7 @@ func (c *testCell) fails() fault {
 	return c.fault
 }
 
-// fail has the cell fail from now on as it is told.
+// fail makes the cell fail with f from now on.
 func (c *testCell) fail(f fault) {
 	c.mu.Lock()
 	before := c.fault
@@ -156,7 +157,7 @@ func (c *testCell) fail(f fault) {
 	}
 }
 
-// do makes a call to r1, whatever the fault.
+// do makes a call to r1, even during a fault.
 func (c *testCell) do(method, path string, in, out any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -187,7 +188,7 @@ func (c *testCell) take(t *testing.T, name, path string) lockapi.Session {
 
 func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// locks are those that are held.
+// locks returns the held locks.
 func (c *testCell) locks(t *testing.T) []lockapi.Lock {
 	t.Helper()
 	var out lockapi.LockList
@@ -297,8 +298,8 @@ func rewrite(resp *http.Response, answer any) error {
 	return nil
 }
 
-// corrupted is an answer with each word nasty, but for those that stout has to
-// understand to go on.
+// corrupted returns an answer with nasty words, except for words that stout
+// must understand to continue.
 func corrupted(key string, value any, ids bool) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -29,8 +29,8 @@ const (
 	nastyName = "u\u202eb\u2066\ufeff\u200b\u2028\ufe0f"
 )
 
-// evilCell is a cell in which all that somebody may choose is nasty, and the words
-// that stand for its things on a command line.
+// evilCell returns a cell in which every freely chosen text is nasty, and the
+// words for its objects on a command line.
 func evilCell(t *testing.T) (*testCell, map[string]string) {
 	t.Helper()
 	c := startCell(t)
@@ -60,8 +60,8 @@ func evilCell(t *testing.T) (*testCell, map[string]string) {
 	return c, map[string]string{"PATH": nastyPath, "USER": "user:" + nastyName, "GROUP": nastyName, "TOKEN": token.ID, "HOLDER": holder.ID, "WAITER": waiter.ID}
 }
 
-// evilLines call every command that prints what the cell says, and say what is not
-// there as well as what is. A word in capitals stands for a thing of the cell.
+// evilLines calls every command that prints text from the cell, for existing
+// and for missing objects. A word in capitals is a placeholder for an object of the cell.
 var evilLines = []string{
 	"status", "status --check", "top", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
 	"session show nobody", "doctor --for 10ms", "rehearse failover --yes", "check exclusive:1:PATH", "transfer", "transfer r1", "transfer r9", "lock PATH --try -- true",
@@ -83,12 +83,12 @@ var evilLines = []string{
 	"backup save evil.backup", // which no answer of that cell is
 }
 
-// unasked are the commands that only say what their parts are, and those that read a
-// file of the caller's and ask nobody.
+// unasked lists the commands that only print their subcommands or read a local
+// file.
 var unasked = []string{"rehearse", "backup", "backup show", "backup verify", "help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
 
-// Names, metadata, notes and paths that others chose, and all else that a cell
-// says, are shown, not obeyed.
+// Names, metadata, notes, paths and all other text from a cell never control
+// the terminal.
 func TestNothingControlsTheTerminal(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"table", "json"} {

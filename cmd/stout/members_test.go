@@ -23,8 +23,8 @@ const (
 	newDirectory = "00c0ffee00c0ffee"
 )
 
-// memberChanges answer the calls that change members: those of a cell in memory
-// are fixed.
+// memberChanges answers the calls that change members: the members of a cell in
+// memory are fixed.
 type memberChanges struct {
 	next  string // the directory that is to be r3's
 	steps int    // how often the members were read since
@@ -54,7 +54,7 @@ func (c *testCell) serveMembers(w http.ResponseWriter, r *http.Request, body []b
 	case r.Method == http.MethodDelete:
 		out = lockapi.MemberRemoved{ID: id, Removed: true}
 	case !replaces && req.Directory == oldDirectory:
-		writeError(w, lockapi.Errorf(lockapi.CodeConflict, "directory %s is that of member r3", req.Directory))
+		writeError(w, lockapi.Errorf(lockapi.CodeConflict, "directory %s already belongs to member r3", req.Directory))
 		return true
 	case replaces && req.InPlaceOf != has:
 		writeError(w, lockapi.Errorf(lockapi.CodeConflict, "replica r3 has directory %s now, and not %q", has, req.InPlaceOf))

@@ -94,7 +94,7 @@ func begin(t *testing.T, cmd *exec.Cmd) (told func(text string)) {
 	}
 }
 
-// lines are those of a stream, until it or ctx ends.
+// lines returns the lines of a stream, until it or ctx ends.
 func lines(ctx context.Context, from io.Reader) <-chan string {
 	out := make(chan string)
 	go func() {

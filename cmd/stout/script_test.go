@@ -51,8 +51,8 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, params("testdata/script", os.Getenv("STOUT_TEST_SERVER")))
 }
 
-// TestFault runs testdata/fault: scripts that have a cell in memory fail, and
-// those that need none.
+// TestFault runs testdata/fault: scripts with a failing cell in memory, and
+// scripts without a cell.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, params("testdata/fault", ""))
@@ -110,7 +110,7 @@ func exits() {
 	}
 }
 
-// exits CODE COMMAND... is exec of a command whose exit code is that one.
+// exits CODE COMMAND... runs a command and checks its exit code.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -131,8 +131,8 @@ func cmdFault(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Value(cellKey{}).(*testCell).fail(fault(args[0]))
 }
 
-// screen STREAM FILE compares line by line. In FILE a # stands for a figure or an
-// instant that may be any, blanks for one or more, and variables are expanded.
+// screen STREAM FILE compares line by line. In FILE a # matches any figure
+// or instant and blanks for one or more blanks; variables are expanded.
 func cmdScreen(ts *testscript.TestScript, neg bool, args []string) {
 	got, want := ts.ReadFile(args[0]), os.Expand(ts.ReadFile(args[1]), ts.Getenv)
 	pattern := regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(want), " +")
@@ -268,7 +268,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// signal SIGNAL PIDFILE sends a signal to the process whose id is in the file.
+// signal SIGNAL PIDFILE sends a signal to the process with the id in the file.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]syscall.Signal{
 		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,

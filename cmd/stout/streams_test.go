@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// fullPipe is the end to write of a pipe that takes nothing more, and its other
-// end, which nobody reads.
+// fullPipe returns both ends of a full pipe without an active reader.
 func fullPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	var ends [2]int
@@ -65,9 +64,9 @@ func awaited(t *testing.T, holds func() bool) {
 	}
 }
 
-// The command of stout lock is told, and a hold without one ends, though nobody
-// takes what stout says of it: standard error, or all that it prints, is a pipe
-// that is full, or has no reader.
+// The command of stout lock is asked to stop, and a hold without a command
+// ends, although the output of stout is blocked: standard error, or both
+// streams, are a full pipe or one without a reader.
 func TestLockWithoutAReader(t *testing.T) {
 	t.Parallel()
 	for _, reader := range []string{"hangs", "gone"} {
@@ -84,7 +83,7 @@ func TestLockWithoutAReader(t *testing.T) {
 					args, stdout = append(append(args, "--"), strings.Fields(command)...), nil
 				}
 				_, ended := started(t, c, stdout, w, args...)
-				atOnce := command == "" && reader == "gone" // it ends by what it says of the grant
+				atOnce := command == "" && reader == "gone" // printing the grant ends it
 				if !atOnce {
 					awaited(t, func() bool { return c.waiters(t, "/a") == 0 })
 					c.ReleaseByForce("/a")
@@ -103,8 +102,8 @@ func TestLockWithoutAReader(t *testing.T) {
 	}
 }
 
-// A waiter of which nobody reads what it says has its turn, and ends by a
-// signal.
+// A waiter gets its turn and ends by a signal although its messages are not
+// read.
 func TestWaiterWithoutAReader(t *testing.T) {
 	t.Parallel()
 	c := startCell(t)
@@ -124,9 +123,9 @@ func TestWaiterWithoutAReader(t *testing.T) {
 	}
 }
 
-// An answer that can't be written is exit code 74, whatever the command; where
-// its reader has read enough, stout ends by SIGPIPE, as other programs do, and
-// says nothing.
+// An answer that cannot be written exits with 74, for any command. If the
+// reader has read enough, stout ends by SIGPIPE without a message, as other
+// programs do.
 func TestAnswersThatNobodyGets(t *testing.T) {
 	t.Parallel()
 	c := startCell(t)
@@ -150,7 +149,7 @@ func TestAnswersThatNobodyGets(t *testing.T) {
 		_, ended := started(t, c, full, said, strings.Fields(line)...)
 		state := ended()
 		text, _ := os.ReadFile(said.Name())
-		if state.ExitCode() != 74 || !bytes.Contains(text, []byte("stout: the answer is not whole: write /dev/stdout: no space left on device\n")) {
+		if state.ExitCode() != 74 || !bytes.Contains(text, []byte("stout: the answer is incomplete: write /dev/stdout: no space left on device\n")) {
 			t.Errorf("stout %s, to a full disk: %v; it said %q", line, state, text)
 		}
 	}

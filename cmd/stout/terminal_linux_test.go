@@ -17,7 +17,7 @@ import (
 )
 
 // onTerminal runs stout as the foreground job of a new terminal, types input
-// once it has printed prompt, and returns all that the terminal showed.
+// after prompt appears, and returns everything shown.
 func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os.ProcessState) {
 	t.Helper()
 	c := startCell(t)
@@ -55,7 +55,7 @@ func withTerminal(t *testing.T, c *testCell, prompt, input string, args ...strin
 				t.Fatal(err)
 			}
 		}
-		if err != nil { // EIO, once nobody has the terminal open
+		if err != nil { // EIO after the last close of the terminal
 			break
 		}
 	}
@@ -99,8 +99,8 @@ func TestTerminalInput(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the command, the lock is released, and stout is seen to have died
-// of it: else a shell script would go on.
+// Ctrl-C ends the command and releases the lock, and stout visibly dies of it:
+// else a shell script would continue.
 func TestTerminalInterrupt(t *testing.T) {
 	shown, state := onTerminal(t, "going", "\x03", "lock", "/a", "--", "sh", "-c", "echo going; exec sleep 1000")
 	status := state.Sys().(syscall.WaitStatus)
@@ -151,7 +151,7 @@ func TestTerminalWatch(t *testing.T) {
 	}
 }
 
-// On a narrow terminal what is least worth knowing is left out, not wrapped.
+// On a narrow terminal the least important columns are dropped, not wrapped.
 func TestTerminalNarrow(t *testing.T) {
 	shown, _ := onTerminal(t, "", "", "status", "--no-color")
 	for line := range strings.Lines(shown) {
@@ -164,7 +164,7 @@ func TestTerminalNarrow(t *testing.T) {
 	}
 }
 
-// To replace a directory is asked about; only a yes is one.
+// Replacing a directory asks first, and only a yes counts.
 func TestTerminalConfirm(t *testing.T) {
 	for answer, done := range map[string]bool{"y": true, "YES": true, "": false, "n": false, "yo": false, "\x04": false} {
 		c := startCell(t)
@@ -176,7 +176,7 @@ func TestTerminalConfirm(t *testing.T) {
 		if began != done || state.Success() != done || strings.Contains(shown, "nothing was changed") == done {
 			t.Errorf("%q: began %v, %v, shown:\n%s", answer, began, state, shown)
 		}
-		for _, what := range []string{"directory " + oldDirectory + ", not well", "directory " + newDirectory, "for good", "other 2 members: 2 of"} {
+		for _, what := range []string{"directory " + oldDirectory + ", unhealthy", "directory " + newDirectory, "permanent", "other 2 members: 2 healthy"} {
 			if !strings.Contains(shown, what) {
 				t.Errorf("it is not said: %q; shown:\n%s", what, shown)
 			}
@@ -185,12 +185,12 @@ func TestTerminalConfirm(t *testing.T) {
 	}
 }
 
-// Who waits at a terminal sees for whom, and at which position, in one line,
-// which is gone when the wait is over.
+// A waiter at a terminal sees the holder and its own position in one line,
+// which is erased at the end of the wait.
 func TestTerminalWaiting(t *testing.T) {
 	c := startCell(t)
 	c.take(t, "other", "/a")
-	const line = "\r\x1b[Kstout: waiting, place 1: /a is held by other, token 1,"
+	const line = "\r\x1b[Kstout: waiting at position 1: /a is held by"
 	shown, state := withTerminal(t, c, line, "\x03", "lock", "/a", "--", "true")
 	status := state.Sys().(syscall.WaitStatus)
 	if !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.HasSuffix(shown, "\r\x1b[K") {
@@ -201,13 +201,13 @@ func TestTerminalWaiting(t *testing.T) {
 	}
 }
 
-// What a file has in it is shown on a terminal, not obeyed, unless it is asked for
-// as it is; elsewhere it is as it is.
+// On a terminal, a file's control characters are escaped unless --raw is given;
+// elsewhere the content is unchanged.
 func TestGetOnATerminal(t *testing.T) {
 	c, _ := evilCell(t)
 	shown, _ := withTerminal(t, c, "", "", "get", nastyPath)
 	if !strings.Contains(shown, `x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\u200b\ufe0f\u3164`+"\r\n"+`stout: all is well\x7f`) ||
-		!strings.Contains(shown, "--raw prints it as it is") {
+		!strings.Contains(shown, "--raw prints them unchanged") {
 		t.Errorf("shown is %q", shown)
 	}
 	if shown, _ := withTerminal(t, c, "", "", "get", nastyPath, "--raw"); !strings.Contains(shown, "x\x1b[2J") {
@@ -220,13 +220,13 @@ func TestGetOnATerminal(t *testing.T) {
 	}
 }
 
-// To enable access is asked about, after what there is to judge by was said.
+// Enabling access control asks first, after showing the rules and tokens.
 func TestTerminalEnable(t *testing.T) {
 	for answer, code := range map[string]int{"\n": 1, "no\n": 1, "y\n": 0} {
 		c := startCell(t)
-		shown, state := withTerminal(t, c, "Enable access? [y/N] ", answer, "access", "enable")
+		shown, state := withTerminal(t, c, "Enable access control? [y/N] ", answer, "access", "enable")
 		on := c.do(http.MethodGet, lockapi.RouteTokens, nil, nil) != nil
-		if state.ExitCode() != code || on != (code == 0) || !strings.Contains(shown, "by 0 rules and") || strings.Contains(shown, "stout_") != on {
+		if state.ExitCode() != code || on != (code == 0) || !strings.Contains(shown, "against 0 rules and") || strings.Contains(shown, "stout_") != on {
 			t.Errorf("answered %q: it is on: %v, %v\n%s", answer, on, state, shown)
 		}
 	}

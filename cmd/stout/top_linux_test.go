@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// What a program does to a terminal that it has for itself, and gives back.
+// Control sequences with which a program takes over a terminal and restores it.
 const (
 	takesScreen = "\x1b[?1049h"
 	givesScreen = "\x1b[?1049l"
@@ -110,8 +110,8 @@ func (tt *topTerminal) press(keys string) {
 	}
 }
 
-// end waits for the end, sees to it that the terminal is as it was, and returns how
-// it ended and all that was shown.
+// end waits for the end, checks that the terminal is restored, and returns the
+// status and everything shown.
 func (tt *topTerminal) end() (syscall.WaitStatus, string) {
 	tt.t.Helper()
 	kill := time.AfterFunc(patience, func() { _ = tt.cmd.Process.Kill() })
@@ -174,7 +174,7 @@ func TestTopOnATerminal(t *testing.T) {
 			tt.until("first-holder")
 			tt.press("\r")
 			tt.until("first-waiter")
-			tt.press("\x1a") // nobody would continue it
+			tt.press("\x1a") // no shell would continue it
 			tt.press("3")
 			tt.until("LEASE LEFT")
 			tc.ends(tt)
@@ -221,8 +221,8 @@ func TestTopIsSuspended(t *testing.T) {
 	}
 }
 
-// What others chose is shown on every page and not obeyed: of a terminal's own
-// language there is only what moves the cursor, clears, and sets modes and styles.
+// Foreign text is shown on every page without control sequences: the output
+// contains only cursor movements, clearing, modes and styles.
 func TestTopIsNotControlled(t *testing.T) {
 	c, _ := evilCell(t)
 	tt := startOnTerminal(t, c, "stout", "top")

@@ -21,17 +21,17 @@ import (
 
 // Asker calls replicas.
 type Asker struct {
-	Servers []string                              // that the caller named: base URLs, and names of the DNS
+	Servers []string                              // named by the caller: base URLs and DNS names
 	TLS     func() *tls.Config                    // nil for the system's CAs
 	Token   func(context.Context) (string, error) // nil for none
 	Agent   string
 	Via     http.RoundTripper // nil for a new connection per call
 }
 
-// ErrNoAnswer is the error of a call whose time ran out.
+// ErrNoAnswer is the error of a call that timed out.
 var ErrNoAnswer = errors.New("no answer in time")
 
-// mostAnswer bounds what is read of an answer.
+// mostAnswer limits the size of an answer.
 const mostAnswer = 8 << 20
 
 // Get asks for a route of the replica at a base URL.
@@ -39,10 +39,10 @@ func (a *Asker) Get(ctx context.Context, base, route string, out any) (http.Head
 	return a.Call(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+route, nil, out)
 }
 
-// Call makes one call, with in as its body if it is not nil. It reads the answer into
-// out: metrics into a *Metrics, other answers as JSON, none into nil. An answer other
-// than 200 is a *lockapi.Error if the replica says what is wrong. The token goes only
-// to a URL that MayCall allows.
+// Call makes one call, with in as its body unless nil. It decodes the answer
+// into out: metrics into a *Metrics, other answers as JSON, and nothing into
+// nil. An answer other than 200 is a *lockapi.Error if it has the form of one.
+// The token goes only to a URL that MayCall allows.
 func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
 	var body bytes.Buffer
 	if in != nil {
@@ -54,7 +54,7 @@ func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http
 	if err != nil {
 		return nil, err
 	}
-	req.GetBody = nil // or the library would try again by itself
+	req.GetBody = nil // prevents a retry by the library
 	req.Header.Set("User-Agent", a.Agent)
 	if a.Token != nil && a.MayCall(url) == nil {
 		token, err := a.Token(ctx)
@@ -83,7 +83,7 @@ func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http
 	if resp.StatusCode != http.StatusOK {
 		refused := new(lockapi.Error)
 		if json.NewDecoder(answer).Decode(refused) != nil || refused.Code == "" {
-			return resp.Header, fmt.Errorf("it answers %s, which is no answer of stoutd", resp.Status)
+			return resp.Header, fmt.Errorf("the answer %s does not come from stoutd", resp.Status)
 		}
 		return resp.Header, refused
 	}
@@ -94,14 +94,14 @@ func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http
 		*out, err = ReadMetrics(answer)
 	default:
 		if err = json.NewDecoder(answer).Decode(out); err != nil {
-			err = fmt.Errorf("the answer is none of stoutd's: %w", err)
+			err = fmt.Errorf("the answer does not come from stoutd: %w", err)
 		}
 	}
 	return resp.Header, err
 }
 
-// MayCall returns why a URL that the cell has told is not to be called. What the caller
-// asks for over https, a token above all, must not go over http.
+// MayCall returns why a URL from the cell must not be called. A caller that
+// uses https must not send requests, let alone a token, over http.
 func (a *Asker) MayCall(url string) error {
 	isSecure := func(u string) bool { return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "dns+https:") }
 	named := func(u string) bool { return strings.HasPrefix(url+"/", strings.TrimRight(u, "/")+"/") }
@@ -111,12 +111,14 @@ func (a *Asker) MayCall(url string) error {
 	return fmt.Errorf("its URL %s leads from https to http", url)
 }
 
-// IsName reports whether a server is a name of the DNS, which stands for many replicas.
+// IsName reports whether a server is a DNS name, which may stand for many
+// replicas.
 func IsName(server string) bool {
 	return strings.HasPrefix(server, "dns:") || strings.HasPrefix(server, "dns+") || !strings.Contains(server, "://")
 }
 
-// Each calls f for all items at once, and returns when all calls have.
+// Each calls f for all items concurrently, and returns when all calls have
+// returned.
 func Each[T any](items []T, f func(i int, item T)) {
 	var all sync.WaitGroup
 	for i, item := range items {
@@ -134,19 +136,18 @@ func IsRefusal(err error) bool {
 	return ok
 }
 
-// IsDenial reports whether a replica refused because of the caller.
+// IsDenial reports whether a replica refused the caller's credential or rights.
 func IsDenial(err error) bool {
 	return errors.Is(err, lockapi.CodePermissionDenied) || errors.Is(err, lockapi.CodeUnauthenticated)
 }
 
-// IsTimeout reports whether an error is that the time ran out.
+// IsTimeout reports whether an error is a timeout.
 func IsTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
 }
 
-// Innermost is the part of an error that says what happened, without the names of the
-// calls in which it did.
+// Innermost returns the innermost error, without the names of calls around it.
 func Innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)

@@ -20,8 +20,8 @@ func ReadMetrics(r io.Reader) (Metrics, error) {
 	return parser.TextToMetricFamilies(r)
 }
 
-// Value is the first value of a metric that has the given labels, name and value in
-// turn.
+// Value returns the first value of a metric with the given labels, as
+// alternating names and values.
 func (m Metrics) Value(name string, labels ...string) (value float64, ok bool) {
 	m.Each(name, func(label func(string) string, v float64) {
 		for i := 0; i < len(labels); i += 2 {
@@ -56,9 +56,9 @@ func (m Metrics) Each(name string, f func(label func(name string) string, value 
 	}
 }
 
-// Within is the bound of the first bucket of a histogram without labels that holds the
-// share q of what was counted, and how many were counted. It is infinite beyond the
-// last bucket, and never less than the quantile.
+// Within returns the bound of the first bucket of a histogram without labels
+// that covers the share q of the observations, and their number. It is infinite
+// beyond the last bucket, and never less than the quantile.
 func (m Metrics) Within(name string, q float64) (bound float64, of uint64) {
 	h := m.histogram(name)
 	of = h.GetSampleCount()
@@ -71,7 +71,7 @@ func (m Metrics) Within(name string, q float64) (bound float64, of uint64) {
 	return math.Inf(1), of
 }
 
-// UpTo is how many of what was counted are at most bound.
+// UpTo returns how many observations are at most bound.
 func (m Metrics) UpTo(name string, bound float64) (most uint64) {
 	for _, b := range m.histogram(name).GetBucket() {
 		if b.GetUpperBound() <= bound {

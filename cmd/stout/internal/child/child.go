@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Lease is what allows the command to run.
+// Lease allows the command to run.
 type Lease interface {
-	// Remaining is the time left, on a clock that goes on while the machine
-	// sleeps; zero or less once the lease has ended.
+	// Remaining returns the time left, on a clock that continues while the
+	// machine sleeps; zero or less after the end.
 	Remaining() time.Duration
-	// Done is closed when the lease has ended for good. It may be nil: Remaining is
-	// looked at now and then.
+	// Done is closed when the lease has ended permanently. It may be nil, because
+	// Remaining is checked regularly.
 	Done() <-chan struct{}
 }
 
@@ -28,17 +28,19 @@ type Command struct {
 	Stdout  *os.File
 	Stderr  *os.File
 	Margins Margins
-	// Revoked, if set, is closed when somebody took away what the lease stands
-	// for, though the lease itself is still renewed. The command is asked to
-	// stop at once, and killed Margins.Kill later, or when the lease has it so.
+	// Revoked, if set, is closed when another caller took away what the lease
+	// protects, although the lease is still renewed. The command is asked to
+	// stop at once, and killed Margins.Kill later or when the lease requires
+	// it.
 	Revoked <-chan struct{}
-	// Signals are what to pass on: the channel of Signals, so that nothing that
-	// arrives before the command has started is missed.
+	// Signals are forwarded to the command. The channel comes from Signals, so
+	// no signal before the command's start is lost.
 	Signals <-chan os.Signal
-	// Spares has what the command leaves in its group go on. It does on Unix only.
+	// Spares lets processes that the command leaves in its group continue. On
+	// Windows they always end.
 	Spares bool
-	// Notice, if set, is called once the command was asked to stop or killed, and
-	// before this process stops with it. It must not block.
+	// Notice, if set, is called after the command was asked to stop or killed,
+	// and before this process stops with it. It must not block.
 	Notice func(Event)
 }
 
@@ -47,31 +49,31 @@ type Event int
 
 // The events that Notice is called for.
 const (
-	Told    Event = iota // SIGTERM was sent, as the lease is about to end or was revoked
-	Killed               // SIGKILL was sent, for the same reasons
-	Stopped              // the command was stopped from the keyboard, and we stop too
+	Asked   Event = iota // SIGTERM was sent because the lease is about to end or was revoked
+	Killed               // SIGKILL was sent for the same reasons
+	Stopped              // the command was stopped from the keyboard; this process stops too
 )
 
 // Result is how a command ended.
 type Result struct {
-	// Code is the command's exit code, or 128 + n if signal n ended it, as
-	// shells have it.
+	// Code is the command's exit code, or 128 + n if signal n ended it, as in
+	// shells.
 	Code int
-	// Lost says that the command was asked to stop or killed because its lease
-	// was about to end or was revoked.
+	// Lost reports that the command was asked to stop or killed because its
+	// lease was about to end or was revoked.
 	Lost bool
-	// Interrupted says that a Ctrl-C at the terminal ended the command. The
-	// caller, when all is done, should end by DieOfInterrupt.
+	// Interrupted reports that Ctrl-C at the terminal ended the command. The
+	// caller should finally call DieOfInterrupt.
 	Interrupted bool
 }
 
-// Codes for a command that did not start, as shells have them.
+// Exit codes of a command that did not start, as in shells.
 const (
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
 )
 
-// StartError says why a command did not start. Nothing of it ran.
+// StartError is the error of a command that did not start.
 type StartError struct {
 	Name string
 	Err  error
@@ -79,10 +81,10 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("run %q: %v", e.Name, e.Err) }
 
-// Unwrap gives the operating system's error.
+// Unwrap returns the operating system's error.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Code is the exit code that shells give to this failure.
+// Code returns the exit code that shells use for this error.
 func (e *StartError) Code() int {
 	if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
 		return CodeNotFound
@@ -90,15 +92,15 @@ func (e *StartError) Code() int {
 	return CodeNotExecutable
 }
 
-// Run starts the command and returns when it has ended and all that it left in
-// its process group is killed. A command that did not start, because the
-// program cannot be run, is a *StartError; where the lease is too short to
-// start it, the Result says Lost. One command runs at a time: Run reaps every
-// child of this process, as the first process of a container has to.
+// Run starts the command and returns when it has ended and the rest of its
+// process group is killed. A command that cannot be executed is a *StartError.
+// If the lease is too short to start, the Result has Lost set. Only one command
+// may run at a time, because Run reaps every child of this process, as the
+// first process of a container must.
 //
-// While it runs, what arrives on Signals goes to the group. If this process is
-// in the foreground of a terminal, the command is given the terminal, and job
-// control works; see terminal.
+// While it runs, Signals are forwarded to the group. If this process is in the
+// foreground of a terminal, the command gets the terminal and job control
+// works; see terminal.
 func Run(cmd Command, lease Lease) (Result, error) {
 	s := &supervisor{cmd: cmd, lease: lease, watch: watch{Margins: cmd.Margins}}
 	if due, _ := s.watch.step(lease.Remaining()); due != 0 {
@@ -114,10 +116,10 @@ func Run(cmd Command, lease Lease) (Result, error) {
 	defer p.close()
 	status := s.supervise(cmd.Signals)
 	interrupted := s.tty.reclaim(status)
-	return Result{Code: exitCode(status), Lost: s.watch.told, Interrupted: interrupted}, nil
+	return Result{Code: exitCode(status), Lost: s.watch.asked, Interrupted: interrupted}, nil
 }
 
-// supervisor is one run: a single goroutine that alone decides what to signal.
+// supervisor is one run: a single goroutine that decides about all signals.
 type supervisor struct {
 	cmd   Command
 	lease Lease
@@ -148,17 +150,18 @@ func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
 			revoked, s.revoked = nil, time.Now()
 		case <-timer.C:
 		}
-		// The lease is looked at before anything else is passed on: a SIGCONT
-		// must not wake a command whose lease ended while it was stopped.
-		timer.Reset(s.look(over))
+		// The lease is checked before a signal is forwarded: a SIGCONT must not
+		// wake a stopped command after the end of its lease.
+		timer.Reset(s.check(over))
 		if sig != nil && !s.watch.killed {
 			s.pass(sig.(syscall.Signal))
 		}
 	}
 }
 
-// look sends what the lease demands and returns when to look again.
-func (s *supervisor) look(over bool) time.Duration {
+// check sends the signals that the lease requires and returns when to check
+// again.
+func (s *supervisor) check(over bool) time.Duration {
 	remaining := s.lease.Remaining()
 	if over {
 		remaining = 0
@@ -170,7 +173,7 @@ func (s *supervisor) look(over bool) time.Duration {
 	switch due {
 	case syscall.SIGTERM:
 		s.proc.terminate()
-		s.notice(Told)
+		s.notice(Asked)
 	case syscall.SIGKILL:
 		s.proc.kill()
 		s.notice(Killed)

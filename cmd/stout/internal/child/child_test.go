@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// testLease is a lease of which the test says how much is left.
+// testLease is a lease controlled by the test.
 type testLease struct {
 	mu   sync.Mutex
 	left time.Duration
@@ -108,52 +108,52 @@ const (
 	deafTold = `trap "touch $D/told" TERM; ` + loop
 )
 
-func TestToldAndEnds(t *testing.T) {
+func TestAskedAndEnds(t *testing.T) {
 	r := run(t, exitTold)
 	r.lease.set(1900 * time.Millisecond)
-	r.wantEnd(t, Result{Code: 5, Lost: true}, Told)
+	r.wantEnd(t, Result{Code: 5, Lost: true}, Asked)
 }
 
-func TestToldAndKilled(t *testing.T) {
+func TestAskedAndKilled(t *testing.T) {
 	r := run(t, deafTold)
 	r.lease.set(1900 * time.Millisecond)
 	await(t, filepath.Join(r.dir, "told"))
 	r.lease.set(900 * time.Millisecond)
-	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Told, Killed)
+	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Asked, Killed)
 }
 
-// A renewal after it was told saves a command from being killed, and it may
-// still end as it likes; it stays told.
-func TestToldThenRenewed(t *testing.T) {
-	r := run(t, `trap "touch $D/told" TERM; touch $D/ready; until [ -e $D/go ]; do sleep 0.01; done; exit 0`) // else as the last sleep, which hears the signal, too
+// A command that was asked to stop is not killed after a renewal. It may end in
+// its own time, but stays marked as asked.
+func TestAskedThenRenewed(t *testing.T) {
+	r := run(t, `trap "touch $D/told" TERM; touch $D/ready; until [ -e $D/go ]; do sleep 0.01; done; exit 0`) // else the last sleep, which also gets the signal, would decide the code
 	r.lease.set(1900 * time.Millisecond)
 	await(t, filepath.Join(r.dir, "told"))
 	r.lease.set(time.Hour)
 	if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.wantEnd(t, Result{Lost: true}, Told)
+	r.wantEnd(t, Result{Lost: true}, Asked)
 }
 
-// A lease that is over for good leaves no time to tell.
+// A lease that has ended permanently leaves no time to ask.
 func TestDoneKills(t *testing.T) {
 	r := run(t, deafTold)
 	close(r.lease.done)
 	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Killed)
 }
 
-// A lease that was revoked is told of at once, and there is some time to end.
+// After a revocation the command is asked at once and gets some time to end.
 func TestRevoked(t *testing.T) {
 	r := run(t, exitTold)
 	close(r.revoked)
-	r.wantEnd(t, Result{Code: 5, Lost: true}, Told)
+	r.wantEnd(t, Result{Code: 5, Lost: true}, Asked)
 }
 
 func TestRevokedAndKilled(t *testing.T) {
 	r := run(t, deafTold)
 	close(r.revoked)
 	await(t, filepath.Join(r.dir, "told"))
-	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Told, Killed)
+	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Asked, Killed)
 }
 
 // A command that was stopped when its lease ended must not run again: SIGCONT

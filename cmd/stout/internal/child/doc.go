@@ -2,26 +2,27 @@
 //
 // The command gets a process group of its own, so that a signal reaches all of
 // it. While the lease is renewed, the command runs undisturbed and signals sent
-// to this process are passed on to the group. When the lease was not renewed in
-// time the group is asked to stop (SIGTERM), and killed (SIGKILL) before the
-// lease can end: whoever gets the lock next never runs beside it. When somebody
-// revoked the lease the group is asked to stop at once: the next holder may be
-// at work by then.
+// to this process are forwarded to the group. If the lease is not renewed in
+// time, the group is asked to stop (SIGTERM), and killed (SIGKILL) before the
+// lease can end: the next holder of the lock never runs beside it. If another
+// caller revokes the lease, the group is asked to stop at once, because the next
+// holder may already be at work.
 //
-// What the operating system does not allow, and what follows from it:
+// The operating system limits this:
 //
 //   - A process in an uninterruptible wait dies only when that wait is over.
 //   - A process that leaves the group (setsid, setpgid) is no longer reached.
 //   - If this process itself is killed, Linux kills the command at once, by
 //     its parent-death signal. The command's own children are not reached by
 //     that, nor is a command that is set-user-id or has other capabilities. On
-//     other systems the command runs on.
-//   - If this process is stopped, or the machine sleeps, nobody watches until
-//     it goes on. The watch then reads a clock that went on, and kills at once.
+//     other systems the command continues.
+//   - While this process is stopped, or the machine sleeps, the lease is not
+//     watched. Afterwards the watch reads a clock that continued, and kills at
+//     once.
 //
-// On Windows the group is a job. It is asked to stop by Ctrl-Break, killed as a
-// whole, also when this process itself is, and not stopped or continued.
+// On Windows the group is a job. It is asked to stop by Ctrl-Break, and killed as
+// a whole, also when this process is killed. It cannot be stopped or continued.
 //
-// Fencing tokens cover these gaps: what the command writes to should refuse a
-// token that is lower than one it has seen.
+// Fencing tokens cover these gaps: the resource that the command writes to should
+// refuse tokens lower than the highest one it has seen.
 package child

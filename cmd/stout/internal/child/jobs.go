@@ -4,14 +4,14 @@ package child
 
 import "syscall"
 
-// How a command is asked to stop, and killed, in words.
+// Names of the ways to ask a command to stop and to kill it.
 const (
 	TellWord = "SIGTERM"
 	KillWord = "SIGKILL"
 )
 
-// pass forwards a signal. SIGCONT means that a shell put us into the
-// foreground or the background: the terminal follows.
+// pass forwards a signal. After a SIGCONT, which a shell sends when it moves
+// this process to the foreground or background, the terminal follows.
 func (s *supervisor) pass(sig syscall.Signal) {
 	if sig == syscall.SIGCONT {
 		s.tty.lend(s.proc.pid)
@@ -19,11 +19,11 @@ func (s *supervisor) pass(sig syscall.Signal) {
 	s.proc.signal(sig)
 }
 
-// stopped deals with a command that was stopped. If it wants the terminal and
-// we have it, it gets it. If it was stopped from the keyboard, or wants a
-// terminal that is another job's, this process stops too, so that the shell
-// sees its job stopped. A SIGSTOP from elsewhere is the business of whoever
-// sent it: the lock stays held.
+// stopped handles a stop of the command. If the command wants the terminal and
+// this process has it, the command gets it. If it was stopped from the
+// keyboard, or wants another job's terminal, this process stops too, so that
+// the shell sees its job stopped. After a SIGSTOP from elsewhere, the lock
+// stays held.
 func (s *supervisor) stopped(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
@@ -40,7 +40,7 @@ func (s *supervisor) stopped(sig syscall.Signal) {
 	s.tty.suspend(sig)
 }
 
-// exitCode is how the command ended, as shells have it.
+// exitCode returns the exit code of the command, as in shells.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

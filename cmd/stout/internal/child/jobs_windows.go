@@ -6,13 +6,13 @@ import (
 	"syscall"
 )
 
-// How a command is asked to stop, and killed, in words.
+// Names of the ways to ask a command to stop and to kill it.
 const (
 	TellWord = "Ctrl-Break"
 	KillWord = "terminated"
 )
 
-// terminal is nothing here: a console knows no groups in its foreground.
+// terminal is empty here: a console has no foreground groups.
 type terminal struct{}
 
 func openTerminal(_, _ *os.File) *terminal { return nil }
@@ -21,17 +21,17 @@ func (t *terminal) close() {}
 
 func (t *terminal) reclaim(syscall.WaitStatus) (interrupted bool) { return false }
 
-// pass forwards a signal, as the one that a group of processes can be sent.
+// pass forwards a signal as the only one that a process group can receive.
 func (s *supervisor) pass(syscall.Signal) { s.proc.terminate() }
 
-// stopped is never called: there is no job control.
+// stopped is never called: Windows has no job control.
 func (s *supervisor) stopped(syscall.Signal) {}
 
 func exitCode(status syscall.WaitStatus) int { return int(status.ExitCode) }
 
 // Signals starts to collect Ctrl-C, Ctrl-Break and the end of the console or of
-// the user's session, instead of what they would do to this process, until stop
-// is called.
+// the user's session, instead of their effect on this process, until stop is
+// called.
 func Signals() (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
@@ -44,8 +44,8 @@ func Ends(os.Signal) bool { return true }
 // Foreground reports whether a SIGINT was most likely a Ctrl-C.
 func Foreground() bool { return true }
 
-// DieOfInterrupt does nothing: programs do not die of signals here.
+// DieOfInterrupt does nothing: signals do not end programs here.
 func DieOfInterrupt() {}
 
-// DieOfPipe does nothing either.
+// DieOfPipe does nothing on Windows.
 func DieOfPipe(*os.File) {}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What loses its parent becomes a child of the first process of a container: it
-// is reaped while the command runs, or it would stay as a zombie.
+// An orphan becomes a child of the first process of a container. It is reaped
+// while the command runs, or it would stay a zombie.
 func TestOrphansAreReaped(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Skip(err)

@@ -2,6 +2,5 @@ package child
 
 import "syscall"
 
-// killWithParent has the kernel kill the command when this process dies
-// without having had the time to do so itself.
+// killWithParent makes the kernel kill the command if this process dies first.
 func killWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -4,5 +4,6 @@ package child
 
 import "syscall"
 
-// killWithParent does nothing: this system cannot, or not through Go.
+// killWithParent does nothing: this system does not support it, at least not
+// through Go.
 func killWithParent(*syscall.SysProcAttr) {}

@@ -8,18 +8,19 @@ import (
 	"syscall"
 )
 
-// process is a running command and its group, whose id is the command's pid.
+// process is a running command and its group. The group's id is the command's
+// pid.
 type process struct {
 	pid    int
 	spares bool
-	// changes gets each stop of the command, and last its end.
+	// changes receives each stop of the command and finally its end.
 	changes chan syscall.WaitStatus
 }
 
-// start runs the command in a new process group, in the foreground of tty where
-// that is due from the beginning. One goroutine starts it and waits for it,
-// bound to its thread: Linux sends the parent-death signal when the *thread*
-// that started the child ends (go.dev/issue/27505).
+// start runs the command in a new process group, in the foreground of tty if
+// required from the beginning. One goroutine, locked to its thread, starts it
+// and waits for it: Linux sends the parent-death signal when the *thread* that
+// started the child ends (go.dev/issue/27505).
 func start(c Command, tty *terminal) (*process, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Env = c.Env
@@ -44,7 +45,7 @@ func start(c Command, tty *terminal) (*process, error) {
 		err := cmd.Start()
 		if err == nil {
 			p.pid = cmd.Process.Pid
-			_ = cmd.Process.Release() // it is waited for here
+			_ = cmd.Process.Release() // wait4 below waits for it
 		}
 		started <- err
 		if err == nil {
@@ -58,11 +59,10 @@ func start(c Command, tty *terminal) (*process, error) {
 	return p, nil
 }
 
-// wait reports stops until the command has ended. It uses wait4 rather than
-// exec.Cmd.Wait, which does not report stops. What the command left behind in
-// its group is killed before its end is reported: it must not outlive the lock.
-// Other children are orphans that this process got as the first of a container;
-// they are reaped.
+// wait reports stops until the command has ended. It uses wait4 because
+// exec.Cmd.Wait does not report stops. The rest of the group is killed before
+// the end is reported, because it must not outlive the lock. Other children are
+// orphans that the first process of a container inherits; they are reaped.
 func (p *process) wait() {
 	for {
 		var status syscall.WaitStatus
@@ -71,8 +71,8 @@ func (p *process) wait() {
 		case err == syscall.EINTR || err == nil && pid != p.pid:
 			continue
 		case err != nil:
-			// Only possible if somebody else reaped our child; it has ended,
-			// and how is not known.
+			// Only possible if other code reaped the child: it has ended with
+			// unknown status.
 			status = syscall.WaitStatus(255 << 8)
 		}
 		ended := !status.Stopped()
@@ -86,7 +86,7 @@ func (p *process) wait() {
 	}
 }
 
-// terminate asks the group to end. A group that is stopped would not notice.
+// terminate asks the group to end. SIGCONT wakes a stopped group for that.
 func (p *process) terminate() {
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGCONT)
@@ -95,10 +95,10 @@ func (p *process) terminate() {
 // kill ends the group.
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-// close forgets the process, which has ended.
+// close does nothing after the end of the process.
 func (p *process) close() {}
 
-// signal sends sig to the whole group. A group that is gone is no error.
+// signal sends sig to the whole group. A missing group is no error.
 func (p *process) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-p.pid, sig)
 }

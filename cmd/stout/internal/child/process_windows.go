@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// process is a running command and all that it started: a job, which Windows
-// ends when its last handle is closed, by us or because we ended.
+// process is a running command with its descendants: a job, which Windows ends
+// when its last handle is closed, by us or by our end.
 type process struct {
 	pid     int
 	job     windows.Handle
-	changes chan syscall.WaitStatus // gets the end of the command
+	changes chan syscall.WaitStatus // receives the end of the command
 }
 
-// start runs the command in a job and a process group of its own. What the
-// command starts before it is in the job, in its first instant, escapes it.
+// start runs the command in a job and a process group of its own. Processes
+// that it starts before it joins the job escape the job.
 func start(c Command, _ *terminal) (*process, error) {
 	job, err := newJob()
 	if err != nil {
@@ -36,7 +36,7 @@ func start(c Command, _ *terminal) (*process, error) {
 	if c.Stderr != nil {
 		cmd.Stderr = c.Stderr
 	}
-	// A group gets Ctrl-Break only, and only from us.
+	// A new group receives only Ctrl-Break, and only from this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 	if err := cmd.Start(); err != nil {
 		p.close()
@@ -51,13 +51,13 @@ func start(c Command, _ *terminal) (*process, error) {
 	}
 	go func() {
 		_ = cmd.Wait()
-		p.kill() // what it left behind must not outlive the lock
+		p.kill() // the rest must not outlive the lock
 		p.changes <- cmd.ProcessState.Sys().(syscall.WaitStatus)
 	}()
 	return p, nil
 }
 
-// newJob makes a job whose processes end with its last handle.
+// newJob creates a job that ends its processes with its last handle.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -90,12 +90,11 @@ func (p *process) terminate() {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.pid))
 }
 
-// kill ends all that is in the job.
+// kill ends all processes of the job.
 func (p *process) kill() { _ = windows.TerminateJobObject(p.job, CodeKilled) }
 
-// CodeKilled is the exit code of a command that was killed, as 128 + 9 is
-// elsewhere.
+// CodeKilled is the exit code of a killed command, like 128 + 9 elsewhere.
 const CodeKilled = 137
 
-// close forgets the job; what is still in it ends.
+// close closes the job; its remaining processes end.
 func (p *process) close() { _ = windows.CloseHandle(p.job) }

@@ -10,9 +10,9 @@ import (
 )
 
 // Signals starts to collect this process's SIGINT, SIGTERM, SIGHUP, SIGQUIT,
-// SIGUSR1, SIGUSR2 and SIGCONT, instead of what they would do to it, until stop
-// is called. Those that this process was started to ignore (by nohup, or as a
-// background job of a script) stay ignored, here and in the command.
+// SIGUSR1, SIGUSR2 and SIGCONT, instead of their default effect, until stop is
+// called. Signals ignored from the start (by nohup, or as a script's background
+// job) stay ignored, here and in the command.
 func Signals() (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, syscall.SIGCONT)
@@ -36,8 +36,8 @@ func Ends(sig os.Signal) bool {
 	return false
 }
 
-// Foreground reports whether this process is in the foreground of a terminal,
-// so that a SIGINT was most likely a Ctrl-C.
+// Foreground reports whether this process is in the foreground of a terminal. A
+// SIGINT was then most likely a Ctrl-C.
 func Foreground() bool {
 	t := openTerminal(nil, nil)
 	if t == nil {
@@ -47,10 +47,9 @@ func Foreground() bool {
 	return t.foreground() == t.own
 }
 
-// DieOfInterrupt ends this process by a SIGINT. That is what a shell looks at
-// after a Ctrl-C: where its child died of it the shell ends its script, where
-// the child exited, with whatever code, the script goes on. It returns only if
-// that fails.
+// DieOfInterrupt ends this process by a SIGINT. After Ctrl-C a shell ends its
+// script only if its child died of SIGINT; after an exit with any code it
+// continues. DieOfInterrupt returns only if this fails.
 func DieOfInterrupt() {
 	signal.Reset(syscall.SIGINT)
 	if syscall.Kill(os.Getpid(), syscall.SIGINT) == nil {
@@ -58,9 +57,9 @@ func DieOfInterrupt() {
 	}
 }
 
-// DieOfPipe ends this process as the system ends a program that writes to a pipe
-// without a reader: by SIGPIPE. It returns only if there is a reader after all.
+// DieOfPipe ends this process by SIGPIPE, like a program that writes to a pipe
+// without a reader. It returns only if there is a reader.
 func DieOfPipe(stdout *os.File) {
 	signal.Reset(syscall.SIGPIPE)
-	_, _ = stdout.WriteString("\n") // Go's runtime raises it at such a write only
+	_, _ = stdout.WriteString("\n") // Go's runtime raises SIGPIPE only at such a write
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // terminal is the controlling terminal, lent to the command while it runs. A
-// terminal sends keyboard signals to, and lets read, one process group only; as
-// the command has a group of its own, that must be the command's, else neither
-// Ctrl-C nor a prompt would work.
+// terminal sends keyboard signals to one process group only, and lets only that
+// group read. The command has its own group, so that group must have the
+// terminal; else neither Ctrl-C nor a prompt would work.
 //
-// The terminal is lent from the start where standard input is the terminal and
-// standard output is no pipe. In a pipeline, whose other members share *our*
-// group and may want the keyboard (a pager), it is lent when the command asks
-// for it, that is, when the kernel stops the command for reading or writing it.
+// The terminal is lent from the start if standard input is the terminal and
+// standard output is not a pipe. In a pipeline, other members share *our* group
+// and may want the keyboard (a pager). There it is lent when the kernel stops
+// the command for reading or writing it.
 //
-// A nil *terminal is none at all; every method may be called on it.
+// A nil *terminal means no terminal; every method accepts it.
 type terminal struct {
 	file  *os.File
 	own   int         // our process group
@@ -30,7 +30,7 @@ type terminal struct {
 	modes *term.State // to be restored if the command is killed
 }
 
-// openTerminal returns nil where there is no controlling terminal.
+// openTerminal returns nil without a controlling terminal.
 func openTerminal(stdin, stdout *os.File) *terminal {
 	file, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -54,7 +54,7 @@ func isPipe(f *os.File) bool {
 
 func (t *terminal) fd() int { return int(t.file.Fd()) }
 
-// foreground is the group that has the terminal, or -1.
+// foreground returns the group that has the terminal, or -1.
 func (t *terminal) foreground() int {
 	group, err := unix.IoctlGetInt(t.fd(), unix.TIOCGPGRP)
 	if err != nil {
@@ -63,18 +63,18 @@ func (t *terminal) foreground() int {
 	return group
 }
 
-// attach has the command start in the foreground. The command's process does
-// the change itself before it executes, so that it never runs without.
+// attach starts the command in the foreground. The command's process makes the
+// change before it executes, so it never runs without the terminal.
 func (t *terminal) attach(attr *syscall.SysProcAttr) {
 	if t != nil && t.eager {
 		attr.Foreground, attr.Ctty = true, t.fd()
 	}
 }
 
-// attached notes that the command has started. From here on this process may
-// be in the background and must be able to take the terminal back, and to print
-// a notice, without being stopped for it. (Not earlier: the command would have
-// inherited that SIGTTOU is ignored.)
+// attached records that the command has started. From now on this process may
+// be in the background, and must be able to take the terminal back and to print
+// a notice without being stopped for it. (Not earlier: the command would
+// inherit that SIGTTOU is ignored.)
 func (t *terminal) attached(group int) {
 	if t == nil {
 		return
@@ -85,7 +85,7 @@ func (t *terminal) attached(group int) {
 	}
 }
 
-// lend gives the terminal to group if it is ours to give, and reports whether
+// lend gives the terminal to group if this process has it, and reports whether
 // the group has it now.
 func (t *terminal) lend(group int) bool {
 	if t == nil || t.foreground() != t.own {
@@ -98,11 +98,11 @@ func (t *terminal) lend(group int) bool {
 	return true
 }
 
-// reclaim takes a lent terminal back, once the command has stopped or ended. A
-// command that was killed leaves the terminal's modes as they were before it.
-// A Ctrl-C that ended the command reached only its group; the rest of the job,
-// such as the script that called us, gets it too, as if there were one group.
-// reclaim reports whether that was so.
+// reclaim takes a lent terminal back after the command has stopped or ended.
+// After a killed command it restores the terminal's modes. A Ctrl-C that ended
+// the command reached only its group; reclaim also sends it to the rest of the
+// job, such as the calling script, as if there were one group. It reports
+// whether that happened.
 func (t *terminal) reclaim(status syscall.WaitStatus) (interrupted bool) {
 	if t == nil || t.lent == 0 {
 		return false
@@ -122,21 +122,21 @@ func (t *terminal) reclaim(status syscall.WaitStatus) (interrupted bool) {
 	if status.Signal() != syscall.SIGINT {
 		return false
 	}
-	// Our own part of it comes last; see DieOfInterrupt. (Not signal.Ignore,
+	// This process receives it last; see DieOfInterrupt. (Not signal.Ignore,
 	// which no signal.Reset undoes.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
 	_ = syscall.Kill(0, syscall.SIGINT)
 	return true
 }
 
-// suspend stops our own group, as the command was stopped by sig: the shell
-// that started us sees its job stop. It goes on with a SIGCONT. Where nobody
-// could send that (an orphaned group), the kernel does not stop us.
+// suspend stops our own group as the command was stopped by sig: the shell that
+// started this process sees its job stop, and a SIGCONT continues it. If no
+// process could send that (an orphaned group), the kernel does not stop it.
 func (t *terminal) suspend(sig syscall.Signal) {
 	if t == nil {
 		return
 	}
-	if sig == syscall.SIGTTOU { // which we ignore
+	if sig == syscall.SIGTTOU { // ignored by this process
 		sig = syscall.SIGTSTP
 	}
 	_ = syscall.Kill(0, sig)

@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// Margins say how long before the end of the lease the command is asked to stop
-// and how long before it is killed. What lies between is the command's time to
-// clean up.
+// Margins are the times before the end of the lease at which the command is
+// asked to stop and killed. Between them the command can clean up.
 type Margins struct {
 	Term time.Duration // SIGTERM when less than this is left
 	Kill time.Duration // SIGKILL when less than this is left
 }
 
-// DefaultMargins fit a session of the given ttl: SIGTERM at a sixth, SIGKILL at
-// a twelfth. A healthy session is renewed well before a third of its ttl is
-// left, so that the ordinary wait between two keepalives, and a change of
-// master during it, do not stop the command.
+// DefaultMargins returns margins for a session of the given ttl: SIGTERM at a
+// sixth, SIGKILL at a twelfth. A healthy session is renewed well before a third
+// of its ttl is left. So neither the ordinary wait between two keepalives nor a
+// change of master stops the command.
 func DefaultMargins(ttl time.Duration) Margins {
 	return Margins{Term: ttl / 6, Kill: ttl / 12}
 }
@@ -28,52 +27,51 @@ func (m Margins) Validate(ttl time.Duration) error {
 	case m.Kill <= 0:
 		return fmt.Errorf("the kill margin is %v; it must be above zero, or the command could outlive the lease", m.Kill)
 	case m.Term < m.Kill:
-		return fmt.Errorf("the term margin %v is shorter than the kill margin %v; the command is told before it is killed", m.Term, m.Kill)
+		return fmt.Errorf("the term margin %v is shorter than the kill margin %v; the command must be asked to stop before it is killed", m.Term, m.Kill)
 	case m.Term > ttl/4:
-		return fmt.Errorf("the term margin is %v; at most a quarter of the ttl %v (%v) is allowed, as a healthy session gets close to a third between two keepalives", m.Term, ttl, ttl/4)
+		return fmt.Errorf("the term margin is %v; at most a quarter of the ttl %v (%v) is allowed, because a healthy session gets close to a third between two keepalives", m.Term, ttl, ttl/4)
 	}
 	return nil
 }
 
-// maxNap bounds the time between two looks at the lease. Timers stand still
-// while the machine sleeps and the lease does not: after waking, this is how
-// long a command may run unwatched.
+// maxNap limits the time between two checks of the lease. Timers stop while the
+// machine sleeps, but the lease does not: after waking, the command may run
+// unwatched for this long.
 const maxNap = 250 * time.Millisecond
 
-// watch decides, from what is left of the lease, when to ask the command to
-// stop and when to kill it. It never takes a step back: a command that was
-// asked to stop stays so, even when the lease is renewed after all, since it is
-// stopping already and the signal cannot be unsent. It is then not killed,
-// unless the lease runs low again.
+// watch decides, from the time left of the lease, when to ask the command to
+// stop and when to kill it. It never reverses a step: a command that was asked
+// to stop is already stopping, even if the lease is then renewed. It is not
+// killed then, unless the lease runs low again.
 type watch struct {
 	Margins
-	told    bool
+	asked   bool
 	killed  bool
 	revoked bool
 }
 
-// revoke has the command asked to stop at the next step, whatever is left of
-// the lease, and returns what counts as left of it from now on, so long after
-// it was revoked: the command has the kill margin to end. The time is short
-// because somebody else may be at work already.
+// revoke asks the command to stop at the next step, regardless of the lease. It
+// returns the time left from now on, given the time since the revocation: the
+// command has the kill margin to end. The time is short because another holder
+// may already be at work.
 func (w *watch) revoke(ago time.Duration) (remaining time.Duration) {
 	w.revoked = true
 	return 2*w.Kill - ago
 }
 
-// step returns the signal that is due now (0 for none), and for how long the
-// next look can wait.
+// step returns the signal that is due now (0 for none), and the time until the
+// next check.
 func (w *watch) step(remaining time.Duration) (due syscall.Signal, nap time.Duration) {
 	switch {
 	case w.killed:
 		return 0, maxNap
 	case remaining <= w.Kill:
-		w.told, w.killed = true, true
+		w.asked, w.killed = true, true
 		return syscall.SIGKILL, maxNap
-	case (remaining <= w.Term || w.revoked) && !w.told:
-		w.told = true
+	case (remaining <= w.Term || w.revoked) && !w.asked:
+		w.asked = true
 		return syscall.SIGTERM, min(maxNap, remaining-w.Kill)
-	case remaining <= w.Term || w.told:
+	case remaining <= w.Term || w.asked:
 		return 0, min(maxNap, remaining-w.Kill)
 	default:
 		return 0, min(maxNap, remaining-w.Term)

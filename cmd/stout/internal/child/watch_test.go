@@ -37,8 +37,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A command whose lease was revoked is told at once and killed a kill margin
-// later, however long the margins are, and only once.
+// After a revocation the command is asked at once and killed a kill margin
+// later, once each, for any margins.
 func TestWatchRevoked(t *testing.T) {
 	const ttl = 12 * time.Second
 	for _, margins := range []Margins{
@@ -69,7 +69,7 @@ func TestWatchRevoked(t *testing.T) {
 	}
 }
 
-// The watch never sleeps over one of its instants, whatever is left.
+// The watch never sleeps past one of its deadlines.
 func TestWatchNeverLate(t *testing.T) {
 	w := watch{Margins: DefaultMargins(time.Second)}
 	var told, killed time.Duration

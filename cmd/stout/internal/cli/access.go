@@ -16,15 +16,15 @@ import (
 
 func (a *app) access() runner {
 	return group{
-		use: "access", short: "Say and show who may do what", like: "acl rbac auth permissions rules policy grant", about: aboutAccess,
-		long: `Says and shows who may do what. While access is off, everybody may do
-everything; rules, groups and tokens can be made, and checked, all the same.
+		use: "access", short: "Manage access rules, groups and permissions", like: "acl rbac auth permissions rules policy grant", about: aboutAccess,
+		long: `Manages permissions. While access control is off, every caller may do
+everything; rules, groups and tokens can still be made and checked.
 
-Callers are user:NAME, by a token or a certificate, or anonymous. In a list, *
-is everybody who is known, and group:NAME the members of a group. Rules stand
-at paths and hold for all below. For each of read, lock, write and admin the
-nearest rule upward that names it decides, alone. Where none does, only those
-may who operate the cell.`,
+A caller is user:NAME, proved by a token or a certificate, or anonymous. In a
+list, * matches every authenticated user, and group:NAME the members of a group.
+A rule belongs to a path and also applies below it. For each permission (read,
+lock, write, admin), the nearest rule at or above a path that names it decides
+alone. Without such a rule, only operators of the cell have the permission.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access check /billing/leader user:billing
   stout access enable --out root-token`,
@@ -32,7 +32,7 @@ may who operate the cell.`,
 	}
 }
 
-// aboutAccess puts into words what is wrong with a call about access.
+// aboutAccess rewords errors of calls about access.
 func aboutAccess(err error) error {
 	refused, _ := errors.AsType[*lockapi.Error](err)
 	switch {
@@ -48,7 +48,7 @@ func isNotFound(err error) bool {
 	return ok && refused.Code == lockapi.CodeNotFound
 }
 
-// hows are the ways to be known.
+// hows describes the ways of authentication.
 var hows = map[string]string{
 	lockapi.HowToken: "by a token", lockapi.HowCertificate: "by a client certificate", lockapi.HowJWT: "by a JWT",
 	lockapi.HowBreakGlass: "by the break-glass token", lockapi.HowNone: "no credential was sent",
@@ -56,8 +56,9 @@ var hows = map[string]string{
 
 func (a *app) whoAmI() runner {
 	return viewer(a, command{
-		use: "whoami", short: "Show who the cell takes you for", like: "who id me", exits: reads,
-		long: `Shows who the cell takes you for, and by what: a token, a certificate or a JWT.`,
+		use: "whoami", short: "Show your principal and how it was authenticated", like: "who id me", exits: reads,
+		long: `Shows your principal, as the cell sees it, and how it was authenticated: by a
+token, a certificate or a JWT.`,
 	}, func(ctx context.Context, _ []string) (lockapi.WhoAmI, error) { return a.client.Access().WhoAmI(ctx) },
 		func(me lockapi.WhoAmI) {
 			how, known := hows[me.How]
@@ -75,26 +76,26 @@ type checkAccess struct {
 
 func (c *checkAccess) command() command {
 	return command{
-		use: "check PATH [PRINCIPAL]", short: "Show what somebody may do at a path, and which rule says so",
-		long: `Shows what PRINCIPAL (user:NAME or anonymous, without it you) may do at PATH,
-and for each permission the rule that decides. It is by the rules as they are,
-also while access is off.
+		use: "check PATH [PRINCIPAL]", short: "Show a caller's permissions at a path, with the rules that decide",
+		long: `Shows the permissions of PRINCIPAL at PATH, and the rule that decides each.
+PRINCIPAL is user:NAME or anonymous; the default is you. The current rules are
+checked even while access control is off.
 
-With --can it asks about one permission, and the exit code tells.`,
-		exits: readExits("shown (with --can: allowed)", "the cell said no (with --can: not allowed)"),
+With --can, one permission is checked and the exit code is the answer.`,
+		exits: readExits("shown (with --can: allowed)", "the cell refused (with --can: not allowed)"),
 		example: `  stout access check /billing/leader user:billing
   stout access check /billing/leader --can lock`,
 		like: "explain can-i may test", words: c.completeRule(),
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.can, "can", "", "ask about this `permission`: "+strings.Join(permissions, ", "))
+			f.StringVar(&c.can, "can", "", "check this `permission`: "+strings.Join(permissions, ", "))
 		},
 		values: map[string]completer{"can": fixed(permissions...)},
 	}
 }
 
-// badPrincipal is the error of a malformed principal.
+// badPrincipal returns the error for a malformed principal.
 func badPrincipal(principal, what string) error {
-	f := usagef("%q is no principal; one is %s", principal, what)
+	f := usagef("%q is not a principal; write %s", principal, what)
 	if lockapi.IsUser(lockapi.PrefixUser + principal) {
 		f.hint("did you mean user:%s ?", clean(principal))
 	}
@@ -110,7 +111,7 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 		return badPrincipal(principal, "user:NAME or anonymous")
 	}
 	if c.can != "" && !slices.Contains(permissions, c.can) {
-		return usagef("--can is %q; it is one of %s", c.can, strings.Join(permissions, ", "))
+		return usagef("--can is %q; it must be one of %s", c.can, strings.Join(permissions, ", "))
 	}
 	got, err := c.client.Access().Check(ctx, args[0], principal)
 	verdicts := map[string]lockapi.AccessVerdict{
@@ -120,9 +121,9 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 	err = answer(c.ui, got, err, func(lockapi.AccessCheck) {
 		switch {
 		case c.can == "":
-			c.sayVerdicts(ctx, &got, permissions, verdicts)
-		case !c.ui.quiet: // else the exit code says it
-			c.sayVerdicts(ctx, &got, []string{c.can}, verdicts)
+			c.printVerdicts(ctx, &got, permissions, verdicts)
+		case !c.ui.quiet: // with --quiet the exit code is the answer
+			c.printVerdicts(ctx, &got, []string{c.can}, verdicts)
 		}
 	})
 	if err == nil && c.can != "" && !verdicts[c.can].Allowed {
@@ -131,8 +132,8 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// sayVerdicts says what a principal may do, and why, a sentence each.
-func (c *checkAccess) sayVerdicts(ctx context.Context, got *lockapi.AccessCheck, asked []string, verdicts map[string]lockapi.AccessVerdict) {
+// printVerdicts prints each permission with its reason.
+func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessCheck, asked []string, verdicts map[string]lockapi.AccessVerdict) {
 	book := &rulebook{access: c.client.Access(), rules: map[string]*lockapi.AccessRule{}}
 	c.ui.printf("%s, at %s:\n", clean(got.Principal), clean(got.Path))
 	for _, p := range asked {
@@ -146,21 +147,21 @@ func (c *checkAccess) sayVerdicts(ctx context.Context, got *lockapi.AccessCheck,
 	}
 }
 
-// rulebook looks up the rules and groups that verdicts name, once each. A rule that the
-// caller may not read, or that is gone meanwhile, is left out of the reasons.
+// rulebook reads the rules and groups that verdicts name, each once. Reasons
+// omit rules that the caller may not read or that are gone.
 type rulebook struct {
 	access client.Access
 	rules  map[string]*lockapi.AccessRule
-	groups map[string][]string // members by name; nil before the first look
+	groups map[string][]string // members by name; nil until read
 }
 
-// reason says why a principal has a permission, or has it not.
+// reason explains why a principal has a permission or lacks it.
 func (b *rulebook) reason(ctx context.Context, principal, permission string, v lockapi.AccessVerdict) string {
 	switch {
 	case v.Rule == nil && v.Allowed:
-		return "operates the cell: no rule is asked"
+		return "as an operator of the cell"
 	case v.Rule == nil:
-		return fmt.Sprintf("no rule here is about %s: only who operates the cell may", permission)
+		return fmt.Sprintf("no rule covers %s here: only operators of the cell may", permission)
 	}
 	at := "the rule at " + clean(*v.Rule)
 	rule, known := b.rules[*v.Rule]
@@ -177,11 +178,11 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 	if !v.Allowed {
 		switch {
 		case len(list) == 0:
-			return at + " is for nobody"
+			return at + " allows no callers"
 		case slices.Equal(list, []string{lockapi.Everybody}):
-			return at + " is for those who are known"
+			return at + " allows authenticated users only"
 		}
-		return fmt.Sprintf("%s is for %s", at, entries(list, 6))
+		return fmt.Sprintf("%s allows %s", at, entries(list, 6))
 	}
 	entry, through := b.entryFor(ctx, list, principal)
 	switch {
@@ -190,17 +191,17 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 	case entry == principal:
 		return fmt.Sprintf("%s names %s", at, clean(principal))
 	case entry == lockapi.Everybody:
-		return at + " is for everybody who is known"
+		return at + " allows every authenticated user"
 	}
-	reason := fmt.Sprintf("%s names %s, of which %s is a member", at, clean(entry), clean(principal))
+	reason := fmt.Sprintf("%s names %s, which has the member %s", at, clean(entry), clean(principal))
 	if len(through) > 0 {
-		reason += " by way of " + entries(through, len(through))
+		reason += " through " + entries(through, len(through))
 	}
 	return reason
 }
 
-// entryFor is the entry of a list by which a principal is in it, or "", and for a group
-// the groups that lead from it to the principal.
+// entryFor returns the list entry that covers a principal, or "". For a group
+// it also returns the groups between that entry and the principal.
 func (b *rulebook) entryFor(ctx context.Context, list []string, principal string) (entry string, through []string) {
 	switch {
 	case slices.Contains(list, principal):
@@ -216,8 +217,8 @@ func (b *rulebook) entryFor(ctx context.Context, list []string, principal string
 	return "", nil
 }
 
-// leads reports whether a group has a principal among its members, and by which groups
-// in between.
+// leads reports whether a group contains a principal, and through which other
+// groups.
 func (b *rulebook) leads(ctx context.Context, entry, principal string, seen []string) (through []string, in bool) {
 	name, isGroup := strings.CutPrefix(entry, lockapi.PrefixGroup)
 	if !isGroup || slices.Contains(seen, name) {
@@ -250,28 +251,29 @@ type enableAccess struct {
 
 func (c *enableAccess) command() command {
 	return command{
-		use: "enable", short: "Have the cell judge its callers, from now on", like: "on start", endless: true,
-		long: `Has the cell judge each call from now on, by the rules, groups and tokens that
-there are, and makes a token of user:root, which may do everything. The token is
-printed this once, or written into the file of --out before the cell is asked.
-Keep it well: without it the way back is stoutd's --break-glass-token-file.
+		use: "enable", short: "Turn access control on", like: "on start", endless: true,
+		long: `Turns access control on: from now on the cell checks each call against its
+rules, groups and tokens. This also makes a token of user:root, which may do
+everything. The token is printed once, or written to the file named by --out
+before the cell is called. Keep it safe: without it, only stoutd's
+--break-glass-token-file regains control.
 
-Make the rules, the groups and the tokens of your programs before: they can be
-checked with stout access check while access is off. A program without a
-credential can then do nothing that no rule lets anonymous do. Its session can't
-be extended either, so what it holds is lost when its lease ends.
+Make the rules, the groups and your programs' tokens first; stout access check
+works while access control is off. Afterwards a program without a credential has
+only the permissions of anonymous. It cannot extend its session either, so it
+loses its locks when its lease ends.
 
-From another host than the replica's own it takes --secret-file: a copy of
-enable.secret in the data directory of the master, which each start writes anew.
-The refusal names the replica whose file it is.
+On a host other than the master's own, this needs --secret-file: a copy of
+enable.secret from the master's data directory, which each start rewrites. The
+error names the replica.
 
-It says first what will be, and asks; --yes is for scripts.`,
-		exits: changeExits("enabled", "it was on already or nobody said yes"),
+The command shows the consequences and asks; --yes skips the question.`,
+		exits: changeExits("enabled", "it was already on, or the answer was no"),
 		example: `  stout access enable --out root-token
   STOUT_AUTH_TOKEN_FILE=root-token stout access whoami`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.out, "out", "", outUsage)
-			f.StringVar(&c.secretFile, "secret-file", "", "the `file` "+lockapi.EnableSecretFile+" of the master's data directory, for a call from another host")
+			f.StringVar(&c.secretFile, "secret-file", "", "`file` "+lockapi.EnableSecretFile+" of the master's data directory, for calls from another host")
 			addYes(f, &c.yes)
 		},
 	}
@@ -302,21 +304,21 @@ func (c *enableAccess) run(ctx context.Context, _ []string) error {
 		return c.client.Access().Enable(ctx, req)
 	})
 	if errors.Is(err, client.ErrConflict) {
-		return &failure{code: exitFailed, message: "access is on already"}
+		return &failure{code: exitFailed, message: "access control is already on"}
 	}
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePermissionDenied && refused.Principal == "" {
-		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("give a copy of it: --secret-file FILE; or call that replica from its own host, by 127.0.0.1")
+		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("use a copy of that file: --secret-file FILE; or run this on the replica's host, with 127.0.0.1")
 	}
 	if err != nil {
 		return err
 	}
-	c.ui.note("access is on: each call is judged from now on")
+	c.ui.note("access control is on: each call is now checked")
 	return c.showSecret(s, token)
 }
 
-// confirm says by what calls will be judged, and asks.
+// confirm shows what will be checked, and asks.
 func (c *enableAccess) confirm(ctx context.Context) error {
-	const why = "to enable access ends what programs without a credential do"
+	const why = "enabling access control stops programs without a credential"
 	if err := c.someoneToAsk(why); err != nil {
 		return err
 	}
@@ -335,9 +337,9 @@ func (c *enableAccess) confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.warn(false, why, fmt.Sprintf("From then on each call is judged, by %s and %s. The cell is operated by %s and %s. "+
-		"A program without a credential can do nothing that no rule lets anonymous do; what it holds is lost when its session's lease ends.",
-		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access?")
+	return c.warn(false, why, fmt.Sprintf("The cell will check each call against %s and %s. Its operators are %s and %s. "+
+		"A program without a credential will have only the permissions of anonymous, and loses its locks when its session's lease ends.",
+		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access control?")
 }
 
 type disableAccess struct {
@@ -347,20 +349,21 @@ type disableAccess struct {
 
 func (c *disableAccess) command() command {
 	return command{
-		use: "disable", short: "Let every caller do everything again", like: "off stop", endless: true,
-		long: `Lets everybody who reaches the cell do everything again. Rules, groups and
-tokens stay, for the next time. It asks first; --yes is for scripts.`,
-		exits: changeExits("disabled", "the cell said no, or nobody said yes"),
+		use: "disable", short: "Turn access control off", like: "off stop", endless: true,
+		long: `Turns access control off: every caller that reaches the cell may do everything.
+Rules, groups and tokens stay for the next time. The command asks first; --yes
+skips the question.`,
+		exits: changeExits("disabled", "the cell refused, or the answer was no"),
 		flags: func(f *pflag.FlagSet) { addYes(f, &c.yes) },
 	}
 }
 
 func (c *disableAccess) run(ctx context.Context, _ []string) error {
-	err := c.warn(c.yes, "to disable access lets everybody do everything",
-		"From then on everybody who reaches the cell may do everything: read and write all files, take and release all locks, end others' sessions. "+
-			"Rules, groups and tokens stay, for the next time.", "Disable access?")
+	err := c.warn(c.yes, "disabling access control lets every caller do everything",
+		"Every caller that reaches the cell will be able to read and write all files, take and release all locks, and end any session. "+
+			"Rules, groups and tokens stay for the next time.", "Disable access control?")
 	if err != nil {
 		return err
 	}
-	return c.remove(ctx, c.client.Access().Disable, "access is off: everybody may do everything\n")
+	return c.remove(ctx, c.client.Access().Disable, "access control is off: every caller may do everything\n")
 }

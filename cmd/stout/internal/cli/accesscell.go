@@ -8,14 +8,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-const cellHelp = `Shows who observes the cell (its state, its sessions and members, its metrics)
-and who operates it: may do everything, without a rule. user:root always does.`
+const cellHelp = `Shows the principals that observe the cell (its state, sessions, members and
+metrics) and those with the right to operate it, that is, to do everything
+without a rule. user:root always operates the cell.`
 
 func (a *app) cellAccess() runner {
-	show := viewer(a, command{use: "show", short: "Show who observes and who operates the cell", long: cellHelp, exits: reads, like: "get list"},
+	show := viewer(a, command{use: "show", short: "Show the observers and operators of the cell", long: cellHelp, exits: reads, like: "get list"},
 		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) { return a.client.Access().Cell(ctx) }, a.printCellAccess)
 	return group{
-		use: "cell", short: "Show and set who observes and who operates the cell", like: "operators observers operate observe",
+		use: "cell", short: "Show and set the observers and operators of the cell", like: "operators observers operate observe",
 		long: cellHelp, exits: reads, first: true, sub: []runner{show, &setCellAccess{app: a, who: whoFlags{}}},
 	}
 }
@@ -36,17 +37,17 @@ type setCellAccess struct {
 
 func (c *setCellAccess) command() command {
 	return command{
-		use: "set [--observe WHO] [--operate WHO]", short: "Say who observes and who operates the cell",
-		long: `Says who observes and who operates the cell: user:NAME, group:NAME, * for
-everybody who is known, or anonymous, separated by commas; "nobody" is an empty
-list. What is not given stays as it is.
+		use: "set [--observe WHO] [--operate WHO]", short: "Set the observers and operators of the cell",
+		long: `Sets the observers and the operators of the cell. WHO is user:NAME, group:NAME,
+* for every authenticated user, or anonymous, separated by commas; "nobody" is
+an empty list. A list that is not given stays as it is.
 
-It asks first where you would not operate the cell any more; --yes is for
-scripts.`,
+The command asks first if you would no longer operate the cell; --yes skips the
+question.`,
 		example: `  stout access cell set --observe '*' --operate group:ops`,
 		exits:   changes, values: completeWho("observe", "operate"), endless: true,
 		flags: func(f *pflag.FlagSet) {
-			c.who.bind(f, "observe", "`who` sees the cell's state, sessions, members and metrics")
+			c.who.bind(f, "observe", "`who` may see the cell's state, sessions, members and metrics")
 			c.who.bind(f, "operate", "`who` may do everything")
 			addYes(f, &c.yes)
 		},
@@ -56,11 +57,11 @@ scripts.`,
 func (c *setCellAccess) run(ctx context.Context, _ []string) error {
 	given, err := c.who.lists(c.app)
 	if err == nil && len(given) == 0 {
-		err = usagef("who does what? give --observe or --operate")
+		err = usagef("nothing to set: give --observe or --operate")
 	}
 	for name, list := range given {
 		if list == nil {
-			err = usagef("--%s: there is nothing above the cell to inherit from", name)
+			err = usagef("--%s: the cell has no parent to inherit from", name)
 		}
 	}
 	if err != nil {
@@ -81,8 +82,7 @@ func (c *setCellAccess) run(ctx context.Context, _ []string) error {
 	}, access.PutCell, c.printCellAccess)
 }
 
-// keepsOperating asks if the caller is among those who operate the cell, and would not
-// be any more.
+// keepsOperating asks if the caller operates the cell now and would lose that.
 func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) error {
 	if c.yes {
 		return nil
@@ -91,7 +91,7 @@ func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) 
 	defer cancel()
 	me, err := c.client.Access().WhoAmI(ctx)
 	if err != nil || me.Principal == lockapi.PrincipalRoot {
-		return nil // root always operates
+		return nil // root always operates the cell
 	}
 	book := &rulebook{access: c.client.Access()}
 	was, _ := book.entryFor(ctx, now, me.Principal)
@@ -99,5 +99,5 @@ func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) 
 	if was == "" || is != "" {
 		return nil
 	}
-	return c.warnOfLoss(me.Principal, "operate the cell", "Who has a token of "+lockapi.PrincipalRoot)
+	return c.warnOfLoss(me.Principal, "operate the cell", "the holder of a token of "+lockapi.PrincipalRoot)
 }

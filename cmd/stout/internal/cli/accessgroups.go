@@ -9,20 +9,21 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-const groupsHelp = `Lists the groups and their members: users, user:NAME, and other groups,
-group:NAME. In a rule a group is group:NAME. It takes operate.`
+const groupsHelp = `Lists the groups and their members. A member is a user, user:NAME, or another
+group, group:NAME. Rules refer to a group as group:NAME. This needs the right to
+operate the cell.`
 
 func (a *app) groups() runner {
 	return group{
 		use: "groups", short: "List, show, set and remove groups", like: "group", long: groupsHelp, exits: reads, first: true,
 		sub: []runner{
 			a.listGroups(), a.showGroup(),
-			&setGroup{app: a, use: "set NAME MEMBER...", short: "Make a group of these members, and no others", like: "put create",
-				long: `Makes the group NAME of the MEMBERs, whoever was in it before. "nobody" is an
-empty group. A group can't be a member of itself, not by way of others either.`,
+			&setGroup{app: a, use: "set NAME MEMBER...", short: "Replace the members of a group", like: "put create",
+				long: `Sets the members of the group NAME, replacing any earlier ones. "nobody" makes
+an empty group. A group cannot contain itself, directly or through other groups.`,
 				change: func(_, members []string) []string { return members }},
 			&setGroup{app: a, use: "add NAME MEMBER...", short: "Add members to a group", like: "join",
-				long: `Adds the MEMBERs to the group NAME, which is made where there is none.`,
+				long: `Adds the MEMBERs to the group NAME. A missing group is created.`,
 				change: func(now, members []string) []string {
 					return append(now, slices.DeleteFunc(members, func(m string) bool { return slices.Contains(now, m) })...)
 				}},
@@ -31,7 +32,7 @@ empty group. A group can't be a member of itself, not by way of others either.`,
 	}
 }
 
-// groupAndMembers reads the name of a group, which may be written as in a rule, and
+// groupAndMembers parses a group name, with or without the prefix of rules, and
 // members.
 func groupAndMembers(args []string) (name string, members []string, err error) {
 	name = strings.TrimPrefix(args[0], lockapi.PrefixGroup)
@@ -43,7 +44,7 @@ func groupAndMembers(args []string) (name string, members []string, err error) {
 	}
 	for _, m := range args[1:] {
 		if !lockapi.IsMember(m) {
-			return "", nil, badPrincipal(m, "user:NAME or, of a group, group:NAME")
+			return "", nil, badPrincipal(m, "user:NAME, or group:NAME for a group")
 		}
 		if !slices.Contains(members, m) {
 			members = append(members, m)
@@ -59,7 +60,7 @@ func (a *app) listGroups() runner {
 			return lockapi.GroupList{Groups: append([]lockapi.Group{}, groups...)}, err
 		}, func(l lockapi.GroupList) {
 			if len(l.Groups) == 0 {
-				a.ui.note("there is no group")
+				a.ui.note("the cell has no groups")
 				return
 			}
 			a.ui.table([]column{left("GROUP"), right("SIZE"), left("MEMBERS")}, rows(l.Groups, func(g lockapi.Group) []string {
@@ -85,8 +86,8 @@ func (a *app) printGroup(g lockapi.Group) {
 	a.ui.pairs([2]string{"group", clean(g.Name)}, [2]string{"members", entries(g.Members, len(g.Members))})
 }
 
-// setGroup writes a group. change makes its members of those that it has and those
-// that are named.
+// setGroup writes a group. change computes the new members from the current and
+// the named ones.
 type setGroup struct {
 	*app
 	use, short, long, like string
@@ -108,12 +109,13 @@ func (c *setGroup) run(ctx context.Context, args []string) error {
 	return c.editGroup(ctx, name, true, func(now []string) ([]string, error) { return c.change(now, members), nil })
 }
 
-// editGroup changes the members of a group; made says that there need not be one.
-func (a *app) editGroup(ctx context.Context, name string, made bool, change func(now []string) ([]string, error)) error {
+// editGroup changes the members of a group. create allows a group that does not
+// exist yet.
+func (a *app) editGroup(ctx context.Context, name string, create bool, change func(now []string) ([]string, error)) error {
 	access := a.client.Access()
 	return edit(ctx, a, func(ctx context.Context) (lockapi.Group, error) {
 		g, err := access.Group(ctx, name)
-		if made && isNotFound(err) {
+		if create && isNotFound(err) {
 			err = nil
 		}
 		return g, err
@@ -129,10 +131,10 @@ type removeGroup struct{ *app }
 
 func (c *removeGroup) command() command {
 	return command{
-		use: "remove NAME [MEMBER]...", short: "Remove a group, or members from it",
-		long: `Removes the group NAME: rules that name it name nobody by that. With MEMBERs it
-removes those, and the group stays.`,
-		exits: changeExits("removed", "there is none, or the cell said no"), like: "rm delete del leave", words: c.completeGroup(), endless: true,
+		use: "remove NAME [MEMBER]...", short: "Remove a group, or some of its members",
+		long: `Removes the group NAME. Rules that name it then match no callers by it. With
+MEMBERs, it removes only these members.`,
+		exits: changeExits("removed", "it does not exist, or the cell refused"), like: "rm delete del leave", words: c.completeGroup(), endless: true,
 	}
 }
 
@@ -143,9 +145,9 @@ func (c *removeGroup) run(ctx context.Context, args []string) error {
 	}
 	if len(members) > 0 {
 		return c.editGroup(ctx, name, false, func(now []string) ([]string, error) {
-			for _, m := range members { // one that is no member was mistyped
+			for _, m := range members { // an unknown member is a typing error
 				if !slices.Contains(now, m) {
-					return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is no member of %s: nothing was changed", clean(m), clean(name))}
+					return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is not a member of %s: nothing was changed", clean(m), clean(name))}
 				}
 			}
 			return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil

@@ -10,14 +10,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Words that stand for a whole list.
+// Words for a whole list.
 const (
 	nobody    = "nobody"
 	inherited = "inherit"
 )
 
-// edit reads something of the cell, changes it, writes it, and shows it as it is then.
-// change may ask a person, so --timeout bounds only the calls.
+// edit reads something from the cell, changes it, writes it, and shows the
+// result. change may ask a question, so --timeout limits only the calls.
 func edit[T any](ctx context.Context, a *app, read func(context.Context) (T, error), change func(*T) error, write func(context.Context, T) (T, error), show func(T)) error {
 	reading, cancel := a.bounded(ctx)
 	defer cancel()
@@ -34,7 +34,8 @@ func edit[T any](ctx context.Context, a *app, read func(context.Context) (T, err
 	return answer(a.ui, v, err, show)
 }
 
-// remove does what has no answer; in JSON that is an empty object.
+// remove makes a call without an answer. With -o json it prints an empty
+// object.
 func (a *app) remove(ctx context.Context, do func(context.Context) error, format string, args ...any) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
@@ -49,14 +50,14 @@ func (w whoFlags) bind(flags *pflag.FlagSet, name, usage string) {
 	flags.StringSliceVar(w[name], name, nil, usage)
 }
 
-// lists are those that were given; a nil one is inherited.
+// lists returns the flags that were given; a nil list is inherited.
 func (w whoFlags) lists(a *app) (map[string][]string, error) {
 	out := map[string][]string{}
 	for name, words := range w {
 		if !a.given(name) {
 			continue
 		}
-		list, err := whoOf(name, *words)
+		list, err := parseList(name, *words)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +66,7 @@ func (w whoFlags) lists(a *app) (map[string][]string, error) {
 	return out, nil
 }
 
-// completeWho completes those flags.
+// completeWho returns completers for these flags.
 func completeWho(names ...string) map[string]completer {
 	out := map[string]completer{}
 	for _, name := range names {
@@ -74,8 +75,8 @@ func completeWho(names ...string) map[string]completer {
 	return out
 }
 
-// whoOf reads the list that a flag gives: nil for one that is inherited.
-func whoOf(flag string, given []string) ([]string, error) {
+// parseList parses the list of a flag; a nil list is inherited.
+func parseList(flag string, given []string) ([]string, error) {
 	if len(given) == 0 {
 		given = []string{""}
 	}
@@ -83,12 +84,12 @@ func whoOf(flag string, given []string) ([]string, error) {
 	for _, word := range given {
 		switch word = strings.TrimSpace(word); {
 		case (word == nobody || word == inherited) && len(given) > 1:
-			return nil, usagef("--%s: %q stands alone", flag, word)
+			return nil, usagef("--%s: %q must be the only entry", flag, word)
 		case word == inherited:
 			return nil, nil
 		case word == nobody:
 		case word == "":
-			return nil, usagef("--%s is empty, or has an empty entry; %q is an empty list", flag, nobody)
+			return nil, usagef("--%s is empty or has an empty entry; use %q for an empty list", flag, nobody)
 		case word != lockapi.Everybody && word != lockapi.PrincipalAnonymous && !lockapi.IsMember(word):
 			return nil, badPrincipal(word, "user:NAME, group:NAME, * or anonymous")
 		default:
@@ -96,22 +97,24 @@ func whoOf(flag string, given []string) ([]string, error) {
 		}
 	}
 	if len(list) > lockapi.MaxAccessEntries {
-		return nil, usagef("--%s: %d entries; at most %d are allowed: make groups of them", flag, len(list), lockapi.MaxAccessEntries)
+		return nil, usagef("--%s has %d entries; at most %d are allowed: use groups", flag, len(list), lockapi.MaxAccessEntries)
 	}
 	return list, nil
 }
 
-func addYes(flags *pflag.FlagSet, yes *bool) { flags.BoolVarP(yes, "yes", "y", false, "do not ask") }
-
-// warnOfLoss asks before a caller takes a right from itself; others say who could give
-// it back.
-func (a *app) warnOfLoss(principal, right, others string) error {
-	return a.warn(false, "after that you would not "+right,
-		fmt.Sprintf("You are %s, and would not %s any more: you could not take it back. %s could.", clean(principal), right, others),
-		"Do it all the same?")
+func addYes(flags *pflag.FlagSet, yes *bool) {
+	flags.BoolVarP(yes, "yes", "y", false, "skip the question")
 }
 
-// entries are the first of a list, for a line.
+// warnOfLoss asks before a caller gives up one of its own rights. others names
+// the callers that could restore it.
+func (a *app) warnOfLoss(principal, right, others string) error {
+	return a.warn(false, "you would no longer "+right,
+		fmt.Sprintf("You are %s and would no longer %s. You could not undo that; %s could.", clean(principal), right, others),
+		"Continue?")
+}
+
+// entries formats the first entries of a list for one line.
 func entries(list []string, most int) string {
 	switch {
 	case list == nil:
@@ -134,7 +137,7 @@ func entries(list []string, most int) string {
 
 var permissions = []string{lockapi.PermissionRead, lockapi.PermissionLock, lockapi.PermissionWrite, lockapi.PermissionAdmin}
 
-// listOf is the list of a permission.
+// listOf returns the list of a permission.
 func listOf(lists *lockapi.AccessLists, permission string) *[]string {
 	switch permission {
 	case lockapi.PermissionRead:
@@ -147,7 +150,7 @@ func listOf(lists *lockapi.AccessLists, permission string) *[]string {
 	return &lists.Admin
 }
 
-// validRulePath is validPath for where a rule may stand: the root as well.
+// validRulePath is validPath for the path of a rule, which may be the root.
 func validRulePath(path string) error {
 	if path == "/" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-const rulesHelp = `Lists the rules, those whose paths begin with PREFIX, at which you have admin.
-"inherited" says that what is above decides.`
+const rulesHelp = `Lists the rules at paths that begin with PREFIX, if you have admin there.
+"inherited" means that the rule above decides.`
 
 func (a *app) rules() runner {
 	return group{
@@ -38,14 +38,14 @@ func (a *app) listRules() runner {
 					return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
 				}))
 			case prefix == "":
-				a.ui.note("there is no rule at which you have admin")
+				a.ui.note("you have admin at no rule")
 			default:
-				a.ui.note("there is no rule at which you have admin and whose path begins with %s", clean(prefix))
+				a.ui.note("you have admin at no rule below %s", clean(prefix))
 			}
 		})
 }
 
-// entriesCell is a list in a table.
+// entriesCell formats a list for a table.
 func (a *app) entriesCell(list []string) string {
 	if list == nil {
 		return a.ui.out.dim.Render(entries(nil, 0))
@@ -56,8 +56,8 @@ func (a *app) entriesCell(list []string) string {
 func (a *app) showRule() runner {
 	return viewer(a, command{
 		use: "show PATH", short: "Show the rule at a path", like: "get cat", words: a.completeRule(), exits: reads,
-		long: `Shows the rule that stands at PATH, / for the root, with all entries. stout
-access check tells what somebody may do there by all rules together.`,
+		long: `Shows the rule at PATH with all entries; / is the root. stout access check shows
+what a caller may do there under all rules.`,
 	}, func(ctx context.Context, args []string) (rule lockapi.AccessRule, err error) {
 		if err := validRulePath(args[0]); err != nil {
 			return rule, err
@@ -83,14 +83,14 @@ type setRule struct {
 
 func (c *setRule) command() command {
 	return command{
-		use: "set PATH [--read WHO] [--lock WHO] [--write WHO] ...", short: "Say who may read, lock, write and administer at a path",
-		long: `Puts a rule at PATH, / for the root: it holds there and for all below. WHO is
-user:NAME, group:NAME, * for everybody who is known, or anonymous; several are
-separated by commas, or the flag is given again. A flag gives the whole list:
-"nobody" is an empty one, and "inherit" leaves the decision to what is above. A
-permission whose flag is not given stays as it is.
+		use: "set PATH [--read WHO] [--lock WHO] [--write WHO] ...", short: "Set the permissions at a path",
+		long: `Sets the rule at PATH, which also applies below it; / is the root. WHO is
+user:NAME, group:NAME, * for every authenticated user, or anonymous. Separate
+several by commas, or repeat the flag. Each flag gives the whole list: "nobody"
+is an empty list, and "inherit" lets the rule above decide. Permissions without
+a flag stay as they are.
 
-It asks first where you would lose admin there yourself; --yes is for scripts.`,
+The command asks first if you would lose admin there; --yes skips the question.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access rules set /billing --write inherit`,
 		exits: changes, like: "put add create edit", words: c.completeRule(), values: completeWho(permissions...), endless: true,
@@ -98,7 +98,7 @@ It asks first where you would lose admin there yourself; --yes is for scripts.`,
 			c.who.bind(f, "read", "`who` may read files, locks and events")
 			c.who.bind(f, "lock", "`who` may take and wait for locks")
 			c.who.bind(f, "write", "`who` may write and delete files")
-			c.who.bind(f, "admin", "`who` may change rules, and release others' locks")
+			c.who.bind(f, "admin", "`who` may change rules and release others' locks")
 			addYes(f, &c.yes)
 		},
 	}
@@ -111,7 +111,7 @@ func (c *setRule) run(ctx context.Context, args []string) error {
 	}
 	lists, err := c.who.lists(c.app)
 	if err == nil && len(lists) == 0 {
-		err = usagef("who may do what there? give --read, --lock, --write or --admin")
+		err = usagef("nothing to set: give --read, --lock, --write or --admin")
 	}
 	if err != nil {
 		return err
@@ -136,15 +136,15 @@ func (c *setRule) run(ctx context.Context, args []string) error {
 	}, c.printRule)
 }
 
-// keepsAdmin asks if the caller has admin at a path by a rule, and would not have it
-// after a change: nil admins are inherited.
+// keepsAdmin asks if the caller has admin at a path by a rule and would lose
+// it. Nil admins are inherited.
 func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	access := a.client.Access()
 	now, err := access.Check(ctx, at, "")
 	if err != nil || !now.Admin.Allowed || now.Admin.Rule == nil {
-		return nil // there is nothing to lose, or the change says what is wrong
+		return nil // nothing to lose, or the change itself reports the error
 	}
 	keeps := false
 	if admins == nil && at != "/" {
@@ -158,7 +158,7 @@ func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error 
 	if keeps {
 		return nil
 	}
-	return a.warnOfLoss(now.Principal, "have admin at "+clean(at), "Who operates the cell")
+	return a.warnOfLoss(now.Principal, "have admin at "+clean(at), "an operator of the cell")
 }
 
 type removeRule struct {
@@ -168,13 +168,13 @@ type removeRule struct {
 
 func (c *removeRule) command() command {
 	return command{
-		use: "remove PATH", short: "Remove the rule at a path: what is above decides",
-		long: `Removes the rule at PATH: what is above decides there from then on. It asks
-first where you would lose admin there yourself; --yes is for scripts.
+		use: "remove PATH", short: "Remove the rule at a path",
+		long: `Removes the rule at PATH: the rule above then decides. The command asks first if
+you would lose admin there; --yes skips the question.
 
-With --below it removes all rules below PATH in one step, and leaves the one at
-PATH. That takes admin at PATH and at each of them.`,
-		exits: changeExits("removed", "there was none, or the cell said no"), like: "rm delete del unset", words: c.completeRule(), endless: true,
+With --below it removes all rules below PATH in one step and keeps the one at
+PATH. That needs admin at PATH and at each of them.`,
+		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: c.completeRule(), endless: true,
 		flags: func(f *pflag.FlagSet) {
 			addYes(f, &c.yes)
 			f.BoolVar(&c.below, "below", false, "remove all rules below PATH instead")
@@ -182,8 +182,8 @@ PATH. That takes admin at PATH and at each of them.`,
 	}
 }
 
-// run reads the rule first: the cell removes a rule that does not exist, but a person
-// has then mistyped a path.
+// run reads the rule first. The cell accepts the removal of a missing rule, but
+// for a person that is a typing error.
 func (c *removeRule) run(ctx context.Context, args []string) error {
 	at := args[0]
 	if err := validRulePath(at); err != nil {
@@ -200,7 +200,7 @@ func (c *removeRule) run(ctx context.Context, args []string) error {
 			}
 		})
 		if err == nil && !some {
-			return &failure{code: exitFailed, message: "no rule stands below " + clean(at), expected: true}
+			return &failure{code: exitFailed, message: "there is no rule below " + clean(at), expected: true}
 		}
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// An acquisition whose cell loses its quorum, at whatever point, is over a
-// second after its time, and says that it was the cell that could not.
+// If the cell loses its quorum at any point, an acquisition ends at most a
+// second after its time, and reports that the cell could not grant the lock.
 func TestAcquireKeepsToItsTime(t *testing.T) {
-	const none = "not got: the cell has no master: no lock or member can be changed now"
+	const none = "lock not acquired: the cell has no master: locks and members cannot be changed now"
 	for name, tt := range map[string]struct {
 		flags   lockFlags
 		timeout time.Duration
-		mute    string // what is not answered any more: all that begins so
+		mute    string // prefix of paths that are no longer answered
 		within  time.Duration
 	}{
 		"--wait, opening":    {lockFlags{waits: true, wait: 2 * time.Second}, time.Minute, "/v1/sessions", 3 * time.Second},
@@ -59,7 +59,7 @@ func acquire(t *testing.T, h hosts, f lockFlags, timeout time.Duration) (took ti
 	began := time.Now()
 	_, err := a.acquire(t.Context(), f)
 	took = time.Since(began)
-	time.Sleep(time.Minute) // the client goes on by itself for a while
+	time.Sleep(time.Minute) // the client continues for a while
 	out, ok := errors.AsType[*failure](err)
 	if !ok {
 		t.Fatalf("the error is %v", err)
@@ -67,7 +67,7 @@ func acquire(t *testing.T, h hosts, f lockFlags, timeout time.Duration) (took ti
 	return took, out
 }
 
-// A hold whose lease cannot be made sure of does not outlast --wait either.
+// A hold with an uncertain lease does not outlast --wait either.
 func TestAcquireInJeopardyKeepsToItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -82,8 +82,8 @@ func TestAcquireInJeopardyKeepsToItsTime(t *testing.T) {
 	})
 }
 
-// A lock that somebody has, or that is delayed, is one thing, a cell that could
-// not give it another, whatever the client calls it.
+// A held or delayed lock has one exit code, and a cell that could not grant it
+// another, for every error of the client.
 func TestNotGot(t *testing.T) {
 	const held, couldNotCode, refused = 8, 9, exitFailed
 	holders := []lockapi.Holder{{Session: "s", SessionName: "n", Token: 7, GrantedAt: time.Now()}}
@@ -104,7 +104,7 @@ func TestNotGot(t *testing.T) {
 		"time over":       {errWaitOver, couldNotCode, "diagnosed"},
 		"deadline":        {context.DeadlineExceeded, couldNotCode, "diagnosed"},
 		"silence":         {errSilence, couldNotCode, "no replica can be reached"},
-		"session gone":    {client.ErrSessionExpired, couldNotCode, "our session ended"},
+		"session gone":    {client.ErrSessionExpired, couldNotCode, "the session ended"},
 		"quota":           {lockapi.Errorf(lockapi.CodeTooMany, "quota"), couldNotCode, "quota"},
 		"broken":          {lockapi.Errorf(lockapi.CodeInternal, "broken"), couldNotCode, "broken"},
 		"another limit":   {lockapi.Errorf(lockapi.CodeConflict, "limit 3"), refused, "limit 3"},
@@ -112,8 +112,8 @@ func TestNotGot(t *testing.T) {
 		a := asApp(t, nil, "http://r1")
 		f := lockFlags{path: "/a", waits: true, conflictCode: held, unavailableCode: couldNotCode}
 		why := func() *failure { return &failure{code: exitNoMaster, message: "diagnosed"} }
-		out, _ := errors.AsType[*failure](a.notGot(f, a.newWaitWatch(f), tt.err, why))
-		if out.code != tt.code || !strings.HasPrefix(out.message, "not got: ") || !strings.Contains(out.message, tt.says) {
+		out, _ := errors.AsType[*failure](a.notAcquired(f, a.newWaitWatch(f), tt.err, why))
+		if out.code != tt.code || !strings.HasPrefix(out.message, "lock not acquired: ") || !strings.Contains(out.message, tt.says) {
 			t.Errorf("%s: %d, %q", name, out.code, out.message)
 		}
 	}

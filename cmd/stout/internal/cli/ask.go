@@ -7,21 +7,22 @@ import (
 	"golang.org/x/term"
 )
 
-// someoneToAsk refuses what is not to be done unasked if standard input is no terminal.
+// someoneToAsk returns an error if standard input is not a terminal, so that no
+// question can be answered.
 func (a *app) someoneToAsk(why string) error {
 	if !term.IsTerminal(int(a.stdin.Fd())) {
-		return usagef("%s, and there is nobody here to ask", why).hint("--yes does it unasked")
+		return usagef("%s, and standard input is not a terminal to confirm it", why).hint("--yes skips the question")
 	}
 	return nil
 }
 
-// ask returns nil for a yes.
+// ask prints a question and returns nil for a yes.
 func (a *app) ask(why, question string) error {
 	if err := a.someoneToAsk(why); err != nil {
 		return err
 	}
 	u := *a.ui
-	u.out = a.ui.err // a question is no answer
+	u.out = a.ui.err // questions go to standard error
 	u.printf("%s [y/N] ", question)
 	text, _ := bufio.NewReader(a.stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(text)) {
@@ -31,7 +32,7 @@ func (a *app) ask(why, question string) error {
 	return &failure{code: exitFailed, message: "nothing was changed"}
 }
 
-// confirm says what will be, as pairs and a text, and asks.
+// confirm prints the consequences, as pairs and as text, and asks.
 func (a *app) confirm(why, what, question string, pairs ...[2]string) error {
 	if err := a.someoneToAsk(why); err != nil {
 		return err
@@ -46,7 +47,7 @@ func (a *app) confirm(why, what, question string, pairs ...[2]string) error {
 	return a.ask(why, question)
 }
 
-// warn is confirm unless the answer is yes already.
+// warn is confirm, skipped if yes is set.
 func (a *app) warn(yes bool, why, what, question string) error {
 	if yes {
 		return nil

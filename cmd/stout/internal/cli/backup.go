@@ -17,27 +17,26 @@ import (
 
 func (a *app) backup() runner {
 	return group{
-		use: "backup", short: "Save a backup of the cell, verify one, show what is in it", like: "backups snapshot dump export",
+		use: "backup", short: "Save, verify and show backups of the cell", like: "backups snapshot dump export",
 		sub: []runner{
 			&saveBackup{app: a},
-			backupFile(a, command{use: "verify FILE", short: "Say whether a backup is whole", like: "check test",
-				long: `Says whether FILE is a whole backup, each bit as it was written. No cell is
-asked.`}, func(name string, h lockapi.BackupHeader) {
+			backupFile(a, command{use: "verify FILE", short: "Check that a backup is complete and undamaged", like: "check test",
+				long: `Checks that FILE is a complete, undamaged backup. No cell is called.`}, func(name string, h lockapi.BackupHeader) {
 				if !a.ui.quiet {
-					a.ui.printf("%s  whole  %s\n", clean(name), summary(h))
+					a.ui.printf("%s  complete  %s\n", clean(name), summary(h))
 				}
 			}),
-			backupFile(a, command{use: "show FILE", short: "Show what is in a backup", like: "info inspect list ls",
-				long: `Shows which cell FILE is a backup of, as of when, and how much is in it. It
-verifies it, too. No cell is asked.`}, func(_ string, h lockapi.BackupHeader) { a.showBackup(h) }),
+			backupFile(a, command{use: "show FILE", short: "Show the contents of a backup", like: "info inspect list ls",
+				long: `Shows the cell and the time of the backup FILE, and how much it contains. It
+also verifies the backup. No cell is called.`}, func(_ string, h lockapi.BackupHeader) { a.showBackup(h) }),
 		},
 	}
 }
 
-// backupFile is a command that looks at a file without a cell.
+// backupFile is a command that reads a backup file without a cell.
 func backupFile(a *app, row command, show func(name string, h lockapi.BackupHeader)) runner {
 	var name string
-	row.exits, row.alone = "0 it is whole, 1 it is damaged, cut off or no backup, or can't be read, 2 wrong usage", true
+	row.exits, row.alone = "0 complete and undamaged, 1 damaged, cut off, not a backup or unreadable, 2 wrong usage", true
 	return viewer(a, row, func(_ context.Context, args []string) (lockapi.BackupHeader, error) {
 		name = args[0]
 		h, err := backup.VerifyFile(name)
@@ -56,25 +55,25 @@ type saveBackup struct {
 func (c *saveBackup) command() command {
 	return command{
 		use: "save FILE", short: "Save a backup of the whole cell", like: "create make write to", endless: true,
-		long: `Saves the whole state of the cell in FILE, with every change that was
-acknowledged before: locks, sessions, files, and rules, groups and tokens of
-access. The cell goes on beside it. FILE gets its name when all is on the disk,
-and is its owner's alone to read: it has the contents of all files.
+		long: `Saves the whole state of the cell in FILE: locks, sessions, files, and the
+rules, groups and tokens of access control, including every change acknowledged
+before. The cell continues to serve. FILE appears when it is complete on disk;
+only its owner can read it, because it contains all files.
 
-stoutd restore founds a cell from it. --timeout bounds the wait for the first
+stoutd restore founds a cell from it. --timeout limits the wait for the first
 byte.`,
-		exits: readExits("saved", "the cell refused, FILE is there already, or it can't be written"),
+		exits: readExits("saved", "the cell refused, FILE exists, or it cannot be written"),
 		example: `  stout backup save cell-$(date +%F).backup
   stout backup verify cell-2026-02-03.backup`,
-		flags: func(f *pflag.FlagSet) { f.BoolVarP(&c.force, "force", "f", false, "replace FILE where it is there") },
+		flags: func(f *pflag.FlagSet) { f.BoolVarP(&c.force, "force", "f", false, "replace an existing FILE") },
 	}
 }
 
 func (c *saveBackup) run(ctx context.Context, args []string) error {
 	name := args[0]
 	if name == "-" {
-		return usagef("FILE is -, and a backup is not written to standard output: cut off there it could not be told from a whole one").
-			hint("name a file; ./- is one of that name")
+		return usagef("FILE is -, but a backup is not written to standard output: a reader could not notice that it was cut off").
+			hint("name a file; ./- is a file named -")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,7 +89,7 @@ func (c *saveBackup) run(ctx context.Context, args []string) error {
 	case asked != nil:
 		return asked
 	case errors.Is(err, fs.ErrExist):
-		return (&failure{code: exitFailed, message: clean(name) + " is there already, and was left as it is"}).hint("--force replaces it")
+		return (&failure{code: exitFailed, message: clean(name) + " exists and was not changed"}).hint("--force replaces it")
 	case err != nil:
 		return &failure{code: exitFailed, message: fmt.Sprintf("no backup was saved: %v", err)}
 	}
@@ -101,7 +100,7 @@ func (c *saveBackup) run(ctx context.Context, args []string) error {
 	})
 }
 
-// begun is a writer that tells of its first byte.
+// begun is a writer that calls do at its first byte.
 type begun struct {
 	io.Writer
 	do   func()
@@ -113,15 +112,15 @@ func (b *begun) Write(p []byte) (int, error) {
 	return b.Writer.Write(p)
 }
 
-// summary says in a line what a backup is of.
+// summary describes a backup in one line.
 func summary(h lockapi.BackupHeader) string {
 	return fmt.Sprintf("cell %s  revision %d  %s  %s", clean(h.Cell), h.Revision, plural(h.Contents.Locks, "lock"), plural(h.Contents.Files, "file"))
 }
 
 func (a *app) showBackup(h lockapi.BackupHeader) {
-	asOf := "the cell, as of then"
+	asOf := "the cell at that time"
 	if h.Stale {
-		asOf = a.ui.out.warn.Render("STALE") + ": this replica's own state, not that of the master"
+		asOf = a.ui.out.warn.Render("STALE") + ": this replica's own state, not the master's"
 	}
 	access := "off"
 	if h.Contents.Access {

@@ -11,37 +11,38 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// asker calls single replicas, beside the client.
+// asker returns an Asker for calls to single replicas.
 func (a *app) asker() ask.Asker {
 	return ask.Asker{Servers: slices.Clone(a.opts.servers), TLS: a.tlsSource(), Token: a.token, Agent: "stout/" + buildinfo.Version(), Via: a.via}
 }
 
-// cellIDAt is the id of the cell of the replica at url; empty where nobody tells, and
-// where that cell has had no master yet: a founding that was cut off may begin anew,
-// with another id. Whoever is there may be no replica of this cell: no token is shown.
+// cellIDAt returns the id of the cell of the replica at url. It is empty if
+// unknown or if that cell has had no master yet: an interrupted founding may
+// start again with another id. The call sends no token, because the server may
+// be outside this cell.
 func (a *app) cellIDAt(ctx context.Context, url string) string {
 	if ask.IsName(url) || a.mayCall(url) != nil {
 		return ""
 	}
 	stranger := a.asker()
 	stranger.Token = nil
-	header, _ := stranger.Get(ctx, url, lockapi.RouteLive, nil) // the header says it, whatever the answer
+	header, _ := stranger.Get(ctx, url, lockapi.RouteLive, nil) // every answer has the header
 	if header.Get(lockapi.HeaderEpoch) == "0" {
 		return ""
 	}
 	return lockapi.Clip(header.Get(lockapi.HeaderCell))
 }
 
-// askCells is cellsOf beside what is done meanwhile.
+// askCells runs cellsOf in the background.
 func (a *app) askCells(ctx context.Context) <-chan *failure {
 	out := make(chan *failure, 1)
 	go func() { out <- a.cellsOf(ctx) }()
 	return out
 }
 
-// cellsOf asks each server that was given of which cell it is, in a second at most. It
-// returns what is to be said where they are of several, else nil. A server that is a
-// name of the DNS is not asked: it stands for many.
+// cellsOf asks each server for its cell, in at most a second. It returns an
+// error if there are several cells, else nil. DNS names are not asked, because
+// they stand for many servers.
 func (a *app) cellsOf(ctx context.Context) *failure {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -61,16 +62,16 @@ func (a *app) cellsOf(ctx context.Context) *failure {
 	if len(order) < 2 {
 		return nil
 	}
-	out := &failure{code: exitFailed, message: fmt.Sprintf("replicas of %d cells answer: what is shown is one of them, and a lock of the one is no lock of the other", len(order))}
+	out := &failure{code: exitFailed, message: fmt.Sprintf("replicas of %d cells answer: only one cell is shown, and locks of different cells are independent", len(order))}
 	for _, id := range order {
-		out.tell("of the cell with id %s: %s", clean(id), strings.Join(servers[id], ", "))
+		out.detail("cell with id %s: %s", clean(id), strings.Join(servers[id], ", "))
 	}
-	return out.hint("after stoutd recover or restore stop the replicas of the former cell; else name servers of one cell only")
+	return out.hint("after stoutd recover or restore, stop the replicas of the former cell; else name servers of one cell only")
 }
 
-// thatMayBeRead returns hedge if an empty list may not be all there is: access is on,
-// and the caller, who does not operate the cell, may not read the rest. It takes one
-// second to find out; if no replica says, the caller may not.
+// thatMayBeRead returns hedge if an empty list may be incomplete: access
+// control is on and the caller, not an operator, may not read everything. It
+// takes at most one second; without an answer it returns hedge.
 func (a *app) thatMayBeRead(ctx context.Context, hedge string) string {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

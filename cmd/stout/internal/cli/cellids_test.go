@@ -19,7 +19,8 @@ func (s *shown) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.hosts.RoundTrip(r)
 }
 
-// TestACellsIDIsAskedWithoutAToken: who answers at an address may be a stranger.
+// TestACellsIDIsAskedWithoutAToken checks that no token goes to an unknown
+// server.
 func TestACellsIDIsAskedWithoutAToken(t *testing.T) {
 	way := &shown{hosts: hosts{"r1": {cell: view(3, "r1", true), id: "c1"}}}
 	a := asApp(t, way.hosts, "http://r1")

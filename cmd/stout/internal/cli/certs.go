@@ -27,32 +27,32 @@ func (c *makeCerts) command() command {
 	return command{
 		use: "new --dir DIR --replica ID=HOST ... [--client NAME ...]", short: "Make a CA, and certificates that it signs",
 		like: "make create init generate", alone: true,
-		long: `Makes a CA, and certificates for the replicas of a cell and for its clients, for
-those who have no CA that does. Files are PEM, keys are their owner's alone to
-read. The CA of DIR signs where there is one, so that replicas and clients can
-be added later. Nothing is overwritten.
+		long: `Makes a CA, and certificates for the replicas of a cell and for its clients, if
+you have no CA of your own. Files are PEM; only their owner can read the keys.
+An existing CA in DIR is used, so replicas and clients can be added later. No
+file is overwritten.
 
-A replica's certificate is for its API and for the other replicas: HOST is the
-name or address by which others dial it, or several, separated by commas. With
-a client's certificate whoever has its key is user:NAME.
+A replica's certificate serves its API and its connections to other replicas.
+HOST is the name or address at which others reach it, or several, separated by
+commas. A client's certificate authenticates as user:NAME.
 
-Who has ca-key.pem can make a certificate of any name: keep it where no replica
-runs.`,
-		exits: "0 done, 1 a file is there already or can't be written, 2 wrong usage",
+The holder of ca-key.pem can make a certificate for any name: keep it on a host
+without replicas.`,
+		exits: "0 done, 1 a file exists or cannot be written, 2 wrong usage",
 		example: `  stout certs new --dir certs --replica r1=10.0.0.1 --replica r2=10.0.0.2 \
     --replica r3=10.0.0.3 --client billing
   stout certs new --dir certs --client nightly --days 30`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.dir, "dir", "", "`directory` for the files, which is made where it is missing")
-			f.StringArrayVar(&c.replicas, "replica", nil, "`ID=HOST` of a replica; one for each")
-			f.StringArrayVar(&c.clients, "client", nil, "`name` of a client; one for each")
-			f.IntVar(&c.days, "days", 365, "for how many `days` the certificates are good; a new CA is for ten years")
+			f.StringVar(&c.dir, "dir", "", "`directory` for the files, created if missing")
+			f.StringArrayVar(&c.replicas, "replica", nil, "`ID=HOST` of a replica; repeat for each")
+			f.StringArrayVar(&c.clients, "client", nil, "`name` of a client; repeat for each")
+			f.IntVar(&c.days, "days", 365, "validity of the certificates in `days`; a new CA is valid for ten years")
 			_ = cobra.MarkFlagDirname(f, "dir")
 		},
 	}
 }
 
-// prepareAlone is prepare for a command that asks nothing of a cell.
+// prepareAlone is prepare for commands that do not call a cell.
 func (a *app) prepareAlone(*cobra.Command, []string) error {
 	err := a.checkFlags()
 	a.started = err == nil
@@ -62,9 +62,9 @@ func (a *app) prepareAlone(*cobra.Command, []string) error {
 func (c *makeCerts) run(context.Context, []string) error {
 	switch {
 	case c.dir == "":
-		return usagef("where to? --dir is missing").hint("stout certs new --dir certs --replica r1=127.0.0.1")
+		return usagef("--dir is missing: the directory for the files").hint("stout certs new --dir certs --replica r1=127.0.0.1")
 	case c.days < 1 || c.days > 3650:
-		return usagef("--days is %d; it is within 1..3650", c.days)
+		return usagef("--days is %d; it must be from 1 to 3650", c.days)
 	}
 	o := certs.Order{Dir: c.dir, Clients: c.clients, Ends: time.Now().AddDate(0, 0, c.days)}
 	for _, text := range c.replicas {
@@ -88,18 +88,18 @@ func (c *makeCerts) run(context.Context, []string) error {
 	}
 	if !c.ui.quiet {
 		c.ui.printf("%s\n", strings.Join(made.Files, "\n"))
-		c.sayUse(o, made)
+		c.showUse(o, made)
 	}
 	return nil
 }
 
-// sayUse says what the files are for.
-func (c *makeCerts) sayUse(o certs.Order, made certs.Made) {
+// showUse prints how to use the files.
+func (c *makeCerts) showUse(o certs.Order, made certs.Made) {
 	at := func(name string) string { return filepath.Join(o.Dir, name) }
 	if made.Ends.Before(o.Ends.Truncate(time.Second)) {
-		c.ui.note("good until %s only, when the CA in %s ends", made.Ends.Format(time.DateOnly), at("ca.pem"))
+		c.ui.note("valid only until %s, when the CA in %s ends", made.Ends.Format(time.DateOnly), at("ca.pem"))
 	} else {
-		c.ui.note("good until %s", made.Ends.Format(time.DateOnly))
+		c.ui.note("valid until %s", made.Ends.Format(time.DateOnly))
 	}
 	if len(o.Replicas) > 0 {
 		id := o.Replicas[0].ID
@@ -111,6 +111,6 @@ func (c *makeCerts) sayUse(o certs.Order, made certs.Made) {
 		c.ui.note("client %s: stout --ca-cert %s --cert %s --key %s …", name, at("ca.pem"), at(name+".pem"), at(name+"-key.pem"))
 	}
 	if made.CA {
-		c.ui.note("who has %s can make a certificate of any name: keep it where no replica runs", at("ca-key.pem"))
+		c.ui.note("the holder of %s can make a certificate for any name: keep it on a host without replicas", at("ca-key.pem"))
 	}
 }

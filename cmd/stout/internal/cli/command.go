@@ -12,31 +12,32 @@ import (
 
 // runner is a command of stout. Its flags are its fields.
 type runner interface {
-	command() command // its row
+	command() command // its description
 	run(ctx context.Context, args []string) error
 }
 
-// command is the row of a command: all that is known of it but what it does.
+// command describes a command, except for what it does.
 //
-// The number of its arguments follows from use, such as "show PATH", "list [PREFIX]"
-// and "add NAME MEMBER...". A command with "[flags]" in it checks them itself.
+// The number of arguments follows from use, such as "show PATH", "list
+// [PREFIX]" and "add NAME MEMBER...". A command with "[flags]" in it checks its
+// arguments itself.
 type command struct {
 	use, short, long, example string
-	exits                     string               // what its exit codes mean, see reads
-	like                      string               // words for which it is suggested
+	exits                     string               // the meaning of its exit codes, see reads
+	like                      string               // words that suggest it
 	flags                     func(*pflag.FlagSet) // binds its flags
-	words                     completer            // completes its first argument; nil offers nothing
-	all                       bool                 // words completes the other arguments, too
-	values                    map[string]completer // complete its flags
-	alone                     bool                 // it asks no cell
-	endless                   bool                 // --timeout bounds single calls, not the whole run
-	about                     func(error) error    // puts errors into words, also for the commands below it
-	sub                       []runner             // the commands below it
-	first                     bool                 // run alone it does what the first of sub does
-	say                       string               // what it says if run alone; empty for "say what to do"
+	words                     completer            // completes its first argument; nil for no completion
+	all                       bool                 // words also completes the other arguments
+	values                    map[string]completer // completers of its flags
+	alone                     bool                 // it calls no cell
+	endless                   bool                 // --timeout limits single calls, not the whole run
+	about                     func(error) error    // rewords errors, also for its subcommands
+	sub                       []runner             // its subcommands
+	first                     bool                 // without a subcommand it runs the first one
+	say                       string               // the error without a subcommand; a default if empty
 }
 
-// group is a command that others stand below.
+// group is a command with subcommands.
 type group command
 
 func (g group) command() command { return command(g) }
@@ -54,10 +55,10 @@ func (g group) run(ctx context.Context, args []string) error {
 	if i := strings.LastIndex(text, ", "); i >= 0 {
 		text = text[:i] + " or " + text[i+2:]
 	}
-	return usagef("%s: stout %s %s", cmp.Or(g.say, "say what to do"), g.use, text)
+	return usagef("%s: stout %s %s", cmp.Or(g.say, "a subcommand is missing"), g.use, text)
 }
 
-// build makes a command and those below it.
+// build creates a command and its subcommands.
 func (a *app) build(r runner, about func(error) error) *cobra.Command {
 	c := r.command()
 	if c.about == nil {
@@ -104,7 +105,7 @@ func (a *app) build(r runner, about func(error) error) *cobra.Command {
 	return cmd
 }
 
-// arguments is how many arguments a command takes, by its usage.
+// arguments returns how many arguments a command takes, from its usage line.
 func arguments(use string) cobra.PositionalArgs {
 	least, most := 0, 0
 	for _, word := range strings.Fields(use)[1:] {
@@ -134,8 +135,8 @@ func arguments(use string) cobra.PositionalArgs {
 	return cobra.RangeArgs(least, most)
 }
 
-// completeFlags has the shell complete files for the flags that name files, and other
-// flags by values, or not at all.
+// completeFlags registers completion: file names for flags that take files,
+// values for the others, or else nothing.
 func completeFlags(cmd *cobra.Command, values map[string]completer) {
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		words := values[f.Name]
@@ -151,8 +152,7 @@ func completeFlags(cmd *cobra.Command, values map[string]completer) {
 // given reports whether a flag was given.
 func (a *app) given(flag string) bool { return a.flags.Changed(flag) }
 
-// behindDash parts the arguments from the command that follows "--", nil where there
-// is none.
+// behindDash splits the arguments at "--". after is nil if there is no "--".
 func (a *app) behindDash(args []string) (before, after []string) {
 	if dash := a.flags.ArgsLenAtDash(); dash >= 0 {
 		return args[:dash], args[dash:]
@@ -160,7 +160,7 @@ func (a *app) behindDash(args []string) (before, after []string) {
 	return args, nil
 }
 
-// viewing is a command that reads something and shows it.
+// viewing is a command that reads something and prints it.
 type viewing[T any] struct {
 	*app
 	row  command
@@ -179,7 +179,7 @@ func (v *viewing[T]) run(ctx context.Context, args []string) error {
 	return answer(v.ui, got, err, v.show)
 }
 
-// answer prints what the cell has answered: as JSON, or as text does.
+// answer prints v as JSON or by text, unless err is set.
 func answer[T any](u *ui, v T, err error, text func(T)) error {
 	switch {
 	case err != nil:
@@ -191,7 +191,7 @@ func answer[T any](u *ui, v T, err error, text func(T)) error {
 	return nil
 }
 
-// rows are those of a table, one for each item.
+// rows returns one table row for each item.
 func rows[T any](items []T, row func(T) []string) [][]string {
 	out := make([][]string, len(items))
 	for i, item := range items {

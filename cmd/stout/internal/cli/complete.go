@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// completeTimeout bounds how long a person waits for the Tab key, and completeMost is
-// how many words are offered. If the cell does not answer in time, none are.
+// completeTimeout limits the wait after the Tab key, and completeMost the
+// number of words. If the cell does not answer in time, there is no completion.
 const (
 	completeTimeout = time.Second
 	completeMost    = 100
@@ -25,11 +25,12 @@ type completer = cobra.CompletionFunc
 
 type completion = cobra.Completion
 
-// offer adds a word that came from the cell, with its description. Others chose the
-// word. The shell inserts the common start of several offers without quotes, and
-// evaluates the line at the next Tab: a path with a backtick would be a command that
-// the Tab key runs. So only words are offered that every shell reads as themselves,
-// and their descriptions, which shells cut up and compare, are as plain.
+// offer adds a word from the cell with its description. Callers of the cell
+// chose the word. The shell inserts the common prefix of several words without
+// quotes and evaluates the line at the next Tab, so a path with a backtick
+// would run a command. Therefore only words are offered that every shell takes
+// literally. Descriptions, which shells split and compare, are restricted in
+// the same way.
 func offer(found []completion, word, description string) []completion {
 	if !plainWord(word) {
 		return found
@@ -37,16 +38,16 @@ func offer(found []completion, word, description string) []completion {
 	return append(found, cobra.CompletionWithDesc(word, plainText(description)))
 }
 
-// plainWord reports whether bash, zsh, fish and PowerShell all read s as itself: no
-// quotes, blanks, globs, substitutions or operators, and no sign at its head that makes
-// it a flag, a variable or a job. ":" and "=" end words for bash, and "," does for
-// PowerShell. Letters beyond ASCII depend on the locale: some shells take a byte of
-// them for a blank.
+// plainWord reports whether bash, zsh, fish and PowerShell all take s
+// literally: no quotes, blanks, globs, substitutions or operators, and no first
+// character that makes it a flag, a variable or a job. ":" and "=" end words in
+// bash, and "," in PowerShell. Letters beyond ASCII depend on the locale: some
+// shells take one of their bytes for a blank.
 func plainWord(s string) bool {
 	return s != "" && (s[0] == '/' || isAlphanumeric(rune(s[0]))) && !strings.ContainsFunc(s, special)
 }
 
-// plainText is s with a question mark in place of each special character.
+// plainText returns s with a question mark for each special character.
 func plainText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if special(r) && r != ' ' {
@@ -72,7 +73,7 @@ func firstOnly(words completer) completer {
 	}
 }
 
-// thenFiles leaves the arguments after the first to the shell.
+// thenFiles completes the first argument, and leaves the others to the shell.
 func thenFiles(words completer) completer {
 	return func(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -82,8 +83,9 @@ func thenFiles(words completer) completer {
 	}
 }
 
-// offers completes by a list that the cell gives. It makes the client, because cobra
-// calls completers without prepare. word is an item's word and its description.
+// offers completes from a list that the cell returns. It creates the client,
+// because cobra calls completers without prepare. word returns an item's word
+// and description.
 func offers[T any](a *app, list func(ctx context.Context, typed string) iter.Seq2[T, error], word func(T) (string, string)) completer {
 	return func(cmd *cobra.Command, _ []string, typed string) (found []completion, _ cobra.ShellCompDirective) {
 		ctx := cmd.Context()
@@ -102,7 +104,7 @@ func offers[T any](a *app, list func(ctx context.Context, typed string) iter.Seq
 			}
 			if w, what := word(item); strings.HasPrefix(w, typed) {
 				found = offer(found, w, what)
-				if len(w) > 1 && strings.HasSuffix(w, "/") { // a directory: the path goes on
+				if len(w) > 1 && strings.HasSuffix(w, "/") { // a directory: the path continues
 					directive |= cobra.ShellCompDirectiveNoSpace
 				}
 			}
@@ -111,7 +113,7 @@ func offers[T any](a *app, list func(ctx context.Context, typed string) iter.Seq
 	}
 }
 
-// listed is a list that came at once.
+// listed turns a complete list into a sequence.
 func listed[T any](items []T, err error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, item := range items {
@@ -132,7 +134,7 @@ func (a *app) completePath() completer {
 		func(l lockapi.Lock) (string, string) { return l.Path, l.State })
 }
 
-// completeFile completes a file's path, a directory at a time.
+// completeFile completes a file's path, one directory at a time.
 func (a *app) completeFile() completer {
 	return offers(a, func(ctx context.Context, typed string) iter.Seq2[client.DirEntry, error] {
 		if typed == "" {
@@ -187,7 +189,7 @@ func (a *app) completeToken() completer {
 		})
 }
 
-// fixed completes a flag with these words.
+// fixed completes a flag with fixed words.
 func fixed(words ...string) completer {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -2,7 +2,8 @@ package cli
 
 import "testing"
 
-// What follows is read by some shell as more than itself, or as several words.
+// Each of these words has a special meaning for some shell, or counts as
+// several words.
 func TestPlainWordRefuses(t *testing.T) {
 	for _, word := range []string{
 		"", "-rf", "~root", "@splat", "+x", ".",

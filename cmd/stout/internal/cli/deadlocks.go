@@ -13,12 +13,12 @@ func (a *app) deadlocks() runner {
 	var stale bool
 	return viewer(a, command{
 		use: "deadlocks", short: "Find sessions that wait for each other", like: "deadlock cycles circles", exits: reads,
-		long: `Finds circles of sessions each of which waits for a lock that the next one
-holds, or stands ahead for, and the last one because of the first. None of them
-gets on until one gives up or is ended (stout session kill).
+		long: `Finds deadlocks: circles of sessions in which each session waits for a lock that
+the next one holds or is ahead for in the queue. A deadlock lasts until one
+session gives up or is ended (stout session kill).
 
-A session is taken as a whole: a program with several threads may hold and wait
-by different ones, and get on by itself.`,
+A session counts as a whole. A program with several threads may hold and wait
+with different threads, and still make progress.`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (l lockapi.Deadlocks, err error) {
 		l.Deadlocks, err = a.client.Deadlocks(ctx, readOptions(stale)...)
@@ -29,12 +29,12 @@ by different ones, and get on by itself.`,
 	}, func(l lockapi.Deadlocks) {
 		if len(l.Deadlocks) > 0 {
 			a.printDeadlocks(l.Deadlocks)
-			a.ui.note("each gets on when one of its sessions gives up; stout session kill SESSION ends one")
+			a.ui.note("a deadlock ends when one of its sessions gives up; stout session kill SESSION ends one")
 		}
 	})
 }
 
-// printDeadlocks tells of circles, a session a line.
+// printDeadlocks prints deadlocks, one line per session.
 func (a *app) printDeadlocks(all []lockapi.Deadlock) {
 	for i, d := range all {
 		if i > 0 {
@@ -47,17 +47,17 @@ func (a *app) printDeadlocks(all []lockapi.Deadlock) {
 		}
 		for i, l := range d.Links {
 			next := d.Links[(i+1)%len(d.Links)]
-			why := fmt.Sprintf("where %s stands ahead", clean(next.SessionName))
+			why := fmt.Sprintf("behind %s in the queue", clean(next.SessionName))
 			if l.Token != 0 {
 				why = fmt.Sprintf("which %s holds with token %d", clean(next.SessionName), l.Token)
 			}
 			if d.MoreLinks > 0 && i == len(d.Links)-1 {
-				why = "because of one that is not shown"
+				why = "behind a session that is not shown"
 			}
 			a.ui.indented(fmt.Sprintf("%s (session %s) waits %s for %s, %s", clean(l.SessionName), clean(l.Session), millis(l.WaitingMS), clean(l.Path), why))
 		}
 		if d.MoreLinks > 0 {
-			a.ui.indented(fmt.Sprintf("and %d more, the last of which waits for the first", d.MoreLinks))
+			a.ui.indented(fmt.Sprintf("and %d more; the last one waits for the first session", d.MoreLinks))
 		}
 	}
 }

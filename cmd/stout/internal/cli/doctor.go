@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/internal/buildinfo"
 )
 
-// exitLook is that of stout doctor where there is something to look at, and
-// nothing that is bad.
+// exitLook is the exit code of stout doctor if there are warnings but no
+// errors.
 const exitLook = 5
 
 type runDoctor struct {
@@ -23,22 +23,21 @@ type runDoctor struct {
 
 func (c *runDoctor) command() command {
 	return command{
-		use: "doctor", short: "Check a cell and the way to it, and say what to do", like: "diagnose checkup verify-cell troubleshoot", endless: true,
-		long: `Checks the way from here to the cell (names, connections, TLS, certificates,
-latency, credentials), the cell (its master, how many failures it bears, lag,
-releases) and each replica (disk and lease against the timing, elections, the
-rates of clocks, quotas, open files, connections, certificates, backups). It
-asks each replica that is named and each that a member tells of, and changes
-nothing. Findings that are not well say what to do.
+		use: "doctor", short: "Check a cell and the connection to it, and advise", like: "diagnose checkup verify-cell troubleshoot", endless: true,
+		long: `Checks the connection from here to the cell (names, TCP, TLS, certificates,
+latency, credentials), the cell (master, tolerated failures, lag, releases) and
+each replica (disk and lease against the timing, elections, clock rates, quotas,
+open files, connections, certificates, backups). It asks each named replica and
+each member's URL, and changes nothing. Each problem comes with advice.
 
-The rates of clocks are told from how fast each replica's uptime grows, within
-bounds that are told, too: --for 30s tells them ten times as exactly as 3s.`,
-		exits: readExits("nothing is the matter", "something is bad") + ", 5 there is something to look at, and nothing bad",
+Clock rates are measured by the growth of each replica's uptime, with an error
+bound: --for 30s measures ten times as precisely as 3s.`,
+		exits: readExits("no problem found", "something is bad") + ", 5 there are warnings, but nothing is bad",
 		example: `  stout doctor
   stout doctor --for 30s
   stout doctor -o json | jq '.findings[] | select(.verdict == "bad")'`,
 		flags: func(f *pflag.FlagSet) {
-			f.DurationVar(&c.watched, "for", 3*time.Second, "watch clocks and mastership for this `duration`")
+			f.DurationVar(&c.watched, "for", 3*time.Second, "measure clocks and watch mastership for this `duration`")
 		},
 	}
 }
@@ -46,7 +45,7 @@ bounds that are told, too: --for 30s tells them ten times as exactly as 3s.`,
 func (c *runDoctor) run(ctx context.Context, _ []string) error {
 	a := c.app
 	if c.watched < 0 || c.watched > 10*time.Minute {
-		return usagef("--for is %v; it is within 0s and 10m", c.watched)
+		return usagef("--for is %v; it must be from 0s to 10m", c.watched)
 	}
 	look := doctor.Looker{
 		Client: a.client, Asker: a.asker(), Version: buildinfo.Version(),
@@ -65,8 +64,8 @@ func (c *runDoctor) run(ctx context.Context, _ []string) error {
 	return doctorFailure(seen, report)
 }
 
-// doctorFailure has the exit code that the findings stand for. They have been
-// shown.
+// doctorFailure returns the exit code for the findings, which are already
+// printed.
 func doctorFailure(seen *doctor.Seen, report doctor.Report) error {
 	reached := false
 	for _, at := range seen.Servers {
@@ -86,7 +85,7 @@ func doctorFailure(seen *doctor.Seen, report doctor.Report) error {
 }
 
 var areaTitles = map[string]string{
-	doctor.AreaWay: "The way from here", doctor.AreaCell: "The cell", doctor.AreaReplicas: "The replicas",
+	doctor.AreaWay: "The connection from here", doctor.AreaCell: "The cell", doctor.AreaReplicas: "The replicas",
 }
 
 func (a *app) showReport(report doctor.Report) {
@@ -103,14 +102,14 @@ func (a *app) showReport(report doctor.Report) {
 		count[f.Verdict]++
 		a.showFinding(f)
 	}
-	a.ui.printf("\n%s, %d to look at, %d that can't be told, %d ok\n", pluralOf(count[doctor.Bad], "is bad", "are bad"),
+	a.ui.printf("\n%s, %d warnings, %d unknown, %d ok\n", pluralOf(count[doctor.Bad], "is bad", "are bad"),
 		count[doctor.Warn], count[doctor.Unknown], count[doctor.OK])
 }
 
-// marks are how a line begins.
+// marks begin the line of a finding.
 var marks = map[doctor.Verdict]string{doctor.OK: "ok", doctor.Unknown: "?", doctor.Warn: "WARN", doctor.Bad: "BAD"}
 
-// checkWidth is that of the longest name of a check.
+// checkWidth is the width of the longest check name.
 const checkWidth = 15
 
 func (a *app) showFinding(f doctor.Finding) {

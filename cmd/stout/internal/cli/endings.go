@@ -12,28 +12,28 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// endings adds to what was found the certificates that end soon: those that
-// the replicas tell of in their metrics, where the cell speaks TLS, and our own.
+// endings adds certificates that end soon: from the replicas' metrics, if the
+// cell uses TLS, and our own.
 func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) []finding {
 	if !slices.ContainsFunc(cell.Replicas, func(r lockapi.Replica) bool { return strings.HasPrefix(r.URL, "https://") }) {
 		return found
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	said := make([]string, len(cell.Replicas))
+	soon := make([]string, len(cell.Replicas))
 	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if r.Healthy {
-			said[i] = strings.Join(a.askEndings(ctx, r.URL), ", and ")
+			soon[i] = strings.Join(a.askEndings(ctx, r.URL), ", and ")
 		}
 	})
 	for i, r := range cell.Replicas {
-		if said[i] == "" {
+		if soon[i] == "" {
 			continue
 		}
 		if at := slices.IndexFunc(found, func(f finding) bool { return f.ID == r.ID }); at >= 0 {
-			found[at].What += "; " + said[i]
+			found[at].What += "; " + soon[i]
 		} else {
-			found = append(found, finding{ID: r.ID, What: said[i]})
+			found = append(found, finding{ID: r.ID, What: soon[i]})
 		}
 	}
 	if a.certs != nil {
@@ -49,7 +49,7 @@ func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) [
 }
 
 // askEndings asks the replica at url which of its certificates end soon.
-func (a *app) askEndings(ctx context.Context, url string) (said []string) {
+func (a *app) askEndings(ctx context.Context, url string) (soon []string) {
 	var metrics ask.Metrics
 	asker := a.asker()
 	if _, err := asker.Get(ctx, url, lockapi.RouteMetrics, &metrics); err != nil {
@@ -57,13 +57,13 @@ func (a *app) askEndings(ctx context.Context, url string) (said []string) {
 	}
 	metrics.Each("stout_certificate_expiry_timestamp_seconds", func(label func(string) string, unix float64) {
 		if ends := time.Unix(int64(unix), 0); certs.EndsSoon(ends) {
-			said = append(said, whose(label("part"), label("use"))+" "+when(ends))
+			soon = append(soon, certificateName(label("part"), label("use"))+" "+when(ends))
 		}
 	})
-	return said
+	return soon
 }
 
-func whose(part, use string) string {
+func certificateName(part, use string) string {
 	of := map[string]string{"api": "its API", "raft": "its connections to the other replicas"}[use]
 	if part == "ca" {
 		return "the last CA of " + of
@@ -71,7 +71,7 @@ func whose(part, use string) string {
 	return "the certificate of " + of
 }
 
-// when says when something ends, or has ended.
+// when describes the end of something, or that it is over.
 func when(ends time.Time) string {
 	on := ends.UTC().Format("2006-01-02 15:04 MST")
 	if left := time.Until(ends); left > 0 {

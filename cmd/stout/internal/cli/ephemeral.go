@@ -14,11 +14,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lastSteps is how long a command whose session is over has to end by itselc.
-// Nobody waits for it: its file is gone, and guards nothing.
+// lastSteps is how long a command may run after its session is over. Its file
+// is gone, so no other session waits for it.
 const lastSteps = 10 * time.Second
 
-// ephemeral is a file that ends with the session that wrote it.
+// ephemeral is a file that ends with its session.
 type ephemeral struct {
 	session *client.Session
 	stat    lockapi.FileStat
@@ -27,7 +27,7 @@ type ephemeral struct {
 // putEphemeral writes a file and keeps its session while a command runs, or
 // until a signal.
 //
-// Signals are collected from here on, so that none gets lost between writing
+// Signals are collected from the start, so that none is lost between writing
 // the file and ending its session.
 func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 	signals, stop := child.Signals()
@@ -52,8 +52,8 @@ func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 	return err
 }
 
-// writeEphemeral opens a session and writes the file. What it returns beside an
-// error is to be ended.
+// writeEphemeral opens a session and writes the file. A result must be ended
+// even if an error comes with it.
 func (c *putFile) writeEphemeral(ctx context.Context, content []byte) (*ephemeral, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -69,17 +69,17 @@ func (c *putFile) writeEphemeral(ctx context.Context, content []byte) (*ephemera
 }
 
 func sessionOver() *failure {
-	return &failure{code: exitLost, message: "the session was ended (closed or expired), and the file with it"}
+	return &failure{code: exitLost, message: "the session has ended (closed or expired), and the file with it"}
 }
 
-// unbounded is the lease of a command that ends with nothing but its session.
-// The channel is never closed.
+// unbounded is the lease of a command that ends only with its session. The
+// channel is never closed.
 type unbounded chan struct{}
 
 func (unbounded) Remaining() time.Duration { return math.MaxInt64 }
 func (u unbounded) Done() <-chan struct{}  { return u }
 
-// runBeside runs the command until it has ended. Its exit code is ours.
+// runBeside runs the command to its end. stout exits with its exit code.
 func (c *putFile) runBeside(ctx context.Context, e *ephemeral, signals <-chan os.Signal) error {
 	if c.ui.json { // before what the command writes
 		_, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (any, error) {
@@ -93,7 +93,7 @@ func (c *putFile) runBeside(ctx context.Context, e *ephemeral, signals <-chan os
 		Args: c.cmd, Env: append(c.cellEnvironment(), "STOUT_PATH="+c.path),
 		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: e.session.Done(), Signals: signals,
 	}, make(unbounded), func(what child.Event) string {
-		return happened(what, c.cmd[0], "the session is over", fmt.Sprintf("%s is gone in %s", clean(c.path), human(c.ttl)))
+		return happened(what, c.cmd[0], "the session has ended", fmt.Sprintf("%s is gone in %s", clean(c.path), human(c.ttl)))
 	})
 	if result.Lost || e.session.Err() != nil {
 		return sessionOver()
@@ -107,6 +107,6 @@ func (c *putFile) endFile(session *client.Session) {
 	defer cancel()
 	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		c.ui.note("could not tell the cell that we are done; the file is gone in at most %s%s", human(session.TTL()), onceInOffice)
+		c.ui.note("the cell could not be reached to delete the file; it is gone in at most %s%s", human(session.TTL()), onceInOffice)
 	}
 }

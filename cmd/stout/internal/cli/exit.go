@@ -14,61 +14,61 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Exit codes. Those of stout lock beside the command's own can be chosen.
+// Exit codes. Flags of stout lock change its codes 69, 75 and 76.
 const (
 	exitOK          = 0
 	exitFailed      = 1   // the answer is no: not valid, nothing to release, refused
 	exitUsage       = 2   // the command line is wrong; nothing was done
-	exitNoMaster    = 3   // replicas answer, and the cell has no master now
+	exitNoMaster    = 3   // replicas answer, but the cell has no master
 	exitUnreachable = 4   // no replica answers
-	exitUnknown     = 6   // a change may or may not be done (5 is that of doctor and rehearse)
-	exitUnwritten   = 74  // the answer could not be written (EX_IOERR), whatever it was
-	exitUnavailable = 69  // stout lock: the cell could not give it (EX_UNAVAILABLE of sysexits.h)
-	exitConflict    = 75  // stout lock: somebody else has it, or it is delayed (EX_TEMPFAIL)
-	exitLost        = 76  // stout lock: lost before the command ended, whatever its own code
+	exitUnknown     = 6   // a change may or may not be done (5 is used by doctor and rehearse)
+	exitUnwritten   = 74  // the answer could not be written (EX_IOERR)
+	exitUnavailable = 69  // stout lock: the cell could not grant it (EX_UNAVAILABLE of sysexits.h)
+	exitConflict    = 75  // stout lock: another session holds it, or it is delayed (EX_TEMPFAIL)
+	exitLost        = 76  // stout lock: lost before the command ended
 	exitSignal      = 128 // + n: ended by signal n
 )
 
-// readExits and changeExits are the exit codes of commands that read, and of those that
-// change something. done and no are what 0 and 1 stand for.
+// readExits and changeExits describe the exit codes of commands that read and
+// of commands that change something. done and no describe 0 and 1.
 func readExits(done, no string) string {
 	return "0 " + done + ", 1 " + no + ", 2 wrong usage, 3 the cell has no master, 4 no replica can be reached"
 }
 
 func changeExits(done, no string) string {
-	return readExits(done, no) + ", 6 it is not known whether it is done"
+	return readExits(done, no) + ", 6 the outcome is unknown"
 }
 
-// The exit codes of a command that has nothing to add.
+// The exit codes of commands without special ones.
 var (
-	reads   = readExits("done", "the cell said no") + ", 74 the answer can't be written"
-	changes = changeExits("done", "the cell said no") + ", 74 the answer can't be written"
+	reads   = readExits("done", "the cell refused") + ", 74 the answer can't be written"
+	changes = changeExits("done", "the cell refused") + ", 74 the answer can't be written"
 )
 
-// failure is an error that knows its exit code and what to do about it. An
-// empty message prints nothing: all was said already, or the code says it.
+// failure is an error with an exit code and advice. An empty message prints
+// nothing: everything was printed already, or the code is enough.
 type failure struct {
 	code    int
 	message string
-	details []string // printed below the message, one to a line
-	hints   []string // and what to do, below that
-	// expected: the exit code says it all; with --quiet nothing is printed.
+	details []string // printed below the message, one per line
+	hints   []string // advice, printed below the details
+	// expected: the exit code is enough; --quiet prints no message.
 	expected bool
-	// interrupted: a Ctrl-C ended us, and the shell must see that it did.
+	// interrupted: Ctrl-C ended stout, and the shell must notice that.
 	interrupted bool
-	// unread: the reader of standard output has gone, and ends us.
+	// unread: the reader of standard output has closed the pipe.
 	unread bool
 }
 
 func (f *failure) Error() string { return f.message }
 
-// usagef is a mistake in the command line.
+// usagef returns an error in the command line.
 func usagef(format string, args ...any) *failure {
 	return &failure{code: exitUsage, message: fmt.Sprintf(format, args...)}
 }
 
-// tell adds a line of details.
-func (f *failure) tell(format string, args ...any) *failure {
+// detail adds a line of details.
+func (f *failure) detail(format string, args ...any) *failure {
 	f.details = append(f.details, fmt.Sprintf(format, args...))
 	return f
 }
@@ -79,12 +79,12 @@ func (f *failure) hint(format string, args ...any) *failure {
 	return f
 }
 
-// explain turns any error into what a person is told and a shell sees.
+// explain turns any error into a message, advice and an exit code.
 func (a *app) explain(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	unknown := errors.Is(err, client.ErrOutcomeUnknown) // that is the thing to say
+	unknown := errors.Is(err, client.ErrOutcomeUnknown) // more important than the timeout
 	if errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded) && !unknown {
 		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 		defer cancel()
@@ -102,38 +102,38 @@ func (a *app) explain(err error) *failure {
 	case lockapi.CodeInvalidArgument:
 		f.code = exitUsage
 	case lockapi.CodeSessionNotFound:
-		f.hint("it was closed or has expired; stout sessions lists the open ones")
+		f.hint("the session was closed or has expired; stout sessions lists the open ones")
 	case lockapi.CodeConflict:
-		f.hint("stout locks PATH shows the mode and the limit of the present holders")
+		f.hint("stout locks PATH shows the mode and the limit of the current holders")
 	case lockapi.CodeOutcomeUnknown:
 		f.code = exitUnknown
-		f.hint("it may or may not be done: look how things are before it is done again")
+		f.hint("the change may or may not be done: check before you repeat it")
 	case lockapi.CodeTooMany:
 		f.hint("a quota of the cell is used up; try again later")
 	case lockapi.CodeUnauthenticated:
 		if a.token == nil && a.opts.files.Cert == "" {
-			f.hint("say who you are: --token-file FILE, or --cert and --key; a token is what stout token create makes")
+			f.hint("send a credential: --token-file FILE, or --cert and --key; stout token create makes a token")
 		} else {
-			f.hint("the credential that was sent is not one that the cell takes; stout access whoami tries it")
+			f.hint("the cell does not accept this credential; stout access whoami checks it")
 		}
 	case lockapi.CodePermissionDenied:
-		if api, ok := errors.AsType[*lockapi.Error](err); ok && plainWord(api.Path) { // others chose it: a shell is to read it as itself
+		if api, ok := errors.AsType[*lockapi.Error](err); ok && plainWord(api.Path) { // a foreign path must be safe to paste into a shell
 			f.hint("stout access check %s shows what you may do there, and by which rule", api.Path)
 		} else {
-			f.hint("stout access whoami shows who the cell takes you for")
+			f.hint("stout access whoami shows your principal")
 		}
 	case lockapi.CodeNotFound:
-		f.hint("does the URL belong to a stoutd replica? it was %s", strings.Join(a.opts.servers, ", "))
+		f.hint("is the server a stoutd replica? stout called %s", strings.Join(a.opts.servers, ", "))
 	}
 	return f
 }
 
-// diagnose looks at the cell after a call that had no outcome within the given
-// time, and says why, before ctx ends: that no replica answers, that there is
-// no master, or that there is one, which did not answer.
+// diagnose examines the cell after a call without outcome, and returns the
+// reason before ctx ends: no replica answers, there is no master, or the master
+// did not answer.
 //
-// A replica whose master hangs takes longer to say so than there may be time.
-// So each is asked beside that about itself.
+// A replica may take too long to report that its master hangs. So each replica
+// is also asked about itself.
 func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	dead := make([]error, len(a.opts.servers))
 	var asked sync.WaitGroup
@@ -147,26 +147,25 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	}
 	if ask.IsDenial(err) {
 		return (&failure{code: exitNoMaster, message: "no master has answered within " + human(within)}).
-			hint("stout status shows which replicas are well, to who may observe the cell")
+			hint("stout status shows which replicas are well; it needs the right to observe the cell")
 	}
 	if !ask.InOffice(cell.Cell) {
-		a.examine(ctx, &cell) // one that is none of the cell's counts for nothing
+		a.examine(ctx, &cell) // a replica outside the cell does not count as up
 		return a.noMaster(cell.Cell)
 	}
 	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).
-		tell("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
-		hint("give it more time; stout status shows which replicas are well")
+		detail("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
+		hint("try a longer --timeout; stout status shows which replicas are well")
 }
 
-// masterSilent is the error of a cell whose replicas live, and get no answer of
-// their master. failed, by server, is why they told nothing of the cell, and
-// dead why they told nothing of themselves. It is nil where none is such a
-// replica.
+// masterSilent reports that replicas answer but their master does not, or nil
+// if no replica answers. failed and dead have the errors of asking each server
+// for the cell and for itself.
 func (a *app) masterSilent(failed map[string]error, dead []error, within time.Duration) *failure {
 	out := &failure{code: exitNoMaster, message: "no master has answered within " + human(within)}
 	for i, url := range a.opts.servers {
 		if dead[i] == nil && !ask.IsRefusal(failed[url]) {
-			out.tell("%s: answers, and its master does not", url)
+			out.detail("%s: answers, but its master does not", url)
 		}
 	}
 	if len(out.details) == 0 {

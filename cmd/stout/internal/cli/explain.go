@@ -13,15 +13,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// explained is all that stout explain tells of a path, as it is with -o json.
+// explained is the answer of stout explain, as printed with -o json.
 type explained struct {
 	Lock      lockapi.Lock           `json:"lock"`
-	Sessions  []lockapi.SessionState `json:"sessions"` // of the holders, as far as they may be read
+	Sessions  []lockapi.SessionState `json:"sessions"` // sessions of the holders that the caller may read
 	Deadlocks []lockapi.Deadlock     `json:"deadlocks"`
 	History   lockapi.History        `json:"history"`
 
-	left  map[string]string // what is to be said of a holder's session, by id
-	stale bool              // any replica was allowed to answer, also without a master
+	left  map[string]string // a sentence about each holder's session, by id
+	stale bool              // any replica may have answered, even without a master
 }
 
 type explainLock struct {
@@ -32,22 +32,21 @@ type explainLock struct {
 
 func (c *explainLock) command() command {
 	return command{
-		use: "explain PATH", short: "Tell who holds a lock, who waits, and how it came to that", like: "why who history describe info",
-		long: `Tells in plain sentences how the lock at PATH stands: who holds it, by which
-session, since when and for how long the session is still good; who waits at
-which place; what would happen if the holder died now; and who held it before,
-and why each of them lost it. Of the file at PATH it tells who wrote it.
+		use: "explain PATH", short: "Explain the state of a lock and how it came about", like: "why who history describe info",
+		long: `Explains the lock at PATH in plain sentences: its holders with their sessions,
+since when, and the time left of each lease; the queue; what would happen if the
+holder died now; and the earlier holders, with the reason why each lost the
+lock. It also shows the writers of the file at PATH.
 
-What was before is told from the memory of the replicas, each of which keeps the
-last events of the cell: of the one that answers, and of those that --server
-names by their URLs, where they remember more. How far that reaches is told as
-well.`,
+The history comes from the replicas, which keep the most recent events
+of the cell: from the one that answers, and from servers named by URL that
+remember more. The answer shows how far back it reaches.`,
 		exits: reads, words: c.completePath(),
 		example: `  stout explain /jobs/nightly
   stout explain /jobs/nightly --last 20`,
 		flags: func(f *pflag.FlagSet) {
 			addStale(f, &c.stale)
-			f.IntVar(&c.last, "last", 5, "tell of at most so `many` earlier holders and writes")
+			f.IntVar(&c.last, "last", 5, "show at most this `number` of earlier holders and writes")
 		},
 	}
 }
@@ -57,12 +56,12 @@ func (c *explainLock) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if c.last < 0 || c.last > mostLast {
-		return usagef("--last is %d; it must be within 0..%d", c.last, mostLast)
+		return usagef("--last is %d; it must be from 0 to %d", c.last, mostLast)
 	}
 	return c.orStale(c.explainPath(ctx, args[0], c.last, readOptions(c.stale)), c.stale)
 }
 
-// mostLast is how many earlier holders can be asked for. One takes up to three events.
+// mostLast limits the earlier holders. One takes up to three events.
 const mostLast = lockapi.MaxListLimit / 4
 
 func (a *app) explainPath(ctx context.Context, path string, last int, opts []client.ReadOption) error {
@@ -92,7 +91,7 @@ func (a *app) explainPath(ctx context.Context, path string, last int, opts []cli
 		return a.ui.object(e)
 	}
 	if e.stale {
-		a.ui.note("told by any replica: it may be out of date")
+		a.ui.note("answered by any replica: it may be out of date")
 	}
 	a.printHolders(&e)
 	a.printWaiters(&e)
@@ -108,10 +107,10 @@ func (a *app) explainPath(ctx context.Context, path string, last int, opts []cli
 	return nil
 }
 
-// readPast reads what happened at a path: as much as so many ends are usually found in,
-// and all that can be asked for where they are not.
+// readPast reads the history of a path: a first part that usually suffices, or
+// all available events if it does not.
 func (a *app) readPast(ctx context.Context, e *explained, path string, last int) (err error) {
-	if last == 0 { // how long a holder has waited is all that is told of it
+	if last == 0 { // only the holder's waiting time is needed
 		e.History, err = a.client.History(ctx, path, 4)
 		return err
 	}
@@ -131,21 +130,20 @@ func (a *app) readPast(ctx context.Context, e *explained, path string, last int)
 	return err
 }
 
-// orStale adds to an error of a cell without a master that a replica can tell all the
-// same.
+// orStale adds advice to the error of a cell without a master.
 func (a *app) orStale(err error, stale bool) error {
 	if err == nil || stale {
 		return err
 	}
 	f := a.explain(err)
 	if f.code == exitNoMaster {
-		f.hint("--stale has any replica tell what it knows, without a master too; that may be out of date")
+		f.hint("--stale lets any replica answer, even without a master; the answer may be out of date")
 	}
 	return f
 }
 
-// readHolders reads how long the sessions of the first holders are still good, where
-// that may be known.
+// readHolders reads the time left of the first holders' sessions, if the caller
+// may observe them.
 func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadOption) error {
 	for _, h := range e.Lock.Holders[:min(len(e.Lock.Holders), mostHolders)] {
 		if _, asked := e.left[h.Session]; asked {
@@ -154,39 +152,39 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 		s, err := a.client.ReadSession(ctx, h.Session, opts...)
 		switch {
 		case errors.Is(err, client.ErrSessionNotFound):
-			e.left[h.Session] = "Its session has ended at this moment."
+			e.left[h.Session] = "Its session has just ended."
 		case ask.IsDenial(err):
-			e.left[h.Session] = "For how long its session is still good only who observes the cell may see."
+			e.left[h.Session] = "The time left of its session is visible only with the right to observe the cell."
 		case err != nil:
 			return err
 		case s.LeaseRemainingMS == nil:
-			e.left[h.Session] = fmt.Sprintf("For how long its session is still good only the master knows; its ttl is %s.", millis(s.TTLMS))
+			e.left[h.Session] = fmt.Sprintf("Only the master knows the time left of its session; its ttl is %s.", millis(s.TTLMS))
 			e.Sessions = append(e.Sessions, s)
 		default:
-			e.left[h.Session] = fmt.Sprintf("Its session is still good for %s of %s.", seconds(*s.LeaseRemainingMS), millis(s.TTLMS))
+			e.left[h.Session] = fmt.Sprintf("Its session has %s of %s left.", seconds(*s.LeaseRemainingMS), millis(s.TTLMS))
 			e.Sessions = append(e.Sessions, s)
 		}
 	}
 	return nil
 }
 
-// printHolders tells who holds the lock, or that nobody does.
+// printHolders prints the holders of the lock.
 func (a *app) printHolders(e *explained) {
 	l := e.Lock
 	head := a.ui.out.head.Render(clean(l.Path))
 	switch n := len(l.Holders) + l.MoreHolders; {
 	case n == 0 && l.DelayRemainingMS > 0:
-		a.ui.printf("%s is held by nobody, and in its lock-delay for another %s.\n", head, seconds(l.DelayRemainingMS))
-		a.ui.indented("The session of its last holder expired, who may still be at work.")
+		a.ui.printf("%s is not held, but in its lock-delay for another %s.\n", head, seconds(l.DelayRemainingMS))
+		a.ui.indented("The session of its last holder expired; that program may still be running.")
 	case n == 0:
 		a.ui.printf("%s is free.\n", head)
 	case n == 1:
 		h := l.Holders[0]
 		a.ui.printf("%s is held by %s since %s, for %s.\n", head, clean(h.SessionName), clock(h.GrantedAt), since(h.GrantedAt))
 	case l.Limit > 0:
-		a.ui.printf("%s is shared by %d, of %d that may hold it.\n", head, n, l.Limit)
+		a.ui.printf("%s is shared by %d of at most %d holders.\n", head, n, l.Limit)
 	default:
-		a.ui.printf("%s is shared by %d.\n", head, n)
+		a.ui.printf("%s is shared by %d holders.\n", head, n)
 	}
 	shown := l.Holders[:min(len(l.Holders), mostHolders)]
 	for _, h := range shown {
@@ -205,8 +203,8 @@ func (a *app) printHolders(e *explained) {
 	}
 }
 
-// waited is how long the grant with that token was waited for, in milliseconds; nil
-// where that is not known, or no time.
+// waited returns how long the grant with that token was waited for, in
+// milliseconds; nil if unknown or immediate.
 func (e *explained) waited(token uint64) *int64 {
 	for _, p := range e.History.Events {
 		if p.Type == lockapi.EventLockAcquired && p.Token == token {
@@ -216,7 +214,7 @@ func (e *explained) waited(token uint64) *int64 {
 	return nil
 }
 
-// ownedBy is what else is known of who has a place or a hold.
+// ownedBy formats the principal and metadata of a hold or queue position.
 func ownedBy(principal string, meta map[string]string) string {
 	text := ""
 	if principal != "" {
@@ -228,19 +226,19 @@ func ownedBy(principal string, meta map[string]string) string {
 	return text
 }
 
-// printWaiters tells who waits at which place.
+// printWaiters prints the queue.
 func (a *app) printWaiters(e *explained) {
 	l := e.Lock
 	switch {
 	case l.Waiters == 0 && l.State == lockapi.StateFree:
 		return
 	case l.Waiters == 0:
-		a.ui.printf("\nNobody waits for it.\n")
+		a.ui.printf("\nIts queue is empty.\n")
 		return
 	case l.Waiters == 1:
-		a.ui.printf("\nOne waits for it:\n")
+		a.ui.printf("\n1 session waits for it:\n")
 	default:
-		a.ui.printf("\n%d wait for it:\n", l.Waiters)
+		a.ui.printf("\n%d sessions wait for it:\n", l.Waiters)
 	}
 	shown := l.Queue[:min(len(l.Queue), mostHolders)]
 	for _, w := range shown {
@@ -252,46 +250,46 @@ func (a *app) printWaiters(e *explained) {
 	}
 }
 
-// whatIf says what would happen if the holder died now, or when the lock-delay is
-// over.
+// whatIf describes what would happen if the holder died now, or at the end of
+// the lock-delay.
 func whatIf(e *explained) string {
 	l := e.Lock
 	holders := len(l.Holders) + l.MoreHolders
 	switch {
 	case holders == 0 && l.DelayRemainingMS > 0:
-		return fmt.Sprintf("When the lock-delay is over, %s.", heirs(l, holders, "will"))
+		return fmt.Sprintf("After the lock-delay, %s.", nextHolders(l, holders, "will"))
 	case holders == 0:
 		return ""
 	}
-	h, who := l.Holders[0], "the holder"
+	h, holder := l.Holders[0], "the holder"
 	if holders > 1 {
-		who = "the first of the holders"
+		holder = "the first holder"
 	}
-	text := fmt.Sprintf("If %s died now, its session would expire when its ttl is over", who)
-	if e.stale { // there may be none: then no session expires
-		text += ", which begins anew with a master where there is none now"
+	text := fmt.Sprintf("If %s died now, its session would expire after its ttl", holder)
+	if e.stale { // without a master no session expires
+		text += ", counted from the next election if the cell has no master now"
 	}
 	for _, s := range e.Sessions {
 		if s.ID == h.Session && s.LeaseRemainingMS != nil {
-			text = fmt.Sprintf("If %s died now, its session would expire in about %s", who, seconds(*s.LeaseRemainingMS))
+			text = fmt.Sprintf("If %s died now, its session would expire in about %s", holder, seconds(*s.LeaseRemainingMS))
 		}
 	}
 	if h.LockDelayMS > 0 {
-		text += fmt.Sprintf(", nobody would get the lock for the %s of its lock-delay", millis(h.LockDelayMS))
+		text += fmt.Sprintf(", the lock would stay blocked for its lock-delay of %s", millis(h.LockDelayMS))
 	}
-	return text + ", and then " + heirs(l, holders-1, "would") + "."
+	return text + ", and then " + nextHolders(l, holders-1, "would") + "."
 }
 
-// heirs are those in the queue who get a lock that so many others hold then: who
-// "will", or "would".
-func heirs(l lockapi.Lock, others int, will string) string {
+// nextHolders describes the waiters that get a lock with so many remaining
+// holders. will is "will" or "would".
+func nextHolders(l lockapi.Lock, others int, will string) string {
 	switch {
 	case l.Waiters == 0 && others > 0:
 		return "the others " + will + " still hold it"
 	case l.Waiters == 0:
 		return "the lock " + will + " be free"
 	case len(l.Queue) == 0:
-		return "the first of those who wait " + will + " get it"
+		return "the first waiter " + will + " get it"
 	}
 	first := l.Queue[0]
 	if others > 0 && (first.Mode == lockapi.Exclusive || l.Mode == lockapi.Exclusive) {
@@ -302,17 +300,18 @@ func heirs(l lockapi.Lock, others int, will string) string {
 		together++
 	}
 	if together > 1 {
-		return fmt.Sprintf("%s and the next %d of those who wait %s get it together", clean(first.SessionName), together-1, will)
+		return fmt.Sprintf("%s and the next %d waiters %s get it together", clean(first.SessionName), together-1, will)
 	}
 	return clean(first.SessionName) + " " + will + " get it"
 }
 
-// printPast tells who held the lock before, and who wrote the file, newest first.
+// printPast prints the earlier holders and the writers of the file, newest
+// first.
 func (a *app) printPast(e *explained, last int) {
 	var lines [][2]string
 	var masters []lockapi.PastEvent // since the last line
-	told := 0
-	whole := last > 0 // what is told ends with what is known
+	shown := 0
+	whole := last > 0 // everything known is shown
 	for i, p := range e.History.Events {
 		if p.Type == lockapi.EventMasterChanged {
 			masters = append(masters, p)
@@ -322,7 +321,7 @@ func (a *app) printPast(e *explained, last int) {
 		if text == "" {
 			continue
 		}
-		if told == last {
+		if shown == last {
 			whole = false
 			break
 		}
@@ -331,38 +330,38 @@ func (a *app) printPast(e *explained, last int) {
 		}
 		masters = nil
 		lines = append(lines, [2]string{clock(p.At), text})
-		told++
+		shown++
 	}
 	if m := mastersText(masters); whole && m[1] != "" {
 		lines = append(lines, m)
 	}
 	if len(lines) > 0 {
-		a.ui.printf("\nWhat happened, newest first:\n")
+		a.ui.printf("\nHistory, newest first:\n")
 	}
 	for _, l := range lines {
 		a.ui.hanging(a.ui.out.dim.Render(l[0]), l[1])
 	}
-	reach := "the replicas that were asked remember nothing yet"
+	reach := "the replicas have no history yet"
 	if s := e.History.Since; s != nil {
-		reach = "the replicas that were asked remember what was since " + clock(*s)
+		reach = "the replicas' history reaches back to " + clock(*s)
 	}
-	short := e.History.More && told < last // more is remembered, and was not asked for
+	short := e.History.More && shown < last // the replicas remember more, which was not read
 	asked := plural(len(e.History.Events), "event")
 	switch {
-	case told == 0 && short:
+	case shown == 0 && short:
 		a.ui.printf("\n")
-		a.ui.prose(fmt.Sprintf("Of earlier holders none is among the last %s of it; %s.", asked, reach))
+		a.ui.prose(fmt.Sprintf("Its last %s include no earlier holder; %s.", asked, reach))
 	case short:
-		a.ui.note("others are not among its last %s; %s (revision %d)", asked, reach, e.History.Oldest)
-	case told == 0 && last > 0:
+		a.ui.note("its last %s include no other holders; %s (revision %d)", asked, reach, e.History.Oldest)
+	case shown == 0 && last > 0:
 		a.ui.printf("\n")
-		a.ui.prose(fmt.Sprintf("Of earlier holders nothing is known: %s.", reach))
+		a.ui.prose(fmt.Sprintf("No earlier holder is known: %s.", reach))
 	case last > 0:
 		a.ui.note("%s (revision %d)", reach, e.History.Oldest)
 	}
 }
 
-// mastersText tells of changes of master that came one after the other, newest first.
+// mastersText describes consecutive changes of master, newest first.
 func mastersText(all []lockapi.PastEvent) [2]string {
 	switch len(all) {
 	case 0:
@@ -370,10 +369,11 @@ func mastersText(all []lockapi.PastEvent) [2]string {
 	case 1:
 		return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d", clean(all[0].Master), all[0].Epoch)}
 	}
-	return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d, the last of %d changes since %s", clean(all[0].Master), all[0].Epoch, len(all), clock(all[len(all)-1].At))}
+	return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d, after %d changes since %s", clean(all[0].Master), all[0].Epoch, len(all), clock(all[len(all)-1].At))}
 }
 
-// past tells of an event that ended something, or wrote the file; "" for others.
+// past describes an event that ended a hold or wrote the file; "" for other
+// events.
 func (e *explained) past(i int) string {
 	p := e.History.Events[i]
 	switch p.Type {
@@ -384,7 +384,7 @@ func (e *explained) past(i int) string {
 		}
 		text += ")"
 		if p.HeldMS != nil {
-			text += " had it for " + millis(*p.HeldMS)
+			text += " held it for " + millis(*p.HeldMS)
 		}
 		return text + "; " + e.why(p)
 	case lockapi.EventFileDeleted:
@@ -405,7 +405,7 @@ func by(p lockapi.PastEvent) string {
 	return " by " + clean(p.By)
 }
 
-// why says why a hold ended.
+// why describes why a hold ended.
 func (e *explained) why(p lockapi.PastEvent) string {
 	switch p.Reason {
 	case lockapi.ReasonReleased:
@@ -414,7 +414,7 @@ func (e *explained) why(p lockapi.PastEvent) string {
 		return "released by force" + by(p)
 	case lockapi.ReasonSessionClosed:
 		if p.By == p.Principal && (p.By == "" || p.By == lockapi.PrincipalAnonymous) {
-			return "its session was closed, by its program or by whoever killed it"
+			return "its session was closed, by its program or by an operator"
 		}
 		if p.By == p.Principal {
 			return "closed"
@@ -424,24 +424,24 @@ func (e *explained) why(p lockapi.PastEvent) string {
 		if p.SilentMS == nil {
 			return fmt.Sprintf("expired: no keepalive, ttl %s", millis(p.TTLMS))
 		}
-		return fmt.Sprintf("expired: last keepalive %s%s before, ttl %s", e.atLeast(p), seconds(*p.SilentMS), millis(p.TTLMS))
+		return fmt.Sprintf("expired: last keepalive %s%s earlier, ttl %s", e.atLeast(p), seconds(*p.SilentMS), millis(p.TTLMS))
 	}
 	return clean(p.Reason)
 }
 
-// atLeast qualifies how long a session was silent where its master had taken office at
-// that time, and knew nothing of what was before.
+// atLeast qualifies a session's silence if its master took office at its
+// beginning, because that master knows no earlier keepalive.
 func (e *explained) atLeast(end lockapi.PastEvent) string {
-	heard := end.At.Add(-time.Duration(*end.SilentMS) * time.Millisecond)
+	lastSeen := end.At.Add(-time.Duration(*end.SilentMS) * time.Millisecond)
 	for _, p := range e.History.Events {
-		if p.Type == lockapi.EventMasterChanged && p.At.Before(end.At) && heard.Sub(p.At).Abs() < time.Second {
+		if p.Type == lockapi.EventMasterChanged && p.At.Before(end.At) && lastSeen.Sub(p.At).Abs() < time.Second {
 			return "at least "
 		}
 	}
 	return ""
 }
 
-// seconds writes milliseconds to a tenth of a second where that matters.
+// seconds formats milliseconds, with tenths if they matter.
 func seconds(ms int64) string {
 	if ms < 100_000 {
 		return fmt.Sprintf("%.1fs", float64(ms)/1000)
@@ -449,7 +449,7 @@ func seconds(ms int64) string {
 	return millis(ms)
 }
 
-// clock is a time of day here, with its date where that is not today's.
+// clock formats a local time of day, with the date unless it is today.
 func clock(t time.Time) string {
 	t = t.Local()
 	if now := time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
@@ -458,7 +458,8 @@ func clock(t time.Time) string {
 	return t.Format("15:04:05")
 }
 
-// goesThrough reports whether somebody in a circle waits for the lock at a path.
+// goesThrough reports whether a session of a deadlock waits for the lock at a
+// path.
 func goesThrough(d lockapi.Deadlock, path string) bool {
 	for _, l := range d.Links {
 		if l.Path == path {

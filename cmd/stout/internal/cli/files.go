@@ -22,15 +22,16 @@ type getFile struct {
 func (c *getFile) command() command {
 	return command{
 		use: "get PATH", short: "Print a file", like: "cat read", words: c.completeFile(), exits: reads,
-		long: `Prints the content of the file at PATH as it is; with -o json its stat as well.
+		long: `Prints the content of the file at PATH unchanged; with -o json also its
+metadata.
 
-On a terminal, what that would obey rather than show (others may have written
-the file) is printed as an escape, such as \x1b; --raw prints it as it is.`,
+On a terminal, control characters are printed as escapes such as \x1b, because
+others may have written the file; --raw prints them unchanged.`,
 		example: `  stout get /app/conf > app.conf
   stout get /app/conf -o json | jq .revision`,
 		flags: func(f *pflag.FlagSet) {
 			addStale(f, &c.stale)
-			f.BoolVar(&c.raw, "raw", false, "print the content as it is also on a terminal, whatever it does to that")
+			f.BoolVar(&c.raw, "raw", false, "print control characters unchanged, also on a terminal")
 		},
 	}
 }
@@ -50,7 +51,7 @@ func (c *getFile) run(ctx context.Context, args []string) error {
 	return c.ui.content(file.Content, c.raw)
 }
 
-// jsonFile is a file as the API shows it.
+// jsonFile returns a file in the form of the API.
 func jsonFile(f *client.File) lockapi.File {
 	out := lockapi.File{FileStat: f.FileStat}
 	if text := string(f.Content); f.Content != nil && utf8.Valid(f.Content) {
@@ -61,21 +62,20 @@ func jsonFile(f *client.File) lockapi.File {
 	return out
 }
 
-// aboutFile puts into words what is wrong with a file, rather than with the
-// call.
+// aboutFile rewords an error of a call about a file.
 func aboutFile(path string, err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	switch {
 	case !ok:
 	case refused.Code == lockapi.CodeNotFound && refused.Revision > 0:
-		return &failure{code: exitFailed, message: "there is no file " + clean(path)}
+		return &failure{code: exitFailed, message: clean(path) + " does not exist"}
 	case refused.Code == lockapi.CodePrecondition && refused.Current == nil:
-		return &failure{code: exitFailed, message: "there is no file " + clean(path)}
+		return &failure{code: exitFailed, message: clean(path) + " does not exist"}
 	case refused.Code == lockapi.CodePrecondition:
 		f := &failure{code: exitFailed, message: fmt.Sprintf("%s is at revision %d", clean(path), refused.Current.Revision)}
-		return f.hint("stout get %s shows what was written meanwhile", clean(path))
+		return f.hint("stout get %s shows the current content", clean(path))
 	case refused.Code == lockapi.CodeOutcomeUnknown:
-		return (&failure{code: exitUnknown, message: clean(refused.Detail)}).hint("it may or may not be done; stout get %s shows", clean(path))
+		return (&failure{code: exitUnknown, message: clean(refused.Detail)}).hint("the write may or may not be done; check with stout get %s", clean(path))
 	}
 	return err
 }
@@ -88,16 +88,15 @@ type listFiles struct {
 func (c *listFiles) command() command {
 	return command{
 		use: "ls [PATH]", short: "List the files in a directory", like: "files dir tree", words: c.completeFile(), exits: reads,
-		long: `Lists what lies in the directory PATH (the root without it): files with their
-stats, and directories, which are implied by the files below them. With --all it
-lists all files below, with --tree as a tree. A PATH below which there is
-nothing may be a file: then it lists that.`,
+		long: `Lists the directory PATH, or the root: its files, and its subdirectories, which
+exist while files are below them. With --all it lists all files below PATH, with
+--tree as a tree. If PATH is a file, it lists that file.`,
 		example: `  stout ls
   stout ls /app --tree`,
 		flags: func(f *pflag.FlagSet) {
 			addStale(f, &c.stale)
-			f.BoolVarP(&c.all, "all", "a", false, "list all files below, not only those in the directory itself")
-			f.BoolVar(&c.tree, "tree", false, "show all files below as a tree")
+			f.BoolVarP(&c.all, "all", "a", false, "list all files below the directory, at any depth")
+			f.BoolVar(&c.tree, "tree", false, "show all files below the directory as a tree")
 		},
 	}
 }
@@ -152,7 +151,7 @@ func (c *listFiles) entries(ctx context.Context, dir string) ([]client.DirEntry,
 	return out, err
 }
 
-// entry is a file as an entry of a list; none if there is no such file.
+// entry returns a file as a list entry, or no entry if it does not exist.
 func (c *listFiles) entry(ctx context.Context, path string) ([]client.DirEntry, error) {
 	file, err := c.client.Get(ctx, path, readOptions(c.stale)...)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodeNotFound && refused.Revision > 0 {
@@ -161,7 +160,7 @@ func (c *listFiles) entry(ctx context.Context, path string) ([]client.DirEntry, 
 	return []client.DirEntry{{Path: file.Path, File: &file}}, err
 }
 
-// fileList is a list as the API shows it.
+// fileList returns a list in the form of the API.
 func fileList(entries []client.DirEntry) lockapi.FileList {
 	out := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
 	for _, e := range entries {
@@ -174,8 +173,7 @@ func fileList(entries []client.DirEntry) lockapi.FileList {
 	return out
 }
 
-// showTree shows files, which are in the order of their paths, below their
-// directories.
+// showTree prints files, sorted by path, below their directories.
 func (c *listFiles) showTree(dir string, files []client.DirEntry) {
 	c.ui.printf("%s\n", clean(dir))
 	var above []string
@@ -203,14 +201,14 @@ type removeFile struct {
 func (c *removeFile) command() command {
 	return command{
 		use: "rm PATH", short: "Delete a file, or all files below a directory", like: "delete remove unlink", words: c.completeFile(),
-		long: `Deletes the file at PATH; with --all all files below the directory PATH, as one
-change, of at most 10000 files.`,
-		exits: changeExits("deleted", "there was none, or the cell said no"),
+		long: `Deletes the file at PATH. With --all it deletes all files below the directory
+PATH in one change, at most 10000.`,
+		exits: changeExits("deleted", "there was no file, or the cell refused"),
 		example: `  stout rm /app/conf
   stout rm --all /app`,
 		flags: func(f *pflag.FlagSet) {
-			f.Uint64Var(&c.revision, "if-revision", 0, "only if the file is at this `revision`")
-			f.BoolVarP(&c.all, "all", "a", false, "all files below the directory")
+			f.Uint64Var(&c.revision, "if-revision", 0, "delete only if the file is at this `revision`")
+			f.BoolVarP(&c.all, "all", "a", false, "delete all files below the directory")
 		},
 	}
 }
@@ -223,15 +221,15 @@ func (c *removeFile) run(ctx context.Context, args []string) (err error) {
 	var opts []client.WriteOption
 	switch conditional := c.given("if-revision"); {
 	case path != args[0] && !c.all:
-		return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes what lies below it", clean(args[0]))
+		return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes all files below it", clean(args[0]))
 	case c.all && conditional:
-		return usagef("--if-revision is about one file, and --all about many")
+		return usagef("--if-revision and --all exclude each other")
 	case conditional:
 		opts = append(opts, client.IfRevision(c.revision))
 	}
-	n, revision, what := 0, uint64(0), "file "+clean(path)
+	n, revision, none := 0, uint64(0), clean(path)+" does not exist"
 	if c.all {
-		what = "file below " + clean(path) + "/"
+		none = "there is no file below " + clean(path) + "/"
 		n, revision, err = c.client.DeleteBelow(ctx, path+"/", opts...)
 	} else if revision, err = c.client.Delete(ctx, path, opts...); revision > 0 {
 		n = 1
@@ -249,7 +247,7 @@ func (c *removeFile) run(ctx context.Context, args []string) (err error) {
 		c.ui.printf("deleted %s\n", clean(path))
 	}
 	if err == nil && n == 0 {
-		return &failure{code: exitFailed, message: "there is no " + what, expected: true}
+		return &failure{code: exitFailed, message: none, expected: true}
 	}
 	return err
 }

@@ -11,22 +11,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// largeLag is from where on a replica's lag is worth a look: a healthy one is a
-// few entries behind while the cell is busy, and one on an idle cell.
+// largeLag is the lag, in entries, from which on a replica is reported. A
+// healthy replica is a few entries behind on a busy cell, and one on an idle
+// cell.
 const largeLag = 64
 
-// finding is what is wrong with one replica.
+// finding is a problem of one replica.
 type finding struct {
 	ID      string `json:"id"`
 	What    string `json:"what"`
-	outside bool   // it answers with a directory that does not belong to the cell
-	deaf    bool   // it answers, and hears no master while there is one
+	outside bool   // its directory does not belong to the cell
+	deaf    bool   // it answers but does not reach the master
 	Command string `json:"command,omitempty"` // repairs it
 }
 
-// replaceCommand is the command that admits a replica's directory, to be copied
-// into a shell. It is made here, not taken from whoever answers at the
-// replica's address, and empty where that would not be one.
+// replaceCommand returns the command that admits a replica's directory, to be
+// copied into a shell. It is built here and not taken from the answer, and
+// empty if it would not be safe.
 func replaceCommand(id, directory string) string {
 	if !plainWord(id) || lockapi.ValidateDirectory(directory) != nil {
 		return ""
@@ -34,11 +35,9 @@ func replaceCommand(id, directory string) string {
 	return "stout member replace " + id + " --directory " + directory
 }
 
-// examine finds out what is wrong with the replicas that are not well, by
-// asking those themselves that the master does not hear, or that do not hear it;
-// without a master, all.
-// A replica that does not belong to the cell does not count as well, whatever
-// it says.
+// examine finds out what is wrong with unhealthy replicas. It asks each replica
+// without a connection to the master, in either direction; without a master, it
+// asks all. A replica outside the cell counts as unhealthy.
 func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -63,33 +62,33 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	return found
 }
 
-// isDeaf says whether a replica that answers hears nothing of the master in office:
-// it has heard from none for a whole term, and holds no promise, which each round of
-// the lease renews.
+// isDeaf reports whether a replica that answers does not reach the master in
+// office: no contact for a whole term, and no promise, which each round of the
+// lease renews.
 func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
 	return ask.InOffice(cell) && r.Healthy && r.ID != cell.Master.ID && r.Promise == nil && r.LastContactMS > cell.Lease.TermMS
 }
 
-// deadPaths says of a replica that the master hears which paths to it, from here, and
-// from it to others are dead. What is down itself is reported as that.
+// deadPaths describes dead connections of a replica that the master reaches:
+// from here to it, and from it to other replicas. A replica that is down is
+// reported elsewhere.
 func (a *app) deadPaths(ctx context.Context, cell lockapi.Cell, r lockapi.Replica) string {
 	var dead []string
 	if slices.Contains(a.opts.servers, strings.TrimRight(r.URL, "/")) {
 		if err := a.client.Ready(ctx, r.URL); err != nil && !ask.IsRefusal(err) {
-			dead = append(dead, fmt.Sprintf("does not answer from here (%s), and the master hears it", reason(err, probeTimeout)))
+			dead = append(dead, fmt.Sprintf("does not answer from here (%s), but the master reaches it", reason(err, probeTimeout)))
 		}
 	}
 	for _, other := range cell.Replicas {
 		if other.Healthy && slices.Contains(r.Unreached, other.ID) {
-			dead = append(dead, "does not reach "+clean(other.ID)+", which others do: calls that it forwards do not arrive there")
+			dead = append(dead, "does not reach "+clean(other.ID)+", but other replicas do: calls forwarded to it fail")
 		}
 	}
 	return strings.Join(dead, "; ")
 }
 
-// inquire asks a replica whether it is ready, unless it is known why it does
-// not answer. Of one that is well nothing is reported but that it does not
-// belong to the cell, or is deaf and says so.
+// inquire asks a replica whether it is ready, unless err is known. It reports a
+// healthy replica only if it is outside the cell or deaf.
 func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf bool, err error) finding {
 	if err == nil {
 		err = a.ready(ctx, r.URL)
@@ -98,21 +97,21 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case answers && refused.Command != "":
-		f.outside, f.What, f.Command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
-	case deaf && answers: // and is known to the master: it is of this cell
-		f.deaf, f.What = true, fmt.Sprintf("answers, and hears no master: %s; its last contact was %s ago", saying(refused), millis(r.LastContactMS))
+		f.outside, f.What, f.Command = true, ownReason(refused), replaceCommand(r.ID, refused.Directory)
+	case deaf && answers: // the master knows it, so it belongs to this cell
+		f.deaf, f.What = true, fmt.Sprintf("answers but does not reach the master: %s; last contact %s ago", ownReason(refused), millis(r.LastContactMS))
 	case r.Healthy:
 	case err == nil || answers:
 		f.What = a.another(ctx, cell, r)
 		switch f.outside = f.What != ""; {
 		case f.outside:
 		case err == nil:
-			f.What = "is not heard by the master, and answers here"
+			f.What = "answers here, but the master does not reach it"
 		default:
-			f.What = "answers, and is not ready: " + saying(refused)
+			f.What = "answers but is not ready: " + ownReason(refused)
 		}
 	default:
-		f.What = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
+		f.What = fmt.Sprintf("does not answer (%s); last seen %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
 	}
 	return f
 }
@@ -125,9 +124,8 @@ func (a *app) ready(ctx context.Context, url string) error {
 	return a.client.Ready(ctx, url)
 }
 
-// another says who else answers at a replica's address; empty where nobody else
-// is seen to. Two cells may have one name: then their ids tell them apart, and the
-// directory, where the id is not told.
+// another describes a different replica that answers at a replica's address, or
+// returns "". Cells of the same name differ by id or, without id, by directory.
 func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) string {
 	other := func(what, is string) string {
 		return fmt.Sprintf("does not answer: %s %s, answers at its address", what, clean(is))
@@ -156,12 +154,12 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 	return other("a replica of another cell of the same name, with directory", own.Directory)
 }
 
-// outsider says whether a replica was found not to belong to the cell.
+// outsider reports whether a replica was found to be outside the cell.
 func outsider(found []finding, id string) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.ID == id && f.outside })
 }
 
-// isDeafIn says whether a replica was found to hear no master.
+// isDeafIn reports whether a replica was found not to reach the master.
 func isDeafIn(found []finding, id string) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.ID == id && f.deaf })
 }
@@ -179,7 +177,7 @@ func mending(cell lockapi.Cell) string {
 	if ask.InOffice(cell) {
 		return "repair it: "
 	}
-	return "repair it, once the cell has a master: "
+	return "repair it when the cell has a master: "
 }
 
 func (a *app) showFindings(cell lockapi.Cell, found []finding) {

@@ -13,16 +13,16 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// How long an ended command waits to give its lock back, and how long if the
-// cell could not be reached before either. Past that, the lock is free when the
-// ttl is over.
+// Time limits for releasing the lock after the command ended. The shorter one
+// applies if the cell could not be reached before. After that, the lock becomes
+// free when the ttl is over.
 const (
 	closeTimeout     = 5 * time.Second
 	closeLostTimeout = time.Second
 )
 
-// heldLock is the lock of stout lock. It is the lease of its command, which may run
-// on for a moment to clean up when the lock was taken away.
+// heldLock is the lock of stout lock. It is also the lease of its command, which gets
+// some time to clean up when the lock was taken away.
 type heldLock struct {
 	*client.Held
 	session *client.Session
@@ -40,8 +40,8 @@ func (h *heldLock) isTaken() bool {
 	return errors.Is(err, client.ErrLockLost) || errors.Is(err, client.ErrSessionExpired)
 }
 
-// Remaining returns the rest of the lease. A hold that was taken away has an endless
-// one: what ends it is revoked.
+// Remaining returns the time left of the lease. It is endless for a hold that was
+// taken away: the revocation ends the command.
 func (h *heldLock) Remaining() time.Duration {
 	if h.isTaken() {
 		return math.MaxInt64
@@ -67,42 +67,42 @@ func (h *heldLock) taken(ctx context.Context) <-chan struct{} {
 	return taken
 }
 
-// says puts what happens to the running command into words.
-func (h *heldLock) says(e child.Event) string {
+// describe turns an event of the running command into a message.
+func (h *heldLock) describe(e child.Event) string {
 	path := clean(h.flags.path)
 	why := fmt.Sprintf("the lease on %s was not renewed", path)
 	switch is := h.why(); {
 	case errors.Is(is, client.ErrLockLost):
-		why = fmt.Sprintf("the hold of %s was released by somebody else", path)
+		why = fmt.Sprintf("another caller released %s", path)
 	case errors.Is(is, client.ErrSessionExpired):
-		why = fmt.Sprintf("the session that held %s was ended (closed or expired)", path)
+		why = fmt.Sprintf("the session that held %s has ended (closed or expired)", path)
 	case e == child.Killed:
-		why = fmt.Sprintf("the lease on %s is over or about to end", path)
+		why = fmt.Sprintf("the lease on %s has ended or is about to end", path)
 	}
 	return happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
 }
 
-// lost reports a lock that was lost early.
+// lost returns the error for a lock that was lost early.
 func (h *heldLock) lost(why error) *failure {
-	const meanwhile = "somebody else may have held it meanwhile"
+	const overlap = "another session may have held it in the meantime"
 	reason, hint := "its lease was not renewed in time", "stout status shows whether the cell is well"
 	switch {
 	case errors.Is(why, client.ErrLockLost):
-		reason, hint = "it was released by somebody else", meanwhile
+		reason, hint = "another caller released it", overlap
 	case errors.Is(why, client.ErrSessionExpired):
-		reason, hint = "the session that held it was ended (closed or expired)", meanwhile
+		reason, hint = "the session that held it has ended (closed or expired)", overlap
 	}
 	return (&failure{code: h.flags.lostCode, message: fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason)}).
-		hint("%s; what was done under token %d may be half done", hint, h.Token())
+		hint("%s; work under token %d may be incomplete", hint, h.Token())
 }
 
-// giveBack releases the lock and ends the session, within a bound of our own:
-// the client would try for longer. It returns why the lock was not ours to give
-// back any more, nil where it was or where nobody says.
+// giveBack releases the lock and ends the session, within a time limit shorter
+// than the client's. It returns why the lock was no longer held, or nil if it
+// was or that is unknown.
 //
-// A session that the cell does not know any more was ended under the command if
-// the lease that the command ended under still ran when the cell said so. Past
-// its end it may just have expired, while we tried to tell the cell.
+// If the cell no longer knows the session and the lease still ran at that
+// answer, the session was ended by another caller. After the end of the lease
+// it may simply have expired.
 func (a *app) giveBack(h *heldLock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
 	defer cancel()
@@ -115,37 +115,37 @@ func (a *app) giveBack(h *heldLock) error {
 			err = nil
 		}
 	case err != nil:
-		a.noteUntold(h.session)
+		a.noteUnreleased(h.session)
 		return nil
 	}
-	// The lock is free; that the session ends, too, matters to nobody else.
+	// The lock is free; an error in ending the session does not matter.
 	_ = wait.Do(ctx, func() error { return h.session.Close(context.Background()) })
 	return err
 }
 
-// closeSession ends a session that got no lock, if there is one. What it wanted
-// is gone with it, or else when its ttl is over.
+// closeSession ends the session of a failed acquisition, if there is one. Its
+// requests end with it, or when its ttl is over.
 func (a *app) closeSession(ctx context.Context, session *client.Session) {
 	if session == nil {
 		return
 	}
 	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.ui.note("could not tell the cell that we stopped waiting; it will know in at most %s%s", human(session.TTL()), onceInOffice)
+		a.ui.note("the cell could not be reached to stop waiting; the wait ends in at most %s%s", human(session.TTL()), onceInOffice)
 	}
 }
 
-// onceInOffice is what bounds of a session's end rest on: nothing expires without a
-// master, and a new one gives each session its whole ttl.
-const onceInOffice = ", counted from when the cell has a master again if it has none now"
+// onceInOffice qualifies the end of a session: no session expires without a
+// master, and a new master gives each one its whole ttl.
+const onceInOffice = ", or that long after the cell has a master again"
 
 func closePatience(session *client.Session) time.Duration {
-	if session.Remaining() < session.TTL()/5 { // long past the last keepalive that came through
+	if session.Remaining() < session.TTL()/5 { // long after the last successful keepalive
 		return closeLostTimeout
 	}
 	return closeTimeout
 }
 
-func (a *app) noteUntold(session *client.Session) {
-	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s%s", human(session.TTL()), onceInOffice)
+func (a *app) noteUnreleased(session *client.Session) {
+	a.ui.note("the cell could not be reached to release the lock; it is free in at most %s%s", human(session.TTL()), onceInOffice)
 }

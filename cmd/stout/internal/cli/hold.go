@@ -16,14 +16,14 @@ import (
 
 // lock takes the lock and holds it for a command, or until a signal.
 //
-// Signals are collected from here on, so that none gets lost between waiting
-// for the lock, running the command, and giving the lock back.
+// Signals are collected from the start, so that none is lost between waiting
+// for the lock, running the command, and releasing the lock.
 func (a *app) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
 	h, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
-		if h != nil { // granted at the moment of the signal
+		if h != nil { // granted just as the signal came
 			a.giveBack(h)
 		}
 		return err
@@ -31,9 +31,8 @@ func (a *app) lock(ctx context.Context, f lockFlags) error {
 	return a.serve(ctx, h, signals)
 }
 
-// serve is the whole life of a hold. That the lock was lost counts for more
-// than how the command ended: what it did, it may have done beside somebody
-// else.
+// serve holds the lock to its end. A lost lock outranks the command's own
+// result: the command may have run beside another holder.
 func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -42,7 +41,7 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 		spend = a.run
 	}
 	why, err := spend(ctx, h, signals)
-	cancel() // what we release ourselves must not be reported as lost
+	cancel() // our own release must not be reported as a loss
 	if gone := a.giveBack(h); why == nil {
 		why = gone
 	}
@@ -52,9 +51,9 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 	return err
 }
 
-// unlessSignalled runs f, and has it give up at the first signal that ends
-// programs. It returns only when f has, with f's value in any case. Other
-// signals go to rest, where there is one with room for them.
+// unlessSignalled runs f and cancels it at the first signal that ends programs.
+// It returns after f, always with f's value. Other signals go to rest, if it
+// has room.
 func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest chan<- os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -82,26 +81,26 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest 
 }
 
 // run runs the command under the lock. It returns why the lock was lost, if the
-// command was asked to stop or killed for it; the error is how the command
-// ended. The command's exit code is ours.
+// command was stopped or killed for that; the error is how the command ended.
+// stout exits with the command's exit code.
 func (a *app) run(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	result, err := a.runCommand(child.Command{
 		Args: h.flags.command, Env: a.environment(h.Held),
 		Margins: h.flags.margins, Revoked: h.taken(ctx), Signals: signals,
-	}, h, h.says)
+	}, h, h.describe)
 	if result.Lost {
 		return h.why(), nil
 	}
 	return nil, err
 }
 
-// runCommand runs a command that has our streams, and for standard input its own
-// where it is given one. says puts what happens to it into words. The error is
-// that it did not start, or has an exit code other than 0.
-func (a *app) runCommand(c child.Command, lease child.Lease, says func(child.Event) string) (child.Result, error) {
+// runCommand runs a command with stout's streams, or with its own standard
+// input if it has one. describe turns events into messages. An error means that
+// the command did not start or has an exit code other than 0.
+func (a *app) runCommand(c child.Command, lease child.Lease, describe func(child.Event) string) (child.Result, error) {
 	c.Stdin, c.Stdout, c.Stderr = cmp.Or(c.Stdin, a.stdin), a.stdout, a.stderr
 	c.Notice = func(e child.Event) {
-		a.ui.note("%s", says(e))
+		a.ui.note("%s", describe(e))
 		if e == child.Stopped {
 			settle(a.notices) // this process stops next
 		}
@@ -116,20 +115,20 @@ func (a *app) runCommand(c child.Command, lease child.Lease, says func(child.Eve
 	return result, err
 }
 
-// happened is what happens to a command and why, or, where it is stopped from
-// the keyboard, what is at stake.
+// happened describes an event of a command with its reason or, if it was
+// stopped from the keyboard, with what is at stake.
 func happened(e child.Event, name, why, stake string) string {
 	switch e {
-	case child.Told:
-		return fmt.Sprintf("%s; told %s to stop (%s)", why, clean(name), child.TellWord)
+	case child.Asked:
+		return fmt.Sprintf("%s; asked %s to stop (%s)", why, clean(name), child.TellWord)
 	case child.Killed:
 		return fmt.Sprintf("%s; killed %s (%s)", why, clean(name), child.KillWord)
 	}
-	return "stopped; unless continued, " + stake
+	return "stopped; unless it continues, " + stake
 }
 
-// hold prints the grant and keeps it until a signal ends us, which is the
-// ordinary end, or until it is lost.
+// hold prints the grant and keeps the lock until a signal, the ordinary end, or
+// until the lock is lost.
 func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h.session.ID(), h.Held) }, h.Held.Done(), nil)
 	if early {
@@ -139,8 +138,8 @@ func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (
 }
 
 // untilSignal returns at the first signal that ends programs, or when ctx ends.
-// It reports whether one of the channels was closed before. show is called
-// beside that: standard output may block.
+// It reports whether over or gone was closed before. show runs concurrently,
+// because standard output may block.
 func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() error, over, gone <-chan struct{}) (early bool, err error) {
 	shown := wait.Err(show)
 	for {

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lockFlags are what stout lock was asked to do.
+// lockFlags are the arguments of stout lock.
 type lockFlags struct {
 	path       string
 	command    []string
@@ -32,12 +32,12 @@ type lockFlags struct {
 	conflictCode, unavailableCode, lostCode int
 }
 
-// lockTimeout is --timeout for stout lock that waits: a cell that is restarted
-// is back before. One that only tries has the common default.
+// lockTimeout is the default of --timeout for a lock that waits, long enough
+// for a restart of the cell. With --try the common default applies.
 const lockTimeout = time.Minute
 
-// bound is how long the whole acquisition may take; 0 means no limit. To try
-// takes as long as an answer may take.
+// bound returns how long the whole acquisition may take; 0 means no limit. An
+// attempt with --try is limited by timeout.
 func (f *lockFlags) bound(timeout time.Duration) time.Duration {
 	if f.try {
 		return timeout
@@ -45,7 +45,8 @@ func (f *lockFlags) bound(timeout time.Duration) time.Duration {
 	return f.wait
 }
 
-// over says when the time of an acquisition that begins now is over, if it is.
+// over returns a channel for the end of an acquisition that begins now, or nil
+// without a limit.
 func (f *lockFlags) over(timeout time.Duration) <-chan time.Time {
 	if bound := f.bound(timeout); bound > 0 {
 		return time.After(bound)
@@ -54,49 +55,45 @@ func (f *lockFlags) over(timeout time.Duration) <-chan time.Time {
 }
 
 const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and releases it when CMD
-ends. Without CMD it holds the lock until Ctrl-C, and prints its token and
-sequencer.
+ends. Without CMD it prints the lock's token and sequencer and holds the lock
+until Ctrl-C.
 
-It waits its turn in the queue, for as long as --wait says: session and lock
-together; for ever unless given. --try (or --wait 0) does not wait. In any case
-it gives up when no replica of the cell has answered for --timeout: 1m, or 5s
-with --try. While it waits it says for whom, and its place in the queue, on
-standard error; --quiet says nothing of that, nor of a lock that somebody else
-has.
+stout waits in the lock's queue. --wait limits the whole wait, including opening
+a session; the default is to wait for ever. --try (or --wait 0) does not wait.
+In any case stout gives up when no replica has answered for --timeout: 1m, or 5s
+with --try. While waiting, it reports the holder and its own queue position on
+standard error. --quiet hides that, and also the error that another session
+holds the lock.
 
-CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its environment, and
-STOUT_SERVER for a stout of its own; whatever it writes to should refuse a
-lower token than it has seen.
+CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER, and
+STOUT_SERVER for other stout commands. A resource that CMD writes to should
+refuse tokens lower than the highest one it has seen.
 
-CMD runs in a process group of its own and gets the terminal. SIGINT, SIGTERM,
-SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 sent to stout are passed on to the group.
-What CMD leaves behind in the group is killed before the lock is released; a
-daemon that is to outlive it starts with setsid.
+CMD runs in its own process group and gets the terminal. stout forwards SIGINT,
+SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 to the group. When CMD ends, stout
+kills the rest of the group before it releases the lock. Start a daemon that
+should survive with setsid.
 
-When the cell cannot be reached and the lease runs down, CMD gets a SIGTERM
-when --term-before is left of it, and a SIGKILL when --kill-before is left,
-before anybody else can get the lock. A CMD that was told stays told if the
-cell comes back: it is then left to end in peace, and the exit code is that of
-a lost lock.
+If the cell cannot be reached and the lease runs down, CMD gets a SIGTERM when
+--term-before is left of the lease, and a SIGKILL when --kill-before is left.
+Both come before another session can get the lock. If the cell then comes back,
+CMD may still end in its own time, but the exit code reports a lost lock.
 
-An operator's stout release or stout session kill does not wait for CMD. stout
-asks the cell every few seconds whether it still holds the lock (a quarter of
-the ttl, 5s at most). Once it is told no, CMD gets a SIGTERM at once and a
-SIGKILL --kill-before later, or at once if the session is over. Until then CMD
-may work beside the next holder: only a resource that checks tokens keeps them
-apart.
+An operator's stout release or stout session kill does not wait for CMD. When
+the cell reports it, usually at once, CMD gets a SIGTERM, and a SIGKILL
+--kill-before later. Until then CMD may run beside the next holder. Only a
+resource that checks tokens prevents damage from that.
 
-If stout itself is killed, Linux kills CMD too, though not CMD's own children.
-If it is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is
-over.
+If stout itself is killed, Linux kills CMD too, but not CMD's own children. If
+stout is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is over.
 
 Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be
 run, and
-  75  somebody else has the lock, or it is in its lock-delay
-  69  the cell could not give it: no replica answers, it has no master, a quota
-      is used up, or the session ended while waiting
-  76  it was lost before CMD ended, whatever CMD's own code
-  1   the cell refused: another limit, say
+  75  another session holds the lock, or it is in its lock-delay
+  69  the cell could not grant it: no replica answers, there is no master, a
+      quota is used up, or the session ended while waiting
+  76  the lock was lost before CMD ended
+  1   the cell refused the request, for example because of another limit
   2   wrong usage`
 
 type lockCommand struct {
@@ -114,18 +111,18 @@ func (c *lockCommand) command() command {
   stout lock /pool/workers --limit 4 -- ./worker
   stout lock /db/migrate`,
 		flags: func(f *pflag.FlagSet) {
-			f.BoolVar(&c.shared, "shared", false, "share the lock with others that do")
-			f.IntVar(&c.limit, "limit", 0, "share it among at most `n` holders: a semaphore")
-			f.DurationVar(&c.wait, "wait", 0, "give up after this `duration`, session included (default: wait for ever)")
-			f.BoolVar(&c.try, "try", false, "do not wait: take the lock now or not at all")
-			addTTL(f, &c.ttl, "`duration` for which the lock outlives a holder that has gone")
-			f.DurationVar(&c.delay, "lock-delay", 0, "`duration` after the ttl in which nobody gets the lock of a holder that has gone")
+			f.BoolVar(&c.shared, "shared", false, "share the lock with other shared holders")
+			f.IntVar(&c.limit, "limit", 0, "share the lock among at most `n` holders (semaphore)")
+			f.DurationVar(&c.wait, "wait", 0, "give up after this `duration`, including opening a session (default: wait for ever)")
+			f.BoolVar(&c.try, "try", false, "do not wait for the lock")
+			addTTL(f, &c.ttl, "`duration` after which a vanished holder loses the lock")
+			f.DurationVar(&c.delay, "lock-delay", 0, "`duration` after the ttl for which a vanished holder's lock stays blocked")
 			addName(f, &c.name)
-			f.DurationVar(&c.margins.Term, "term-before", 0, "SIGTERM when this `duration` is left of a lease not renewed (default ttl/6)")
-			f.DurationVar(&c.margins.Kill, "kill-before", 0, "SIGKILL when this `duration` is left of it (default ttl/12)")
-			f.IntVar(&c.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when somebody else has the lock")
-			f.IntVar(&c.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` when the cell could not give it")
-			f.IntVar(&c.lostCode, "lost-exit-code", exitLost, "exit `code` when the lock was lost")
+			f.DurationVar(&c.margins.Term, "term-before", 0, "send SIGTERM when this `duration` is left of the lease (default ttl/6)")
+			f.DurationVar(&c.margins.Kill, "kill-before", 0, "send SIGKILL when this `duration` is left of the lease (default ttl/12)")
+			f.IntVar(&c.conflictCode, "conflict-exit-code", exitConflict, "exit `code` if another session holds the lock")
+			f.IntVar(&c.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` if the cell could not grant the lock")
+			f.IntVar(&c.lostCode, "lost-exit-code", exitLost, "exit `code` if the lock was lost")
 		},
 	}
 }
@@ -143,12 +140,12 @@ func (c *lockCommand) run(ctx context.Context, args []string) error {
 	args, command := c.behindDash(args)
 	switch {
 	case command != nil && len(command) == 0:
-		return usagef("there is no command after --").hint("leave -- out to hold the lock until Ctrl-C")
+		return usagef("there is no command after --").hint("omit -- to hold the lock until Ctrl-C")
 	case len(args) == 0:
-		return usagef("which lock? PATH is missing")
+		return usagef("PATH is missing: the lock to take")
 	case len(args) > 1:
 		return usagef("unexpected argument %q", args[1]).
-			hint("a command goes behind --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
+			hint("write the command after --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
 	}
 	f := &c.lockFlags
 	f.path, f.command = args[0], command
@@ -156,7 +153,7 @@ func (c *lockCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if f.try && f.wait > 0 {
-		return usagef("--try does not wait, and --wait is %v", f.wait)
+		return usagef("--try and --wait %v exclude each other", f.wait)
 	}
 	f.try = f.try || c.given("wait") && f.wait == 0
 	f.waits = c.given("wait") && !f.try
@@ -203,7 +200,7 @@ func (f *lockFlags) validate(limited bool) error {
 	return nil
 }
 
-// checkSession checks the flags of a session, and gives it a name if it has none.
+// checkSession checks the flags of a session and sets its default name.
 func checkSession(ttl time.Duration, name *string) error {
 	*name = cmp.Or(*name, defaultName())
 	if len(*name) > lockapi.MaxNameBytes {
@@ -212,7 +209,7 @@ func checkSession(ttl time.Duration, name *string) error {
 	return within("--ttl", ttl, lockapi.MinTTLMS, lockapi.MaxTTLMS)
 }
 
-// within refuses a duration outside of the contract's bounds, which are in
+// within rejects a duration outside the contract's bounds, given in
 // milliseconds.
 func within(flag string, d time.Duration, lo, hi int64) error {
 	least, most := time.Duration(lo)*time.Millisecond, time.Duration(hi)*time.Millisecond
@@ -222,7 +219,7 @@ func within(flag string, d time.Duration, lo, hi int64) error {
 	return nil
 }
 
-// options are the flags as the client wants them.
+// options returns the flags as client options.
 func (f *lockFlags) options() []client.LockOption {
 	var opts []client.LockOption
 	switch {
@@ -237,8 +234,8 @@ func (f *lockFlags) options() []client.LockOption {
 	return opts
 }
 
-// environment is our own with what the command may want to know. The servers
-// are in it for a stout check in the command to ask the same cell.
+// environment returns the environment of the command. It names the servers so
+// that stout check in the command asks the same cell.
 func (a *app) environment(held *client.Held) []string {
 	return append(a.cellEnvironment(),
 		"STOUT_PATH="+held.Path(),
@@ -247,7 +244,7 @@ func (a *app) environment(held *client.Held) []string {
 	)
 }
 
-// defaultName tells operators whose session it is.
+// defaultName returns user@host, which shows operators the owner of a session.
 func defaultName() string {
 	name, host := "?", "?"
 	if u, err := user.Current(); err == nil {

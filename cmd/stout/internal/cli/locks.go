@@ -22,11 +22,10 @@ type listLocks struct {
 func (c *listLocks) command() command {
 	return command{
 		use: "locks [PREFIX]", short: "List the locks that are held, waited for or delayed", like: "list ps queue waiters", words: c.completePath(),
-		long: `Lists the locks whose paths begin with PREFIX (all without it), in the order of
-their paths, one line per holder. Where PREFIX is the whole path of one, who
-holds it and who waits for it, in which place and for how long, is shown below.
-A lock that is free and that nobody waits for leaves nothing behind and is not
-listed.`,
+		long: `Lists the locks with paths that begin with PREFIX, sorted by path, one line per
+holder. Without PREFIX it lists all. If PREFIX is the full path of a lock, its
+holders and its queue are shown below, with positions and waiting times. A free
+lock without waiters is not listed.`,
 		exits: reads,
 		example: `  stout locks
   stout locks /db/
@@ -35,9 +34,9 @@ listed.`,
 	}
 }
 
-// addStale adds the flag of all commands that only read.
+// addStale adds the flag of all read-only commands.
 func addStale(flags *pflag.FlagSet, stale *bool) {
-	flags.BoolVar(stale, "stale", false, "let any replica answer, also without a master; the answer may be out of date")
+	flags.BoolVar(stale, "stale", false, "let any replica answer, even without a master; the answer may be out of date")
 }
 
 func readOptions(stale bool) []client.ReadOption {
@@ -67,7 +66,7 @@ func (c *listLocks) run(ctx context.Context, args []string) error {
 		case prefix == "":
 			c.ui.note("no lock%s is held or waited for", c.thatMayBeRead(ctx, " that you may read"))
 		default:
-			c.ui.note("no lock%s whose path begins with %s is held or waited for", c.thatMayBeRead(ctx, " that you may read and"), clean(prefix))
+			c.ui.note("no lock%s below %s is held or waited for", c.thatMayBeRead(ctx, " that you may read"), clean(prefix))
 		}
 		if exact >= 0 {
 			c.showHolders(locks[exact])
@@ -76,10 +75,10 @@ func (c *listLocks) run(ctx context.Context, args []string) error {
 	})
 }
 
-// mostHolders is how many holders of one lock are described.
+// mostHolders limits the described holders of one lock.
 const mostHolders = 10
 
-// showHolders describes who holds a lock, as far as the table does not.
+// showHolders describes the holders of a lock, beyond the table.
 func (c *listLocks) showHolders(l lockapi.Lock) {
 	shown := l.Holders[:min(len(l.Holders), mostHolders)]
 	for i, h := range shown {
@@ -97,7 +96,7 @@ func (c *listLocks) showHolders(l lockapi.Lock) {
 	}
 }
 
-// showQueue shows who waits for a lock.
+// showQueue prints the queue of a lock.
 func (c *listLocks) showQueue(l lockapi.Lock) {
 	if len(l.Queue) == 0 {
 		return
@@ -115,7 +114,7 @@ func (c *listLocks) showQueue(l lockapi.Lock) {
 	}
 }
 
-// metaText writes a session's metadata, in the order of its keys.
+// metaText formats a session's metadata, sorted by key.
 func metaText(meta map[string]string) string {
 	var pairs []string
 	for _, k := range slices.Sorted(maps.Keys(meta)) {
@@ -124,8 +123,8 @@ func metaText(meta map[string]string) string {
 	return strings.Join(pairs, "  ")
 }
 
-// collect gathers what the client pages through. It is never nil without an
-// error, so that JSON shows an empty list as one.
+// collect gathers all items of a paged list. Without an error the result is not
+// nil, so that JSON has an empty list.
 func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for item, err := range items {
@@ -137,7 +136,8 @@ func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 	return out, nil
 }
 
-// lockRows has one row per holder; a lock's own columns are on its first.
+// lockRows returns one row per holder; the lock's own columns are on its first
+// row.
 func (c *listLocks) lockRows(locks []lockapi.Lock) [][]string {
 	p := c.ui.out
 	var rows [][]string
@@ -168,19 +168,20 @@ type checkSequencer struct{ *app }
 
 func (c *checkSequencer) command() command {
 	return command{
-		use: "check SEQUENCER", short: "Ask whether the grant that a sequencer describes is still held", like: "verify validate",
-		long: `Asks whether the very grant that SEQUENCER tells of is held now. A sequencer is
-what stout lock prints, and has in STOUT_SEQUENCER: mode:token:path.
+		use: "check SEQUENCER", short: "Check whether the hold that a sequencer describes is still valid", like: "verify validate",
+		long: `Checks whether the hold that SEQUENCER describes is still valid. A sequencer has
+the form mode:token:path. stout lock prints it and passes it to its command in
+STOUT_SEQUENCER.
 
-Exit codes: 0 valid, 1 not valid, 2 wrong usage or no sequencer, 3 the cell has
-no master, 4 no replica can be reached.`,
+Exit codes: 0 valid, 1 not valid, 2 wrong usage or malformed sequencer, 3 the
+cell has no master, 4 no replica can be reached.`,
 		example: `  stout check exclusive:42:/jobs/nightly && echo still ours`,
 	}
 }
 
 func (c *checkSequencer) run(ctx context.Context, args []string) error {
 	if _, err := lockapi.ParseSequencer(args[0]); err != nil {
-		return usagef("%s", err.(*lockapi.Error).Detail).hint("a sequencer is like exclusive:42:/db/migrate")
+		return usagef("%s", err.(*lockapi.Error).Detail).hint("a sequencer looks like exclusive:42:/db/migrate")
 	}
 	got, err := c.client.CheckSequencer(ctx, args[0])
 	switch {

@@ -18,10 +18,10 @@ func TestHoldersThatAreNotShown(t *testing.T) {
 	if mode := a.lockRows([]lockapi.Lock{l})[0][2]; mode != "shared 1012/5000" {
 		t.Errorf("mode %q", mode)
 	}
-	if got := inTheWay("/a", l.Holders[:1], 0, 0); strings.Contains(got, "by 1") {
+	if got := inTheWay("/a", l.Holders[:1], 0, 0); strings.Contains(got, "1 holder") {
 		t.Errorf("one holder goes by its name: %q", got)
 	}
-	for more, want := range map[int]string{0: "/a is held by 12", 1000: "/a is held by 1012"} {
+	for more, want := range map[int]string{0: "/a has 12 holders", 1000: "/a has 1012 holders"} {
 		if got := inTheWay("/a", l.Holders, more, 0); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

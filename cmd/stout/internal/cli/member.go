@@ -25,14 +25,15 @@ func (a *app) listMembers() runner {
 	var stale bool
 	return viewer(a, command{
 		use: "list", short: "List the members of the cell", like: "ls status show", exits: reads,
-		long: `Lists the members of the cell. A member is a name and a data directory: a
-replica whose directory was wiped or replaced is none, until stout member
-replace has put the new directory into the old one's place. While that is under
-way both are listed, the new one as a nonvoter.
+		long: `Lists the members of the cell. A member is a name with a data directory. A
+replica with a wiped or replaced directory is not a member until stout member
+replace has installed its new directory. During that change both directories are
+listed, the new one as a nonvoter.
 
-It also says how many more of the members that are well may fail before the
-cell stops. One that is DOWN does not answer as that member; one with no master
-answers and does not hear one (--stale shows them where there is none).`,
+"tolerates" is how many more healthy members may fail before the cell stops.
+HEALTH is DOWN if the replica does not answer as that member, and "no master" if
+it answers but does not reach the master (--stale lists such members without a
+master).`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (lockapi.Members, error) {
 		return a.client.Members(ctx, readOptions(stale)...)
@@ -51,15 +52,14 @@ type transfer struct {
 func (c *transfer) command() command {
 	return command{
 		use: "transfer [REPLICA]", short: "Hand mastership over to another replica", like: "failover promote stepdown step-down",
-		long: `Hands mastership over to REPLICA, in good order: sessions and locks stay, and
-the new master need not wait for the lease of the old one. Without REPLICA the
-cell chooses.`,
+		long: `Hands mastership over to REPLICA, or to one that the cell chooses. Sessions and
+locks stay, and the new master does not wait for the old lease to end.`,
 		exits: changes,
 		example: `  stout transfer
   stout transfer r2`,
 		words: c.completeReplica(), values: map[string]completer{"to": c.completeReplica()},
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.to, "to", "", "`id` of the replica that becomes master, the same as REPLICA")
+			f.StringVar(&c.to, "to", "", "`id` of the new master, the same as REPLICA")
 		},
 	}
 }
@@ -67,22 +67,23 @@ cell chooses.`,
 func (c *transfer) run(ctx context.Context, args []string) error {
 	if len(args) == 1 {
 		if c.to != "" && c.to != args[0] {
-			return usagef("%q and --to %q name two replicas", args[0], c.to)
+			return usagef("%q and --to %q name different replicas", args[0], c.to)
 		}
 		c.to = args[0]
 	}
 	done, err := c.client.Transfer(ctx, c.to)
 	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
-		return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not say within %s whether mastership was handed over", human(c.opts.timeout))}).
-			hint("stout status shows who is master; --timeout waits for longer")
+		return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not report within %s whether mastership was handed over", human(c.opts.timeout))}).
+			hint("stout status shows the master; a longer --timeout waits longer")
 	}
 	return answer(c.ui, done, err, func(t lockapi.Transferred) { c.ui.printf("%s is master\n", clean(t.Master)) })
 }
 
-// memberColumns are those of memberRows. On a narrow terminal the release goes last.
+// memberColumns returns the columns of memberRows. On a narrow terminal the
+// release is dropped last.
 func memberColumns(list lockapi.Members) []column {
 	directory := left("DIRECTORY")
-	if len(names(list)) == len(list.Members) { // else it tells two of a name apart
+	if len(names(list)) == len(list.Members) { // else it distinguishes two directories of one member
 		directory = directory.sparing(3)
 	}
 	return []column{
@@ -91,10 +92,10 @@ func memberColumns(list lockapi.Members) []column {
 	}
 }
 
-// tolerance says how many failures a cell tolerates.
+// tolerance returns how many failures a cell tolerates.
 func (a *app) tolerance(list lockapi.Members) string {
 	if !slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.Role == lockapi.RoleMaster }) {
-		return a.ui.out.fail.Render("not known: the cell has no master")
+		return a.ui.out.fail.Render("unknown: the cell has no master")
 	}
 	text := moreFailures(list.Tolerates)
 	if list.Tolerates == 0 {
@@ -105,7 +106,7 @@ func (a *app) tolerance(list lockapi.Members) string {
 
 func moreFailures(n int) string {
 	if n == 0 {
-		return "no more failure"
+		return "no more failures"
 	}
 	return plural(n, "more failure")
 }
@@ -118,7 +119,7 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 		if m.Role == lockapi.RoleMaster {
 			role = p.good.Render(clean(m.Role))
 		}
-		if !m.Healthy && m.Version != "" { // it has told its release, and hears no master
+		if !m.Healthy && m.Version != "" { // it has reported its release but does not reach the master
 			health = p.warn.Render("no master")
 		}
 		if m.Healthy {
@@ -137,8 +138,8 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 	})
 }
 
-// places are the directories under a member's name: the one that votes, and the
-// one that is to take its place, each nil where there is none.
+// places returns the directories under a member's name: the one with the vote
+// and its replacement, each nil if missing.
 func places(list lockapi.Members, id string) (voter, next *lockapi.Member) {
 	for i := range list.Members {
 		switch m := &list.Members[i]; {
@@ -152,14 +153,14 @@ func places(list lockapi.Members, id string) (voter, next *lockapi.Member) {
 	return voter, next
 }
 
-// latest is the directory of a member that was named last: the one that it has, or is
-// about to have.
+// latest returns the directory of a member that was named last: its own or its
+// replacement.
 func latest(list lockapi.Members, id string) string {
 	voter, next := places(list, id)
 	return cmp.Or(next, voter).Directory
 }
 
-// names lists the members' names, each once.
+// names returns the members' names without duplicates.
 func names(list lockapi.Members) []string {
 	var ids []string
 	for _, m := range list.Members {
@@ -169,8 +170,8 @@ func names(list lockapi.Members) []string {
 	return slices.Compact(ids)
 }
 
-// present is the directory that has a member's name, or is about to: nil where
-// the cell has no member of that name.
+// present returns the directory that has or will have a member's name, or nil
+// if there is no such member.
 func present(list lockapi.Members, id string) *lockapi.Member {
 	voter, next := places(list, id)
 	return cmp.Or(voter, next)

@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestMembersOnATerminal: 80 columns show who is well, how far behind and which
-// release; and while a directory is replaced, which of the two is which.
+// TestMembersOnATerminal checks that 80 columns show health, lag and release,
+// and distinguish the two directories during a replacement.
 func TestMembersOnATerminal(t *testing.T) {
 	list := lockapi.Members{}
 	for i := range 3 {

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-var memberExits = changeExits("done", "the cell refused or nobody said yes")
+var memberExits = changeExits("done", "the cell refused, or the answer was no")
 
 type addMember struct {
 	*app
@@ -20,11 +20,11 @@ type addMember struct {
 
 func (c *addMember) command() command {
 	return command{
-		use: "add ID", short: "Have a replica become a member", endless: true,
-		long: `Has the replica ID, which was started with --join and waits for this, become a
-member of the cell. Its log and its /readyz tell this command with all that it
-needs. The cell gives it everything, and a vote once it has caught up; stout
-member list shows how far it is.`,
+		use: "add ID", short: "Add a replica to the cell", endless: true,
+		long: `Adds the replica ID, which was started with --join and waits for this, to the
+cell. Its log and its /readyz show this command with all arguments. The cell
+sends it the state, and gives it a vote when it has caught up; stout member list
+shows the progress.`,
 		exits: memberExits,
 		example: `  stout member add r4 --directory 5f0a81c2d3e4b697 \
     --raft-addr 10.0.0.4:7201 --url http://10.0.0.4:7101`,
@@ -32,7 +32,7 @@ member list shows how far it is.`,
 			f.StringVar(&c.req.Directory, "directory", "", "`id` of its data directory")
 			f.StringVar(&c.req.RaftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
 			f.StringVar(&c.req.URL, "url", "", "base `URL` of its API")
-			f.BoolVar(&c.nonvoter, "nonvoter", false, "it stays without a vote, for stale reads and events")
+			f.BoolVar(&c.nonvoter, "nonvoter", false, "add it without a vote, for stale reads and events")
 		},
 	}
 }
@@ -50,12 +50,12 @@ func (c *addMember) run(ctx context.Context, args []string) error {
 		err = c.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return c.client.AddMember(ctx, req) })
 	}
 	return answer(c.ui, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err, func(lockapi.MemberChange) {
-		c.ui.printf("%s is a member, without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[c.nonvoter])
+		c.ui.printf("%s is a member without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[c.nonvoter])
 	})
 }
 
-// notAnothers refuses a replica that says that it is a member of another cell: it does
-// nothing in this one, though it may be of the same name.
+// notAnothers refuses a replica that reports another cell: it could do no work
+// in this one, even if the names are equal.
 func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) error {
 	asked, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -64,10 +64,10 @@ func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) err
 		return nil
 	}
 	list, err := a.readMembers(ctx)
-	if err != nil || list.CellID == "" || list.CellID == is { // what is wrong the change tells
+	if err != nil || list.CellID == "" || list.CellID == is { // the change itself reports errors
 		return nil
 	}
-	return (&failure{code: exitFailed, message: fmt.Sprintf("the replica at %s is of another cell, with id %s; this one has id %s", clean(req.URL), clean(is), clean(list.CellID))}).
+	return (&failure{code: exitFailed, message: fmt.Sprintf("the replica at %s belongs to another cell, with id %s; this cell has id %s", clean(req.URL), clean(is), clean(list.CellID))}).
 		hint("start it with an empty data directory and --join; nothing was changed")
 }
 
@@ -78,14 +78,14 @@ type removeMember struct {
 
 func (c *removeMember) command() command {
 	return command{
-		use: "remove ID", short: "Take a member out of the cell", words: c.completeReplica(), endless: true,
-		long: `Takes the member ID out of the cell. Its process says so, and ends. What its
-directory holds is not used again, unless it is added again. The master hands
-over before it is removed.
+		use: "remove ID", short: "Remove a member from the cell", words: c.completeReplica(), endless: true,
+		long: `Removes the member ID from the cell. Its process logs that and exits. Its
+directory is not used again unless it is added again. A master first hands
+mastership over.
 
-It says first what will be, and asks; --yes is for scripts. The cell refuses
-where too few of its other members are well. What --force has it do all the same
-may not be committed: its outcome is unknown then, and the cell may stand still.`,
+The command shows the consequences and asks; --yes skips the question. The cell
+refuses if too few other members are healthy. A change made with --force may not
+be committed: its outcome is then unknown, and the cell may stop.`,
 		exits: memberExits,
 		flags: func(f *pflag.FlagSet) {
 			addYes(f, &c.yes)
@@ -95,13 +95,13 @@ may not be committed: its outcome is unknown then, and the cell may stand still.
 }
 
 func addForce(flags *pflag.FlagSet, force *bool) {
-	flags.BoolVar(force, "force", false, "also where too few of the other members are well")
+	flags.BoolVar(force, "force", false, "continue even if too few other members are healthy")
 }
 
-// What a question is about that costs the cell a vote.
+// Reasons to ask before the cell loses a vote.
 const (
-	toRemove = "a removal takes a vote from the cell"
-	toDemote = "to have no vote any more takes it from the cell"
+	toRemove = "the cell loses a vote"
+	toDemote = "the cell loses a vote"
 )
 
 func (c *removeMember) run(ctx context.Context, args []string) error {
@@ -118,12 +118,12 @@ func (c *removeMember) run(ctx context.Context, args []string) error {
 		return c.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: c.force})
 	})
 	return answer(c.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
-		c.ui.printf("%s is no member any more\n", clean(id))
+		c.ui.printf("%s is no longer a member\n", clean(id))
 	})
 }
 
-// mayLose finds the member whose vote is to go. That of the only one that votes
-// can't, whatever else is asked for.
+// mayLose returns the member that is to lose its vote. The only voter cannot
+// lose it, even with --force.
 func (a *app) mayLose(ctx context.Context, id string) (list lockapi.Members, m *lockapi.Member, err error) {
 	if list, err = a.readMembers(ctx); err != nil {
 		return list, nil, err
@@ -132,18 +132,19 @@ func (a *app) mayLose(ctx context.Context, id string) (list lockapi.Members, m *
 		return list, nil, noMember(list, id)
 	}
 	if others, _ := votersBut(list, id); others == 0 && m.Suffrage == lockapi.SuffrageVoter {
-		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("%s is the only member that votes: without it there is no cell", clean(id))}).
-			hint("have another one vote first: stout member add, or stout member set ID --suffrage voter")
+		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("%s is the only voter: the cell needs it", clean(id))}).
+			hint("first add another voter: stout member add, or stout member set ID --suffrage voter")
 	}
 	return list, m, nil
 }
 
 func noMember(list lockapi.Members, id string) *failure {
 	return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
-		hint("it has %s", strings.Join(names(list), ", "))
+		hint("its members are %s", strings.Join(names(list), ", "))
 }
 
-// votersBut are the members that vote, without one, and how many of them are well.
+// votersBut counts the voters without one member, and how many of them are
+// healthy.
 func votersBut(list lockapi.Members, id string) (all, well int) {
 	for _, o := range list.Members {
 		if o.Suffrage == lockapi.SuffrageVoter && o.ID != id {
@@ -158,24 +159,24 @@ func votersBut(list lockapi.Members, id string) (all, well int) {
 
 func wellness(m *lockapi.Member) string {
 	if m.Healthy {
-		return "well"
+		return "healthy"
 	}
-	return "not well"
+	return "unhealthy"
 }
 
-// askToLose says what the cell will be without a member's vote, and asks unless
-// the answer is yes.
+// askToLose describes the cell without a member's vote, and asks unless yes is
+// set.
 func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool, toDo string, change [2]string, question string) error {
 	voters, well := votersBut(list, m.ID)
-	what := fmt.Sprintf("the cell goes on with %s that vote: %d of them well, and %d needed; it then tolerates %s",
-		plural(voters, "member"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
+	what := fmt.Sprintf("the cell will have %s: %d healthy and %d needed; it will tolerate %s",
+		plural(voters, "voter"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
 	if yes {
 		a.ui.note("%s", what)
 		return nil
 	}
 	what = capital(what) + "."
 	if force {
-		what += " Forced where fewer are well, it may stand still, and whether this comes about is unknown until they are back."
+		what += " With --force and too few healthy voters, the cell may stop, and the outcome stays unknown until they are back."
 	}
 	return a.confirm(toDo, what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
 }
@@ -189,10 +190,10 @@ type setMember struct {
 func (c *setMember) command() command {
 	return command{
 		use: "set ID", short: "Change a member's addresses, or whether it votes", words: c.completeReplica(), endless: true,
-		long: `Changes where the member ID is reached, or whether it votes. The addresses count
-from now on, whatever the settings of replicas say. One that is to vote does so
-once it has caught up. To take a vote is judged as a removal is, and asks first;
-the master hands over before.`,
+		long: `Changes the addresses of the member ID, or whether it votes. New addresses apply
+at once and override the replicas' settings. A new voter votes when it has
+caught up. Removing a vote is checked like a removal, and asks first; a master
+first hands mastership over.`,
 		exits: memberExits,
 		example: `  stout member set r2 --raft-addr 10.0.0.9:7201 --url http://10.0.0.9:7101
   stout member set r5 --suffrage nonvoter --yes`,
@@ -222,8 +223,8 @@ func (c *setMember) run(ctx context.Context, args []string) error {
 	if c.suffrage == lockapi.SuffrageNonvoter {
 		list, m, err := c.mayLose(ctx, id)
 		if err == nil && m.Suffrage == lockapi.SuffrageVoter {
-			change := [2]string{"vote", fmt.Sprintf("none any more; it is %s, and goes on without", wellness(m))}
-			err = c.askToLose(list, m, c.yes, c.force, toDemote, change, "Take its vote?")
+			change := [2]string{"vote", fmt.Sprintf("removed; the member is %s and stays without a vote", wellness(m))}
+			err = c.askToLose(list, m, c.yes, c.force, toDemote, change, "Remove its vote?")
 		}
 		if err != nil {
 			return err
@@ -237,7 +238,7 @@ func (c *setMember) run(ctx context.Context, args []string) error {
 	return answer(c.ui, now, err, func(lockapi.Member) {
 		later := ""
 		if c.given("suffrage") && c.suffrage != now.Suffrage {
-			later = "; it gets a vote once it has caught up"
+			later = "; it gets a vote when it has caught up"
 		}
 		c.ui.printf("%s is a %s at %s, %s%s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL), later)
 	})

@@ -14,25 +14,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-const putHelp = `Writes the file at PATH, whole: CONTENT, or what --file names, or else standard
-input. A file has at most 256 KiB.
+const putHelp = `Replaces the file at PATH by CONTENT, by the file that --file names, or by
+standard input. A file has at most 256 KiB.
 
-The write is sent once. Where its outcome is not known, because mastership
-changed meanwhile, stout says so and ends with 1. Writing again may undo what
-somebody else has written since; --if-revision and --if-absent guard against
-that.
+The write is sent once. If its outcome is unknown, because mastership changed at
+that time, stout reports that and exits with 6. Writing again may overwrite the
+change of another caller; --if-revision and --if-absent prevent that.
 
-With --ephemeral the file ends with a session that stout opens for it: when CMD
-ends, or at Ctrl-C, or the ttl after stout was killed. A file that another
-session left there is taken over. While the cell can't be reached CMD goes on.
-Once the cell says that the session is over, CMD gets a SIGTERM, and a SIGKILL
-10s later. CMD finds STOUT_PATH and STOUT_SERVER in its environment.
+With --ephemeral, stout opens a session for the file. The file is deleted when
+CMD ends, at Ctrl-C, or, if stout is killed, when the ttl is over. A file of
+another session is taken over. CMD keeps running while the cell cannot be
+reached. If the cell reports that the session is over, CMD gets a SIGTERM and,
+10s later, a SIGKILL. CMD has STOUT_PATH and STOUT_SERVER in its environment.
 
-Exit codes: 0 written, 1 the cell said no: the file is not as --if-revision or
---if-absent wants it, 2 wrong usage, 3 the cell has no master, 4 no replica can
-be reached, 6 it is not known whether it is done. With CMD: its own, 128+n if
-signal n ended it, 126 or 127 if it cannot be run, and 76 where the session was
-over before.`
+Exit codes: 0 written, 1 the cell refused: --if-revision or --if-absent does not
+hold, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached, 6
+the outcome is unknown. With CMD: its own, 128+n if signal n ended it, 126 or
+127 if it cannot be run, and 76 if the session ended before CMD.`
 
 // putFile is stout put.
 type putFile struct {
@@ -57,31 +55,31 @@ func (c *putFile) command() command {
   stout put /app/motd hello --if-absent
   stout put /servers/web1 10.0.0.7:80 --ephemeral -- ./web`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVarP(&c.file, "file", "f", "", "write what is in this `file`; - is standard input")
-			f.Uint64Var(&c.revision, "if-revision", 0, "only if the file is at this `revision`")
-			f.BoolVar(&c.absent, "if-absent", false, "only if there is no such file")
-			f.BoolVar(&c.ephemeral, "ephemeral", false, "the file is there while CMD runs, or until Ctrl-C")
-			addTTL(f, &c.ttl, "`duration` for which an ephemeral file outlives a stout that has gone")
+			f.StringVarP(&c.file, "file", "f", "", "write the content of this `file`; - is standard input")
+			f.Uint64Var(&c.revision, "if-revision", 0, "write only if the file is at this `revision`")
+			f.BoolVar(&c.absent, "if-absent", false, "write only if the file does not exist")
+			f.BoolVar(&c.ephemeral, "ephemeral", false, "keep the file only while CMD runs, or until Ctrl-C")
+			addTTL(f, &c.ttl, "`duration` after which an ephemeral file is deleted if stout vanishes")
 			addName(f, &c.name)
 		},
 	}
 }
 
-// check takes the arguments in.
+// check checks and stores the arguments.
 func (c *putFile) check(args []string) error {
 	args, c.cmd = c.behindDash(args)
 	switch {
 	case c.cmd != nil && len(c.cmd) == 0:
 		return usagef("there is no command after --")
 	case len(args) == 0:
-		return usagef("which file? PATH is missing")
+		return usagef("PATH is missing: the file to write")
 	case len(args) > 2:
 		return usagef("unexpected argument %q", args[2]).
-			hint("a command goes behind --: stout put %s %q --ephemeral -- %s", args[0], args[1], strings.Join(args[2:], " "))
+			hint("write the command after --: stout put %s %q --ephemeral -- %s", args[0], args[1], strings.Join(args[2:], " "))
 	case c.file == "" && c.given("file"):
-		return usagef("--file is empty; - stands for standard input")
+		return usagef("--file is empty; - is standard input")
 	case len(args) == 2 && c.file != "":
-		return usagef("%q and --file %s name two contents", args[1], c.file)
+		return usagef("%q and --file %s exclude each other: both give the content", args[1], c.file)
 	case len(args) == 2:
 		c.content = &args[1]
 	}
@@ -91,11 +89,11 @@ func (c *putFile) check(args []string) error {
 	}
 	for _, name := range []string{"ttl", "name"} {
 		if !c.ephemeral && c.given(name) {
-			return usagef("--%s is about the session of --ephemeral", name)
+			return usagef("--%s needs --ephemeral", name)
 		}
 	}
 	if !c.ephemeral && c.cmd != nil {
-		return usagef("a command goes with --ephemeral only")
+		return usagef("a command needs --ephemeral")
 	}
 	if err := checkSession(c.ttl, &c.name); err != nil {
 		return err
@@ -107,12 +105,12 @@ func (c *putFile) check(args []string) error {
 		c.conditions = append(c.conditions, client.IfRevision(c.revision))
 	}
 	if len(c.conditions) > 1 {
-		return usagef("--if-absent and --if-revision contradict each other")
+		return usagef("--if-absent and --if-revision exclude each other")
 	}
 	return nil
 }
 
-// read is the content to write.
+// read returns the content to write.
 func (c *putFile) read() ([]byte, error) {
 	if c.content != nil {
 		return []byte(*c.content), nil
@@ -131,7 +129,7 @@ func (c *putFile) read() ([]byte, error) {
 		return nil, &failure{code: exitFailed, message: err.Error()}
 	}
 	if len(content) > lockapi.MaxFileBytes {
-		return nil, &failure{code: exitFailed, message: fmt.Sprintf("the content has more than %d bytes, which is the most that a file has", lockapi.MaxFileBytes)}
+		return nil, &failure{code: exitFailed, message: fmt.Sprintf("the content has more than %d bytes, the limit for a file", lockapi.MaxFileBytes)}
 	}
 	return content, nil
 }

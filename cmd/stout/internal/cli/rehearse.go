@@ -18,16 +18,16 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// exitNotAsItShould is that of a rehearsal that was done, and had something lost
-// or near it.
+// exitNotAsItShould is the exit code of a completed rehearsal that lost
+// something or came near it.
 const exitNotAsItShould = 5
 
-// rehearsalPath is below which a rehearsal has its locks unless somebody says.
+// rehearsalPath is the default path of a rehearsal's own locks.
 const rehearsalPath = "/stout-rehearsal"
 
 func (a *app) rehearsals() runner {
 	return group{
-		use: "rehearse", short: "Rehearse what is to work when it has to", like: "drill gameday exercise chaos", say: "say what to rehearse",
+		use: "rehearse", short: "Rehearse a change of master", like: "drill gameday exercise chaos", say: "name what to rehearse",
 		sub: []runner{&rehearseFailover{app: a}},
 	}
 }
@@ -41,29 +41,32 @@ type rehearseFailover struct {
 
 func (r *rehearseFailover) command() command {
 	return command{
-		use: "failover", short: "Change the master, and look what becomes of sessions and waiters", like: "transfer fail-over", endless: true,
-		long: `Says what speaks against a change of master and what it will do, asks, and then
-changes it while looking: at the time without service, by calls of its own that
-are made in turn to all replicas and never repeated; at each session, how much
-of it was left when service was back; at each waiter, whether it kept its place.
-Its own lock, waiters and sessions are below ` + rehearsalPath + `, and are gone
-when it ends, also by Ctrl-C.
+		use: "failover", short: "Change the master and measure the effect on sessions and waiters", like: "transfer fail-over", endless: true,
+		long: `Checks that a change of master is safe, shows what will happen, asks, and then
+changes the master while measuring:
 
-It is a no-go, and nothing is changed, unless all members that vote are well and
-close behind, the cell bears one more failure, and no change of members is under
-way. Sessions that may come near their end are named.
+  - the time without service, by calls to all replicas in turn, without retries
+  - for each session, how much of its ttl was left when service was back
+  - for each waiter, whether it kept its queue position
 
-Who does it needs the right to operate and to observe the cell, and to lock and
-read below --path.`,
-		exits: readExits("done, and all is as it should be", "a no-go, or the cell said no") + ", 5 done, and something was lost, or near it",
+The rehearsal's own locks are below ` + rehearsalPath + `. They and its
+sessions are gone when it ends, also after Ctrl-C.
+
+The result is a no-go, and nothing is changed, unless all voters are healthy and
+up to date, the cell tolerates one more failure, and no change of members is
+under way. Sessions that may come near their end are listed first.
+
+This needs the rights to operate and to observe the cell, and to lock and read
+below --path.`,
+		exits: readExits("done, nothing was lost", "a no-go, or the cell refused") + ", 5 done, but something was lost or nearly lost",
 		example: `  stout rehearse failover
   stout rehearse failover --to r2 --yes -o json`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&r.to, "to", "", "`id` of the replica that becomes master; else the cell chooses")
-			f.StringVar(&r.path, "path", rehearsalPath, "have its own locks below this `path`")
+			f.StringVar(&r.to, "to", "", "`id` of the new master; else the cell chooses")
+			f.StringVar(&r.path, "path", rehearsalPath, "`path` for the rehearsal's own locks")
 			addYes(f, &r.yes)
-			f.DurationVar(&r.lead, "before", rehearse.Lead, "look for this `duration` before")
-			f.DurationVar(&r.settle, "after", rehearse.Settle, "look for this `duration` after")
+			f.DurationVar(&r.lead, "before", rehearse.Lead, "measure for this `duration` before the change")
+			f.DurationVar(&r.settle, "after", rehearse.Settle, "measure for this `duration` after the change")
 		},
 		values: map[string]completer{"to": r.completeReplica()},
 	}
@@ -75,7 +78,7 @@ func (r *rehearseFailover) check() error {
 	}
 	for name, d := range map[string]time.Duration{"--before": r.lead, "--after": r.settle} {
 		if d < 500*time.Millisecond || d > 10*time.Minute {
-			return usagef("%s is %v; it is within 500ms and 10m", name, d)
+			return usagef("%s is %v; it must be from 500ms to 10m", name, d)
 		}
 	}
 	return nil
@@ -119,7 +122,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	if !rehearse.Go(concerns) {
 		return a.noGo(concerns)
 	}
-	if err := a.warn(r.yes, "a rehearsal changes the master", plan(before, concerns), "do it?"); err != nil {
+	if err := a.warn(r.yes, "a rehearsal changes the master", plan(before, concerns), "Change the master?"); err != nil {
 		return err
 	}
 	if r.yes {
@@ -147,18 +150,18 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	return err
 }
 
-// interrupted says what a rehearsal leaves that a signal has ended.
+// interrupted adds what an interrupted rehearsal leaves behind.
 func interrupted(f *failure, report rehearse.Report) {
-	f.message = "interrupted; what was its own in the cell is gone"
+	f.message = "interrupted; the rehearsal's own sessions were closed"
 	if report.Left != nil {
-		f.message = fmt.Sprintf("interrupted; its own sessions could not be closed (%s), and expire by themselves", safe(report.Left.Error()))
+		f.message = fmt.Sprintf("interrupted; the rehearsal's own sessions could not be closed (%s) and will expire", safe(report.Left.Error()))
 	}
 	if report.Changed {
-		f.tell("the change of master was asked for already")
+		f.detail("the change of master was already requested")
 	} else {
-		f.tell("no change of master was asked for")
+		f.detail("no change of master was requested")
 	}
-	f.hint("stout status shows who is master")
+	f.hint("stout status shows the master")
 }
 
 // rehearsed is the answer in JSON.
@@ -168,7 +171,7 @@ type rehearsed struct {
 	Report   *rehearse.Report   `json:"report,omitempty"`
 }
 
-// noGo is the end of a rehearsal that is better not begun.
+// noGo returns the error of a rehearsal that should not begin.
 func (a *app) noGo(concerns []rehearse.Concern) error {
 	out := &failure{code: exitFailed, message: "no-go: nothing was changed"}
 	if a.ui.json {
@@ -178,30 +181,30 @@ func (a *app) noGo(concerns []rehearse.Concern) error {
 	}
 	for _, c := range concerns {
 		if c.NoGo {
-			out.tell("%s", c.What)
+			out.detail("%s", c.What)
 		}
 	}
-	return out.hint("stout status and stout doctor show what is wrong, and what to do")
+	return out.hint("stout status and stout doctor show what is wrong and what to do")
 }
 
-// plan is what will be done, in sentences.
+// plan describes what will be done.
 func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
 	to := "another replica"
 	if b.To != "" {
 		to = clean(b.To)
 	}
-	what := fmt.Sprintf("Mastership will be handed over from %s to %s, in good order.", clean(b.Cell.Master.ID), to)
-	text := fmt.Sprintf("Go: all members are well. %s Service may be missed for up to %s; calls wait or fail meanwhile, and %s and their locks stay.",
+	what := fmt.Sprintf("Mastership will be handed over from %s to %s.", clean(b.Cell.Master.ID), to)
+	text := fmt.Sprintf("Go: all members are healthy. %s Service may pause for up to %s, in which calls wait or fail; %s and their locks stay.",
 		what, human(b.Gap()), plural(len(b.Sessions), "session"))
 	for _, c := range concerns {
-		text += " Mind: " + safe(c.What) + "."
+		text += " Note: " + safe(c.What) + "."
 	}
 	return text
 }
 
-// proberURLs are those that the prober calls: of the members that are well, else
-// those that the client knows. One whose certificate is judged by another name than
-// its host's is none of them.
+// proberURLs returns the URLs that the prober calls: the URLs of healthy
+// members, or else those known to the client, except URLs with a separate
+// certificate name.
 func (a *app) proberURLs(ctx context.Context, cell lockapi.Cell) (urls []string, err error) {
 	for _, r := range cell.Replicas {
 		if r.Healthy && lockapi.ValidateMemberURL(r.URL) == nil && a.mayCall(r.URL) == nil {
@@ -221,28 +224,28 @@ func (a *app) proberURLs(ctx context.Context, cell lockapi.Cell) (urls []string,
 		}
 	}
 	if len(urls) == 0 {
-		return nil, fmt.Errorf("no URL of a member can be called from here, and %s stands for addresses whose certificates are judged by a name; name the replicas by their URLs with --server", strings.Join(a.opts.servers, ", "))
+		return nil, fmt.Errorf("no member's URL can be called from here, and the addresses behind %s have certificates for its name; name the replicas by their URLs with --server", strings.Join(a.opts.servers, ", "))
 	}
 	return urls, nil
 }
 
-// showRehearsal shows what came of a rehearsal, the verdict first.
+// showRehearsal prints the result of a rehearsal, the verdict first.
 func (a *app) showRehearsal(r rehearse.Report) {
 	p := a.ui.out
 	verdict := map[string]string{
-		rehearse.Passed: p.good.Render("passed"), rehearse.Look: p.warn.Render("look at it"), rehearse.Failed: p.fail.Render("failed"),
+		rehearse.Passed: p.good.Render("passed"), rehearse.Look: p.warn.Render("needs a look"), rehearse.Failed: p.fail.Render("failed"),
 	}[r.Verdict]
 	lines := [][2]string{
 		{"verdict", verdict},
-		{"master", fmt.Sprintf("%s in epoch %d, before %s in %d", clean(r.After.Master), r.After.Epoch, clean(r.Before.Master), r.Before.Epoch)},
+		{"master", fmt.Sprintf("%s in epoch %d, formerly %s in epoch %d", clean(r.After.Master), r.After.Epoch, clean(r.Before.Master), r.Before.Epoch)},
 		{"writes", serviceText(r.Writes)},
 		{"reads", serviceText(r.Reads)},
-		{"by the sdk", fmt.Sprintf("%s, %d failed; the slowest took %s", plural(r.Own.Calls, "call"), r.Own.Failed, msText(r.Own.Slowest))},
+		{"sdk calls", fmt.Sprintf("%s, %d failed; slowest %s", plural(r.Own.Calls, "call"), r.Own.Failed, msText(r.Own.Slowest))},
 		{"sessions", sessionsText(r)},
-		{"holds", ofOthers(r.Holds.Seen, "%d of %d kept, %d given back, %d gone with their sessions", r.Holds.Kept, r.Holds.Seen, r.Holds.Given, r.Holds.Lost)},
-		{"waiters", ofOthers(r.Waiters.Seen, "%d of %d kept their places, %d got the lock, %d gave up, %d gone with their sessions, %d overtaken",
+		{"holds", ofOthers(r.Holds.Seen, "%d of %d kept, %d released, %d ended with their sessions", r.Holds.Kept, r.Holds.Seen, r.Holds.Given, r.Holds.Lost)},
+		{"waiters", ofOthers(r.Waiters.Seen, "%d of %d kept their positions, %d got the lock, %d gave up, %d ended with their sessions, %d overtaken",
 			r.Waiters.Kept, r.Waiters.Seen, r.Waiters.Granted, r.Waiters.Given, r.Waiters.Lost, len(r.Waiters.Overtaken))},
-		{"of its own", ownText(r.Own)},
+		{"own locks", ownText(r.Own)},
 	}
 	for _, l := range lines {
 		a.ui.block(p.dim.Render(fmt.Sprintf("%-10s", l[0]))+"  ", fmt.Sprintf("%12s", ""), l[1])
@@ -258,7 +261,7 @@ func (a *app) showRehearsal(r rehearse.Report) {
 	}
 }
 
-// showNear shows sessions, and what they had left when service was back.
+// showNear lists sessions with the time left when service was back.
 func (a *app) showNear(title string, all []rehearse.Near) {
 	if len(all) == 0 {
 		return
@@ -269,11 +272,11 @@ func (a *app) showNear(title string, all []rehearse.Near) {
 	}))
 }
 
-// serviceText is about the time without service.
+// serviceText describes the time without service.
 func serviceText(s rehearse.Service) string {
-	text := fmt.Sprintf("none for %s, usually %s", msText(s.GapMS), msText(s.UsualMS))
+	text := fmt.Sprintf("no success for %s (usually %s)", msText(s.GapMS), msText(s.UsualMS))
 	if s.LaterMS > max(s.GapMS, s.UsualMS) {
-		text += fmt.Sprintf(", under the new master once for %s", msText(s.LaterMS))
+		text += fmt.Sprintf(", and once for %s under the new master", msText(s.LaterMS))
 	}
 	text += fmt.Sprintf("; %d of %d calls failed", s.Failed, s.Attempts)
 	if len(s.By) == 0 {
@@ -295,23 +298,23 @@ func msText(ms float64) string {
 
 func sessionsText(r rehearse.Report) string {
 	lived := r.Seen - len(r.Expired) - r.Closed
-	text := ofOthers(r.Seen, "%d of %d live, %d expired, %d closed meanwhile", lived, r.Seen, len(r.Expired), r.Closed)
+	text := ofOthers(r.Seen, "%d of %d still open, %d expired, %d closed", lived, r.Seen, len(r.Expired), r.Closed)
 	if lived > 0 {
-		text += fmt.Sprintf("; at least %.0f%% of the ttl was left, half had %.0f%%", 100*r.LeastShare, 100*r.HalfShare)
+		text += fmt.Sprintf("; time left: at least %.0f%% of the ttl, median %.0f%%", 100*r.LeastShare, 100*r.HalfShare)
 	}
 	return text
 }
 
-// ofOthers is a text about so many of others' sessions, holds or waiters.
+// ofOthers formats a text about other callers' sessions, holds or waiters.
 func ofOthers(n int, format string, args ...any) string {
 	if n == 0 {
-		return "none but its own"
+		return "none besides its own"
 	}
 	return fmt.Sprintf(format, args...)
 }
 
 func ownText(o rehearse.Own) string {
-	state := "safe all the time"
+	state := "always safe"
 	switch {
 	case o.Expired:
 		state = "expired"
@@ -322,5 +325,5 @@ func ownText(o rehearse.Own) string {
 	if !o.LockKept {
 		lock = "lost"
 	}
-	return fmt.Sprintf("sessions %s, lock %s, %d of %d waiters in their places", state, lock, o.InOrder, o.Waiters)
+	return fmt.Sprintf("sessions %s, lock %s, %d of %d waiters kept their positions", state, lock, o.InOrder, o.Waiters)
 }

@@ -46,12 +46,12 @@ func TestProberURLs(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a rehearsal is told what it leaves.
+// An interrupted rehearsal reports what it leaves behind.
 func TestInterruptedRehearsal(t *testing.T) {
 	for want, r := range map[string]rehearse.Report{
-		"interrupted; what was its own in the cell is gone: no change of master was asked for":                                  {},
-		"interrupted; its own sessions could not be closed (no route), and expire by themselves: no change of master was asked": {Left: errors.New("no route")},
-		"interrupted; what was its own in the cell is gone: the change of master was asked for already":                         {Changed: true},
+		"interrupted; the rehearsal's own sessions were closed: no change of master was requested":                                    {},
+		"interrupted; the rehearsal's own sessions could not be closed (no route) and will expire: no change of master was requested": {Left: errors.New("no route")},
+		"interrupted; the rehearsal's own sessions were closed: the change of master was already requested":                           {Changed: true},
 	} {
 		var f failure
 		interrupted(&f, r)

@@ -12,14 +12,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// remembered is what the replicas remember of a path, up to so many events of each. It
-// is what the replica does that answers the client, and what others remember from
-// before that. Servers that are named by their URLs are asked, for a second.
+// remembered returns the history of a path that the answering replica keeps,
+// extended by older events of other replicas, up to limit events of each.
+// Servers named by URLs are asked, for at most a second.
 func (a *app) remembered(ctx context.Context, path string, limit int) (lockapi.History, error) {
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	more := wait.Go(func() ([]told, error) {
-		all := make([]told, len(a.opts.servers))
+	more := wait.Go(func() ([]part, error) {
+		all := make([]part, len(a.opts.servers))
 		asker, query := a.asker(), url.Values{"path": {path}, "limit": {strconv.Itoa(limit)}}
 		ask.Each(a.opts.servers, func(i int, server string) {
 			if ask.IsName(server) {
@@ -27,7 +27,7 @@ func (a *app) remembered(ctx context.Context, path string, limit int) (lockapi.H
 			}
 			var h lockapi.History
 			if header, err := asker.Get(asking, server, lockapi.RouteHistory+"?"+query.Encode(), &h); err == nil {
-				all[i] = told{h, header.Get(lockapi.HeaderCell)}
+				all[i] = part{h, header.Get(lockapi.HeaderCell)}
 			}
 		})
 		return all, nil
@@ -39,23 +39,22 @@ func (a *app) remembered(ctx context.Context, path string, limit int) (lockapi.H
 	return joined(h, (<-more).Value), nil
 }
 
-// told is what one replica remembers, and the id of its cell.
-type told struct {
+// part is the history that one replica keeps, and the id of its cell.
+type part struct {
 	lockapi.History
 	cell string
 }
 
-// joined is a history that has all that its replica remembers, with what others
-// remember from before that. One that has a gap between the two adds nothing, and no
-// one does where they are of several cells.
-func joined(h lockapi.History, others []told) lockapi.History {
-	others = slices.DeleteFunc(others, func(o told) bool { return o.Path != h.Path })
+// joined extends a history by older events of other replicas. A part with a gap
+// before h is left out; parts of several cells are all left out.
+func joined(h lockapi.History, others []part) lockapi.History {
+	others = slices.DeleteFunc(others, func(o part) bool { return o.Path != h.Path })
 	for _, o := range others {
 		if o.cell != others[0].cell {
 			return h
 		}
 	}
-	slices.SortFunc(others, func(x, y told) int { return cmp.Compare(x.Oldest, y.Oldest) })
+	slices.SortFunc(others, func(x, y part) int { return cmp.Compare(x.Oldest, y.Oldest) })
 	for _, o := range others {
 		if o.Oldest >= h.Oldest || o.Revision < h.Oldest {
 			continue

@@ -25,8 +25,8 @@ func ends(revisions ...uint64) []lockapi.PastEvent {
 	return out
 }
 
-// TestJoined: what another replica remembers from before is added where there is no gap
-// between, and it is of the same cell.
+// TestJoined checks that older events of another replica are added if there is
+// no gap and the cell is the same.
 func TestJoined(t *testing.T) {
 	h := lockapi.History{Path: "/a", Events: ends(120, 110), Oldest: 100, Revision: 130}
 	older := lockapi.History{Path: "/a", Events: ends(110, 90, 80), Oldest: 50, Revision: 115}
@@ -34,17 +34,17 @@ func TestJoined(t *testing.T) {
 	younger := lockapi.History{Path: "/a", Events: ends(120), Oldest: 115, Revision: 130}
 	odd := lockapi.History{Path: "/a", Events: ends(80, 90), Oldest: 5, Revision: 130}
 	for name, tt := range map[string]struct {
-		others []told
+		others []part
 		want   []uint64
 		oldest uint64
 	}{
 		"alone":            {nil, []uint64{120, 110}, 100},
-		"one has more":     {[]told{{younger, "x"}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
-		"a gap":            {[]told{{gap, "x"}}, []uint64{120, 110}, 100},
-		"a gap and one":    {[]told{{gap, "x"}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
-		"not newest first": {[]told{{odd, "x"}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
-		"another cell":     {[]told{{older, "x"}, {younger, "y"}}, []uint64{120, 110}, 100},
-		"one was silent":   {[]told{{}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
+		"one has more":     {[]part{{younger, "x"}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
+		"a gap":            {[]part{{gap, "x"}}, []uint64{120, 110}, 100},
+		"a gap and one":    {[]part{{gap, "x"}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
+		"not newest first": {[]part{{odd, "x"}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
+		"another cell":     {[]part{{older, "x"}, {younger, "y"}}, []uint64{120, 110}, 100},
+		"one was silent":   {[]part{{}, {older, "x"}}, []uint64{120, 110, 90, 80}, 50},
 	} {
 		got := joined(h, tt.others)
 		var revisions []uint64
@@ -57,8 +57,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestRemembered: replicas that are named by their URLs are asked, and one that hangs
-// keeps nobody waiting for long.
+// TestRemembered checks that replicas named by URL are asked, and that a
+// hanging one causes only a short delay.
 func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		past := func(oldest uint64, all ...uint64) *host {
@@ -74,8 +74,9 @@ func TestRemembered(t *testing.T) {
 	})
 }
 
-// TestTellPast: changes of master are told where nobody held it before, and "nothing is
-// known" is only said where all was asked for.
+// TestTellPast checks that changes of master are shown even without an earlier
+// holder, and that "no earlier holder is known" is printed only after a
+// complete read.
 func TestTellPast(t *testing.T) {
 	turn := lockapi.PastEvent{Revision: 1, Type: lockapi.EventMasterChanged, Master: "r2", Epoch: 7}
 	for name, tt := range map[string]struct {
@@ -83,10 +84,10 @@ func TestTellPast(t *testing.T) {
 		says     []string
 		saysNone string
 	}{
-		"a master alone":         {lockapi.History{Events: []lockapi.PastEvent{turn}}, []string{"newest first", "r2 became master, in epoch 7", "Of earlier holders nothing is known"}, "among"},
-		"a master before":        {lockapi.History{Events: append(ends(5), turn)}, []string{"s5 (token 0)", "r2 became master, in epoch 7"}, "Of earlier"},
+		"a master alone":         {lockapi.History{Events: []lockapi.PastEvent{turn}}, []string{"newest first", "r2 became master, in epoch 7", "No earlier holder is known"}, "include"},
+		"a master before":        {lockapi.History{Events: append(ends(5), turn)}, []string{"s5 (token 0)", "r2 became master, in epoch 7"}, "earlier holder"},
 		"before what was wanted": {lockapi.History{Events: append(ends(5, 4, 3), turn)}, []string{"s5 (token 0)", "s4 (token 0)"}, "became master"},
-		"more is remembered":     {lockapi.History{Events: []lockapi.PastEvent{{Revision: 2, Type: lockapi.EventLockContended}}, More: true}, []string{"none is among the last 1 event of it"}, "nothing is known"},
+		"more is remembered":     {lockapi.History{Events: []lockapi.PastEvent{{Revision: 2, Type: lockapi.EventLockContended}}, More: true}, []string{"Its last 1 event include no earlier holder"}, "is known"},
 	} {
 		var out bytes.Buffer
 		a := &app{ui: &ui{out: paint(&out, termenv.Ascii), err: paint(io.Discard, termenv.Ascii), width: 200}}
@@ -105,7 +106,7 @@ func TestTellPast(t *testing.T) {
 
 // TestExplainWithoutMaster: nothing expires then, and --stale is named.
 func TestExplainWithoutMaster(t *testing.T) {
-	if got := whatIf(&explained{stale: true, Lock: lockapi.Lock{Holders: []lockapi.Holder{{}}}}); !strings.Contains(got, "which begins anew with a master where there is none now") {
+	if got := whatIf(&explained{stale: true, Lock: lockapi.Lock{Holders: []lockapi.Holder{{}}}}); !strings.Contains(got, "counted from the next election if the cell has no master now") {
 		t.Errorf("%q", got)
 	}
 	a := &app{}
@@ -119,12 +120,12 @@ func TestExplainWithoutMaster(t *testing.T) {
 	}
 }
 
-// TestWhyClosed: where nobody is known, a session that was killed looks as one that was
-// closed by its program, and that is said.
+// TestWhyClosed checks that without principals the text does not distinguish a
+// killed session from a closed one.
 func TestWhyClosed(t *testing.T) {
 	for _, tt := range []struct{ by, principal, want string }{
-		{"", "", "its session was closed, by its program or by whoever killed it"},
-		{"anonymous", "anonymous", "its session was closed, by its program or by whoever killed it"},
+		{"", "", "its session was closed, by its program or by an operator"},
+		{"anonymous", "anonymous", "its session was closed, by its program or by an operator"},
 		{"user:a", "user:a", "closed"},
 		{"user:b", "user:a", "closed by user:b"},
 	} {

@@ -12,12 +12,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// replacement is what stout member replace was asked to do.
+// replacement is the arguments of stout member replace.
 type replacement struct {
 	id        string
-	directory string // the new one; "" is the one that the replica has
-	inPlaceOf string // the one that the member has, or was to have
-	named     bool   // directory was given, not asked for
+	directory string // the new one; "" for the replica's own
+	inPlaceOf string // the member's current or pending directory
+	named     bool   // directory was given, not read from the replica
 	yes       bool   // do not ask
 	force     bool
 	noWait    bool
@@ -30,28 +30,30 @@ type replaceMember struct {
 
 func (c *replaceMember) command() command {
 	return command{
-		use: "replace ID", short: "Put a new data directory in the place of one that is lost", words: c.completeReplica(), endless: true,
-		long: `Puts the data directory that the replica ID has now in the place of the one
-that it had as a member: its disk was lost, or wiped. The replica has to be
-running; it waits for this. (Is its disk only not mounted? Then mount it, and
-start it again.)
+		use: "replace ID", short: "Replace a member's lost data directory", words: c.completeReplica(), endless: true,
+		long: `Replaces the data directory of the member ID by the one that its replica has
+now, after its disk was lost or wiped. The replica must be running; it waits for
+this. (If its disk is only not mounted, mount it and restart the replica
+instead.)
 
-The new directory gets everything from the master. Once it has caught up it
-votes in the place of the old one, which is out for good. stout waits for that,
-and the cell goes on with it if stout is interrupted.
+The master sends its state to the new directory. When that has caught up, it
+gets the vote of the old directory, which is then excluded permanently. stout
+waits for this; if stout is interrupted, the cell continues with the
+replacement.
 
-To take back what is not done yet, name the directory that has the place.
+To cancel an unfinished replacement, name the current directory with
+--directory.
 
-It says first what will be, and asks; --yes is for scripts. The cell refuses
-where too few of its other members are well: repair them first.`,
-		exits: changeExits("done (with --no-wait: begun)", "the cell refused or nobody said yes"),
+The command shows the consequences and asks; --yes skips the question. The cell
+refuses if too few other members are healthy: repair them first.`,
+		exits: changeExits("done (with --no-wait: started)", "the cell refused, or the answer was no"),
 		example: `  stout member replace r1
   stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.directory, "directory", "", "`id` of the new directory (default: the replica is asked)")
+			f.StringVar(&c.directory, "directory", "", "`id` of the new directory (default: ask the replica)")
 			addYes(f, &c.yes)
 			addForce(f, &c.force)
-			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory votes")
+			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory has a vote")
 		},
 	}
 }
@@ -82,7 +84,7 @@ func (c *replaceMember) run(ctx context.Context, args []string) error {
 	case voter != nil && voter.Directory == r.directory && next != nil:
 		err = c.takeBack(ctx, r, *next)
 	case voter != nil && voter.Directory == r.directory:
-		c.ui.note("directory %s is that of member %s already: nothing to do", r.directory, clean(r.id))
+		c.ui.note("directory %s already belongs to member %s: nothing to do", r.directory, clean(r.id))
 		return c.replaced(r, list)
 	case next != nil && next.Directory == r.directory: // begun before
 	default:
@@ -94,7 +96,7 @@ func (c *replaceMember) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case r.noWait:
-		c.ui.note("begun; stout member list shows how far it is")
+		c.ui.note("started; stout member list shows the progress")
 		return c.replaced(r, lockapi.Members{})
 	}
 	if list, err = c.awaitReplaced(ctx, r); err != nil {
@@ -109,8 +111,7 @@ func (a *app) readMembers(ctx context.Context) (lockapi.Members, error) {
 	return a.client.Members(ctx)
 }
 
-// presentDirectory asks the replica with a member's name which directory it
-// has.
+// presentDirectory asks the replica with a member's name for its directory.
 func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
@@ -122,55 +123,55 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 	}
 	switch {
 	case err != nil:
-		return "", (&failure{code: exitFailed, message: fmt.Sprintf("%s, cannot be asked for its directory: %s", at, reason(err, a.opts.timeout))}).
-			hint("start it: it waits for this command; or name the directory that its log tells, with --directory")
+		return "", (&failure{code: exitFailed, message: fmt.Sprintf("%s: cannot read its directory: %s", at, reason(err, a.opts.timeout))}).
+			hint("start it, and repeat this command; or name the directory from its log with --directory")
 	case own.ID != m.ID:
-		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s, is where replica %s answers", at, clean(own.ID))}
+		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s: replica %s answers there", at, clean(own.ID))}
 	case lockapi.ValidateDirectory(own.Directory) != nil:
-		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s, does not tell its directory", at)}
+		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s: the replica does not report its directory", at)}
 	}
 	return own.Directory, nil
 }
 
-// takeBack has a directory that was to take the place of another forgotten.
-// Whoever only repeats a command, before the replica has its new directory,
-// does not mean that.
+// takeBack cancels a replacement. Without an explicit directory it refuses: the
+// caller may only have repeated a command before the replica got its new
+// directory.
 func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
 	if !r.named {
-		return (&failure{code: exitFailed, message: fmt.Sprintf("%s runs with directory %s, which has the place; directory %s is to get it, and is not there yet",
+		return (&failure{code: exitFailed, message: fmt.Sprintf("%s still runs with its current directory %s; the pending directory %s is not there yet",
 			clean(r.id), r.directory, clean(next.Directory))}).
-			hint("start %s with the new directory; or take it back: stout member replace %s --directory %s", clean(r.id), clean(r.id), r.directory)
+			hint("start %s with the new directory; or cancel: stout member replace %s --directory %s", clean(r.id), clean(r.id), r.directory)
 	}
 	if !r.yes {
-		if err := a.ask(forGood, fmt.Sprintf("Directory %s keeps the place of %s, and %s, which was to get it, does not?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
+		if err := a.ask(permanent, fmt.Sprintf("Keep directory %s for %s and drop the pending directory %s?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
 			return err
 		}
 	}
 	return a.beginReplace(ctx, r)
 }
 
-const forGood = "to replace a directory is for good"
+const permanent = "replacing a directory is permanent"
 
-// confirmReplace says what will be, and asks.
+// confirmReplace shows the consequences and asks.
 func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if r.yes {
 		if old.Healthy {
-			a.ui.note("%s is well with directory %s, which is out for good once %s has caught up; to take it back until then: %s",
+			a.ui.note("%s is healthy with directory %s, which is excluded permanently when %s has caught up; to cancel before that: %s",
 				clean(old.ID), clean(old.Directory), r.directory, replaceCommand(old.ID, old.Directory))
 		}
 		return nil
 	}
-	state := "not well"
+	state := "unhealthy"
 	if old.Healthy {
-		state = a.ui.err.warn.Render("WELL: is this what you mean?")
+		state = a.ui.err.warn.Render("HEALTHY: do you really mean this one?")
 	}
 	others, well := votersBut(list, old.ID)
 	voters := others
 	if old.Suffrage == lockapi.SuffrageVoter {
 		voters++
 	}
-	return a.confirm(forGood, fmt.Sprintf("The old directory is out for good: what it holds is not used again, and should it turn up, it does nothing. "+
-		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
+	return a.confirm(permanent, fmt.Sprintf("The old directory is excluded permanently: its data is not used again, even if it comes back. "+
+		"The master sends its state to the new one. Until that has caught up, the cell relies on the other %s: %d healthy and %d needed.",
 		plural(others, "member"), well, voters/2+1), "Replace it?",
 		[2]string{"member", clean(old.ID) + "  " + clean(old.URL)},
 		[2]string{"out", fmt.Sprintf("directory %s, %s", clean(old.Directory), state)},
@@ -178,19 +179,19 @@ func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replace
 	)
 }
 
-// replaceAgain is how long a refusal as busy is waited out before the next try:
-// such a refusal is over when the other change is committed.
+// replaceAgain is the pause after a busy error, which ends when the other
+// change is committed.
 const replaceAgain = 200 * time.Millisecond
 
-// beginReplace has the cell begin.
+// beginReplace starts the replacement.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
-	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was begun", func(ctx context.Context) error {
+	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was started", func(ctx context.Context) error {
 		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: r.force})
 	})
 }
 
-// changeMember has the cell begin a change of the members, and waits while another
-// is under way. Done says in words what it is when it is done.
+// changeMember starts a change of the members, and waits while another change
+// is under way. done describes the finished change.
 func (a *app) changeMember(ctx context.Context, done string, change func(context.Context) error) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
@@ -203,11 +204,11 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 		case errors.Is(err, client.ErrOutcomeUnknown):
 			f := &failure{code: exitUnknown, message: "it is not known whether " + done}
 			if refused != nil {
-				f.tell("%s", clean(refused.Detail))
+				f.detail("%s", clean(refused.Detail))
 			}
-			return f.hint("stout member list shows whether it is done; it may still come about, with a majority of the members that vote")
+			return f.hint("stout member list shows whether it is done; it may still be committed later by a majority of the voters")
 		case errors.Is(err, client.ErrUnsafe):
-			return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("stout member list shows who is well; --force goes on all the same")
+			return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("stout member list shows the members' health; --force continues anyway")
 		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound), errors.Is(err, client.ErrBusy):
 			return &failure{code: exitFailed, message: clean(refused.Detail)}
 		}
@@ -225,23 +226,24 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// replaceLook is the time between two looks at how far a replacement is, and
-// replacePatience for how long they may fail: a change of master is part of it.
+// replaceLook is the time between two looks at the progress, and
+// replacePatience how long they may fail: a change of master is part of a
+// replacement.
 const (
 	replaceLook     = 500 * time.Millisecond
 	replacePatience = time.Minute
-	// replaceSilence is from when on it is told that nobody answers.
+	// replaceSilence is the time after which missing answers are reported.
 	replaceSilence = 5 * time.Second
-	// replaceNews is how often it is told what the replica says of itself, while a
-	// replacement waits for it.
+	// replaceNews is the time between two reports of the waiting replica's own
+	// status.
 	replaceNews = 10 * time.Second
 )
 
-// awaitReplaced waits until the new directory is the only one of its member,
-// and votes.
+// awaitReplaced waits until the new directory is the only one of its member and
+// has a vote.
 func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
 	defer a.ui.progress("", "")
-	kind, says, asked := "replace", "", time.Now()
+	kind, status, asked := "replace", "", time.Now()
 	for seen := time.Now(); ; {
 		list, err := a.readMembers(ctx)
 		switch {
@@ -252,17 +254,17 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 				return list, nil
 			}
 			if how == "" {
-				return list, &failure{code: exitFailed, message: fmt.Sprintf("directory %s is not on its way to member %s any more", r.directory, clean(r.id))}
+				return list, &failure{code: exitFailed, message: fmt.Sprintf("the replacement by directory %s for member %s was canceled", r.directory, clean(r.id))}
 			}
 			if now := time.Now(); now.Sub(asked) >= replaceNews {
-				asked, says = now, a.saysItself(ctx, present(list, r.id))
-				kind = fmt.Sprint("replace ", now.UnixNano()) // is told again
+				asked, status = now, a.ownStatus(ctx, present(list, r.id))
+				kind = fmt.Sprint("replace ", now.UnixNano()) // so that it is printed again
 			}
-			a.ui.progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, says))
+			a.ui.progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, status))
 		case time.Since(seen) > replacePatience:
 			return list, err
 		case time.Since(seen) >= replaceSilence:
-			a.ui.progress("replace silent", fmt.Sprintf("%s: the cell does not say how far it is: it has no master, or none that answers; asking for %s at most", clean(r.id), human(replacePatience)))
+			a.ui.progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", clean(r.id), human(replacePatience)))
 		}
 		if !sleep(ctx, replaceLook) {
 			return list, ctx.Err()
@@ -270,9 +272,9 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 	}
 }
 
-// saysItself is what a replica tells whether it is ready, as the end of a line;
-// empty for no replica.
-func (a *app) saysItself(ctx context.Context, m *lockapi.Member) string {
+// ownStatus returns a replica's own status, as the end of a line; empty for no
+// replica.
+func (a *app) ownStatus(ctx context.Context, m *lockapi.Member) string {
 	if m == nil {
 		return ""
 	}
@@ -282,15 +284,15 @@ func (a *app) saysItself(ctx context.Context, m *lockapi.Member) string {
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case err == nil:
-		return "; it says that it is ready"
+		return "; it is ready"
 	case answers:
-		return "; it says: " + saying(refused)
+		return "; it reports: " + ownReason(refused)
 	}
 	return fmt.Sprintf("; it does not answer at %s (%s)", clean(m.URL), reason(err, probeTimeout))
 }
 
-// progressOf says how far a replacement is; how is empty where the cell knows
-// of none.
+// progressOf describes the progress of a replacement; how is empty if the cell
+// has none.
 func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	others := false
 	for _, m := range list.Members {
@@ -299,9 +301,9 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 		case m.Directory != r.directory:
 			others = true
 		case m.Suffrage == lockapi.SuffrageVoter:
-			done, how = true, "the new directory votes; the old one is about to go"
+			done, how = true, "the new directory has the vote; removing the old one"
 		case !m.Healthy:
-			how = "the new directory is not heard of yet"
+			how = "the new directory does not answer yet"
 		default:
 			how = fmt.Sprintf("the new directory is %s behind", pluralOf(m.Behind, "entry", "entries"))
 		}
@@ -313,7 +315,7 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 func (a *app) replaced(r replacement, list lockapi.Members) error {
 	return answer(a.ui, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
 		if len(list.Members) > 0 {
-			a.ui.printf("%s votes with directory %s; the cell tolerates %s\n", clean(r.id), r.directory, a.tolerance(list))
+			a.ui.printf("%s has a vote with directory %s; the cell tolerates %s\n", clean(r.id), r.directory, a.tolerance(list))
 		}
 	})
 }

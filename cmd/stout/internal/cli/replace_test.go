@@ -29,11 +29,11 @@ func TestProgressOfAReplacement(t *testing.T) {
 		how     string
 	}{
 		"not begun":    {[]lockapi.Member{voter(before), other}, false, ""},
-		"not heard of": {[]lockapi.Member{voter(before), joining(false, 991), other}, false, "the new directory is not heard of yet"},
+		"not heard of": {[]lockapi.Member{voter(before), joining(false, 991), other}, false, "the new directory does not answer yet"},
 		"behind":       {[]lockapi.Member{joining(true, 2), voter(before), other}, false, "the new directory is 2 entries behind"},
 		"nearly":       {[]lockapi.Member{joining(true, 1), other}, false, "the new directory is 1 entry behind"},
-		"both vote":    {[]lockapi.Member{voter(before), voter(after), other}, false, "the new directory votes; the old one is about to go"},
-		"done":         {[]lockapi.Member{other, voter(after)}, true, "the new directory votes; the old one is about to go"},
+		"both vote":    {[]lockapi.Member{voter(before), voter(after), other}, false, "the new directory has the vote; removing the old one"},
+		"done":         {[]lockapi.Member{other, voter(after)}, true, "the new directory has the vote; removing the old one"},
 		"overtaken":    {[]lockapi.Member{other, voter("1111111111111111")}, false, ""},
 	} {
 		done, how := progressOf(lockapi.Members{Members: tt.members}, replacement{id: id, directory: after})
@@ -43,8 +43,8 @@ func TestProgressOfAReplacement(t *testing.T) {
 	}
 }
 
-// TestReplaceTellsWhatItWaitsFor: while the new directory does not come, what the
-// replica says of itself is told every now and then.
+// TestReplaceTellsWhatItWaitsFor checks that the replica's own status is
+// printed regularly while the new directory is missing.
 func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
 	const before, after = "0123456789abcdef", "00c0ffee00c0ffee"
 	list := lockapi.Members{Members: []lockapi.Member{
@@ -52,8 +52,8 @@ func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
 		{ID: "r2", URL: "http://r2", Directory: after, Suffrage: lockapi.SuffrageNonvoter},
 	}}
 	for says, at := range map[string]*host{
-		"; it says: its disk is full":                            {ready: lockapi.Errorf(lockapi.CodeNoMaster, "its disk is full")},
-		"; it says that it is ready":                             {cell: view(3, "r1", true)},
+		"; it reports: its disk is full": {ready: lockapi.Errorf(lockapi.CodeNoMaster, "its disk is full")},
+		"; it is ready":                  {cell: view(3, "r1", true)},
 		"; it does not answer at http://r2 (connection refused)": {},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,20 +64,20 @@ func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
 			defer cancel()
 			_, err := a.awaitReplaced(ctx, replacement{id: "r2", directory: after})
 			first, rest, _ := strings.Cut(told.String(), "\n")
-			if err == nil || !strings.HasSuffix(first, "is not heard of yet") || strings.Count(rest, "is not heard of yet"+says+"\n") != 3 {
+			if err == nil || !strings.HasSuffix(first, "does not answer yet") || strings.Count(rest, "does not answer yet"+says+"\n") != 3 {
 				t.Errorf("%v; told %q, want %q three times", err, told.String(), says)
 			}
 		})
 	}
 }
 
-// Whoever repeats the command before the replica has its new directory does not
-// take it back.
+// Repeating the command before the replica has its new directory does not
+// cancel the replacement.
 func TestNothingIsTakenBackUnnamed(t *testing.T) {
 	var a app
 	err := a.takeBack(t.Context(), replacement{id: "r1", directory: "0123456789abcdef", yes: true}, lockapi.Member{Directory: "00c0ffee00c0ffee"})
 	f, ok := errors.AsType[*failure](err)
-	if !ok || f.code != exitFailed || !strings.Contains(f.message, "00c0ffee00c0ffee is to get it") ||
+	if !ok || f.code != exitFailed || !strings.Contains(f.message, "pending directory 00c0ffee00c0ffee") ||
 		!slices.ContainsFunc(f.hints, func(h string) bool {
 			return strings.Contains(h, "stout member replace r1 --directory 0123456789abcdef")
 		}) {
@@ -85,7 +85,7 @@ func TestNothingIsTakenBackUnnamed(t *testing.T) {
 	}
 }
 
-// While nobody answers, who waits for a replacement is told so.
+// A waiting replacement reports that the cell does not answer.
 func TestReplaceTellsThatNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer
@@ -95,7 +95,7 @@ func TestReplaceTellsThatNobodyAnswers(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := a.awaitReplaced(ctx, replacement{id: "r2", directory: "00c0ffee00c0ffee"})
-		if err == nil || time.Since(began) != 20*time.Second || strings.Count(told.String(), "r2: the cell does not say how far it is") != 1 {
+		if err == nil || time.Since(began) != 20*time.Second || strings.Count(told.String(), "r2: progress unknown") != 1 {
 			t.Errorf("%v; told %q", err, told.String())
 		}
 	})
@@ -110,7 +110,7 @@ func TestNoReplicaOfAnotherCellIsAdded(t *testing.T) {
 				"r4": {cell: view(3, "r1", true), id: id, api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r4"}}},
 			}, "http://r1")
 			err := a.notAnothers(t.Context(), lockapi.AddMemberRequest{ID: "r4", URL: "http://r4"})
-			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "is of another cell, with id b0b; this one has id a11ce") {
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "belongs to another cell, with id b0b; this cell has id a11ce") {
 				t.Errorf("%q: %v", id, err)
 			}
 		})

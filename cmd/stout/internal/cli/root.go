@@ -30,27 +30,27 @@ const (
 	defaultTimeout = 5 * time.Second
 )
 
-// localCell is where a cell on this machine listens, that of make run or of
-// stoutd --dev: any of its replicas may be down.
+// localCell has the addresses of a cell on this machine, as started by make run
+// or stoutd --dev. Any of its replicas may be down.
 var localCell = []string{"127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"}
 
 // app is one run of stout.
 type app struct {
-	stdin, stdout, stderr *os.File // what is printed goes through answers and notices
+	stdin, stdout, stderr *os.File // output goes through answers and notices
 	answers               *answers
 	notices               *nonblock.Writer
 	opts                  options
 	ui                    *ui
 	client                *client.Client
-	via                   http.RoundTripper                     // of calls beside the client; nil stands for one of our own
-	token                 func(context.Context) (string, error) // nil where no access token was named
-	tokenFrom             string                                // its file; empty where it has none
-	certs                 *certs.Source                         // nil where no certificates were named
+	via                   http.RoundTripper                     // for calls outside the client; nil for a new transport
+	token                 func(context.Context) (string, error) // nil if no access token was named
+	tokenFrom             string                                // its file; empty if it came from the environment
+	certs                 *certs.Source                         // nil if no certificates were named
 	started               bool                                  // the command line was understood
 	flags                 *pflag.FlagSet                        // of the command that runs
 }
 
-// options are the flags that every command has.
+// options holds the flags shared by all commands.
 type options struct {
 	servers []string
 	files   certs.Files
@@ -65,14 +65,14 @@ type options struct {
 // Run executes the command line args (without the program's name) and returns
 // the exit code. It writes to the given files only.
 func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	// A write to a pipe without a reader then fails, and ends no command.
+	// Writes to a closed pipe then fail instead of killing the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	said := newNotices(stderr)
+	notices := newNotices(stderr)
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		notices: said, answers: &answers{to: stdout, before: func() { settle(said) }, end: cancel},
+		notices: notices, answers: &answers{to: stdout, before: func() { settle(notices) }, end: cancel},
 	}
 	a.ui = newUI(a, false, false) // until the flags are known
 	root := a.root()
@@ -95,24 +95,25 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	return f.code
 }
 
-// ending is how a run ends whose command returned err. An answer that was not
-// written counts for more than anything else: the caller does not have it. A
-// reader that has read enough, as head does, is no fault: the run then ends as
-// other programs do, by SIGPIPE.
+// ending returns how a run ends after its command returned err. An answer that
+// could not be written outranks every other error: the caller does not have it.
+// A reader that has read enough, such as head, is no error: the run then ends
+// by SIGPIPE, as other programs do.
 func (a *app) ending(cmd *cobra.Command, err error) *failure {
 	switch lost := a.answers.lost(); {
 	case errors.Is(lost, syscall.EPIPE):
 		return &failure{code: exitSignal + int(syscall.SIGPIPE), unread: true}
 	case lost != nil:
-		return &failure{code: exitUnwritten, message: fmt.Sprintf("the answer is not whole: %v", lost)}
+		return &failure{code: exitUnwritten, message: fmt.Sprintf("the answer is incomplete: %v", lost)}
 	case err != nil:
 		return a.explain(a.usage(cmd, err))
 	}
 	return &failure{code: exitOK}
 }
 
-// usage marks every error from before the command began as one of usage: that
-// is what cobra returns for unknown commands, flags and counts of arguments.
+// usage marks errors from before the command began as usage errors. cobra
+// returns such errors for unknown commands, unknown flags and wrong argument
+// counts.
 func (a *app) usage(cmd *cobra.Command, err error) error {
 	f, ok := errors.AsType[*failure](err)
 	if a.started && (!ok || f.code != exitUsage) {
@@ -124,7 +125,7 @@ func (a *app) usage(cmd *cobra.Command, err error) error {
 	return f.hint("%s --help shows the usage", cmd.CommandPath())
 }
 
-// misunderstood puts cobra's complaint into our own words.
+// misunderstood rewords cobra's error.
 func misunderstood(cmd *cobra.Command, err error) *failure {
 	message, _, _ := strings.Cut(err.Error(), "\n")
 	var word, at string
@@ -141,8 +142,8 @@ func misunderstood(cmd *cobra.Command, err error) *failure {
 	return f
 }
 
-// suggestions are the commands that somebody may have meant: those that say so
-// themselves (SuggestFor), else those that are spelled nearly like it.
+// suggestions returns the commands that the user may have meant: commands that
+// list the word (SuggestFor), or else commands with a similar name.
 func suggestions(cmd *cobra.Command, word string) []string {
 	var meant []string
 	for _, c := range cmd.Commands() {
@@ -160,20 +161,21 @@ func suggestions(cmd *cobra.Command, word string) []string {
 	return meant
 }
 
-// root builds the tree of commands.
+// root builds the command tree.
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stout",
-		Short: "Manage a Stout cell, and run commands under its locks",
-		Long: `stout shows a Stout cell, its locks and its sessions, runs commands under a
-lock, and reads, writes and watches files.
+		Short: "Manage a Stout cell and run commands under its locks",
+		Long: `stout shows the state of a Stout cell, runs commands under a lock, and reads,
+writes and watches small files.
 
-The cell is found through any of its replicas: name one or more with --server,
-or in STOUT_SERVER, parted by commas. Name all of them, so that it is found
-while any of them is up; or a name of the DNS that stands for all of them:
-dns:NAME:PORT for its addresses, dns:NAME for the SRV records of
-_stout._tcp.NAME. With --ca-cert or --cert it is called by https, and a name's
-replicas have that name in their certificates.`,
+Use --server or STOUT_SERVER to name the replicas, separated by commas. One is
+enough; with all of them named, stout finds the cell while any of them is up. A
+DNS name can stand for all replicas: dns:NAME:PORT looks up addresses, and
+dns:NAME the SRV records of _stout._tcp.NAME.
+
+With --ca-cert or --cert, stout connects by https. If a DNS name is used, the
+replicas' certificates must contain that name.`,
 		Example: `  stout status
   stout lock /jobs/nightly -- ./nightly.sh
   stout locks /jobs/
@@ -193,10 +195,10 @@ replicas have that name in their certificates.`,
 		"base `URLs` of replicas, or dns:NAME:PORT, separated by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
 	a.addTLS(flags)
 	a.addToken(flags)
-	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
-	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell does not answer within this `duration` (lock: 1m)")
-	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print no remarks, and nothing that the exit code says: for cron")
-	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
+	flags.StringVarP(&a.opts.output, "output", "o", "table", "output `format`: table, or json as in the HTTP API")
+	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up if the cell does not answer within this `duration` (lock: 1m)")
+	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print errors only, and none that the exit code implies (for cron)")
+	flags.BoolVar(&a.opts.noColor, "no-color", false, "print without colour (like NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
 	for _, r := range a.commands() {
@@ -205,7 +207,7 @@ replicas have that name in their certificates.`,
 	return cmd
 }
 
-// commands is the table of all commands.
+// commands returns all commands.
 func (a *app) commands() []runner {
 	return []runner{
 		&showStatus{app: a}, &showTop{a}, &listLocks{app: a}, &explainLock{app: a}, a.deadlocks(), &lockCommand{app: a}, &releaseLock{app: a},
@@ -221,8 +223,8 @@ func (a *app) version() runner {
 		func(v buildinfo.Info) { a.ui.printf("stout %s\n", v) })
 }
 
-// prepare runs before every command: it checks the flags that all share and
-// makes the client. It does not talk to the cell.
+// prepare runs before every command. It checks the shared flags and creates the
+// client, without calling the cell.
 func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	if err := a.checkFlags(); err != nil {
 		return err
@@ -241,12 +243,12 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// checkFlags checks the flags that all commands have.
+// checkFlags checks the shared flags.
 func (a *app) checkFlags() error {
 	switch a.opts.output {
 	case "table", "json":
 	default:
-		return usagef("--output is %q; it is table or json", a.opts.output)
+		return usagef("--output is %q; it must be table or json", a.opts.output)
 	}
 	if a.opts.timeout <= 0 {
 		return usagef("--timeout is %v; it must be above zero", a.opts.timeout)
@@ -256,7 +258,7 @@ func (a *app) checkFlags() error {
 	return nil
 }
 
-// connect makes the client of the servers named by flag, environment or
+// connect creates the client for the servers named by flag, environment or
 // default.
 func (a *app) connect() error {
 	source := "--server"
@@ -287,18 +289,18 @@ func (a *app) connect() error {
 	a.opts.servers = urls
 	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version(), Grace: endlessGrace, TLSSource: a.tlsSource(), Token: a.token}.New()
 	if err != nil {
-		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s, or a name of the DNS, such as dns:stout.example.com:7101", a.scheme()+localCell[0])
+		return usagef("%s: %v", source, err).hint("name a replica by the base URL of its API, such as %s, or all of them by a DNS name, such as dns:stout.example.com:7101", a.scheme()+localCell[0])
 	}
 	a.client = c
 	return nil
 }
 
-// bounded is ctx for one conversation with the cell by --timeout.
+// bounded limits ctx to --timeout, for one exchange with the cell.
 func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.opts.timeout)
 }
 
-// validPath refuses a bad path before anything is asked of the cell.
+// validPath rejects a malformed path before the cell is called.
 func validPath(path string) error {
 	err := lockapi.ValidatePath(path)
 	if err == nil {
@@ -307,8 +309,8 @@ func validPath(path string) error {
 	return badPath(path, err, lockapi.ValidatePath("/"+path) == nil)
 }
 
-// validPrefix refuses what no path can begin with. To list nothing for it would
-// be a false all-clear to somebody who left the slash out.
+// validPrefix rejects a prefix with which no path can begin. For a prefix
+// without its leading slash, an empty list would be misleading.
 func validPrefix(prefix string) error {
 	begins := func(s string) bool {
 		return lockapi.ValidatePath(s) == nil || lockapi.ValidatePath(s+"x") == nil
@@ -319,12 +321,12 @@ func validPrefix(prefix string) error {
 	return badPath(prefix, lockapi.ValidatePath(prefix), begins("/"+prefix))
 }
 
-// badPath is the mistake err in a path; slash says that a slash at its head is
-// all that it lacks.
+// badPath returns a usage error for a malformed path. slash reports that only
+// the leading slash is missing.
 func badPath(path string, err error, slash bool) error {
 	f := usagef("%s", err.(*lockapi.Error).Detail)
 	if slash && !strings.HasPrefix(path, "/") {
 		return f.hint("did you mean /%s ?", clean(path))
 	}
-	return f.hint("a path is like /db/migrate: up to %d segments behind slashes", lockapi.MaxPathSegments)
+	return f.hint("a path looks like /db/migrate: up to %d segments, each after a slash", lockapi.MaxPathSegments)
 }

@@ -14,15 +14,15 @@ func (a *app) sessions() runner {
 	var stale bool
 	return viewer(a, command{
 		use: "sessions", short: "List the open sessions", like: "clients", exits: reads,
-		long: `Lists the sessions that live, what is left of their leases, and how many locks
-each holds and waits for.`,
+		long: `Lists the open sessions, the time left of their leases, and how many locks each
+holds and waits for.`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (l lockapi.SessionList, err error) {
 		l.Sessions, err = collect(a.client.ListSessions(ctx, readOptions(stale)...))
 		return l, err
 	}, func(l lockapi.SessionList) {
 		if len(l.Sessions) == 0 {
-			a.ui.note("no session lives")
+			a.ui.note("there are no open sessions")
 			return
 		}
 		a.ui.table([]column{
@@ -37,7 +37,8 @@ each holds and waits for.`,
 	})
 }
 
-// leaseLeft warns of a lease that was not renewed as usual.
+// leaseLeft returns the time left of a lease, as a warning if renewals are
+// late.
 func (a *app) leaseLeft(s lockapi.SessionState) string {
 	if s.LeaseRemainingMS == nil {
 		return "-"
@@ -52,8 +53,8 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 func (a *app) session() runner {
 	var stale bool
 	show := viewer(a, command{
-		use: "show SESSION", short: "Show a session with all that it holds and waits for",
-		long: "Shows a session with all that it holds and waits for.", exits: reads, words: a.completeSession(),
+		use: "show SESSION", short: "Show a session with its locks and waits",
+		long: "Shows a session with the locks that it holds and waits for.", exits: reads, words: a.completeSession(),
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
 		return a.client.ReadSession(ctx, args[0], readOptions(stale)...)
@@ -61,7 +62,7 @@ func (a *app) session() runner {
 	return group{use: "session", short: "Show or end one session", like: "kill", sub: []runner{show, a.killSession()}}
 }
 
-// showSession shows a session as "session show" does.
+// showSession prints a session as "session show" does.
 func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOption) error {
 	s, err := a.client.ReadSession(ctx, id, opts...)
 	return answer(a.ui, s, err, a.printSession)
@@ -81,7 +82,7 @@ func (a *app) printSession(s lockapi.SessionState) {
 	}
 	a.ui.pairs(pairs...)
 	if len(s.Holds) == 0 {
-		a.ui.printf("\nholds nothing\n")
+		a.ui.printf("\nholds no locks\n")
 	} else {
 		a.ui.printf("\n")
 		a.ui.table([]column{left("HOLDS"), left("MODE"), right("TOKEN"), left("HANDLE"), left("SEQUENCER")}, rows(s.Holds, func(h lockapi.Hold) []string {
@@ -96,15 +97,15 @@ func (a *app) printSession(s lockapi.SessionState) {
 	}
 }
 
-// killSession reads the session first: the cell closes one that does not exist, but a
-// person has then mistyped an id.
+// killSession reads the session first. The cell accepts the end of a missing
+// session, but for a person that is a typing error.
 func (a *app) killSession() runner {
 	return viewer(a, command{
-		use: "kill SESSION", short: "End a session: all that it holds is free at once",
-		long: `Ends a session. All that it holds is free at once, without lock-delay, and its
-waits are dropped. Its program learns of it by its next keepalive, which may be
-seconds later: until then it may work on, beside the next holder. Only fencing
-tokens keep these apart.`,
+		use: "kill SESSION", short: "End a session and release its locks at once",
+		long: `Ends a session. Its locks become free at once, without lock-delay, and its waits
+are dropped. Its program learns of this from its next keepalive, which may be
+seconds later. Until then it may continue beside the next holder; only fencing
+tokens keep the two apart.`,
 		exits: changes, words: a.completeSession(),
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
 		s, err := a.client.ReadSession(ctx, args[0])
@@ -114,10 +115,10 @@ tokens keep these apart.`,
 		return s, err
 	}, func(s lockapi.SessionState) {
 		if len(s.Holds) == 0 {
-			a.ui.printf("ended session %s (%s), which held nothing\n", clean(s.ID), clean(s.Name))
+			a.ui.printf("ended session %s (%s), which held no locks\n", clean(s.ID), clean(s.Name))
 			return
 		}
-		a.ui.printf("ended session %s (%s), which freed:\n", clean(s.ID), clean(s.Name))
+		a.ui.printf("ended session %s (%s), which released:\n", clean(s.ID), clean(s.Name))
 		for _, h := range s.Holds {
 			a.ui.printf("  %s  token %d\n", clean(h.Path), h.Token)
 		}

@@ -25,31 +25,31 @@ type showStatus struct {
 
 func (c *showStatus) command() command {
 	return command{
-		use: "status", short: "Show the master, its lease, and every replica", like: "cell health info replicas", endless: true,
-		long: `Shows who is master, for which epoch and how long its lease still runs, and per
-replica its role, health, applied index and how far that is behind, to whom it
-has promised not to let another master act, and when it last heard of its
-master (or, if it is down, was last heard of). Below that, what is the matter
-with those that are not well, and the command that mends it where there is one.
+		use: "status", short: "Show the master, its lease and every replica", like: "cell health info replicas", endless: true,
+		long: `Shows the master with its epoch and lease, and each replica with its role,
+health, applied index and lag. PROMISE is the master that the replica has
+promised to follow exclusively, and for how long. CONTACT is the time since it
+last received from its master or, for a replica that is down, since it was last
+seen. Below that, stout describes what is wrong, and the command that repairs
+it, if there is one.
 
-All replicas are asked at once: one that hangs does not stand in the way.
+All replicas are asked at once, so one that hangs does not delay the others.
+Each server named by a URL is also asked for its cell; a mix of cells, possible
+after a recovery, is reported.
 
-With --watch -o json each look is a line: the cell as in the HTTP API, at, when
-that was, and findings, what is the matter; or at, error and details, where no
-replica tells of the cell.
+With --watch -o json, each look is one line: the cell as in the HTTP API, with
+its time "at" and "findings"; or "at", "error" and "details" if no replica
+describes the cell.
 
-Servers that are named by their URLs are each asked of which cell they are: the
-ones of several cells, which one may be after a recovery, are told.
-
-Exit codes: 0 a master holds its lease, 1 the servers are of several cells, 2
-wrong usage, 3 the cell has no master, 4 no replica can be reached; with --check
-1 is also: a master holds its lease, and something else is the matter.`,
+Exit codes: 0 a master holds its lease, 1 the servers belong to several cells, 2
+wrong usage, 3 the cell has no master, 4 no replica can be reached; with
+--check, 1 also means that a master holds its lease but a replica is unhealthy.`,
 		example: `  stout status
   stout status --watch
   stout status --check --quiet || notify-send "the cell is not well"`,
 		flags: func(f *pflag.FlagSet) {
-			f.BoolVar(&c.check, "check", false, "exit with 1 also where a replica is not well")
-			f.BoolVarP(&c.watch, "watch", "w", false, "show it again every second, until Ctrl-C")
+			f.BoolVar(&c.check, "check", false, "also exit with 1 if a replica is unhealthy")
+			f.BoolVarP(&c.watch, "watch", "w", false, "repeat every second, until Ctrl-C")
 		},
 	}
 }
@@ -57,7 +57,7 @@ wrong usage, 3 the cell has no master, 4 no replica can be reached; with --check
 func (c *showStatus) run(ctx context.Context, _ []string) error {
 	switch {
 	case c.watch && c.check:
-		return usagef("--watch and --check do not go together: --check ends with the answer")
+		return usagef("--watch and --check exclude each other")
 	case c.watch && c.ui.json:
 		return c.refreshLines(ctx)
 	case c.watch:
@@ -66,7 +66,7 @@ func (c *showStatus) run(ctx context.Context, _ []string) error {
 	return c.status(ctx, c.check)
 }
 
-// statusLook is one look of a watched status, for programs.
+// statusLook is one look of a watched status, as JSON.
 type statusLook struct {
 	At time.Time `json:"at"`
 	*lockapi.Cell
@@ -75,8 +75,8 @@ type statusLook struct {
 	Details  []string  `json:"details,omitempty"`
 }
 
-// statusLine looks at the cell once. That there is no master is told by the cell,
-// and as an error beside it.
+// statusLine looks at the cell once. A missing master is reported as an error
+// beside the cell.
 func (a *showStatus) statusLine(ctx context.Context) any {
 	cells := a.askCells(ctx)
 	seen, err := a.survey(ctx, a.opts.timeout)
@@ -97,7 +97,7 @@ func (a *showStatus) statusLine(ctx context.Context) any {
 	return line
 }
 
-// status shows the cell and returns what is wrong with it as an error.
+// status prints the cell, and returns what is wrong with it as an error.
 func (a *showStatus) status(ctx context.Context, check bool) error {
 	cells := a.askCells(ctx)
 	seen, err := a.survey(ctx, a.opts.timeout)
@@ -126,35 +126,35 @@ func (a *showStatus) status(ctx context.Context, check bool) error {
 	case !ask.InOffice(cell):
 		return a.noMaster(cell)
 	case check && len(found) > 0:
-		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("not well: %d of %s", len(found), plural(len(cell.Replicas), "replica"))}
+		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("unhealthy: %d of %s", len(found), plural(len(cell.Replicas), "replica"))}
 	}
 	return nil
 }
 
-// noMaster is the error of a cell that has no master, or none that is seen to
-// be in office.
+// noMaster returns the error of a cell without a master that visibly holds its
+// lease.
 func (a *app) noMaster(cell lockapi.Cell) *failure {
 	if cell.Master != nil {
-		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master, and is not seen to hold its lease", clean(cell.Master.ID))}).
-			hint("it may just have been elected, or may not be reachable from here at %s", clean(cell.Master.URL))
+		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master but does not visibly hold its lease", clean(cell.Master.ID))}).
+			hint("it may have just been elected, or is not reachable from here at %s", clean(cell.Master.URL))
 	}
 	up, voters, promised := 0, 0, int64(0)
 	for _, r := range cell.Replicas {
 		if r.Role == lockapi.RoleNonvoter {
 			continue
 		}
-		if voters++; !r.Healthy || r.Role == lockapi.RoleNone { // which waits to be a member
+		if voters++; !r.Healthy || r.Role == lockapi.RoleNone { // a replica without role waits to be a member
 			continue
 		}
 		if up++; r.Promise != nil {
 			promised = max(promised, r.Promise.RemainingMS)
 		}
 	}
-	none := &failure{code: exitNoMaster, message: "the cell has no master: no lock or member can be changed now"}
+	none := &failure{code: exitNoMaster, message: "the cell has no master: locks and members cannot be changed now"}
 	if up > voters/2 && promised > 0 {
-		return none.hint("%d of %s answer; no master may act before earlier leases are over, in at most %s", up, plural(voters, "replica"), millis(promised))
+		return none.hint("%d of %s answer; a new master waits until earlier leases are over, at most %s", up, plural(voters, "replica"), millis(promised))
 	}
-	return none.hint("%d of %s answer; a master needs %d that see each other", up, plural(voters, "replica"), voters/2+1)
+	return none.hint("%d of %s answer; a master needs %d that reach each other", up, plural(voters, "replica"), voters/2+1)
 }
 
 func (a *app) showCell(cell lockapi.Cell, found []finding) {
@@ -178,7 +178,7 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	if cell.Files != nil && cell.ContentBytes != nil {
 		pairs = append(pairs, [2]string{"files", fmt.Sprintf("%d, %s of content", *cell.Files, byteSize(*cell.ContentBytes))})
 	}
-	access := "off: whoever reaches the cell may do everything"
+	access := "off: every caller may do everything"
 	if cell.Access {
 		access = "on"
 	}
@@ -200,10 +200,9 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 	})
 }
 
-// replicaRow shows of a replica that is down only what was last known and does
-// not age: how far it is behind now, and what it has promised, nobody knows. Of
-// one that answers with a directory that does not belong to the cell nothing is
-// known.
+// replicaRow returns a replica's row. A replica that is down shows only what
+// does not age: not its lag or promise. A replica outside the cell shows no
+// state at all.
 func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) []string {
 	p := a.ui.out
 	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
@@ -234,12 +233,12 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) 
 	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
 }
 
-// refreshEvery is how long a watched answer stays.
+// refreshEvery is the time between two watched answers.
 const refreshEvery = time.Second
 
-// refresh shows an answer again and again, until ctx ends or a signal ends us. What show
-// prints, and the error that it returns, are the picture: a cell that cannot be reached
-// is one too.
+// refresh shows an answer repeatedly, until ctx ends or a signal comes. The
+// picture is what show prints plus its error, so an unreachable cell is also a
+// picture.
 func (c *showStatus) refresh(ctx context.Context, show func(context.Context) error) error {
 	stdout, stderr := c.ui.out.w, c.ui.err.w
 	first := true
@@ -257,8 +256,8 @@ func (c *showStatus) refresh(ctx context.Context, show func(context.Context) err
 	})
 }
 
-// refreshLines prints an answer again and again, as a line of JSON each time. Each is
-// written as a whole, so that a signal leaves no half of one.
+// refreshLines prints an answer repeatedly, as one line of JSON each. A line is
+// written in one call, so a signal cuts none in half.
 func (c *showStatus) refreshLines(ctx context.Context) error {
 	return again(ctx, func() error {
 		line, err := json.Marshal(c.statusLine(ctx))
@@ -269,7 +268,7 @@ func (c *showStatus) refreshLines(ctx context.Context) error {
 	})
 }
 
-// again calls f each refreshEvery until it fails or ctx ends.
+// again calls f every refreshEvery until it fails or ctx ends.
 func again(ctx context.Context, f func() error) error {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
@@ -285,9 +284,9 @@ func again(ctx context.Context, f func() error) error {
 	}
 }
 
-// frame is a picture as it goes to standard output. On a terminal it takes the
-// place of the one before, line by line, so that nothing flickers; what is
-// beyond the last line is left out.
+// frame prepares a picture for standard output. On a terminal it overwrites the
+// previous picture line by line, without flicker. Lines beyond the screen are
+// cut.
 func (a *app) frame(picture string, first bool) string {
 	_, height, err := term.GetSize(int(a.stdout.Fd()))
 	if err != nil {
@@ -298,7 +297,7 @@ func (a *app) frame(picture string, first bool) string {
 	}
 	const home, clear, clearLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 	lines := strings.Split(strings.TrimSuffix(picture, "\n"), "\n")
-	if height > 1 { // 0 where a terminal does not say
+	if height > 1 { // 0 if the terminal does not report it
 		lines = lines[:min(len(lines), height-1)]
 	}
 	out := home + strings.Join(lines, clearLine+"\n") + clearLine + "\n" + clearBelow

@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// mostNotices bounds the writes that wait for standard error.
+	// mostNotices limits the writes that wait for standard error.
 	mostNotices = 256
-	// orderTime is how long an answer waits for the notices before it, so that
-	// a terminal shows both in their order.
+	// orderTime is how long an answer waits for earlier notices, so that a
+	// terminal shows both in order.
 	orderTime = 100 * time.Millisecond
 	// lastNotices is how long the end of a run waits for its notices.
 	lastNotices = time.Second
 )
 
-// newNotices returns standard error as a writer that never waits for its reader.
+// newNotices returns standard error as a writer that never blocks.
 func newNotices(to io.Writer) *nonblock.Writer {
 	return nonblock.New(to, mostNotices, func(dropped uint64) []byte {
 		return fmt.Appendf(nil, "stout: %s dropped: standard error was blocked\n", pluralOf(dropped, "notice", "notices"))
 	})
 }
 
-// settle waits for the notices before what is written elsewhere next.
+// settle waits for earlier notices before other output is written.
 func settle(notices *nonblock.Writer) { notices.Flush(orderTime) }
 
-// answers is standard output, through which all answers go. The first write
-// that fails ends the run, see ending: what follows is not written, so that no
-// output has a gap in it.
+// answers is standard output. The first write that fails ends the run, see
+// ending. Nothing is written after it, so the output has no gap.
 type answers struct {
 	to     io.Writer
-	before func() // is called before each write
+	before func() // called before each write
 	end    context.CancelCauseFunc
 
 	mu     sync.Mutex
@@ -57,7 +56,7 @@ func (o *answers) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lost returns why an answer was not written; nil if all were.
+// lost returns why an answer was not written, or nil.
 func (o *answers) lost() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,8 +30,8 @@ func (h *hangs) Write(p []byte) (int, error) {
 	return h.Buffer.Write(p)
 }
 
-// What is said while standard error takes nothing is bounded, and what is lost is
-// counted (package nonblock has the rest).
+// Notices to a blocked standard error are limited, and lost ones are counted
+// (package nonblock has the rest).
 func TestNoticesNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, began := newHangs(), time.Now()
@@ -71,7 +71,7 @@ func (f *fails) Write(p []byte) (int, error) {
 // no gap. Notices before an answer are written before it.
 func TestAnswersEndTheRun(t *testing.T) {
 	for why, want := range map[error]failure{
-		syscall.ENOSPC: {code: exitUnwritten, message: "the answer is not whole: no space left on device"},
+		syscall.ENOSPC: {code: exitUnwritten, message: "the answer is incomplete: no space left on device"},
 		&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}: {code: 141, unread: true},
 	} {
 		to := &fails{takes: 3, err: why}
@@ -101,7 +101,7 @@ func TestAnswersEndTheRun(t *testing.T) {
 	}
 }
 
-// A wait ends when it should though nobody reads what is said of it.
+// A wait ends in time although its messages are not read.
 func TestWaitWatchOfABlockedTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asApp(t, hosts{}, "http://r1", "http://r2")
@@ -110,7 +110,7 @@ func TestWaitWatchOfABlockedTerminal(t *testing.T) {
 		a.ui = &ui{err: paint(newNotices(to), termenv.Ascii), live: true, errWidth: 40}
 		ctx, giveUp := context.WithCancelCause(t.Context())
 		began := time.Now()
-		end := a.newWaitWatch(lockFlags{path: "/a"}).keep(ctx, giveUp)
+		end := a.newWaitWatch(lockFlags{path: "/a"}).start(ctx, giveUp)
 		<-ctx.Done()
 		end()
 		if took := time.Since(began); took != time.Minute || !errors.Is(context.Cause(ctx), errSilence) {

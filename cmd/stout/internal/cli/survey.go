@@ -17,35 +17,34 @@ import (
 )
 
 const (
-	// probeTimeout bounds how long one replica is waited for when others have
-	// answered, or when a failed command goes on to find out why.
+	// probeTimeout limits the wait for one replica after others have answered,
+	// or when a failed command looks for the cause.
 	probeTimeout = time.Second
-	// surveyPatience is how much longer than the first answer a survey takes. A
-	// replica whose master hangs needs a second and a half to say so.
+	// surveyPatience is how long a survey continues after the first answer. A
+	// replica needs 1.5 s to report that its master hangs.
 	surveyPatience = 1500 * time.Millisecond
-	// askAgain is how soon a replica that knew of no master is asked again,
-	// while others are waited for: one may be elected any moment.
+	// askAgain is the time until a replica without a master is asked again
+	// while others are pending: a master may be elected any moment.
 	askAgain = 300 * time.Millisecond
 )
 
-// picture is what a survey found.
+// picture is the result of a survey.
 type picture struct {
 	lockapi.Cell
-	// silent has why replicas did not answer that were asked themselves, by id.
+	// silent has, by id, why replicas that were asked directly did not answer.
 	silent map[string]error
-	failed map[string]error // why servers did not tell of the cell, where none did
+	failed map[string]error // why servers did not describe the cell, if none did
 }
 
-// survey asks the replicas for the state of the cell, all at once, so that none
-// which hangs or is down stands in the way of the others. The first that shows
-// a master in office settles it. Where none does, those that the answers name
-// are asked too, and it takes a replica's time to answer for all of them. Then
-// each is asked for itself: mastership may have moved meanwhile. All of it ends
-// within the given time; it is an error only if none answers in that.
+// survey asks all replicas for the state of the cell at once, so that a hanging
+// replica does not delay the others. The first view with a master in office is
+// the result. Without one, survey also asks the replicas named in the views,
+// and then each replica for its own state: mastership may have moved. It ends
+// within the given time, and fails only if no replica answers.
 func (a *app) survey(ctx context.Context, within time.Duration) (picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	s := asking{c: a.client, asked: make(map[string]bool), failed: make(map[string]error), heard: make(chan opinion)}
+	s := asking{c: a.client, asked: make(map[string]bool), failed: make(map[string]error), views: make(chan cellView)}
 	for _, url := range a.opts.servers {
 		s.ask(ctx, url)
 	}
@@ -61,8 +60,8 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 	return a.askEach(ctx, *best), nil
 }
 
-// denied is the refusal of a replica that lets nobody see the cell who may not
-// observe it; nil where there is none.
+// denied returns the error of a replica that does not let the caller observe
+// the cell, or nil.
 func (s *asking) denied() error {
 	for _, err := range s.failed {
 		if ask.IsDenial(err) {
@@ -72,14 +71,14 @@ func (s *asking) denied() error {
 	return nil
 }
 
-// best is the first view that shows a master in office, or else the newest; nil
-// where no replica answers.
+// best returns the first view with a master in office, or else the newest view;
+// nil if no replica answers.
 func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
 	var late <-chan time.Time
 	for s.pending > 0 {
-		var o opinion
+		var o cellView
 		select {
-		case o = <-s.heard:
+		case o = <-s.views:
 		case <-late:
 			return best
 		case <-ctx.Done():
@@ -98,7 +97,7 @@ func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
 			best = &o.cell
 		}
 		if late == nil {
-			late = time.After(min(surveyPatience, remaining(ctx)/2)) // the rest is for askEach
+			late = time.After(min(surveyPatience, remaining(ctx)/2)) // askEach needs the rest
 		}
 		for _, r := range o.cell.Replicas {
 			s.ask(ctx, r.URL)
@@ -107,22 +106,22 @@ func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
 	return best
 }
 
-// opinion is what one replica says of the cell.
-type opinion struct {
+// cellView is the cell as one replica describes it.
+type cellView struct {
 	url   string
-	first bool // that this replica has told
+	first bool // the replica's first view
 	cell  lockapi.Cell
 	err   error
 }
 
-// asking is a round of questions to replicas. Each is asked until it fails, and
-// the round is over when all have had their first say.
+// asking is one round of questions. Each replica is asked until it fails; the
+// round ends when every replica has answered once or failed.
 type asking struct {
 	c       *client.Client
 	asked   map[string]bool // by URL
 	failed  map[string]error
 	pending int
-	heard   chan opinion
+	views   chan cellView
 }
 
 func (s *asking) ask(ctx context.Context, url string) {
@@ -132,11 +131,11 @@ func (s *asking) ask(ctx context.Context, url string) {
 	s.asked[url] = true
 	s.pending++
 	go func() {
-		o := opinion{url: url, first: true}
+		o := cellView{url: url, first: true}
 		for ok := true; ok && o.err == nil; o.first = false {
 			o.cell, o.err = s.c.CellAt(ctx, url)
 			select {
-			case s.heard <- o:
+			case s.views <- o:
 			case <-ctx.Done():
 			}
 			ok = sleep(ctx, askAgain)
@@ -144,22 +143,22 @@ func (s *asking) ask(ctx context.Context, url string) {
 	}()
 }
 
-// remaining is what is left of a context that has a deadline.
+// remaining returns the time until the deadline of ctx.
 func remaining(ctx context.Context) time.Duration {
 	end, _ := ctx.Deadline()
 	return time.Until(end)
 }
 
-// askEach completes the view of a replica, which knows only itself where there
-// is no master: it asks each for its own state. One that calls itself master by
-// now is asked for its view, and that has the last word.
+// askEach completes the view of a replica that knows only itself, because there
+// is no master: it asks each replica for its own state. If one reports itself
+// as master, its view is the result.
 func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	ctx, settled := context.WithTimeout(ctx, probeTimeout)
 	defer settled()
 	out := picture{Cell: cell, silent: make(map[string]error)}
 	own, failed := make([]lockapi.Replica, len(cell.Replicas)), make([]error, len(cell.Replicas))
-	// Those that were named here are asked by these names too: what a replica is called
-	// by in its cell may mean nothing here, or the DNS may be silent.
+	// The named servers are also asked: the members' own URLs may not be
+	// reachable from here, or DNS may fail.
 	named := make([]lockapi.Replica, len(a.opts.servers))
 	var asking sync.WaitGroup
 	for i, url := range a.opts.servers {
@@ -194,35 +193,35 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 			}
 			continue
 		}
-		url := r.URL // where it is found, whatever it was told
+		url := r.URL // keep the URL at which it was found
 		*r = own[i]
 		r.URL = url
 	}
 	return out
 }
 
-// mayCall returns why a URL that the cell has told is not to be called.
+// mayCall returns why a URL from the cell must not be called, or nil.
 func (a *app) mayCall(url string) error {
 	asker := a.asker()
 	return asker.MayCall(url)
 }
 
-// unreachable says of each server what was wrong with it, and what to do. One
-// that is not in failed did not answer within the given time.
+// unreachable returns an error with the problem of each server, and advice. A
+// server missing from failed did not answer within the given time.
 func (a *app) unreachable(failed map[string]error, within time.Duration) *failure {
 	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
 	waits, strangers := 0, 0
 	var unnamed *net.DNSError
 	for _, url := range a.opts.servers {
 		err := cmp.Or(failed[url], context.DeadlineExceeded)
-		if several, ok := err.(interface{ Unwrap() []error }); ok { // of those that a name stands for
+		if several, ok := err.(interface{ Unwrap() []error }); ok { // the addresses of a DNS name
 			for _, err := range several.Unwrap() {
 				at, _, _ := strings.Cut(err.Error(), ": ")
-				out.tell("%s: %s: %s", url, clean(at), reason(err, within))
+				out.detail("%s: %s: %s", url, clean(at), reason(err, within))
 			}
 			continue
 		}
-		out.tell("%s: %s", url, reason(err, within))
+		out.detail("%s: %s", url, reason(err, within))
 		errors.As(err, &unnamed)
 		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Directory != "" {
 			waits++
@@ -236,24 +235,24 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 	}
 	switch {
 	case strangers > 0:
-		return out.hint("name the other replicas, too, with --server or %s: stout status then has the command that mends it", serverEnv)
+		return out.hint("also name the other replicas, with --server or %s: stout status then shows the command to repair it", serverEnv)
 	case waits > 0:
-		return out.hint("a cell is founded once all its replicas run and see each other")
+		return out.hint("a cell is founded when all its replicas run and reach each other")
 	}
 	if unnamed != nil {
-		return out.hint("does the DNS have %s? the replicas' API addresses will do as well, with --server or %s", clean(unnamed.Name), serverEnv)
+		return out.hint("is %s known to DNS? you can also name the replicas' API addresses with --server or %s", clean(unnamed.Name), serverEnv)
 	}
 	return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
 }
 
-// reason is why a replica did not answer a question within the given time: what
-// it says itself, or the innermost part of an error, that the connection was
-// refused, not by which call of whose library.
+// reason returns why a replica did not answer a question within the given time:
+// its own error, or the innermost error, such as "connection refused", without
+// the names of calls.
 func reason(err error, within time.Duration) string {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	switch {
 	case ok:
-		return "answers: " + saying(refused)
+		return "answers: " + ownReason(refused)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer within " + human(within)
 	}
@@ -263,10 +262,9 @@ func reason(err error, within time.Duration) string {
 	return clean(ask.Innermost(err).Error())
 }
 
-// saying is what a replica says of itself, without the command that it ends
-// with: whoever answers at a replica's address does not choose what an operator
-// types.
-func saying(refused *lockapi.Error) string {
+// ownReason returns a replica's error without the command at its end. The
+// server at that address must not choose what an operator types.
+func ownReason(refused *lockapi.Error) string {
 	why, _, _ := strings.Cut(refused.Detail, "; to admit it:")
 	return clean(why)
 }

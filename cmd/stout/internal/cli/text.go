@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// What package format writes, by the short names of this package.
+// Short names for package format.
 func clean(s string) string                            { return format.Clean(s) }
 func truncate(text string, width int) string           { return format.Truncate(text, width) }
 func human(d time.Duration) string                     { return format.Human(d) }
@@ -17,11 +17,11 @@ func plural(n int, noun string) string                 { return format.Plural(n,
 func byteSize(n int64) string                          { return format.Bytes(n) }
 func pluralOf[N int | uint64](n N, a, b string) string { return format.PluralOf(n, a, b) }
 
-// safe makes a sentence with foreign words in it safe to print.
+// safe removes control characters from a sentence with foreign words.
 func safe(s string) string { return safetext.Line(s) }
 
-// wrap sets text behind a head, broken at blanks into lines of at most width
-// characters where its words allow. Lines after the first are indented.
+// wrap breaks text after a head into lines of at most width characters. Lines
+// after the first are indented; a longer word has a line of its own.
 func wrap(head, text string, width, indent int) []string {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -40,9 +40,8 @@ func wrap(head, text string, width, indent int) []string {
 	return append(lines, line)
 }
 
-// millis is human for the wire's milliseconds.
+// millis formats milliseconds of the API for people.
 func millis(ms int64) string { return human(time.Duration(ms) * time.Millisecond) }
 
-// since is how long ago t was. The cell's clock may be ahead of ours; what lies
-// in the future by that was just now.
+// since returns the time since t, at least zero: the cell's clock may be ahead.
 func since(t time.Time) string { return human(max(0, time.Since(t))) }

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/internal/certs"
 )
 
-// Names of the certificates' files in the environment.
+// Environment variables with the names of the certificates' files.
 const (
 	caCertEnv = "STOUT_CA_CERT"
 	certEnv   = "STOUT_CERT"
@@ -24,13 +24,13 @@ const (
 
 // addTLS adds the flags that name the certificates' files.
 func (a *app) addTLS(flags *pflag.FlagSet) {
-	flags.StringVar(&a.opts.files.CA, "ca-cert", "", "`file` of the CAs that sign the replicas' certificates (default $"+caCertEnv+", else the system's)")
-	flags.StringVar(&a.opts.files.Cert, "cert", "", "`file` of a certificate to show (default $"+certEnv+")")
+	flags.StringVar(&a.opts.files.CA, "ca-cert", "", "`file` with the CAs of the replicas' certificates (default $"+caCertEnv+", else the system's CAs)")
+	flags.StringVar(&a.opts.files.Cert, "cert", "", "`file` of the client certificate to present (default $"+certEnv+")")
 	flags.StringVar(&a.opts.files.Key, "key", "", "`file` of its private key (default $"+keyEnv+")")
 }
 
-// certificates reads the files that flags and environment name, if they do, and
-// follows them until ctx ends.
+// certificates reads the files that flags or environment name, if any, and
+// reloads them until ctx ends.
 func (a *app) certificates(ctx context.Context) error {
 	f := &a.opts.files
 	for _, one := range []struct {
@@ -56,7 +56,8 @@ func (a *app) certificates(ctx context.Context) error {
 	return nil
 }
 
-// tlsConfig is how https URLs are called; nil where nobody has said.
+// tlsConfig returns the configuration for https URLs, or nil without
+// certificates.
 func (a *app) tlsConfig() *tls.Config {
 	if a.certs == nil {
 		return nil
@@ -64,8 +65,8 @@ func (a *app) tlsConfig() *tls.Config {
 	return a.certs.Client()
 }
 
-// tlsSource has each new connection made by what is in force then; nil where
-// nobody has said.
+// tlsSource returns a function that returns the current configuration for each
+// new connection; nil without certificates.
 func (a *app) tlsSource() func() *tls.Config {
 	if a.certs == nil {
 		return nil
@@ -73,7 +74,7 @@ func (a *app) tlsSource() func() *tls.Config {
 	return a.certs.Client
 }
 
-// scheme is that of a server that was named without one.
+// scheme returns the scheme of servers named without one.
 func (a *app) scheme() string {
 	if a.certs == nil {
 		return "http://"
@@ -81,11 +82,11 @@ func (a *app) scheme() string {
 	return "https://"
 }
 
-// address is a URL as --server takes it, without what goes without saying.
+// address shortens a URL to the form that --server accepts.
 func (a *app) address(url string) string { return clean(strings.TrimPrefix(url, a.scheme())) }
 
-// cellEnvironment has a stout that a command runs find the same cell. No credential
-// is in it: what a command may do there it is given by name.
+// cellEnvironment returns an environment in which a command's own stout finds
+// the same cell. It contains no credential: commands get theirs explicitly.
 func (a *app) cellEnvironment() []string {
 	env := append(withoutCredential(os.Environ()), serverEnv+"="+strings.Join(a.opts.servers, ","))
 	if a.opts.files.CA != "" {
@@ -94,20 +95,19 @@ func (a *app) cellEnvironment() []string {
 	return env
 }
 
-// distrust says why there was no handshake of TLS, where that is what went
-// wrong.
+// distrust describes why a TLS handshake failed, if that was the problem.
 func distrust(err error) (text string, ok bool) {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "speaks no TLS there; its URL may begin with http://", true
+		return "does not use TLS there; its URL may begin with http://", true
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
 		return clean(wrong.Error()), true
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "its certificate is signed by nobody who is trusted here; name its CA with --ca-cert", true
+		return "its certificate is signed by a CA that is not trusted here; name the CA with --ca-cert", true
 	}
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "dial" && strings.Contains(alert.Err.Error(), "refuses our certificate") {
-		return fmt.Sprintf("%s; name one that it takes with --cert and --key", clean(alert.Err.Error())), true
+		return fmt.Sprintf("%s; name an accepted one with --cert and --key", clean(alert.Err.Error())), true
 	}
 	return "", false
 }

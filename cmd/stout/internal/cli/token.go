@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/internal/readfile"
 )
 
-// Names of the access token, and of its file, in the environment. A command that stout
-// runs gets neither.
+// Environment variables of the access token and of its file. Commands that
+// stout runs do not inherit them.
 const (
 	tokenEnv     = "STOUT_AUTH_TOKEN"
 	tokenFileEnv = "STOUT_AUTH_TOKEN_FILE"
@@ -24,11 +24,12 @@ func (a *app) addToken(flags *pflag.FlagSet) {
 	flags.StringVar(&a.opts.tokenFile, "token-file", "", "`file` of the access token to send (default $"+tokenFileEnv+", else the token $"+tokenEnv+")")
 }
 
-// mostToken bounds the file of a token. A replica takes no longer header.
+// mostToken limits a token's file: replicas refuse longer headers.
 const mostToken = 32 << 10
 
-// credential finds the access token that flag or environment names, if one does. A
-// file is read for each call: the token may be exchanged while stout runs.
+// credential finds the access token that flag or environment names, if any. A
+// file is read for each call, because the token may be replaced while stout
+// runs.
 func (a *app) credential() error {
 	file, source := a.opts.tokenFile, "--token-file"
 	if file == "" {
@@ -43,13 +44,13 @@ func (a *app) credential() error {
 	files := new(readfile.Reader)
 	read := func(context.Context) (string, error) { return secretIn(files, file) }
 	if _, err := read(context.Background()); err != nil {
-		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by stout token create")
+		return usagef("%s: %v", source, err).hint("name a file with an access token, as made by stout token create")
 	}
 	a.token, a.tokenFrom = read, file
 	return nil
 }
 
-// secretIn is what a file has, without what is around it.
+// secretIn returns the content of a file without surrounding space.
 func secretIn(files *readfile.Reader, file string) (string, error) {
 	raw, err := files.Read(file, mostToken)
 	secret := strings.TrimSpace(string(raw))
@@ -59,15 +60,15 @@ func secretIn(files *readfile.Reader, file string) (string, error) {
 	return secret, err
 }
 
-// noteExposed says that others can read the access token.
+// noteExposed warns if others can read the access token.
 func (a *app) noteExposed() {
 	if a.tokenFrom != "" && certs.Exposed(a.tokenFrom) {
-		a.ui.note("everybody on this machine can read the access token in %s; chmod 600 %s", a.tokenFrom, a.tokenFrom)
+		a.ui.note("every user of this machine can read the access token in %s; chmod 600 %s", a.tokenFrom, a.tokenFrom)
 	}
 }
 
-// withoutCredential is an environment without the access token, the certificate and
-// its key.
+// withoutCredential removes the access token, the certificate and its key from
+// an environment.
 func withoutCredential(env []string) []string {
 	return slices.DeleteFunc(env, func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")

@@ -31,20 +31,20 @@ type createToken struct {
 
 func (c *createToken) command() command {
 	return command{
-		use: "create user:NAME", short: "Make a token: who has it is user:NAME", like: "new add make issue", endless: true,
-		long: `Makes an access token. Whoever sends it is user:NAME to the cell. It is printed
-this once, alone on standard output, or written into the file of --out. stout
-takes it by --token-file, STOUT_AUTH_TOKEN_FILE or STOUT_AUTH_TOKEN, other
-programs send it as Authorization: Bearer.
+		use: "create user:NAME", short: "Make an access token for user:NAME", like: "new add make issue", endless: true,
+		long: `Makes an access token for user:NAME. The token is printed once, alone on
+standard output, or written to the file named by --out. Use it with
+--token-file, STOUT_AUTH_TOKEN_FILE or STOUT_AUTH_TOKEN; other programs send it
+as Authorization: Bearer.
 
-To exchange a token make another one, give it out, and revoke the first.`,
+To replace a token, make another one, distribute it, and revoke the first.`,
 		exits: changes,
 		example: `  stout token create user:billing --note 'host7' --ttl 90d --out billing-token
   stout --token-file billing-token access whoami`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.out, "out", "", outUsage)
-			f.StringVar(&c.ttl, "ttl", "", "it ends by itself after this `duration`, such as 12h or 90d (default: never)")
-			f.StringVar(&c.note, "note", "", "`text` that lists show, such as where the token is used")
+			f.StringVar(&c.ttl, "ttl", "", "expire after this `duration`, such as 12h or 90d (default: never)")
+			f.StringVar(&c.note, "note", "", "`text` shown in lists, such as where the token is used")
 		},
 	}
 }
@@ -76,7 +76,7 @@ func (c *createToken) run(ctx context.Context, args []string) error {
 	return c.showSecret(s, token)
 }
 
-// parseTTL reads a duration, which may be in days.
+// parseTTL parses a duration, which may be in days.
 func parseTTL(text string) (time.Duration, error) {
 	const most = lockapi.MaxTokenTTLMS * time.Millisecond
 	d, err := time.ParseDuration(text)
@@ -86,7 +86,7 @@ func parseTTL(text string) (time.Duration, error) {
 		d = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || d < time.Millisecond || d > most {
-		return 0, usagef("--ttl is %q; it is a duration such as 12h or 90d, up to a hundred years", text)
+		return 0, usagef("--ttl is %q; it must be a duration such as 12h or 90d, up to a hundred years", text)
 	}
 	return d, nil
 }
@@ -95,8 +95,8 @@ func (a *app) listTokens() runner {
 	of := ""
 	return viewer(a, command{
 		use: "list [user:NAME]", short: "List the tokens, without their secrets", like: "ls show", exits: reads,
-		long: `Lists the tokens, all or those of user:NAME. Their secrets are nowhere in the
-cell. Those that have ended by themselves are listed until they are revoked.`,
+		long: `Lists all tokens, or the tokens of user:NAME. The cell does not store their
+secrets. Expired tokens are listed until they are revoked.`,
 	}, func(ctx context.Context, args []string) (l lockapi.TokenList, err error) {
 		if of = strings.Join(args, ""); len(args) > 0 && !lockapi.IsUser(of) {
 			return l, badPrincipal(of, "user:NAME")
@@ -108,7 +108,7 @@ cell. Those that have ended by themselves are listed until they are revoked.`,
 		return l, err
 	}, func(l lockapi.TokenList) {
 		if len(l.Tokens) == 0 {
-			a.ui.note("there is no token%s", map[bool]string{true: " of " + clean(of)}[of != ""])
+			a.ui.note("there are no tokens%s", map[bool]string{true: " of " + clean(of)}[of != ""])
 			return
 		}
 		slices.SortStableFunc(l.Tokens, func(x, y lockapi.Token) int { return strings.Compare(x.Principal, y.Principal) })
@@ -135,18 +135,20 @@ type revokeTokens struct {
 func (c *revokeTokens) command() command {
 	return command{
 		use: "revoke TOKEN...", short: "End tokens at once", like: "rm remove delete del end", words: c.completeToken(), all: true, endless: true,
-		long: `Ends the tokens with the ids TOKEN, which stout token list shows. Calls that
-begin from then on are refused, those that wait and streams end. Sessions that
-nobody can extend any more end with their leases, and their locks with them.
+		long: `Ends the tokens with these ids, as listed by stout token list. New calls with
+them are refused; waiting calls and streams end. A session that can no longer be
+extended ends with its lease, and releases its locks.
 
-It asks first where no token of user:root would be left; --yes is for scripts.`,
-		exits: changeExits("revoked", "there is no such token, or the cell said no"),
+The token in use is revoked last. Several tokens of its user are refused,
+because the cell does not report which one is in use. The command asks first if
+no lasting token of user:root would be left; --yes skips the question.`,
+		exits: changeExits("revoked", "there is no such token, or the cell refused"),
 		flags: func(f *pflag.FlagSet) { addYes(f, &c.yes) },
 	}
 }
 
-// run reads the tokens first: the cell revokes one that does not exist, but a person
-// has then mistyped an id.
+// run reads the tokens first. The cell accepts the revocation of a missing
+// token, but for a person that is a typing error.
 func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 	reading, cancel := c.bounded(ctx)
 	defer cancel()
@@ -168,7 +170,7 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 	}
 	for _, id := range ids {
 		if strings.HasPrefix(id, lockapi.SecretPrefix) {
-			return usagef("that is a token's secret, not its id").hint("stout token list shows the ids; the secret is in your shell's history now")
+			return usagef("that is a token's secret, not its id").hint("stout token list shows the ids; your shell's history now has the secret")
 		}
 		if !slices.ContainsFunc(gone, func(t lockapi.Token) bool { return t.ID == id }) {
 			return (&failure{code: exitFailed, message: fmt.Sprintf("there is no token %s: nothing was changed", clean(id))}).
@@ -176,8 +178,8 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 		}
 	}
 	if root && !left {
-		err := c.warn(c.yes, "no token of user:root that lasts would be left",
-			"No token of user:root that lasts would be left. While access is on and nobody else operates the cell, the way back is stoutd's --break-glass-token-file.", "Revoke it?")
+		err := c.warn(c.yes, "no lasting token of user:root would be left",
+			"No lasting token of user:root would be left. If there is no other operator while access control is on, only stoutd's --break-glass-token-file regains control.", "Revoke it?")
 		if err != nil {
 			return err
 		}
@@ -199,8 +201,9 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 	return answer(c.ui, lockapi.TokenList{Tokens: gone}, nil, func(lockapi.TokenList) {})
 }
 
-// ownLast puts the token that the caller uses last: after it no call is accepted. The
-// cell reports only whose token it is, so of several tokens of that user none is revoked.
+// ownLast moves the token in use to the end, because the cell accepts no call
+// after it. The cell reports only the user of that token, so several tokens of
+// this user are refused.
 func (a *app) ownLast(ctx context.Context, gone []lockapi.Token) ([]lockapi.Token, error) {
 	if len(gone) < 2 || a.token == nil {
 		return gone, nil
@@ -224,17 +227,17 @@ func (a *app) ownLast(ctx context.Context, gone []lockapi.Token) ([]lockapi.Toke
 	return append(others, own...), nil
 }
 
-// secret is that of a token which is about to be made. It is made here, and where
-// it goes into a file it is there before the cell is asked: so it is not lost with
-// an answer, and never travels in one.
+// secret is the secret of a token about to be made. It is generated here and
+// written to its file before the cell is called. So a lost answer does not lose
+// it, and no answer contains it.
 type secret struct {
 	text, sum string
 	file      string // "" for standard output
 }
 
-const outUsage = "write the token into this new `file`, which nobody else can read, rather than to standard output"
+const outUsage = "write the token to this new `file`, readable by its owner only, instead of standard output"
 
-// newSecret makes a secret, and the file that it is to be in.
+// newSecret generates a secret and writes its file.
 func newSecret(file string) (*secret, error) {
 	s := &secret{file: file}
 	s.text, s.sum = client.NewSecret()
@@ -244,7 +247,7 @@ func newSecret(file string) (*secret, error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, os.ErrExist):
-		return nil, usagef("--out %s: the file is there already, and nothing is overwritten", clean(file))
+		return nil, usagef("--out %s: the file exists and is not overwritten", clean(file))
 	case err != nil:
 		return nil, usagef("--out: %v", err)
 	}
@@ -256,15 +259,15 @@ func newSecret(file string) (*secret, error) {
 	return s, nil
 }
 
-// forget removes the file of a secret that is none.
+// forget removes the file of a secret that is not in use.
 func (s *secret) forget() {
 	if s.file != "" {
 		_ = os.Remove(s.file)
 	}
 }
 
-// made makes a token of the secret by a call that says by whose. A call whose
-// outcome got lost is settled by what the cell makes of the secret.
+// made makes a token of the secret by a call. If the outcome is unknown, it
+// tries the secret at the cell to find out.
 func (a *app) made(ctx context.Context, s *secret, principal string, call func(context.Context) (lockapi.Token, error)) (lockapi.Token, error) {
 	asked, cancel := a.bounded(ctx)
 	defer cancel()
@@ -281,17 +284,17 @@ func (a *app) made(ctx context.Context, s *secret, principal string, call func(c
 		return lockapi.Token{Principal: principal}, nil
 	case errors.Is(asErr, client.ErrUnauthenticated):
 		s.forget()
-		return token, &failure{code: exitFailed, message: "the call was lost on its way: there is no such token, and nothing was changed"}
+		return token, &failure{code: exitFailed, message: "the call did not reach the cell: no token was made and nothing was changed"}
 	}
-	f := &failure{code: exitUnknown, message: "it is not known whether there is such a token: the cell did not say in time"}
+	f := &failure{code: exitUnknown, message: "it is not known whether the token was made: the cell did not answer in time"}
 	if s.file == "" {
 		a.ui.printf("%s\n", s.text)
-		return token, f.hint("if there is, it is the one that was printed; stout access whoami --token-file FILE tells")
+		return token, f.hint("the printed token may be valid; stout access whoami --token-file FILE checks it")
 	}
-	return token, f.hint("if there is, it is the one in %s; stout access whoami --token-file %s tells", clean(s.file), clean(s.file))
+	return token, f.hint("the token in %s may be valid; stout access whoami --token-file %s checks it", clean(s.file), clean(s.file))
 }
 
-// knows asks the cell whose token a secret is.
+// knows returns the principal that the cell assigns to a secret.
 func (a *app) knows(ctx context.Context, secret string) (string, error) {
 	c, err := client.Config{
 		URLs: a.opts.servers, UserAgent: "stout/" + buildinfo.Version(), TLSSource: a.tlsSource(),
@@ -307,7 +310,8 @@ func (a *app) knows(ctx context.Context, secret string) (string, error) {
 	return me.Principal, err
 }
 
-// show shows a token that was made: its secret is the answer, or in the file.
+// showSecret prints a new token: its secret is the answer, unless it is in a
+// file.
 func (a *app) showSecret(s *secret, token lockapi.Token) error {
 	if a.ui.json {
 		if s.file == "" {
@@ -322,12 +326,15 @@ func (a *app) showSecret(s *secret, token lockapi.Token) error {
 	if token.ExpiresAt != nil {
 		words = append(words, "until "+token.ExpiresAt.UTC().Format("2006-01-02 15:04 MST"))
 	}
-	said := strings.Join(words, ", ")
+	about := words[0]
+	if len(words) > 1 {
+		about += " (" + strings.Join(words[1:], ", ") + ")"
+	}
 	if s.file != "" {
-		a.ui.note("%s, is in %s", said, clean(s.file))
+		a.ui.note("%s is in %s", about, clean(s.file))
 		return nil
 	}
 	a.ui.printf("%s\n", s.text)
-	a.ui.note("%s; it is shown this once", said)
+	a.ui.note("%s is shown only once", about)
 	return nil
 }

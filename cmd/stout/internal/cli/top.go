@@ -20,20 +20,19 @@ type showTop struct{ *app }
 
 func (c *showTop) command() command {
 	return command{
-		use: "top", short: "Look at the cell, its locks, sessions and files, live", like: "ui tui dashboard monitor live", endless: true,
-		long: `Shows the cell at a terminal, live, until q: the master, its lease as it runs
-out and is renewed, the replicas, and how many more failures are borne; locks
-with who holds them and who waits; sessions with what is left of their leases;
-files; events as they come; members, and sessions that wait for each other. The
-key ? shows the keys. Nothing in it changes anything.
+		use: "top", short: "Watch the cell, its locks, sessions and files live", like: "ui tui dashboard monitor live", endless: true,
+		long: `Shows the cell live on a terminal, until q: the master, its lease and the
+replicas; locks with their holders and queues; sessions with the time left of
+their leases; files; events; members and deadlocks. The key ? lists the keys.
+Nothing in it changes the cell.
 
-It follows the cell's events. Beside that it asks for the cell each second (each
-0.3 s where the lease is shown), for the members each 3 s, and of a list for
-what is in sight: up to 8 locks each second, or 1000 sessions. Locks and
-directories are listed once, up to 20000.
+stout top follows the cell's events. It also asks for the cell each second (each
+0.3 s while the lease is shown), for the members every 3 s, and for visible list
+entries: up to 8 locks or 1000 sessions each second. Locks and directories are
+listed once, up to 20000.
 
-Where output is no terminal, stout status --watch shows the cell each second.`,
-		exits: "0 it was quit by q, 1 something failed, 2 wrong usage, 128+n if signal n ended it: 130 for Ctrl-C",
+Without a terminal, use stout status --watch, which prints the cell each second.`,
+		exits: "0 quit with q, 1 something failed, 2 wrong usage, 128+n if signal n ended it: 130 for Ctrl-C",
 		example: `  stout top
   stout top -s 10.0.0.1:7101,10.0.0.2:7101`,
 	}
@@ -43,13 +42,13 @@ func (c *showTop) run(ctx context.Context, _ []string) error {
 	a := c.app
 	switch {
 	case a.ui.json:
-		return usagef("stout top has no JSON").hint("stout -o json status --watch prints the cell again and again, a line each time")
+		return usagef("stout top has no JSON output").hint("stout -o json status --watch prints the cell repeatedly, one line each time")
 	case !a.ui.screen:
-		return usagef("stout top needs a terminal, and standard output is none").hint("stout status --watch shows the cell again and again, anywhere")
+		return usagef("stout top needs a terminal, but standard output is not a terminal").hint("stout status --watch prints the cell repeatedly, anywhere")
 	case !term.IsTerminal(int(a.stdin.Fd())):
-		return usagef("stout top needs a terminal, and standard input is none").hint("stout status --watch shows the cell again and again, and reads nothing")
+		return usagef("stout top needs a terminal, but standard input is not a terminal").hint("stout status --watch prints the cell repeatedly and reads no input")
 	case os.Getenv("TERM") == "dumb":
-		return usagef("stout top needs a terminal that can move its cursor, and TERM is dumb").hint("stout status --watch shows the cell again and again, anywhere")
+		return usagef("stout top needs a terminal that can move its cursor, but TERM is dumb").hint("stout status --watch prints the cell repeatedly, anywhere")
 	}
 	colour := !a.opts.noColor && os.Getenv("NO_COLOR") == ""
 	err := top.Run(ctx, top.Options{In: a.stdin, Out: a.stdout, Source: &topSource{a: a, colour: colour}, Client: a.client, Colour: colour})
@@ -62,8 +61,8 @@ func (c *showTop) run(ctx context.Context, _ []string) error {
 	return err
 }
 
-// topSource is the cell as stout top asks for it and tells of it: as stout
-// status, explain and session show do.
+// topSource is the cell for stout top, in the words of stout status, explain
+// and session show.
 type topSource struct {
 	a      *app
 	colour bool
@@ -101,16 +100,16 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 
 // Explain implements top.Source.
 func (s *topSource) Explain(ctx context.Context, path string, width int, stale bool) (string, error) {
-	return s.told(width, func(a *app) error { return a.explainPath(ctx, path, 0, readOptions(stale)) })
+	return s.output(width, func(a *app) error { return a.explainPath(ctx, path, 0, readOptions(stale)) })
 }
 
 // Session implements top.Source.
 func (s *topSource) Session(ctx context.Context, id string, width int, stale bool) (string, error) {
-	return s.told(width, func(a *app) error { return a.showSession(ctx, id, readOptions(stale)) })
+	return s.output(width, func(a *app) error { return a.showSession(ctx, id, readOptions(stale)) })
 }
 
-// told is what a command would print on a terminal of a width.
-func (s *topSource) told(width int, command func(*app) error) (string, error) {
+// output returns what a command would print on a terminal of a width.
+func (s *topSource) output(width int, command func(*app) error) (string, error) {
 	profile := termenv.Ascii
 	if s.colour {
 		profile = termenv.ANSI
@@ -126,7 +125,7 @@ func (s *topSource) told(width int, command func(*app) error) (string, error) {
 func (s *topSource) Say(err error) *top.Trouble {
 	f := s.a.explain(err)
 	if errors.Is(err, client.ErrSessionNotFound) {
-		return &top.Trouble{Text: "There is no such session any more: it was closed, or has expired."}
+		return &top.Trouble{Text: "This session no longer exists: it was closed or has expired."}
 	}
 	t := &top.Trouble{Text: capital(safeLine(f.message)) + ".", Denied: ask.IsDenial(err)}
 	for _, line := range f.details {

@@ -15,45 +15,46 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// This file is all that is printed, through the two of streams.go. The rules are:
+// All output goes through this file, and from there through streams.go. The rules:
 //
-//   - Answers go to standard output, everything else to standard error, behind
-//     "stout: ". No capital at the start of a message, no full stop at its end.
-//   - Colour only on a terminal, each stream for itself, from the terminal's
-//     own sixteen; never the only sign of something.
-//   - What comes from the cell may have been chosen by anybody, and is printed
-//     through clean. Messages are cleaned here, whoever made them.
-//   - An answer fits into 80 columns as far as what it shows does, and into
-//     those of a narrower terminal.
+//   - Answers go to standard output. Everything else goes to standard error,
+//     prefixed with "stout: ". A message starts without a capital and ends
+//     without a full stop.
+//   - Colour appears on terminals only, decided per stream, from the terminal's
+//     own sixteen colours. It never carries information of its own.
+//   - Text from the cell is untrusted and is printed through clean. Messages
+//     are cleaned here.
+//   - Answers fit into 80 columns, or into a narrower terminal, if their
+//     content allows.
 
 // ui prints for a person or, with -o json, for a program.
 type ui struct {
 	out, err palette
 	json     bool
-	quiet    bool   // nothing on the side, and nothing that the exit code says
-	width    int    // columns of the terminal that answers go to; 0 if they go to none
+	quiet    bool   // no remarks, and no errors that the exit code implies
+	width    int    // columns of the terminal for answers; 0 without one
 	screen   bool   // answers go to a terminal
-	live     bool   // standard error goes to a terminal, where a line can change
+	live     bool   // standard error goes to a terminal, where a line can be rewritten
 	errWidth int    // columns of that terminal
-	news     string // the kind of what progress told last
+	news     string // the kind of the last progress message
 }
 
-// pageWidth is how wide text is set, on terminals that are not narrower.
+// pageWidth is the width of text, unless the terminal is narrower.
 const pageWidth = 80
 
-// palette is one stream and its styles.
+// palette is one stream with its styles.
 type palette struct {
 	w                            io.Writer
 	plain, dim, good, warn, fail lipgloss.Style
 	head                         lipgloss.Style
 }
 
-// newUI decides about colour: never where that was turned off by flag or by
-// NO_COLOR (no-color.org), and not on a dumb terminal.
+// newUI returns a ui. It uses no colour if a flag or NO_COLOR (no-color.org)
+// turns it off, or on a dumb terminal.
 func newUI(a *app, asJSON, noColor bool) *ui {
 	noColor = noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	u := &ui{json: asJSON}
-	u.width, _, _ = term.GetSize(int(a.stdout.Fd())) // 0 where it is no terminal
+	u.width, _, _ = term.GetSize(int(a.stdout.Fd())) // 0 without a terminal
 	u.errWidth, _, _ = term.GetSize(int(a.stderr.Fd()))
 	u.screen = term.IsTerminal(int(a.stdout.Fd()))
 	u.live = term.IsTerminal(int(a.stderr.Fd()))
@@ -78,11 +79,11 @@ func paint(w io.Writer, profile termenv.Profile) palette {
 	}
 }
 
-// printf writes to standard output as is.
+// printf writes to standard output unchanged.
 func (u *ui) printf(format string, args ...any) { fmt.Fprintf(u.out.w, format, args...) }
 
-// object writes v as indented JSON to standard output, with escapes for what a
-// terminal would obey rather than show.
+// object writes v as indented JSON to standard output. Control characters are
+// escaped.
 func (u *ui) object(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -95,23 +96,23 @@ func (u *ui) object(v any) error {
 	return err
 }
 
-// content writes a file's content: as it is for a program, and safe to look at
-// for a person, unless that is to be raw.
+// content writes a file's content: unchanged for programs, and with control
+// characters escaped on a terminal unless raw is set.
 func (u *ui) content(content []byte, raw bool) error {
 	text := string(content)
 	if u.screen && !raw {
 		if text = safetext.Page(text); text != "" && !strings.HasSuffix(text, "\n") {
-			text += "\n" // the prompt is to be on a line of its own
+			text += "\n" // the prompt starts on a new line
 		}
 		if len(text) > len(content)+1 {
-			defer u.note("what a terminal would obey is shown as an escape; --raw prints it as it is")
+			defer u.note("control characters are shown as escapes; --raw prints them unchanged")
 		}
 	}
 	_, err := io.WriteString(u.out.w, text)
 	return err
 }
 
-// pairs writes a list of names and values, the values aligned.
+// pairs writes names and aligned values.
 func (u *ui) pairs(pairs ...[2]string) {
 	wide := 0
 	for _, p := range pairs {
@@ -122,7 +123,7 @@ func (u *ui) pairs(pairs ...[2]string) {
 	}
 }
 
-// paragraph writes text behind a name, wrapped and indented.
+// paragraph writes text after a name, wrapped and indented.
 func (u *ui) paragraph(name, text string) {
 	width := pageWidth
 	if u.width > 0 {
@@ -141,17 +142,18 @@ func (u *ui) paragraph(name, text string) {
 // prose writes sentences.
 func (u *ui) prose(text string) { u.block("", "", text) }
 
-// indented writes a paragraph that belongs to the line above it.
+// indented writes a paragraph below the line that it belongs to.
 func (u *ui) indented(text string) { u.block(indentation, indentation, text) }
 
-// hanging is indented behind a name, whose width the lines that follow keep free.
+// hanging writes an indented paragraph after a name, with a hanging indent.
 func (u *ui) hanging(name, text string) {
 	u.block(indentation+name+"  ", indentation+strings.Repeat(" ", lipgloss.Width(name)+gap), text)
 }
 
 const indentation = "    "
 
-// block writes text in lines that fit, behind a head and then behind blanks.
+// block writes wrapped text: head before the first line, blanks before the
+// others.
 func (u *ui) block(head, blanks, text string) {
 	width := pageWidth
 	if u.width > 0 {
@@ -173,16 +175,16 @@ func (u *ui) note(format string, args ...any) {
 	}
 }
 
-// progress shows how something that takes a while is going: on a terminal in
-// one line that changes, elsewhere in a line for each new kind of message. No
-// text ends it.
+// progress shows the state of something that takes a while. On a terminal it
+// rewrites one line; elsewhere it prints one line for each new kind of message.
+// An empty text ends it.
 func (u *ui) progress(kind, text string) {
 	const erase = "\r\x1b[K"
 	switch {
 	case u.quiet:
 	case u.live && text != "":
 		line := "stout: " + safetext.Line(text)
-		if u.errWidth > len("^C")+1 { // which would else wrap the line, to stay there
+		if u.errWidth > len("^C")+1 { // the echo of Ctrl-C would wrap the line
 			line = truncate(line, u.errWidth-len("^C")-1)
 		}
 		fmt.Fprint(u.err.w, erase, line)
@@ -194,11 +196,11 @@ func (u *ui) progress(kind, text string) {
 	u.news = kind
 }
 
-// told says that progress would show nothing new of this kind.
-func (u *ui) told(kind string) bool { return u.quiet || !u.live && u.news == kind }
+// shown reports that progress would print nothing new of this kind.
+func (u *ui) shown(kind string) bool { return u.quiet || !u.live && u.news == kind }
 
-// failure prints to standard error what went wrong, and below it the details
-// and what to do.
+// failure prints an error to standard error, followed by its details and
+// advice.
 func (u *ui) failure(f *failure) {
 	if f.message == "" || u.quiet && f.expected {
 		return
@@ -212,10 +214,10 @@ func (u *ui) failure(f *failure) {
 	}
 }
 
-// safeLine is a message as one safe line.
+// safeLine returns a message as one line without control characters.
 func safeLine(message string) string { return safetext.Line(message) }
 
-// capital is a message as a sentence of its own.
+// capital returns a message as a sentence.
 func capital(message string) string {
 	word, _, _ := strings.Cut(message, " ")
 	if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) { // a name, or a path

@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	// firstLook is how long a wait may be without a word about it.
+	// firstLook is the time before the first report on a wait.
 	firstLook = 200 * time.Millisecond
 	// lookEvery is the time between two looks for a person at a terminal, and
-	// mostLookEvery where nobody sees how the wait goes on.
+	// mostLookEvery elsewhere.
 	lookEvery     = time.Second
 	mostLookEvery = 5 * time.Second
-	// troubleAfter is for how long a cell may be silent, or without a master,
-	// and nobody be told: mastership moves in less.
+	// troubleAfter is how long a cell may be silent or without a master before
+	// that is reported: mastership moves faster.
 	troubleAfter = 2 * time.Second
 )
 
-// waitWatch watches over a wait. It ends it when no replica has answered for as
-// long as --timeout says, and tells meanwhile what is waited for.
+// waitWatch watches over a wait. It ends the wait if no replica has answered
+// for --timeout, and until then reports what blocks the lock.
 //
-// The cell is asked for the queue position, which only a master knows, and
-// beside that each replica about itself: one that hangs, or has no master to
-// ask, does not stand in the way of another that answers.
+// The master is asked for the queue position, and each replica also about
+// itself. So a replica that hangs or has no master does not hide another that
+// answers.
 type waitWatch struct {
 	a        *app
 	path     string
 	patience time.Duration
 	every    time.Duration
-	session  atomic.Pointer[client.Session] // the one that waits, once there is one
+	session  atomic.Pointer[client.Session] // the waiting session, once it is open
 	silence  *time.Timer                    // ends the wait
 
 	mu       sync.Mutex
 	heard    time.Time        // when a replica last answered
 	mastered time.Time        // when the cell last had a master
 	placed   bool             // a master answered when last asked
-	failed   map[string]error // by server that was asked since: why it did not answer, or what it waits for
+	failed   map[string]error // by server asked since: why it did not answer, or what it waits for
 }
 
 func (a *app) newWaitWatch(f lockFlags) *waitWatch {
@@ -56,12 +56,12 @@ func (a *app) newWaitWatch(f lockFlags) *waitWatch {
 	return w
 }
 
-// over has the watch look after the queue position that a session has.
-func (w *waitWatch) over(session *client.Session) { w.session.Store(session) }
+// setSession makes the watch follow the queue position of a session.
+func (w *waitWatch) setSession(session *client.Session) { w.session.Store(session) }
 
-// keep begins the watch. giveUp is called with errSilence if no replica
-// answers. The function that it returns ends it, and returns when it has.
-func (w *waitWatch) keep(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
+// start begins the watch. giveUp is called with errSilence if no replica
+// answers. end stops the watch and waits for it.
+func (w *waitWatch) start(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.heard, w.mastered = time.Now(), time.Now()
 	w.silence = time.AfterFunc(w.patience, func() { giveUp(errSilence) })
@@ -78,8 +78,8 @@ func (w *waitWatch) keep(ctx context.Context, giveUp context.CancelCauseFunc) (e
 	}
 }
 
-// repeat calls f again as long after it began as it says, and at once where it
-// takes longer than that.
+// repeat calls f again after the returned time, counted from the start of the
+// call.
 func (w *waitWatch) repeat(ctx context.Context, f func() time.Duration) {
 	for pause := min(firstLook, w.every); sleep(ctx, pause); {
 		began := time.Now()
@@ -87,15 +87,15 @@ func (w *waitWatch) repeat(ctx context.Context, f func() time.Duration) {
 	}
 }
 
-// look shows how the wait is going, and returns when to look again: sooner
-// where something is wrong, which a person wants to know.
+// look shows the state of the wait and returns when to look again: sooner if
+// something is wrong.
 func (w *waitWatch) look(ctx context.Context) (again time.Duration) {
 	placed := w.place(ctx)
 	w.mu.Lock()
 	w.placed = placed
 	w.mu.Unlock()
 	if placed {
-		w.hear(true)
+		w.answered(true)
 		return w.every
 	}
 	silent, masterless, why := w.standing()
@@ -109,10 +109,9 @@ func (w *waitWatch) look(ctx context.Context) (again time.Duration) {
 	return min(w.every, lookEvery)
 }
 
-// standing says for how long the cell has been silent, which it is if all
-// replicas were asked and none answered, and for how long without a master,
-// which it is if one answers. why is what a replica says that is no member of a
-// cell: that it waits for others to found one, say.
+// standing returns how long the cell has been silent (all replicas were asked
+// and none answered) or without a master (a replica answers). why is the answer
+// of a replica outside any cell, for example that it waits for a founding.
 func (w *waitWatch) standing() (silent, masterless time.Duration, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +121,7 @@ func (w *waitWatch) standing() (silent, masterless time.Duration, why string) {
 		refused, refuses := errors.AsType[*lockapi.Error](err)
 		answered = answered || asked && (err == nil || refuses)
 		if refuses && refused.Directory != "" && why == "" {
-			why = fmt.Sprintf("; %s says: %s", w.a.address(url), saying(refused))
+			why = fmt.Sprintf("; %s reports: %s", w.a.address(url), ownReason(refused))
 		}
 	}
 	switch {
@@ -134,8 +133,8 @@ func (w *waitWatch) standing() (silent, masterless time.Duration, why string) {
 	return silent, masterless, why
 }
 
-// hear notes that a replica has answered, and whether a master has.
-func (w *waitWatch) hear(master bool) {
+// answered records that a replica has answered, and whether a master has.
+func (w *waitWatch) answered(master bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard = time.Now()
@@ -156,20 +155,20 @@ func (w *waitWatch) place(ctx context.Context) bool {
 	defer cancel()
 	state, err := w.a.client.ReadSession(ctx, session.ID())
 	if err != nil {
-		return errors.Is(err, client.ErrSessionNotFound) // the wait will end of it by itself
+		return errors.Is(err, client.ErrSessionNotFound) // this ends the wait by itself
 	}
 	i := slices.IndexFunc(state.Waits, func(wait lockapi.Wait) bool { return wait.Path == w.path })
-	if i < 0 || w.a.ui.told("place") {
+	if i < 0 || w.a.ui.shown("place") {
 		return true
 	}
 	if lock, err := w.a.client.ReadLock(ctx, w.path); err == nil {
-		w.a.ui.progress("place", fmt.Sprintf("waiting, place %d: %s", state.Waits[i].Position, inTheWay(w.path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
+		w.a.ui.progress("place", fmt.Sprintf("waiting at position %d: %s", state.Waits[i].Position, inTheWay(w.path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
 	}
 	return true
 }
 
-// ask hears whether a replica answers, be it with a refusal, unless its master
-// has answered a moment ago. It returns when to ask again.
+// ask checks whether a replica answers, even with an error, unless its master
+// answered just before. It returns when to ask again.
 func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
 	if w.wellKnown() {
 		return min(w.every, lookEvery)
@@ -178,10 +177,10 @@ func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
 	defer cancel()
 	_, err := w.a.client.Replica(asking, url)
 	if ctx.Err() != nil {
-		return w.every // we broke it off
+		return w.every // canceled
 	}
 	if err == nil || ask.IsRefusal(err) {
-		w.hear(false)
+		w.answered(false)
 	}
 	if err == nil && w.session.Load() == nil {
 		err = w.standby(asking, url)
@@ -192,16 +191,16 @@ func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
 	return w.every
 }
 
-// wellKnown says whether a master has answered so lately that replicas need not
-// be asked.
+// wellKnown reports whether a master answered so recently that replicas need
+// not be asked.
 func (w *waitWatch) wellKnown() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.placed && time.Since(w.mastered) < w.every
 }
 
-// standby is what a replica says that is no member of a cell, and nil where it
-// is one: only those refuse at once to tell of the cell.
+// standby returns the error of a replica outside any cell, or nil for a member.
+// Only such a replica refuses at once to describe the cell.
 func (w *waitWatch) standby(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, min(firstLook, w.every))
 	defer cancel()

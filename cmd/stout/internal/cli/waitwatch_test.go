@@ -18,9 +18,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// watchWait keeps a watch with a patience of a minute until it is given up or d
-// is over, and returns how long it was kept, what was told, and why it was
-// given up.
+// watchWait runs a watch with a patience of a minute until it gives up or d is
+// over, and returns its duration, its messages, and why it gave up.
 func watchWait(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
 	t.Helper()
 	return watchWaitFor(t, h, session, time.Minute, d, live)
@@ -34,11 +33,11 @@ func watchWaitFor(t *testing.T, h hosts, session *client.Session, patience, d ti
 	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
 	v := a.newWaitWatch(lockFlags{path: "/a"})
 	if session != nil {
-		v.over(session)
+		v.setSession(session)
 	}
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	began := time.Now()
-	end := v.keep(ctx, giveUp)
+	end := v.start(ctx, giveUp)
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -48,7 +47,7 @@ func watchWaitFor(t *testing.T, h hosts, session *client.Session, patience, d ti
 	return kept, screen.String(), context.Cause(ctx)
 }
 
-// refusals is an answer to whatever is asked.
+// refusals returns a host that refuses every call.
 func refusals(code lockapi.Code) *host { return &host{ready: lockapi.Errorf(code, "not now")} }
 
 func TestWaitWatchEndsInSilence(t *testing.T) {
@@ -71,8 +70,8 @@ func TestWaitWatchEndsInSilence(t *testing.T) {
 	}
 }
 
-// As long as any replica answers, whatever it says, the wait goes on; and as
-// long as it is silent for less than the patience.
+// The wait continues while any replica answers, even with an error, and during
+// silences shorter than the patience.
 func TestWaitWatchGoesOn(t *testing.T) {
 	for name, h := range map[string]hosts{
 		"no master":     {"r2": refusals(lockapi.CodeNoMaster)},
@@ -90,9 +89,9 @@ func TestWaitWatchGoesOn(t *testing.T) {
 	}
 }
 
-// Whoever waits without a quorum is not told that no replica answers while one
-// does: neither the read that only a master answers nor a replica that hangs
-// takes the time in which another could be heard.
+// Without a quorum, a wait does not report silence while one replica answers:
+// neither the read that needs a master nor a hanging replica uses up the time
+// of another.
 func TestWaitWatchGoesOnWithoutQuorum(t *testing.T) {
 	for _, patience := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1200 * time.Millisecond, 5 * time.Second} {
 		t.Run(patience.String(), func(t *testing.T) {
@@ -120,22 +119,22 @@ func TestWaitWatchGoesOnWithoutQuorum(t *testing.T) {
 	}
 }
 
-// Who waits for a cell that is not founded yet is told what it waits for.
+// A wait for a cell that is not founded yet reports what that cell waits for.
 func TestWaitWatchTellsOfAFounding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := refusals(lockapi.CodeNoMaster)
 		waits.ready.Directory, waits.ready.Detail = "00c0ffee00c0ffee", "it waits for r3 to found the cell\x1b[2J"
 		waits.api = map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}
 		_, told, why := watchWait(t, hosts{"r1": {}, "r2": waits}, nil, time.Hour, false)
-		const want = `stout: waiting: the cell has no master; r2 says: it waits for r3 to found the cell\x1b[2J` + "\n"
+		const want = `stout: waiting: the cell has no master; r2 reports: it waits for r3 to found the cell\x1b[2J` + "\n"
 		if told != want || why != nil {
 			t.Errorf("told %q, because %v", told, why)
 		}
 	})
 }
 
-// What is told of a wait: elsewhere than on a terminal a line for each kind of
-// news, on one a line that changes and leaves nothing behind.
+// A wait prints one line for each kind of news, or on a terminal one line that
+// changes and is erased at the end.
 func TestWaitWatchTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opened := lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}
@@ -161,13 +160,13 @@ func TestWaitWatchTells(t *testing.T) {
 			}
 		}()
 
-		const line = `waiting, place 2: /a is held by evil\x1b[2J, token 7, for `
+		const line = `waiting at position 2: /a is held by evil\x1b[2J, token 7, for `
 		if _, told, _ := watchWait(t, h, session, time.Minute, false); told != "stout: "+line+"200ms\n" {
 			t.Errorf("told %q", told)
 		}
 		_, told, _ := watchWait(t, h, session, 3*time.Second, true)
 		lines := strings.Split(told, "\r\x1b[K")
-		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting, place 2: /a is held …" {
+		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting at position 2: /a is …" {
 			t.Errorf("a terminal was told %q", told)
 		}
 
@@ -178,8 +177,7 @@ func TestWaitWatchTells(t *testing.T) {
 	})
 }
 
-// A signal that comes when the lock is granted does not make it forgotten: who
-// waits for it gives it back.
+// A lock granted at the moment of a signal is not forgotten: it is released.
 func TestAwaitReturnsWhatCameWithTheSignal(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	value, err := unlessSignalled(t.Context(), signals, nil, func(ctx context.Context) (int, error) {

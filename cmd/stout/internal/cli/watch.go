@@ -27,7 +27,7 @@ type watchEvents struct {
 	content bool
 	exec    string
 	count   int
-	signals chan os.Signal // for the command of exec that runs
+	signals chan os.Signal // for the running command of --exec
 }
 
 var eventTypes = []string{
@@ -38,31 +38,32 @@ var eventTypes = []string{
 
 func (c *watchEvents) command() command {
 	return command{
-		use: "watch [PATH]...", short: "Show what happens to files and locks, as it happens", like: "events follow tail subscribe wait",
-		long: `Shows each change of the files and locks at the PATHs, or below those that end
-in a slash, as a line, until Ctrl-C: from now on, or after the revision that
---after names. Without a PATH it shows all, changes of master as well. With -o
-json each is a line of JSON, as in the HTTP API.
+		use: "watch [PATH]...", short: "Show changes of files and locks as they happen", like: "events follow tail subscribe wait",
+		long: `Shows each change of the files and locks at the PATHs, one line per change,
+until Ctrl-C. A PATH that ends in a slash covers everything below it. Without a
+PATH, all changes are shown, including changes of master. The watch begins now,
+or after the revision named by --after. With -o json, each change is a line of
+JSON as in the HTTP API.
 
-It goes on by itself when replicas fail: no change is missed, none shown twice.
-Where changes are not kept any more it says so, as an event compacted, and goes
-on with those that are.
+The watch continues when replicas fail: no change is missed or shown twice. If
+older changes are no longer kept, it prints an event compacted and continues
+with the kept ones.
 
-With --exec CMD is run by the shell for each, one after another, with the event
-as JSON on its standard input, and STOUT_EVENT (its type), STOUT_PATH,
-STOUT_REVISION and STOUT_SERVER in its environment. A CMD that fails ends
-nothing. A signal that ends stout ends CMD before: with a SIGTERM, and a SIGKILL
-10s later.`,
+With --exec, the shell runs CMD for each change, one after another. CMD gets the
+event as JSON on standard input, and STOUT_EVENT (its type), STOUT_PATH,
+STOUT_REVISION and STOUT_SERVER in its environment. The watch continues if CMD
+fails. A signal that ends stout first ends CMD, with a SIGTERM and, 10s later, a
+SIGKILL.`,
 		exits: reads, words: c.completeFile(), all: true, endless: true,
 		example: `  stout watch /app/ /db/primary
   stout watch /app/conf --exec 'stout get /app/conf > app.conf && ./reload'
   stout watch --after 57 --type file_deleted -o json`,
 		flags: func(f *pflag.FlagSet) {
-			f.Uint64Var(&c.after, "after", 0, "begin after this `revision` (default: from now on)")
-			f.StringSliceVar(&c.types, "type", nil, "only events of these `types`, separated by commas")
-			f.BoolVar(&c.content, "content", false, "with -o json: the content of a changed file, where it is there still")
-			f.StringVar(&c.exec, "exec", "", "run this `command` for each, instead of showing it")
-			f.IntVarP(&c.count, "count", "n", 0, "end after so many `events` (default: never)")
+			f.Uint64Var(&c.after, "after", 0, "begin after this `revision` (default: begin now)")
+			f.StringSliceVar(&c.types, "type", nil, "show only events of these `types`, separated by commas")
+			f.BoolVar(&c.content, "content", false, "with -o json: include the content of changed files that still exist")
+			f.StringVar(&c.exec, "exec", "", "run this `command` for each event instead of showing it")
+			f.IntVarP(&c.count, "count", "n", 0, "end after this number of `events` (default: never)")
 		},
 		values: map[string]completer{"type": fixed(eventTypes...)},
 	}
@@ -87,12 +88,12 @@ func (c *watchEvents) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// filters are what the arguments ask for.
+// filters returns the filters that the arguments ask for.
 func (c *watchEvents) filters() ([]client.Filter, error) {
 	var out []client.Filter
 	for _, path := range c.paths {
 		if path == "" {
-			return nil, usagef("a PATH is empty; / stands for all")
+			return nil, usagef("a PATH is empty; / means all")
 		}
 		if err := validPrefix(path); err != nil {
 			return nil, err
@@ -115,8 +116,8 @@ func (c *watchEvents) filters() ([]client.Filter, error) {
 	return out, nil
 }
 
-// wants says whether an event was asked for. The cell tells changes of master
-// whatever is asked; who names a path, or types, has not asked for them.
+// wants reports whether an event was asked for. The cell always sends changes
+// of master, but a watch of paths or types did not ask for them.
 func (c *watchEvents) wants(e *client.Event) bool {
 	return e.Type != lockapi.EventMasterChanged || slices.Contains(c.types, string(e.Type)) ||
 		len(c.paths) == 0 && len(c.types) == 0
@@ -144,24 +145,24 @@ func (c *watchEvents) watch(ctx context.Context, filters []client.Filter) error 
 	return nil
 }
 
-// begin finds out after which revision to begin, or makes sure that there is a replica
-// to watch. Once there was one, a watch waits for as long as it takes.
+// begin finds the revision to begin after, or checks that a replica answers.
+// After that, the watch waits as long as it takes.
 func (c *watchEvents) begin(ctx context.Context) (err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	if c.given("after") {
-		if _, err = c.client.Cell(ctx); errors.Is(err, client.ErrPermissionDenied) { // to see the cell; a replica answers
+		if _, err = c.client.Cell(ctx); errors.Is(err, client.ErrPermissionDenied) { // to observe the cell; a replica answers
 			err = nil
 		}
 		return err
 	}
 	if c.after, err = c.client.Revision(ctx); err == nil {
-		c.ui.note("watching from now on, after revision %d", c.after)
+		c.ui.note("watching changes after revision %d", c.after)
 	}
 	return err
 }
 
-// showEvent shows an event, or has a command deal with it.
+// showEvent prints an event, or runs the command for it.
 func (c *watchEvents) showEvent(ctx context.Context, e *client.Event) error {
 	kind, revision := string(e.Type), e.Revision
 	raw, err := json.Marshal(e.CellEvent)
@@ -180,22 +181,22 @@ func (c *watchEvents) showEvent(ctx context.Context, e *client.Event) error {
 	case c.ui.json:
 		c.ui.printf("%s\n", safetext.JSON(string(raw)))
 	case e.Compacted != nil:
-		c.ui.note("changes are not kept that long; it goes on after revision %d", revision)
+		c.ui.note("older changes are no longer kept; continuing after revision %d", revision)
 	default:
 		c.ui.printf("%-8d  %-14s  %s\n", revision, clean(kind), strings.Join(eventWords(&e.CellEvent), "  "))
 	}
 	return nil
 }
 
-// react runs a command of the shell for an event. That it fails is noted; only
-// that there is no shell to run it ends the watch, or that ctx ends it.
+// react runs the command for an event in the shell. A failure is only noted.
+// The watch ends if there is no shell or ctx ends.
 func (c *watchEvents) react(ctx context.Context, kind, path string, revision uint64, event []byte) error {
 	in, out, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	defer out.Close() // which ends a write that nobody reads
+	defer out.Close() // ends a write without a reader
 	go func() {
 		_, _ = out.Write(event)
 		_ = out.Close()
@@ -205,7 +206,7 @@ func (c *watchEvents) react(ctx context.Context, kind, path string, revision uin
 		Env:     append(c.cellEnvironment(), "STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision)),
 		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: ctx.Done(), Signals: c.signals,
 	}, make(unbounded), func(e child.Event) string {
-		return happened(e, c.exec, "the watch ends", "no change is seen")
+		return happened(e, c.exec, "the watch ends", "changes are not handled")
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -217,7 +218,7 @@ func (c *watchEvents) react(ctx context.Context, kind, path string, revision uin
 	return nil
 }
 
-// eventWords are what there is to say of an event.
+// eventWords describes an event.
 func eventWords(e *lockapi.CellEvent) []string {
 	var words []string
 	if e.Path != "" {
@@ -239,7 +240,7 @@ func eventWords(e *lockapi.CellEvent) []string {
 	return words
 }
 
-// shell is how the system's shell runs a command.
+// shell returns the arguments to run a command in the system's shell.
 func shell(command string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{"cmd", "/C", command}

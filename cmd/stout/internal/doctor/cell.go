@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Bounds of a lag, in entries: a healthy replica is a few behind while the cell is
-// busy, and one that is too far is of no help.
+// Limits of a lag, in entries. A healthy replica is a few entries behind on a
+// busy cell; one beyond lagBad could not help after a failure.
 const (
 	lagWarn = 64
 	lagBad  = 10_000
@@ -19,13 +19,13 @@ const (
 func office(s *Seen, g *gathered) {
 	switch c := s.Cell; {
 	case c == nil && ask.IsDenial(s.CellErr):
-		g.add(Unknown, "Ask with a credential of one who may observe.", "the cell does not tell us of its master: %v", s.CellErr)
+		g.add(Unknown, "Use a credential with the right to observe the cell.", "the cell does not show its master to us: %v", s.CellErr)
 	case c == nil:
-		g.add(Unknown, "", "no replica tells of the cell: %s", orNothing(s.CellErr))
+		g.add(Unknown, "", "no replica describes the cell: %s", orNothing(s.CellErr))
 	case c.Master == nil:
-		g.add(Bad, "A master needs a majority of the voters that see each other. Start those that are down; stout status shows which.", "there is none")
+		g.add(Bad, "A master needs a majority of the voters that reach each other. Start the replicas that are down; stout status shows which.", "the cell has no master")
 	case !c.Lease.Held:
-		g.add(Bad, "If it stays so, stout transfer makes another replica the master. See its log, and look at its disk and its network: it can't reach a majority, or its disk hangs.", "%s is named, and does not hold its lease", c.Master.ID)
+		g.add(Bad, "If this lasts, make another replica the master with stout transfer. Check the log, disk and network of the master: it cannot reach a majority, or its disk hangs.", "%s is master but does not hold its lease", c.Master.ID)
 	default:
 		g.ok("%s in epoch %d; its lease of %s has %s left", c.Master.ID, c.Epoch, ms(c.Lease.TermMS), ms(c.Lease.RemainingMS))
 	}
@@ -33,7 +33,8 @@ func office(s *Seen, g *gathered) {
 
 func ms(n int64) string { return took(time.Duration(n) * time.Millisecond) }
 
-// lostChanges reports replicas that have acknowledged changes which the master lacks.
+// lostChanges reports replicas that have acknowledged changes missing on the
+// master.
 func lostChanges(s *Seen, g *gathered) {
 	if s.Cell == nil {
 		return
@@ -45,10 +46,10 @@ func lostChanges(s *Seen, g *gathered) {
 	}
 }
 
-// spare is how many more failures the cell bears.
+// spare reports how many more failures the cell tolerates.
 func spare(s *Seen, g *gathered) {
 	if s.Members == nil {
-		g.add(Unknown, "", "the cell does not tell of its members: %s", orNothing(s.MembersErr))
+		g.add(Unknown, "", "the cell does not show its members: %s", orNothing(s.MembersErr))
 		return
 	}
 	voters, well := 0, 0
@@ -60,18 +61,18 @@ func spare(s *Seen, g *gathered) {
 			}
 		}
 	}
-	const bringBack = "Bring back the members that are down, or replace them: stout status has the command."
-	switch bears, could := s.Members.Tolerates, (voters-1)/2; {
+	const bringBack = "Bring back the members that are down, or replace them: stout status shows the command."
+	switch tolerates, could := s.Members.Tolerates, (voters-1)/2; {
 	case voters < 3:
-		g.add(Warn, "Have three replicas: one of them may then fail.", "none: %s has a vote", format.Plural(voters, "replica"))
-	case bears == 0:
-		g.add(Bad, bringBack, "none, where it could be %d: %d of %d voters are well. The next failure may stop the cell", could, well, voters)
-	case bears < could:
-		g.add(Warn, bringBack, "%d more, where it could be %d: %d of %d voters are well", bears, could, well, voters)
+		g.add(Warn, "Run three replicas: one of them may then fail.", "none: the cell has %s with a vote", format.Plural(voters, "replica"))
+	case tolerates == 0:
+		g.add(Bad, bringBack, "none, but %d with all voters: %d of %d voters are healthy. The next failure may stop the cell", could, well, voters)
+	case tolerates < could:
+		g.add(Warn, bringBack, "%d more, but %d with all voters: %d of %d voters are healthy", tolerates, could, well, voters)
 	case voters%2 == 0:
-		g.add(Warn, "An even number of voters bears no more failures than one less. Add one, or take the vote from one.", "%d more, of %d voters", bears, voters)
+		g.add(Warn, "An even number of voters tolerates no more failures than one voter less. Add a voter or remove one.", "%d more, with %d voters", tolerates, voters)
 	default:
-		g.ok("%d more, of %d voters", bears, voters)
+		g.ok("%d more, with %d voters", tolerates, voters)
 	}
 }
 
@@ -83,10 +84,10 @@ func membership(s *Seen, g *gathered) {
 	for _, m := range s.Members.Members {
 		count[m.ID]++
 		if !m.Healthy && count[m.ID] == 1 {
-			g.add(Warn, "stout status says why, and has the command where one repairs it.", "%s is not heard by the master", m.ID)
+			g.add(Warn, "stout status shows the reason, and the command to repair it if there is one.", "the master does not reach %s", m.ID)
 		}
 		if m.Suffrage == lockapi.SuffrageNonvoter && count[m.ID] == 1 {
-			g.add(Warn, "It gets a vote when it has caught up, unless it was added without (stout member set).", "%s has no vote", m.ID)
+			g.add(Warn, "It gets a vote when it has caught up, unless it was added as a nonvoter (stout member set).", "%s has no vote", m.ID)
 		}
 		if count[m.ID] == 2 {
 			g.replacement(s, m.ID)
@@ -97,9 +98,10 @@ func membership(s *Seen, g *gathered) {
 	}
 }
 
-// replacement is about a member with two directories. Where the one with the vote is
-// well and the other is not heard, the new one may never come, as when the old
-// directory came back: who has it so says which stays.
+// replacement reports a member with two directories. If the voter is healthy
+// but the new directory is not reached, the new one may never come, for example
+// because the old directory came back. Then an operator decides which one
+// stays.
 func (g *gathered) replacement(s *Seen, id string) {
 	var old, next *lockapi.Member
 	for i, m := range s.Members.Members {
@@ -113,11 +115,11 @@ func (g *gathered) replacement(s *Seen, id string) {
 	}
 	plain := old != nil && lockapi.ValidateMemberID(id) == nil && lockapi.ValidateDirectory(old.Directory) == nil
 	if plain && next != nil && old.Healthy && !next.Healthy {
-		g.add(Warn, "If the new one is not to come, take it back: stout member replace "+id+" --directory "+old.Directory+". Else start its replica.",
-			"a new directory, %s, is to take the place of %s's and is not heard, while the old one, %s, is well", next.Directory, id, old.Directory)
+		g.add(Warn, "If the new directory will not come, cancel: stout member replace "+id+" --directory "+old.Directory+". Else start its replica.",
+			"the new directory %s of %s is not reached, while the old one, %s, is healthy", next.Directory, id, old.Directory)
 		return
 	}
-	g.add(Warn, "Wait until it is through before anything else is changed; stout member list shows how far it is.", "a new directory is taking the place of %s's", id)
+	g.add(Warn, "Wait for its end before another change; stout member list shows the progress.", "the directory of %s is being replaced", id)
 }
 
 func lag(s *Seen, g *gathered) {
@@ -129,12 +131,12 @@ func lag(s *Seen, g *gathered) {
 		switch {
 		case !m.Healthy:
 		case m.Behind > lagWarn && master != "" && master != m.ID && !s.failsSnapshots(m.ID):
-			g.add(Bad, "The fault is "+master+"'s, the master's: its log has the reason. stout transfer makes another replica the master, which sends its own; then look at "+master+"'s disk.",
-				"%s is %d entries behind, and snapshots of %s, which would fill it, fail", m.ID, m.Behind, master)
+			g.add(Bad, "The problem is the master, "+master+": its log has the reason. Make another replica the master with stout transfer, then check the disk of "+master+".",
+				"%s is %d entries behind, and %s fails to send it a snapshot", m.ID, m.Behind, master)
 		case m.Behind > lagBad:
-			g.add(Bad, "It is of no help should another fail. Is its disk or its network slow? See its log.", "%s is %d entries behind", m.ID, m.Behind)
+			g.add(Bad, "It would not help after a failure of another replica. Check its disk, its network and its log.", "%s is %d entries behind", m.ID, m.Behind)
 		case m.Behind > lagWarn:
-			g.add(Warn, "If it does not catch up in a minute, look at its disk and its network.", "%s is %d entries behind", m.ID, m.Behind)
+			g.add(Warn, "If it does not catch up in a minute, check its disk and its network.", "%s is %d entries behind", m.ID, m.Behind)
 		default:
 			g.ok("%s %d", m.ID, m.Behind)
 		}
@@ -162,11 +164,11 @@ func versions(s *Seen, g *gathered) {
 		for _, r := range runs {
 			words = append(words, list(r.who)+" run "+r.what)
 		}
-		g.add(Warn, "Finish the upgrade: what is new is off until all members know it (docs/operations.md, Upgrades).", "%s; the level is %d", list(words), level)
+		g.add(Warn, "Finish the upgrade: new features are off until all members support them (docs/operations.md, Upgrades).", "%s; the level is %d", list(words), level)
 	}
 }
 
-// bySame groups what has the same property, in the order in which it was met.
+// bySame groups names with the same property, in the order of first appearance.
 type bySame []struct {
 	what string
 	who  []string
@@ -188,7 +190,7 @@ func (b *bySame) add(what, who string) {
 	}{what, []string{who}})
 }
 
-// urls is whether what members tell clients can be used from here.
+// urls checks that the members' URLs can be used from here.
 func urls(s *Seen, g *gathered) {
 	named, members := 0, map[string]bool{}
 	for _, at := range s.Servers {
@@ -201,11 +203,11 @@ func urls(s *Seen, g *gathered) {
 		who := list(at.Members)
 		switch {
 		case len(at.Members) > 1:
-			g.add(Bad, "Give each its own: stout member set ID --url URL.", "%s tell one and the same URL, %s", who, at.URL)
+			g.add(Bad, "Give each member its own URL: stout member set ID --url URL.", "%s have the same URL, %s", who, at.URL)
 		case at.Replica != nil && at.Replica.ID != at.Members[0]:
-			g.add(Bad, "Correct it: stout member set ID --url URL.", "%s tells %s, where %s answers", who, at.URL, at.Replica.ID)
+			g.add(Bad, "Correct it: stout member set ID --url URL.", "%s has the URL %s, but %s answers there", who, at.URL, at.Replica.ID)
 		case at.Err != nil && !at.Named && !ask.IsDenial(at.Err):
-			g.add(Warn, "Where a master can't be reached from here, another replica passes calls on, which takes longer. If it is up, is its URL one of another network? stout member set ID --url URL changes it.", "%s tells %s, which can't be reached from here: %v", who, at.URL, at.Err)
+			g.add(Warn, "If a master cannot be reached from here, another replica forwards calls, which takes longer. If the replica is up, its URL may belong to another network: change it with stout member set ID --url URL.", "%s has the URL %s, which cannot be reached from here: %v", who, at.URL, at.Err)
 		case at.Err == nil:
 			g.ok("%s", at.URL)
 		}
@@ -214,7 +216,7 @@ func urls(s *Seen, g *gathered) {
 		}
 	}
 	if named == 1 && len(members) > 1 {
-		g.add(Warn, "Name all of them, so that the cell is found while any of them is up: --server or STOUT_SERVER, parted by commas.", "one of %d members was named", len(members))
+		g.add(Warn, "Name all of them, separated by commas, with --server or STOUT_SERVER: the cell is then found while any of them is up.", "only one of %d members was named", len(members))
 	}
 }
 
@@ -225,9 +227,9 @@ func accessOn(s *Seen, g *gathered) {
 	case s.Cell.Access:
 		g.ok("on")
 	case away:
-		g.add(Warn, "stout access enable turns it on; docs/settings.md, Access, says what to do before.", "off: whoever reaches the cell may do everything")
+		g.add(Warn, "Turn it on with stout access enable; docs/settings.md, Access, describes the preparation.", "off: every caller may do everything")
 	default:
-		g.ok("off, and the replicas listen on this machine only as far as can be seen")
+		g.ok("off; as far as can be seen, the replicas listen only on this machine")
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package doctor finds out what is wrong with a cell and with a client's way to
-// it. A Looker asks; what it has seen is judged by Examine, a pure function.
+// Package doctor finds problems of a cell and of a client's connection to it. A
+// Looker asks the replicas; Examine, a pure function, evaluates the answers.
 //
-// Texts may hold words that others chose: whoever shows them makes them safe.
+// Texts may contain foreign words: the caller must make them safe before it
+// prints them.
 package doctor

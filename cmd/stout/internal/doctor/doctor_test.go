@@ -98,8 +98,8 @@ func figuresOf(text string) ask.Metrics {
 	return f
 }
 
-// with changes a metric of a replica: line stands in place of the one that begins
-// as it does up to its last blank.
+// with replaces metrics of a replica: each line replaces the one with the same
+// text up to its last blank.
 func (s *Server) with(lines ...string) {
 	text := wellFigures
 	for _, line := range lines {
@@ -114,8 +114,8 @@ func (s *Server) with(lines ...string) {
 	s.Figures = figuresOf(text)
 }
 
-// samplesAt are looks at a clock that runs faster by rate, over 10 s, each of
-// which takes a millisecond.
+// samplesAt returns samples of a clock that runs faster by rate, over 10 s,
+// each taking a millisecond.
 func samplesAt(rate float64) (out []Sample) {
 	for i := range 11 {
 		t := time.Duration(i) * time.Second
@@ -142,8 +142,8 @@ func certUntil(d time.Duration) *x509.Certificate {
 	return &x509.Certificate{Subject: pkix.Name{CommonName: "x"}, NotAfter: now.Add(d)}
 }
 
-// Each row changes one thing of a cell that is well, and says which one finding
-// that is not ok it makes.
+// Each row changes one thing of a healthy cell, and names the only finding that
+// is then not ok.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -173,21 +173,21 @@ func TestFindings(t *testing.T) {
 		}, "answers: warn", "permission_denied"},
 		{"a slow answer", func(_ *Seen, r *Server) { r.Took = slowAnswer }, "latency: warn", "250ms"},
 		{"no tls there", func(_ *Seen, r *Server) { r.TLS = &Handshake{Err: errors.New("not a TLS handshake")} }, "tls: bad", "not a TLS handshake"},
-		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "nobody who is trusted here"},
+		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "a CA that is not trusted here"},
 		{"another name", func(_ *Seen, r *Server) {
 			r.TLS.Distrust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"db.local"}}, Host: "10.0.0.1"}
 		}, "tls: bad", "10.0.0.1"},
 		{"a certificate that ends", func(_ *Seen, r *Server) { r.TLS.Trusted = []*x509.Certificate{certUntil(certSoon - 1)} }, "certificates: warn", "13 days"},
 		{"one that just lasts", func(_ *Seen, r *Server) { r.TLS.Trusted = []*x509.Certificate{certUntil(certSoon)} }, "", ""},
 		{"one that is over", func(_ *Seen, r *Server) { r.TLS.Trusted = []*x509.Certificate{certUntil(0)} }, "certificates: bad", "0 days ago"},
-		{"a CA that ends", func(_ *Seen, r *Server) { r.TLS.Trusted[1] = certUntil(day) }, "certificates: warn", `CA "x" ends in 1 day`},
+		{"a CA that ends", func(_ *Seen, r *Server) { r.TLS.Trusted[1] = certUntil(day) }, "certificates: warn", `CA "x" expires in 1 day`},
 		{"plain text", func(_ *Seen, r *Server) { r.URL, r.TLS = "http://10.0.0.1:7101", nil }, "encryption: warn", "http://10.0.0.1:7101"},
-		{"two cells", func(_ *Seen, r *Server) { r.CellID = "other" }, "one cell: bad", "other by https://10.0.0.1:7101"},
+		{"two cells", func(_ *Seen, r *Server) { r.CellID = "other" }, "one cell: bad", "other at https://10.0.0.1:7101"},
 		{"a wall clock ahead", func(_ *Seen, r *Server) { r.Date = Window{wallWarn, wallWarn + time.Second} }, "wall clock: warn", "ahead of this host by at least 5.0s"},
 		{"one that may be ahead", func(_ *Seen, r *Server) { r.Date = Window{wallWarn - 1, wallWarn + time.Second} }, "", ""},
 		{"one far behind", func(_ *Seen, r *Server) { r.Date = Window{-wallBad - time.Second, -wallBad} }, "wall clock: bad", "behind"},
-		{"a JWT that ends", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon - 1) }, "token: warn", "ends in 59m59s"},
-		{"one that is over", func(s *Seen, _ *Server) { s.TokenEnds = now }, "token: bad", "ended"},
+		{"a JWT that ends", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon - 1) }, "token: warn", "expires in 59m59s"},
+		{"one that is over", func(s *Seen, _ *Server) { s.TokenEnds = now }, "token: bad", "expired"},
 		{"one that lasts", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon) }, "", ""},
 		{"a token that is refused", func(s *Seen, _ *Server) {
 			s.Who, s.WhoErr = nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "no such token")
@@ -195,30 +195,30 @@ func TestFindings(t *testing.T) {
 		{"nobody, with access on", func(s *Seen, _ *Server) {
 			s.Token, s.Who = false, &lockapi.WhoAmI{Principal: "anonymous", How: lockapi.HowNone}
 		}, "who we are: warn", "no credential"},
-		{"an older client", func(s *Seen, _ *Server) { s.Version = "v1.1.0" }, "this program: warn", "stout is v1.1.0, and r1 runs v1.2.0"},
+		{"an older client", func(s *Seen, _ *Server) { s.Version = "v1.1.0" }, "this program: warn", "stout is v1.1.0, but r1 runs v1.2.0"},
 
-		{"no master", func(s *Seen, _ *Server) { s.Cell.Master = nil }, "master: bad", "none"},
+		{"no master", func(s *Seen, _ *Server) { s.Cell.Master = nil }, "master: bad", "has no master"},
 		{"a master without its lease", func(s *Seen, _ *Server) { s.Cell.Lease.Held = false }, "master: bad", "does not hold its lease"},
-		{"no failure is borne", func(s *Seen, _ *Server) { s.Members.Tolerates = 0 }, "failures borne: bad", "where it could be 1"},
-		{"a cell of one", func(s *Seen, _ *Server) { s.Members.Tolerates, s.Members.Members = 0, s.Members.Members[:1] }, "failures borne: warn", "1 replica has a vote"},
+		{"no failure is borne", func(s *Seen, _ *Server) { s.Members.Tolerates = 0 }, "tolerance: bad", "but 1 with all voters"},
+		{"a cell of one", func(s *Seen, _ *Server) { s.Members.Tolerates, s.Members.Members = 0, s.Members.Members[:1] }, "tolerance: warn", "1 replica with a vote"},
 		{"four", func(s *Seen, _ *Server) {
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageVoter, Healthy: true})
-		}, "failures borne: warn", "of 4 voters"},
-		{"a member that is not heard", func(s *Seen, _ *Server) { s.Members.Members[2].Healthy = false }, "members: warn", "r3 is not heard"},
+		}, "tolerance: warn", "with 4 voters"},
+		{"a member that is not heard", func(s *Seen, _ *Server) { s.Members.Members[2].Healthy = false }, "members: warn", "does not reach r3"},
 		{"a member without a vote", func(s *Seen, _ *Server) {
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
 		}, "members: warn", "r4 has no vote"},
 		{"a change under way", func(s *Seen, _ *Server) {
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
-		}, "members: warn", "a new directory is taking the place of r3's"},
+		}, "members: warn", "the directory of r3 is being replaced"},
 		{"one whose new directory may never come", func(s *Seen, _ *Server) {
 			s.Members.Members[2].Directory = "0123456789abcdef"
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Directory: "00c0ffee00c0ffee", Suffrage: lockapi.SuffrageNonvoter})
-		}, "members: warn", "a new directory, 00c0ffee00c0ffee, is to take the place of r3's and is not heard"},
+		}, "members: warn", "the new directory 00c0ffee00c0ffee of r3 is not reached"},
 		{"one whose old directory says what no command is to say", func(s *Seen, _ *Server) {
 			s.Members.Members[2].Directory = "x; curl evil"
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter})
-		}, "members: warn", "a new directory is taking the place of r3's"},
+		}, "members: warn", "the directory of r3 is being replaced"},
 		{"a lag", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn + 1 }, "lag: warn", "r2 is 65 entries behind"},
 		{"one just not", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn }, "", ""},
 		{"a large one", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagBad + 1 }, "lag: bad", "10001"},
@@ -229,13 +229,13 @@ func TestFindings(t *testing.T) {
 		{"a lag for want of a snapshot", func(s *Seen, r *Server) {
 			s.Members.Members[1].Behind = lagWarn + 1
 			r.with("stout_snapshot_failures_total 9")
-		}, "lag: bad", "r2 is 65 entries behind, and snapshots of r1, which would fill it, fail"},
+		}, "lag: bad", "r2 is 65 entries behind, and r1 fails to send it a snapshot"},
 		{"half an upgrade", func(s *Seen, _ *Server) { s.Members.Members[1].Version = "v1.3.0" }, "releases: warn", "r1, r3 run v1.2.0, r2 run v1.3.0"},
 		{"a URL of another network", func(_ *Seen, r *Server) {
 			r.Named, r.Err, r.Replica, r.Dials, r.TLS = false, errors.New("no route"), nil, nil, nil
 			r.Proxy = ""
-		}, "members' URLs: warn", "can't be reached from here"},
-		{"another at a member's URL", func(_ *Seen, r *Server) { r.Members = []string{"r9"} }, "members' URLs: bad", "where r1 answers"},
+		}, "members' URLs: warn", "cannot be reached from here"},
+		{"another at a member's URL", func(_ *Seen, r *Server) { r.Members = []string{"r9"} }, "members' URLs: bad", "but r1 answers there"},
 		{"access off", func(s *Seen, _ *Server) { s.Cell.Access = false }, "access: warn", "off"},
 		{"access off at home", func(s *Seen, _ *Server) {
 			s.Cell.Access = false
@@ -257,40 +257,40 @@ func TestFindings(t *testing.T) {
 		{"too few writes", func(_ *Seen, r *Server) {
 			r.with(`stout_disk_sync_duration_seconds_bucket{le="+Inf"} 49`, "stout_disk_sync_duration_seconds_count 49")
 		}, "disk: cannot tell", "49 times"},
-		{"a snapshot that failed", func(_ *Seen, r *Server) { r.with("stout_snapshot_failures_total 1") }, "snapshots: warn", "snapshots of r1 failed 1 time since its start; it wrote the last one 1h00m"},
+		{"a snapshot that failed", func(_ *Seen, r *Server) { r.with("stout_snapshot_failures_total 1") }, "snapshots: warn", "snapshots of r1 failed 1 time since its start; last one written 1h00m"},
 		{"snapshots that fail", func(_ *Seen, r *Server) {
 			r.with("stout_snapshot_failures_total 1", "stout_snapshot_last_success_timestamp_seconds 0")
 			r.Later = figuresOf("stout_snapshot_failures_total 3\nstout_snapshot_last_success_timestamp_seconds 0\n")
-		}, "snapshots: bad", "snapshots of r1 failed 2 times while it was looked at; it has written none"},
-		{"elections", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 25") }, "elections: warn", "25 times in 24h00m"},
+		}, "snapshots: bad", "snapshots of r1 failed 2 times during this check; no snapshot written"},
+		{"elections", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 25") }, "elections: warn", "25 elections in 24h00m"},
 		{"few for their time", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 24") }, "", ""},
-		{"one while we look", func(_ *Seen, r *Server) { r.Later = figuresOf("stout_raft_elections_total 3\n") }, "elections: warn", "while it was looked at"},
-		{"a lapse", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0"} 1`) }, "lease: warn", "lapse 1 time"},
+		{"one while we look", func(_ *Seen, r *Server) { r.Later = figuresOf("stout_raft_elections_total 3\n") }, "elections: warn", "during this check"},
+		{"a lapse", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0"} 1`) }, "lease: warn", "lost its lease 1 time"},
 		{"a thin margin", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0.15"} 11`) }, "lease: warn", "in 11 of 1000"},
 		{"just not", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0.15"} 10`) }, "", ""},
 		{"a fast clock", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.021) }, "clock rates: bad", "r1 and r2 differ by at least"},
 		{"one that is faster than allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0105) }, "clock rates: warn", "r1 and r2"},
 		{"one that is just allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0095) }, "", ""},
 		{"a short look", func(_ *Seen, r *Server) { r.Samples = r.Samples[:2]; r.Samples[1].Received += 20 * time.Millisecond }, "clock rates: cannot tell", "at most"},
-		{"a clock that stood still", func(_ *Seen, r *Server) { r.Samples = tornBy(-600) }, "clock rates: bad", "r1's clock stood still or stepped while it was looked at: it differed from r"},
-		{"the last one's", func(s *Seen, _ *Server) { s.Servers[2].Samples = tornBy(-600) }, "clock rates: bad", "r3's clock stood still"},
+		{"a clock that stood still", func(_ *Seen, r *Server) { r.Samples = tornBy(-600) }, "clock rates: bad", "r1 stood still or stepped during this check: it differed from r"},
+		{"the last one's", func(s *Seen, _ *Server) { s.Servers[2].Samples = tornBy(-600) }, "clock rates: bad", "clock of r3 stopped"},
 		{"ours that stood still", func(s *Seen, _ *Server) {
 			for _, at := range s.Servers {
 				at.Samples = tornBy(600)
 			}
-		}, "clock rates: cannot tell", "all at once"},
-		{"a restart", func(_ *Seen, r *Server) { r.Samples[5].UptimeMS = 1 }, "clock rates: cannot tell", "started anew"},
+		}, "clock rates: cannot tell", "at once"},
+		{"a restart", func(_ *Seen, r *Server) { r.Samples[5].UptimeMS = 1 }, "clock rates: cannot tell", "restarted"},
 		{"a drift that replicas allow", func(_ *Seen, r *Server) {
 			r.Samples, r.Figures = samplesAt(0.021), figuresOf(wellFigures+"stout_clock_rate_difference_max_ratio 0.05\n")
 		}, "", ""},
 		{"a drift that they do not", func(_ *Seen, r *Server) {
 			r.Samples, r.Figures = samplesAt(0.009), figuresOf(wellFigures+"stout_clock_rate_difference_max_ratio 0.002\n")
 		}, "clock rates: bad", "r1 and r2 differ by at least"},
-		{"a clock as another sees it", func(_ *Seen, r *Server) { r.Figures = clockSeen(-0.0255, 0.005) }, "clocks, as told: bad", "r1 sees r2 differ by at least 20 ms/s"},
+		{"a clock as another sees it", func(_ *Seen, r *Server) { r.Figures = clockSeen(-0.0255, 0.005) }, "peers' clocks: bad", "r1 measured that r2 differs by at least 20 ms/s"},
 		{"one that may be well", func(_ *Seen, r *Server) { r.Figures = clockSeen(0.0249, 0.015) }, "", ""},
-		{"one that is hardly known yet", func(_ *Seen, r *Server) { r.Figures = clockSeen(0, 0.03) }, "clocks, as told: cannot tell", "within 30 ms/s"},
+		{"one that is hardly known yet", func(_ *Seen, r *Server) { r.Figures = clockSeen(0, 0.03) }, "peers' clocks: cannot tell", "within 30 ms/s"},
 		{"another timing", func(_ *Seen, r *Server) { r.with("stout_lease_term_seconds 0.9") }, "timing: warn", "r2, r3 750ms"},
-		{"a quota nearly used", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 80`) }, "quotas: warn", "max-sessions is used to 80%"},
+		{"a quota nearly used", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 80`) }, "quotas: warn", "max-sessions is 80% used"},
 		{"one used up", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 95`) }, "quotas: bad", "95 of 100"},
 		{"files", func(_ *Seen, r *Server) { r.with("process_open_fds 16000") }, "open files: warn", "16000 of 20000"},
 		{"files used up", func(_ *Seen, r *Server) { r.with("process_open_fds 19000") }, "open files: bad", "19000"},
@@ -299,12 +299,12 @@ func TestFindings(t *testing.T) {
 		{"connections used up", func(_ *Seen, r *Server) { r.with("stout_http_connections 95") }, "connections: bad", "95 of 100"},
 		{"the raft certificate ends", func(_ *Seen, r *Server) {
 			r.with(fmt.Sprintf(`stout_certificate_expiry_timestamp_seconds{use="raft",part="certificate"} %d`, now.Add(certSoon).Unix()-1))
-		}, "certificates: warn", "raft certificate ends in 13 days"},
+		}, "certificates: warn", "raft certificate expires in 13 days"},
 		{"new certificates are refused", func(_ *Seen, r *Server) { r.with(`stout_certificate_reloads_total{use="api",result="refused"} 2`) }, "certificates: warn", "2 times"},
 		{"no tls between replicas", func(_ *Seen, r *Server) {
 			r.Figures = figuresOf(strings.ReplaceAll(wellFigures, `use="raft"`, `use="api"`))
-		}, "replicas' port: warn", "r1 take part without TLS"},
-		{"no backup", func(_ *Seen, r *Server) { r.with("stout_backup_last_timestamp_seconds 0") }, "backups: warn", "by r1"},
+		}, "replicas' port: warn", "r1 connect without TLS"},
+		{"no backup", func(_ *Seen, r *Server) { r.with("stout_backup_last_timestamp_seconds 0") }, "backups: warn", "since their start: r1"},
 		{"an old backup", func(_ *Seen, r *Server) {
 			r.with(fmt.Sprintf("stout_backup_last_timestamp_seconds %d", now.Add(-backupOld).Unix()-1))
 		}, "backups: warn", "26h00m ago"},
@@ -368,7 +368,8 @@ func TestReplacementIsTakenBack(t *testing.T) {
 	}
 }
 
-// Where nobody answers there are no others that could serve, or be asked who we are.
+// If no server answers, the advice does not refer to other replicas, and the
+// identity is unknown.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {
@@ -379,7 +380,7 @@ func TestNobodyAnswers(t *testing.T) {
 			}
 		}
 		f := findings("connect", s)
-		if i := slices.IndexFunc(f, func(f Finding) bool { return strings.Contains(f.Do, "The others serve") }); i >= 0 != others {
+		if i := slices.IndexFunc(f, func(f Finding) bool { return strings.Contains(f.Do, "the other replicas serve") }); i >= 0 != others {
 			t.Errorf("others %v: %+v", others, f)
 		}
 	}
@@ -392,12 +393,12 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// findings are those of one check.
+// findings returns the findings of one check.
 func findings(check string, s *Seen) []Finding {
 	return slices.DeleteFunc(Examine(s).Findings, func(f Finding) bool { return f.Check != check })
 }
 
-// A lease that lapsed and was never renewed leaves no margin: nothing is said of it.
+// A lapsed lease that was never renewed has no margin and no finding.
 func TestLeaseIsNotPraised(t *testing.T) {
 	t.Parallel()
 	for _, f := range findings("lease", wellCell()) {
@@ -423,7 +424,7 @@ func TestRateOf(t *testing.T) {
 			t.Errorf("%s: a rate %+v", name, r)
 		}
 	}
-	// One that stood still, or stepped, while it was looked at.
+	// A clock that stopped or stepped during this check.
 	for name, by := range map[string]int64{"stood still": -600, "stepped": 3_000} {
 		r, ok := RateOf(tornBy(by))
 		if !ok || !r.Torn || (by < 0) != (r.High < -0.02) || (by > 0) != (r.Low > 0.02) {
@@ -451,7 +452,7 @@ func TestEndOf(t *testing.T) {
 	}
 }
 
-// A metric that is judged and that no replica has would never be missed.
+// A checked metric that no replica has would go unnoticed.
 func TestMetricsAreThoseOfTheReference(t *testing.T) {
 	t.Parallel()
 	reference, err := os.ReadFile("../../../../docs/metrics.md")

@@ -1,6 +1,6 @@
 package doctor
 
-// Metrics that are judged.
+// Metrics that the checks evaluate.
 const (
 	metricSync       = "stout_disk_sync_duration_seconds"
 	metricElections  = "stout_raft_elections_total"

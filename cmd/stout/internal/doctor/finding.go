@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Verdict is what a check came to, from the best to the worst.
+// Verdict is the result of a check, from the best to the worst.
 type Verdict int
 
-// The verdicts. What can't be told is no bad sign, and no good one.
+// The verdicts. Unknown is neither a good nor a bad sign.
 const (
 	OK Verdict = iota
 	Unknown
@@ -19,26 +19,26 @@ const (
 
 var verdicts = []string{"ok", "cannot tell", "warn", "bad"}
 
-// String is the verdict in words.
+// String returns the verdict in words.
 func (v Verdict) String() string { return verdicts[v] }
 
-// MarshalText makes the verdict a word in JSON.
+// MarshalText encodes the verdict as a word in JSON.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// Areas that findings belong to, in the order in which they are shown.
+// Areas of findings, in the order in which they are shown.
 const (
 	AreaWay      = "way"      // from here to the replicas
 	AreaCell     = "cell"     // the cell as a whole
-	AreaReplicas = "replicas" // each for itself
+	AreaReplicas = "replicas" // each replica
 )
 
-// Finding is what one check came to.
+// Finding is one result of a check.
 type Finding struct {
 	Area    string  `json:"area"`
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`        // with values
-	Do      string  `json:"do,omitempty"` // what to do about it
+	Do      string  `json:"do,omitempty"` // advice
 }
 
 // Report is all findings.
@@ -47,7 +47,7 @@ type Report struct {
 	Worst    Verdict   `json:"worst"`
 }
 
-// checks are all checks, in the order in which their findings are shown.
+// checks lists all checks, in the order in which their findings are shown.
 var checks = []struct {
 	area, name string
 	check      func(*Seen, *gathered)
@@ -66,7 +66,7 @@ var checks = []struct {
 	{AreaWay, "who we are", credential},
 	{AreaWay, "this program", clientVersion},
 	{AreaCell, "master", office},
-	{AreaCell, "failures borne", spare},
+	{AreaCell, "tolerance", spare},
 	{AreaCell, "acknowledged changes", lostChanges},
 	{AreaCell, "members", membership},
 	{AreaCell, "lag", lag},
@@ -81,7 +81,7 @@ var checks = []struct {
 	{AreaReplicas, "elections", each(stability)},
 	{AreaReplicas, "lease", each(margins)},
 	{AreaReplicas, "clock rates", clockRates},
-	{AreaReplicas, "clocks, as told", each(clocksOfOthers)},
+	{AreaReplicas, "peers' clocks", each(clocksOfOthers)},
 	{AreaReplicas, "timing", terms},
 	{AreaReplicas, "quotas", each(quotas)},
 	{AreaReplicas, "open files", each(openFiles)},
@@ -93,14 +93,14 @@ var checks = []struct {
 	{AreaReplicas, "state", sums},
 }
 
-// each is a check of each replica that shows its metrics.
+// each runs a check for each replica that shows its metrics.
 func each(check func(s *Seen, g *gathered, id string, at *Server)) func(*Seen, *gathered) {
 	return func(s *Seen, g *gathered) {
 		s.eachFigures(func(id string, at *Server) { check(s, g, id, at) })
 	}
 }
 
-// Examine judges what was seen.
+// Examine evaluates what was seen.
 func Examine(s *Seen) Report {
 	var out Report
 	for _, c := range checks {
@@ -114,7 +114,7 @@ func Examine(s *Seen) Report {
 	return out
 }
 
-// worse is the verdict on what is not well.
+// worse returns Bad or else Warn.
 func worse(bad bool) Verdict {
 	if bad {
 		return Bad
@@ -122,8 +122,8 @@ func worse(bad bool) Verdict {
 	return Warn
 }
 
-// gathered are the findings of one check over several things. Those that are well
-// make one finding, and so do those that come to the same and ask for the same.
+// gathered collects the findings of one check over several things. Findings
+// with the same verdict and the same advice are merged.
 type gathered struct {
 	area, check string
 	findings    []Finding
@@ -144,7 +144,7 @@ func (g *gathered) add(v Verdict, do, format string, args ...any) {
 	g.findings = append(g.findings, Finding{g.area, g.check, v, text, do})
 }
 
-// all has what is well first, and then the worst.
+// all returns the findings: first what is well, then the worst.
 func (g *gathered) all() []Finding {
 	slices.SortStableFunc(g.findings, func(a, b Finding) int {
 		switch {

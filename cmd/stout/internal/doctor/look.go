@@ -21,33 +21,32 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Looker looks at a cell and at the way to it. It changes nothing.
+// Looker examines a cell and the connection to it. It changes nothing.
 type Looker struct {
 	ask.Asker // has at least one server
 	Client    *client.Client
 	Version   string        // of this program
-	Step      time.Duration // how long one question may take
+	Step      time.Duration // time limit of one question
 	For       time.Duration // for how long clocks are watched
-	Doing     func(string)  // is called with each step
+	Doing     func(string)  // called at each step
 }
 
 const (
-	rounds = 5  // how often a server is asked, to find the fastest answer
-	looks  = 50 // how often a clock is looked at
+	rounds = 5  // questions to a server, to find the fastest answer
+	looks  = 50 // readings of a clock
 )
 
-// Look looks at everything. An error of what could not be seen stands in what it
-// returns.
+// Look observes everything. Errors of failed observations are in the result.
 func (l *Looker) Look(ctx context.Context) *Seen {
 	s := &Seen{At: time.Now(), Version: l.Version}
-	if slices.ContainsFunc(l.Servers, ask.IsName) { // the client knows what it stands for
+	if slices.ContainsFunc(l.Servers, ask.IsName) { // the client resolves it
 		step, cancel := context.WithTimeout(ctx, l.Step)
 		l.Servers, s.NamesErr = l.Client.URLs(step)
 		cancel()
 	}
 	for i, u := range l.Servers {
-		// Behind a URL that a name stands for is the name, in brackets, by which its
-		// certificate is judged.
+		// The address of a DNS name is followed by that name in brackets, which
+		// its certificate must have.
 		base, name, _ := strings.Cut(strings.TrimRight(u, "/"), " ")
 		if l.Servers[i] = base; s.at(base) == nil {
 			s.Servers = append(s.Servers, &Server{URL: base, Named: true, CertName: strings.Trim(name, "()"), asked: u})
@@ -70,7 +69,7 @@ func (l *Looker) Look(ctx context.Context) *Seen {
 	return s
 }
 
-// at is the server of a URL, or nil.
+// at returns the server of a URL, or nil.
 func (s *Seen) at(u string) *Server {
 	for _, at := range s.Servers {
 		if at.URL == strings.TrimRight(u, "/") {
@@ -80,7 +79,7 @@ func (s *Seen) at(u string) *Server {
 	return nil
 }
 
-// addMembers notes the URLs of the members, and returns the servers that are new.
+// addMembers adds the URLs of the members and returns the new servers.
 func (s *Seen) addMembers() (fresh []*Server) {
 	if s.Cell == nil {
 		return nil
@@ -101,9 +100,9 @@ func (s *Seen) addMembers() (fresh []*Server) {
 	return fresh
 }
 
-// askCell asks the replicas that answer for the state of the cell. It takes the view
-// that shows a master in office, else the newest. If all refuse, a denial is why there
-// is none.
+// askCell asks all answering replicas for the state of the cell. It keeps the
+// view with a master in office, or else the newest. If all refuse, the error is
+// a denial.
 func (l *Looker) askCell(ctx context.Context, s *Seen) {
 	var mu sync.Mutex
 	s.CellErr = errors.New("no server answers")
@@ -125,7 +124,7 @@ func (l *Looker) askCell(ctx context.Context, s *Seen) {
 		}
 	})
 	if s.Cell == nil || s.Cell.Master == nil {
-		s.MembersErr = errors.New("there is no master that could tell")
+		s.MembersErr = errors.New("the cell has no master to ask")
 		if ask.IsDenial(s.CellErr) {
 			s.MembersErr = s.CellErr
 		}
@@ -154,7 +153,7 @@ func (l *Looker) askWho(ctx context.Context, s *Seen) {
 		}
 	}
 	if (s.Cell == nil || s.Cell.Master == nil) && !ask.IsDenial(s.CellErr) {
-		s.WhoErr = cmp.Or(s.CellErr, errors.New("there is no master to ask"))
+		s.WhoErr = cmp.Or(s.CellErr, errors.New("the cell has no master to ask"))
 		return
 	}
 	who, err := l.Client.Access().WhoAmI(ctx)
@@ -163,8 +162,8 @@ func (l *Looker) askWho(ctx context.Context, s *Seen) {
 	}
 }
 
-// endOf is when a JWT says that it ends; zero for another token, or one without an end.
-// The JWT is not verified here.
+// endOf returns the end in a JWT, without verifying it; zero for another token
+// or a JWT without an end.
 func endOf(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || strings.HasPrefix(token, lockapi.SecretPrefix) {
@@ -180,12 +179,12 @@ func endOf(token string) time.Time {
 	return time.Unix(int64(*claims.Exp), 0)
 }
 
-// visit looks at one server, step by step, as a call goes there.
+// visit examines one server, step by step, like a call.
 type visit struct {
 	*Server
 	l   *Looker
 	ask ask.Asker
-	via *http.Transport // as the SDK's, with keep-alive
+	via *http.Transport // with keep-alive, like the SDK
 }
 
 func (l *Looker) visit(at *Server) *visit {
@@ -274,13 +273,13 @@ func innermost(err error) error {
 	return ask.Innermost(err)
 }
 
-// connects reports whether any of a server's addresses does.
+// connects reports whether any address of a server connects.
 func (s *Server) connects() bool {
 	return slices.ContainsFunc(s.Dials, func(d Dial) bool { return d.Err == nil })
 }
 
-// shake makes a handshake to see the certificate. It verifies the certificate only
-// afterwards, so that one that is not trusted is seen too, and sends nothing.
+// shake makes a handshake to see the certificate, and sends nothing else. It
+// verifies the certificate afterwards, so an untrusted one is also seen.
 func (v *visit) shake(ctx context.Context, port string) {
 	h := new(Handshake)
 	v.TLS = h
@@ -305,7 +304,7 @@ func (v *visit) shake(ctx context.Context, port string) {
 	}
 }
 
-// askItself asks the replica about itself, and takes the time of the fastest answer.
+// askItself asks the replica about itself and measures the fastest answer.
 func (v *visit) askItself(ctx context.Context) {
 	for i := range rounds {
 		var r lockapi.Replica
@@ -325,16 +324,17 @@ func (v *visit) askItself(ctx context.Context) {
 			continue
 		}
 		v.Took = got.Sub(sent)
-		// The replica's clock stood within the second of its Date at some instant
-		// between the two. Without Round monotonic clocks would be compared.
+		// At some instant between the two, the replica's clock was within the
+		// second of its Date. Without Round, monotonic clocks would be
+		// compared.
 		if t, err := http.ParseTime(header.Get("Date")); err == nil {
 			v.Date, v.Dated = Window{t.Sub(got.Round(0)), t.Add(time.Second).Sub(sent.Round(0))}, true
 		}
 	}
 }
 
-// watch takes samples of the replica's clock for some time, and reads its metrics once
-// more.
+// watch samples the replica's clock for some time, and then reads its metrics
+// again.
 func (v *visit) watch(ctx context.Context, begun time.Time) {
 	defer v.via.CloseIdleConnections()
 	within, cancel := context.WithTimeout(ctx, v.l.For)

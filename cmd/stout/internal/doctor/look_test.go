@@ -24,7 +24,7 @@ import (
 // host is a server that keeps what credentials it was shown, by path.
 type host struct {
 	id      string
-	replica []lockapi.Replica // of the cell that it tells
+	replica []lockapi.Replica // in its view of the cell
 
 	mu    sync.Mutex
 	shown map[string][]string
@@ -47,8 +47,8 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A cell that was called by https is believed where a member is, and the member at
-// a URL of http is looked at: without the token, whatever is asked of it.
+// Over https the cell's list of members is trusted. A member with an http URL
+// is examined, but never with the token.
 func TestTokenStaysPrivate(t *testing.T) {
 	plain := &host{id: "r2", shown: map[string][]string{}}
 	open := httptest.NewServer(plain)
@@ -83,8 +83,7 @@ func TestTokenStaysPrivate(t *testing.T) {
 	}
 }
 
-// Replicas that tell us nothing for want of a right do answer, and are asked who we
-// are.
+// Replicas that refuse for lack of a right do answer, and report our identity.
 func TestLookWithoutRights(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(lockapi.HeaderCell, "c0ffee")
@@ -119,8 +118,8 @@ func (local) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) 
 	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 }
 
-// What a name of the DNS stands for is called, and its certificates are judged by
-// that name.
+// The addresses of a DNS name are called, and their certificates must have that
+// name.
 func TestNamesOfTheDNS(t *testing.T) {
 	server := httptest.NewUnstartedServer(&host{id: "r1", shown: map[string][]string{}})
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

@@ -2,26 +2,26 @@ package doctor
 
 import "time"
 
-// Sample is one look at a replica's clock, between two looks at ours.
+// Sample is one reading of a replica's clock, between two readings of ours.
 type Sample struct {
 	Sent, Received time.Duration // by our clock, which never steps
 	UptimeMS       int64         // by the replica's, cut to whole milliseconds
 }
 
-// Rate is how much faster than ours a clock runs, for certain between the two:
-// 0.001 is a millisecond a second.
+// Rate is how much faster than ours a clock runs, with bounds: 0.001 is a
+// millisecond per second.
 type Rate struct {
 	Low, High float64
-	// Torn: no one rate fits all that was seen, so that a clock stood still or
-	// stepped meanwhile, this one or ours. It is then that of the pair of looks
-	// that is certainly the farthest from ours, as with lease.Rates.
+	// Torn: no single rate fits all samples, so a clock stopped or stepped,
+	// this one or ours. The rate then comes from the pair of samples farthest
+	// from ours, as with lease.Rates.
 	Torn bool
 }
 
-// RateOf finds the rate from all pairs of samples. An uptime was cut, so the
-// clock stood less than a millisecond above it, at some instant between sent and
-// received. It is false where nothing can be said: too few samples, or a process
-// that was started anew.
+// RateOf computes the rate from all pairs of samples. An uptime is cut to whole
+// milliseconds: at some instant between sent and received, the clock showed
+// less than a millisecond more. ok is false with too few samples, or if the
+// process was restarted.
 func RateOf(samples []Sample) (r Rate, ok bool) {
 	var worst Rate
 	for i, a := range samples {
@@ -52,10 +52,10 @@ func RateOf(samples []Sample) (r Rate, ok bool) {
 	return r, ok
 }
 
-// certain is how far the rate is from ours at least.
+// certain returns how far the rate differs from ours at least.
 func (r Rate) certain() float64 { return max(0, r.Low, -r.High) }
 
-// Apart is how far two rates differ: at least and at most, both at least 0.
+// Apart returns how far two rates differ at least and at most, both at least 0.
 func (r Rate) Apart(o Rate) (least, most float64) {
 	return max(0, r.Low-o.High, o.Low-r.High), max(r.High-o.Low, o.High-r.Low)
 }

@@ -10,26 +10,27 @@ import (
 )
 
 const (
-	nearlyUsed = 0.8 // of what is bounded, from where on to do something
+	nearlyUsed = 0.8 // share of a limit that deserves a warning
 	usedUp     = 0.95
 	fewFiles   = 1024
-	fewBytes   = 512 << 20      // as the alert StoutDiskSpaceLow has it
-	fewWrites  = 50             // too few to judge a disk by
-	backupOld  = 26 * time.Hour // a daily one, and some
-	// defaultDrift is the default of clock-drift, for replicas that do not tell theirs.
+	fewBytes   = 512 << 20      // like the alert StoutDiskSpaceLow
+	fewWrites  = 50             // too few to rate a disk
+	backupOld  = 26 * time.Hour // daily, with some slack
+	// defaultDrift is the default of clock-drift, for replicas that do not
+	// report it.
 	defaultDrift = 0.01
-	// leaseOverHeartbeat is the default of master-lease in heartbeat-timeouts, which
-	// no replica tells either.
+	// leaseOverHeartbeat is the default of master-lease in heartbeat-timeouts,
+	// which replicas do not report either.
 	leaseOverHeartbeat = 1.5
 )
 
-// figures is whether there are any to judge.
+// figures checks that the replicas show their metrics.
 func figures(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
 		switch {
 		case at.Figures != nil:
 		case ask.IsDenial(at.FiguresErr):
-			g.add(Unknown, "Ask with a credential that may observe the cell. Until then nothing below is told of it.", "%s shows no metrics: %v", at.Replica.ID, at.FiguresErr)
+			g.add(Unknown, "Use a credential with the right to observe the cell. Until then the checks below omit this replica.", "%s shows no metrics: %v", at.Replica.ID, at.FiguresErr)
 		default:
 			g.add(Unknown, "", "%s shows no metrics: %s", at.Replica.ID, orNothing(at.FiguresErr))
 		}
@@ -45,39 +46,39 @@ func (s *Seen) eachFigures(f func(id string, at *Server)) {
 	}
 }
 
-// disks judges the time of a write to the log against the heartbeat-timeout that
-// the term of the lease stands for: a fifth of that is the most that it may take
-// in the long run, and with the whole of it elections follow.
+// disks compares the time of a write to the log with the heartbeat-timeout, as
+// implied by the lease's term. In the long run a write may take at most a fifth
+// of it; writes as long as the timeout cause elections.
 func disks(s *Seen, g *gathered, id string, at *Server) {
 	p99, of := at.latest().Within(metricSync, 0.99)
 	term, ok := at.Figures.Value(metricTerm)
 	if !ok || of < fewWrites {
-		g.add(Unknown, "", "%s has written %s since its start: too few to judge its disk by", id, format.Plural(int(of), "time"))
+		g.add(Unknown, "", "%s has written %s since its start: too few to rate its disk", id, format.Plural(int(of), "time"))
 		return
 	}
 	beat := term / leaseOverHeartbeat
 	text := "99 of 100 writes within " + took(seconds(p99))
 	if math.IsInf(p99, 1) {
-		text = "more than 1 of 100 writes takes longer than is counted"
+		text = "more than 1 of 100 writes is slower than the histogram's range"
 	}
-	do := "A faster disk, or one that others do not use; or a longer heartbeat-timeout on all replicas, at least five times that."
+	do := "Use a faster or a dedicated disk, or a longer heartbeat-timeout on all replicas, at least five times as long."
 	if is, _ := at.latest().Value(metricMaster); is == 1 {
-		do = "stout transfer makes another replica the master meanwhile. " + do
+		do = "Until then make another replica the master with stout transfer. " + do
 	}
 	switch {
 	case p99 > beat:
-		g.add(Bad, do, "%s: %s of %d, and a master that is silent for about %s is deposed", id, text, of, took(seconds(beat)))
+		g.add(Bad, do, "%s: %s (%d writes); a master that is silent for about %s is deposed", id, text, of, took(seconds(beat)))
 	case p99 > beat/5:
-		g.add(Warn, do, "%s: %s of %d, more than a fifth of about %s, by which a silent master is deposed", id, text, of, took(seconds(beat)))
+		g.add(Warn, do, "%s: %s (%d writes), more than a fifth of the %s after which a silent master is deposed", id, text, of, took(seconds(beat)))
 	default:
 		g.ok("%s %s", id, text)
 	}
 }
 
-// space reports whether the data directories have room: a full disk ends a replica.
+// space checks that the data directories have room: a full disk ends a replica.
 func space(s *Seen, g *gathered, id string, at *Server) {
 	left, ok := at.latest().Value(metricFree)
-	const do = "Make room on the file system of its data-dir, or enlarge it: a full disk ends the replica (exit code 74)."
+	const do = "Free space on the file system of its data-dir, or enlarge it: a full disk ends the replica (exit code 74)."
 	switch {
 	case !ok:
 	case left < fewBytes:
@@ -87,19 +88,19 @@ func space(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// snapshots reports whether the replicas can write their snapshots and send them.
+// snapshots checks that the replicas can write and send snapshots.
 func snapshots(s *Seen, g *gathered, id string, at *Server) {
 	n, ok := at.Figures.Value(metricUnsnapped)
 	later, _ := at.Later.Value(metricUnsnapped)
-	const do = "Its log has the reason. Look at the room and at the owner of the directory snapshots in its data-dir. If it is the master, stout transfer makes another replica the master meanwhile."
-	last := "it has written none since its start"
+	const do = "Its log has the reason. Check the free space and the owner of the directory snapshots in its data-dir. If it is the master, make another replica the master with stout transfer."
+	last := "no snapshot written since its start"
 	if written, _ := at.latest().Value(metricSnapped); written > 0 {
-		last = "it wrote the last one " + took(s.At.Sub(time.Unix(int64(written), 0))) + " ago"
+		last = "last one written " + took(s.At.Sub(time.Unix(int64(written), 0))) + " ago"
 	}
 	switch {
 	case !ok:
 	case later > n:
-		g.add(Bad, do, "snapshots of %s failed %s while it was looked at; %s", id, format.Plural(int(later-n), "time"), last)
+		g.add(Bad, do, "snapshots of %s failed %s during this check; %s", id, format.Plural(int(later-n), "time"), last)
 	case n > 0:
 		g.add(Warn, do, "snapshots of %s failed %s since its start; %s", id, format.Plural(int(n), "time"), last)
 	default:
@@ -116,7 +117,7 @@ func (s *Seen) failsSnapshots(id string) (fails bool) {
 	return fails
 }
 
-// masterWithoutSnapshots is the master if its snapshots have failed, else empty.
+// masterWithoutSnapshots returns the master if its snapshots have failed, else "".
 func (s *Seen) masterWithoutSnapshots() string {
 	if s.Cell == nil || s.Cell.Master == nil || !s.failsSnapshots(s.Cell.Master.ID) {
 		return ""
@@ -124,41 +125,41 @@ func (s *Seen) masterWithoutSnapshots() string {
 	return s.Cell.Master.ID
 }
 
-// stability is whether mastership stays where it is.
+// stability checks that mastership is stable.
 func stability(s *Seen, g *gathered, id string, at *Server) {
 	n, ok := at.Figures.Value(metricElections)
 	if !ok || at.Replica.UptimeMS == nil {
 		return
 	}
 	up := time.Duration(*at.Replica.UptimeMS) * time.Millisecond
-	const do = "Mastership that moves means slow disks, an overloaded machine, a bad network, or a heartbeat-timeout that is too short."
+	const do = "Frequent elections come from slow disks, an overloaded machine, a bad network, or a heartbeat-timeout that is too short."
 	if later, ok := at.Later.Value(metricElections); ok && later > n {
-		g.add(Warn, do, "%s campaigned while it was looked at", id)
+		g.add(Warn, do, "%s started an election during this check", id)
 		return
 	}
 	if n >= 4 && up < time.Duration(n)*time.Hour {
-		g.add(Warn, do, "%s campaigned %.0f times in %s", id, n, took(up))
+		g.add(Warn, do, "%s started %.0f elections in %s", id, n, took(up))
 		return
 	}
 	g.ok("%s %.0f in %s", id, n, took(up))
 }
 
-// margins is how much of its lease a master had left when it was renewed.
+// margins checks how much of its lease a master had left at renewals.
 func margins(s *Seen, g *gathered, id string, at *Server) {
 	_, of := at.Figures.Within(metricMargin, 1)
 	if of == 0 {
-		return // it never was the master
+		return // it was never master
 	}
 	term, _ := at.Figures.Value(metricTerm)
 	lapsed, thin := at.Figures.UpTo(metricMargin, 0), at.Figures.UpTo(metricMargin, term/5)
-	const do = "Entries take too long to get to a majority: look at the disks and at the network between the replicas. If it is the fault of the master, stout transfer makes another replica the master."
+	const do = "Entries take too long to reach a majority: check the disks and the network between the replicas. If the master is the cause, make another replica the master with stout transfer."
 	switch {
 	case lapsed > 0:
-		g.add(Warn, do, "%s as master let its lease lapse %s, of %d renewals since its start", id, format.Plural(int(lapsed), "time"), of)
+		g.add(Warn, do, "%s as master lost its lease %s in %d renewals since its start", id, format.Plural(int(lapsed), "time"), of)
 	case float64(thin) > 0.01*float64(of):
 		g.add(Warn, do, "%s as master had less than a fifth of its lease left in %d of %d renewals", id, thin, of)
 	default:
-		g.ok("%s as master was in time with each of %s", id, format.Plural(int(of), "renewal"))
+		g.ok("%s as master was in time for %s", id, format.Plural(int(of), "renewal"))
 	}
 }
 
@@ -175,7 +176,7 @@ func clockRates(s *Seen, g *gathered) {
 		}
 		r, ok := RateOf(at.Samples)
 		if !ok {
-			g.add(Unknown, "", "%s: no rate can be told from %d looks; was it started anew meanwhile?", at.Replica.ID, len(at.Samples))
+			g.add(Unknown, "", "%s: %d samples give no rate; it may have been restarted", at.Replica.ID, len(at.Samples))
 			continue
 		}
 		clocks = append(clocks, clock{at.Replica.ID, r})
@@ -187,7 +188,7 @@ func clockRates(s *Seen, g *gathered) {
 		}
 	}
 	if torn == len(clocks) && torn > 0 {
-		g.add(Unknown, "", "a clock stood still or stepped while it was looked at, all at once: it may have been that of this machine. Look again.")
+		g.add(Unknown, "", "all clocks stopped or stepped at once: perhaps this machine's own clock did. Check again.")
 		return
 	}
 	allowed := s.allowedDrift()
@@ -198,13 +199,13 @@ func clockRates(s *Seen, g *gathered) {
 				a, b = b, a
 			}
 			switch least, most := a.Apart(b.Rate); {
-			case b.Torn: // each by one that is not; of two different moments nothing follows
+			case b.Torn: // compare with an intact clock only; two torn clocks may have stepped at different times
 			case a.Torn && least > allowed:
-				g.add(Bad, mendClocks, "%s's clock stood still or stepped while it was looked at: it differed from %s's by at least %s", a.id, b.id, parts(least))
+				g.add(Bad, mendClocks, "the clock of %s stopped or stepped during this check: it differed from %s by at least %s", a.id, b.id, parts(least))
 			case least > allowed/2:
 				g.add(worse(least > allowed), mendClocks, "%s and %s differ by at least %s", a.id, b.id, parts(least))
 			case most > allowed/2:
-				g.add(Unknown, "Look for longer: --for 30s.", "%s and %s differ by at most %s, which is as fine as %s of looking tells", a.id, b.id, parts(most), took(s.For))
+				g.add(Unknown, "Measure longer: --for 30s.", "%s and %s differ by at most %s, the precision of a measurement of %s", a.id, b.id, parts(most), took(s.For))
 			default:
 				g.ok("%s and %s differ by at most %s", a.id, b.id, parts(most))
 			}
@@ -212,10 +213,11 @@ func clockRates(s *Seen, g *gathered) {
 	}
 }
 
-const mendClocks = "Leases rely on clocks that run alike to within what clock-drift allows (0.01 unless it was set). Is a virtual machine starved, or badly slewed by NTP? Mend that, or raise clock-drift on all replicas."
+const mendClocks = "Leases rely on clock rates that differ by no more than clock-drift allows (default 0.01). Check for a starved virtual machine or strong slewing by NTP. Repair that, or raise clock-drift on all replicas."
 
-// allowedDrift is how much the rates of two clocks may differ: the least that
-// replicas say, else what the default of clock-drift allows to both.
+// allowedDrift returns how much the rates of two clocks may differ: the
+// smallest value that replicas report, or else the default of clock-drift for
+// both.
 func (s *Seen) allowedDrift() float64 {
 	least := math.Inf(1)
 	s.eachFigures(func(_ string, at *Server) {
@@ -229,8 +231,8 @@ func (s *Seen) allowedDrift() float64 {
 	return least
 }
 
-// clocksOfOthers is what the replicas found out of each other's clocks themselves,
-// over a longer time than one looks at them here.
+// clocksOfOthers checks the clock differences that replicas measured
+// themselves, over a longer time than this check.
 func clocksOfOthers(s *Seen, g *gathered, id string, at *Server) {
 	allowed := s.allowedDrift()
 	at.latest().Each(metricClock, func(label func(string) string, differs float64) {
@@ -239,16 +241,16 @@ func clocksOfOthers(s *Seen, g *gathered, id string, at *Server) {
 		switch least := math.Abs(differs) - off; {
 		case other == id:
 		case least > allowed/2:
-			g.add(worse(least > allowed), mendClocks, "%s sees %s differ by at least %s", id, other, parts(least))
+			g.add(worse(least > allowed), mendClocks, "%s measured that %s differs by at least %s", id, other, parts(least))
 		case off > allowed:
-			g.add(Unknown, "", "%s knows %s's only to within %s so far", id, other, parts(off))
+			g.add(Unknown, "", "%s has measured %s only to within %s so far", id, other, parts(off))
 		default:
 			g.ok("%s of %s within %s", id, other, parts(math.Abs(differs)+off))
 		}
 	})
 }
 
-// terms is whether all replicas have the same timing.
+// terms checks that all replicas have the same timing.
 func terms(s *Seen, g *gathered) {
 	ran := bySame{}
 	s.eachFigures(func(id string, on *Server) {
@@ -259,7 +261,7 @@ func terms(s *Seen, g *gathered) {
 	switch len(ran) {
 	case 0:
 	case 1:
-		g.ok("the lease's term is %s on all that show it", ran[0].what)
+		g.ok("the lease's term is %s on all replicas that report it", ran[0].what)
 	default:
 		var words []string
 		for _, r := range ran {
@@ -277,10 +279,10 @@ func quotas(s *Seen, g *gathered, id string, at *Server) {
 		if !ok || max <= 0 {
 			return
 		}
-		do := "Raise " + quota + " on all replicas, or find out who uses it: stout sessions, stout locks, stout ls."
+		do := "Raise " + quota + " on all replicas, or find its users: stout sessions, stout locks, stout ls."
 		switch of := used / max; {
 		case of >= nearlyUsed:
-			g.add(worse(of >= usedUp), do, "%s: %s is used to %s (%.0f of %.0f)", id, quota, share(used, max), used, max)
+			g.add(worse(of >= usedUp), do, "%s: %s is %s used (%.0f of %.0f)", id, quota, share(used, max), used, max)
 		case of >= most:
 			most, what = of, quota
 		}
@@ -293,14 +295,14 @@ func quotas(s *Seen, g *gathered, id string, at *Server) {
 func openFiles(s *Seen, g *gathered, id string, at *Server) {
 	open, ok := at.Figures.Value(metricOpenFiles)
 	limit, known := at.Figures.Value(metricMaxFiles)
-	const do = "Raise the limit on open files of stoutd (LimitNOFILE of systemd, ulimit -n) and start it anew."
+	const do = "Raise the limit on open files of stoutd (LimitNOFILE of systemd, ulimit -n) and restart it."
 	switch {
 	case !ok || !known || limit <= 0:
-		g.add(Unknown, "", "%s does not tell of its files", id)
+		g.add(Unknown, "", "%s does not report its open files", id)
 	case open/limit >= nearlyUsed:
 		g.add(worse(open/limit >= usedUp), do, "%s has %.0f of %.0f open", id, open, limit)
 	case limit < fewFiles:
-		g.add(Warn, do, "%s may have %.0f open only: each waiting client takes one", id, limit)
+		g.add(Warn, do, "%s may have only %.0f open: each waiting client needs one", id, limit)
 	default:
 		g.ok("%s %.0f of %.0f", id, open, limit)
 	}
@@ -309,7 +311,7 @@ func openFiles(s *Seen, g *gathered, id string, at *Server) {
 func sockets(s *Seen, g *gathered, id string, at *Server) {
 	open, ok := at.Figures.Value(metricConns)
 	limit, known := at.Figures.Value(metricMaxConns)
-	const do = "Raise max-connections (and the limit on open files), or find out who opens so many."
+	const do = "Raise max-connections (and the limit on open files), or find the clients that open so many."
 	switch {
 	case !ok || !known || limit <= 0:
 	case open/limit >= nearlyUsed:
@@ -319,27 +321,27 @@ func sockets(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// replicaCertificates are those that the replicas tell of, the ones between them
-// included.
+// replicaCertificates checks the certificates that the replicas report,
+// including those between replicas.
 func replicaCertificates(s *Seen, g *gathered, id string, at *Server) {
-	const do = "Put a new one in its place; stoutd takes it up without a restart."
+	const do = "Install a new one; stoutd loads it without a restart."
 	at.Figures.Each(metricCertEnds, func(label func(string) string, ends float64) {
 		what := label("use") + " " + label("part")
 		switch left := time.Unix(int64(ends), 0).Sub(s.At); {
 		case left <= 0:
-			g.add(Bad, do, "%s: the %s ended %s ago", id, what, days(-left))
+			g.add(Bad, do, "%s: the %s expired %s ago", id, what, days(-left))
 		case left < certSoon:
-			g.add(Warn, do, "%s: the %s ends in %s", id, what, days(left))
+			g.add(Warn, do, "%s: the %s expires in %s", id, what, days(left))
 		default:
 			g.ok("%s for %s", what, days(left))
 		}
 	})
 	if n, _ := at.Figures.Value(metricCertLoads, "result", "refused"); n > 0 {
-		g.add(Warn, "The files are broken, and those before are in force until a restart: see its log.", "%s refused new certificates %s since its start", id, format.Plural(int(n), "time"))
+		g.add(Warn, "The new files are broken; the old certificates stay in use until a restart. Check its log.", "%s refused new certificates %s since its start", id, format.Plural(int(n), "time"))
 	}
 }
 
-// between is whether replicas prove to each other who they are.
+// between checks that replicas authenticate each other.
 func between(s *Seen, g *gathered) {
 	var open []string
 	s.eachFigures(func(id string, at *Server) {
@@ -349,7 +351,7 @@ func between(s *Seen, g *gathered) {
 		}
 	})
 	if len(open) > 0 {
-		g.add(Warn, "raft-cert, raft-key and raft-ca have them prove who they are; until then a firewall has to keep everybody else from that port.", "%s take part without TLS", list(open))
+		g.add(Warn, "Set raft-cert, raft-key and raft-ca to authenticate replicas; until then a firewall must protect that port.", "%s connect without TLS", list(open))
 	}
 }
 
@@ -361,20 +363,20 @@ func backups(s *Seen, g *gathered) {
 			return
 		}
 		if n, _ := at.Figures.Value(metricBackupFail); n > 0 {
-			g.add(Warn, "Is backup-dir full, or not to be written? See its log.", "%s could not write %s since its start", id, format.Plural(int(n), "backup"))
+			g.add(Warn, "Check that backup-dir has room and is writable, and check its log.", "%s could not write %s since its start", id, format.Plural(int(n), "backup"))
 		}
 		age := s.At.Sub(time.Unix(int64(last), 0))
 		switch {
 		case last == 0:
 			none = append(none, id)
 		case age > backupOld:
-			g.add(Warn, "If backup-every is less than that, see its log.", "%s wrote its last one %s ago", id, took(age))
+			g.add(Warn, "If backup-every is shorter, check its log.", "%s wrote its last backup %s ago", id, took(age))
 		default:
-			g.ok("%s wrote one %s ago", id, took(age))
+			g.ok("%s wrote a backup %s ago", id, took(age))
 		}
 	})
 	if len(none) > 0 {
-		g.add(Warn, "Set backup-every and backup-dir, and give the first one time. Of what calls stout backup save nothing is seen here.", "none written by schedule since their start by %s", list(none))
+		g.add(Warn, "Set backup-every and backup-dir, and wait for the first backup. Backups made by stout backup save are not seen here.", "no scheduled backups since their start: %s", list(none))
 	}
 }
 
@@ -384,15 +386,15 @@ func auditLog(s *Seen, g *gathered, id string, at *Server) {
 	switch {
 	case !ok:
 	case failing == 1:
-		g.add(Bad, "Make room on its disk, or have stoutd be allowed to write the file: with audit-required no change is made until then.", "%s can't write its file", id)
+		g.add(Bad, "Free space on its disk, or let stoutd write the file: with audit-required no change is made until then.", "%s cannot write its file", id)
 	case lost > 0:
-		g.add(Warn, "The file could not be written for a while: see its log.", "%s has lost %s since its start", id, format.Plural(int(lost), "line"))
+		g.add(Warn, "The file could not be written for a while: check its log.", "%s has lost %s since its start", id, format.Plural(int(lost), "line"))
 	default:
-		g.ok("%s is written", id)
+		g.ok("%s writes its file", id)
 	}
 }
 
-// sums compares the states of replicas that were summed after the same entry.
+// sums compares the checksums of replicas' states after the same entry.
 func sums(s *Seen, g *gathered) {
 	type summed struct {
 		id  string
@@ -421,8 +423,8 @@ func sums(s *Seen, g *gathered) {
 	})
 	switch {
 	case len(differ) > 0:
-		g.add(Bad, "One of them is damaged. Stop and replace the one that is not the master (docs/operations.md, When a data directory is damaged).", "%s have different states after the same entry", list(differ))
+		g.add(Bad, "One of them is damaged. Stop and replace the replica that is not the master (docs/operations.md, When a data directory is damaged).", "%s have different states after the same entry", list(differ))
 	case same > 0:
-		g.ok("the same after the same entry, as far as they were summed alike")
+		g.ok("equal checksums where the replicas report the same entry")
 	}
 }

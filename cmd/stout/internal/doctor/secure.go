@@ -12,20 +12,21 @@ func handshakes(s *Seen, g *gathered) {
 		switch h := at.TLS; {
 		case h == nil:
 		case h.Err != nil:
-			g.add(Bad, "Is the URL's scheme right, and does stoutd there speak TLS (api-cert)? A port that speaks none is http://.", "%s: no handshake: %v", at.URL, h.Err)
+			g.add(Bad, "Check the scheme of the URL, and that stoutd has a certificate (api-cert). Use http:// for a port without TLS.", "%s: TLS handshake failed: %v", at.URL, h.Err)
 		case h.Distrust != nil:
 			v, do := distrust(h)
 			g.add(v, do, "%s: %s", at.URL, distrustText(h.Distrust))
 		default:
-			g.ok("%s, certificate of %q good for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, cmp.Or(at.CertName, at.Host))
+			g.ok("%s, certificate of %q valid for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, cmp.Or(at.CertName, at.Host))
 		}
 	}
 }
 
-// distrustText is why a certificate is not trusted, without guesses at why not.
+// distrustText returns why a certificate is not trusted, without guesses at the
+// cause.
 func distrustText(err error) string {
 	if _, ok := err.(x509.UnknownAuthorityError); ok {
-		return "its certificate is signed by nobody who is trusted here"
+		return "its certificate is signed by a CA that is not trusted here"
 	}
 	return err.Error()
 }
@@ -33,15 +34,15 @@ func distrustText(err error) string {
 func distrust(h *Handshake) (Verdict, string) {
 	switch why := h.Distrust.(type) {
 	case x509.HostnameError:
-		return Bad, "Call the replica by a name that its certificate has (" + list(namesIn(why.Certificate)) + "), or have one made with this name."
+		return Bad, "Use a name that the certificate contains (" + list(namesIn(why.Certificate)) + "), or get a certificate for this name."
 	case x509.UnknownAuthorityError:
-		return Bad, "Name the file of the CA that signs the replicas' certificates with --ca-cert. If you did, it is another one."
+		return Bad, "Name the CA of the replicas' certificates with --ca-cert. If you did, the file has a different CA."
 	case x509.CertificateInvalidError:
 		if why.Reason == x509.Expired {
-			return Bad, "Have a new certificate made (stout certs new, or your CA); stoutd takes it up without a restart. Is this host's clock right?"
+			return Bad, "Get a new certificate (stout certs new, or your CA); stoutd loads it without a restart. Also check the clock of this host."
 		}
 	}
-	return Bad, "Have a certificate made that is for a server of that name."
+	return Bad, "Get a certificate for a server of that name."
 }
 
 func namesIn(c *x509.Certificate) []string {
@@ -50,12 +51,12 @@ func namesIn(c *x509.Certificate) []string {
 		out = append(out, ip.String())
 	}
 	if len(out) == 0 {
-		return []string{"it has none"}
+		return []string{"no names"}
 	}
 	return out
 }
 
-// certificates is about the days that are left of what is shown and of the CA.
+// certificates checks the days left of the server's certificates and of the CA.
 func certificates(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
 		if at.TLS == nil || at.TLS.Err != nil {
@@ -73,9 +74,9 @@ func certificates(s *Seen, g *gathered) {
 			left := c.NotAfter.Sub(s.At)
 			switch {
 			case left <= 0:
-				g.add(Bad, "Have a new one made. Nobody who checks it connects any more.", "%s: the %s %q ended %s ago", at.URL, what, c.Subject.CommonName, days(-left))
+				g.add(Bad, "Get a new one. Clients that check it can no longer connect.", "%s: the %s %q expired %s ago", at.URL, what, c.Subject.CommonName, days(-left))
 			case left < certSoon:
-				g.add(Warn, "Have a new one made; stoutd takes it up without a restart. Of a CA: have clients and replicas trust the next one first.", "%s: the %s %q ends in %s", at.URL, what, c.Subject.CommonName, days(left))
+				g.add(Warn, "Get a new one; stoutd loads it without a restart. For a CA, first make clients and replicas trust the next one.", "%s: the %s %q expires in %s", at.URL, what, c.Subject.CommonName, days(left))
 			default:
 				g.ok("%s %q for %s", what, c.Subject.CommonName, days(left))
 			}
@@ -83,7 +84,7 @@ func certificates(s *Seen, g *gathered) {
 	}
 }
 
-// plaintext is about calls that leave this machine unencrypted.
+// plaintext reports calls that leave this machine unencrypted.
 func plaintext(s *Seen, g *gathered) {
 	var open []string
 	for _, at := range s.Servers {
@@ -92,6 +93,6 @@ func plaintext(s *Seen, g *gathered) {
 		}
 	}
 	if len(open) > 0 {
-		g.add(Warn, "Whoever is on the way reads tokens and changes answers. Give the replicas certificates (api-cert, docs/security.md).", "calls go in plain text to %s", list(open))
+		g.add(Warn, "An attacker on the network can read tokens and change answers. Give the replicas certificates (api-cert, docs/security.md).", "calls go in plain text to %s", list(open))
 	}
 }

@@ -8,44 +8,44 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Seen is all that was seen.
+// Seen has all observations.
 type Seen struct {
 	At      time.Time
 	For     time.Duration // for how long clocks were watched
 	Version string        // of this program
 	Credential
-	Servers []*Server // those that were named, then those that members tell of
+	Servers []*Server // the named servers, then other members
 	Cell    *lockapi.Cell
 	Members *lockapi.Members
-	// CellErr and MembersErr are why there are none, and NamesErr why nothing that a
-	// name of the DNS stands for was called.
+	// CellErr and MembersErr are the reasons for missing values. NamesErr is
+	// the reason why no address of a DNS name was called.
 	CellErr, MembersErr, NamesErr error
 }
 
-// Credential is who we are to the cell.
+// Credential is our identity at the cell.
 type Credential struct {
 	Token     bool      // one was sent
-	TokenEnds time.Time // of a JWT that says so; else zero
+	TokenEnds time.Time // for a JWT with an end; else zero
 	Who       *lockapi.WhoAmI
 	WhoErr    error
 }
 
-// Server is a URL, and what was found there.
+// Server is a URL with the observations there.
 type Server struct {
 	URL     string
-	Named   bool // by whoever asks; else a member tells of it
+	Named   bool // named by the caller; else found as a member
 	Members []string
-	Proxy   string // that the environment has it called through
+	Proxy   string // set by the environment
 
-	CertName  string // that its certificate is judged by; empty for its host's
-	asked     string // what the client calls it
+	CertName  string // the name its certificate must have; empty for the host
+	asked     string // its URL in the client
 	Host      string
 	Literal   bool // the host is an address
 	Addresses []string
 	LookedUp  time.Duration
 	LookupErr error
 	Dials     []Dial
-	TLS       *Handshake // nil where the URL is none of https, or nothing connects
+	TLS       *Handshake // nil without https or without a connection
 
 	Err     error         // why it gave no answer
 	Took    time.Duration // the fastest of its answers
@@ -54,9 +54,9 @@ type Server struct {
 	Dated   bool
 	Replica *lockapi.Replica
 
-	Figures    ask.Metrics // nil where there are none
+	Figures    ask.Metrics // nil if missing
 	FiguresErr error
-	Later      ask.Metrics // after the time for which it was watched; nil where none were got
+	Later      ask.Metrics // read after the watch; nil if that failed
 	Samples    []Sample
 }
 
@@ -67,20 +67,20 @@ type Dial struct {
 	Err     error
 }
 
-// Handshake is one of TLS, which was made to see the certificate, and nothing
-// else: it is judged here.
+// Handshake is a TLS handshake made only to see the certificate, which is
+// verified here.
 type Handshake struct {
 	Version  uint16
 	Shown    []*x509.Certificate
-	Trusted  []*x509.Certificate // up to the CA; nil where Distrust is why not
+	Trusted  []*x509.Certificate // up to the CA; nil if Distrust is set
 	Distrust error
-	Err      error // why there was none
+	Err      error // why it failed
 }
 
-// Window is where a value lies for certain.
+// Window is an interval that certainly contains a value.
 type Window struct{ Low, High time.Duration }
 
-// loopback says whether the way there leaves this machine.
+// loopback reports whether all addresses belong to this machine.
 func (s *Server) loopback() bool {
 	if len(s.Addresses) == 0 {
 		return false
@@ -93,7 +93,7 @@ func (s *Server) loopback() bool {
 	return true
 }
 
-// latest are the figures that were read last.
+// latest returns the last metrics.
 func (s *Server) latest() ask.Metrics {
 	if s.Later != nil {
 		return s.Later
@@ -101,7 +101,7 @@ func (s *Server) latest() ask.Metrics {
 	return s.Figures
 }
 
-// answered are the replicas that told of themselves, each once.
+// answered returns the replicas that described themselves, each once.
 func (s *Seen) answered() []*Server {
 	var out []*Server
 	seen := map[string]bool{}
@@ -114,5 +114,5 @@ func (s *Seen) answered() []*Server {
 	return out
 }
 
-// Answers reports whether a replica answers there, even if it refuses.
+// Answers reports whether a replica answers there, even with a refusal.
 func (s *Server) Answers() bool { return s.Err == nil || ask.IsDenial(s.Err) }

@@ -12,7 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// took is a duration to two or three digits, fractions of a millisecond too.
+// took formats a duration with two or three digits, including fractions of a
+// millisecond.
 func took(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -31,15 +32,15 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// days is a time until a date.
+// days formats the time until a date.
 func days(d time.Duration) string {
 	return format.Plural(int(d/(24*time.Hour)), "day")
 }
 
-// share is a part of a whole in per cent.
+// share formats a part of a whole in per cent.
 func share(of, all float64) string { return fmt.Sprintf("%.0f%%", 100*of/all) }
 
-// parts is a rate as a share of a second.
+// parts formats a rate in milliseconds per second.
 func parts(r float64) string { return fmt.Sprintf("%.2g ms/s", 1000*r) }
 
 func list(words []string) string { return strings.Join(words, ", ") }
@@ -49,7 +50,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// seconds is a figure as a duration, the longest where it is none.
+// seconds converts a metric to a duration, or to the longest one if it is out
+// of range.
 func seconds(s float64) time.Duration {
 	if d := s * float64(time.Second); d > math.MinInt64 && d < math.MaxInt64 {
 		return time.Duration(d)
@@ -57,7 +59,7 @@ func seconds(s float64) time.Duration {
 	return math.MaxInt64
 }
 
-// codeOf is the code of a refusal, without its words.
+// codeOf returns the code of a refusal, without its text.
 func codeOf(err error) lockapi.Code {
 	code, _ := errors.AsType[*lockapi.Error](err)
 	return code.Code

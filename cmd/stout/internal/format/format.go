@@ -1,5 +1,4 @@
-// Package format writes figures and foreign text the way all output of stout
-// has them.
+// Package format formats figures and foreign text for all output of stout.
 package format
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// Clean makes foreign text safe to print (see package safetext). Empty text is a
-// dash, so that columns stay whole.
+// Clean makes foreign text safe to print (see package safetext). Empty text
+// becomes a dash, so that columns stay aligned.
 func Clean(s string) string {
 	if s == "" {
 		return "-"
@@ -35,12 +34,12 @@ func Truncate(text string, width int) string {
 	return text + "…"
 }
 
-// Human writes a duration as people say it, to two or three digits: 120ms,
-// 1.2s, 12s, 3m20s, 3h05m, 2d3h.
+// Human formats a duration with two or three digits: 120ms, 1.2s, 12s, 3m20s,
+// 3h05m, 2d3h.
 func Human(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + Human(-max(d, -math.MaxInt64)) // the least has no opposite
+		return "-" + Human(-max(d, -math.MaxInt64)) // the lowest value has no negation
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
@@ -56,7 +55,7 @@ func Human(d time.Duration) string {
 	}
 }
 
-// Bytes is a number of bytes as people read it.
+// Bytes formats a number of bytes for people.
 func Bytes(n int64) string {
 	if n < 1<<10 {
 		return Plural(int(n), "byte")
@@ -70,10 +69,10 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, unit)
 }
 
-// Plural is "1 lock", "2 locks".
+// Plural returns "1 lock" or "2 locks".
 func Plural(n int, noun string) string { return PluralOf(n, noun, noun+"s") }
 
-// PluralOf is Plural for words that do not just get an s.
+// PluralOf is Plural for irregular nouns.
 func PluralOf[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -12,35 +12,35 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Before is the cell before anything is done.
+// Before is the cell before the change.
 type Before struct {
 	Cell     lockapi.Cell
 	Members  lockapi.Members
 	Sessions []lockapi.SessionState
-	To       string   // who is to be master; empty for any
-	Caller   string   // who asks, where the cell has access control on
-	Lacks    []string // rights that the caller has not, and which it takes
+	To       string   // the new master; empty for any
+	Caller   string   // the caller, if access control is on
+	Lacks    []string // required rights that the caller lacks
 }
 
-// Concern speaks against it: for good, or for a person to weigh.
+// Concern is an objection: a no-go, or one for the operator to weigh.
 type Concern struct {
 	NoGo bool   `json:"no_go"`
 	What string `json:"what"`
 }
 
 const (
-	// closeBehind is how many entries a member may lack: a healthy one is a few
-	// behind while the cell is busy.
+	// closeBehind is how many entries a member may be behind. A healthy one is
+	// a few behind on a busy cell.
 	closeBehind = 64
-	// listed is how many sessions are named.
+	// listed is how many sessions are named in a concern.
 	listed = 10
 )
 
-// Gap is for how long service may be missed, at most, if all goes well: a hand-over
-// needs an election.
+// Gap returns how long service may pause if everything works: a hand-over needs
+// an election.
 func (b *Before) Gap() time.Duration { return time.Duration(b.Cell.Lease.TermMS) * time.Millisecond }
 
-// Beforehand is what speaks against it, worst first; nothing where all is well.
+// Beforehand returns the objections to a change of master, the worst first.
 func Beforehand(b *Before) []Concern {
 	var out []Concern
 	no := func(format string, args ...any) { out = append(out, Concern{true, fmt.Sprintf(format, args...)}) }
@@ -49,12 +49,12 @@ func Beforehand(b *Before) []Concern {
 		return out
 	}
 	if len(b.Lacks) > 0 {
-		no("%s may not %s, which it takes", b.Caller, strings.Join(b.Lacks, ", nor "))
+		no("%s may not %s, which is required", b.Caller, strings.Join(b.Lacks, ", nor "))
 	}
 	voters, changing := 0, map[string]int{}
 	for _, m := range b.Members.Members {
 		if changing[m.ID]++; changing[m.ID] == 2 {
-			no("a change of the members is under way: a new directory takes the place of %s's", m.ID)
+			no("a change of the members is under way: the directory of %s is being replaced", m.ID)
 		}
 		if m.Suffrage != lockapi.SuffrageVoter {
 			continue
@@ -62,31 +62,31 @@ func Beforehand(b *Before) []Concern {
 		voters++
 		switch {
 		case !m.Healthy:
-			no("%s is not well", m.ID)
+			no("%s is unhealthy", m.ID)
 		case m.Behind > closeBehind:
 			no("%s is %d entries behind", m.ID, m.Behind)
 		}
 	}
 	if voters < 2 {
-		no("there is nobody else who could be master")
+		no("no other replica could become master")
 	} else if b.Members.Tolerates < 1 {
-		no("the cell bears no failure: if anything went wrong meanwhile it would stop")
+		no("the cell tolerates no failure: any problem during the change would stop it")
 	}
 	if b.To != "" {
 		switch i := slices.IndexFunc(b.Members.Members, func(m lockapi.Member) bool { return m.ID == b.To }); {
 		case i < 0:
 			no("the cell has no member %s", b.To)
 		case b.To == b.Cell.Master.ID:
-			no("%s is the master already", b.To)
+			no("%s is already the master", b.To)
 		case b.Members.Members[i].Suffrage != lockapi.SuffrageVoter:
-			no("%s has no vote and can't be master", b.To)
+			no("%s has no vote and cannot be master", b.To)
 		}
 	}
 	return append(out, b.sessions()...)
 }
 
-// sessions are those that may not bear it: those that are not kept alive as it is,
-// and those that are good for hardly longer than the gap.
+// sessions returns concerns about sessions that may not survive the gap: those
+// with late keepalives or with little time left.
 func (b *Before) sessions() []Concern {
 	var late, short []lockapi.SessionState
 	for _, s := range b.Sessions {
@@ -100,10 +100,10 @@ func (b *Before) sessions() []Concern {
 	}
 	var out []Concern
 	if len(late) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, as if nobody kept it alive: %s", format.Plural(len(late), "session"), nearest(late))})
+		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, so keepalives seem to be missing: %s", format.Plural(len(late), "session"), nearest(late))})
 	}
 	if len(short) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s may come near its end in a gap of %s: %s", format.Plural(len(short), "session"), b.Gap(), nearest(short))})
+		out = append(out, Concern{false, fmt.Sprintf("%s may nearly expire in a gap of %s: %s", format.Plural(len(short), "session"), b.Gap(), nearest(short))})
 	}
 	return out
 }
@@ -117,7 +117,7 @@ func leftOf(s lockapi.SessionState) time.Duration {
 	return time.Duration(*s.LeaseRemainingMS) * time.Millisecond
 }
 
-// nearest names the sessions that end first.
+// nearest describes the sessions that end first.
 func nearest(all []lockapi.SessionState) string {
 	slices.SortFunc(all, func(a, b lockapi.SessionState) int { return cmp.Compare(leftOf(a), leftOf(b)) })
 	text := ""
@@ -133,29 +133,29 @@ func nearest(all []lockapi.SessionState) string {
 	return text
 }
 
-// Go says whether nothing speaks against it for good.
+// Go reports whether no concern is a no-go.
 func Go(concerns []Concern) bool {
 	return !slices.ContainsFunc(concerns, func(c Concern) bool { return c.NoGo })
 }
 
-// Rights notes in b which rights the caller lacks.
+// Rights records in b which rights the caller lacks.
 func (r *Rehearsal) Rights(ctx context.Context, b *Before) (err error) {
 	if !b.Cell.Access {
 		return nil
 	}
-	var who lockapi.WhoAmI // with the rights, for which the client does not ask
+	var who lockapi.WhoAmI // with rights, which the client does not request
 	for _, base := range r.URLs {
 		if _, err = r.Asker.Get(ctx, base, lockapi.RouteWhoAmI+"?rights=true", &who); err == nil {
 			break
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("ask who may operate the cell: %w", err)
+		return fmt.Errorf("read the rights to the cell: %w", err)
 	}
 	path := strings.TrimRight(r.Path, "/") + "/held"
 	may, err := r.Client.Access().Check(ctx, path, "")
 	if err != nil {
-		return fmt.Errorf("ask who may lock %s: %w", path, err)
+		return fmt.Errorf("read the rights to lock %s: %w", path, err)
 	}
 	b.Caller, b.Lacks = who.Principal, nil
 	for _, right := range []struct {

@@ -1,8 +1,8 @@
-// Package rehearse has a cell change its master and looks what becomes of it: the
-// time without service, how near each session came to its end, whether every
-// waiter kept its place.
+// Package rehearse changes the master of a cell and measures the effect: the
+// time without service, how near each session came to its end, and whether each
+// waiter kept its queue position.
 //
-// What was seen is judged by pure functions: Beforehand says whether to do it at
-// all, Judge what came of it. Texts may hold words that others chose: whoever
-// shows them makes them safe.
+// Pure functions evaluate the observations: Beforehand decides whether to
+// begin, Evaluate rates the result. Texts may contain foreign words: the caller
+// must make them safe before it prints them.
 package rehearse

@@ -10,27 +10,27 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Office is who was master, and for which epoch.
+// Office is a master and its epoch.
 type Office struct {
 	Master string `json:"master"`
 	Epoch  uint64 `json:"epoch"`
 }
 
-// Seen is all that was seen. Times are from when the probing began.
+// Seen has all observations. Times count from the start of probing.
 type Seen struct {
 	From, To      Office
 	Change, End   time.Duration
-	Office        time.Duration // when that of To was seen first
-	Last          Office        // at the end; no master where none holds its lease
+	Office        time.Duration // when To was first seen in office
+	Last          Office        // at the end; empty without a master that holds its lease
 	Reads, Writes []Attempt
-	Gone          map[string]string // why sessions ended that are not there any more, by id, as far as the cell tells
+	Gone          map[string]string // by id, why sessions ended, as far as known
 	Ends          map[string]time.Duration
 	Before, After Sighting
 	Own           Own
-	Notes         []string // what could not be seen
+	Notes         []string // failed observations
 }
 
-// Own is what became of the rehearsal's own session.
+// Own is the result for the rehearsal's own sessions.
 type Own struct {
 	Jeopardy bool    `json:"session_in_jeopardy"` // its SDK could not rely on it for a while
 	Expired  bool    `json:"session_expired"`
@@ -42,8 +42,9 @@ type Own struct {
 	Slowest  float64 `json:"sdk_slowest_call_ms"`
 }
 
-// Near is how near a session came to its end: what it had left when service was
-// back, at least. Below 0 its owner could not rely on it for so long.
+// Near is how near a session came to its end: the least time left when service
+// was back. A negative time means that its owner could not rely on it for that
+// long.
 type Near struct {
 	Session string `json:"session"`
 	Name    string `json:"name"`
@@ -51,18 +52,19 @@ type Near struct {
 	LeftMS  int64  `json:"left_ms"`
 }
 
-// Fates is what became of holds, or of waiters.
+// Fates counts what became of holds, or of waiters.
 type Fates struct {
 	Seen int `json:"seen"`
 	Kept int `json:"kept"`
-	// Granted are waiters that have got the lock.
+	// Granted counts waiters that got the lock.
 	Granted int `json:"granted,omitempty"`
-	// Given are those of sessions that live, which are there no more: given back,
+	// Given counts holds and waiters of living sessions that are gone: released
 	// or given up.
 	Given int `json:"given_up"`
-	// Lost went with their sessions.
+	// Lost counts holds and waiters that ended with their sessions.
 	Lost int `json:"with_their_session"`
-	// Overtaken are waiters behind more others than before, which must not be.
+	// Overtaken lists waiters behind more others than before, which must not
+	// happen.
 	Overtaken []string `json:"overtaken,omitempty"`
 }
 
@@ -73,7 +75,7 @@ const (
 	Look   = "look"
 )
 
-// Report is what came of it.
+// Report is the result.
 type Report struct {
 	Before  Office  `json:"before"`
 	After   Office  `json:"after"`
@@ -82,8 +84,8 @@ type Report struct {
 	Own     Own     `json:"own"`
 	Seen    int     `json:"sessions"`
 	Nearest []Near  `json:"nearest"`
-	// LeastShare and HalfShare are of what the sessions had left of their ttl when
-	// service was back: the least, and that which half of them had.
+	// LeastShare and HalfShare describe the share of the ttl that sessions had
+	// left when service was back: the least, and the median.
 	LeastShare float64  `json:"least_share_left"`
 	HalfShare  float64  `json:"half_had_share_left"`
 	Jeopardy   int      `json:"sessions_in_jeopardy"`
@@ -94,13 +96,13 @@ type Report struct {
 	Verdict    string   `json:"verdict"`
 	Why        []string `json:"why,omitempty"`
 
-	// What it leaves: Left is why its own sessions could not be closed. Where it did
-	// not come to its end, Changed says that the change was asked for.
+	// Left is why its own sessions could not be closed. In an unfinished
+	// rehearsal, Changed reports that the change was requested.
 	Left    error `json:"-"`
 	Changed bool  `json:"-"`
 }
 
-// Evaluate says what came of it.
+// Evaluate returns the result.
 func Evaluate(s *Seen) Report {
 	r := Report{Before: s.From, After: s.To, Own: s.Own, Verdict: Passed}
 	office := s.Office
@@ -114,7 +116,7 @@ func Evaluate(s *Seen) Report {
 	return r
 }
 
-// sessions measures all that were there before by when writes were served again.
+// sessions measures all earlier sessions at the time when writes worked again.
 func (r *Report) sessions(s *Seen) {
 	r.Seen = len(s.Before.Sessions)
 	var all []Near
@@ -126,8 +128,9 @@ func (r *Report) sessions(s *Seen) {
 			r.Jeopardy++
 		case lives:
 		case s.Gone[id] == lockapi.ReasonSessionExpired, s.Gone[id] == "" && s.After.Ended >= s.Ends[id]+ttlOf(one):
-			// One whose owner closed it leaves no trace where it held nothing. A new
-			// master gives each a whole ttl: before that is over none has expired.
+			// A session without holds that its owner closed leaves no trace. A
+			// new master gives each session a whole ttl, and none expires
+			// before that.
 			r.Expired = append(r.Expired, n)
 			continue
 		default:
@@ -150,7 +153,8 @@ func (r *Report) sessions(s *Seen) {
 
 type place struct{ session, path, handle string }
 
-// fates compares holds and waiters. No waiter may be behind more others than before.
+// fates compares holds and waiters. No waiter may be behind more others than
+// before.
 func (r *Report) fates(s *Seen) {
 	token, position := map[place]uint64{}, map[place]int{}
 	for id, one := range s.After.Sessions {
@@ -182,7 +186,7 @@ func (r *Report) fates(s *Seen) {
 			p := place{id, w.Path, w.Handle}
 			switch at, waits := position[p]; {
 			case waits && at > w.Position:
-				r.Waiters.Overtaken = append(r.Waiters.Overtaken, fmt.Sprintf("%s in the queue of %s: %d, and %d before", cmp.Or(one.Name, id), w.Path, at, w.Position))
+				r.Waiters.Overtaken = append(r.Waiters.Overtaken, fmt.Sprintf("%s in the queue of %s: position %d, formerly %d", cmp.Or(one.Name, id), w.Path, at, w.Position))
 			case waits:
 				r.Waiters.Kept++
 			case token[p] != 0:
@@ -195,7 +199,7 @@ func (r *Report) fates(s *Seen) {
 	slices.Sort(r.Waiters.Overtaken)
 }
 
-// evaluate says whether all is as it should be.
+// evaluate sets the verdict and its reasons.
 func (r *Report) evaluate(s *Seen) {
 	fail := func(format string, args ...any) {
 		r.Verdict, r.Why = Failed, append(r.Why, fmt.Sprintf(format, args...))
@@ -210,22 +214,22 @@ func (r *Report) evaluate(s *Seen) {
 	case s.To.Master == "":
 		fail("no master took office")
 	case s.To.Master == s.From.Master && s.To.Epoch == s.From.Epoch:
-		fail("%s is master as before, in the same epoch", s.From.Master)
+		fail("%s is still master, in the same epoch", s.From.Master)
 	case s.To.Master == s.From.Master:
 		look("%s is master again, in a new epoch", s.From.Master)
 	}
 	switch {
 	case s.To.Master == "":
 	case s.Last.Master == "":
-		fail("%s took office, and at the end no master holds its lease", s.To.Master)
+		fail("%s took office, but at the end no master holds its lease", s.To.Master)
 	case s.Last.Epoch > s.To.Epoch:
-		look("%s lost its office again, and not by the rehearsal: at the end %s is master in epoch %d", s.To.Master, s.Last.Master, s.Last.Epoch)
+		look("%s lost its office again, without the rehearsal: at the end %s is master in epoch %d", s.To.Master, s.Last.Master, s.Last.Epoch)
 	}
 	if len(r.Expired) > 0 {
 		fail("%s expired", format.Plural(len(r.Expired), "session"))
 	}
 	if len(r.Waiters.Overtaken) > 0 {
-		fail("%s lost its place", format.Plural(len(r.Waiters.Overtaken), "waiter"))
+		fail("%s lost its queue position", format.Plural(len(r.Waiters.Overtaken), "waiter"))
 	}
 	switch o := s.Own; {
 	case o.Expired:
@@ -233,12 +237,12 @@ func (r *Report) evaluate(s *Seen) {
 	case !o.LockKept:
 		fail("the rehearsal's own lock was lost")
 	case o.InOrder < o.Waiters:
-		fail("of the rehearsal's own %s %d kept their places", format.Plural(o.Waiters, "waiter"), o.InOrder)
+		fail("of the rehearsal's own %s, %d kept their queue positions", format.Plural(o.Waiters, "waiter"), o.InOrder)
 	case o.Jeopardy:
 		look("the rehearsal's own session was in jeopardy")
 	}
 	if r.Jeopardy > 0 {
-		look("%s may have been in jeopardy: what they held could not be relied upon until service was back", format.Plural(r.Jeopardy, "session"))
+		look("%s may have been in jeopardy: their holds were unreliable until service was back", format.Plural(r.Jeopardy, "session"))
 	}
 	for _, n := range s.Notes {
 		look("%s", n)

@@ -39,29 +39,29 @@ func TestBeforehand(t *testing.T) {
 		{"all is well", func(*Before) {}, false, ""},
 		{"no master", func(b *Before) { b.Cell.Master = nil }, true, "no master holds its lease"},
 		{"no lease", func(b *Before) { b.Cell.Lease.Held = false }, true, "no master holds its lease"},
-		{"one is not well", func(b *Before) { b.Members.Members[2].Healthy = false }, true, "r3 is not well"},
+		{"one is not well", func(b *Before) { b.Members.Members[2].Healthy = false }, true, "r3 is unhealthy"},
 		{"one just close", func(b *Before) { b.Members.Members[2].Behind = closeBehind }, false, ""},
 		{"one behind", func(b *Before) { b.Members.Members[2].Behind = closeBehind + 1 }, true, "r3 is 65 entries behind"},
 		{"nonvoters do not count", func(b *Before) {
 			b.Members.Members = append(b.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageNonvoter})
 		}, false, ""},
-		{"no failure is borne", func(b *Before) { b.Members.Tolerates = 0 }, true, "bears no failure"},
-		{"a cell of one", func(b *Before) { b.Members.Members, b.Members.Tolerates = b.Members.Members[:1], 0 }, true, "nobody else"},
+		{"no failure is borne", func(b *Before) { b.Members.Tolerates = 0 }, true, "tolerates no failure"},
+		{"a cell of one", func(b *Before) { b.Members.Members, b.Members.Tolerates = b.Members.Members[:1], 0 }, true, "no other replica"},
 		{"a change under way", func(b *Before) {
 			b.Members.Members = append(b.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
-		}, true, "a new directory takes the place of r3's"},
+		}, true, "directory of r3 is being replaced"},
 		{"to nobody", func(b *Before) { b.To = "r9" }, true, "no member r9"},
-		{"to itself", func(b *Before) { b.To = "r1" }, true, "r1 is the master already"},
+		{"to itself", func(b *Before) { b.To = "r1" }, true, "r1 is already the master"},
 		{"to one without a vote", func(b *Before) {
 			b.Members.Members = append(b.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
 			b.To = "r4"
 		}, true, "r4 has no vote"},
 		{"to another", func(b *Before) { b.To = "r2" }, false, ""},
 		{"one that nobody keeps alive", func(b *Before) { b.Sessions = append(b.Sessions, session("b", 12*time.Second, 3*time.Second-1e6)) }, false,
-			"1 session with less than a quarter of the ttl left, as if nobody kept it alive: b (2.999s of 12s)"},
+			"1 session with less than a quarter of the ttl left, so keepalives seem to be missing: b (2.999s of 12s)"},
 		{"one at a quarter", func(b *Before) { b.Sessions = append(b.Sessions, session("b", 12*time.Second, 3*time.Second)) }, false, ""},
 		{"a short one", func(b *Before) { b.Sessions = append(b.Sessions, session("b", 1499*time.Millisecond, time.Second)) }, false,
-			"1 session may come near its end in a gap of 750ms: b (1s of 1.499s)"},
+			"1 session may nearly expire in a gap of 750ms: b (1s of 1.499s)"},
 		{"just long enough", func(b *Before) { b.Sessions = append(b.Sessions, session("b", 1500*time.Millisecond, time.Second)) }, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func lookedAt() *Seen {
 	}
 }
 
-// steady are attempts every 100 ms, of which those between 1 s and 2 s fail.
+// steady returns attempts every 100 ms that fail between 1 s and 2 s.
 func steady() (out []Attempt) {
 	for at := 100 * ms; at <= 10*time.Second; at += 100 * ms {
 		a := Attempt{Begun: at - ms, Ended: at}
@@ -177,7 +177,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all went well", func(*Seen) {}, Passed, ""},
 		{"no master", func(s *Seen) { s.To = Office{} }, Failed, "no master took office"},
-		{"none at the end", func(s *Seen) { s.Last = Office{} }, Failed, "r2 took office, and at the end no master holds its lease"},
+		{"none at the end", func(s *Seen) { s.Last = Office{} }, Failed, "r2 took office, but at the end no master holds its lease"},
 		{"another one at the end", func(s *Seen) { s.Last = Office{"r3", 5} }, Look, "at the end r3 is master in epoch 5"},
 		{"the same one at the end, of later", func(s *Seen) { s.Last.Epoch = 6 }, Look, "r2 lost its office again"},
 		{"something that could not be seen", func(s *Seen) { s.Notes = []string{"no list"} }, Look, "no list"},
@@ -206,14 +206,14 @@ func TestJudge(t *testing.T) {
 			b := s.After.Sessions["b"]
 			b.Waits = []lockapi.Wait{{Path: "/x", Position: 3, Handle: "h"}}
 			s.After.Sessions["b"] = b
-		}, Failed, "1 waiter lost its place"},
+		}, Failed, "1 waiter lost its queue position"},
 		{"a waiter comes forward", func(s *Seen) {
 			b := s.After.Sessions["b"]
 			b.Waits = []lockapi.Wait{{Path: "/x", Position: 1, Handle: "h"}}
 			s.After.Sessions["b"] = b
 		}, Passed, ""},
 		{"its own lock is lost", func(s *Seen) { s.Own.LockKept = false }, Failed, "own lock was lost"},
-		{"its own waiters change places", func(s *Seen) { s.Own.InOrder = 1 }, Failed, "own 3 waiters 1 kept"},
+		{"its own waiters change places", func(s *Seen) { s.Own.InOrder = 1 }, Failed, "own 3 waiters, 1 kept"},
 		{"its own session expired", func(s *Seen) { s.Own.Expired = true }, Failed, "own session expired"},
 		{"its own session was in jeopardy", func(s *Seen) { s.Own.Jeopardy = true }, Look, "own session was in jeopardy"},
 	} {
@@ -232,7 +232,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeMeasures(t *testing.T) {
 	t.Parallel()
 	s := lookedAt()
-	b := s.After.Sessions["b"] // the waiter got the lock, whose holder gave it back
+	b := s.After.Sessions["b"] // the waiter got the lock after its holder released it
 	b.Waits, b.Holds = nil, []lockapi.Hold{{Path: "/x", Handle: "h", Token: 8}}
 	a := s.After.Sessions["a"]
 	a.Holds = nil

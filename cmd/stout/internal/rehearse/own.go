@@ -10,14 +10,14 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// own is what the rehearsal has in the cell: a session that holds a lock, one whose
-// waiters stand behind it, and which makes calls as a program does, by the SDK.
+// own is the rehearsal's own part of the cell: a session that holds a lock, and
+// one with waiters for it that also makes calls with the SDK, like a program.
 type own struct {
 	c              *client.Client
 	path           string
 	holder, waiter *client.Session
 	held           *client.Held
-	queue          []string // handles, in the order of their places
+	queue          []string // handles, in queue order
 	leave          context.CancelFunc
 	waiting        sync.WaitGroup
 
@@ -34,8 +34,8 @@ const (
 	ownCall    = 10 * time.Second
 )
 
-// openOwn opens the sessions, takes the lock, and queues the waiters. What it
-// returns is to be closed, also beside an error.
+// openOwn opens the sessions, takes the lock, and queues the waiters. The
+// result must be closed even with an error.
 func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
 	o := &own{c: c, path: path, leave: func() {}}
 	var err error
@@ -58,7 +58,7 @@ func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
 				refused <- err
 				return
 			}
-			_ = h.Unlock(waiting) // the lock before was lost, which is reported
+			_ = h.Unlock(waiting) // the lost lock before it is reported
 		})
 		for len(o.queue) <= n {
 			if o.queue, err = o.places(ctx); err != nil {
@@ -76,7 +76,7 @@ func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
 	return o, nil
 }
 
-// places are the handles of the waiters, in the order of their places.
+// places returns the handles of the waiters, in queue order.
 func (o *own) places(ctx context.Context) (handles []string, err error) {
 	l, err := o.c.ReadLock(ctx, o.path+"/held", client.Queue(2*ownWaiters))
 	for _, w := range l.Queue {
@@ -87,7 +87,7 @@ func (o *own) places(ctx context.Context) (handles []string, err error) {
 	return handles, err
 }
 
-// work makes calls until ctx ends, and notes what becomes of the sessions.
+// work makes calls until ctx ends, and records the state of the sessions.
 func (o *own) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, s := range []*client.Session{o.holder, o.waiter} {
@@ -106,8 +106,8 @@ func (o *own) work(ctx context.Context) {
 	}
 }
 
-// call takes a lock and gives it back: what that takes counts as a whole, for
-// either half may be the one that meets the change.
+// call takes a lock and releases it, measured together: the change may affect
+// either half.
 func (o *own) call(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, ownCall)
 	defer cancel()
@@ -146,8 +146,8 @@ func (o *own) follow(ctx context.Context, s *client.Session) {
 	}
 }
 
-// became says what became of it; beside an error, of all but the waiters.
-func (o *own) became(ctx context.Context) (Own, error) {
+// outcome returns what became of it; with an error, everything but the waiters.
+func (o *own) outcome(ctx context.Context) (Own, error) {
 	after, err := o.places(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,7 +156,7 @@ func (o *own) became(ctx context.Context) (Own, error) {
 		Calls: o.calls, Failed: o.failed, Slowest: toMS(o.slowest),
 	}
 	if err != nil {
-		return out, fmt.Errorf("the places of its own waiters could not be read at the end: %w", err)
+		return out, fmt.Errorf("the queue positions of its own waiters could not be read at the end: %w", err)
 	}
 	out.Waiters = len(o.queue)
 	for i, handle := range o.queue {
@@ -167,11 +167,11 @@ func (o *own) became(ctx context.Context) (Own, error) {
 	return out, nil
 }
 
-// cleanUp is how long it takes at most to leave nothing behind. The sessions
-// expire by themselves where the cell can't be reached.
+// cleanUp limits the time to remove everything. The sessions expire if the cell
+// cannot be reached.
 const cleanUp = 5 * time.Second
 
-// close leaves nothing behind, also under a context that has ended.
+// close removes everything, even after ctx has ended.
 func (o *own) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
@@ -192,7 +192,7 @@ func (o *own) close(ctx context.Context) error {
 	return err
 }
 
-// pause returns early, with the reason, when ctx ends.
+// pause waits for d, or returns the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -14,22 +14,22 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Attempt is a call that was made once, whatever came of it.
+// Attempt is a call made once, without retries.
 type Attempt struct {
 	Begun, Ended time.Duration
-	Failed       string // a code, or why there was no answer; empty if it did its work
+	Failed       string // an error code, or why there was no answer; empty on success
 }
 
-// Bounds of the prober.
+// Limits of the prober.
 const (
 	every       = 20 * time.Millisecond // between two attempts of a kind
-	patience    = 2 * time.Second       // of an attempt
+	patience    = 2 * time.Second       // per attempt
 	maxInFlight = 256
 )
 
-// prober calls the replicas in turn at a steady rate, whether or not they answer: it
-// reads a lock, and takes a shared grant of it, which it gives back at once. Unlike the
-// client it repeats nothing, so that it sees all the time without service.
+// prober calls the replicas in turn at a steady rate, independent of answers:
+// it reads a lock, and takes and releases a shared hold of it. Unlike the
+// client it retries nothing, so it sees the whole time without service.
 type prober struct {
 	ask           ask.Asker
 	urls          []string
@@ -40,8 +40,8 @@ type prober struct {
 	reads, writes []Attempt
 }
 
-// run makes attempts until ctx ends, and returns when the last one has ended. With too
-// many in flight it leaves some out.
+// run makes attempts until ctx ends, and returns when the last one has ended.
+// It skips attempts while too many are in flight.
 func (p *prober) run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -69,18 +69,19 @@ func (p *prober) run(ctx context.Context) {
 }
 
 func (p *prober) read(ctx context.Context, at string) {
-	p.note(ctx, &p.reads, func(ctx context.Context) error {
+	p.record(ctx, &p.reads, func(ctx context.Context) error {
 		_, err := p.ask.Call(ctx, http.MethodGet, at, nil, nil)
 		return err
 	})
 }
 
-// write takes a grant and gives it back. If that fails, the end of the session does it.
+// write takes a hold and releases it. If the release fails, the end of the
+// session does it.
 func (p *prober) write(ctx context.Context, at, handle string) {
 	req := lockapi.NewLockRequest(p.session)
 	req.Mode, req.Handle = lockapi.Shared, handle
 	var got lockapi.Grant
-	p.note(ctx, &p.writes, func(ctx context.Context) error {
+	p.record(ctx, &p.writes, func(ctx context.Context) error {
 		_, err := p.ask.Call(ctx, http.MethodPut, at, req, &got)
 		return err
 	})
@@ -92,8 +93,8 @@ func (p *prober) write(ctx context.Context, at, handle string) {
 	}
 }
 
-// note makes a call and records what came of it, unless ctx ended meanwhile.
-func (p *prober) note(ctx context.Context, to *[]Attempt, call func(context.Context) error) {
+// record makes a call and records the result, unless ctx ended first.
+func (p *prober) record(ctx context.Context, to *[]Attempt, call func(context.Context) error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	a := Attempt{Begun: time.Since(p.begun)}
@@ -115,32 +116,33 @@ func (p *prober) note(ctx context.Context, to *[]Attempt, call func(context.Cont
 	*to = append(*to, a)
 }
 
-// attempts are those that have ended by now.
+// attempts returns the attempts that have ended.
 func (p *prober) attempts() (reads, writes []Attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.reads), slices.Clone(p.writes)
 }
 
-// Service is what was seen of one kind of calls.
+// Service describes the observed service for one kind of calls.
 type Service struct {
 	Attempts int            `json:"attempts"`
 	Failed   int            `json:"failed"`
-	By       map[string]int `json:"failed_by,omitempty"` // code, or why there was no answer
-	// GapMS is the longest time without an attempt that did its work, which began
-	// at FromMS after the change; UsualMS is that before the change. LaterMS is that
-	// which began when the new office was seen already: the change is not its cause.
+	By       map[string]int `json:"failed_by,omitempty"` // error code, or why there was no answer
+	// GapMS is the longest time without a successful attempt, and FromMS when it
+	// began, relative to the change. UsualMS is the longest such time before the
+	// change, and LaterMS the longest one that began after the new office was
+	// seen, and so has another cause.
 	GapMS   float64 `json:"longest_gap_ms"`
 	FromMS  float64 `json:"gap_from_ms"`
 	UsualMS float64 `json:"usual_gap_ms"`
 	LaterMS float64 `json:"later_gap_ms"`
-	// Back is when the gap was over.
+	// Back is when the gap ended.
 	Back time.Duration `json:"-"`
 }
 
-// ServiceOf judges the attempts until end, with a change and, later, the first sight of
-// the new office before that. A gap is from one that did its work to the next one, by
-// when they ended, or to the end.
+// ServiceOf evaluates the attempts until end, given the times of the change and
+// of the first sight of the new office. A gap lasts from the end of one
+// successful attempt to the end of the next, or to end.
 func ServiceOf(attempts []Attempt, change, office, end time.Duration) Service {
 	out := Service{By: map[string]int{}, Back: change}
 	var done []time.Duration

@@ -15,33 +15,34 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Rehearsal is one change of master, and the look at it.
+// Rehearsal is one observed change of master.
 type Rehearsal struct {
 	Client *client.Client
-	URLs   []string // that the prober calls in turn: those of the replicas
+	URLs   []string // of the replicas, for the prober
 	Asker  ask.Asker
-	Path   string        // below which its own locks are
-	To     string        // the replica that becomes master; empty for any
-	Lead   time.Duration // for how long it looks before
-	Settle time.Duration // and after
-	Doing  func(string)  // is called with each step
+	Path   string        // prefix of its own locks
+	To     string        // the new master; empty for any
+	Lead   time.Duration // how long it observes before the change
+	Settle time.Duration // and after it
+	Doing  func(string)  // called at each step
 
-	changed time.Time // when the change was asked for
+	changed time.Time // when the change was requested
 }
 
 // Bounds of a rehearsal.
 const (
-	// Lead and Settle are usual. A place in a queue that nobody has asked for again
-	// 5 s after a change of master is taken back: it looks for longer.
+	// Lead and Settle are the defaults. A master takes back queue positions
+	// that are not requested again within 5 s after its election, so Settle is
+	// longer.
 	Lead   = 3 * time.Second
 	Settle = 7 * time.Second
-	// officeTime is how long a new master is waited for.
+	// officeTime is how long to wait for a new master.
 	officeTime = 30 * time.Second
 	lookTime   = 10 * time.Second
-	mostAsked  = 20 // sessions whose end the cell is asked about
+	mostAsked  = 20 // sessions to look up in the history
 )
 
-// Look reads what Beforehand judges.
+// Look reads what Beforehand needs.
 func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 	b, err := r.glance(ctx)
 	if err != nil || b.Cell.Master == nil {
@@ -56,7 +57,7 @@ func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 	return b, nil
 }
 
-// glance is Look without the sessions, of which there may be thousands.
+// glance is Look without the sessions, which may number thousands.
 func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
 	b = &Before{To: r.To}
 	if b.Cell, err = r.Client.Cell(ctx); err == nil && b.Cell.Master != nil {
@@ -65,7 +66,8 @@ func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
 	return b, err
 }
 
-// NoGo is the error of a rehearsal that had become one before it changed anything.
+// NoGo is the error of a rehearsal that became unsafe before it changed
+// anything.
 type NoGo struct{ Concerns []Concern }
 
 func (n *NoGo) Error() string {
@@ -76,9 +78,10 @@ func (n *NoGo) Error() string {
 	return "before anything was changed: " + strings.Join(all, "; ")
 }
 
-// still is nil while it is a go as it was before: whoever agreed to it may have
-// taken his time, and the cell is not what he was told. A member that is behind has
-// a moment to catch up: the calls of the rehearsal itself may be the cause.
+// still returns nil while the rehearsal remains safe: the operator may have
+// taken time to agree, and the cell may have changed. A member that is behind
+// gets some time to catch up, because the rehearsal's own calls may be the
+// cause.
 func (r *Rehearsal) still(ctx context.Context, b *Before) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -89,7 +92,7 @@ func (r *Rehearsal) still(ctx context.Context, b *Before) error {
 		}
 		concerns := Beforehand(now)
 		if was, is := b.Cell, now.Cell; is.Master != nil && is.Epoch != was.Epoch {
-			concerns = append(concerns, Concern{true, fmt.Sprintf("mastership has changed meanwhile: %s was master in epoch %d, and %s is in %d", was.Master.ID, was.Epoch, is.Master.ID, is.Epoch)})
+			concerns = append(concerns, Concern{true, fmt.Sprintf("mastership has changed: %s was master in epoch %d, now %s is in epoch %d", was.Master.ID, was.Epoch, is.Master.ID, is.Epoch)})
 		}
 		if Go(concerns) {
 			return nil
@@ -103,10 +106,10 @@ func (r *Rehearsal) still(ctx context.Context, b *Before) error {
 	}
 }
 
-// Run makes the change and returns what came of it. However it ends it leaves
-// nothing of its own in the cell, unless that can't be reached. The error is a NoGo
-// where the cell is not as in b any more. Beside any other error the report has what
-// it leaves.
+// Run makes the change and returns the result. It always removes its own locks
+// and sessions, if the cell can be reached. The error is a NoGo if the cell
+// differs from b. With any other error, the report describes what is left
+// behind.
 func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err error) {
 	path := strings.TrimRight(r.Path, "/") + "/" + strings.ToLower(rand.Text()[:12])
 	if err := r.still(ctx, b); err != nil {
@@ -117,7 +120,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	defer func() {
 		r.Doing("cleaning up")
 		if report.Left = mine.close(ctx); report.Left != nil {
-			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v); they expire by themselves", report.Left))
+			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v) and will expire", report.Left))
 		}
 		if err != nil && !r.changed.IsZero() {
 			report.Changed = true
@@ -142,7 +145,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	}
 	within, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if seen.Own, err = mine.became(within); err != nil {
+	if seen.Own, err = mine.outcome(within); err != nil {
 		if ctx.Err() != nil {
 			return report, ctx.Err()
 		}
@@ -152,10 +155,10 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	return Evaluate(seen), nil
 }
 
-// act looks, makes the change, and looks again.
+// act observes, makes the change, and observes again.
 func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (*Seen, error) {
 	since := func() time.Duration { return time.Since(p.begun) }
-	r.Doing("looking at the cell for " + r.Lead.String())
+	r.Doing("observing the cell for " + r.Lead.String())
 	if err := pause(ctx, r.Lead); err != nil {
 		return nil, err
 	}
@@ -180,7 +183,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	if err := r.awaitOffice(ctx, s, since); err != nil {
 		return nil, err
 	}
-	r.Doing("looking at the cell for another " + r.Settle.String())
+	r.Doing("observing the cell for another " + r.Settle.String())
 	if err := pause(ctx, r.Settle); err != nil {
 		return nil, err
 	}
@@ -191,7 +194,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	}
 	s.After, s.End = w.last(), since()
 	if cell, err := r.Client.Cell(within); err != nil {
-		s.Notes = append(s.Notes, fmt.Sprintf("who is master at the end could not be asked: %v", err))
+		s.Notes = append(s.Notes, fmt.Sprintf("the master at the end could not be read: %v", err))
 		s.Last = s.To
 	} else if ask.InOffice(cell) {
 		s.Last = Office{cell.Master.ID, cell.Epoch}
@@ -200,7 +203,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	return s, nil
 }
 
-// awaitOffice waits until another office is open than before.
+// awaitOffice waits until a later office is open.
 func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, officeTime)
 	defer cancel()
@@ -212,11 +215,11 @@ func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.
 		}
 		_ = pause(within, 20*time.Millisecond)
 	}
-	return ctx.Err() // no office is for Judge to say
+	return ctx.Err() // Evaluate reports a missing office
 }
 
-// askWhy asks the cell why sessions have ended that held something: the history of
-// a lock has it.
+// askWhy returns why sessions with holds have ended, from the history of a
+// lock.
 func (r *Rehearsal) askWhy(ctx context.Context, s *Seen) map[string]string {
 	out := map[string]string{}
 	for id, one := range s.Before.Sessions {
@@ -237,7 +240,7 @@ func (r *Rehearsal) askWhy(ctx context.Context, s *Seen) map[string]string {
 	return out
 }
 
-// served returns why none of the attempts did its work; empty if one did.
+// served returns why all attempts failed, or "" if one succeeded.
 func served(kind string, all []Attempt) string {
 	why := "no attempt has ended"
 	for _, a := range all {
@@ -246,5 +249,5 @@ func served(kind string, all []Attempt) string {
 		}
 		why = a.Failed
 	}
-	return fmt.Sprintf("none of %d %s was answered well (%s)", len(all), kind, why)
+	return fmt.Sprintf("all of %d %s failed (%s)", len(all), kind, why)
 }

@@ -28,8 +28,8 @@ type testCell struct {
 	sessions []string
 	queue    []lockapi.Waiter
 	calls    []string        // changes that were asked for
-	lost     bool            // nobody answers
-	rights   map[string]bool // false: who calls lacks it
+	lost     bool            // no replica answers
+	rights   map[string]bool // false: the caller lacks it
 }
 
 func (c *testCell) elect(id string) {
@@ -202,7 +202,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// A new master that is lost while it is looked at is told, and is no success.
+// A new master that is lost during the observation is reported, and the
+// rehearsal is not a success.
 func TestNewMasterIsLost(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{"r3": Look, "": Failed} {
@@ -218,8 +219,7 @@ func TestNewMasterIsLost(t *testing.T) {
 	}
 }
 
-// What was a go when it was agreed to is looked at again before anything is changed:
-// at once, and after the time of looking.
+// A go is checked again before the change: at once, and after the observation.
 func TestGoIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	none := func() {}
@@ -228,10 +228,10 @@ func TestGoIsJudgedAgain(t *testing.T) {
 		later   bool
 		want    string
 	}{
-		"a member is not well while it is asked": {func(c *testCell) { c.ail("r3") }, false, "r3 is not well"},
-		"nor while it looks":                     {func(c *testCell) { c.ail("r3") }, true, "r3 is not well"},
-		"another master while it is asked":       {func(c *testCell) { c.elect("r3") }, false, "mastership has changed meanwhile: r1 was master in epoch 1, and r3 is in 2"},
-		"another one while it looks":             {func(c *testCell) { c.elect("r3") }, true, "mastership has changed meanwhile"},
+		"a member is not well while it is asked": {func(c *testCell) { c.ail("r3") }, false, "r3 is unhealthy"},
+		"nor while it looks":                     {func(c *testCell) { c.ail("r3") }, true, "r3 is unhealthy"},
+		"another master while it is asked":       {func(c *testCell) { c.elect("r3") }, false, "mastership has changed: r1 was master in epoch 1, now r3 is in epoch 2"},
+		"another one while it looks":             {func(c *testCell) { c.elect("r3") }, true, "mastership has changed: "},
 		"none":                                   {func(c *testCell) { c.elect("") }, false, "no master holds its lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestGoIsJudgedAgain(t *testing.T) {
 	}
 }
 
-// What is left behind is told also where a rehearsal does not come to its end.
+// An interrupted rehearsal also reports what it leaves behind.
 func TestRunThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]time.Duration{"before the change": Lead / 2, "after it": Lead + time.Second} {
@@ -280,7 +280,7 @@ func TestRunThatIsCutOff(t *testing.T) {
 	}
 }
 
-// Who lacks a right that it takes is told before anything is done.
+// A missing right is reported before anything is done.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	all := []string{"operate", "observe", "lock", "read"}

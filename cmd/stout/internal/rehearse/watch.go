@@ -12,28 +12,28 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Sighting is all sessions as one listing had them.
+// Sighting is one listing of all sessions.
 type Sighting struct {
 	Begun, Ended time.Duration
 	Sessions     map[string]lockapi.SessionState
 }
 
-// watcher lists the sessions again and again, and takes a tenth of the time for
-// it at most: with thousands a listing is no small thing.
+// watcher lists the sessions repeatedly. It uses at most a tenth of the time
+// for that, because a listing of thousands is expensive.
 type watcher struct {
 	list  func(context.Context) iter.Seq2[lockapi.SessionState, error]
 	begun time.Time
-	but   []string // sessions that are left out
+	but   []string // omitted sessions
 
 	mu sync.Mutex
-	// ends is until when each session is good for certain, by what was seen before
-	// the change, and latest the last sighting.
+	// ends has, for each session, until when it certainly lives, from listings
+	// before the change; latest is the last listing.
 	ends   map[string]time.Duration
 	latest Sighting
 	frozen time.Duration // when the change was about to be made; 0 before
 }
 
-// rest is how long a watcher pauses at least.
+// rest is the shortest pause of a watcher.
 const rest = 200 * time.Millisecond
 
 func newWatcher(c *client.Client, begun time.Time, but ...string) *watcher {
@@ -43,8 +43,8 @@ func newWatcher(c *client.Client, begun time.Time, but ...string) *watcher {
 	}
 }
 
-// look lists the sessions once. What is left of one was so at some instant of the
-// listing, so that it is good at least from its beginning on.
+// look lists the sessions once. The time left was true at some instant of the
+// listing, so it counts from its beginning.
 func (w *watcher) look(ctx context.Context) error {
 	s := Sighting{Begun: time.Since(w.begun), Sessions: make(map[string]lockapi.SessionState)}
 	for one, err := range w.list(ctx) {
@@ -59,7 +59,7 @@ func (w *watcher) look(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.frozen > 0 && s.Begun < w.frozen {
-		return nil // it may be of either side
+		return nil // it may be from before or after the change
 	}
 	if w.latest = s; w.frozen == 0 {
 		maps.DeleteFunc(w.ends, func(id string, _ time.Duration) bool { _, lives := s.Sessions[id]; return !lives })
@@ -70,8 +70,8 @@ func (w *watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// freeze has what was seen until now be the state before the change, and returns
-// that: the ends of the sessions, and the last sighting.
+// freeze ends the observation before the change, and returns the ends of the
+// sessions and the last listing.
 func (w *watcher) freeze() (map[string]time.Duration, Sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,18 +79,18 @@ func (w *watcher) freeze() (map[string]time.Duration, Sighting) {
 	return w.ends, w.latest
 }
 
-// last is the last sighting.
+// last returns the last listing.
 func (w *watcher) last() Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.latest
 }
 
-// run looks until ctx ends.
+// run lists sessions until ctx ends.
 func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
-		_ = w.look(ctx) // there may be no master just then
+		_ = w.look(ctx) // there may be no master at that moment
 		_ = pause(ctx, max(rest, 9*time.Since(begun)))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A watcher of a cell whose listings take long pauses nine times as long, and
-// counts what is left from the beginning of each.
+// A watcher with slow listings pauses nine times as long, and counts the time
+// left from the start of each listing.
 func TestWatcher(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

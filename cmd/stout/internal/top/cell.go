@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// largeLag is from where on a replica's lag is worth a look.
+// largeLag is the lag from which on a replica is marked.
 const largeLag = 64
 
 var replicaColumns = []column[lockapi.Replica]{
@@ -36,11 +36,11 @@ var replicaColumns = []column[lockapi.Replica]{
 	{title: "ADDRESS", flex: 17, rank: 2, cell: func(_ *Model, r lockapi.Replica) cell { return cell{text: address(r.URL)} }},
 }
 
-// cellLines shows the cell at a glance.
+// cellLines shows an overview of the cell.
 func (m *Model) cellLines(height int) []string {
 	if m.lookedAt.IsZero() {
 		if m.lost != nil {
-			return nil // it is said above
+			return nil // shown above
 		}
 		return []string{m.paint.dim("Asking the cell...")}
 	}
@@ -61,15 +61,15 @@ func (m *Model) cellLines(height int) []string {
 		}
 	}
 	if len(m.circles) > 0 {
-		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: key 6 shows them", format.Plural(len(m.circles), "circle"))))
+		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: press 6", format.Plural(len(m.circles), "circle"))))
 	}
 	room := height - len(lines) - 2
 	if room < 2 {
 		return lines
 	}
-	lines = append(lines, "", m.paint.head("Lately"))
+	lines = append(lines, "", m.paint.head("Recent events"))
 	if len(m.events) == 0 {
-		return append(lines, m.paint.dim(fmt.Sprintf("  nothing%s has changed since stout top was started", m.hedge(" that you may read"))))
+		return append(lines, m.paint.dim(fmt.Sprintf("  no change%s since stout top was started", m.hedge(" that you may read"))))
 	}
 	widths = layout(eventColumns, m.width-2)
 	for i := range m.events[:min(room, len(m.events))] {
@@ -78,10 +78,10 @@ func (m *Model) cellLines(height int) []string {
 	return lines
 }
 
-// glance is what there is to say of the cell as a whole.
+// glance returns the lines about the cell as a whole.
 func (m *Model) glance(c lockapi.Cell) []string {
-	pair := func(name, text string) string { return m.paint.dim(fmt.Sprintf("%-9s", name)) + text }
-	master, lease := m.paint.fail("NONE: nothing can be changed now"), m.paint.fail("not held")
+	pair := func(name, text string) string { return m.paint.dim(fmt.Sprintf("%-9s ", name)) + text }
+	master, lease := m.paint.fail("NONE: no change is possible now"), m.paint.fail("not held")
 	if c.Master != nil {
 		master = m.paint.good(format.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + format.Clean(c.Master.URL)
 	}
@@ -95,13 +95,13 @@ func (m *Model) glance(c lockapi.Cell) []string {
 		}
 		lease = bar(left, term, max(8, min(24, m.width/4))) + " " + text
 		if left == 0 {
-			// A replica that hangs keeps a look waiting: the lease goes on meanwhile.
+			// A hanging replica delays a look, while the lease continues.
 			lease = fmt.Sprintf("held when last seen, %s ago; its term is %s", tenths(gone), format.Human(term))
 		}
 	}
 	lines := []string{pair("master", master), pair("lease", lease), pair("health", m.verdict(c))}
 	if !m.membersAt.IsZero() && inOffice(c) {
-		lines = append(lines, pair("bears", m.borne()))
+		lines = append(lines, pair("tolerates", m.colouredTolerance()))
 	}
 	if c.Sessions != nil && c.Locks != nil && c.Waiters != nil {
 		text := fmt.Sprintf("%s, %s, %s", format.Plural(*c.Sessions, "session"), format.Plural(*c.Locks, "lock"), format.Plural(*c.Waiters, "waiter"))
@@ -110,7 +110,7 @@ func (m *Model) glance(c lockapi.Cell) []string {
 		}
 		lines = append(lines, pair("serving", text))
 	}
-	access := "off: whoever reaches the cell may do everything"
+	access := "off: every caller may do everything"
 	if m.width < 60 {
 		access = "off"
 	}
@@ -120,7 +120,7 @@ func (m *Model) glance(c lockapi.Cell) []string {
 	return append(lines, pair("access", access))
 }
 
-// verdict says in a sentence how the replicas are.
+// verdict describes the health of the replicas.
 func (m *Model) verdict(c lockapi.Cell) string {
 	var ill []string
 	for _, r := range c.Replicas {
@@ -128,19 +128,19 @@ func (m *Model) verdict(c lockapi.Cell) string {
 			ill = append(ill, format.Clean(r.ID))
 		}
 	}
-	text, style := "all replicas are well", m.paint.good
+	text, style := "all replicas are healthy", m.paint.good
 	switch {
 	case len(ill) > 0:
-		text, style = strings.Join(ill, " and ")+" NOT WELL", m.paint.fail
+		text, style = strings.Join(ill, " and ")+" UNHEALTHY", m.paint.fail
 	case !inOffice(c):
 		text, style = "no master holds its lease", m.paint.fail
 	case len(c.Replicas) == 1:
-		text = "well"
+		text = "healthy"
 	}
 	return style(text)
 }
 
-// newest is the index of the last entry that a replica has applied.
+// newest returns the index of the last applied entry of any replica.
 func newest(replicas []lockapi.Replica) (index uint64) {
 	for _, r := range replicas {
 		index = max(index, r.AppliedIndex)

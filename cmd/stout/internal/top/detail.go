@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// detailLines shows what is looked at closely.
+// detailLines shows the open subject.
 func (m *Model) detailLines() []string {
 	names := map[kind]string{lockKind: "Lock", sessionKind: "Session", fileKind: "File"}
 	lines := m.hard(m.paint.head(names[m.detail.Kind]+" "+format.Clean(m.detail.Name)), m.width)
@@ -24,7 +24,7 @@ func (m *Model) detailLines() []string {
 	if age := m.clock.Sub(r.at); age > oldAfter && m.detail.Kind != fileKind {
 		lines = append(lines, m.paint.warn(fmt.Sprintf("STALE: this is %s old", format.Human(age))))
 	} else if r.Stale {
-		lines = append(lines, m.paint.warn("Perhaps out of date: there was no master."))
+		lines = append(lines, m.paint.warn("Possibly out of date: there was no master."))
 	}
 	lines = append(lines, "")
 	if r.Err != nil {
@@ -42,16 +42,16 @@ func (m *Model) detailLines() []string {
 	return lines
 }
 
-// hard breaks a line that is wider than the screen wherever that is.
+// hard breaks a line at the screen's width.
 func (m *Model) hard(line string, width int) []string {
 	return strings.Split(ansi.Hardwrap(line, max(8, width), true), "\n")
 }
 
-// timeline is what happened to a lock, newest first.
+// timeline shows the history of a lock, newest first.
 func (m *Model) timeline(h *lockapi.History) []string {
-	lines := []string{"", m.paint.head("What happened, newest first")}
+	lines := []string{"", m.paint.head("History, newest first")}
 	if len(h.Events) == 0 {
-		lines = append(lines, "  nothing that the replica remembers")
+		lines = append(lines, "  the replica has no history of it")
 	}
 	for i := range h.Events {
 		p := &h.Events[i]
@@ -71,10 +71,10 @@ func (m *Model) timeline(h *lockapi.History) []string {
 	}
 	reach := ""
 	if h.More {
-		reach = "This is not all. "
+		reach = "There are older events. "
 	}
 	if h.Since != nil {
-		reach += "The replica remembers what was since " + m.timeOfDay(*h.Since) + "."
+		reach += "The replica's history reaches back to " + m.timeOfDay(*h.Since) + "."
 	}
 	if reach != "" {
 		lines = append(lines, "")
@@ -85,7 +85,7 @@ func (m *Model) timeline(h *lockapi.History) []string {
 	return lines
 }
 
-// past tells of what happened once, among events.
+// past describes one event of a history.
 func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	who := called(p.SessionName, p.Session)
 	switch p.Type {
@@ -94,7 +94,7 @@ func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	case lockapi.EventLockAcquired:
 		text := fmt.Sprintf("%s, %s, token %d", who, format.Clean(string(p.Mode)), p.Token)
 		if p.WaitedMS != nil {
-			text += ", had waited " + millis(*p.WaitedMS)
+			text += ", waited " + millis(*p.WaitedMS)
 		}
 		return text
 	case lockapi.EventLockReleased:
@@ -103,10 +103,10 @@ func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 			text += " by " + format.Clean(p.By)
 		}
 		if p.SilentMS != nil {
-			text += fmt.Sprintf(": last keepalive %s%s before, ttl %s", atLeast(p, events), millis(*p.SilentMS), millis(p.TTLMS))
+			text += fmt.Sprintf(": last keepalive %s%s earlier, ttl %s", atLeast(p, events), millis(*p.SilentMS), millis(p.TTLMS))
 		}
 		if p.HeldMS != nil {
-			text += ", had it for " + millis(*p.HeldMS)
+			text += ", held it for " + millis(*p.HeldMS)
 		}
 		return text
 	case lockapi.EventFileDeleted:
@@ -121,21 +121,21 @@ func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	return who
 }
 
-// atLeast qualifies how long a session was silent where its master had taken office at
-// that time, and knew nothing of what was before.
+// atLeast qualifies a session's silence if its master took office at its
+// beginning, because that master knows no earlier keepalive.
 func atLeast(end *lockapi.PastEvent, events []lockapi.PastEvent) string {
-	heard := end.At.Add(-time.Duration(*end.SilentMS) * time.Millisecond)
+	lastSeen := end.At.Add(-time.Duration(*end.SilentMS) * time.Millisecond)
 	for i := range events {
 		p := &events[i]
-		if p.Type == lockapi.EventMasterChanged && p.At.Before(end.At) && heard.Sub(p.At).Abs() < time.Second {
+		if p.Type == lockapi.EventMasterChanged && p.At.Before(end.At) && lastSeen.Sub(p.At).Abs() < time.Second {
 			return "at least "
 		}
 	}
 	return ""
 }
 
-// fileLines are a file's stat and its content, with escapes for what a terminal
-// would obey.
+// fileLines shows a file's metadata and its content, with control characters
+// escaped.
 func (m *Model) fileLines() []string {
 	f := m.reading.File
 	pairs := [][2]string{

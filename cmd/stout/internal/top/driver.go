@@ -12,34 +12,34 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Source is the cell as the rest of stout asks it and tells of it.
+// Source reads the cell in the words of the other stout commands.
 type Source interface {
-	// Look looks at the cell as a whole, with what is the matter. It ends with
-	// ctx, soon after it at the latest.
+	// Look reads the cell as a whole, with its problems. It ends with ctx or
+	// soon after.
 	Look(ctx context.Context) (Look, error)
-	// Explain tells of the lock at a path, and Session of a session, in lines of a
-	// width that are safe to print. Stale allows any replica to answer.
+	// Explain describes the lock at a path, and Session a session, in lines of
+	// a width that are safe to print. stale allows any replica to answer.
 	Explain(ctx context.Context, path string, width int, stale bool) (string, error)
 	Session(ctx context.Context, id string, width int, stale bool) (string, error)
-	// Say says what an error means to who looks.
+	// Say explains an error to the user.
 	Say(err error) *Trouble
 }
 
-// How often the cell is asked, and how long is waited for an answer.
+// Times between questions to the cell, and the limit for an answer.
 const (
-	beat     = time.Second // between looks, and between readings of what is shown
+	beat     = time.Second // between looks, and between readings of visible rows
 	patience = 5 * time.Second
-	// Members are asked for each third beat; parts of a list, and batches of
-	// events, have some time between them.
+	// Members are read every third beat. There is a pause between parts of a list
+	// and between batches of events.
 	memberBeats = 3
 	partPause   = 50 * time.Millisecond
 	batchFor    = 100 * time.Millisecond
-	// Who may not observe the cell is refused so much more seldom: each refusal is a
-	// line in the audit log.
+	// A caller without the right to observe the cell asks less often by this
+	// factor: each refusal is a line in the audit log.
 	deniedBeats = 30
 )
 
-// driver asks the cell for what a model wants and sends what it is told.
+// driver reads what a model wants from the cell and sends it as messages.
 type driver struct {
 	source Source
 	client *client.Client
@@ -48,23 +48,23 @@ type driver struct {
 
 	mu      sync.Mutex
 	want    Want
-	changed chan struct{} // closed, and made anew, when want changed
-	office  bool          // a master was in office when last looked
-	denied  bool          // and who looks may not
+	changed chan struct{} // closed and replaced when want changes
+	office  bool          // a master was in office at the last look
+	denied  bool          // the last look was refused
 }
 
 func newDriver(source Source, c *client.Client, send func(any)) *driver {
 	return &driver{source: source, client: c, send: send, beat: beat, changed: make(chan struct{}), office: true, want: Want{Page: cellPage}}
 }
 
-// panicked is a panic on a goroutine of the driver's. Whoever has the terminal
-// goes on with it, once that is as it was.
+// panicked is a panic on a goroutine of the driver. The screen raises it again
+// when the terminal is restored.
 type panicked struct {
 	what  any
 	stack []byte
 }
 
-// run asks until ctx ends.
+// run reads until ctx ends.
 func (d *driver) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, job := range []func(context.Context){d.looks, d.members, d.events, d.lists, d.details} {
@@ -80,13 +80,13 @@ func (d *driver) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// wants says what the model wants from now on.
+// wants sets what the model wants.
 func (d *driver) wants(w Want) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.want
 	d.want = w
-	old.Again, w.Again = nil, nil // which is looked at when it is time
+	old.Again, w.Again = nil, nil // read at the next beat
 	if fmt.Sprint(old) != fmt.Sprint(w) {
 		close(d.changed)
 		d.changed = make(chan struct{})
@@ -99,7 +99,7 @@ func (d *driver) wanted() (Want, <-chan struct{}) {
 	return d.want, d.changed
 }
 
-// stale says whether there is no master that could answer.
+// stale reports whether there is no master to answer.
 func (d *driver) stale() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +113,8 @@ func (d *driver) options() []client.ReadOption {
 	return nil
 }
 
-// pace is how long a beat is for what takes the right to observe the cell.
+// pace returns the time between readings that need the right to observe the
+// cell.
 func (d *driver) pace() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,8 +124,8 @@ func (d *driver) pace() time.Duration {
 	return d.beat
 }
 
-// lookPace is how long after one look the next comes: where the lease is shown, it
-// is to be seen being renewed.
+// lookPace returns the time between looks: shorter where the lease is shown, so
+// that renewals are visible.
 func (d *driver) lookPace() time.Duration {
 	if w, _ := d.wanted(); w.Page == cellPage && w.Detail.Kind == noKind {
 		return d.pace() * 3 / 10
@@ -132,7 +133,7 @@ func (d *driver) lookPace() time.Duration {
 	return d.pace()
 }
 
-// every does a job again and again, but for while paused.
+// every runs a job repeatedly, except while paused.
 func (d *driver) every(ctx context.Context, pause func() time.Duration, job func(context.Context)) {
 	for ctx.Err() == nil {
 		w, changed := d.wanted()
@@ -168,7 +169,7 @@ func (d *driver) looks(ctx context.Context) {
 		trouble := d.trouble(err)
 		d.mu.Lock()
 		d.denied = trouble != nil && trouble.Denied
-		d.office = err != nil || inOffice(look.Cell) // who may not look is told by what it reads
+		d.office = err != nil || inOffice(look.Cell) // without the right to look, readings show it
 		d.mu.Unlock()
 		d.send(Looked{At: time.Now(), Look: look, Err: trouble})
 	})
@@ -181,8 +182,8 @@ func (d *driver) trouble(err error) *Trouble {
 	return d.source.Say(err)
 }
 
-// members asks who makes up the cell, and for circles of who wait for each other.
-// That there are none is not asked of a cell in which nobody may.
+// members reads the members and the deadlocks. Deadlocks are optional: older
+// releases do not report them.
 func (d *driver) members(ctx context.Context) {
 	d.every(ctx, func() time.Duration { return memberBeats * d.pace() }, func(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, patience)
@@ -193,19 +194,18 @@ func (d *driver) members(ctx context.Context) {
 		}
 		msg := Membered{At: time.Now(), Members: members, Err: d.trouble(err)}
 		if err == nil {
-			msg.Circles, _ = d.client.Deadlocks(bounded, d.options()...) // of a release that finds none there are none
+			msg.Circles, _ = d.client.Deadlocks(bounded, d.options()...) // older releases report none
 		}
 		d.send(msg)
 	})
 }
 
-// events tells of events from now on. Once there was a first, none is left out
-// unless that is told.
+// events sends events from now on. After the first one, every gap is reported.
 func (d *driver) events(ctx context.Context) {
-	heard := make(chan client.Event, mostEvents)
-	var telling sync.WaitGroup
-	telling.Go(func() { d.forward(ctx, heard) })
-	defer telling.Wait()
+	received := make(chan client.Event, mostEvents)
+	var sending sync.WaitGroup
+	sending.Go(func() { d.forward(ctx, received) })
+	defer sending.Wait()
 	after, known := uint64(client.FromNow), false
 	for ctx.Err() == nil {
 		if !known {
@@ -230,23 +230,22 @@ func (d *driver) events(ctx context.Context) {
 				after = max(after, e.Revision)
 			}
 			select {
-			case heard <- e:
+			case received <- e:
 			case <-ctx.Done():
 			}
 		}
 	}
 }
 
-// forward sends what was heard, in batches: a screen for each event is more than
-// anybody sees.
-func (d *driver) forward(ctx context.Context, heard <-chan client.Event) {
+// forward sends events in batches: a screen per event would be too fast to see.
+func (d *driver) forward(ctx context.Context, received <-chan client.Event) {
 	for ctx.Err() == nil {
 		var batch []lockapi.CellEvent
 		var full <-chan time.Time
 		missed := false
 		for over := false; !over; {
 			select {
-			case e := <-heard:
+			case e := <-received:
 				if missed = e.Compacted != nil; missed {
 					over = true
 					break
@@ -277,8 +276,8 @@ func (d *driver) unheard(ctx context.Context, err error) {
 	}
 }
 
-// details reads what is looked at closely: each second, or for a file where an
-// event says that it changed.
+// details reads the open subject: each second, or for a file after an event
+// about it.
 func (d *driver) details(ctx context.Context) {
 	last := Want{}
 	for ctx.Err() == nil {
@@ -299,7 +298,7 @@ func (d *driver) details(ctx context.Context) {
 	}
 }
 
-// historyLimit is how much of what happened to a lock is shown.
+// historyLimit is the number of events shown for a lock.
 const historyLimit = 200
 
 func (d *driver) readDetail(ctx context.Context, w Want) {
@@ -326,7 +325,7 @@ func (d *driver) readDetail(ctx context.Context, w Want) {
 	if err != nil {
 		out = Detailed{Err: d.trouble(err)}
 		if errors.Is(err, client.ErrNotFound) {
-			out.Err = &Trouble{Text: "There is no such file any more."}
+			out.Err = &Trouble{Text: "This file no longer exists."}
 		}
 	}
 	d.send(DetailRead{At: time.Now(), Of: w.Detail, Detailed: out})

@@ -97,7 +97,7 @@ func (s *cellServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// source is a Source whose cell is well, or as look says.
+// source is a Source of a healthy cell, or with the given look.
 type source struct {
 	look func() (Look, error)
 }
@@ -121,8 +121,8 @@ func (*source) Say(err error) *Trouble {
 	return &Trouble{Text: err.Error(), Denied: errors.Is(err, client.ErrPermissionDenied)}
 }
 
-// driving runs a driver whose second is short on a cell, and feeds a model with
-// what it sends. The returned function goes on until something is so.
+// driving runs a driver with a short second on a cell and feeds its messages to
+// a model. The returned function continues until a condition holds.
 func driving(t *testing.T, src Source) (*cellServer, *Model, func(what string, until func() bool)) {
 	t.Helper()
 	s := &cellServer{asked: map[string]int{}}
@@ -177,8 +177,8 @@ func beats(m *Model, n int) func() bool {
 	}
 }
 
-// The locks are listed once, in parts; then only some of those in sight are read.
-// Who is at another page, or pauses, asks for none.
+// The locks are listed once, in parts; then only some visible ones are read.
+// Other pages and pauses read none.
 func TestDriverListsOnce(t *testing.T) {
 	s, m, until := driving(t, &source{})
 	until("looks", beats(m, 20))
@@ -211,8 +211,8 @@ func TestDriverGoesRoundSessions(t *testing.T) {
 	}
 }
 
-// A lock looked at closely is read with its history; a session that is gone is
-// said to be.
+// An open lock is read with its history; an open session that has ended is
+// reported.
 func TestDriverLooksClosely(t *testing.T) {
 	s, m, until := driving(t, &source{})
 	m.detail = subject{lockKind, "/x"}
@@ -224,7 +224,7 @@ func TestDriverLooksClosely(t *testing.T) {
 	until("its end", func() bool { return m.reading.of == m.detail && m.reading.Err != nil })
 }
 
-// What goes wrong is shown, and what comes right again, too.
+// Failures are shown, and so is their end.
 func TestDriverTellsOfTrouble(t *testing.T) {
 	var mu sync.Mutex
 	var broken error
@@ -248,8 +248,8 @@ func TestDriverTellsOfTrouble(t *testing.T) {
 	until("it is over", func() bool { return m.lost == nil && m.noMembers == nil && m.locks.err == nil && m.locks.read })
 }
 
-// Who may not observe the cell is not refused each second: that is in the audit
-// log each time. The locks that he may read are as live as ever.
+// A caller that may not observe the cell is not refused each second, because
+// each refusal is in the audit log. The locks that it may read stay live.
 func TestDriverDenied(t *testing.T) {
 	var looks atomic.Int32
 	src := &source{look: func() (Look, error) {
@@ -266,7 +266,8 @@ func TestDriverDenied(t *testing.T) {
 	}
 }
 
-// A panic of the driver's is told, so that whoever has the terminal restores it.
+// A panic of the driver is reported, so that the screen can restore the
+// terminal.
 func TestDriverPanics(t *testing.T) {
 	sent := make(chan any, 100)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// happenings are the types of events in a word.
+// happenings names the types of events in one word.
 var happenings = map[lockapi.EventType]string{
 	lockapi.EventLockAcquired: "acquired", lockapi.EventLockReleased: "released", lockapi.EventLockContended: "waits",
 	lockapi.EventFileCreated: "created", lockapi.EventFileChanged: "changed", lockapi.EventFileDeleted: "deleted",
@@ -22,11 +22,11 @@ func happening(t lockapi.EventType) string {
 	return format.Clean(string(t))
 }
 
-// ends are the reasons for which something ended.
+// ends describes the reasons for an end.
 var ends = map[string]string{
 	lockapi.ReasonReleased: "released", lockapi.ReasonSessionClosed: "its session was closed", lockapi.ReasonSessionExpired: "its session expired",
 	lockapi.ReasonForced: "released by force", lockapi.ReasonDeleted: "deleted", lockapi.ReasonSessionEnded: "its session ended",
-	lockapi.ReasonDenied: "its session may not lock there any more",
+	lockapi.ReasonDenied: "its session may no longer lock there",
 }
 
 func ending(reason string) string {
@@ -36,8 +36,8 @@ func ending(reason string) string {
 	return format.Clean(strings.ReplaceAll(reason, "_", " "))
 }
 
-// told is what an event says beside its type and its path.
-func told(e *lockapi.CellEvent) string {
+// described returns what an event reports beside its type and path.
+func described(e *lockapi.CellEvent) string {
 	switch {
 	case e.Master != nil:
 		return fmt.Sprintf("%s is master, epoch %d", format.Clean(e.Master.Master), e.Master.Epoch)
@@ -55,13 +55,13 @@ func told(e *lockapi.CellEvent) string {
 	return ""
 }
 
-// eventRows are the events that are searched for, newest first.
+// eventRows returns the events that match the search, newest first.
 func (m *Model) eventRows() []*seen {
 	search := m.lists[eventsPage].search
 	out := make([]*seen, 0, len(m.events))
 	for i := range m.events {
 		e := &m.events[i]
-		if search == "" || matches(search, e.Path, happening(e.Type), told(&e.CellEvent)) {
+		if search == "" || matches(search, e.Path, happening(e.Type), described(&e.CellEvent)) {
 			out = append(out, e)
 		}
 	}
@@ -81,7 +81,7 @@ var eventColumns = []column[*seen]{
 		if e.Master != nil {
 			return cell{text: fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)}
 		}
-		return cell{text: told(&e.CellEvent)}
+		return cell{text: described(&e.CellEvent)}
 	}},
 	{title: "REVISION", width: 9, right: true, rank: 2, cell: func(m *Model, e *seen) cell { return cell{text: fmt.Sprint(e.Revision), style: m.paint.dim} }},
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// fileRow is an entry of the directory that is shown.
+// fileRow is an entry of the current directory.
 type fileRow struct {
 	client.DirEntry
-	changed time.Time // when an event last told of it
+	changed time.Time // time of the last event
 	at      time.Time
 }
 
-// enter goes to a directory.
+// enter opens a directory.
 func (m *Model) enter(dir string) {
 	l := m.lists[filesPage]
 	l.key, l.search = "", ""
-	if up, ok := strings.CutPrefix(m.dir, dir); ok && up != "" { // upwards: to where that stands
+	if up, ok := strings.CutPrefix(m.dir, dir); ok && up != "" { // upwards: put the cursor on the former directory
 		l.key = dir + up[:strings.IndexByte(up, '/')+1]
 	}
 	m.dir, l.cursor, l.offset = dir, 0, 0
 	m.files = table[*fileRow]{rows: map[string]*fileRow{}}
 }
 
-// parent is the directory that one lies in.
+// parent returns the parent of a directory.
 func parent(dir string) string {
 	return dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
 }
@@ -53,8 +53,8 @@ func (m *Model) dirRead(p DirRead) {
 	}
 }
 
-// fileEvent changes the directory by what an event tells. That a directory below
-// it is empty now shows when it is read again.
+// fileEvent updates the directory by an event. An empty subdirectory disappears
+// at the next reading.
 func (m *Model) fileEvent(at time.Time, e lockapi.CellEvent) {
 	name, in := strings.CutPrefix(e.Path, m.dir)
 	if !in || m.files.at.IsZero() {
@@ -84,7 +84,8 @@ var fileSorts = []struct {
 	{"newest", func(a, b *client.File) int { return b.ModifiedAt.Compare(a.ModifiedAt) }},
 }
 
-// fileRows has directories first where the order is not by name.
+// fileRows returns the rows in display order: directories first, unless sorted
+// by name.
 func (m *Model) fileRows() []*fileRow {
 	if m.files.sorted != nil {
 		return m.files.sorted
@@ -137,7 +138,7 @@ var fileColumns = []column[*fileRow]{
 	{title: "ENDS WITH SESSION", width: 26, rank: 4, cell: ofFile(func(_ *Model, f *client.File) string { return format.Clean(f.Session) })},
 }
 
-// ofFile is a cell that is empty for a directory.
+// ofFile returns a cell that is empty for a directory.
 func ofFile(text func(*Model, *client.File) string) func(*Model, *fileRow) cell {
 	return func(m *Model, r *fileRow) cell {
 		if r.File == nil {

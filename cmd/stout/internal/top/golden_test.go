@@ -29,11 +29,11 @@ var unreachable = &Trouble{Text: "No replica can be reached.", More: []string{"h
 func noMasterLook() Look {
 	c := theCell(3, "")
 	c.Replicas[1].Healthy, c.Replicas[2].Healthy = false, false
-	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last heard of 14s ago", "r3 answers, and is not ready: it has no master"}}
+	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last seen 14s ago", "r3 answers but is not ready: it has no master"}}
 }
 
-// unled is the members as a replica tells them that hears no master, with one more
-// that it can't ask.
+// unled returns the members in the view of a replica without a master, with one
+// member that it cannot ask.
 func unled() lockapi.Members {
 	out := theMembers(3, 0)
 	for i := range out.Members {
@@ -50,12 +50,12 @@ func guarded() Looked {
 	return Looked{At: start, Look: Look{Cell: c}}
 }
 
-// deafLook is what is seen of a cell one of whose replicas answers, and hears no
+// deafLook returns a cell with one replica that answers but does not reach the
 // master.
 func deafLook() Look {
 	c := theCell(3, "r1")
 	c.Replicas[2].Promise, c.Replicas[2].LastContactMS = nil, 8000
-	return Look{Cell: c, Findings: []string{"r3 answers, and hears no master: no master is known; its last contact was 8s ago"}, Deaf: []string{"r3"}}
+	return Look{Cell: c, Findings: []string{"r3 answers but does not reach the master: no master is known; last contact 8s ago"}, Deaf: []string{"r3"}}
 }
 
 func nastyThings() []any {
@@ -84,7 +84,7 @@ func nastyThings() []any {
 // lockDetail is what was read of /db/primary.
 func lockDetail() DetailRead {
 	return DetailRead{At: start, Of: subject{lockKind, "/db/primary"}, Detailed: Detailed{
-		Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n    Token 101, exclusive, session S1. Its session is still good for 9.1s of 12s.\n",
+		Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n    Token 101, exclusive, session S1. Its session has 9.1s of 12s left.\n",
 		History: &lockapi.History{Path: "/db/primary", More: true, Since: ptr(at(-7000)), Events: []lockapi.PastEvent{
 			{Revision: 10, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
 			{Revision: 9, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
@@ -96,7 +96,7 @@ func lockDetail() DetailRead {
 	}}
 }
 
-// screens are the scenarios: what is promised of each stands in its name.
+// screens lists the scenarios; each name states its promise.
 var screens = []struct {
 	name     string
 	messages []any
@@ -109,7 +109,7 @@ var screens = []struct {
 	{"never-reached", script(Tick(start), Looked{At: start, Err: unreachable}, Tick(at(3)))},
 	{"lost-and-stale", script(well(), keys("2"), Tick(at(1)), Looked{At: at(1), Err: unreachable}, Looked{At: at(6), Err: unreachable}, Tick(at(13)))},
 	{"found-again", script(well(), Looked{At: at(1), Err: unreachable}, Looked{At: at(9), Look: Look{Cell: theCell(3, "r1")}}, Tick(at(9)))},
-	{"denied", script(Tick(start), Looked{At: start, Err: &Trouble{Text: "User:guest may not observe the cell.", Denied: true, More: []string{"hint: stout access whoami shows who the cell takes you for"}}})},
+	{"denied", script(Tick(start), Looked{At: start, Err: &Trouble{Text: "User:guest may not observe the cell.", Denied: true, More: []string{"hint: stout access whoami shows your principal"}}})},
 	{"guarded-files", script(Tick(start), guarded(), keys("4"), DirRead{all("/"), nil})},
 	{"guarded-events", script(Tick(start), guarded(), keys("5"))},
 	{"fail-over", script(well(), Tick(at(4)), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}}, Looked{At: at(4), Look: Look{Cell: theCell(3, "r2")}})},
@@ -158,7 +158,7 @@ var screens = []struct {
 // the cell and one of each list.
 var onAll = []string{"cell-well", "locks-by-queue", "sessions", "files", "events", "members"}
 
-// onSmall are the others whose layout differs on a small terminal.
+// onSmall lists other screens with a different layout on a small terminal.
 var onSmall = []string{"lock-closely", "lost-and-stale", "locks-search-typed", "nasty-cell", "nasty-locks"}
 
 // TestScreens checks that each screen fits on a terminal of 80, 40 and 200
@@ -192,8 +192,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// With colour the text is the same: nothing is said by colour alone. Sizes that
-// nobody can read break nothing.
+// Colour does not change the text. Unreadable sizes break nothing.
 func TestColourSaysNothing(t *testing.T) {
 	for _, s := range screens {
 		plain, coloured := shown(t, false, 80, 24, s.messages), shown(t, true, 80, 24, s.messages)

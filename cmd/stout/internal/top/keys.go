@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// press deals with a key. None of them changes anything in the cell.
+// press handles a key. No key changes the cell.
 func (m *Model) press(k Key) {
 	if m.typing {
 		m.write(k)
@@ -52,7 +52,7 @@ func (m *Model) press(k Key) {
 	}
 }
 
-// inList deals with the keys of a list.
+// inList handles the keys of a list.
 func (m *Model) inList(k Key) {
 	l := m.current()
 	switch k.Name {
@@ -76,7 +76,7 @@ func (m *Model) inList(k Key) {
 	}
 }
 
-// move is where a key leads from a place in a list.
+// move returns the new position in a list after a key.
 func (m *Model) move(key string, at, page, last int) int {
 	switch key {
 	case "down", "j":
@@ -107,12 +107,12 @@ func (m *Model) keyAt(i int) string {
 	return ""
 }
 
-// show goes to a page.
+// show opens a page.
 func (m *Model) show(p page) {
 	m.page, m.detail, m.scroll = p, subject{}, 0
 }
 
-// back leaves what is looked at closely, a search or a directory.
+// back leaves an open subject, a search or a directory.
 func (m *Model) back(key string) {
 	l := m.current()
 	m.scroll = 0
@@ -127,7 +127,7 @@ func (m *Model) back(key string) {
 	}
 }
 
-// open looks closely at the row of the cursor, or goes into it.
+// open opens the row of the cursor, or its directory.
 func (m *Model) open(key string) {
 	l := m.current()
 	if l.cursor < 0 || l.cursor >= m.length() {
@@ -162,7 +162,7 @@ func (m *Model) open(key string) {
 
 func (m *Model) closely(s subject) { m.detail, m.scroll = s, 0 }
 
-// write deals with a key while a search is typed.
+// write handles a key in the search field.
 func (m *Model) write(k Key) {
 	l := m.current()
 	switch k.Name {
@@ -184,22 +184,22 @@ func (m *Model) write(k Key) {
 	m.unsorted()
 }
 
-// unsorted has the page's rows found anew.
+// unsorted makes the page's rows be sorted again.
 func (m *Model) unsorted() {
 	m.locks.sorted, m.sessions.sorted, m.files.sorted = nil, nil, nil
 }
 
-// helpLines say what the keys do.
+// helpLines describes the keys.
 func (m *Model) helpLines() []string {
 	lines := []string{m.paint.head("Keys"), ""}
 	for _, k := range [][2]string{
-		{"1..6, tab", "the pages: cell, locks, sessions, files, events, members"},
-		{"j k, arrows", "down and up; pgdn, pgup, g and G by screens and to the ends"},
-		{"enter", "look closely at a lock, a session or a file; open or fold a directory"},
-		{"esc", "back; drop the search; in files, up"},
-		{"/", "search. What begins with / is the beginning of a path: of a lock or file, or of a lock that a session holds or waits for. Else each word is looked for in paths, names, handles, principals and metadata. Long lists are asked for anew by a path only."},
-		{"s, r", "the next order; reverse it"},
-		{"p", "pause: the screen stands still, nothing is missed"},
+		{"1..6, tab", "pages: cell, locks, sessions, files, events, members"},
+		{"j k, arrows", "down and up; pgdn and pgup by screens, g and G to the ends"},
+		{"enter", "open a lock, a session or a file; open or fold a directory"},
+		{"esc", "back; clear the search; in files, parent directory"},
+		{"/", "search. Text that begins with / is the beginning of a path: of a lock or file, or of a lock that a session holds or waits for. Other words are searched in paths, names, handles, principals and metadata. Long lists are only read again for a path."},
+		{"s, r", "next order; reverse it"},
+		{"p", "pause the screen; no change is missed"},
 		{"q, Ctrl-C", "quit; Ctrl-Z suspends"},
 	} {
 		for i, line := range m.broken(k[1], 14) {
@@ -210,7 +210,7 @@ func (m *Model) helpLines() []string {
 		}
 	}
 	lines = append(lines, "")
-	return append(lines, m.wrapped("Nothing here changes anything. What is shown comes from the cell's events, one look at the cell each second, and readings of what is in sight. PAUSED, STALE and NO MASTER at the top say when it is not as it is now.")...)
+	return append(lines, m.wrapped("Nothing here changes the cell. The data comes from the cell's events, one look at the cell each second, and readings of visible rows. PAUSED, STALE or NO MASTER at the top means that the screen is not current.")...)
 }
 
 func pad(text string, width int) string { return text + strings.Repeat(" ", max(0, width-len(text))) }

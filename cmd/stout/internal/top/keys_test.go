@@ -40,8 +40,7 @@ func manyLocks(n int) []any {
 	return out
 }
 
-// Whatever keys are pressed at whatever moment, the screen fits, and what is done
-// is to look.
+// For any keys at any time, the screen fits and the driver only reads.
 func TestAnyKeys(t *testing.T) {
 	all := []string{"1", "2", "3", "4", "5", "6", "tab", "shift+tab", "j", "k", "up", "down", "pgup", "pgdown", "g", "G", "/", "s", "S", "r", "enter", "esc",
 		"backspace", "p", "?", "space", "h", "l", "x", "ctrl+u", "\u202e", "世"}
@@ -69,8 +68,8 @@ func TestAnyKeys(t *testing.T) {
 
 func since3(dir string) Part { return Part{Of: dir, Began: at(3), At: at(3), First: true, Done: true} }
 
-// Of ten thousand locks those in sight are set, and the cell is asked again for few
-// of those, wherever one has scrolled to.
+// With ten thousand locks only the visible ones are formatted, and few of them
+// are read again, at any scroll position.
 func TestTenThousandLocks(t *testing.T) {
 	m := model(well(), manyLocks(10_000), keys("2"))
 	if n := m.length(); n < 10_000 || n > 10_100 {
@@ -131,7 +130,7 @@ func TestSearchAsksTheCell(t *testing.T) {
 	}
 }
 
-// A pause loses nothing: what came meanwhile is there after it.
+// A pause loses nothing: later messages are shown after it.
 func TestPause(t *testing.T) {
 	m := model(well(), keys("2", "p"))
 	if !m.Wanted().Paused {
@@ -153,7 +152,7 @@ func TestPause(t *testing.T) {
 	if got := m.View(); !strings.Contains(got, "/during") || !strings.Contains(got, "r2 is master now") || m.Wanted().Paused {
 		t.Errorf("after it there is\n%s", got)
 	}
-	// What is more than is kept is told, and read again.
+	// Messages beyond the limit are reported as missed, and read again.
 	m.Update(Key{Name: "p"})
 	for i := range mostEvents + 10 {
 		m.Update(Happened{at(6), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, uint64(10+i), "/x", "S", "s", 9, "")}})
@@ -164,7 +163,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A reading that began before an event does not undo what that has told.
+// A reading that began before an event does not undo that event.
 func TestEventsAndReadings(t *testing.T) {
 	m := model(well(), Tick(at(2)), Happened{at(2), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 5, "/db/primary", "S1", "db-1.example", 101, "released")}})
 	m.Update(LocksRead{Part{Began: at(1), At: at(3), First: true, Done: true}, theLocks()})
@@ -175,7 +174,8 @@ func TestEventsAndReadings(t *testing.T) {
 	if row := m.locks.rows["/db/primary"]; row.doubt || row.Holders[0].SessionName != "db-9" {
 		t.Errorf("it is %+v", row)
 	}
-	// What is not in a whole reading goes, but for what came since that began.
+	// Entries missing from a complete reading are removed, except those changed
+	// since its beginning.
 	m.Update(Happened{at(5), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, 9, "/newer", "S", "s", 9, "")}})
 	m.Update(LocksRead{Part{Began: at(4), At: at(6), First: true, Done: true}, nil})
 	if len(m.locks.rows) != 1 || m.locks.rows["/newer"] == nil {
@@ -222,8 +222,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// What is looked at closely is read when an event tells of it, and another's
-// reading is not taken for its own.
+// An open subject is read after an event about it, and another subject's
+// reading is not mixed up with it.
 func TestClosely(t *testing.T) {
 	m := model(well(), keys("2", "enter"))
 	w := m.Wanted()
@@ -249,7 +249,7 @@ func TestClosely(t *testing.T) {
 	}
 }
 
-// Who looks at the newest event goes on to; who looks at an older one stays there.
+// The cursor stays on the newest event, or else on the same older event.
 func TestEventsScroll(t *testing.T) {
 	event := func(n uint64) Happened {
 		return Happened{at(1), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, n, fmt.Sprintf("/n%d", n), "S", "s", n, "")}}

@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
 
-// paint is the styles, each a function of text that is safe to print. Colour is
-// never the only sign of something.
+// paint has the styles, as functions of text that is safe to print. Colour
+// never carries information of its own.
 type paint struct {
 	dim, good, warn, fail, head, chosen func(string) string
 }
@@ -35,29 +35,30 @@ func newPaint(colour bool) paint {
 	}
 }
 
-// column is one of a list, with its cell in a row. A column with flex takes what
-// the others leave, at least that much; others are left out for that, the highest
-// rank first. Those of rank 0 stay. Where there is room one grows up to most.
+// column is one column of a list. A column with flex takes the width that
+// others leave, but at least flex; to make room, other columns are dropped, the
+// highest rank first. Rank 0 always stays. With spare room a column grows up to
+// most.
 type column[R any] struct {
 	title string
 	width int
 	most  int
 	flex  int
-	least int // of flex, before one of rank 1 is left out; 0 stands for flex
+	least int // shrink to this before a column of rank 1 is dropped; 0 for flex
 	right bool
 	rank  int
 	cell  func(*Model, R) cell
 }
 
-// cell is what stands in a column of a row: text that is safe to print.
+// cell is the content of a column in a row: text that is safe to print.
 type cell struct {
-	text, tail string // tail is never cut
+	text, tail string // tail is not truncated
 	style      func(string) string
 }
 
 const gap = 2
 
-// layout is how wide each column is on a screen; 0 for those that are left out.
+// layout returns the width of each column on a screen; 0 for a dropped one.
 func layout[R any](columns []column[R], width int) []int {
 	out := make([]int, len(columns))
 	for i, c := range columns {
@@ -92,8 +93,7 @@ func layout[R any](columns []column[R], width int) []int {
 	return out
 }
 
-// mostFlex is from when on a column that takes what others leave leaves some to
-// them.
+// mostFlex is the width from which a flexible column leaves room to others.
 const mostFlex = 56
 
 func sum(widths []int) int {
@@ -106,17 +106,17 @@ func sum(widths []int) int {
 	return n
 }
 
-// row is the cells of a row in their columns.
+// row formats a row.
 func row[R any](m *Model, r R, columns []column[R], widths []int) string {
 	return set(columns, widths, func(c column[R]) cell { return c.cell(m, r) })
 }
 
-// heading is the columns' titles.
+// heading formats the columns' titles.
 func heading[R any](m *Model, columns []column[R], widths []int) string {
 	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.head} })
 }
 
-// set puts a cell into each column that has a width.
+// set formats a cell for each visible column.
 func set[R any](columns []column[R], widths []int, of func(column[R]) cell) string {
 	var parts []string
 	for i, column := range columns {
@@ -139,8 +139,7 @@ func set[R any](columns []column[R], widths []int, of func(column[R]) cell) stri
 	return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
 }
 
-// middle cuts text to a width, out of its middle: paths and names differ at their
-// ends.
+// middle truncates text in its middle: paths and names differ at their ends.
 func middle(text string, width int) string {
 	n := ansi.StringWidth(text)
 	if n <= width {
@@ -154,7 +153,7 @@ func middle(text string, width int) string {
 	return ansi.Truncate(text, head, "") + "…" + ansi.Truncate(tail, width-1-head, "")
 }
 
-// bar shows a part of a whole, as well without colour.
+// bar draws a part of a whole, readable without colour.
 func bar(part, whole time.Duration, width int) string {
 	full := 0
 	if whole > 0 {
@@ -163,7 +162,7 @@ func bar(part, whole time.Duration, width int) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
 }
 
-// tenths is a duration to a tenth of a second.
+// tenths formats a duration in tenths of a second.
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
 func millis(ms int64) string { return format.Human(time.Duration(ms) * time.Millisecond) }
@@ -171,7 +170,7 @@ func millis(ms int64) string { return format.Human(time.Duration(ms) * time.Mill
 // ago is how long ago t was.
 func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }
 
-// whole is a duration in whole seconds; one that is over is none.
+// whole formats a duration in whole seconds, at least 0.
 func whole(d time.Duration) string {
 	if d < time.Second {
 		return "0s"
@@ -179,12 +178,12 @@ func whole(d time.Duration) string {
 	return format.Human(d.Truncate(time.Second))
 }
 
-// address is a URL as it is named to --server.
+// address shortens a URL to the form that --server accepts.
 func address(url string) string {
 	return format.Clean(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"))
 }
 
-// timeOfDay is the time here, with the date where that is not today's.
+// timeOfDay formats a local time, with the date unless it is today.
 func (m *Model) timeOfDay(t time.Time) string {
 	t, now := t.In(m.zone), m.now.In(m.zone)
 	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
@@ -193,16 +192,15 @@ func (m *Model) timeOfDay(t time.Time) string {
 	return t.Format("15:04:05")
 }
 
-// wrapped is sentences in lines of the screen's width, at most 80.
+// wrapped breaks sentences into lines of the screen's width, at most 80.
 func (m *Model) wrapped(text string) []string { return m.broken(text, 0) }
 
-// broken breaks text that is safe to print at its blanks, and what is too long
-// within, into lines that leave so many columns free.
+// broken breaks safe text, also long words, into lines that leave free columns.
 func (m *Model) broken(text string, free int) []string {
 	return strings.Split(ansi.Wrap(text, max(8, min(80, m.width)-free), ""), "\n")
 }
 
-// troubleLines tells why something is not there.
+// troubleLines describes why something is missing.
 func (m *Model) troubleLines(t *Trouble) []string {
 	lines := m.wrapped("! " + t.Text)
 	for i := range lines {

@@ -11,15 +11,15 @@ type table[R any] struct {
 	rows   map[string]R
 	of     string    // the prefix or directory that was read
 	at     time.Time // of the last reading
-	read   bool      // it was read to its end, once at least
-	cut    bool      // there is more than is kept
+	read   bool      // it was completed at least once
+	cut    bool      // the list was cut off
 	stale  bool
 	err    *Trouble
-	sorted []R // as they are shown; nil where that has to be found anew
+	sorted []R // in display order; nil if it must be sorted again
 }
 
-// begin takes what a part says of the list. What was there before and is not in a
-// whole reading goes when that ends.
+// begin records the state of a part. Entries missing from a complete reading
+// are removed at its end.
 func (t *table[R]) begin(p Part) {
 	t.of, t.at, t.stale, t.sorted, t.err = p.Of, p.At, p.Stale, nil, p.Err
 	if p.Err == nil && p.Done {
@@ -27,18 +27,17 @@ func (t *table[R]) begin(p Part) {
 	}
 }
 
-// list is where in a list of rows somebody is: at the row with a key, wherever
-// that moves to.
+// list is the cursor in a list, bound to the row with a key.
 type list struct {
 	cursor, offset int
 	key            string
 	search         string
 	sort           int
 	reverse        bool
-	page           int // rows in sight
+	page           int // visible rows
 }
 
-// place puts the cursor on its row and the rows around it into a window of a
+// place puts the cursor on its row and scrolls that row into a window of the
 // height.
 func (l *list) place(n, height int, find func(key string) int) {
 	if l.key != "" && find != nil {
@@ -52,8 +51,8 @@ func (l *list) place(n, height int, find func(key string) int) {
 	l.offset = max(0, min(l.offset, n-height))
 }
 
-// grew says that a row came on top. Who looks at the first row goes on to look at
-// the newest.
+// grew records a new first row. The cursor stays on its row, or on the first
+// row.
 func (l *list) grew() {
 	if l.cursor > 0 {
 		l.cursor++
@@ -61,8 +60,8 @@ func (l *list) grew() {
 	}
 }
 
-// matches says whether all words of a search are in a text, or where it begins
-// with a slash, whether a path begins with it.
+// matches reports whether a text contains all words of a search, or, if the
+// search begins with a slash, whether path has it as prefix.
 func matches(search, path string, more ...string) bool {
 	if search == "" {
 		return true

@@ -11,23 +11,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lockRow is what is known of a lock, or a directory of several.
+// lockRow is the state of a lock, or a directory of locks.
 type lockRow struct {
 	lockapi.Lock
 	at      time.Time // of its reading
-	changed time.Time // when an event last told of it
-	freed   time.Time // when it was seen to be free; it goes a while later
-	doubt   bool      // an event changed it, which does not tell all
+	changed time.Time // time of the last event
+	freed   time.Time // when it became free; removed some time later
+	doubt   bool      // changed by an event, so partly unknown
 
-	dir   string // of a directory; all of the above is not there
+	dir   string // for a directory; the fields above are empty
 	count int    // locks in it
 	depth int
-	from  int // where in the path the name begins that is shown
+	from  int // start of the displayed name in the path
 }
 
 func (r *lockRow) key() string { return cmp.Or(r.dir, r.Path) }
 
-// locksRead takes a part of the list of locks.
+// locksRead adds a part of the list of locks.
 func (m *Model) locksRead(p LocksRead) {
 	if p.First && p.Of != m.locks.of {
 		clear(m.locks.rows)
@@ -45,8 +45,8 @@ func (m *Model) locksRead(p LocksRead) {
 	}
 }
 
-// putLock takes what a reading that began at an instant says of a lock. Where an
-// event has told of it since, it may say less than is known.
+// putLock stores a lock from a reading begun at an instant. A later event wins
+// over the reading.
 func (m *Model) putLock(l lockapi.Lock, began, at time.Time) {
 	known := m.locks.rows[l.Path]
 	if known != nil && known.changed.After(began) {
@@ -68,7 +68,7 @@ func (m *Model) putLock(l lockapi.Lock, began, at time.Time) {
 	m.locks.rows[l.Path] = row
 }
 
-// lockEvent changes the row of a lock by what an event tells.
+// lockEvent updates the row of a lock by an event.
 func (m *Model) lockEvent(at time.Time, e lockapi.CellEvent) {
 	if !strings.HasPrefix(e.Path, m.locks.of) || e.Hold == nil || m.locks.at.IsZero() {
 		return
@@ -98,8 +98,8 @@ func (m *Model) lockEvent(at time.Time, e lockapi.CellEvent) {
 	m.locks.rows[e.Path] = row
 }
 
-// doubtful are the paths of locks in sight that may have changed without an event
-// that tells how: queues and delays.
+// doubtful returns the paths of visible locks that may have a new queue or
+// delay without an event.
 func (m *Model) doubtful() []string {
 	var out []string
 	l := m.lists[locksPage]
@@ -112,7 +112,7 @@ func (m *Model) doubtful() []string {
 	return out
 }
 
-// lockSorts are the orders of locks, the first by path, which is a tree.
+// lockSorts lists the orders of locks; the first, by path, is a tree.
 var lockSorts = []struct {
 	name string
 	less func(m *Model, a, b *lockRow) int
@@ -123,7 +123,7 @@ var lockSorts = []struct {
 	{"holder", func(_ *Model, a, b *lockRow) int { return strings.Compare(holderName(a), holderName(b)) }},
 }
 
-// grantedAt is since when a lock is held; one that is not comes last.
+// grantedAt returns when a lock was granted; free locks come last.
 func (m *Model) grantedAt(r *lockRow) time.Time {
 	if len(r.Holders) == 0 {
 		return m.now.Add(time.Hour)
@@ -138,7 +138,7 @@ func holderName(r *lockRow) string {
 	return r.Holders[0].SessionName
 }
 
-// lockRows are the rows as they are shown.
+// lockRows returns the rows in display order.
 func (m *Model) lockRows() []*lockRow {
 	if m.locks.sorted != nil {
 		return m.locks.sorted
@@ -169,9 +169,8 @@ func (m *Model) lockRows() []*lockRow {
 	return out
 }
 
-// tree puts a row before the locks that share a directory, and leaves out what is
-// in those that are folded. A directory with one entry stands in that entry's
-// name.
+// tree adds a row for each directory with several locks, and omits the contents
+// of folded ones. A directory with one entry is part of that entry's name.
 func (m *Model) tree(locks []*lockRow) []*lockRow {
 	counts := map[string]int{}
 	for _, l := range locks {
@@ -213,7 +212,7 @@ func (m *Model) tree(locks []*lockRow) []*lockRow {
 	return out
 }
 
-// dirs yields where in a path its directories end.
+// dirs yields the end of each directory in a path.
 func dirs(path string) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for i := 1; i < len(path); i++ {
@@ -224,8 +223,8 @@ func dirs(path string) func(yield func(int) bool) {
 	}
 }
 
-// onlyChild says that all that is in the directory which ends at i is in the next
-// one, too, which then stands for both.
+// onlyChild reports whether the directory that ends at i contains only one
+// subdirectory, which then represents both.
 func onlyChild(path string, i int, counts map[string]int) bool {
 	next := strings.IndexByte(path[i:], '/')
 	return next >= 0 && counts[path[:i+next+1]] == counts[path[:i]]
@@ -261,7 +260,7 @@ func (m *Model) pathCell(r *lockRow) cell {
 	return cell{text: indent + "- " + format.Clean(r.dir[r.from:]), style: m.paint.head}
 }
 
-// holderCell names the first holder of a lock, and says how many more there are.
+// holderCell shows the first holder of a lock and the number of others.
 func (m *Model) holderCell(r *lockRow) cell {
 	switch {
 	case r.dir != "":
@@ -276,7 +275,7 @@ func (m *Model) holderCell(r *lockRow) cell {
 	return c
 }
 
-// stateCell is a lock's state in a word; of a directory how many locks it has.
+// stateCell shows a lock's state, or the number of locks in a directory.
 func (m *Model) stateCell(r *lockRow) cell {
 	left := time.Duration(r.DelayRemainingMS)*time.Millisecond - m.now.Sub(r.at)
 	switch {
@@ -292,7 +291,7 @@ func (m *Model) stateCell(r *lockRow) cell {
 	return cell{text: format.Clean(string(r.Mode)), style: m.paint.good}
 }
 
-// called is a session's name, or the beginning of its id where it has none.
+// called returns a session's name, or the start of its id without one.
 func called(name, id string) string {
 	if name != "" {
 		return format.Clean(name)

@@ -26,7 +26,7 @@ var memberColumns = []column[*lockapi.Member]{
 	{title: "DIRECTORY", width: 16, rank: 4, cell: func(_ *Model, r *lockapi.Member) cell { return cell{text: format.Clean(r.Directory)} }},
 }
 
-// membersLines shows who makes up the cell, and who waits for each other in it.
+// membersLines shows the members and the deadlocks.
 func (m *Model) membersLines() []string {
 	if m.noMembers != nil && m.membersAt.IsZero() {
 		return m.troubleLines(m.noMembers)
@@ -34,11 +34,11 @@ func (m *Model) membersLines() []string {
 	if m.membersAt.IsZero() {
 		return []string{m.paint.dim("Asking for the members...")}
 	}
-	bears := fmt.Sprintf("It bears %s.", m.bears())
+	tolerates := fmt.Sprintf("It tolerates %s.", m.tolerance())
 	if !m.led() {
-		bears = "It has no master: what it bears is exceeded, or one is about to be elected."
+		tolerates = "It has no master: too many members are down, or an election is under way."
 	}
-	lines := m.wrapped(fmt.Sprintf("Cell %s. %s", format.Clean(m.members.CellID), bears))
+	lines := m.wrapped(fmt.Sprintf("Cell %s. %s", format.Clean(m.members.CellID), tolerates))
 	lines = append(lines, "")
 	widths := layout(memberColumns, m.width-2)
 	lines = append(lines, "  "+heading(m, memberColumns, widths))
@@ -52,7 +52,7 @@ func (m *Model) membersLines() []string {
 	return append(lines, m.circleLines()...)
 }
 
-// memberPart is what a member does in the cell.
+// memberPart returns a member's part in the cell.
 func memberPart(r *lockapi.Member) string {
 	switch {
 	case r.Role == lockapi.RoleMaster:
@@ -67,18 +67,18 @@ func (m *Model) memberHealth(r *lockapi.Member) cell {
 	switch {
 	case r.Healthy:
 		return cell{text: "ok", style: m.paint.good}
-	case r.Version != "": // it answers with its release, and has no master
+	case r.Version != "": // it reported its release but has no master
 		return cell{text: "no master", style: m.paint.fail}
 	}
 	return cell{text: "DOWN", style: m.paint.fail}
 }
 
-// led says whether the members that were told have a master.
+// led reports whether the listed members have a master.
 func (m *Model) led() bool {
 	return slices.ContainsFunc(m.members.Members, func(r lockapi.Member) bool { return r.Role == lockapi.RoleMaster })
 }
 
-// circleLines tells of sessions that wait for each other.
+// circleLines describes deadlocks.
 func (m *Model) circleLines() []string {
 	var lines []string
 	for _, d := range m.circles {
@@ -89,7 +89,7 @@ func (m *Model) circleLines() []string {
 		lines = append(lines, m.paint.fail(head))
 		for i, l := range d.Links {
 			next := d.Links[(i+1)%len(d.Links)]
-			why := "where " + called(next.SessionName, next.Session) + " stands ahead"
+			why := "behind " + called(next.SessionName, next.Session) + " in the queue"
 			if l.Token != 0 {
 				why = fmt.Sprintf("which %s holds", called(next.SessionName, next.Session))
 			}
@@ -102,19 +102,19 @@ func (m *Model) circleLines() []string {
 	return lines
 }
 
-// borne is bears, with its colour.
-func (m *Model) borne() string {
+// colouredTolerance is tolerance with its colour.
+func (m *Model) colouredTolerance() string {
 	if m.members.Tolerates == 0 && len(m.members.Members) > 1 {
-		return m.paint.warn(m.bears())
+		return m.paint.warn(m.tolerance())
 	}
-	return m.bears()
+	return m.tolerance()
 }
 
-// bears is how many more failures the cell bears.
-func (m *Model) bears() string {
+// tolerance describes how many more failures the cell tolerates.
+func (m *Model) tolerance() string {
 	switch n := m.members.Tolerates; n {
 	case 0:
-		return "no further failure"
+		return "no more failures"
 	case 1:
 		return "one more failure"
 	default:

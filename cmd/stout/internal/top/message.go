@@ -7,43 +7,43 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What Update takes. Each message that tells of the cell has when that was.
+// Messages for Update. Those about the cell carry their time.
 type (
-	// Tick is the time, as it goes by.
+	// Tick is the current time.
 	Tick time.Time
-	// Size is that of the terminal.
+	// Size is the size of the terminal.
 	Size struct{ Width, Height int }
-	// Key is one that was pressed: its name, and what it types.
+	// Key is a pressed key: its name and its text.
 	Key struct{ Name, Text string }
 
-	// Looked is a look at the cell as a whole, or why there was none.
+	// Looked is a look at the cell as a whole, or its error.
 	Looked struct {
 		At   time.Time
 		Look Look
 		Err  *Trouble
 	}
-	// Membered is who makes up the cell, and who waits for each other in it.
+	// Membered has the members and the deadlocks.
 	Membered struct {
 		At      time.Time
 		Members lockapi.Members
 		Circles []lockapi.Deadlock
 		Err     *Trouble
 	}
-	// Happened is events, in their order.
+	// Happened has events in order.
 	Happened struct {
 		At     time.Time
 		Events []lockapi.CellEvent
 	}
-	// Missed says that events were: what they changed has to be read again.
+	// Missed reports lost events: everything must be read again.
 	Missed struct{ At time.Time }
-	// Unheard says why events are not heard at present; nil where they are.
+	// Unheard has the error of the event stream; nil while it works.
 	Unheard struct {
 		At  time.Time
 		Err *Trouble
 	}
 
-	// LocksRead is a part of the list of locks, AgainRead are some of them, whose
-	// reading began At.
+	// LocksRead is a part of the list of locks. AgainRead has single locks;
+	// their reading began at At.
 	LocksRead struct {
 		Part
 		Locks []lockapi.Lock
@@ -62,7 +62,7 @@ type (
 		Part
 		Entries []client.DirEntry
 	}
-	// DetailRead is what was read of one subject.
+	// DetailRead is a reading of one subject.
 	DetailRead struct {
 		At time.Time
 		Of subject
@@ -73,35 +73,34 @@ type (
 // Look is the cell as a whole.
 type Look struct {
 	Cell lockapi.Cell
-	// Findings are what is the matter with replicas, each with its id in front,
-	// and below it the command that mends it, where there is one.
+	// Findings describes problems of replicas, each beginning with the
+	// replica's id, followed by the command that repairs it, if there is one.
 	Findings []string
-	// Deaf are the ids of replicas that answer, and hear no master while there is
-	// one.
+	// Deaf lists replicas that answer but do not reach the master.
 	Deaf []string
 }
 
 // Trouble is why something could not be read.
 type Trouble struct {
-	Text string   // in one line
-	More []string // details, and what to do
-	// Denied says that it is about who asks: the cell is there.
+	Text string   // one line
+	More []string // details and advice
+	// Denied reports a refusal of this caller.
 	Denied bool
 }
 
-// Part says which part of a list was read.
+// Part describes a part of a list.
 type Part struct {
 	Of    string    // the prefix, or the directory
-	Began time.Time // when the reading of the whole began
+	Began time.Time // when the reading of the list began
 	At    time.Time
-	First bool // what was there before goes, but for what has changed since Began
+	First bool // first part: drop older entries, except those changed since Began
 	Done  bool // the list is complete
-	Cut   bool // and there is more than is kept
+	Cut   bool // the list was cut off
 	Stale bool // it may be out of date
 	Err   *Trouble
 }
 
-// Detailed is what there is to say of one lock, session or file.
+// Detailed is the description of one lock, session or file.
 type Detailed struct {
 	Text    string           // lines, made safe to print; styled
 	History *lockapi.History // of a lock
@@ -110,7 +109,7 @@ type Detailed struct {
 	Err     *Trouble
 }
 
-// subject is what can be looked at closely.
+// subject is a lock, session or file that can be opened.
 type subject struct {
 	Kind kind
 	Name string // the path, or the id
@@ -125,20 +124,20 @@ const (
 	fileKind
 )
 
-// Want is what the model would like to know.
+// Want is the data that the model needs.
 type Want struct {
 	Page   page
-	Prefix string // of the locks that the cell is to be asked for
+	Prefix string // prefix of the locks to list
 	Dir    string
 	Detail subject
 	Width  int
 	Paused bool
-	Missed int      // lists of another count are worthless
-	Nudge  int      // something happened to Detail
-	Again  []string // paths of locks in sight that may have changed
+	Missed int      // lists of another count are outdated
+	Nudge  int      // counts events of Detail
+	Again  []string // visible locks that may have changed
 }
 
-// Wanted is what the model would like to know now.
+// Wanted returns the data that the model needs now.
 func (m *Model) Wanted() Want {
 	w := Want{Page: m.page, Dir: m.dir, Detail: m.detail, Width: m.width, Paused: m.paused, Missed: m.missed, Nudge: m.nudge}
 	if m.locks.cut || m.locks.of != "" {

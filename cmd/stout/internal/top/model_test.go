@@ -20,7 +20,8 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 
 func ptr[T any](v T) *T { return &v }
 
-// theCell is a cell of so many replicas, whose master is one of them or none.
+// theCell returns a cell of the given size, with the given master or without
+// one.
 func theCell(size int, master string) lockapi.Cell {
 	c := lockapi.Cell{Cell: "prod", Epoch: 3, Replicas: []lockapi.Replica{}}
 	for i := range size {
@@ -155,13 +156,13 @@ func TestDirectoriesAreBounded(t *testing.T) {
 func TestLeaseOfAnOldLook(t *testing.T) {
 	t.Parallel()
 	got := shown(t, false, 80, 24, append(well(), Tick(at(2))))
-	if !strings.Contains(got, "lease    held when last seen, 2.0s ago") || strings.Contains(got, "0.0s of") {
+	if !strings.Contains(got, "lease     held when last seen, 2.0s ago") || strings.Contains(got, "0.0s of") {
 		t.Error(got)
 	}
 }
 
-// TestTurnIsNotToldWithoutMaster: that somebody is master now is no more true where
-// nobody is.
+// TestTurnIsNotToldWithoutMaster checks that a note about a new master
+// disappears without a master.
 func TestTurnIsNotToldWithoutMaster(t *testing.T) {
 	turn := script(well(), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}})
 	for name, tt := range map[string]struct {
@@ -175,7 +176,8 @@ func TestTurnIsNotToldWithoutMaster(t *testing.T) {
 	}
 }
 
-// TestHolderAtSixty: who holds a lock is worth more than a long path.
+// TestHolderAtSixty checks that the holder of a lock has priority over a long
+// path.
 func TestHolderAtSixty(t *testing.T) {
 	for width, want := range map[int]bool{60: true, 59: false, 80: true} {
 		if screen := shown(t, false, width, 24, script(well(), keys("2"))); strings.Contains(screen, "HOLDER") != want {

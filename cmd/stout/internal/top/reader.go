@@ -10,11 +10,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lists reads the list of the page that is shown: locks and directories once, for
-// events tell of changes; of locks in sight again what events do not tell; of
+// lists reads the list of the current page: locks and directories once, because
+// events report changes; visible locks again for what events omit; and of
 // sessions a part each second.
 func (d *driver) lists(ctx context.Context) {
-	done := map[page]listed{} // what was read to its end
+	done := map[page]listed{} // completed readings
 	var sessions sessionReader
 	defer sessions.stop()
 	for ctx.Err() == nil {
@@ -41,7 +41,7 @@ func (d *driver) lists(ctx context.Context) {
 			}
 		}
 		if w.Page != filesPage {
-			delete(done, filesPage) // that a directory is empty now no event tells
+			delete(done, filesPage) // no event reports an empty directory
 		}
 		beat := d.beat
 		if w.Page == sessionsPage {
@@ -55,7 +55,7 @@ func (d *driver) lists(ctx context.Context) {
 	}
 }
 
-// listed is what was listed.
+// listed identifies a completed reading.
 type listed struct {
 	of     string // the prefix or directory
 	missed int
@@ -63,15 +63,15 @@ type listed struct {
 	read   bool
 }
 
-// serves says that a list need not be read again: one that was read from the
-// master is kept right by events, also while there is none.
+// serves reports whether a list need not be read again. Events keep a list from
+// the master up to date, even while there is no master.
 func (l listed) serves(what listed) bool {
 	what.stale = what.stale && l.stale
 	return l == what
 }
 
-// part reads the items of a list up to a bound, and sends each page of them, for
-// none of which it waits too long. It says whether it came to an end.
+// part reads the items of a list up to a limit and sends each page of them.
+// Each page has a time limit. It reports whether the list was completed.
 func part[T any](ctx context.Context, d *driver, of string, list func(context.Context) iter.Seq2[T, error], send func(Part, []T)) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,7 +120,7 @@ func (d *driver) readDir(ctx context.Context, w Want) bool {
 	return part(ctx, d, w.Dir, list, func(p Part, e []client.DirEntry) { d.send(DirRead{p, e}) })
 }
 
-// readAgain reads locks that are in sight.
+// readAgain reads visible locks.
 func (d *driver) readAgain(ctx context.Context, paths []string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -135,15 +135,15 @@ func (d *driver) readAgain(ctx context.Context, paths []string) {
 	}
 }
 
-// sessionReader goes round the list of sessions.
+// sessionReader reads the list of sessions in rounds.
 type sessionReader struct {
 	next  func() (lockapi.SessionState, error, bool)
-	end   func() // gives the iteration up
+	end   func() // ends the iteration
 	part  Part
 	count int
-	round int // how often it came round
+	round int // completed rounds
 
-	cancel context.CancelFunc // ends a call that is under way
+	cancel context.CancelFunc // cancels a call in flight
 }
 
 func (r *sessionReader) stop() {
@@ -153,8 +153,8 @@ func (r *sessionReader) stop() {
 	r.next, r.end = nil, nil
 }
 
-// read reads a page of sessions and says whether to read the next one at once: in
-// the first round.
+// read reads a page of sessions and reports whether to read the next one at
+// once, as in the first round.
 func (r *sessionReader) read(ctx context.Context, d *driver) bool {
 	if r.next == nil {
 		bounded, cancel := context.WithCancel(ctx)

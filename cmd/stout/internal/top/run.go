@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// Options are what Run needs.
+// Options are the arguments of Run.
 type Options struct {
 	In, Out *os.File // a terminal
 	Source  Source
@@ -25,20 +25,20 @@ type Options struct {
 	Colour  bool
 }
 
-// ErrInterrupted is Run's after Ctrl-C.
+// ErrInterrupted is the error of Run after Ctrl-C.
 var ErrInterrupted = tea.ErrInterrupted
 
-// Signalled is Run's error after a signal that ends programs.
+// Signalled is the error of Run after a signal that ends programs.
 type Signalled struct{ Signal syscall.Signal }
 
 func (s *Signalled) Error() string { return "ended by signal " + s.Signal.String() }
 
-// lastPicture is how long a signal waits for the terminal to be given back.
+// lastPicture is how long a signal waits for the terminal to be restored.
 const lastPicture = time.Second
 
-// Run shows the cell until somebody has had enough, which is no error. The
-// terminal is then as it was, also after a panic or a signal. One that takes
-// nothing, as on an ssh that hangs, gets its modes back only.
+// Run shows the cell until the user quits, which is no error. It restores the
+// terminal, also after a panic or a signal. If the terminal blocks, as on a
+// hanging ssh, only its modes are restored.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &screen{model: New(o.Colour, time.Local)}
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(time.Second): // what is under way is nothing that has to be ended well
+	case <-time.After(time.Second): // calls in flight need no orderly end
 	}
 	switch {
 	case sig == syscall.SIGINT:
@@ -79,19 +79,20 @@ func Run(ctx context.Context, o Options) error {
 	case sig != nil:
 		return &Signalled{sig.(syscall.Signal)}
 	case errors.Is(err, tea.ErrProgramPanic):
-		return fmt.Errorf("stout top: a fault of its own: %w", err)
+		return fmt.Errorf("stout top: internal error: %w", err)
 	}
 	return err
 }
 
-// tickEvery is how often the time goes on: the lease runs out before one's eyes.
+// tickEvery is the time between updates of the clock, short enough to show the
+// lease running down.
 const tickEvery = 200 * time.Millisecond
 
 func tick() tea.Cmd {
 	return tea.Tick(tickEvery, func(t time.Time) tea.Msg { return Tick(t) })
 }
 
-// screen puts a model on a terminal.
+// screen shows a model on a terminal.
 type screen struct {
 	model  *Model
 	driver *driver
@@ -137,7 +138,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, next
 }
 
-// name is what the model calls a key: what it types, or else its name.
+// name returns the model's name of a key: its text, or else its key name.
 func name(k tea.Key) string {
 	if k.Text != "" && k.Text != " " {
 		return k.Text

@@ -77,7 +77,7 @@ func TestRunPanics(t *testing.T) {
 	if taken, given := strings.Index(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l"); taken >= 0 && given < taken {
 		t.Errorf("the screen was not given back: %q", all)
 	}
-	if err == nil || !strings.Contains(err.Error(), "a fault of its own") {
+	if err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// sessionRow is what is known of a session.
+// sessionRow is the state of a session.
 type sessionRow struct {
 	lockapi.SessionState
 	at time.Time
 }
 
-// sessionsRead takes a part of the list of sessions. They come and go without
-// events: the list is read again and again, a part at a time.
+// sessionsRead adds a part of the list of sessions. Sessions cause no events,
+// so the list is read repeatedly, one part at a time.
 func (m *Model) sessionsRead(p SessionsRead) {
 	m.sessions.begin(p.Part)
 	for _, s := range p.Sessions {
@@ -33,8 +33,8 @@ func (m *Model) sessionsRead(p SessionsRead) {
 	}
 }
 
-// left is what is left of a session's lease, counted on from its reading; below
-// zero where that is not known.
+// left returns the time left of a session's lease, counted from its reading;
+// below zero if unknown.
 func (m *Model) left(r *sessionRow) time.Duration {
 	if r.LeaseRemainingMS == nil {
 		return -1
@@ -83,8 +83,8 @@ func (m *Model) sessionRows() []*sessionRow {
 	return out
 }
 
-// fits says whether a session is searched for; by a path, whether it holds
-// something there.
+// fits reports whether a session matches a search; for a path, whether it holds
+// or waits for a lock there.
 func fits(search string, row *sessionRow, more []string) bool {
 	if strings.HasPrefix(search, "/") {
 		return slices.ContainsFunc(row.Holds, func(h lockapi.Hold) bool { return strings.HasPrefix(h.Path, search) }) ||
@@ -115,7 +115,7 @@ func (m *Model) leaseCell(r *sessionRow) cell {
 	return c
 }
 
-// some is a number that is only worth showing where it is one.
+// some formats a number, empty for 0.
 func some(n int) string {
 	if n == 0 {
 		return ""

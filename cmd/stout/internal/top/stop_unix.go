@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayStop says whether somebody is there who would let a stopped program go on: a
-// shell in the same session. Where top is all that runs on a terminal, as with
-// ssh -t, the system lets it not stop, and nobody would continue it.
+// mayStop reports whether a shell in the same session could continue a stopped
+// program. If top is the only program on a terminal, as with ssh -t, it is not
+// stopped, because no shell would continue it.
 func mayStop() bool {
 	parent := os.Getppid()
 	session, err := unix.Getsid(parent)

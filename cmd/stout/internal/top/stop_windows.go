@@ -1,4 +1,4 @@
 package top
 
-// mayStop: there programs can't be stopped.
+// mayStop returns false: programs cannot be stopped on Windows.
 func mayStop() bool { return false }

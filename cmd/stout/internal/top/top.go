@@ -1,12 +1,12 @@
-// Package top is stout top: a cell at a terminal, live.
+// Package top is stout top, a live view of a cell on a terminal.
 //
-// It has two parts. The model (Model) is what is known and what is shown. It has
-// no clock, no goroutine and no terminal: Update takes what happened, one message
-// after the other, View is the screen, and Wanted what the model would like to
-// know of the cell. The driver asks the cell for that on its own goroutines, and
-// Run puts both on a terminal.
+// It has two parts. The model (Model) holds what is known and what is shown,
+// without clock, goroutine or terminal: Update takes one message after another,
+// View returns the screen, and Wanted the data that the model needs. The driver
+// reads that data from the cell on its own goroutines, and Run connects both to
+// a terminal.
 //
-// Nothing here changes anything in the cell.
+// Nothing here changes the cell.
 package top
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// page is one of the views, by the key that shows it.
+// page is one of the views, numbered by its key.
 type page int
 
 const (
@@ -32,40 +32,40 @@ var titles = map[page]string{
 	filesPage: "Files", eventsPage: "Events", membersPage: "Members",
 }
 
-// Bounds of what is kept and asked for.
+// Limits of stored and requested data.
 const (
 	mostListed = 20_000 // locks, sessions or entries of a directory
 	mostEvents = 2_000
-	mostAgain  = 8                // rows in sight that are read again in one second
-	traceFor   = 10 * time.Second // for which a lock that was freed stays to be seen
+	mostAgain  = 8                // visible rows to read again each second
+	traceFor   = 10 * time.Second // how long a freed lock stays visible
 	noteFor    = time.Minute
-	oldAfter   = 5 * time.Second // from when on the age of a reading is told
+	oldAfter   = 5 * time.Second // the age from which a reading is marked
 )
 
-// Model is what is known of a cell and how it is looked at. Its methods are for
-// one goroutine.
+// Model is the state of a cell and of the view. Its methods are for one
+// goroutine.
 type Model struct {
 	paint         paint
 	zone          *time.Location
 	width, height int
-	clock         time.Time // as it is
-	now           time.Time // as it is shown: it stands while paused
+	clock         time.Time // the actual time
+	now           time.Time // the displayed time, which stops while paused
 
 	page   page
-	detail subject // what is looked at closely; none where its kind is noKind
+	detail subject // the open subject, if its kind is not noKind
 	help   bool
 	typing bool // the search
 	over   bool
 	lists  map[page]*list
-	scroll int // first line of a detail, of help
+	scroll int // first line of a detail or of the help
 
 	paused  bool
-	held    []any // messages that came meanwhile
-	dropped bool  // more events came than are kept
+	held    []any // messages received while paused
+	dropped bool  // more events came than fit
 
 	look      Look
-	lookedAt  time.Time // of the last look that succeeded
-	lost      *Trouble  // why the last one did not
+	lookedAt  time.Time // of the last successful look
+	lost      *Trouble  // why the last look failed
 	lostSince time.Time
 	master    string
 	members   lockapi.Members
@@ -82,7 +82,7 @@ type Model struct {
 	files    table[*fileRow]
 	dir      string
 	reading  reading
-	nudge    int // counts what happened to what is looked at closely
+	nudge    int // counts events of the open subject
 	missed   int // how often events were missed
 }
 
@@ -90,23 +90,23 @@ type Model struct {
 type note struct {
 	at   time.Time
 	text string
-	turn bool // who is master, which is not said while nobody is
+	turn bool // about mastership; hidden without a master
 }
 
-// seen is an event and when it was heard of.
+// seen is an event and when it was received.
 type seen struct {
 	at time.Time
 	lockapi.CellEvent
 }
 
-// reading is what was read of the subject that is looked at closely.
+// reading is the last reading of the open subject.
 type reading struct {
 	of subject
 	at time.Time
 	Detailed
 }
 
-// New is a model that knows nothing yet. Colour uses the terminal's own sixteen,
+// New returns an empty model. Colour uses the terminal's own sixteen colours,
 // which are readable on dark and on light.
 func New(colour bool, zone *time.Location) *Model {
 	m := &Model{paint: newPaint(colour), zone: zone, page: cellPage, dir: "/", folded: map[string]bool{}, lists: map[page]*list{}}
@@ -117,11 +117,11 @@ func New(colour bool, zone *time.Location) *Model {
 	return m
 }
 
-// Over says that who looks has had enough.
+// Over reports whether the user quit.
 func (m *Model) Over() bool { return m.over }
 
-// inOffice says whether a cell has a master that holds its lease.
+// inOffice reports whether a cell has a master that holds its lease.
 func inOffice(c lockapi.Cell) bool { return c.Master != nil && c.Lease.Held }
 
-// current is the list of the page that is shown.
+// current returns the list of the current page.
 func (m *Model) current() *list { return m.lists[m.page] }

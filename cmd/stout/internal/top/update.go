@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Update takes one message. While paused, what is told of the cell is kept for
-// later, but for what is looked at closely.
+// Update handles one message. While paused, messages about the cell are kept
+// for later, except readings of the open subject.
 func (m *Model) Update(msg any) {
 	switch msg := msg.(type) {
 	case Tick:
@@ -36,8 +36,8 @@ func (m *Model) Update(msg any) {
 	}
 }
 
-// hold keeps a message for when the pause is over: all events up to a bound, and
-// of everything else the last.
+// hold keeps a message until the pause ends: all events up to a limit, and the
+// last message of other types.
 func (m *Model) hold(msg any) {
 	switch msg.(type) {
 	case Looked, Membered, Unheard:
@@ -62,7 +62,7 @@ func (m *Model) resume() {
 	m.fade()
 }
 
-// apply takes what is told of the cell.
+// apply handles a message about the cell.
 func (m *Model) apply(msg any) {
 	switch msg := msg.(type) {
 	case Looked:
@@ -77,7 +77,7 @@ func (m *Model) apply(msg any) {
 		}
 	case Missed:
 		m.missed++
-		m.note(msg.At, "Some changes were missed: more happened than the replicas keep. Everything is read again.")
+		m.note(msg.At, "Some changes were missed, because the replicas no longer keep them. Reading everything again.")
 	case Unheard:
 		m.unheard = msg.Err
 	case LocksRead:
@@ -111,25 +111,25 @@ func (m *Model) looked(l Looked) {
 	}
 }
 
-// turn notes who is master, from whomever that was heard.
+// turn records the master.
 func (m *Model) turn(at time.Time, id string, epoch uint64) {
 	if m.master == id {
 		return
 	}
 	if m.master != "" {
-		m.note(at, fmt.Sprintf("%s is master now, epoch %d; it was %s. Sessions and locks stay.", format.Clean(id), epoch, format.Clean(m.master)))
+		m.note(at, fmt.Sprintf("%s is master now, epoch %d, after %s. Sessions and locks stay.", format.Clean(id), epoch, format.Clean(m.master)))
 		m.notes[len(m.notes)-1].turn = true
 	}
 	m.master = id
 }
 
-// note shows a line above the page for a while. There are at most two.
+// note shows a line above the page for some time. There are at most two.
 func (m *Model) note(at time.Time, text string) {
 	m.notes = append(m.notes, note{at: at, text: text})
 	m.notes = m.notes[max(0, len(m.notes)-2):]
 }
 
-// fade drops what was to be seen for a while only.
+// fade drops outdated notes and freed locks.
 func (m *Model) fade() {
 	m.notes = slices.DeleteFunc(m.notes, func(n note) bool { return m.now.Sub(n.at) > noteFor })
 	for path, row := range m.locks.rows {

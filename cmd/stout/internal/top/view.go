@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// View is the screen: as many lines as it has, none wider than it is.
+// View returns the screen, with exactly its lines and at most its columns.
 func (m *Model) View() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
@@ -30,7 +30,7 @@ func (m *Model) View() string {
 	return strings.Join(lines, "\n")
 }
 
-// headLines are the two lines that every page has.
+// headLines returns the two head lines of every page.
 func (m *Model) headLines() []string {
 	name := "stout top"
 	if !m.lookedAt.IsZero() {
@@ -62,7 +62,7 @@ func (m *Model) headLines() []string {
 	return []string{head, strings.Join(tabs, " ")}
 }
 
-// state is how good what is shown is, in a word.
+// state describes in a word how current the screen is.
 func (m *Model) state() string {
 	switch {
 	case m.paused:
@@ -83,8 +83,8 @@ func (m *Model) state() string {
 	return m.paint.good("live")
 }
 
-// mayBeRead says that what is shown takes no right to observe the cell: it is what who
-// looks may read, and it may be fresh.
+// mayBeRead reports whether the current page needs no right to observe the
+// cell, so that it may be current.
 func (m *Model) mayBeRead() bool {
 	if m.detail.Kind != noKind {
 		return m.detail.Kind != sessionKind
@@ -92,18 +92,18 @@ func (m *Model) mayBeRead() bool {
 	return m.page == locksPage || m.page == filesPage || m.page == eventsPage
 }
 
-// noteLines are what has to be known on every page.
+// noteLines returns the notes shown on every page.
 func (m *Model) noteLines() []string {
 	var lines []string
 	if m.lost != nil {
 		t := *m.lost
 		if !m.lookedAt.IsZero() && !t.Denied {
-			t.Text = fmt.Sprintf("%s, since %s. What is shown is %s old.", strings.TrimSuffix(t.Text, "."), m.timeOfDay(m.lostSince), whole(m.now.Sub(m.lookedAt)))
+			t.Text = fmt.Sprintf("%s, since %s. The data is %s old.", strings.TrimSuffix(t.Text, "."), m.timeOfDay(m.lostSince), whole(m.now.Sub(m.lookedAt)))
 		}
 		lines = m.troubleLines(&t)
 	}
 	if m.unheard != nil && (m.lost == nil && inOffice(m.look.Cell) || m.lost != nil && m.lost.Denied) {
-		lines = append(lines, m.troubleLines(&Trouble{Text: "Events are not told: " + m.unheard.Text})...)
+		lines = append(lines, m.troubleLines(&Trouble{Text: "Events are not received: " + m.unheard.Text})...)
 	}
 	for _, n := range m.notes {
 		if n.turn && !m.lookedAt.IsZero() && !inOffice(m.look.Cell) {
@@ -117,7 +117,7 @@ func (m *Model) noteLines() []string {
 	return append(lines, "")
 }
 
-// body is what is below the head.
+// body returns the lines below the head.
 func (m *Model) body(height int) []string {
 	switch {
 	case m.help:
@@ -146,13 +146,13 @@ func (m *Model) body(height int) []string {
 	case eventsPage:
 		rows := m.eventRows()
 		known := table[*seen]{read: true}
-		return listLines(m, height, eventColumns, rows, &known, fmt.Sprintf("Nothing%s has changed since stout top was started.", m.hedge(" that you may read")),
+		return listLines(m, height, eventColumns, rows, &known, fmt.Sprintf("No change%s since stout top was started.", m.hedge(" that you may read")),
 			nil, format.Plural(len(m.events), "event")+", newest first")
 	}
 	return m.scrolled(m.membersLines(), height)
 }
 
-// hedge is a reservation about what is not listed, where who looks may not see all.
+// hedge returns text if the caller may not see everything.
 func (m *Model) hedge(text string) string {
 	if m.look.Cell.Access || m.lost != nil && m.lost.Denied {
 		return text
@@ -170,7 +170,7 @@ func (m *Model) lockWords() string {
 	return fmt.Sprintf("%s by %s", format.Plural(n, "lock"), m.order())
 }
 
-// order is that in which the page is sorted.
+// order describes the sorting of the page.
 func (m *Model) order() string {
 	name := m.sorts()[m.current().sort]
 	if m.current().reverse {
@@ -179,7 +179,7 @@ func (m *Model) order() string {
 	return name
 }
 
-// sorts are the orders that the page can have.
+// sorts returns the possible orders of the page.
 func (m *Model) sorts() []string {
 	var names []string
 	switch m.page {
@@ -199,7 +199,7 @@ func (m *Model) sorts() []string {
 	return names
 }
 
-// listLines shows the part of a list that there is room for, whatever its length.
+// listLines returns the visible part of a list.
 func listLines[R any](m *Model, height int, columns []column[R], rows []R, t *table[R], none string, key func(int) string, about string) []string {
 	l := m.current()
 	if l.search != "" {
@@ -209,13 +209,13 @@ func listLines[R any](m *Model, height int, columns []column[R], rows []R, t *ta
 	case t.err != nil && !t.read:
 		return m.troubleLines(t.err)
 	case t.err != nil:
-		about += "; NOT READ AGAIN: " + t.err.Text
+		about += "; READ FAILED: " + t.err.Text
 	case !t.read:
 		about += ", reading..."
 	case t.cut:
 		about += fmt.Sprintf("; only the first %d are listed: search for a path to see others", mostListed)
 	case t.stale:
-		about += "; perhaps out of date: there was no master"
+		about += "; possibly out of date: there was no master"
 	}
 	lines := m.wrapped(about)
 	widths := layout(columns, m.width-2)
@@ -251,7 +251,7 @@ func listLines[R any](m *Model, height int, columns []column[R], rows []R, t *ta
 	return lines
 }
 
-// scrolled is the part of lines that is in sight.
+// scrolled returns the visible part of lines.
 func (m *Model) scrolled(lines []string, height int) []string {
 	m.scroll = max(0, min(m.scroll, len(lines)-height))
 	lines = lines[m.scroll:]
@@ -262,7 +262,7 @@ func (m *Model) scrolled(lines []string, height int) []string {
 	return lines
 }
 
-// footLine says which keys there are.
+// footLine lists the keys.
 func (m *Model) footLine() string {
 	if m.typing {
 		hint := "  enter keeps it, esc drops it"
@@ -301,7 +301,7 @@ func (m *Model) footLine() string {
 	return m.paint.dim(keys)
 }
 
-// length is how many rows the page has.
+// length returns the number of rows of the page.
 func (m *Model) length() int {
 	switch m.page {
 	case locksPage:
