@@ -272,7 +272,7 @@ func TestFindings(t *testing.T) {
 		{"one that is faster than allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0105) }, "clock rates: warn", "r1 and r2"},
 		{"one that is just allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0095) }, "", ""},
 		{"a short look", func(_ *Seen, r *Server) { r.Samples = r.Samples[:2]; r.Samples[1].Received += 20 * time.Millisecond }, "clock rates: cannot tell", "at most"},
-		{"a clock that stood still", func(_ *Seen, r *Server) { r.Samples = tornBy(-600) }, "clock rates: bad", "r1 stood still or stepped during this check: it differed from r"},
+		{"a clock that stood still", func(_ *Seen, r *Server) { r.Samples = tornBy(-600) }, "clock rates: bad", "r1 stopped or stepped during this check: it differed from r"},
 		{"the last one's", func(s *Seen, _ *Server) { s.Servers[2].Samples = tornBy(-600) }, "clock rates: bad", "clock of r3 stopped"},
 		{"ours that stood still", func(s *Seen, _ *Server) {
 			for _, at := range s.Servers {
