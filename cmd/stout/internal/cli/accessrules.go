@@ -40,7 +40,7 @@ func (a *app) listRules() runner {
 			case prefix == "":
 				a.ui.note("you have admin at no rule")
 			default:
-				a.ui.note("you have admin at no rule below %s", clean(prefix))
+				a.ui.note("you have admin at no rule with prefix %s", clean(prefix))
 			}
 		})
 }

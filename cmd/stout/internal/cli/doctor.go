@@ -102,7 +102,7 @@ func (a *app) showReport(report doctor.Report) {
 		count[f.Verdict]++
 		a.showFinding(f)
 	}
-	a.ui.printf("\n%s, %d warnings, %d unknown, %d ok\n", pluralOf(count[doctor.Bad], "is bad", "are bad"),
+	a.ui.printf("\n%d bad, %d warnings, %d unknown, %d ok\n", count[doctor.Bad],
 		count[doctor.Warn], count[doctor.Unknown], count[doctor.OK])
 }
 

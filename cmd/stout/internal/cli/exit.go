@@ -147,7 +147,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	}
 	if ask.IsDenial(err) {
 		return (&failure{code: exitNoMaster, message: "no master has answered within " + human(within)}).
-			hint("stout status shows which replicas are well; it needs the right to observe the cell")
+			hint("stout status shows which replicas are healthy; it needs the right to observe the cell")
 	}
 	if !ask.InOffice(cell.Cell) {
 		a.examine(ctx, &cell) // a replica outside the cell does not count as up
@@ -155,7 +155,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	}
 	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).
 		detail("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
-		hint("try a longer --timeout; stout status shows which replicas are well")
+		hint("try a longer --timeout; stout status shows which replicas are healthy")
 }
 
 // masterSilent reports that replicas answer but their master does not, or nil
@@ -171,5 +171,5 @@ func (a *app) masterSilent(failed map[string]error, dead []error, within time.Du
 	if len(out.details) == 0 {
 		return nil
 	}
-	return out.hint("stout status shows which replicas are well")
+	return out.hint("stout status shows which replicas are healthy")
 }

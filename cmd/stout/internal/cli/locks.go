@@ -66,7 +66,7 @@ func (c *listLocks) run(ctx context.Context, args []string) error {
 		case prefix == "":
 			c.ui.note("no lock%s is held or waited for", c.thatMayBeRead(ctx, " that you may read"))
 		default:
-			c.ui.note("no lock%s below %s is held or waited for", c.thatMayBeRead(ctx, " that you may read"), clean(prefix))
+			c.ui.note("no lock%s with prefix %s is held or waited for", c.thatMayBeRead(ctx, " that you may read"), clean(prefix))
 		}
 		if exact >= 0 {
 			c.showHolders(locks[exact])
