@@ -2,7 +2,7 @@
 // plainly as possible. It uses slices that are searched from end to end, and
 // shares only the types of inputs and outputs with package state.
 //
-// The property tests of package state and the simulator's judge drive it. Both
+// The property tests of package state and the simulator's oracle drive it. Both
 // apply each batch to the state and to the model and compare the outcomes.
 // Package history can't use it: it sees requests and answers only, and searches
 // for an order of them.

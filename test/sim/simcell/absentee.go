@@ -16,7 +16,7 @@ import (
 // member is added without a vote, and promoted or removed.
 
 // absentee plays this before any other fault.
-func (s *steward) absentee() {
+func (s *memberOperator) absentee() {
 	if s == nil || !s.five {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *steward) absentee() {
 
 // losesAnother makes a second member return without its disk. It returns when
 // the absent member is to return.
-func (s *steward) losesAnother(lost *machine) {
+func (s *memberOperator) losesAnother(lost *machine) {
 	w := s.w
 	w.stats.check("member away while another is replaced")
 	lost.swap(newDisk(w), between(s.rng, time.Millisecond, time.Second))
@@ -65,7 +65,7 @@ func (s *steward) losesAnother(lost *machine) {
 }
 
 // admitsAnother starts another machine and adds it without a vote.
-func (s *steward) admitsAnother(ctx context.Context) {
+func (s *memberOperator) admitsAnother(ctx context.Context) {
 	s.arrives()
 	if !s.w.soon(func() bool { return s.waits() != nil }) {
 		return
@@ -87,31 +87,31 @@ func (s *steward) admitsAnother(ctx context.Context) {
 // one unasked, or "". A former member's directory is an operator's decision,
 // and so is a cell with another absent member. The silence must be observed by
 // one office.
-func (j *judge) mayReplaceUnasked(name, server string) string {
-	before := j.roster.confs[len(j.roster.confs)-2]
-	if j.w.steward.autoReplace() == 0 || !before.has(name) {
+func (o *oracle) mayReplaceUnasked(name, server string) string {
+	before := o.roster.confs[len(o.roster.confs)-2]
+	if o.w.memberOperator.autoReplace() == 0 || !before.has(name) {
 		return "it was added unasked"
 	}
-	now, after := j.w.now(), j.w.steward.after
-	least := time.Duration(float64(after) / (1 + drift*j.w.opts.Skew))
-	if now-j.roster.since < least {
-		return fmt.Sprintf("it was added unasked, and the office is %v old, of %v", now-j.roster.since, after)
+	now, after := o.w.now(), o.w.memberOperator.after
+	least := time.Duration(float64(after) / (1 + drift*o.w.opts.Skew))
+	if now-o.roster.since < least {
+		return fmt.Sprintf("it was added unasked, and the office is %v old, of %v", now-o.roster.since, after)
 	}
-	for _, c := range j.roster.confs[:len(j.roster.confs)-1] {
+	for _, c := range o.roster.confs[:len(o.roster.confs)-1] {
 		if c.hasServer(server) {
 			return "it was added unasked, and it was a member before"
 		}
 	}
 	for id, voter := range before.all() {
 		other, _ := admission.Split(id)
-		m := j.w.machine(other)
+		m := o.w.machine(other)
 		up := m.process != nil && m.process.runsAs(id)
 		switch {
 		case !voter:
-		case other == name && !up && now-j.roster.heard[id] < least: // it may have run but been cut off
-			return fmt.Sprintf("it was added unasked, and %s last answered %v ago, of %v", id, now-j.roster.heard[id], after)
+		case other == name && !up && now-o.roster.answeredAt[id] < least: // it may have run but been cut off
+			return fmt.Sprintf("it was added unasked, and %s last answered %v ago, of %v", id, now-o.roster.answeredAt[id], after)
 		case other != name:
-			if why := j.roster.missed(id, up, now, least); why != "" {
+			if why := o.roster.missed(id, up, now, least); why != "" {
 				return "it was added unasked, and " + why
 			}
 		}

@@ -138,7 +138,7 @@ func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
 	select {
 	case a := <-got:
 		if a.err == nil {
-			p.hears(admission.ServerID(a.card.ID, a.card.Directory))
+			p.noteAnswer(admission.ServerID(a.card.ID, a.card.Directory))
 		}
 		p.point()
 		return a.card, a.err
@@ -150,9 +150,9 @@ func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
 }
 
 // noteAnswer records that a directory has answered a leader.
-func (p *process) hears(server string) {
+func (p *process) noteAnswer(server string) {
 	if p.m.process == p && p.m.leads() {
-		p.m.w.judge.roster.heard[server] = p.m.w.now()
+		p.m.w.oracle.roster.answeredAt[server] = p.m.w.now()
 	}
 }
 
@@ -169,8 +169,8 @@ func (p *process) opens(from *process, wanted string) bool {
 // configuration. It returns false if that is not committed, or if the running
 // processes know none or only a former one: perhaps only old disks run.
 func (w *world) voters() (ids []string, ok bool) {
-	w.judge.looking = true
-	defer func() { w.judge.looking = false }()
+	w.oracle.looking = true
+	defer func() { w.oracle.looking = false }()
 	var latest membership.Membership
 	committed := uint64(0)
 	for _, m := range w.machines {
@@ -188,7 +188,7 @@ func (w *world) voters() (ids []string, ok bool) {
 			ids = append(ids, admission.ServerID(s.ID, s.Directory))
 		}
 	}
-	return ids, latest.Index > 0 && committed == latest.Index && latest.Index >= w.judge.roster.latest().index
+	return ids, latest.Index > 0 && committed == latest.Index && latest.Index >= w.oracle.roster.latest().index
 }
 
 // mayLose reports whether a machine's disk may be removed. The cell makes no
@@ -198,7 +198,7 @@ func (w *world) mayLose(m *machine) bool {
 	if !w.founded() {
 		return true
 	}
-	if w.steward != nil && !w.steward.mayLose(m) {
+	if w.memberOperator != nil && !w.memberOperator.mayLose(m) {
 		return false
 	}
 	voters, ok := w.voters()
@@ -314,13 +314,13 @@ func (w *world) replace(m *machine) { go w.command(m.id, m.disk.who.Directory) }
 // command sends the operator's command to each replica until the master accepts
 // it. A copy may arrive late.
 func (w *world) command(id, directory string) {
-	q := lockapi.ReplaceMemberRequest{Directory: directory, InPlaceOf: w.judge.roster.latest().directory(id)}
+	q := lockapi.ReplaceMemberRequest{Directory: directory, InPlaceOf: w.oracle.roster.latest().directory(id)}
 	if q.InPlaceOf == "" {
 		return // the cell has no such member, and stout reports that
 	}
 	if w.chance(3) {
 		w.later(between(w.rng, 100*time.Millisecond, 20*time.Second), func() {
-			if !w.mended {
+			if !w.faultsOver {
 				w.stats.check("late replacement")
 				w.send(id, q)
 			}
@@ -332,8 +332,8 @@ func (w *world) command(id, directory string) {
 // send sends a command.
 func (w *world) send(id string, q lockapi.ReplaceMemberRequest) {
 	d := &demand{kind: replaces, name: id, directory: q.Directory, inPlaceOf: q.InPlaceOf}
-	w.judge.demanded(d)
-	if s := w.steward; s != nil {
+	w.oracle.demanded(d)
+	if s := w.memberOperator; s != nil {
 		s.begun++
 		s.sending++
 		defer func() { s.sending-- }()
@@ -349,13 +349,13 @@ func (w *world) send(id string, q lockapi.ReplaceMemberRequest) {
 		w.trace.note("operator", "replace %s by %s in place of %s through %s: %v", id, q.Directory, q.InPlaceOf, m.id, err)
 		switch {
 		case err == nil:
-			w.judge.look()
+			w.oracle.look()
 			d.over = true
 			return
 		case p.dead(), isUnknown(err):
 			return
 		case !errors.Is(err, lockapi.CodeNoMaster):
-			w.judge.declined(d, err)
+			w.oracle.declined(d, err)
 			return
 		}
 	}
@@ -380,8 +380,8 @@ func (w *world) whole() bool {
 // waits for the place of its name. It starts a machine to join if its settings
 // name no present member. It restarts a failed founding.
 func (w *world) tend() {
-	for w.steward != nil && w.steward.mixes {
-		w.steward.upgrades()
+	for w.memberOperator != nil && w.memberOperator.mixes {
+		w.memberOperator.upgrades()
 	}
 	for ; !w.isOver(); w.until(time.Second) {
 		for _, m := range w.machines {
@@ -402,17 +402,17 @@ func (w *world) tend() {
 // strays reports whether a machine waits for answers of a cell although its
 // settings name no other member of it.
 func (m *machine) strays() bool {
-	if m.w.steward == nil || m.joins || m.process == nil || !m.process.stranger {
+	if m.w.memberOperator == nil || m.joins || m.process == nil || !m.process.stranger {
 		return false
 	}
 	return !slices.ContainsFunc(m.names(), func(name string) bool {
-		return name != m.id && m.w.judge.roster.latest().hasServer(m.w.machine(name).disk.who.ServerID())
+		return name != m.id && m.w.oracle.roster.latest().hasServer(m.w.machine(name).disk.who.ServerID())
 	})
 }
 
 // wants reports whether a machine waits to replace the directory of its name.
 func (w *world) wants(m *machine) bool {
-	return m.process != nil && m.process.stranger && (w.steward == nil || w.judge.roster.latest().has(m.id))
+	return m.process != nil && m.process.stranger && (w.memberOperator == nil || w.oracle.roster.latest().has(m.id))
 }
 
 // allVote reports whether every machine's directory votes.

@@ -21,7 +21,7 @@ func (g *guest) leaves(ctx context.Context) (session string) {
 	q := lockapi.NewSessionRequest()
 	q.TTLMS = 8000
 	var got lockapi.Session
-	p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), known: true}
+	p := &guestCall{who: g.name, floor: g.w.oracle.floor(), began: time.Now().UnixNano(), known: true}
 	if g.came(p, g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPost, lockapi.RouteSessions, q, &got)), "an opened session") != nil {
 		return ""
 	}
@@ -29,13 +29,13 @@ func (g *guest) leaves(ctx context.Context) (session string) {
 		at := g.newPair(got.ID, g.path())
 		q := lockapi.LockRequest{Session: got.ID, Handle: at.handle, Mode: lockapi.Shared, Queue: true}
 		var grant lockapi.Grant
-		p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), needs: []need{{access.Lock, at.path}}, session: got.ID}
-		t := g.w.judge.permits
+		p := &guestCall{who: g.name, floor: g.w.oracle.floor(), began: time.Now().UnixNano(), needs: []need{{access.Lock, at.path}}, session: got.ID}
+		t := g.w.oracle.permits
 		t.claims[at] = append(t.claims[at], p)
 		err := g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPut, lockapi.RouteLocks+at.path, q, &grant))
-		g.w.judge.forbidden(p, err)
+		g.w.oracle.forbidden(p, err)
 		if err == nil && grant.State == lockapi.StateHeld {
-			g.w.judge.acquired(g.name, p.floor, at, grant.Token)
+			g.w.oracle.acquired(g.name, p.floor, at, grant.Token)
 		}
 	}
 	return got.ID
@@ -43,36 +43,36 @@ func (g *guest) leaves(ctx context.Context) (session string) {
 
 // takesOver makes a guest use a session that may have no owner.
 func (g *guest) takesOver(ctx context.Context, session string) {
-	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
+	p, m := g.newCall(g.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
 	g.uses(p, session)
-	g.w.judge.forbidden(p, g.send(ctx, 2*time.Second, g.anyone(), m))
+	g.w.oracle.forbidden(p, g.send(ctx, 2*time.Second, g.anyone(), m))
 }
 
 // uses records that a call is for a session, or about it.
-func (g *guest) uses(p *plea, session string) {
+func (g *guest) uses(p *guestCall, session string) {
 	p.session = session
 	if session != "" {
-		t := g.w.judge.permits
+		t := g.w.oracle.permits
 		t.uses[session] = append(t.uses[session], p)
 	}
 }
 
 // adopted checks that a session without owner went to a guest that has used it
 // and might have made all its claims.
-func (j *judge) adopted(index uint64, op *state.AdoptSession) {
-	if !slices.ContainsFunc(j.w.access.guests, func(g *guest) bool { return op.Principal == lockapi.PrefixUser+g.name }) {
+func (o *oracle) adopted(index uint64, op *state.AdoptSession) {
+	if !slices.ContainsFunc(o.w.access.guests, func(g *guest) bool { return op.Principal == lockapi.PrefixUser+g.name }) {
 		return
 	}
-	j.w.stats.check("adopted session")
-	if !slices.ContainsFunc(j.permits.uses[op.Session], func(p *plea) bool { return j.mayAdopt(p, op, index) }) {
-		j.w.fail("entry %d: session %s goes to %s, which has not used it, or was never allowed to lock wherever it holds or waits", index, op.Session, op.Principal)
+	o.w.stats.check("adopted session")
+	if !slices.ContainsFunc(o.permits.uses[op.Session], func(p *guestCall) bool { return o.mayAdopt(p, op, index) }) {
+		o.w.fail("entry %d: session %s goes to %s, which has not used it, or was never allowed to lock wherever it holds or waits", index, op.Session, op.Principal)
 	}
 }
 
-func (j *judge) mayAdopt(p *plea, op *state.AdoptSession, index uint64) bool {
+func (o *oracle) mayAdopt(p *guestCall, op *state.AdoptSession, index uint64) bool {
 	for i := p.floor; i < index; i++ {
-		r := j.permits.by[i]
-		if who, genuine := r.principal(p.sum, p.began); genuine && who == op.Principal && j.locksAll(r, who, i, op.Session) {
+		r := o.permits.by[i]
+		if who, genuine := r.principal(p.sum, p.began); genuine && who == op.Principal && o.locksAll(r, who, i, op.Session) {
 			return true
 		}
 	}
@@ -81,8 +81,8 @@ func (j *judge) mayAdopt(p *plea, op *state.AdoptSession, index uint64) bool {
 
 // locksAll reports whether a principal may lock wherever a session holds or
 // waits after an entry.
-func (j *judge) locksAll(r *rights, who string, index uint64, session string) bool {
-	for hold, wait := range j.before(index).Claims(session) {
+func (o *oracle) locksAll(r *rights, who string, index uint64, session string) bool {
+	for hold, wait := range o.before(index).Claims(session) {
 		path := ""
 		if hold != nil {
 			path = hold.Path
@@ -97,15 +97,15 @@ func (j *judge) locksAll(r *rights, who string, index uint64, session string) bo
 }
 
 // openedFor checks that the session opened for a caller belongs to it.
-func (j *judge) openedFor(p *plea, session string) {
-	j.look()
+func (o *oracle) openedFor(p *guestCall, session string) {
+	o.look()
 	if p.sum == "" {
 		return // anonymous callers share their keys
 	}
-	j.w.stats.check("opened session")
+	o.w.stats.check("opened session")
 	// Its token may end before the session is open.
 	owner, lives := "", false
-	all := j.permits.by[p.floor:]
+	all := o.permits.by[p.floor:]
 	for _, r := range all {
 		if of, there := r.owner(session); there {
 			owner, lives = of, true
@@ -115,6 +115,6 @@ func (j *judge) openedFor(p *plea, session string) {
 		who, genuine := r.principal(p.sum, p.began)
 		return genuine && who == owner
 	}) {
-		j.w.fail("%s opened session %s, which belongs to %q (lives: %v)", p.who, session, owner, lives)
+		o.w.fail("%s opened session %s, which belongs to %q (lives: %v)", p.who, session, owner, lives)
 	}
 }

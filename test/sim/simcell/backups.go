@@ -11,7 +11,7 @@ import (
 )
 
 // In some runs an operator keeps backups: of the cell, through the master, and
-// of replicas by their schedule. The judge checks each backup against the log.
+// of replicas by their schedule. The oracle checks each backup against the log.
 // It also checks a cell restored from it against what the old cell had issued.
 
 // keeper is the operator that keeps backups.
@@ -52,7 +52,7 @@ func (k *keeper) keep() {
 
 // take takes a backup at one replica, either linearizable or of its own state.
 func (k *keeper) take(p *process) {
-	j, own := k.w.judge, k.rng.IntN(4) == 0
+	j, own := k.w.oracle, k.rng.IntN(4) == 0
 	floor := j.floor()
 	p.awake()
 	var b master.Backup
@@ -90,32 +90,32 @@ func (k *keeper) take(p *process) {
 
 // backedUp checks that a backup is a state of the log, no earlier than what was
 // reported before the call began.
-func (j *judge) backedUp(by string, floor uint64, s *state.State) {
-	j.look()
-	j.w.stats.check("backup")
+func (o *oracle) backedUp(by string, floor uint64, s *state.State) {
+	o.look()
+	o.w.stats.check("backup")
 	switch {
 	case s.Index < floor:
-		j.w.fail("a backup by %s has entry %d; before the call, the effect of entry %d had been reported", by, s.Index, floor)
-	case s.Index >= uint64(len(j.history)) || j.history[s.Index] == nil || j.hash(j.history[s.Index]) != s.Hash():
-		j.w.fail("a backup by %s differs from the log's state at entry %d", by, s.Index)
+		o.w.fail("a backup by %s has entry %d; before the call, the effect of entry %d had been reported", by, s.Index, floor)
+	case s.Index >= uint64(len(o.history)) || o.history[s.Index] == nil || o.hash(o.history[s.Index]) != s.Hash():
+		o.w.fail("a backup by %s differs from the log's state at entry %d", by, s.Index)
 	}
 }
 
 // restored checks the first state of a cell restored from a backup. It has the
 // files but no sessions, nor what ends with them. Every held lock is delayed.
 // All new numbers are above the issued ones and above the floor.
-func (j *judge) restored(from *state.State, floor uint64) {
-	j.w.stats.check("restore")
+func (o *oracle) restored(from *state.State, floor uint64) {
+	o.w.stats.check("restore")
 	s := from.Restored(floor)
 	if err := s.Check(); err != nil {
-		j.w.fail("a restored state contradicts itself: %v", err)
+		o.w.fail("a restored state contradicts itself: %v", err)
 		return
 	}
 	if s.SessionCount() != 0 || s.HoldCount() != 0 || s.WaitCount() != 0 {
-		j.w.fail("a restored state has %d sessions, %d holds and %d waits", s.SessionCount(), s.HoldCount(), s.WaitCount())
+		o.w.fail("a restored state has %d sessions, %d holds and %d waits", s.SessionCount(), s.HoldCount(), s.WaitCount())
 	}
 	highest := uint64(0)
-	for token, g := range j.tokens {
+	for token, g := range o.tokens {
 		if g.index > from.Index {
 			continue
 		}
@@ -128,38 +128,38 @@ func (j *judge) restored(from *state.State, floor uint64) {
 			asked = state.DelayOfNone
 		}
 		if l, ok := s.Lock(g.hold.Path); !ok || l.DelayID == 0 || l.DelayMS < asked {
-			j.w.fail("%s was held with a lock-delay of %d ms, and is restored as %+v", g.hold.Path, g.hold.DelayMS, l)
+			o.w.fail("%s was held with a lock-delay of %d ms, and is restored as %+v", g.hold.Path, g.hold.DelayMS, l)
 		}
 	}
 	if n := s.LastToken(); n <= highest || n < floor {
-		j.w.fail("tokens of a restored cell continue from %d; %d was granted, and the floor is %d", n, highest, floor)
+		o.w.fail("tokens of a restored cell continue from %d; %d was granted, and the floor is %d", n, highest, floor)
 	}
 	if s.Revision <= from.Revision || s.Revision < floor {
-		j.w.fail("revisions of a restored cell continue from %d; the backup has %d, and the floor is %d", s.Revision, from.Revision, floor)
+		o.w.fail("revisions of a restored cell continue from %d; the backup has %d, and the floor is %d", s.Revision, from.Revision, floor)
 	}
-	j.restoredFiles(from, s)
+	o.restoredFiles(from, s)
 	if !s.Office.Open || s.Office.LeaseMS != state.MaxLeaseMS || s.Epoch <= from.Epoch {
-		j.w.fail("the first master of a restored cell would wait for %+v, in epoch %d after %d", s.Office, s.Epoch, from.Epoch)
+		o.w.fail("the first master of a restored cell would wait for %+v, in epoch %d after %d", s.Office, s.Epoch, from.Epoch)
 	}
 }
 
 // restoredFiles checks that exactly the files without a session are restored,
 // unchanged.
-func (j *judge) restoredFiles(from, s *state.State) {
+func (o *oracle) restoredFiles(from, s *state.State) {
 	n := 0
 	for f := range from.Files("", "") {
 		got, there := s.File(f.Path)
 		if f.Session != "" {
 			if there {
-				j.w.fail("%s, which ends with session %s, is restored", f.Path, f.Session)
+				o.w.fail("%s, which ends with session %s, is restored", f.Path, f.Session)
 			}
 			continue
 		}
 		if n++; !there || got.Revision != f.Revision || string(got.Content) != string(f.Content) {
-			j.w.fail("%s of revision %d is restored as %+v", f.Path, f.Revision, got)
+			o.w.fail("%s of revision %d is restored as %+v", f.Path, f.Revision, got)
 		}
 	}
 	if s.FileCount() != n {
-		j.w.fail("%d files are restored, want %d", s.FileCount(), n)
+		o.w.fail("%d files are restored, want %d", s.FileCount(), n)
 	}
 }

@@ -25,7 +25,7 @@ func (u *user) newPair(session, path string) pair {
 func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
 
 // bare takes a lock by bare HTTP, through any replica, with each call sent
-// once. The judge checks the promise of each answer, code by code, against the
+// once. The oracle checks the promise of each answer, code by code, against the
 // log. A call that breaks off may be retried at once.
 func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	p := u.newPair(s.ID(), l.path)
@@ -42,7 +42,7 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	leaves := u.rng.IntN(3) == 0 && !u.w.quiet
 	answered := true // every call so far was answered
 	for range 4 {
-		floor := u.w.judge.floor()
+		floor := u.w.oracle.floor()
 		var g lockapi.Grant
 		patience := between(u.rng, 5*time.Millisecond, u.w.profile.patience)
 		if u.w.quiet {
@@ -54,7 +54,7 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 		err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
 		switch {
 		case err == nil && g.State == lockapi.StateHeld:
-			u.w.judge.acquired(u.name, floor, p, g.Token)
+			u.w.oracle.acquired(u.name, floor, p, g.Token)
 			u.works(ctx)
 			u.free(ctx, p, g.Token)
 			if u.rng.IntN(3) == 0 {
@@ -78,11 +78,11 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 				}
 			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
-			u.w.judge.lost(u.name, p.session)
+			u.w.oracle.lost(u.name, p.session)
 			return
 		case answered && !q.Queue: // with a kept place an earlier call may have the effect
 			if u.refused(floor, p, &q, err) {
-				u.w.judge.hadNoEffect(u.name, p, err.Error())
+				u.w.oracle.hadNoEffect(u.name, p, err.Error())
 			}
 			return
 		}
@@ -104,7 +104,7 @@ func isUnknown(err error) bool {
 func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) bool {
 	switch {
 	case errors.Is(err, lockapi.CodeLockHeld), errors.Is(err, lockapi.CodeLockDelayed):
-		u.w.judge.stood(u.name, floor, p.path, q, err.Error())
+		u.w.oracle.obstructed(u.name, floor, p.path, q, err.Error())
 		return true
 	}
 	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)
@@ -115,13 +115,13 @@ func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) 
 func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uint64) {
 	var g lockapi.Grant
 	for range 2 {
-		floor := u.w.judge.floor()
+		floor := u.w.oracle.floor()
 		err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
 		if err != nil || g.State != lockapi.StateHeld {
 			u.free(ctx, p, 0)
 			return
 		}
-		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.w.oracle.acquired(u.name, floor, p, g.Token)
 	}
 	u.free(ctx, p, old)
 	u.wait(ctx, 20*time.Millisecond)
@@ -130,10 +130,10 @@ func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uin
 
 // bareRead reads a lock at one replica.
 func (u *user) bareRead(ctx context.Context, at, path string) {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	var got lockapi.Lock
 	if err := u.send(ctx, 10*time.Second, at, u.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got)); err == nil {
-		u.w.judge.read(u.name, floor, got)
+		u.w.oracle.read(u.name, floor, got)
 	}
 }
 
@@ -150,7 +150,7 @@ func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.
 		}
 		u.promised[session] = max(u.promised[session], sent+time.Duration(got.HeldMS+got.TTLMS)*time.Millisecond)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
-		u.w.judge.lost(u.name, session)
+		u.w.oracle.lost(u.name, session)
 	}
 }
 
@@ -186,16 +186,16 @@ func (u *user) freed(ctx context.Context, p pair, token uint64) bool {
 	if token != 0 {
 		route += fmt.Sprintf("&token=%d", token)
 	}
-	floor, first := u.w.judge.floor(), !u.releasing[token]
+	floor, first := u.w.oracle.floor(), !u.releasing[token]
 	u.releasing[token] = true
-	delete(u.w.judge.untouched, p)
+	delete(u.w.oracle.untouched, p)
 	var out lockapi.Released
 	err := u.send(ctx, 5*time.Second, u.anyone(), u.message(http.MethodDelete, route, nil, &out))
 	if err == nil && token != 0 {
-		u.w.judge.gaveBack(u.name, floor, token, out.Released, first)
+		u.w.oracle.gaveBack(u.name, floor, token, out.Released, first)
 	}
 	if first && token != 0 && (errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)) {
-		u.w.judge.kept(u.name, p, token, err.Error())
+		u.w.oracle.kept(u.name, p, token, err.Error())
 	}
 	return err == nil || errors.Is(err, lockapi.CodeSessionNotFound)
 }

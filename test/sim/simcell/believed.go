@@ -27,7 +27,7 @@ func (r *roster) upTo(index uint64) (last conf) {
 
 // believes reports whether the replica accepts messages of another process.
 func (p *process) believes(from *process) bool {
-	server, j := from.disk.who.ServerID(), p.m.w.judge
+	server, j := from.disk.who.ServerID(), p.m.w.oracle
 	applied := p.replica.State().Index
 	believed := p.replica.Believes(server) == nil
 	now := j.roster.upTo(applied)
@@ -53,7 +53,7 @@ func (p *process) mayBeAdding(server string, since uint64) bool {
 			return true
 		}
 	}
-	for _, c := range p.m.w.judge.roster.confs {
+	for _, c := range p.m.w.oracle.roster.confs {
 		if c.index > since && c.hasServer(server) {
 			return true
 		}

@@ -37,7 +37,7 @@ func (p *process) broke(who pair, came master.Location, status int) {
 	if status == http.StatusOK || !at.Self || at.Epoch != came.Epoch {
 		return
 	}
-	j, called := p.m.w.judge, p.m.w.called[who]
+	j, called := p.m.w.oracle, p.m.w.called[who]
 	p.m.w.later(givenUpWithin, func() {
 		now, w := p.master.Known(), p.m.w
 		if p.dead() || p.m.resume != nil || !now.Self || now.Epoch != at.Epoch {

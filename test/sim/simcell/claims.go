@@ -9,89 +9,89 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The judge checks answers to clients against the committed log here.
+// The oracle checks answers to clients against the committed log here.
 
 // floor returns the index of the latest entry with a reported effect: a call
 // that begins now must see it. Committed entries that were not reported need
 // not be seen yet.
-func (j *judge) floor() uint64 {
-	j.look()
-	return j.told
+func (o *oracle) floor() uint64 {
+	o.look()
+	return o.reported
 }
 
 // acquired checks a grant reported to a client. It may have ended since, but
 // not before the call began.
-func (j *judge) acquired(who string, floor uint64, p pair, token uint64) {
-	j.look()
-	j.w.stats.check("reported grant")
-	g, ok := j.tokens[token]
+func (o *oracle) acquired(who string, floor uint64, p pair, token uint64) {
+	o.look()
+	o.w.stats.check("reported grant")
+	g, ok := o.tokens[token]
 	switch {
 	case !ok || g.hold.Path != p.path || g.hold.Session != p.session || g.hold.Handle != p.handle:
-		j.w.fail("%s got the answer that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
+		o.w.fail("%s got the answer that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
 	case g.taken:
-		j.w.fail("%s got the answer that %s/%s holds %s with token %d; entry %d revoked that grant", who, p.session, p.handle, p.path, token, g.freed)
+		o.w.fail("%s got the answer that %s/%s holds %s with token %d; entry %d revoked that grant", who, p.session, p.handle, p.path, token, g.freed)
 	case g.freed != 0 && g.freed <= floor:
-		j.w.fail("%s got the answer that %s/%s holds %s with token %d; that ended with entry %d, before its call", who, p.session, p.handle, p.path, token, g.freed)
+		o.w.fail("%s got the answer that %s/%s holds %s with token %d; that ended with entry %d, before its call", who, p.session, p.handle, p.path, token, g.freed)
 	}
-	j.known[token] = who
-	j.told = max(j.told, g.index)
+	o.known[token] = who
+	o.reported = max(o.reported, g.index)
 }
 
 // released checks a release reported to a client.
-func (j *judge) released(who string, token uint64) {
-	j.look()
-	j.w.stats.check("reported release")
-	g := j.tokens[token]
+func (o *oracle) released(who string, token uint64) {
+	o.look()
+	o.w.stats.check("reported release")
+	g := o.tokens[token]
 	if g.freed == 0 {
-		j.w.fail("%s got the answer that the hold with token %d is released; it still exists", who, token)
+		o.w.fail("%s got the answer that the hold with token %d is released; it still exists", who, token)
 	}
-	j.told = max(j.told, g.freed)
+	o.reported = max(o.reported, g.freed)
 }
 
 // gaveBack checks the answer to a call that releases a grant. Only a release or
 // the end of the session ends a grant that its holder knows. So the first
 // release finds it, and no call releases a grant that ended before the call.
-func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
-	j.look()
-	h, freed := j.tokens[token].hold, j.tokens[token].freed
-	first = first && (h == nil || !j.copies[pair{h.Session, h.Path, h.Handle}])
+func (o *oracle) gaveBack(who string, floor, token uint64, released, first bool) {
+	o.look()
+	h, freed := o.tokens[token].hold, o.tokens[token].freed
+	first = first && (h == nil || !o.copies[pair{h.Session, h.Path, h.Handle}])
 	switch {
 	case !released && first:
-		j.w.fail("%s got the answer that token %d has nothing to release, from the first call to release it; it ended with entry %d", who, token, freed)
+		o.w.fail("%s got the answer that token %d has nothing to release, from the first call to release it; it ended with entry %d", who, token, freed)
 	case released && freed != 0 && freed <= floor:
-		j.w.fail("%s got the answer that its call released token %d; that had ended with entry %d", who, token, freed)
+		o.w.fail("%s got the answer that its call released token %d; that had ended with entry %d", who, token, freed)
 	case released:
-		j.released(who, token)
+		o.released(who, token)
 	}
 }
 
 // kept checks the answer that the first call to release a grant had no effect.
-func (j *judge) kept(who string, p pair, token uint64, why string) {
-	j.look()
-	j.w.stats.check("reported failure to release")
-	if j.copies[p] {
+func (o *oracle) kept(who string, p pair, token uint64, why string) {
+	o.look()
+	o.w.stats.check("reported failure to release")
+	if o.copies[p] {
 		return
 	}
-	j.untouched[p] = why
-	if g := j.tokens[token]; g.given {
-		j.w.fail("%s got %s from the first call to release token %d, which entry %d released", who, why, token, g.freed)
+	o.untouched[p] = why
+	if g := o.tokens[token]; g.given {
+		o.w.fail("%s got %s from the first call to release token %d, which entry %d released", who, why, token, g.freed)
 	}
 }
 
 // obstructed checks a refusal because of an obstacle: the obstacle must have
 // existed at some moment since the call began.
-func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
-	j.look()
-	j.w.stats.check("reported obstacle")
+func (o *oracle) obstructed(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
+	o.look()
+	o.w.stats.check("reported obstacle")
 	mode := state.Exclusive
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
 	}
-	if j.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
+	if o.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
 		return
 	}
-	if j.claimed[path] <= floor { // otherwise it may have existed in the middle of an entry
-		j.w.fail("%s got: %s; since before its call the lock was available (entry %d)", who, why, floor)
+	if o.claimed[path] <= floor { // otherwise it may have existed in the middle of an entry
+		o.w.fail("%s got: %s; since before its call the lock was available (entry %d)", who, why, floor)
 	}
 }
 
@@ -109,76 +109,76 @@ func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
 // reopened checks a session that was opened again with its key. The key returns
 // the same session while that lives, and never one that had ended before the
 // call.
-func (j *judge) reopened(who string, floor uint64, first, again string) {
-	j.look()
-	j.w.stats.check("opening repeated")
-	if _, gone := j.ended[first]; !gone && first != again {
-		j.w.fail("%s opened session %s, and %s under the same key while the first lives", who, first, again)
+func (o *oracle) reopened(who string, floor uint64, first, again string) {
+	o.look()
+	o.w.stats.check("opening repeated")
+	if _, gone := o.ended[first]; !gone && first != again {
+		o.w.fail("%s opened session %s, and %s under the same key while the first lives", who, first, again)
 	}
-	if e, gone := j.ended[again]; gone && e.index <= floor {
-		j.w.fail("%s got session %s under its key, which had ended with entry %d", who, again, e.index)
+	if e, gone := o.ended[again]; gone && e.index <= floor {
+		o.w.fail("%s got session %s under its key, which had ended with entry %d", who, again, e.index)
 	}
 }
 
 // closed checks the answer that a session is closed.
-func (j *judge) closed(who, session string) {
-	j.look()
-	j.w.stats.check("reported closing")
-	e, gone := j.ended[session]
+func (o *oracle) closed(who, session string) {
+	o.look()
+	o.w.stats.check("reported closing")
+	e, gone := o.ended[session]
 	if !gone {
-		j.w.fail("%s got the answer that session %s is closed; it lives", who, session)
+		o.w.fail("%s got the answer that session %s is closed; it lives", who, session)
 	}
-	j.told = max(j.told, e.index)
+	o.reported = max(o.reported, e.index)
 }
 
 // hadNoEffect checks the answer that an acquire with a handle of its own had no
 // effect. It must not have one later either.
-func (j *judge) hadNoEffect(who string, p pair, why string) {
-	j.look()
-	j.w.stats.check("reported lack of effect")
-	if j.copies[p] {
+func (o *oracle) hadNoEffect(who string, p pair, why string) {
+	o.look()
+	o.w.stats.check("reported lack of effect")
+	if o.copies[p] {
 		return
 	}
-	j.refused[p] = why
-	for token, g := range j.tokens {
+	o.refused[p] = why
+	for token, g := range o.tokens {
 		if g.hold.Session == p.session && g.hold.Path == p.path && g.hold.Handle == p.handle {
-			j.w.fail("%s got %s for %s/%s at %s, which was granted with token %d by entry %d", who, why, p.session, p.handle, p.path, token, g.index)
+			o.w.fail("%s got %s for %s/%s at %s, which was granted with token %d by entry %d", who, why, p.session, p.handle, p.path, token, g.index)
 		}
 	}
 }
 
 // read checks that a lock was as the client read it at some moment since its
 // call began.
-func (j *judge) read(who string, floor uint64, got lockapi.Lock) {
-	j.look()
-	j.w.stats.check("read")
+func (o *oracle) read(who string, floor uint64, got lockapi.Lock) {
+	o.look()
+	o.w.stats.check("read")
 	want := shape(got)
-	if !j.since(floor, func(s *state.State) bool { return shapeOf(s, got.Path) == want }) {
-		j.w.fail("%s read %s as %s, which was never so since before the call (entry %d); now it is %s",
-			who, got.Path, want, floor, shapeOf(j.latest(), got.Path))
+	if !o.since(floor, func(s *state.State) bool { return shapeOf(s, got.Path) == want }) {
+		o.w.fail("%s read %s as %s, which was never so since before the call (entry %d); now it is %s",
+			who, got.Path, want, floor, shapeOf(o.latest(), got.Path))
 	}
 }
 
 // checked checks that the answer about a sequencer was true since the call
 // began.
-func (j *judge) checked(who string, floor uint64, path string, token uint64, valid bool) {
-	j.look()
-	j.w.stats.check("sequencer")
+func (o *oracle) checked(who string, floor uint64, path string, token uint64, valid bool) {
+	o.look()
+	o.w.stats.check("sequencer")
 	holds := func(s *state.State) bool { _, held := s.HoldByToken(path, token); return held == valid }
-	if !j.since(floor, holds) {
-		j.w.fail("%s got the answer that token %d at %s is valid: %v, which was never so since before the call", who, token, path, valid)
+	if !o.since(floor, holds) {
+		o.w.fail("%s got the answer that token %d at %s is valid: %v, which was never so since before the call", who, token, path, valid)
 	}
 }
 
 // since reports whether something held after an entry or a later one. The first
 // such entry counts as reported.
-func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
-	for floor > 0 && j.history[floor] == nil {
+func (o *oracle) since(floor uint64, holds func(*state.State) bool) bool {
+	for floor > 0 && o.history[floor] == nil {
 		floor--
 	}
-	for i, s := range j.history[floor:] {
+	for i, s := range o.history[floor:] {
 		if s != nil && holds(s) {
-			j.told = max(j.told, floor+uint64(i))
+			o.reported = max(o.reported, floor+uint64(i))
 			return true
 		}
 	}
@@ -187,27 +187,27 @@ func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
 
 // byForce reports whether an operator has ended the session. Its client may not
 // know yet.
-func (j *judge) byForce(s *client.Session) bool {
+func (o *oracle) byForce(s *client.Session) bool {
 	if s == nil {
 		return false
 	}
-	e, gone := j.ended[s.ID()]
+	e, gone := o.ended[s.ID()]
 	return gone && !e.expired
 }
 
 // lost checks the answer that a session does not exist.
-func (j *judge) lost(who, session string) {
-	j.look()
-	j.w.stats.check("reported end of a session")
-	if _, lives := j.latest().Session(session); lives {
-		j.w.fail("%s got the answer that session %s is gone; it lives", who, session)
+func (o *oracle) lost(who, session string) {
+	o.look()
+	o.w.stats.check("reported end of a session")
+	if _, lives := o.latest().Session(session); lives {
+		o.w.fail("%s got the answer that session %s is gone; it lives", who, session)
 	}
 }
 
-func (j *judge) latest() *state.State {
-	for i := len(j.history) - 1; ; i-- {
-		if j.history[i] != nil {
-			return j.history[i]
+func (o *oracle) latest() *state.State {
+	for i := len(o.history) - 1; ; i-- {
+		if o.history[i] != nil {
+			return o.history[i]
 		}
 	}
 }

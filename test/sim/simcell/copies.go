@@ -28,15 +28,15 @@ func repeatable(q *http.Request) bool {
 }
 
 // repeated records that a copy of a request arrives later.
-func (j *judge) repeated(q *http.Request, body []byte) {
+func (o *oracle) repeated(q *http.Request, body []byte) {
 	if p, _, claims := claimant(q, body); claims {
-		j.copies[p] = true
+		o.copies[p] = true
 	}
 	if p, _ := releaser(q); q.Method == http.MethodDelete {
-		j.copies[p] = true
+		o.copies[p] = true
 	}
 	for _, content := range contents(body) {
-		if w := j.annals.writes[content]; w != nil {
+		if w := o.revisions.writes[content]; w != nil {
 			w.repeated = true
 		}
 	}

@@ -33,12 +33,12 @@ func releaser(q *http.Request) (p pair, ok bool) {
 
 // underway returns the entries on a leader's disk that request a lock for the
 // pair and are not known to be committed.
-func (j *judge) underway(p pair) (found []denial) {
-	for _, m := range j.w.machines {
+func (o *oracle) underway(p pair) (found []denial) {
+	for _, m := range o.w.machines {
 		if !m.leads() {
 			continue
 		}
-		for index := uint64(len(j.history)); index <= m.disk.high; index++ {
+		for index := uint64(len(o.history)); index <= m.disk.high; index++ {
 			l := m.disk.logs[index]
 			if b, err := state.DecodeBatch(l.Data); err == nil && asks(b, p) {
 				found = append(found, denial{place{index, l.Term}, p})
@@ -68,29 +68,29 @@ func asks(b state.Batch, p pair) bool {
 }
 
 // deny records the answer to a release that arrived while these were under way.
-func (j *judge) deny(before []denial, answer *httptest.ResponseRecorder) {
+func (o *oracle) deny(before []denial, answer *httptest.ResponseRecorder) {
 	if len(before) > 0 {
-		j.w.stats.check("release behind an acquire")
+		o.w.stats.check("release behind an acquire")
 	}
 	if answer.Code != http.StatusOK || !bytes.Contains(answer.Body.Bytes(), []byte(`"released":false`)) {
 		return
 	}
-	j.look()
+	o.look()
 	for _, d := range before {
-		if d.entry.index >= uint64(len(j.history)) {
-			j.denied[d.entry] = append(j.denied[d.entry], d.pair)
+		if d.entry.index >= uint64(len(o.history)) {
+			o.denied[d.entry] = append(o.denied[d.entry], d.pair)
 		}
 	}
 }
 
 // denials checks a committed entry.
-func (j *judge) denials(at place, b state.Batch, out state.Outcome) {
-	for _, p := range j.denied[at] {
+func (o *oracle) denials(at place, b state.Batch, out state.Outcome) {
+	for _, p := range o.denied[at] {
 		for i := range b.Commands {
 			op, acquires := b.Commands[i].Operation.(*state.Acquire)
 			r, _ := out.Results[i].(state.AcquireResult)
 			if acquires && about(op) == p && (r.Hold != nil || r.Wait != nil) {
-				j.w.fail("entry %d: %s/%s at %s becomes %v; a release after it got the answer that there is nothing to release",
+				o.w.fail("entry %d: %s/%s at %s becomes %v; a release after it got the answer that there is nothing to release",
 					at.index, p.session, p.handle, p.path, r.Verdict)
 			}
 		}

@@ -66,8 +66,8 @@ func (d *disk) has(l raft.Log) {
 	if l.Type == raft.LogConfiguration {
 		d.confs[l.Index] = raft.DecodeConfiguration(l.Data)
 	}
-	d.w.judge.wrote(l)
-	d.w.judge.held(l, d.who.ServerID())
+	d.w.oracle.wrote(l)
+	d.w.oracle.held(l, d.who.ServerID())
 }
 
 var errCrashed = errors.New("the machine has crashed")

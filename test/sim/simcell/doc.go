@@ -18,19 +18,19 @@
 //
 // A seed first draws a profile: the kinds of faults and the work of the users,
 // so that rare mixtures occur. Most faults fall anywhere; plots combine several
-// acts that chance hardly ever would (plots.go). The judge sees the committed
+// acts that chance hardly ever would (plots.go). The oracle sees the committed
 // log, what each replica has applied, and every answer to a user. Users call
 // through the SDK and by bare HTTP calls sent once; probes rely on a session's
-// lease to the last moment (probes.go). The judge also applies each entry to
+// lease to the last moment (probes.go). The oracle also applies each entry to
 // the naive model of package model and requires the same outcome.
 //
 // In a quarter of the runs access is on. An operator keeps changing rights,
-// guests make allowed and forbidden calls, and the judge derives from the log
+// guests make allowed and forbidden calls, and the oracle derives from the log
 // by itself what each may do (rights.go). In a quarter of the runs members come
-// and go (memberoperator.go). The judge then requires a reason for each change
+// and go (memberoperator.go). The oracle then requires a reason for each change
 // of the configuration and of the table of members (roster.go). Some of these
 // start with a cell of five, with one member away while another is replaced or
 // added (absentee.go). In a quarter of the runs a program reads histories at
-// any replica, and the judge checks each ending and each waiting time
+// any replica, and the oracle checks each ending and each waiting time
 // (histories.go).
 package simcell

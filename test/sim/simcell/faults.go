@@ -46,7 +46,7 @@ var actions = []action{
 	{"unshared entry", 2, (*world).unsharedEntry},
 	{"torn vote", 2, (*world).tornVote},
 	{"directory put back", 2, (*world).putBack},
-	{"heirs", 3, (*world).heirs},
+	{"waiter failover", 3, (*world).waiterFailover},
 	{"kill of a session", 2, (*world).killSession},
 	{"wiped disk", 3, (*world).wipeOne},
 	{"old disk", 2, (*world).oldDisk},
@@ -61,7 +61,7 @@ var actions = []action{
 	{"hungry voter", 1, (*world).hungryVoter},
 	{"late snapshot", 2, (*world).lateSnapshot},
 	{"late heartbeat", 2, (*world).lateHeartbeat},
-	{"hearsay", 2, (*world).hearsay},
+	{"relayed event", 2, (*world).relayedEvent},
 	{"recount", 1, (*world).recount},
 	{"lost answer", 2, (*world).lostAnswer},
 	{"lost session", 2, (*world).lostSession},
@@ -93,7 +93,7 @@ func (w *world) play() {
 	for w.now() < 8*time.Second && !w.hasMaster() && !w.isOver() { // the first election
 		w.until(50 * time.Millisecond)
 	}
-	w.steward.absentee()
+	w.memberOperator.absentee()
 	for w.step = 1; w.step <= w.opts.Steps && w.now() < mostPlay && !w.failed(); w.step++ {
 		if n := weighed(w.script, w.profile.weights); n > 0 {
 			a := &actions[n]
@@ -102,7 +102,7 @@ func (w *world) play() {
 			a.do(w)
 		}
 		w.until(between(w.script, time.Millisecond, 1500*time.Millisecond))
-		w.judge.look()
+		w.oracle.look()
 	}
 }
 
@@ -127,7 +127,7 @@ func (w *world) later(d time.Duration, do func()) {
 
 // mend ends all faults permanently.
 func (w *world) mend() {
-	w.mended, w.pauses = true, false
+	w.faultsOver, w.pauses = true, false
 	w.profile.stuck, w.net.again = 0, 0
 	w.heal()
 	w.net.fair()
@@ -136,7 +136,7 @@ func (w *world) mend() {
 		m.disk.least, m.disk.worst, m.disk.heavy, m.disk.hangs = 0, 2*time.Millisecond, 0, false
 		m.wake()
 		m.restart(false)
-		m.tell()
+		m.notify()
 	}
 }
 
@@ -227,8 +227,8 @@ func (w *world) slowDisk() {
 	w.anyMachine().disk.worst = between(w.script, time.Millisecond, 2*time.Second)
 }
 
-// tell makes the machine's process check again which replica leads.
-func (m *machine) tell() {
+// notify makes the machine's process check again which replica leads.
+func (m *machine) notify() {
 	select {
 	case m.notice <- struct{}{}:
 	default:

@@ -45,17 +45,17 @@ func refusal(err error) *lockapi.Error {
 }
 
 // recordWrite records the answer to a write that was sent as one call.
-func (u *user) told(floor uint64, w *write, err error, stats ...*lockapi.FileStat) {
+func (u *user) recordWrite(floor uint64, w *write, err error, stats ...*lockapi.FileStat) {
 	if err == nil {
 		for _, s := range stats {
-			u.w.judge.wroteFile(w, s)
+			u.w.oracle.wroteFile(w, s)
 			u.known[s.Path] = s.Revision
 		}
 		return
 	}
 	if e := refusal(err); e != nil && (e.Code == lockapi.CodePrecondition || e.Code == lockapi.CodeNotHeld) {
-		u.w.judge.stoodFile(w, floor, err)
-		u.w.judge.notWritten(w, err)
+		u.w.oracle.obstructedFile(w, floor, err)
+		u.w.oracle.notWritten(w, err)
 		if e.Current != nil {
 			u.known[e.Current.Path] = e.Current.Revision
 		}
@@ -64,7 +64,7 @@ func (u *user) told(floor uint64, w *write, err error, stats ...*lockapi.FileSta
 
 // writesFile writes a file, for its session or for none.
 func (u *user) writesFile(ctx context.Context, s *client.Session) {
-	path, floor := u.anyFile(), u.w.judge.floor()
+	path, floor := u.anyFile(), u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var opts []client.WriteOption
@@ -88,8 +88,8 @@ func (u *user) writesFile(ctx context.Context, s *client.Session) {
 			opts = append(opts, map[bool]client.WriteOption{true: client.Ephemeral(), false: client.Permanent()}[ephemeral])
 		}
 	}
-	stat, err := put(calling, path, []byte(u.w.judge.intends(w).content), opts...)
-	u.told(floor, w, err, &stat)
+	stat, err := put(calling, path, []byte(u.w.oracle.intends(w).content), opts...)
+	u.recordWrite(floor, w, err, &stat)
 	u.rests(ctx, err)
 }
 
@@ -105,13 +105,13 @@ func (u *user) deletesFile(ctx context.Context, s *client.Session) {
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if u.rng.IntN(4) == 0 {
-		u.w.judge.annals.asked[queueDir]++
+		u.w.oracle.revisions.asked[queueDir]++
 		_, _, err := s.DeleteBelow(calling, queueDir)
 		u.rests(ctx, err)
 		return
 	}
 	path := u.anyFile()
-	u.w.judge.annals.asked[path]++
+	u.w.oracle.revisions.asked[path]++
 	var err error
 	if u.rng.IntN(2) == 0 {
 		_, err = u.client.Delete(calling, path)
@@ -127,7 +127,7 @@ func (u *user) readsFile(ctx context.Context) {
 		u.readsFileAt(ctx, u.anyone())
 		return
 	}
-	path, floor := u.anyFile(), u.w.judge.floor()
+	path, floor := u.anyFile(), u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var opts []client.ReadOption
@@ -137,10 +137,10 @@ func (u *user) readsFile(ctx context.Context) {
 	got, err := u.client.Get(calling, path, opts...)
 	switch e := refusal(err); {
 	case err == nil:
-		u.w.judge.fileRead(u.name, floor, got.AsOf, path, &got.FileStat, got.Content)
+		u.w.oracle.fileRead(u.name, floor, got.AsOf, path, &got.FileStat, got.Content)
 		u.known[path] = got.Revision
 	case e != nil && e.Code == lockapi.CodeNotFound:
-		u.w.judge.fileRead(u.name, floor, e.Revision, path, nil, nil)
+		u.w.oracle.fileRead(u.name, floor, e.Revision, path, nil, nil)
 	default:
 		u.pace(ctx)
 	}
@@ -148,27 +148,27 @@ func (u *user) readsFile(ctx context.Context) {
 
 // readsFileAt reads a file at one replica.
 func (u *user) readsFileAt(ctx context.Context, at string) {
-	path, floor, header := u.anyFile(), u.w.judge.floor(), http.Header{}
+	path, floor, header := u.anyFile(), u.w.oracle.floor(), http.Header{}
 	var got lockapi.File
 	m := u.message(http.MethodGet, lockapi.RouteFiles+path+"?as=json", nil, &got)
 	m.reply = header
 	switch err := u.send(ctx, 10*time.Second, at, m); {
 	case err == nil:
-		u.w.judge.fileRead(u.name, floor, revisionIn(header), path, &got.FileStat, []byte(*got.Content))
+		u.w.oracle.fileRead(u.name, floor, revisionIn(header), path, &got.FileStat, []byte(*got.Content))
 	case errors.Is(err, lockapi.CodeNotFound):
-		u.w.judge.fileRead(u.name, floor, revisionIn(header), path, nil, nil)
+		u.w.oracle.fileRead(u.name, floor, revisionIn(header), path, nil, nil)
 	}
 }
 
 // listsFiles lists files at one replica.
 func (u *user) listsFiles(ctx context.Context) {
-	prefix, floor := pick(u.rng, "", "/f/", "/pair/", queueDir), u.w.judge.floor()
+	prefix, floor := pick(u.rng, "", "/f/", "/pair/", queueDir), u.w.oracle.floor()
 	var got lockapi.FileList
 	header := http.Header{}
 	m := u.message(http.MethodGet, lockapi.RouteFiles+"?limit=1000&prefix="+prefix, nil, &got)
 	m.reply = header
 	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
-		u.w.judge.filesRead(u.name, floor, revisionIn(header), prefix, &got)
+		u.w.oracle.filesRead(u.name, floor, revisionIn(header), prefix, &got)
 	}
 }
 
@@ -183,17 +183,17 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if u.rng.IntN(2) == 0 {
-		w, floor := u.newWrite(s.ID(), queuePrefix), u.w.judge.floor()
+		w, floor := u.newWrite(s.ID(), queuePrefix), u.w.oracle.floor()
 		w.sequential = true
 		w.paths = []string{queuePrefix}
-		stat, err := s.CreateSequential(calling, queuePrefix, []byte(u.w.judge.intends(w).content))
-		u.told(floor, w, err, &stat)
+		stat, err := s.CreateSequential(calling, queuePrefix, []byte(u.w.oracle.intends(w).content))
+		u.recordWrite(floor, w, err, &stat)
 		u.rests(ctx, err)
 		return
 	}
 	for f, err := range u.client.List(calling, queueDir) {
 		if err == nil {
-			u.w.judge.annals.asked[f.Path]++
+			u.w.oracle.revisions.asked[f.Path]++
 			_, err = s.Delete(calling, f.Path, client.IfRevision(f.Revision))
 		}
 		u.rests(ctx, err)
@@ -204,12 +204,12 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 // whileHeld writes files under a hold, by the SDK and by bare calls, some of
 // them late.
 func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held) {
-	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
+	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.oracle.floor()
 	w.guards = []uint64{h.Token()}
 	calling, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	stat, err := s.Put(calling, w.paths[0], []byte(u.w.judge.intends(w).content), client.While(h))
-	u.told(floor, w, err, &stat)
+	stat, err := s.Put(calling, w.paths[0], []byte(u.w.oracle.intends(w).content), client.While(h))
+	u.recordWrite(floor, w, err, &stat)
 	for range u.rng.IntN(3) {
 		go u.underSequencer(ctx, h)
 	}
@@ -219,7 +219,7 @@ func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held)
 // not that still exists.
 func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 	u.wait(ctx, u.w.profile.hold)
-	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
+	w, floor := u.newWrite("", u.anyFile()), u.w.oracle.floor()
 	w.guards = []uint64{h.Token()}
 	route := lockapi.RouteFiles + w.paths[0] + "?sequencer=" + url.QueryEscape(h.Sequencer())
 	if old := u.former; old != nil && u.rng.IntN(3) == 0 {
@@ -229,15 +229,15 @@ func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 	u.former = h
 	var stat lockapi.FileStat
 	m := u.message(http.MethodPut, route, nil, &stat)
-	m.raw = []byte(u.w.judge.intends(w).content)
+	m.raw = []byte(u.w.oracle.intends(w).content)
 	err := u.send(ctx, 10*time.Second, u.anyone(), m)
-	u.told(floor, w, err, &stat)
+	u.recordWrite(floor, w, err, &stat)
 	u.noEffect(w, err)
 }
 
 // noEffect records a refusal of a call that was sent once.
 func (u *user) noEffect(w *write, err error) {
 	if e := refusal(err); e != nil && e.Code != lockapi.CodeOutcomeUnknown && e.Code != lockapi.CodeInternal {
-		u.w.judge.notWritten(w, err)
+		u.w.oracle.notWritten(w, err)
 	}
 }

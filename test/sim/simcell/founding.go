@@ -104,7 +104,7 @@ func (w *world) cameToNothing() bool {
 			strangers++
 		}
 	}
-	return strangers > len(w.machines)/2 && len(w.judge.history) == 1
+	return strangers > len(w.machines)/2 && len(w.oracle.history) == 1
 }
 
 // beginAnew is the operator's way out of that: the cell never served a call,

@@ -24,7 +24,7 @@ type guest struct {
 // visits is the guest's work until the faults are over.
 func (g *guest) visits(ctx context.Context) {
 	until := time.Duration(0)
-	for !g.w.mended && !g.w.isOver() {
+	for !g.w.faultsOver && !g.w.isOver() {
 		if g.w.now() > until {
 			g.session = g.opens(ctx)
 			until = g.w.now() + 3*time.Second
@@ -57,10 +57,10 @@ func (g *guest) visits(ctx context.Context) {
 	}
 }
 
-// pleads returns a call that is about to be sent with one of the guest's
+// newCall returns a call that is about to be sent with one of the guest's
 // credentials, mostly the valid one.
-func (g *guest) pleads(m message, needs ...need) (*plea, message) {
-	p := &plea{who: g.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), needs: needs}
+func (g *guest) newCall(m message, needs ...need) (*guestCall, message) {
+	p := &guestCall{who: g.name, floor: g.w.oracle.floor(), began: time.Now().UnixNano(), needs: needs}
 	secret := g.secrets[len(g.secrets)-1]
 	switch n := g.rng.IntN(12); {
 	case n == 0:
@@ -85,7 +85,7 @@ func (g *guest) path() string { return guardedTree[g.rng.IntN(len(guardedTree))]
 
 // anySession returns the session for the next action: its own, or another
 // guest's.
-func (g *guest) whose() string {
+func (g *guest) anySession() string {
 	if g.rng.IntN(5) == 0 {
 		return g.g.guests[g.rng.IntN(len(g.g.guests))].session
 	}
@@ -97,7 +97,7 @@ func (g *guest) opens(ctx context.Context) string {
 	q := lockapi.NewSessionRequest()
 	q.TTLMS = 4000
 	var got lockapi.Session
-	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteSessions, q, &got))
+	p, m := g.newCall(g.message(http.MethodPost, lockapi.RouteSessions, q, &got))
 	p.known = true
 	if g.rng.IntN(2) == 0 { // guests use the same keys
 		m.key = fmt.Sprint("visit-", int(g.w.now()/(3*time.Second)))
@@ -106,16 +106,16 @@ func (g *guest) opens(ctx context.Context) string {
 	if g.came(p, err, "an opened session") != nil {
 		return ""
 	}
-	g.w.judge.openedFor(p, got.ID)
+	g.w.oracle.openedFor(p, got.ID)
 	return got.ID
 }
 
 // came records the answer to a call.
-func (g *guest) came(p *plea, err error, what string) error {
+func (g *guest) came(p *guestCall, err error, what string) error {
 	if err == nil {
-		g.w.judge.allowed(p, what)
+		g.w.oracle.allowed(p, what)
 	}
-	g.w.judge.forbidden(p, err)
+	g.w.oracle.forbidden(p, err)
 	return err
 }
 
@@ -124,14 +124,14 @@ func (g *guest) puts(ctx context.Context) {
 	path := g.path()
 	w, session := g.newWrite("", path), ""
 	route := lockapi.RouteFiles + path
-	if session = g.whose(); session != "" && g.rng.IntN(2) == 0 {
+	if session = g.anySession(); session != "" && g.rng.IntN(2) == 0 {
 		w.session = session
 		route += "?session=" + session
 	}
 	var stat lockapi.FileStat
-	p, m := g.pleads(g.message(http.MethodPut, route, nil, &stat), need{access.Write, path})
+	p, m := g.newCall(g.message(http.MethodPut, route, nil, &stat), need{access.Write, path})
 	g.uses(p, w.session)
-	w.plea = p
+	w.guestCall = p
 	if known := g.known[path]; g.rng.IntN(3) == 0 {
 		w.when[path] = known
 		m.header.Set("If-Match", fmt.Sprintf("%q", fmt.Sprint(known)))
@@ -140,24 +140,24 @@ func (g *guest) puts(ctx context.Context) {
 			m.header.Set("If-None-Match", "*")
 		}
 	}
-	m.raw = []byte(g.w.judge.intends(w).content)
+	m.raw = []byte(g.w.oracle.intends(w).content)
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
 	g.wrote(p, w, err, &stat)
 }
 
 // wrote records the answer to a write.
-func (g *guest) wrote(p *plea, w *write, err error, stat *lockapi.FileStat) {
+func (g *guest) wrote(p *guestCall, w *write, err error, stat *lockapi.FileStat) {
 	if e := refusal(err); isForbidden(err) {
-		g.w.judge.notWritten(w, err)
+		g.w.oracle.notWritten(w, err)
 	} else if e != nil && e.Current != nil {
-		g.w.judge.shown(p, e.Current.Path)
+		g.w.oracle.shown(p, e.Current.Path)
 	} else if e != nil && e.Code == lockapi.CodePrecondition {
-		g.w.judge.notWritten(w, err)
+		g.w.oracle.notWritten(w, err)
 		delete(g.known, w.paths[0])
 		return // the answer does not show the obstacle
 	}
 	_ = g.came(p, err, "a written file")
-	g.told(p.floor, w, err, stat)
+	g.recordWrite(p.floor, w, err, stat)
 	g.noEffect(w, err)
 }
 
@@ -165,13 +165,13 @@ func (g *guest) wrote(p *plea, w *write, err error, stat *lockapi.FileStat) {
 func (g *guest) drops(ctx context.Context) {
 	path := g.path()
 	var got struct{}
-	p, m := g.pleads(g.message(http.MethodDelete, lockapi.RouteFiles+path, nil, &got), need{access.Write, path})
-	g.w.judge.annals.asked[path]++
-	t := g.w.judge.permits
+	p, m := g.newCall(g.message(http.MethodDelete, lockapi.RouteFiles+path, nil, &got), need{access.Write, path})
+	g.w.oracle.revisions.asked[path]++
+	t := g.w.oracle.permits
 	t.deletions[path] = append(t.deletions[path], p)
 	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a deleted file")
 	if isForbidden(err) {
-		g.w.judge.annals.asked[path]--
+		g.w.oracle.revisions.asked[path]--
 		for i, one := range t.deletions[path] {
 			if one == p {
 				t.deletions[path] = append(t.deletions[path][:i:i], t.deletions[path][i+1:]...)
@@ -189,7 +189,7 @@ func (g *guest) gets(ctx context.Context) {
 		query += "&consistency=stale"
 	}
 	var got lockapi.File
-	p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteFiles+path+query, nil, &got), need{access.Read, path})
+	p, m := g.newCall(g.message(http.MethodGet, lockapi.RouteFiles+path+query, nil, &got), need{access.Read, path})
 	m.reply = http.Header{}
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
 	if stale {
@@ -197,14 +197,14 @@ func (g *guest) gets(ctx context.Context) {
 	}
 	switch at := revisionIn(m.reply); {
 	case err == nil:
-		g.w.judge.fileRead(g.name, p.floor, at, path, &got.FileStat, []byte(*got.Content))
-		g.w.judge.toldAt(p, at, "the content of "+path)
+		g.w.oracle.fileRead(g.name, p.floor, at, path, &got.FileStat, []byte(*got.Content))
+		g.w.oracle.permittedAt(p, at, "the content of "+path)
 		g.known[path] = got.Revision
 	case errors.Is(err, lockapi.CodeNotFound):
-		g.w.judge.fileRead(g.name, p.floor, at, path, nil, nil)
-		g.w.judge.toldAt(p, at, "the absence of "+path)
+		g.w.oracle.fileRead(g.name, p.floor, at, path, nil, nil)
+		g.w.oracle.permittedAt(p, at, "the absence of "+path)
 	default:
-		g.w.judge.forbidden(p, err)
+		g.w.oracle.forbidden(p, err)
 	}
 }
 
@@ -217,7 +217,7 @@ func (g *guest) lists(ctx context.Context) {
 		route += "&consistency=stale"
 	}
 	var got lockapi.FileList
-	p, m := g.pleads(g.message(http.MethodGet, route, nil, &got))
+	p, m := g.newCall(g.message(http.MethodGet, route, nil, &got))
 	p.looks, p.lists = true, prefix
 	m.reply = http.Header{}
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
@@ -225,14 +225,14 @@ func (g *guest) lists(ctx context.Context) {
 		p.floor = 0
 	}
 	if err == nil {
-		g.w.judge.listed(p, revisionIn(m.reply), prefix, &got)
+		g.w.oracle.listed(p, revisionIn(m.reply), prefix, &got)
 	}
-	g.w.judge.forbidden(p, err)
+	g.w.oracle.forbidden(p, err)
 }
 
 // claims takes a lock: at once, after a wait, or with a kept place.
 func (g *guest) claims(ctx context.Context) {
-	session, path := g.whose(), g.path()
+	session, path := g.anySession(), g.path()
 	if session == "" {
 		return
 	}
@@ -243,30 +243,30 @@ func (g *guest) claims(ctx context.Context) {
 	}
 	for first := true; ; first = false {
 		var got lockapi.Grant
-		p, m := g.pleads(g.message(http.MethodPut, lockapi.RouteLocks+path, q, &got), need{access.Lock, path})
+		p, m := g.newCall(g.message(http.MethodPut, lockapi.RouteLocks+path, q, &got), need{access.Lock, path})
 		g.uses(p, session)
-		t := g.w.judge.permits
+		t := g.w.oracle.permits
 		t.claims[at] = append(t.claims[at], p)
 		err := g.send(ctx, 8*time.Second, g.anyone(), m)
-		g.w.judge.forbidden(p, err)
+		g.w.oracle.forbidden(p, err)
 		switch e := refusal(err); {
 		case err == nil && got.State == lockapi.StateHeld:
-			g.w.judge.allowed(p, "a held lock", t.claims[at]...)
-			g.w.judge.acquired(g.name, p.floor, at, got.Token)
+			g.w.oracle.allowed(p, "a held lock", t.claims[at]...)
+			g.w.oracle.acquired(g.name, p.floor, at, got.Token)
 			g.wait(ctx, pick(g.rng, 50*time.Millisecond, 2*time.Second))
 			g.gives(ctx, at)
 			return
 		case err == nil && first && g.rng.IntN(2) == 0:
-			g.w.judge.allowed(p, "a place in a queue")
+			g.w.oracle.allowed(p, "a place in a queue")
 			g.wait(ctx, 2*time.Second)
 			q.WaitMS = 1000
 			continue
 		case err == nil:
 			return // the place is left until the end of the session
 		case isForbidden(err) && first:
-			g.w.judge.hadNoEffect(g.name, at, err.Error())
+			g.w.oracle.hadNoEffect(g.name, at, err.Error())
 		case e != nil && len(e.Holders) > 0:
-			g.w.judge.shown(p, path)
+			g.w.oracle.shown(p, path)
 		}
 		return
 	}
@@ -275,14 +275,14 @@ func (g *guest) claims(ctx context.Context) {
 // gives releases a lock.
 func (g *guest) gives(ctx context.Context, at pair) {
 	route := fmt.Sprintf("%s%s?session=%s&handle=%s", lockapi.RouteLocks, at.path, at.session, at.handle)
-	p, m := g.pleads(g.message(http.MethodDelete, route, nil, &lockapi.Released{}))
+	p, m := g.newCall(g.message(http.MethodDelete, route, nil, &lockapi.Released{}))
 	asAdmin := *p
 	asAdmin.needs = []need{{access.Admin, at.path}}
 	g.uses(p, at.session)
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
-	g.w.judge.forbidden(p, err)
-	if err == nil && !g.w.judge.permitted(&asAdmin, uint64(len(g.w.judge.permits.by))) {
-		g.w.judge.allowed(p, "a released lock")
+	g.w.oracle.forbidden(p, err)
+	if err == nil && !g.w.oracle.permitted(&asAdmin, uint64(len(g.w.oracle.permits.by))) {
+		g.w.oracle.allowed(p, "a released lock")
 	}
 }
 
@@ -291,14 +291,14 @@ func (g *guest) sees(ctx context.Context) {
 	if g.rng.IntN(2) == 0 {
 		path := g.path()
 		var got lockapi.Lock
-		p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got), need{access.Read, path})
+		p, m := g.newCall(g.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got), need{access.Read, path})
 		if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "the state of a lock") == nil {
-			g.w.judge.read(g.name, p.floor, got)
+			g.w.oracle.read(g.name, p.floor, got)
 		}
 		return
 	}
 	var got lockapi.LockList
-	p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+"?limit=1000", nil, &got))
+	p, m := g.newCall(g.message(http.MethodGet, lockapi.RouteLocks+"?limit=1000", nil, &got))
 	p.looks = true
 	if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a list of locks") != nil {
 		return
@@ -306,8 +306,8 @@ func (g *guest) sees(ctx context.Context) {
 	for i := range got.Locks {
 		seen := *p
 		seen.needs = []need{{access.Read, got.Locks[i].Path}}
-		g.w.judge.allowed(&seen, "lock "+got.Locks[i].Path)
-		g.w.judge.read(g.name, p.floor, got.Locks[i])
+		g.w.oracle.allowed(&seen, "lock "+got.Locks[i].Path)
+		g.w.oracle.read(g.name, p.floor, got.Locks[i])
 	}
 }
 
@@ -317,39 +317,39 @@ func (g *guest) asksEvents(ctx context.Context) {
 	w.who, w.asked = g.name, asked{prefix: pick(g.rng, "", guarded, "/acl/a/")}
 	route := fmt.Sprintf("%s?after=%d&limit=%d&wait_ms=%d%s", lockapi.RouteEvents, w.after, 1+g.rng.IntN(30), g.rng.IntN(2)*g.rng.IntN(3000), w.asked.query())
 	var got lockapi.EventList
-	p, m := g.pleads(message{method: http.MethodGet, route: route, out: &got})
+	p, m := g.newCall(message{method: http.MethodGet, route: route, out: &got})
 	p.looks, p.lists = true, w.asked.prefix
 	p.floor = 0 // a replica's own log
 	err := g.send(ctx, 10*time.Second, g.anyone(), m)
-	g.w.judge.forbidden(p, err)
+	g.w.oracle.forbidden(p, err)
 	if e := refusal(err); e != nil && e.Code == lockapi.CodeCompacted {
-		g.w.judge.skipped(w, e.Compacted)
+		g.w.oracle.skipped(w, e.Compacted)
 	}
 	if err != nil {
 		return
 	}
 	for i := range got.Events {
-		g.w.judge.eventTold(p, w, &got.Events[i])
+		g.w.oracle.eventReceived(p, w, &got.Events[i])
 	}
-	g.w.judge.leftOut(p, w, got.Revision+1)
+	g.w.oracle.leftOut(p, w, got.Revision+1)
 	w.after = max(w.after, got.Revision)
 }
 
 // looksOn watches a stream of events.
 func (g *guest) looksOn(ctx context.Context) {
 	w := &watcher{who: g.name + "'s watcher", asked: asked{prefix: guarded}}
-	for !g.w.mended && !g.w.isOver() {
+	for !g.w.faultsOver && !g.w.isOver() {
 		secret := g.secrets[len(g.secrets)-1]
-		p := &plea{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}
+		p := &guestCall{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}
 		watching, stop := context.WithTimeout(ctx, between(g.rng, 100*time.Millisecond, 10*time.Second))
 		for e, err := range g.newClient(watching, secret).Watch(watching, w.after, w.asked.filters()...) {
 			switch {
 			case err != nil:
 				g.w.trace.note(w.who, "ends: %v", err)
 			case e.Compacted != nil:
-				g.w.judge.skipped(w, *e.Compacted)
+				g.w.oracle.skipped(w, *e.Compacted)
 			default:
-				g.w.judge.eventTold(p, w, &e.CellEvent)
+				g.w.oracle.eventReceived(p, w, &e.CellEvent)
 			}
 			if g.w.isOver() {
 				break
@@ -366,8 +366,8 @@ func (g *guest) rules(ctx context.Context) {
 	g.handles++
 	mark := fmt.Sprintf("user:mark-%s-%d", g.name, g.handles)
 	lists := lockapi.AccessLists{Read: []string{"group:crew", "user:g1"}, Lock: []string{"user:g2"}, Admin: []string{mark, "user:" + g.name}}
-	p, m := g.pleads(g.message(http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}), need{access.Admin, path})
-	t := g.w.judge.permits
+	p, m := g.newCall(g.message(http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}), need{access.Admin, path})
+	t := g.w.oracle.permits
 	t.marks[mark] = p
 	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a new rule")
 	if isForbidden(err) {
@@ -379,34 +379,34 @@ func (g *guest) rules(ctx context.Context) {
 func (g *guest) transacts(ctx context.Context) {
 	path, other := g.path(), g.path()
 	w := g.newWrite("", path)
-	content := g.w.judge.intends(w).content
+	content := g.w.oracle.intends(w).content
 	never := uint64(lockapi.MaxToken) // so that the else branch is taken
 	in := lockapi.Transaction{
 		If:   []lockapi.Condition{{File: other, Revision: &never}},
 		Else: []lockapi.Operation{{Put: &lockapi.WriteOperation{Path: path, Content: &content}}},
 	}
 	var out lockapi.TransactionResult
-	p, m := g.pleads(g.message(http.MethodPost, lockapi.RouteTransactions, in, &out), need{access.Read, other}, need{access.Write, path})
-	w.plea = p
+	p, m := g.newCall(g.message(http.MethodPost, lockapi.RouteTransactions, in, &out), need{access.Read, other}, need{access.Write, path})
+	w.guestCall = p
 	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a transaction")
 	switch {
 	case err == nil:
-		g.told(p.floor, w, nil, &out.Results[0].File.FileStat)
+		g.recordWrite(p.floor, w, nil, &out.Results[0].File.FileStat)
 	case isForbidden(err):
-		g.w.judge.notWritten(w, err)
+		g.w.oracle.notWritten(w, err)
 	}
 }
 
 // meddles uses a session that may be another guest's.
 func (g *guest) meddles(ctx context.Context) {
-	session := g.whose()
+	session := g.anySession()
 	if session == "" {
 		return
 	}
 	route := lockapi.RouteSessions + "/" + session
-	p, m := g.pleads(g.message(http.MethodPost, route+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
+	p, m := g.newCall(g.message(http.MethodPost, route+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
 	if g.rng.IntN(4) == 0 {
-		p, m = g.pleads(g.message(http.MethodDelete, route, nil, nil))
+		p, m = g.newCall(g.message(http.MethodDelete, route, nil, nil))
 	}
 	g.uses(p, session)
 	err := g.send(ctx, 4*time.Second, g.anyone(), m)

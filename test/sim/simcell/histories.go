@@ -9,17 +9,17 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The judge checks a replica's history of a path against the log here. The
+// The oracle checks a replica's history of a path against the log here. The
 // cause of a change is taken from the change itself, which equals the model's.
 
 // causes holds the cause of each change by revision, parallel to the events of
 // revisions.
-type chronicle struct{ all []origin } // from revision 1 on
+type causes struct{ all []origin } // from revision 1 on
 
 // origin is the cause of a change. Times are the cell's, in Unix nanoseconds.
 type origin struct {
 	at     int64
-	whose  []*state.Session // owner of the hold, wait or end, before and after the entry
+	owners []*state.Session // owner of the hold, wait or end, before and after the entry
 	end    *cause           // of an ended hold
 	by     string           // of a file: the principal of the command that changed it
 	file   uint64           // the file's instance
@@ -35,7 +35,7 @@ type cause struct {
 
 // take adds the causes of an entry's changes. It is called after revisions has
 // the entry.
-func (c *chronicle) take(before, after *state.State, out state.Outcome) {
+func (c *causes) take(before, after *state.State, out state.Outcome) {
 	if c == nil {
 		return
 	}
@@ -45,15 +45,15 @@ func (c *chronicle) take(before, after *state.State, out state.Outcome) {
 		case state.OfficeOpened:
 			o.at = change.At
 		case state.Enqueued:
-			o.at, o.whose = change.Wait.Since, sessions(before, after, out, change.Wait.Session)
+			o.at, o.owners = change.Wait.Since, sessions(before, after, out, change.Wait.Session)
 		case state.Granted:
-			o.at, o.whose = change.Hold.GrantedAt, sessions(before, after, out, change.Hold.Session)
+			o.at, o.owners = change.Hold.GrantedAt, sessions(before, after, out, change.Hold.Session)
 			if change.Wait != nil {
 				o.waited = change.Wait.Since
 			}
 		case state.Released:
 			e := change.Ending
-			o.at, o.whose, o.held = e.At, sessions(before, after, out, change.Hold.Session), change.Hold.GrantedAt
+			o.at, o.owners, o.held = e.At, sessions(before, after, out, change.Hold.Session), change.Hold.GrantedAt
 			o.end = &cause{reason: reasonOf(change.Reason), by: e.By, silentMS: e.SilentMS}
 		case state.FileChanged:
 			o.at, o.by, o.file = change.File.ModifiedAt, change.File.Principal, change.File.Instance
@@ -92,39 +92,39 @@ func sessions(before, after *state.State, out state.Outcome, id string) (all []*
 // recounted checks a replica's history of a path. It must contain everything
 // that happened there, with the changes of master in between, as far back as it
 // claims, and with the right causes.
-func (j *judge) recounted(by, path string, limit int, got *lockapi.History) {
-	j.look()
-	j.w.stats.check("reported history")
-	last := j.annals.revision()
+func (o *oracle) recounted(by, path string, limit int, got *lockapi.History) {
+	o.look()
+	o.w.stats.check("reported history")
+	last := o.revisions.revision()
 	kept := int(got.Revision) - int(got.Oldest)
 	switch {
-	case got.Revision > last || got.Oldest > got.Revision || !j.annals.whole(got.Revision):
-		j.w.fail("%s returns the history of %s from revision %d to %d; the last is %d", by, path, got.Oldest, got.Revision, last)
+	case got.Revision > last || got.Oldest > got.Revision || !o.revisions.whole(got.Revision):
+		o.w.fail("%s returns the history of %s from revision %d to %d; the last is %d", by, path, got.Oldest, got.Revision, last)
 		return
-	case kept > j.w.profile.events:
-		j.w.fail("%s claims all events since revision %d, at revision %d; it should keep %d events", by, got.Oldest, got.Revision, j.w.profile.events)
+	case kept > o.w.profile.events:
+		o.w.fail("%s claims all events since revision %d, at revision %d; it should keep %d events", by, got.Oldest, got.Revision, o.w.profile.events)
 	case (got.Since == nil) != (kept == 0):
-		j.w.fail("%s claims all events since %v, which is revision %d of %d", by, got.Since, got.Oldest, got.Revision)
-	case got.Since != nil && j.chronicle.of(got.Oldest+1).at != got.Since.UnixNano():
-		j.w.fail("%s claims all events since %v; revision %d was at %d", by, got.Since, got.Oldest+1, j.chronicle.of(got.Oldest+1).at)
+		o.w.fail("%s claims all events since %v, which is revision %d of %d", by, got.Since, got.Oldest, got.Revision)
+	case got.Since != nil && o.causes.of(got.Oldest+1).at != got.Since.UnixNano():
+		o.w.fail("%s claims all events since %v; revision %d was at %d", by, got.Since, got.Oldest+1, o.causes.of(got.Oldest+1).at)
 	}
-	j.told = max(j.told, j.annals.events[got.Revision].index)
-	want, more := j.annals.past(path, limit, got.Oldest, got.Revision)
+	o.reported = max(o.reported, o.revisions.events[got.Revision].index)
+	want, more := o.revisions.past(path, limit, got.Oldest, got.Revision)
 	for i, r := range want {
 		if i >= len(got.Events) || got.Events[i].Revision != r {
-			j.w.fail("%s returns for %s the revisions %v; want %v (from %d to %d, limit %d)", by, path, revisions(got.Events), want, got.Oldest, got.Revision, limit)
+			o.w.fail("%s returns for %s the revisions %v; want %v (from %d to %d, limit %d)", by, path, pastRevisions(got.Events), want, got.Oldest, got.Revision, limit)
 			return
 		}
-		if wrong := j.chronicle.wrong(&got.Events[i], &j.annals.events[r]); wrong != "" {
-			j.w.fail("%s returns for %s at revision %d %+v: %s", by, path, r, got.Events[i], wrong)
+		if wrong := o.causes.wrong(&got.Events[i], &o.revisions.events[r]); wrong != "" {
+			o.w.fail("%s returns for %s at revision %d %+v: %s", by, path, r, got.Events[i], wrong)
 		}
 	}
 	if len(got.Events) > len(want) || got.More != more {
-		j.w.fail("%s returns for %s the revisions %v, and that there is more: %v; want %v, and %v", by, path, revisions(got.Events), got.More, want, more)
+		o.w.fail("%s returns for %s the revisions %v, and that there is more: %v; want %v, and %v", by, path, pastRevisions(got.Events), got.More, want, more)
 	}
 }
 
-func revisions(all []lockapi.PastEvent) (out []uint64) {
+func pastRevisions(all []lockapi.PastEvent) (out []uint64) {
 	for i := range all {
 		out = append(out, all[i].Revision)
 	}
@@ -133,7 +133,7 @@ func revisions(all []lockapi.PastEvent) (out []uint64) {
 
 // past returns the revisions in a history, newest first, and whether it leaves
 // out older ones of the path.
-func (y *annals) past(path string, limit int, oldest, newest uint64) (told []uint64, more bool) {
+func (y *revisions) past(path string, limit int, oldest, newest uint64) (told []uint64, more bool) {
 	own, masters := 0, 0
 	for r := newest; r > oldest; r-- {
 		switch h := &y.events[r]; {
@@ -151,10 +151,10 @@ func (y *annals) past(path string, limit int, oldest, newest uint64) (told []uin
 }
 
 // of returns the cause of the change with a revision.
-func (c *chronicle) of(revision uint64) *origin { return &c.all[revision-1] }
+func (c *causes) of(revision uint64) *origin { return &c.all[revision-1] }
 
 // wrong returns what is wrong with a reported change, or "".
-func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
+func (c *causes) wrong(e *lockapi.PastEvent, h *expectedEvent) string {
 	o, at := c.of(e.Revision), e.At.UnixNano()
 	if line := pastLine(e, o); line != h.line {
 		return "it was " + h.line
@@ -162,10 +162,10 @@ func (c *chronicle) wrong(e *lockapi.PastEvent, h *happening) string {
 	if o.at != at {
 		return fmt.Sprintf("it was at %v", time.Unix(0, o.at).UTC())
 	}
-	if e.Type != lockapi.EventMasterChanged && e.Session != "" && o.whose != nil && !slices.ContainsFunc(o.whose, func(s *state.Session) bool {
+	if e.Type != lockapi.EventMasterChanged && e.Session != "" && o.owners != nil && !slices.ContainsFunc(o.owners, func(s *state.Session) bool {
 		return s.Name == e.SessionName && s.Principal == e.Principal && s.TTLMS == e.TTLMS
 	}) {
-		return fmt.Sprintf("the session was %q with a ttl of %d ms, of %q", o.whose[0].Name, o.whose[0].TTLMS, o.whose[0].Principal)
+		return fmt.Sprintf("the session was %q with a ttl of %d ms, of %q", o.owners[0].Name, o.owners[0].TTLMS, o.owners[0].Principal)
 	}
 	switch e.Type {
 	case lockapi.EventLockAcquired:

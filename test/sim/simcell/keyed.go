@@ -16,13 +16,13 @@ import (
 // repeats sends one keyed write repeatedly, to any replica, and then another
 // one under its key.
 func (u *user) repeats(ctx context.Context, s *client.Session) {
-	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
+	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.oracle.floor()
 	m := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + s.ID(), key: "key-" + w.content}
 	if known := u.known[w.paths[0]]; known != 0 && u.rng.IntN(2) == 0 {
 		w.when[w.paths[0]] = known
 		m.header = http.Header{"If-Match": {fmt.Sprintf("%q", fmt.Sprint(known))}}
 	}
-	m.raw = []byte(u.w.judge.intends(w).content)
+	m.raw = []byte(u.w.oracle.intends(w).content)
 	for range u.rng.IntN(3) { // in parallel with the sequential ones
 		go u.repeatsBeside(ctx, m, w, floor)
 	}
@@ -36,10 +36,10 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 			continue
 		}
 		if errors.Is(err, lockapi.CodeSessionNotFound) {
-			u.w.judge.lost(u.name, s.ID())
+			u.w.oracle.lost(u.name, s.ID())
 			return
 		}
-		u.told(floor, w, err, &stat)
+		u.recordWrite(floor, w, err, &stat)
 		answer := fmt.Sprint(stat, err)
 		if first == "" {
 			first = answer
@@ -56,13 +56,13 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 // again. As long as they are no more than a session remembers, the answer is
 // the same.
 func (u *user) remembers(ctx context.Context, s *client.Session) {
-	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
+	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.oracle.floor()
 	first := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + s.ID(), key: "first-" + w.content}
-	first.raw = []byte(u.w.judge.intends(w).content)
+	first.raw = []byte(u.w.oracle.intends(w).content)
 	var stat lockapi.FileStat
 	first.out = &stat
 	err := u.send(ctx, 6*time.Second, u.anyone(), first)
-	u.told(floor, w, err, &stat)
+	u.recordWrite(floor, w, err, &stat)
 	if err != nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (u *user) repeatsBeside(ctx context.Context, m message, w *write, floor uin
 	u.wait(ctx, 50*time.Millisecond)
 	var stat lockapi.FileStat
 	m.out = &stat
-	u.told(floor, w, u.send(ctx, 6*time.Second, u.anyone(), m), &stat)
+	u.recordWrite(floor, w, u.send(ctx, 6*time.Second, u.anyone(), m), &stat)
 }
 
 // abuses sends another write under the key of an answered one. It never
@@ -98,9 +98,9 @@ func (u *user) repeatsBeside(ctx context.Context, m message, w *write, floor uin
 func (u *user) abuses(ctx context.Context, m message, s *client.Session) {
 	w := u.newWrite(s.ID(), u.anyFile())
 	w.refused = "nothing; another write has its key"
-	m.route, m.raw = lockapi.RouteFiles+w.paths[0]+"?session="+s.ID(), []byte(u.w.judge.intends(w).content)
+	m.route, m.raw = lockapi.RouteFiles+w.paths[0]+"?session="+s.ID(), []byte(u.w.oracle.intends(w).content)
 	err := u.send(ctx, 6*time.Second, u.anyone(), m)
-	if u.w.judge.look(); err == nil {
+	if u.w.oracle.look(); err == nil {
 		u.w.fail("%s got the answer that its write %s happened under the key %s of another one", u.name, w.content, m.key)
 	}
 	if errors.Is(err, lockapi.CodeConflict) {
@@ -111,8 +111,8 @@ func (u *user) abuses(ctx context.Context, m message, s *client.Session) {
 // takesAndWrites takes a lock and writes a file in one transaction.
 func (u *user) takesAndWrites(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
-	p, w, floor := u.newPair(s.ID(), l.path), u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
-	content := u.w.judge.intends(w).content
+	p, w, floor := u.newPair(s.ID(), l.path), u.newWrite(s.ID(), u.anyFile()), u.w.oracle.floor()
+	content := u.w.oracle.intends(w).content
 	put := lockapi.Operation{Put: &lockapi.WriteOperation{Path: w.paths[0], Content: &content}}
 	take := lockapi.Operation{Acquire: &lockapi.AcquireOperation{Path: l.path, Handle: p.handle, Mode: l.mode}}
 	in := lockapi.Transaction{Session: s.ID(), Then: []lockapi.Operation{put, take}}
@@ -121,21 +121,21 @@ func (u *user) takesAndWrites(ctx context.Context, s *client.Session) {
 	switch e := refusal(err); {
 	case err == nil:
 		token := out.Results[1].Grant.Token
-		u.told(floor, w, nil, &out.Results[0].File.FileStat)
-		u.w.judge.acquired(u.name, floor, p, token)
-		if at := u.w.judge.tokens[token].index; at != w.index {
+		u.recordWrite(floor, w, nil, &out.Results[0].File.FileStat)
+		u.w.oracle.acquired(u.name, floor, p, token)
+		if at := u.w.oracle.tokens[token].index; at != w.index {
 			u.w.fail("%s wrote and locked in one transaction, but entries %d and %d did it", u.name, w.index, at)
 		}
 		u.works(ctx)
 		u.free(ctx, p, token)
 	case e != nil && e.Code == lockapi.CodePrecondition:
-		u.w.judge.notWritten(w, err)
-		u.w.judge.hadNoEffect(u.name, p, err.Error())
+		u.w.oracle.notWritten(w, err)
+		u.w.oracle.hadNoEffect(u.name, p, err.Error())
 	case e != nil && (e.Code == lockapi.CodeNoMaster || e.Code == lockapi.CodeNotMaster):
-		u.w.judge.notWritten(w, err)
-		u.w.judge.hadNoEffect(u.name, p, err.Error())
+		u.w.oracle.notWritten(w, err)
+		u.w.oracle.hadNoEffect(u.name, p, err.Error())
 	case e != nil && e.Code == lockapi.CodeSessionNotFound:
-		u.w.judge.lost(u.name, s.ID())
+		u.w.oracle.lost(u.name, s.ID())
 	default:
 		u.free(ctx, p, 0)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// judgedWithin is how long a healthy cell may take to check waiting calls
+// recheckedWithin is how long a healthy cell may take to check waiting calls
 // again.
-const judgedWithin = 10 * time.Second
+const recheckedWithin = 10 * time.Second
 
 // conclude revokes rights of waiting callers after the faults, and checks that
 // the waits end.
@@ -50,22 +50,22 @@ func (g *operator) conclude() {
 	called, watched := make(chan error, 1), make(chan error, 1)
 	go func() { called <- ask(waiter, lockapi.LockRequest{WaitMS: lockapi.MaxWaitMS}) }()
 	go func() { watched <- keeper.watchesToTheEnd(ctx) }()
-	w.within(judgedWithin, "two sessions wait", func() bool { l, _ := w.judge.latest().Lock(path); return l.Waiters == 2 })
+	w.within(recheckedWithin, "two sessions wait", func() bool { l, _ := w.oracle.latest().Lock(path); return l.Waiters == 2 })
 	w.until(time.Second)
 
 	g.insist(ctx, http.MethodPut, lockapi.RouteRules+path, lockapi.AccessLists{Lock: lock[:1]}, nil)
-	t := w.judge.permits.latest().token(sumOf(keeper.secrets[len(keeper.secrets)-1]))
+	t := w.oracle.permits.latest().token(sumOf(keeper.secrets[len(keeper.secrets)-1]))
 	for !w.isOver() && g.call(ctx, http.MethodDelete, lockapi.RouteTokens+"/"+t.ID, nil, nil) != nil {
 		g.op.wait(ctx, 100*time.Millisecond)
 	}
 	var told, ended error
-	w.within(judgedWithin, "waiting calls are checked again", func() bool {
+	w.within(recheckedWithin, "waiting calls are checked again", func() bool {
 		select {
 		case told = <-called:
 		case ended = <-watched:
 		default:
 		}
-		l, _ := w.judge.latest().Lock(path)
+		l, _ := w.oracle.latest().Lock(path)
 		return told != nil && ended != nil && l.Waiters == 0
 	})
 	if !w.failed() && !isForbidden(told) {
@@ -96,7 +96,7 @@ func (g *guest) watchesToTheEnd(ctx context.Context) error {
 	secret := g.secrets[len(g.secrets)-1]
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, err := range g.newClient(ctx, secret).Watch(ctx, g.w.judge.toldRevision()) {
+	for _, err := range g.newClient(ctx, secret).Watch(ctx, g.w.oracle.reportedRevision()) {
 		if err != nil {
 			return err
 		}

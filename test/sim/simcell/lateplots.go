@@ -154,7 +154,7 @@ func (w *world) lateHeartbeat() {
 // relayedEvent: a master with lost follower answers writes files. Its successor
 // commits these writes but still waits for the end of the old lease. Users that
 // see an event at any replica then read at the old master.
-func (w *world) hearsay() {
+func (w *world) relayedEvent() {
 	old, next := w.well()
 	if old == nil {
 		return
@@ -188,14 +188,14 @@ func (w *world) hearsay() {
 // one.
 func (u *user) passesOn(ctx context.Context, at, then string) {
 	for end := u.w.now() + 600*time.Millisecond; u.w.now() < end && !u.w.failed(); {
-		w := &watcher{who: u.name, ctx: ctx, after: u.w.judge.annals.revision()}
+		w := &watcher{who: u.name, ctx: ctx, after: u.w.oracle.revisions.revision()}
 		var got lockapi.EventList
 		route := fmt.Sprintf("%s?after=%d&limit=100&wait_ms=500", lockapi.RouteEvents, w.after)
 		if err := u.send(ctx, time.Second, at, message{method: http.MethodGet, route: route, out: &got}); err != nil {
 			return
 		}
 		for i := range got.Events {
-			u.w.judge.heard(w, &got.Events[i])
+			u.w.oracle.received(w, &got.Events[i])
 		}
 		for range min(3, len(got.Events)) {
 			go u.readsFileAt(ctx, then)
@@ -206,12 +206,12 @@ func (u *user) passesOn(ctx context.Context, at, then string) {
 
 // overwrites writes a file by one bare call.
 func (u *user) overwrites(ctx context.Context, at string) {
-	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
+	w, floor := u.newWrite("", u.anyFile()), u.w.oracle.floor()
 	var stat lockapi.FileStat
 	m := u.message(http.MethodPut, lockapi.RouteFiles+w.paths[0], nil, &stat)
-	m.raw = []byte(u.w.judge.intends(w).content)
+	m.raw = []byte(u.w.oracle.intends(w).content)
 	err := u.send(ctx, 10*time.Second, at, m)
-	u.told(floor, w, err, &stat)
+	u.recordWrite(floor, w, err, &stat)
 	u.noEffect(w, err)
 }
 
@@ -245,7 +245,7 @@ func (u *user) followsOnce(ctx context.Context) {
 		if err != nil || u.w.failed() {
 			return
 		}
-		u.w.judge.followed(u.name+" for a while", f, &change)
+		u.w.oracle.followed(u.name+" for a while", f, &change)
 	}
 }
 

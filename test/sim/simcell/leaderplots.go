@@ -111,7 +111,7 @@ func (w *world) eagerSuccessor() {
 		case left > 4*time.Millisecond:
 			w.until(left / 2)
 		case left > -5*time.Millisecond:
-			next.tell()
+			next.notify()
 			w.until(50 * time.Microsecond)
 		default:
 			w.until(10 * time.Millisecond)
@@ -138,7 +138,7 @@ func (w *world) outlived() {
 	w.until(10 * time.Millisecond)
 	old.pause()
 	w.campaign(next)
-	if w.soon(func() bool { return w.judge.master != nil && w.judge.master.m != old }) {
+	if w.soon(func() bool { return w.oracle.master != nil && w.oracle.master.m != old }) {
 		w.until(between(w.script, 100*time.Millisecond, time.Second))
 		w.part(old)
 		w.besiege(old)
@@ -155,8 +155,8 @@ func (w *world) outlived() {
 // waits returns how long a machine's process still keeps its promise to an
 // earlier master, on its clock.
 func (m *machine) waits() time.Duration {
-	m.w.judge.looking = true
-	defer func() { m.w.judge.looking = false }()
+	m.w.oracle.looking = true
+	defer func() { m.w.oracle.looking = false }()
 	if p := m.process; p != nil && p.replica != nil {
 		_, left, _ := p.replica.Promise()
 		return left

@@ -113,14 +113,14 @@ func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-c
 // sendsKeyed sends one keyed write once. A refusal means that it has no effect,
 // now or later.
 func (u *user) sendsKeyed(ctx context.Context, at, session string) {
-	w, floor := u.newWrite(session, u.anyFile()), u.w.judge.floor()
+	w, floor := u.newWrite(session, u.anyFile()), u.w.oracle.floor()
 	var stat lockapi.FileStat
 	m := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + session, out: &stat, key: "once-" + w.content}
-	m.raw = []byte(u.w.judge.intends(w).content)
+	m.raw = []byte(u.w.oracle.intends(w).content)
 	err := u.send(ctx, 20*time.Second, at, m)
-	u.told(floor, w, err, &stat)
+	u.recordWrite(floor, w, err, &stat)
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
-		u.w.judge.lost(u.name, session)
+		u.w.oracle.lost(u.name, session)
 	}
 	u.noEffect(w, err)
 }

@@ -76,8 +76,8 @@ func (w *world) machine(id string) *machine {
 			return m
 		}
 	}
-	if w.steward != nil {
-		for _, m := range w.steward.late {
+	if w.memberOperator != nil {
+		for _, m := range w.memberOperator.late {
 			if m.id == id {
 				return m
 			}
@@ -112,7 +112,7 @@ type process struct {
 	gone    context.Context // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
-	seen    *state.State    // the last one that the judge has checked
+	seen    *state.State    // the last one that the oracle has checked
 	applied uint64          // the last entry that its library has applied
 	members uint64          // the last configuration up to there
 	met     map[string]bool // servers in any of these configurations
@@ -167,21 +167,21 @@ func (p *process) open() {
 		m.w.fail("replica %s does not start: %v", m.id, err)
 		return
 	}
-	m.w.judge.look()
-	if m.w.judge.roster.gone[p.disk.who.ServerID()] {
+	m.w.oracle.look()
+	if m.w.oracle.roster.gone[p.disk.who.ServerID()] {
 		m.w.fail("%s runs with a removed directory", m.id)
 	}
-	m.w.judge.roster.runs(p.disk.who.ServerID(), m.w.now())
+	m.w.oracle.roster.runs(p.disk.who.ServerID(), m.w.now())
 	log = log.With().Logger()
 	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
 		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),
-		Clock: p.now, StaleFor: staleFor, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
+		Clock: p.now, StaleFor: staleFor, Logger: log, AutoReplace: m.w.memberOperator.autoReplace(), Level: p.level,
 	})
 	p.server = server.New(server.Options{
 		Master: p.master, Logger: log, Peers: m.w.endpoint(m.id, p.gone), EnableSecret: enableSecret,
 	})
 	p.api, p.peers = p.server.Handler(), p.server.PeerHandler()
-	go p.mindFaults()
+	go p.watchFailure()
 	go p.relay()
 }
 
@@ -190,7 +190,7 @@ func (p *process) open() {
 // (hashicorp/raft #696). Replicas that were replaced, removed or put back end,
 // too. Any other end is a failure, since the simulated disks have no errors
 // while the machine is up.
-func (p *process) mindFaults() {
+func (p *process) watchFailure() {
 	m := p.m
 	select {
 	case err := <-p.replica.Failed():
@@ -240,7 +240,7 @@ func (m *machine) crash() {
 	if p.replica != nil {
 		m.disk.knew = max(m.disk.knew, p.replica.State().Revision)
 	}
-	m.w.judge.roster.leaves(p.disk.who.ServerID(), m.w.now())
+	m.w.oracle.roster.leaves(p.disk.who.ServerID(), m.w.now())
 	p.kill()
 	p.disk.unmount()
 	m.wake()
@@ -298,11 +298,11 @@ func (p *process) awake() {
 // here, or stalled by the operating system for a while.
 func (p *process) point() {
 	w := p.m.w
-	if w.judge.looking || p.dead() {
+	if w.oracle.looking || p.dead() {
 		return
 	}
-	w.judge.look()
-	w.judge.spins(p)
+	w.oracle.look()
+	w.oracle.spins(p)
 	if m := p.m; m.freeze > 0 {
 		if m.freeze--; m.freeze == 0 {
 			m.pause()

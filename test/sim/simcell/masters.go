@@ -43,13 +43,13 @@ func (w *world) coup() {
 	w.old = old
 	w.trace.note(next.id, "is to campaign against %s", old.id)
 	w.later(before, func() {
-		if w.mended {
+		if w.faultsOver {
 			return
 		}
 		if w.chance(2) {
 			w.besiege(old)
 			w.until(between(w.rng, 100*time.Microsecond, 5*time.Millisecond))
-			if w.mended { // nothing would heal the following faults
+			if w.faultsOver { // nothing would heal the following faults
 				return
 			}
 		}
@@ -108,7 +108,7 @@ func (w *world) lieInWait() {
 // the machine that was cut off receives only that snapshot, and campaigns.
 func (w *world) ambush(old *machine) {
 	next := w.waiting
-	if next == nil || next == old || w.mended || w.leader() != old {
+	if next == nil || next == old || w.faultsOver || w.leader() != old {
 		return
 	}
 	w.waiting = nil
@@ -117,7 +117,7 @@ func (w *world) ambush(old *machine) {
 		w.heal()
 		w.net.fair()
 		w.later(between(w.rng, 10*time.Millisecond, 300*time.Millisecond), func() {
-			if !w.mended {
+			if !w.faultsOver {
 				w.part(old)
 				w.campaign(next)
 			}
@@ -138,8 +138,8 @@ func (w *world) straggler(but *machine) *machine {
 
 // leader returns the machine in office, or nil, except some.
 func (w *world) leader(but ...*machine) *machine {
-	w.judge.looking = true // a paused process still answers
-	defer func() { w.judge.looking = false }()
+	w.oracle.looking = true // a paused process still answers
+	defer func() { w.oracle.looking = false }()
 	for _, m := range w.machines {
 		if m.process != nil && m.process.master != nil && !slices.Contains(but, m) && m.process.master.Known().Self {
 			return m
@@ -161,7 +161,7 @@ func (w *world) transfer() {
 	if w.script.IntN(3) == 0 {
 		next := w.anyMachine()
 		w.later(between(w.script, time.Millisecond, 100*time.Millisecond), func() {
-			if !w.mended {
+			if !w.faultsOver {
 				w.campaign(next)
 			}
 		})
@@ -198,6 +198,6 @@ func (w *world) pretend() {
 
 func (m *machine) pretend(span time.Duration) {
 	m.deposed = m.w.now() + span
-	m.tell()
-	m.w.later(span+time.Millisecond, m.tell)
+	m.notify()
+	m.w.later(span+time.Millisecond, m.notify)
 }

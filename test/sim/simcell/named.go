@@ -20,14 +20,14 @@ var namePrefixes = []string{"/acl/a/q-", "/acl/ab/q/"}
 // rulesName puts a rule at the name of a file that may be created next, and
 // lets guests create files there.
 func (g *operator) rulesName(ctx context.Context) {
-	r, floor, prefix := g.op.rng, g.w.judge.floor(), pick(g.op.rng, namePrefixes...)
-	path := prefix + digits(g.w.judge.annals.revision()+2+r.Uint64N(6))
+	r, floor, prefix := g.op.rng, g.w.oracle.floor(), pick(g.op.rng, namePrefixes...)
+	path := prefix + digits(g.w.oracle.revisions.revision()+2+r.Uint64N(6))
 	lists := lockapi.AccessLists{Read: []string{"group:crew"}, Write: g.list(0)}
 	want := ruleOf(path, lists)
 	if g.call(ctx, http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{}) != nil {
 		return
 	}
-	g.w.judge.lands("a rule is at "+path, floor, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) })
+	g.w.oracle.acknowledged("a rule is at "+path, floor, func(r *rights) bool { return r.Rules[path] != nil && r.Rules[path].Same(want) })
 	for _, i := range r.Perm(len(g.guests)) {
 		g.guests[i].names(ctx, prefix)
 	}
@@ -40,18 +40,18 @@ func (g *guest) names(ctx context.Context, prefix string) {
 	var one lockapi.FileStat
 	var all lockapi.TransactionResult
 	m := g.message(http.MethodPost, lockapi.RouteFiles+prefix, nil, &one)
-	content := g.w.judge.intends(w).content
+	content := g.w.oracle.intends(w).content
 	m.raw = []byte(content)
 	if g.rng.IntN(3) > 0 {
 		w.paths = slices.Repeat(w.paths, 4)
 		create := lockapi.Operation{CreateSequential: &lockapi.WriteOperation{Path: prefix, Content: &content}}
 		m = g.message(http.MethodPost, lockapi.RouteTransactions, lockapi.Transaction{Then: slices.Repeat([]lockapi.Operation{create}, 4)}, &all)
 	}
-	p, m := g.pleads(m)
+	p, m := g.newCall(m)
 	if p.sum == "" {
 		return // all rules together decide whether anonymous callers may
 	}
-	p.known, w.plea = true, p
+	p.known, w.guestCall = true, p
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
 	switch e := refusal(err); {
 	case err == nil && len(all.Results) > 0:
@@ -59,42 +59,42 @@ func (g *guest) names(ctx context.Context, prefix string) {
 		for i := range all.Results {
 			stats = append(stats, &all.Results[i].File.FileStat)
 		}
-		g.told(p.floor, w, nil, stats...)
+		g.recordWrite(p.floor, w, nil, stats...)
 	case err == nil:
-		g.told(p.floor, w, nil, &one)
+		g.recordWrite(p.floor, w, nil, &one)
 	case isForbidden(err):
-		g.w.judge.notWritten(w, err)
-		g.w.judge.unnamed(p, prefix, e)
+		g.w.oracle.notWritten(w, err)
+		g.w.oracle.unnamed(p, prefix, e)
 	}
 }
 
 // unnamed checks the answer that a caller may not write at a name. That must
 // have been so at some moment since its call.
-func (j *judge) unnamed(p *plea, prefix string, e *lockapi.Error) {
+func (o *oracle) unnamed(p *guestCall, prefix string, e *lockapi.Error) {
 	if e.Code != lockapi.CodePermissionDenied {
-		j.forbidden(p, e)
+		o.forbidden(p, e)
 		return
 	}
-	j.look()
-	j.w.stats.check("refused name")
-	all := slices.Clone(j.permits.by[p.floor:])
-	for i := p.floor; i < uint64(len(j.permits.by)); i++ {
-		all = append(all, j.permits.steps[i]...)
+	o.look()
+	o.w.stats.check("refused name")
+	all := slices.Clone(o.permits.by[p.floor:])
+	for i := p.floor; i < uint64(len(o.permits.by)); i++ {
+		all = append(all, o.permits.steps[i]...)
 	}
 	number, fits := strings.CutPrefix(e.Path, prefix)
 	asks := *p
 	asks.needs = []need{{access.Write, e.Path}}
 	if !fits || len(number) != lockapi.SequentialDigits || !slices.ContainsFunc(all, func(r *rights) bool { return r.answer(&asks, p.began) == e.Code }) {
-		j.w.fail("%s got %v for a file below %s, which was never so since before its call (entry %d)", p.who, e, prefix, p.floor)
+		o.w.fail("%s got %v for a file below %s, which was never so since before its call (entry %d)", p.who, e, prefix, p.floor)
 	}
 }
 
 // mayName reports whether the caller of a write may write at the name that an
 // entry gave to its file. In a cell of a lower level, and while access is off,
 // the prefix of the number decides.
-func (j *judge) mayName(w *write, index uint64, path string) bool {
-	j.w.stats.check("name of a sequential file")
-	p, t := *w.plea, j.permits
+func (o *oracle) mayName(w *write, index uint64, path string) bool {
+	o.w.stats.check("name of a sequential file")
+	p, t := *w.guestCall, o.permits
 	who := lockapi.PrefixUser + p.who
 	now := append([]*rights{t.by[index-1], t.by[index]}, t.steps[index]...)
 	if slices.ContainsFunc(now, func(r *rights) bool { return r.May(who, access.Write, path) }) {
@@ -102,5 +102,5 @@ func (j *judge) mayName(w *write, index uint64, path string) bool {
 	}
 	p.needs = []need{{access.Write, w.paths[0] + digits(0)}}
 	since := t.by[min(p.floor, index-1):index]
-	return slices.ContainsFunc(since, func(r *rights) bool { return !r.On }) || !j.before(p.floor).JudgesNames() && j.permitted(&p, index)
+	return slices.ContainsFunc(since, func(r *rights) bool { return !r.On }) || !o.before(p.floor).JudgesNames() && o.permitted(&p, index)
 }

@@ -78,7 +78,7 @@ func (n *network) repeat(often int, deliver func()) bool {
 	}
 	n.w.stats.fault("late copy")
 	n.w.later(between(n.lates, time.Millisecond, mostLate), func() {
-		if !n.w.mended {
+		if !n.w.faultsOver {
 			deliver()
 		}
 	})

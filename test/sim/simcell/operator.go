@@ -113,7 +113,7 @@ func (w *world) operator() *master.Caller {
 // call makes one call of the operator's.
 func (g *operator) call(ctx context.Context, method, route string, in, out any) error {
 	m := g.op.message(method, route, in, out)
-	p := &plea{who: g.op.name, floor: g.w.judge.floor(), began: time.Now().UnixNano(), known: true}
+	p := &guestCall{who: g.op.name, floor: g.w.oracle.floor(), began: time.Now().UnixNano(), known: true}
 	if g.root {
 		p.sum = sumOf(secretOf("root"))
 		m.header = http.Header{}
@@ -122,7 +122,7 @@ func (g *operator) call(ctx context.Context, method, route string, in, out any) 
 	p.needs = []need{{access.Admin, "/"}} // only root has it
 	err := g.op.send(ctx, 6*time.Second, g.op.anyone(), m)
 	if isForbidden(err) {
-		g.w.judge.forbidden(p, err)
+		g.w.oracle.forbidden(p, err)
 		g.root = !g.root
 	}
 	return err
@@ -134,7 +134,7 @@ func (g *operator) insist(ctx context.Context, method, route string, in any, so 
 	for !g.w.isOver() {
 		var out map[string]any
 		err := g.call(ctx, method, route, in, &out)
-		if err == nil || errors.Is(err, lockapi.CodeConflict) && so != nil && g.w.judge.now(so) {
+		if err == nil || errors.Is(err, lockapi.CodeConflict) && so != nil && g.w.oracle.now(so) {
 			return
 		}
 		g.op.wait(ctx, 300*time.Millisecond)
@@ -181,7 +181,7 @@ func (g *operator) operate(ctx context.Context) {
 		go one.visits(ctx)
 		go one.looksOn(ctx)
 	}
-	for !g.w.mended && !g.w.isOver() {
+	for !g.w.faultsOver && !g.w.isOver() {
 		g.op.wait(ctx, pick(g.op.rng, 100*time.Millisecond, time.Second, 3*time.Second))
 		g.change(ctx)
 	}
@@ -194,20 +194,20 @@ const enableSecret = "secret of the simulated cell"
 
 // enable enables access if it is off.
 func (g *operator) enable(ctx context.Context) {
-	floor, on := g.w.judge.floor(), func(r *rights) bool { return r.On }
+	floor, on := g.w.oracle.floor(), func(r *rights) bool { return r.On }
 	g.insist(ctx, http.MethodPost, lockapi.RouteEnable, lockapi.EnableRequest{TokenSHA256: sumOf(secretOf("root")), Secret: enableSecret}, on)
 	if !g.w.isOver() {
-		g.w.judge.lands("access is on", floor, on)
+		g.w.oracle.acknowledged("access is on", floor, on)
 		g.root = true
 	}
 }
 
 // giveToken creates a token for a caller.
 func (g *operator) giveToken(ctx context.Context, name, secret string) {
-	floor, there := g.w.judge.floor(), func(r *rights) bool { return r.token(sumOf(secret)) != nil }
+	floor, there := g.w.oracle.floor(), func(r *rights) bool { return r.token(sumOf(secret)) != nil }
 	g.insist(ctx, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: lockapi.PrefixUser + name, TokenSHA256: sumOf(secret)}, there)
 	if !g.w.isOver() {
-		g.w.judge.lands("there is a token", floor, there)
+		g.w.oracle.acknowledged("there is a token", floor, there)
 	}
 }
 
@@ -239,7 +239,7 @@ func (g *operator) lists() lockapi.AccessLists {
 
 // change changes the rights by one call.
 func (g *operator) change(ctx context.Context) {
-	floor, r := g.w.judge.floor(), g.op.rng
+	floor, r := g.w.oracle.floor(), g.op.rng
 	var err error
 	var so func(*rights) bool
 	what := ""
@@ -279,7 +279,7 @@ func (g *operator) change(ctx context.Context) {
 	default:
 		what, so = "access is off", func(r *rights) bool { return !r.On }
 		if err = g.call(ctx, http.MethodPost, lockapi.RouteDisable, nil, nil); err == nil {
-			g.w.judge.lands(what, floor, so)
+			g.w.oracle.acknowledged(what, floor, so)
 		}
 		g.op.wait(ctx, time.Second)
 		left := g.guests[r.IntN(len(g.guests))].leaves(ctx)
@@ -292,7 +292,7 @@ func (g *operator) change(ctx context.Context) {
 		return
 	}
 	if err == nil {
-		g.w.judge.lands(what, floor, so)
+		g.w.oracle.acknowledged(what, floor, so)
 	}
 }
 
@@ -311,13 +311,13 @@ func (g *operator) exchange(ctx context.Context, one *guest) {
 	old, next := one.secrets[len(one.secrets)-1], g.secret()
 	g.giveToken(ctx, one.name, next)
 	one.secrets = append(one.secrets, next)
-	t := g.w.judge.permits.latest().token(sumOf(old))
+	t := g.w.oracle.permits.latest().token(sumOf(old))
 	if t == nil || g.w.isOver() {
 		return
 	}
-	floor := g.w.judge.floor()
+	floor := g.w.oracle.floor()
 	if g.call(ctx, http.MethodDelete, lockapi.RouteTokens+"/"+t.ID, nil, nil) == nil {
-		g.w.judge.lands("a token has ended", floor, func(r *rights) bool { return r.token(sumOf(old)) == nil })
+		g.w.oracle.acknowledged("a token has ended", floor, func(r *rights) bool { return r.token(sumOf(old)) == nil })
 	}
 }
 

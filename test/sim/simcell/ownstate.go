@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A replica answers some calls from its own state. The judge checks here how
+// A replica answers some calls from its own state. The oracle checks here how
 // old that state may be. It includes everything that the replica had applied
 // before its restart. With access on, it also includes everything reported
 // until some time ago.
@@ -24,22 +24,22 @@ const (
 	wordLag = 15 * time.Second
 )
 
-// toldBy is the latest reported entry at an instant.
-type toldBy struct {
+// reportedAt is the latest reported entry at an instant.
+type reportedAt struct {
 	at    time.Duration
 	index uint64
 }
 
-// noteTold records the latest reported entry.
-func (j *judge) noteTold() {
-	if n := len(j.telling); n == 0 || j.telling[n-1].index < j.told {
-		j.telling = append(j.telling, toldBy{j.w.now(), j.told})
+// noteReported records the latest reported entry.
+func (o *oracle) noteReported() {
+	if n := len(o.reports); n == 0 || o.reports[n-1].index < o.reported {
+		o.reports = append(o.reports, reportedAt{o.w.now(), o.reported})
 	}
 }
 
-// toldUntil returns the latest entry with an effect reported by an instant.
-func (j *judge) toldUntil(at time.Duration) uint64 {
-	for _, t := range slices.Backward(j.telling) {
+// reportedUntil returns the latest entry with an effect reported by an instant.
+func (o *oracle) reportedUntil(at time.Duration) uint64 {
+	for _, t := range slices.Backward(o.reports) {
 		if t.at <= at {
 			return t.index
 		}
@@ -48,23 +48,23 @@ func (j *judge) toldUntil(at time.Duration) uint64 {
 }
 
 // ownAnswer checks an answer of a process from its own state.
-func (j *judge) ownAnswer(p *process, q *http.Request, began time.Duration, got *httptest.ResponseRecorder) {
+func (o *oracle) ownAnswer(p *process, q *http.Request, began time.Duration, got *httptest.ResponseRecorder) {
 	if !strings.Contains(q.URL.RawQuery, "consistency=stale") || got.Code != http.StatusOK && got.Code != http.StatusNotFound || got.Header().Get("Stout-Revision") == "" {
 		return
 	}
-	j.look()
+	o.look()
 	revision := revisionIn(got.Header())
-	j.w.stats.check("answer from a replica's own state")
+	o.w.stats.check("answer from a replica's own state")
 	if known := p.disk.knew; revision < known && !p.m.putBack {
-		j.w.fail("%s answers %s from its own state at revision %d, and had applied %d before its start", p.m.id, q.URL, revision, known)
+		o.w.fail("%s answers %s from its own state at revision %d, and had applied %d before its start", p.m.id, q.URL, revision, known)
 	}
 	since := began - staleFor - wordLag
-	if since < 0 || j.w.woke > since || slices.ContainsFunc(j.rightsAt(0, revision), func(r *rights) bool { return !r.On }) {
+	if since < 0 || o.w.woke > since || slices.ContainsFunc(o.rightsAt(0, revision), func(r *rights) bool { return !r.On }) {
 		return
 	}
-	j.w.stats.check("answer from a replica's own state while access is on")
-	if floor := j.toldUntil(since); len(j.rightsAt(floor, revision)) == 0 {
-		j.w.fail("%s answers %s from its own state at revision %d while access is on; entry %d had been reported for %v", p.m.id, q.URL, revision, floor, staleFor+wordLag)
+	o.w.stats.check("answer from a replica's own state while access is on")
+	if floor := o.reportedUntil(since); len(o.rightsAt(floor, revision)) == 0 {
+		o.w.fail("%s answers %s from its own state at revision %d while access is on; entry %d had been reported for %v", p.m.id, q.URL, revision, floor, staleFor+wordLag)
 	}
 }
 

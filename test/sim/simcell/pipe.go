@@ -144,7 +144,7 @@ func (p *pipe) deliver() {
 			return
 		}
 		w.trace.mark(to, f.q.PrevLogEntry)
-		w.judge.look()
+		w.oracle.look()
 		q, got := *f.q, make(chan raft.RPCResponse, 1)
 		if !p.receiver.believes(p.t.p) || !p.receiver.wire.take(raft.RPC{Command: &q, RespChan: got}) {
 			p.hangUp()
@@ -152,7 +152,7 @@ func (p *pipe) deliver() {
 		}
 		select {
 		case r := <-got:
-			w.judge.look()
+			w.oracle.look()
 			p.answers <- answered{f, r, w.now()}
 		case <-p.receiver.gone.Done():
 			p.hangUp()

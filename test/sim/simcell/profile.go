@@ -18,7 +18,7 @@ type profile struct {
 	delays    int           // one lock in this many is taken with a lock-delay
 	patience  time.Duration // of a bare call that waits
 	work      []int         // weights of a user's actions, in the order of userActions
-	witnesses int           // number of probes per user
+	probes    int           // number of probes per user
 	pipelines bool          // entries are sent without waiting for earlier answers
 	watches   bool          // users watch the cell's events
 	follows   bool          // one user keeps a copy of files
@@ -39,7 +39,7 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 		ttl:       pick(r, 1500*time.Millisecond, 6*time.Second, 6*time.Second),
 		delays:    pick(r, 1, 3, 3, 10),
 		patience:  pick(r, 50*time.Millisecond, 6*time.Second, 6*time.Second),
-		witnesses: pick(r, 0, 0, 1, 1, 2),
+		probes:    pick(r, 0, 0, 1, 1, 2),
 		pipelines: pick(r, true, true, true, false),
 		silence:   pick(r, 0, 4),
 		watches:   pick(r, true, true, false),
@@ -55,10 +55,10 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 		p.weights = append(p.weights, weight)
 	}
 	p.weights[0] = actions[0].weight * pick(r, 1, 1, 4, 10)
-	for _, d := range deeds {
+	for _, d := range userActions {
 		p.work = append(p.work, d.weight*pick(r, 0, 1, 1, 3))
 	}
-	p.work[0] = deeds[0].weight
+	p.work[0] = userActions[0].weight
 	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // has a random stream of its own, so that other runs stay the same
 	return p
 }

@@ -17,10 +17,10 @@ import (
 // entries that only it had are lost. So here all other replicas have them, too.
 func (w *world) putBack() {
 	old, _ := w.well()
-	if old == nil || !w.steward.rests() {
+	if old == nil || !w.memberOperator.rests() {
 		return
 	}
-	defer w.steward.goesOn()
+	defer w.memberOperator.goesOn()
 	voters, _ := w.voters() // a replaced directory is not a member
 	i := slices.IndexFunc(w.machines, func(m *machine) bool {
 		return m != old && m.process != nil && slices.Contains(voters, m.disk.who.ServerID()) && w.mayLose(m)
@@ -61,8 +61,8 @@ func (w *world) putBack() {
 
 // knows returns what a machine, as the leader, knows another to have stored.
 func (w *world) knows(leader, m *machine) admission.Stored {
-	w.judge.looking = true
-	defer func() { w.judge.looking = false }()
+	w.oracle.looking = true
+	defer func() { w.oracle.looking = false }()
 	if leader.process == nil || leader.process.replica == nil {
 		return admission.Stored{}
 	}

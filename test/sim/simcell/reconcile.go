@@ -18,15 +18,15 @@ import (
 // readSession reads a session at one replica. It returns nil if there is no
 // answer or the session has ended.
 func (u *user) readSession(ctx context.Context, at, id string) *lockapi.SessionState {
-	sent, floor := u.w.now(), u.w.judge.floor()
+	sent, floor := u.w.now(), u.w.oracle.floor()
 	var got lockapi.SessionState
 	err := u.send(ctx, 5*time.Second, at, u.message(http.MethodGet, lockapi.RouteSessions+"/"+id, nil, &got))
 	switch {
 	case err == nil:
-		u.w.judge.sessionRead(u.name, sent, floor, got)
+		u.w.oracle.sessionRead(u.name, sent, floor, got)
 		return &got
 	case errors.Is(err, lockapi.CodeSessionNotFound):
-		u.w.judge.lost(u.name, id)
+		u.w.oracle.lost(u.name, id)
 	}
 	return nil
 }
@@ -69,12 +69,12 @@ func (u *user) reconciles(ctx context.Context, p pair, q lockapi.LockRequest) {
 
 // claims requests again a grant that the session shows as unclaimed.
 func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	q.WaitMS, q.Queue = 0, false
 	var g lockapi.Grant
 	err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
 	if err == nil && g.State == lockapi.StateHeld {
-		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.w.oracle.acquired(u.name, floor, p, g.Token)
 	}
 }
 
@@ -91,7 +91,7 @@ func (u *user) inherits(ctx context.Context, s *client.Session) {
 	}
 	q := lockapi.LockRequest{Session: second.session, Handle: second.handle, Mode: l.mode, WaitMS: 8000}
 	var g lockapi.Grant
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
@@ -102,7 +102,7 @@ func (u *user) inherits(ctx context.Context, s *client.Session) {
 	err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+l.path, q, &g))
 	switch {
 	case err == nil && g.State == lockapi.StateHeld:
-		u.w.judge.acquired(u.name, floor, second, g.Token)
+		u.w.oracle.acquired(u.name, floor, second, g.Token)
 		u.free(ctx, second, g.Token)
 	case isUnknown(err):
 		u.reconciles(ctx, second, q)

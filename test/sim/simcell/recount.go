@@ -25,7 +25,7 @@ func (w *world) recount() {
 		return
 	}
 	term, has := termOf(p), used(p)
-	before := w.judge.latest()
+	before := w.oracle.latest()
 	w.handOver(old, next)
 	if !w.soon(next.leads) {
 		return
@@ -36,11 +36,11 @@ func (w *world) recount() {
 		return
 	}
 	counted := used(q)
-	w.judge.look()
+	w.oracle.look()
 	if !w.silent() {
 		return // a user that was mute before is not any more, and may have a call under way
 	}
-	if after := w.judge.latest(); termOf(q) == term+1 && len(counted) > 0 && alike(before, after) {
+	if after := w.oracle.latest(); termOf(q) == term+1 && len(counted) > 0 && alike(before, after) {
 		w.stats.check("recount")
 		if !maps.Equal(has, counted) {
 			w.fail("%s had counted %v for the quotas; %s counts %v from the same state", old.id, has, next.id, counted)

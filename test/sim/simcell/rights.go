@@ -50,7 +50,7 @@ type need struct {
 }
 
 // guestCall is one call and what its caller needs for it.
-type plea struct {
+type guestCall struct {
 	who     string
 	sum     string // checksum of its token; empty without one
 	floor   uint64 // latest reported entry when it began
@@ -64,7 +64,7 @@ type plea struct {
 
 // answer returns the error that the call must get if these rights decide at a
 // time: "", unauthenticated or permission_denied.
-func (r *rights) answer(p *plea, at int64) lockapi.Code {
+func (r *rights) answer(p *guestCall, at int64) lockapi.Code {
 	who, genuine := r.principal(p.sum, at)
 	if !genuine {
 		return lockapi.CodeUnauthenticated

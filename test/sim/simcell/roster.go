@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The judge takes in every committed configuration and every table of members,
+// The oracle takes in every committed configuration and every table of members,
 // and requires a reason for each change: a call that may still take effect, a
 // rule of replacements, or the second entry of a change of two. A refused call
 // is not a reason, and an acknowledged change stays until another call changes
@@ -26,21 +26,21 @@ type conf struct {
 	raft.Configuration
 }
 
-// roster is the judge's knowledge of the members.
+// roster is the oracle's knowledge of the members.
 type roster struct {
-	confs   []conf // in the log's order
-	demands []*demand
-	came    map[string]*demand       // by server id: the call that added it
-	ran     map[string]bool          // by server id: it has run
-	gone    map[string]bool          // by server id: it ended because it was removed
-	left    map[string]time.Duration // by server id: when its last process ended
-	away    map[string]outage        // by server id: its last outage
-	heard   map[string]time.Duration // by server id: its last answer to a leader
-	since   time.Duration            // when the present office was opened
+	confs      []conf // in the log's order
+	demands    []*demand
+	came       map[string]*demand       // by server id: the call that added it
+	ran        map[string]bool          // by server id: it has run
+	gone       map[string]bool          // by server id: it ended because it was removed
+	left       map[string]time.Duration // by server id: when its last process ended
+	away       map[string]outage        // by server id: its last outage
+	answeredAt map[string]time.Duration // by server id: its last answer to a leader
+	since      time.Duration            // when the present office was opened
 }
 
 func newRoster() roster {
-	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, away: map[string]outage{}, heard: map[string]time.Duration{}}
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, away: map[string]outage{}, answeredAt: map[string]time.Duration{}}
 }
 
 // runs and leaves record that a process with a directory starts or ends.
@@ -147,31 +147,31 @@ func (d *demand) meant(before conf) bool {
 }
 
 // demanded records a call.
-func (j *judge) demanded(d *demand) { j.roster.demands = append(j.roster.demands, d) }
+func (o *oracle) demanded(d *demand) { o.roster.demands = append(o.roster.demands, d) }
 
 // unknown records that a call may take effect, now or later.
-func (j *judge) unknown(*demand) { j.look() }
+func (o *oracle) unknown(*demand) { o.look() }
 
 // declined records that a call was refused: it had no effect and will have
 // none.
-func (j *judge) declined(d *demand, err error) {
-	j.look()
-	j.w.stats.check("refused change of the members")
+func (o *oracle) declined(d *demand, err error) {
+	o.look()
+	o.w.stats.check("refused change of the members")
 	if d.over = true; d.done {
-		j.w.fail("%v was refused, but took effect: %v", d, err)
+		o.w.fail("%v was refused, but took effect: %v", d, err)
 	}
 }
 
 // agreed records that a call was acknowledged, and checks its effect if no
 // other call is under way.
-func (j *judge) agreed(d *demand, alone bool) {
-	j.look()
-	j.w.stats.check("change of the members: " + d.kind)
+func (o *oracle) agreed(d *demand, alone bool) {
+	o.look()
+	o.w.stats.check("change of the members: " + d.kind)
 	d.over = true
-	if !alone || j.w.failed() {
+	if !alone || o.w.failed() {
 		return
 	}
-	now, table := j.roster.latest(), j.latest()
+	now, table := o.roster.latest(), o.latest()
 	put, noted := table.MemberNamed(d.name)
 	so := true
 	switch d.kind {
@@ -192,7 +192,7 @@ func (j *judge) agreed(d *demand, alone bool) {
 		}
 	}
 	if !so {
-		j.w.fail("%v was acknowledged but is not in effect: the table has %+v, and the configuration %v", d, put, now.Servers)
+		o.w.fail("%v was acknowledged but is not in effect: the table has %+v, and the configuration %v", d, put, now.Servers)
 	}
 }
 
@@ -217,19 +217,19 @@ func (r *roster) open(fits func(*demand) bool) bool {
 }
 
 // configured checks a new configuration in the log.
-func (j *judge) configured(l raft.Log) {
+func (o *oracle) configured(l raft.Log) {
 	next := conf{l.Index, raft.DecodeConfiguration(l.Data)}
-	before := j.roster.latest()
-	j.roster.confs = append(j.roster.confs, next)
-	if j.w.opts.Trace {
-		j.w.trace.note("log", "entry %d, term %d: the members are %v", l.Index, l.Term, next.Servers)
+	before := o.roster.latest()
+	o.roster.confs = append(o.roster.confs, next)
+	if o.w.opts.Trace {
+		o.w.trace.note("log", "entry %d, term %d: the members are %v", l.Index, l.Term, next.Servers)
 	}
 	if before.index == 0 {
 		return
 	}
-	j.w.stats.check("configuration")
+	o.w.stats.check("configuration")
 	if next.voters() == 0 {
-		j.w.fail("entry %d leaves no voter", l.Index)
+		o.w.fail("entry %d leaves no voter", l.Index)
 	}
 	changes := 0
 	for _, s := range next.Servers {
@@ -242,18 +242,18 @@ func (j *judge) configured(l raft.Log) {
 		why := ""
 		switch {
 		case !there:
-			why = j.mayCome(name, directory, s)
+			why = o.mayCome(name, directory, s)
 		case was.Suffrage != s.Suffrage && s.Suffrage == raft.Voter:
-			why = j.mayVote(next, name, s)
+			why = o.mayVote(next, name, s)
 		case was.Suffrage != s.Suffrage:
-			if !j.roster.open(func(d *demand) bool { return d.kind == demotes && d.name == name }) {
+			if !o.roster.open(func(d *demand) bool { return d.kind == demotes && d.name == name }) {
 				why = "no call asked to take its vote"
 			}
 		default:
-			why = j.mayMove(name, s)
+			why = o.mayMove(name, s)
 		}
 		if why != "" {
-			j.w.fail("entry %d has %v where it was %v: %s", l.Index, s, was, why)
+			o.w.fail("entry %d has %v where it was %v: %s", l.Index, s, was, why)
 		}
 	}
 	for _, was := range before.Servers {
@@ -261,45 +261,45 @@ func (j *judge) configured(l raft.Log) {
 			continue
 		}
 		changes++
-		if name, _ := admission.Split(string(was.ID)); !j.mayGo(before, next, name, was) {
-			j.w.fail("entry %d removes %s, and no call asked for it", l.Index, was.ID)
+		if name, _ := admission.Split(string(was.ID)); !o.mayGo(before, next, name, was) {
+			o.w.fail("entry %d removes %s, and no call asked for it", l.Index, was.ID)
 		}
 	}
 	for id, voter := range before.all() {
 		name, _ := admission.Split(id)
 		now, there := next.server(id)
-		if o := j.latest().Office; voter && o.Open && o.Term == l.Term && o.Master == name && (!there || now.Suffrage != raft.Voter) {
-			j.w.fail("entry %d takes the vote of %s, which is the master and has not handed over", l.Index, id)
+		if office := o.latest().Office; voter && office.Open && office.Term == l.Term && office.Master == name && (!there || now.Suffrage != raft.Voter) {
+			o.w.fail("entry %d takes the vote of %s, which is the master and has not handed over", l.Index, id)
 		}
 	}
 	if changes > 1 {
-		j.w.fail("entry %d makes %d changes of the members: %v → %v", l.Index, changes, before.Servers, next.Servers)
+		o.w.fail("entry %d makes %d changes of the members: %v → %v", l.Index, changes, before.Servers, next.Servers)
 	}
 }
 
 // mayCome returns why a directory may not become a member, or "". If a master
 // may also add it unasked, a matching call need not be the reason: it may still
 // be refused.
-func (j *judge) mayCome(name, directory string, s raft.Server) string {
+func (o *oracle) mayCome(name, directory string, s raft.Server) string {
 	if s.Suffrage == raft.Voter {
 		return "a new member must not have a vote"
 	}
-	before := j.roster.confs[len(j.roster.confs)-2]
-	asked := j.roster.asked(func(d *demand) bool {
+	before := o.roster.confs[len(o.roster.confs)-2]
+	asked := o.roster.asked(func(d *demand) bool {
 		fits := d.kind == adds || d.kind == replaces && d.inPlaceOf == before.directory(name)
 		return fits && d.name == name && d.directory == directory
 	})
-	delete(j.roster.came, string(s.ID))
-	delete(j.roster.gone, string(s.ID))
-	unasked := j.mayReplaceUnasked(name, string(s.ID))
+	delete(o.roster.came, string(s.ID))
+	delete(o.roster.gone, string(s.ID))
+	unasked := o.mayReplaceUnasked(name, string(s.ID))
 	switch {
 	case len(asked) == 0 && unasked == "":
-		j.w.stats.check("replaced unasked")
+		o.w.stats.check("replaced unasked")
 	case len(asked) == 0:
 		return unasked
 	case len(asked) == 1 && unasked != "":
 		asked[0].done = true
-		j.roster.came[string(s.ID)] = asked[0]
+		o.roster.came[string(s.ID)] = asked[0]
 	}
 	return ""
 }
@@ -310,8 +310,8 @@ func (p *process) runsAs(server string) bool {
 }
 
 // mayVote returns why a directory may not get a vote, or "".
-func (j *judge) mayVote(next conf, name string, s raft.Server) string {
-	if put, ok := j.latest().MemberNamed(name); ok && put.Stays {
+func (o *oracle) mayVote(next conf, name string, s raft.Server) string {
+	if put, ok := o.latest().MemberNamed(name); ok && put.Stays {
 		return "it is to stay without a vote"
 	}
 	for id, voter := range next.all() {
@@ -319,13 +319,13 @@ func (j *judge) mayVote(next conf, name string, s raft.Server) string {
 			return "two directories of its name vote"
 		}
 	}
-	if by := j.roster.came[string(s.ID)]; by != nil && by.stays && !j.roster.promoted(by) {
+	if by := o.roster.came[string(s.ID)]; by != nil && by.stays && !o.roster.promoted(by) {
 		return "it was added to stay without a vote"
 	}
-	if !j.roster.ran[string(s.ID)] {
+	if !o.roster.ran[string(s.ID)] {
 		return "it has not run yet"
 	}
-	m := j.w.machine(name)
+	m := o.w.machine(name)
 	got := m.disk.high
 	if p := m.process; p != nil && p.runsAs(string(s.ID)) {
 		got = max(got, p.replica.State().Index) // from a snapshot
@@ -347,9 +347,9 @@ func (r *roster) promoted(added *demand) bool {
 const mostBehind = 256 + 100
 
 // mayMove returns why a member may not have another address, or "".
-func (j *judge) mayMove(name string, s raft.Server) string {
+func (o *oracle) mayMove(name string, s raft.Server) string {
 	at := addressIn(s)
-	if put, ok := j.latest().MemberNamed(name); !ok || !put.Put || put.RaftAddr != at {
+	if put, ok := o.latest().MemberNamed(name); !ok || !put.Put || put.RaftAddr != at {
 		return fmt.Sprintf("the table of members has it at %q", put.RaftAddr)
 	}
 	return ""
@@ -358,12 +358,12 @@ func (j *judge) mayMove(name string, s raft.Server) string {
 // mayGo reports whether a directory may be removed: its name was to be removed,
 // a newer directory of its name is a member, or an older one is to keep the
 // place.
-func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
+func (o *oracle) mayGo(before, next conf, name string, was raft.Server) bool {
 	_, directory := admission.Split(string(was.ID))
 	if next.has(name) && before.directory(name) != directory {
 		return true
 	}
-	return j.roster.open(func(d *demand) bool {
+	return o.roster.open(func(d *demand) bool {
 		keeps := d.kind == replaces && next.hasServer(admission.ServerID(name, d.directory))
 		return d.name == name && (d.kind == removes || keeps) && d.meant(before)
 	})
@@ -371,52 +371,52 @@ func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
 
 // tabled checks a change of the table of members. A member's entries change
 // only by a call.
-func (j *judge) tabled(before, after *state.State) {
+func (o *oracle) tabled(before, after *state.State) {
 	if before.Epoch != after.Epoch {
-		j.roster.since = j.w.now()
+		o.roster.since = o.w.now()
 	}
 	for _, was := range before.Members {
-		if _, there := after.Member(was.ID, was.Directory); !there && j.roster.latest().hasServer(admission.ServerID(was.ID, was.Directory)) {
-			j.w.fail("entry %d drops %s with directory %s from the table of members, but the configuration has it", after.Index, was.ID, was.Directory)
+		if _, there := after.Member(was.ID, was.Directory); !there && o.roster.latest().hasServer(admission.ServerID(was.ID, was.Directory)) {
+			o.w.fail("entry %d drops %s with directory %s from the table of members, but the configuration has it", after.Index, was.ID, was.Directory)
 		}
 	}
 	if after.Level > before.Level {
-		j.raised(after)
+		o.raised(after)
 	}
 	for _, now := range after.Members {
 		was, there := before.Member(now.ID, now.Directory)
 		if !there || was == now {
 			continue
 		}
-		j.w.stats.check("table of members")
+		o.w.stats.check("table of members")
 		moved := was.RaftAddr != now.RaftAddr || was.URL != now.URL
-		if moved && was.Put && !j.roster.open(func(d *demand) bool {
+		if moved && was.Put && !o.roster.open(func(d *demand) bool {
 			return (d.kind == relocates || d.kind == adds) && d.name == now.ID && d.addr == now.RaftAddr && d.url == now.URL
 		}) {
-			j.w.fail("entry %d has %s at %s and %s instead of %s and %s, and no call asked for it", after.Index, now.ID, now.RaftAddr, now.URL, was.RaftAddr, was.URL)
+			o.w.fail("entry %d has %s at %s and %s instead of %s and %s, and no call asked for it", after.Index, now.ID, now.RaftAddr, now.URL, was.RaftAddr, was.URL)
 		}
-		if was.Stays != now.Stays && !j.roster.open(func(d *demand) bool {
+		if was.Stays != now.Stays && !o.roster.open(func(d *demand) bool {
 			return (d.kind == votes || d.kind == demotes || d.kind == adds) && d.name == now.ID && d.stays == now.Stays
 		}) {
-			j.w.fail("entry %d has %s stay without a vote: %v, and no call asked for it", after.Index, now.ID, now.Stays)
+			o.w.fail("entry %d has %s stay without a vote: %v, and no call asked for it", after.Index, now.ID, now.Stays)
 		}
 	}
 }
 
 // raised checks that every member's release knows the cell's new level.
-func (j *judge) raised(after *state.State) {
-	j.w.stats.check("level raised")
-	for id := range j.roster.latest().all() {
+func (o *oracle) raised(after *state.State) {
+	o.w.stats.check("level raised")
+	for id := range o.roster.latest().all() {
 		name, _ := admission.Split(id)
-		if m := j.w.machine(name); m.level < after.Level {
-			j.w.fail("entry %d raises the cell's level to %d, but %s runs a release that knows level %d", after.Index, after.Level, name, m.level)
+		if m := o.w.machine(name); m.level < after.Level {
+			o.w.fail("entry %d raises the cell's level to %d, but %s runs a release that knows level %d", after.Index, after.Level, name, m.level)
 		}
 	}
 }
 
 // counted checks that a list of the members is consistent.
-func (j *judge) counted(by string, got lockapi.Members) {
-	j.w.stats.check("list of the members")
+func (o *oracle) counted(by string, got lockapi.Members) {
+	o.w.stats.check("list of the members")
 	all, well := 0, 0
 	for _, m := range got.Members {
 		if m.Suffrage == lockapi.SuffrageVoter {
@@ -426,7 +426,7 @@ func (j *judge) counted(by string, got lockapi.Members) {
 		}
 	}
 	if most := max(0, well-(all/2+1)); got.Tolerates > most {
-		j.w.fail("%s reports that the cell survives %d more failures; %d of %d voters are well", by, got.Tolerates, well, all)
+		o.w.fail("%s reports that the cell survives %d more failures; %d of %d voters are well", by, got.Tolerates, well, all)
 	}
 }
 
@@ -447,7 +447,7 @@ func (r *roster) lacked(server string) bool {
 // every member runs and votes (unless it is to stay without a vote), and every
 // other machine waits to become a member.
 func (w *world) settled() bool {
-	if w.steward == nil {
+	if w.memberOperator == nil {
 		return w.allVote()
 	}
 	w.lacks = w.unsettled()
@@ -456,10 +456,10 @@ func (w *world) settled() bool {
 
 // unsettled returns what prevents that, or "".
 func (w *world) unsettled() string {
-	if _, ok := w.voters(); !ok || w.steward.calling > 0 {
+	if _, ok := w.voters(); !ok || w.memberOperator.calling > 0 {
 		return "a change of the members is under way"
 	}
-	now, s := w.judge.roster.latest(), w.judge.latest()
+	now, s := w.oracle.roster.latest(), w.oracle.latest()
 	for _, in := range now.Servers {
 		name, directory := admission.Split(string(in.ID))
 		at := addressIn(in)

@@ -14,7 +14,7 @@ import (
 // lock takes a lock through the SDK, works, and releases it.
 func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()))
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var h *client.Held
@@ -50,7 +50,7 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 		u.held = nil
 	}
 	if err == nil && ctx.Err() == nil {
-		u.w.judge.released(u.name, h.Token())
+		u.w.oracle.released(u.name, h.Token())
 		u.served[l.path] = u.w.quiet
 		if !u.w.quiet {
 			delete(u.served, l.path)
@@ -77,12 +77,12 @@ func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 	if h.Err() != nil {
 		return
 	}
-	u.w.judge.acquired(u.name, floor, pair{s.ID(), h.Path(), h.Handle()}, h.Token())
+	u.w.oracle.acquired(u.name, floor, pair{s.ID(), h.Path(), h.Handle()}, h.Token())
 	u.w.trace.note(u.name, "holds %s with token %d", h.Path(), h.Token())
 	sharing := int64(1)
 	for _, other := range u.w.users {
 		o := other.held
-		if other == u || !other.counts(h.Path()) || u.w.judge.byForce(other.session) {
+		if other == u || !other.counts(h.Path()) || u.w.oracle.byForce(other.session) {
 			continue
 		}
 		sharing++
@@ -126,9 +126,9 @@ func (u *user) sweeps(ctx context.Context, s *client.Session) {
 // considers the SDK's handles except forgotten ones, and except those with a
 // late copy of a call.
 func (u *user) strays(session string) string {
-	u.w.judge.look()
-	copies := u.w.judge.copies
-	for hold, wait := range u.w.judge.latest().Claims(session) {
+	u.w.oracle.look()
+	copies := u.w.oracle.copies
+	for hold, wait := range u.w.oracle.latest().Claims(session) {
 		if wait != nil && !isBare(wait.Handle) && !copies[pair{session, wait.Path, wait.Handle}] {
 			return fmt.Sprintf("place %d at %s", wait.Seq, wait.Path)
 		}
@@ -140,21 +140,21 @@ func (u *user) strays(session string) string {
 }
 
 func (u *user) checkSequencer(ctx context.Context, h *client.Held) {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	got, err := u.client.CheckSequencer(calling, h.Sequencer())
 	if err == nil {
-		u.w.judge.checked(u.name, floor, h.Path(), h.Token(), got.Valid)
+		u.w.oracle.checked(u.name, floor, h.Path(), h.Token(), got.Valid)
 	}
 }
 
 func (u *user) read(ctx context.Context, path string) {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if got, err := u.client.ReadLock(calling, path); err == nil {
-		u.w.judge.read(u.name, floor, got)
+		u.w.oracle.read(u.name, floor, got)
 	} else {
 		u.pace(ctx)
 	}

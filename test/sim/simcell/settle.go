@@ -9,11 +9,11 @@ import (
 
 // These are the bounds of the second half, after all faults.
 const (
-	memberWithin  = 90 * time.Second
-	electedWithin = 20 * time.Second
-	servedWithin  = 90 * time.Second
-	emptyWithin   = 60 * time.Second
-	toldWithin    = 60 * time.Second
+	memberWithin   = 90 * time.Second
+	electedWithin  = 20 * time.Second
+	servedWithin   = 90 * time.Second
+	emptyWithin    = 60 * time.Second
+	receivedWithin = 60 * time.Second
 	// The library waits for up to 10 s before it retries what has failed often.
 	followedWithin = 20 * time.Second
 )
@@ -41,14 +41,14 @@ func (w *world) settle() {
 		return true
 	})
 	w.within(emptyWithin, "the cell is empty", func() bool {
-		s := w.judge.latest()
+		s := w.oracle.latest()
 		return s.SessionCount() == 0 && s.LockCount() == 0 && s.HoldCount() == 0 && s.WaitCount() == 0
 	})
-	w.within(toldWithin, "every watcher has received all events", w.allTold)
-	all := w.judge.latest().Index
+	w.within(receivedWithin, "every watcher has received all events", w.allReceived)
+	all := w.oracle.latest().Index
 	w.within(followedWithin, "every replica has applied all entries", func() bool {
 		return !slices.ContainsFunc(w.machines, func(m *machine) bool {
-			if w.steward != nil && !w.judge.roster.latest().has(m.id) {
+			if w.memberOperator != nil && !w.oracle.roster.latest().has(m.id) {
 				return false
 			}
 			return m.process == nil || m.process.replica == nil || m.process.replica.State().Index < all
@@ -58,8 +58,8 @@ func (w *world) settle() {
 
 // hasMaster reports whether a master holds its lease.
 func (w *world) hasMaster() bool {
-	w.judge.looking = true // a paused process still answers
-	defer func() { w.judge.looking = false }()
+	w.oracle.looking = true // a paused process still answers
+	defer func() { w.oracle.looking = false }()
 	for _, m := range w.machines {
 		if p := m.process; p != nil && p.master != nil && p.master.Lease().Held {
 			return true
@@ -72,7 +72,7 @@ func (w *world) hasMaster() bool {
 func (w *world) within(bound time.Duration, what string, so func() bool) {
 	deadline := w.now() + bound
 	for !w.failed() {
-		w.judge.look()
+		w.oracle.look()
 		if so() {
 			w.stats.check(what)
 			return

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The judge checks a session's reads against the log here.
+// The oracle checks a session's reads against the log here.
 
 // offer is a grant that was shown as one to claim.
 type offer struct {
@@ -23,46 +23,46 @@ type offer struct {
 // moment since the call began. A grant shown as the session's own must not be
 // revoked. A grant to claim must not be revoked before the given time is over.
 // That time counts from the sending, on the master's clock, which may be fast.
-func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
-	j.look()
-	j.w.stats.check("session read")
+func (o *oracle) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
+	o.look()
+	o.w.stats.check("session read")
 	want := claimsShown(got)
-	if !j.since(floor, func(s *state.State) bool { return claimsOf(s, got.ID) == want }) {
-		j.w.fail("%s read session %s with %q, which it never had since before the call (entry %d); now it has %q",
-			who, got.ID, want, floor, claimsOf(j.latest(), got.ID))
+	if !o.since(floor, func(s *state.State) bool { return claimsOf(s, got.ID) == want }) {
+		o.w.fail("%s read session %s with %q, which it never had since before the call (entry %d); now it has %q",
+			who, got.ID, want, floor, claimsOf(o.latest(), got.ID))
 		return
 	}
 	for _, h := range got.Holds {
 		p := pair{got.ID, h.Path, h.Handle}
 		if h.UnclaimedMS == 0 {
-			j.acquired(who, floor, p, h.Token)
+			o.acquired(who, floor, p, h.Token)
 			continue
 		}
-		j.w.stats.check("reported unclaimed grant")
+		o.w.stats.check("reported unclaimed grant")
 		if h.UnclaimedMS == 1 {
 			continue // the smallest value that can be shown; it gives no time
 		}
 		span := time.Duration(float64(h.UnclaimedMS) * float64(time.Millisecond) * (1 - 2*drift))
-		j.offered[h.Token] = offer{who, sent, sent + span}
+		o.offered[h.Token] = offer{who, sent, sent + span}
 	}
 }
 
 // takenBack checks that a revoked grant was never reported, nor offered for a
 // time that is not over.
-func (j *judge) takenBack(index uint64, h *state.Hold) {
-	j.w.stats.check("revoked grant")
-	g := j.tokens[h.Token]
+func (o *oracle) takenBack(index uint64, h *state.Hold) {
+	o.w.stats.check("revoked grant")
+	g := o.tokens[h.Token]
 	g.taken = true
-	j.tokens[h.Token] = g
-	if who := j.known[h.Token]; who != "" {
-		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; %s had got it in an answer", index, h.Token, h.Session, h.Handle, h.Path, who)
+	o.tokens[h.Token] = g
+	if who := o.known[h.Token]; who != "" {
+		o.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; %s had got it in an answer", index, h.Token, h.Session, h.Handle, h.Path, who)
 	}
-	o, ok := j.offered[h.Token]
+	shown, ok := o.offered[h.Token]
 	p := pair{h.Session, h.Path, h.Handle}
-	quiet := j.w.calling[p] == 0 && j.w.called[p] < o.sent
-	if left := o.until - j.w.now(); ok && quiet && left > 0 {
-		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; by its answer %s may claim it for another %v",
-			index, h.Token, h.Session, h.Handle, h.Path, o.who, left)
+	quiet := o.w.calling[p] == 0 && o.w.called[p] < shown.sent
+	if left := shown.until - o.w.now(); ok && quiet && left > 0 {
+		o.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; by its answer %s may claim it for another %v",
+			index, h.Token, h.Session, h.Handle, h.Path, shown.who, left)
 	}
 }
 

@@ -34,7 +34,7 @@ var special = []struct {
 	{"outlived office", func(p *profile) {
 		p.calm()
 		p.acts(3, "outlived office")
-		p.ttl, p.witnesses = 6*time.Second, 2
+		p.ttl, p.probes = 6*time.Second, 2
 	}},
 	{"second thoughts", func(p *profile) {
 		p.calm()
@@ -77,7 +77,7 @@ func (p *profile) calm() {
 		p.work[i] = 0
 	}
 	p.work[0] = 1
-	p.stalls, p.witnesses, p.silence, p.again = 0, 0, 0, 0
+	p.stalls, p.probes, p.silence, p.again = 0, 0, 0, 0
 	p.near, p.think = 2*time.Millisecond, 30*time.Millisecond
 	p.watches, p.follows = false, false
 }

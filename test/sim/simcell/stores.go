@@ -19,8 +19,8 @@ type watchedLogs struct {
 func (s watchedLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 func (s watchedLogs) StoreLogs(all []*raft.Log) error {
-	s.d.w.judge.goesBy(s.d)
-	s.d.w.judge.goesOn(s.d, all[0].Index)
+	s.d.w.oracle.goesBy(s.d)
+	s.d.w.oracle.goesOn(s.d, all[0].Index)
 	copies := make([]raft.Log, len(all))
 	for i, l := range all {
 		copies[i] = *l

@@ -16,17 +16,17 @@ import (
 // opens is called when a batch is handed to Raft. A machine that proposes to
 // open an office has waited. If the office opens, every earlier lease must have
 // ended by now, although the new one has not begun.
-func (j *judge) opens(m *machine, b state.Batch) {
+func (o *oracle) opens(m *machine, b state.Batch) {
 	op := opening(b)
-	if op == nil || j.looking {
+	if op == nil || o.looking {
 		return
 	}
-	j.w.stats.check("opening")
-	j.looking = true
-	defer func() { j.looking = false }()
-	for _, other := range j.w.machines {
+	o.w.stats.check("opening")
+	o.looking = true
+	defer func() { o.looking = false }()
+	for _, other := range o.w.machines {
 		if p := other.process; other != m && p != nil && p.master != nil && p.master.Lease().Held {
-			j.early[op.Term] = other.id
+			o.early[op.Term] = other.id
 		}
 	}
 }
@@ -40,13 +40,13 @@ const reviewEvery = time.Second
 
 // answered records an answer to a client that extends a session: to an opening
 // or a keepalive.
-func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
+func (o *oracle) answered(q *http.Request, out *httptest.ResponseRecorder) {
 	if q.URL.Path == lockapi.RouteKeepalives && out.Code < 300 {
 		var all lockapi.Keepalives
 		if json.Unmarshal(out.Body.Bytes(), &all) == nil {
 			for _, s := range all.Sessions {
 				if s.Keepalive != nil {
-					j.signs[s.ID] = j.w.now()
+					o.signs[s.ID] = o.w.now()
 				}
 			}
 		}
@@ -57,31 +57,31 @@ func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
 		return
 	}
 	if id, keepalive := strings.CutSuffix(rest, "/keepalive"); keepalive {
-		j.signs[strings.TrimPrefix(id, "/")] = j.w.now()
+		o.signs[strings.TrimPrefix(id, "/")] = o.w.now()
 		return
 	}
 	var opened lockapi.Session
 	if json.Unmarshal(out.Body.Bytes(), &opened) == nil {
-		j.signs[opened.ID] = j.w.now()
+		o.signs[opened.ID] = o.w.now()
 	}
 }
 
 // overdue finds sessions without keepalive that do not end. The deadline counts
 // from the last answer. If the master had no lease since, it counts from its
 // next lease.
-func (j *judge) overdue() {
-	now := j.w.now()
-	if j.master == nil || now < j.reviewed+reviewEvery {
+func (o *oracle) overdue() {
+	now := o.w.now()
+	if o.master == nil || now < o.reviewed+reviewEvery {
 		return
 	}
-	j.reviewed = now
-	j.linger()
-	j.w.stats.check("review of sessions")
-	s := j.latest()
+	o.reviewed = now
+	o.linger()
+	o.w.stats.check("review of sessions")
+	s := o.latest()
 	for v := range s.Sessions("") {
 		span := time.Duration(float64(v.TTLMS) * float64(time.Millisecond) * (1 + drift) / (1 - drift) / (1 - drift))
-		if late := now - max(j.signs[v.ID], j.steady) - span; late > lateEnd {
-			j.w.fail("session %s does not end; it was due %v ago, and %s is in office", v.ID, late, j.master.m.id)
+		if late := now - max(o.signs[v.ID], o.steady) - span; late > lateEnd {
+			o.w.fail("session %s does not end; it was due %v ago, and %s is in office", v.ID, late, o.master.m.id)
 			return
 		}
 	}

@@ -19,7 +19,7 @@ func (w *world) unfit() {
 			m.disk.heavy = 0
 		}
 	}()
-	vain, confs := w.script.IntN(2) == 0, len(w.judge.roster.confs)
+	vain, confs := w.script.IntN(2) == 0, len(w.oracle.roster.confs)
 	if vain && !w.slowOthers(old, slow) || !old.leads() || old.process != p {
 		return
 	}
@@ -28,7 +28,7 @@ func (w *world) unfit() {
 	gone := w.soonIn(8*old.lease, func() bool { return p.resigned() > before || p.dead() })
 	switch {
 	case !gone || p.dead():
-	case vain && (len(w.judge.roster.confs) > confs || !w.allVote()): // another majority counts by now
+	case vain && (len(w.oracle.roster.confs) > confs || !w.allVote()): // another majority counts by now
 	case vain:
 		w.fail("%s gave up its office because of its slow disk, although the cell still waits for that disk", old.id)
 	default:

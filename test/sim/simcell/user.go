@@ -34,7 +34,7 @@ type user struct {
 	polled uint64            // it has received all events up to it, by bare calls
 
 	last      pair                     // of bare calls, with a released grant; see ask
-	testimony string                   // the session of its probe; see probeSession
+	probed    string                   // the session of its probe; see probeSession
 	spared    string                   // a session that it has only opened; see spare
 	promised  map[string]time.Duration // by session: end on its clock, from bare calls
 	epochs    map[string]uint64        // by session: the last one from a keepalive
@@ -106,8 +106,8 @@ func (u *user) start() {
 	u.client = c
 	u.forgets()
 	go u.work(u.ctx)
-	for range u.w.profile.witnesses {
-		go u.witness(u.ctx)
+	for range u.w.profile.probes {
+		go u.probe(u.ctx)
 	}
 	if u.w.profile.watches {
 		go u.watches(u.ctx)
@@ -126,7 +126,7 @@ func (u *user) kill() {
 
 // forgets drops what a crashed program knew.
 func (u *user) forgets() {
-	u.session, u.held, u.last, u.testimony, u.spared = nil, nil, pair{}, "", ""
+	u.session, u.held, u.last, u.probed, u.spared = nil, nil, pair{}, "", ""
 }
 
 // remaining returns how long the user still counts on a session; false if it
@@ -151,7 +151,7 @@ func (u *user) work(ctx context.Context) {
 		}
 		u.session = s
 		u.w.trace.note(u.name, "has session %.4s with a ttl of %v", s.ID(), ttl)
-		if n := u.w.profile.silence; n > 0 && !u.w.mended && u.rng.IntN(n) == 0 {
+		if n := u.w.profile.silence; n > 0 && !u.w.faultsOver && u.rng.IntN(n) == 0 {
 			u.w.mute(u, between(u.rng, time.Second, 12*time.Second))
 		}
 		// Unknown leftovers end with their session: the user takes a new one
@@ -193,7 +193,7 @@ func (u *user) pause() time.Duration {
 func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(wants) }
 
 // userActions are a user's actions while there are faults.
-var deeds = []struct {
+var userActions = []struct {
 	weight int
 	do     func(*user, context.Context, *client.Session)
 }{
@@ -204,7 +204,7 @@ var deeds = []struct {
 	{1, func(u *user, ctx context.Context, s *client.Session) {
 		u.bareKeepalive(ctx, u.anyone(), s.ID(), time.Duration(u.rng.Int64N(int64(s.TTL()))))
 	}},
-	{1, func(u *user, ctx context.Context, s *client.Session) { u.jostle(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.contend(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.inherits(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
 	{2, func(u *user, ctx context.Context, s *client.Session) { u.writesFile(ctx, s) }},
@@ -224,7 +224,7 @@ var deeds = []struct {
 // one performs one action.
 func (u *user) one(ctx context.Context, s *client.Session) {
 	if !u.w.quiet {
-		deeds[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)
+		userActions[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)
 		return
 	}
 	l := u.anyWant()

@@ -51,7 +51,7 @@ func (l watched) Submit(b state.Batch) func() (*state.Outcome, error) {
 		m.tardy = 0
 		l.p.stall(late)
 	}
-	l.p.m.w.judge.opens(l.p.m, b)
+	l.p.m.w.oracle.opens(l.p.m, b)
 	wait := l.Replica.Submit(b)
 	return func() (*state.Outcome, error) {
 		out, err := wait()

@@ -37,7 +37,7 @@ func anyEvents(r *rand.Rand) asked {
 	}
 }
 
-func (a asked) passes(h *happening) bool {
+func (a asked) passes(h *expectedEvent) bool {
 	return h.kind == lockapi.EventMasterChanged || strings.HasPrefix(h.path, a.prefix) && (a.kind == "" || h.kind == a.kind)
 }
 
@@ -65,7 +65,7 @@ func (a asked) query() string {
 
 // next returns the revision of the first event after a revision that passes, or
 // 0.
-func (y *annals) next(after uint64, a asked) uint64 {
+func (y *revisions) next(after uint64, a asked) uint64 {
 	for r := after + 1; r < uint64(len(y.events)); r++ {
 		if a.passes(&y.events[r]) {
 			return r
@@ -76,41 +76,41 @@ func (y *annals) next(after uint64, a asked) uint64 {
 
 // received checks an event that a watcher received: it must be the next one.
 // Later reads at the master must see it.
-func (j *judge) heard(w *watcher, e *lockapi.CellEvent) {
-	j.look()
-	j.w.stats.check("received event")
-	next := j.annals.next(w.after, w.asked)
+func (o *oracle) received(w *watcher, e *lockapi.CellEvent) {
+	o.look()
+	o.w.stats.check("received event")
+	next := o.revisions.next(w.after, w.asked)
 	if next != e.Revision {
-		j.w.fail("%s, which had received all %+v up to revision %d, gets %s of revision %d; the next one has revision %d", w.who, w.asked, w.after, lineOf(e), e.Revision, next)
+		o.w.fail("%s, which had received all %+v up to revision %d, gets %s of revision %d; the next one has revision %d", w.who, w.asked, w.after, lineOf(e), e.Revision, next)
 		return
 	}
-	h := &j.annals.events[next]
+	h := &o.revisions.events[next]
 	if h.line != lineOf(e) {
-		j.w.fail("%s gets %s of revision %d, which is %s", w.who, lineOf(e), e.Revision, h.line)
+		o.w.fail("%s gets %s of revision %d, which is %s", w.who, lineOf(e), e.Revision, h.line)
 	}
 	if e.File != nil && e.File.Content != nil && *e.File.Content != string(h.content) {
-		j.w.fail("%s gets an event that %s was written with %q by revision %d; it was written with %q", w.who, e.Path, *e.File.Content, e.Revision, h.content)
+		o.w.fail("%s gets an event that %s was written with %q by revision %d; it was written with %q", w.who, e.Path, *e.File.Content, e.Revision, h.content)
 	}
 	w.after = next
-	j.told = max(j.told, h.index)
+	o.reported = max(o.reported, h.index)
 }
 
 // skipped checks the answer that events are no longer kept.
-func (j *judge) skipped(w *watcher, at lockapi.Compacted) {
-	j.look()
-	j.w.stats.check("reported compaction")
-	if at.Oldest <= w.after || at.Revision < at.Oldest || !j.annals.whole(at.Revision) {
-		j.w.fail("%s, which had received all up to revision %d, gets that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, j.annals.revision())
+func (o *oracle) skipped(w *watcher, at lockapi.Compacted) {
+	o.look()
+	o.w.stats.check("reported compaction")
+	if at.Oldest <= w.after || at.Revision < at.Oldest || !o.revisions.whole(at.Revision) {
+		o.w.fail("%s, which had received all up to revision %d, gets that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, o.revisions.revision())
 		return
 	}
 	w.after = at.Revision
-	j.told = max(j.told, j.annals.events[at.Revision].index)
+	o.reported = max(o.reported, o.revisions.events[at.Revision].index)
 }
 
 // reportedRevision returns the latest reported revision.
-func (j *judge) toldRevision() uint64 {
-	for r := j.annals.revision(); r > 0; r-- {
-		if j.annals.events[r].index <= j.told {
+func (o *oracle) reportedRevision() uint64 {
+	for r := o.revisions.revision(); r > 0; r-- {
+		if o.revisions.events[r].index <= o.reported {
 			return r
 		}
 	}
@@ -121,23 +121,23 @@ func (j *judge) toldRevision() uint64 {
 func (u *user) watches(ctx context.Context) {
 	w := &watcher{who: u.name + "'s watcher", ctx: ctx, asked: anyEvents(u.rng)}
 	if u.rng.IntN(2) == 0 {
-		w.after = u.w.judge.toldRevision()
+		w.after = u.w.oracle.reportedRevision()
 	}
 	for ctx.Err() == nil && !u.w.isOver() {
-		u.w.judge.watchers[u.name] = w
+		u.w.oracle.watchers[u.name] = w
 		for e, err := range u.client.Watch(ctx, w.after, w.asked.filters()...) {
 			switch {
 			case err != nil:
 				u.w.trace.note(w.who, "ends: %v", err)
 			case e.Compacted != nil:
-				u.w.judge.skipped(w, *e.Compacted)
+				u.w.oracle.skipped(w, *e.Compacted)
 			default:
-				u.w.judge.heard(w, &e.CellEvent)
+				u.w.oracle.received(w, &e.CellEvent)
 			}
 			if u.w.failed() {
 				return
 			}
-			if u.w.profile.slow && !u.w.mended && u.rng.IntN(8) == 0 {
+			if u.w.profile.slow && !u.w.faultsOver && u.rng.IntN(8) == 0 {
 				u.wait(ctx, 4*time.Second) // a slow watcher must not block others
 			}
 		}
@@ -154,49 +154,49 @@ func (u *user) polls(ctx context.Context) {
 	m := message{method: http.MethodGet, route: route, out: &got}
 	err := u.send(ctx, 10*time.Second, u.anyone(), m)
 	if e := refusal(err); e != nil && e.Code == lockapi.CodeCompacted {
-		u.w.judge.skipped(w, e.Compacted)
+		u.w.oracle.skipped(w, e.Compacted)
 		u.polled = w.after
 	}
 	if err != nil {
 		return
 	}
 	for i := range got.Events {
-		u.w.judge.heard(w, &got.Events[i])
+		u.w.oracle.received(w, &got.Events[i])
 	}
-	u.w.judge.reached(w, got.Revision)
+	u.w.oracle.reached(w, got.Revision)
 	u.polled = got.Revision
 }
 
 // reached checks the answer that a watcher has everything up to a revision.
-func (j *judge) reached(w *watcher, revision uint64) {
-	j.look()
-	j.w.stats.check("reported end of events")
-	if next := j.annals.next(w.after, w.asked); revision < w.after || revision > j.annals.revision() || next != 0 && next <= revision {
-		j.w.fail("%s gets that there is nothing of %+v after %d up to revision %d; the next one has %d, the last is %d", w.who, w.asked, w.after, revision, next, j.annals.revision())
+func (o *oracle) reached(w *watcher, revision uint64) {
+	o.look()
+	o.w.stats.check("reported end of events")
+	if next := o.revisions.next(w.after, w.asked); revision < w.after || revision > o.revisions.revision() || next != 0 && next <= revision {
+		o.w.fail("%s gets that there is nothing of %+v after %d up to revision %d; the next one has %d, the last is %d", w.who, w.asked, w.after, revision, next, o.revisions.revision())
 	}
 }
 
 // asksNow asks for the present revision. It must include everything reported
 // before.
 func (u *user) asksNow(ctx context.Context) {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	var got lockapi.EventList
 	m := u.message(http.MethodGet, lockapi.RouteEvents+"?limit=1", nil, &got)
 	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
-		u.w.judge.nowIs(u.name, floor, got.Revision)
+		u.w.oracle.nowIs(u.name, floor, got.Revision)
 	}
 }
 
 // nowIs checks the reported present revision. Events may have come with it, so
 // it may be in the middle of an entry.
-func (j *judge) nowIs(who string, floor, revision uint64) {
-	j.look()
-	j.w.stats.check("reported present revision")
-	if least := j.before(floor).Revision; revision < least || revision > j.annals.revision() {
-		j.w.fail("%s got revision %d as the cell's; %d had been reported before its call, and the last is %d", who, revision, least, j.annals.revision())
+func (o *oracle) nowIs(who string, floor, revision uint64) {
+	o.look()
+	o.w.stats.check("reported present revision")
+	if least := o.before(floor).Revision; revision < least || revision > o.revisions.revision() {
+		o.w.fail("%s got revision %d as the cell's; %d had been reported before its call, and the last is %d", who, revision, least, o.revisions.revision())
 		return
 	}
-	j.told = max(j.told, j.annals.events[revision].index)
+	o.reported = max(o.reported, o.revisions.events[revision].index)
 }
 
 // follower keeps a copy of the files below a prefix.
@@ -211,12 +211,12 @@ const followed = "/f/"
 func (u *user) follows(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.isOver() {
 		f := &follower{files: map[string]uint64{}, ctx: ctx}
-		u.w.judge.followers[u.name] = f
+		u.w.oracle.followers[u.name] = f
 		for change, err := range u.client.Follow(ctx, followed) {
 			if err != nil || u.w.failed() {
 				break
 			}
-			u.w.judge.followed(u.name, f, &change)
+			u.w.oracle.followed(u.name, f, &change)
 		}
 		u.pace(ctx)
 	}
@@ -224,55 +224,55 @@ func (u *user) follows(ctx context.Context) {
 
 // followed checks a change from Follow: it must give the file's state at that
 // revision, once.
-func (j *judge) followed(who string, f *follower, c *client.FileChange) {
-	j.look()
-	j.w.stats.check("followed")
-	switch v := j.annals.at(c.Path, c.Revision); {
+func (o *oracle) followed(who string, f *follower, c *client.FileChange) {
+	o.look()
+	o.w.stats.check("followed")
+	switch v := o.revisions.at(c.Path, c.Revision); {
 	case c.Synced:
-		j.knowsAll(who, f, c.Revision)
+		o.knowsAll(who, f, c.Revision)
 	case c.File == nil && v.file != nil:
-		j.w.fail("%s gets that %s is gone at revision %d; it was there", who, c.Path, c.Revision)
+		o.w.fail("%s gets that %s is gone at revision %d; it was there", who, c.Path, c.Revision)
 	case c.File == nil:
 		delete(f.files, c.Path)
 	case v.revision != c.Revision || v.file == nil || v.file.Instance != c.File.Instance:
-		j.w.fail("%s gets revision %d of %s, instance %d; the log has %d", who, c.Revision, c.Path, c.File.Instance, v.revision)
+		o.w.fail("%s gets revision %d of %s, instance %d; the log has %d", who, c.Revision, c.Path, c.File.Instance, v.revision)
 	case c.Revision <= f.files[c.Path]:
-		j.w.fail("%s gets revision %d of %s after %d", who, c.Revision, c.Path, f.files[c.Path])
+		o.w.fail("%s gets revision %d of %s after %d", who, c.Revision, c.Path, f.files[c.Path])
 	default:
 		f.files[c.Path] = c.Revision
 	}
 	if !c.Listed && !c.Synced {
-		j.knowsAll(who, f, c.Revision)
+		o.knowsAll(who, f, c.Revision)
 	}
 }
 
 // knowsAll checks a copy after an event, or after the end of a list: every file
 // must be as of that revision, or later.
-func (j *judge) knowsAll(who string, f *follower, revision uint64) {
-	for path := range j.annals.files {
+func (o *oracle) knowsAll(who string, f *follower, revision uint64) {
+	for path := range o.revisions.files {
 		has, ok := f.files[path]
-		v := j.annals.at(path, revision)
+		v := o.revisions.at(path, revision)
 		if strings.HasPrefix(path, followed) && (ok != (v.file != nil) || ok && has < v.revision) {
-			j.w.fail("%s follows %s and has received all up to revision %d: it has %d of %s, which was at %d", who, followed, revision, has, path, v.revision)
+			o.w.fail("%s follows %s and has received all up to revision %d: it has %d of %s, which was at %d", who, followed, revision, has, path, v.revision)
 		}
 	}
 }
 
 // allReceived reports whether every watcher has received all events, and every
 // copy is correct.
-func (w *world) allTold() bool {
-	for _, one := range w.judge.watchers {
-		if one.ctx.Err() == nil && w.judge.annals.next(one.after, one.asked) != 0 {
+func (w *world) allReceived() bool {
+	for _, one := range w.oracle.watchers {
+		if one.ctx.Err() == nil && w.oracle.revisions.next(one.after, one.asked) != 0 {
 			return false
 		}
 	}
 	present := map[string]uint64{}
-	for path := range w.judge.annals.files {
-		if v := w.judge.annals.now(path); v.file != nil && strings.HasPrefix(path, followed) {
+	for path := range w.oracle.revisions.files {
+		if v := w.oracle.revisions.now(path); v.file != nil && strings.HasPrefix(path, followed) {
 			present[path] = v.revision
 		}
 	}
-	return !slices.ContainsFunc(slices.Collect(maps.Values(w.judge.followers)), func(f *follower) bool {
+	return !slices.ContainsFunc(slices.Collect(maps.Values(w.oracle.followers)), func(f *follower) bool {
 		return f.ctx.Err() == nil && !maps.Equal(f.files, present)
 	})
 }

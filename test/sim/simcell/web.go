@@ -72,7 +72,7 @@ func (e *endpoint) repeat(q *http.Request, body []byte) {
 	}) {
 		return
 	}
-	e.w.judge.repeated(q, body)
+	e.w.oracle.repeated(q, body)
 }
 
 // ownState reports whether the receiver's own state decides a request, which
@@ -141,7 +141,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	came := p.master.Known()
 	var ahead []denial
 	if who, releases := releaser(q); releases {
-		ahead = e.w.judge.underway(who)
+		ahead = e.w.oracle.underway(who)
 	}
 	api := p.api
 	if e.w.isReplica(e.from) {
@@ -155,10 +155,10 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		defer stop()
 		api.ServeHTTP(out, in)
 		out.over()
-		e.w.judge.deny(ahead, out.ResponseRecorder)
-		e.w.judge.answered(q, out.ResponseRecorder)
+		e.w.oracle.deny(ahead, out.ResponseRecorder)
+		e.w.oracle.answered(q, out.ResponseRecorder)
 		if !p.dead() {
-			e.w.judge.ownAnswer(p, q, began, out.ResponseRecorder)
+			e.w.oracle.ownAnswer(p, q, began, out.ResponseRecorder)
 		}
 		if claims {
 			e.w.calling[who]--
@@ -178,7 +178,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		if p.dead() {
 			return nil
 		}
-		e.w.judge.look()
+		e.w.oracle.look()
 		return resp
 	case <-out.began:
 		return out.begun(cancel)

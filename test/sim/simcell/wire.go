@@ -78,7 +78,7 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 			return got.Error
 		}
 		*a = *got.Response.(*A)
-		t.p.hears(string(to))
+		t.p.noteAnswer(string(to))
 		return nil
 	case <-timeout.C:
 		return errTimeout
@@ -115,7 +115,7 @@ func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCRe
 		return
 	}
 	w.trace.mark(to, uint64(len(data)))
-	w.judge.look()
+	w.oracle.look()
 	got := make(chan raft.RPCResponse, 1)
 	rpc := raft.RPC{Command: q, RespChan: got}
 	if data != nil {
@@ -126,7 +126,7 @@ func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCRe
 	}
 	select {
 	case r := <-got:
-		w.judge.look()
+		w.oracle.look()
 		if w.net.arrives(to, from) {
 			answer <- r
 		}

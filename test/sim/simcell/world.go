@@ -31,41 +31,41 @@ const drift = 0.05
 
 // world is one run.
 type world struct {
-	opts          Options
-	began         time.Time
-	rng           *rand.Rand // of the network, the disks and the pauses
-	script        *rand.Rand // of the faults
-	net           *network
-	machines      []*machine
-	users         []*user
-	judge         *judge
-	access        *operator  // nil if access stays off
-	keeper        *keeper    // nil if no backups are kept
-	steward       *steward   // nil if members do not change
-	lacks         string     // see settled
-	founders      []string   // names of the founding list
-	historian     *historian // nil if no program reads histories
-	profile       profile
-	trace         *trace
-	stats         *Stats
-	step          int
-	disks         int
-	requests      int                    // of HTTP
-	calling       map[pair]int           // calls for a lock under way, by pair
-	called        map[pair]time.Duration // when the last one began or ended
-	granted       map[pair]bool          // whether one of them was granted
-	keeps         map[pair]bool          // whether one of them requested a place that is kept
-	lease         time.Duration          // of all masters, unless mixed
-	mixed         bool                   // replicas are configured differently
-	pauses        bool                   // pauses may fall anywhere
-	woke          time.Duration          // when a machine last resumed after a pause
-	old           *machine               // the last one that another campaigned against
-	waiting       *machine               // see lieInWait
-	snapshotAfter uint64                 // entries
-	mended        bool                   // the faults are over
-	quiet         bool                   // the faults are over and a master is in office
-	over          chan struct{}          // closed at the end, or when a promise is broken
-	failure       *Failure
+	opts           Options
+	began          time.Time
+	rng            *rand.Rand // of the network, the disks and the pauses
+	script         *rand.Rand // of the faults
+	net            *network
+	machines       []*machine
+	users          []*user
+	oracle         *oracle
+	access         *operator       // nil if access stays off
+	keeper         *keeper         // nil if no backups are kept
+	memberOperator *memberOperator // nil if members do not change
+	lacks          string          // see settled
+	founders       []string        // names of the founding list
+	historyReader  *historyReader  // nil if no program reads histories
+	profile        profile
+	trace          *trace
+	stats          *Stats
+	step           int
+	disks          int
+	requests       int                    // of HTTP
+	calling        map[pair]int           // calls for a lock under way, by pair
+	called         map[pair]time.Duration // when the last one began or ended
+	granted        map[pair]bool          // whether one of them was granted
+	keeps          map[pair]bool          // whether one of them requested a place that is kept
+	lease          time.Duration          // of all masters, unless mixed
+	mixed          bool                   // replicas are configured differently
+	pauses         bool                   // pauses may fall anywhere
+	woke           time.Duration          // when a machine last resumed after a pause
+	old            *machine               // the last one that another campaigned against
+	waiting        *machine               // see lieInWait
+	snapshotAfter  uint64                 // entries
+	faultsOver     bool                   // the faults are over
+	quiet          bool                   // the faults are over and a master is in office
+	over           chan struct{}          // closed at the end, or when a promise is broken
+	failure        *Failure
 }
 
 // Failure is a broken promise.
@@ -105,11 +105,11 @@ func newWorld(o Options, stats *Stats) *world {
 	w.profile = newProfile(w.script, o.Seed, o.Profile)
 	w.trace = &trace{w: w, on: o.Trace}
 	w.net = newNetwork(w)
-	w.judge = newJudge(w)
+	w.oracle = newOracle(w)
 	w.access = newOperator(w)
 	w.keeper = newKeeper(w)
-	w.steward = newSteward(w)
-	w.historian = newHistorian(w)
+	w.memberOperator = newMemberOperator(w)
+	w.historyReader = newHistoryReader(w)
 	return w
 }
 
@@ -182,7 +182,7 @@ func (c *clock) bend(rate float64) {
 // run plays the script and returns the broken promise, or nil.
 func (w *world) run() *Failure {
 	size := 3
-	if w.script.IntN(5) == 0 || w.steward != nil && w.steward.five {
+	if w.script.IntN(5) == 0 || w.memberOperator != nil && w.memberOperator.five {
 		size = 5
 	}
 	w.lease = time.Second << w.script.IntN(3)
@@ -192,7 +192,7 @@ func (w *world) run() *Failure {
 		m := newMachine(w, i)
 		w.machines, w.founders = append(w.machines, m), append(w.founders, m.id)
 	}
-	w.steward.start()
+	w.memberOperator.start()
 	for _, m := range w.machines {
 		m.start()
 	}
@@ -203,7 +203,7 @@ func (w *world) run() *Failure {
 	}
 	w.access.start()
 	w.keeper.start()
-	w.historian.start()
+	w.historyReader.start()
 	w.play()
 	w.exile()
 	if !w.failed() {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The judge checks answers about files against the log here.
+// The oracle checks answers about files against the log here.
 
 // write is one call that writes files, all of them or none. Its content is
 // unique, so that the log shows its effects, however often it was sent.
@@ -21,7 +21,7 @@ type write struct {
 	ephemeral    *bool             // as requested
 	guards       []uint64          // tokens that must be held
 	when         map[string]uint64 // required revisions of files; 0 = the file must not exist
-	plea         *plea             // what it needs; nil if everyone may write
+	guestCall    *guestCall        // what it needs; nil if everyone may write
 
 	done    map[string]uint64 // by path: the revision that it made
 	index   uint64            // of its entry
@@ -49,60 +49,60 @@ func digits(revision uint64) string {
 }
 
 // intends records a write that is about to be sent.
-func (j *judge) intends(w *write) *write {
+func (o *oracle) intends(w *write) *write {
 	w.done = map[string]uint64{}
-	j.annals.writes[w.content] = w
+	o.revisions.writes[w.content] = w
 	return w
 }
 
 // wroteFile checks the answer to a write that succeeded.
-func (j *judge) wroteFile(w *write, stat *lockapi.FileStat) {
-	j.look()
-	j.w.stats.check("reported write")
-	f := j.annals.at(stat.Path, stat.Revision).file
+func (o *oracle) wroteFile(w *write, stat *lockapi.FileStat) {
+	o.look()
+	o.w.stats.check("reported write")
+	f := o.revisions.at(stat.Path, stat.Revision).file
 	if w.done[stat.Path] != stat.Revision || f == nil || statLine(f) != statLineOf(stat) {
-		j.w.fail("%s got that its write %s made revision %d of %s (%s); the log has %v", w.who, w.content, stat.Revision, stat.Path, statLineOf(stat), w.done)
+		o.w.fail("%s got that its write %s made revision %d of %s (%s); the log has %v", w.who, w.content, stat.Revision, stat.Path, statLineOf(stat), w.done)
 		return
 	}
-	j.told = max(j.told, w.index)
+	o.reported = max(o.reported, w.index)
 }
 
 // notWritten checks the answer that a write had no effect and will have none.
-func (j *judge) notWritten(w *write, why error) {
-	j.look()
-	j.w.stats.check("reported failure to write")
+func (o *oracle) notWritten(w *write, why error) {
+	o.look()
+	o.w.stats.check("reported failure to write")
 	if w.repeated {
 		return
 	}
 	w.refused = why.Error()
 	if w.index != 0 {
-		j.w.fail("%s got %s for its write %s, which entry %d has done", w.who, why, w.content, w.index)
+		o.w.fail("%s got %s for its write %s, which entry %d has done", w.who, why, w.content, w.index)
 	}
 }
 
-// stoodFile checks the obstacle in a write's refusal: it must have existed at
+// obstructedFile checks the obstacle in a write's refusal: it must have existed at
 // some moment since the call began.
-func (j *judge) stoodFile(w *write, floor uint64, err error) {
+func (o *oracle) obstructedFile(w *write, floor uint64, err error) {
 	var e *lockapi.Error
 	if !errors.As(err, &e) || w.index != 0 {
 		return
 	}
-	j.look()
+	o.look()
 	switch {
 	case e.Code == lockapi.CodeNotHeld:
-		j.w.stats.check("reported guard")
-		if !slices.ContainsFunc(w.guards, func(token uint64) bool { return j.tokens[token].freed != 0 }) {
-			j.w.fail("%s got %v for its write %s; all of the tokens %d are held", w.who, e, w.content, w.guards)
+		o.w.stats.check("reported guard")
+		if !slices.ContainsFunc(w.guards, func(token uint64) bool { return o.tokens[token].freed != 0 }) {
+			o.w.fail("%s got %v for its write %s; all of the tokens %d are held", w.who, e, w.content, w.guards)
 		}
 	case e.Code == lockapi.CodePrecondition && len(w.when) == 1:
-		j.w.stats.check("reported condition")
+		o.w.stats.check("reported condition")
 		for path, revision := range w.when {
 			var has uint64
 			if e.Current != nil {
 				has = e.Current.Revision
 			}
-			if has == revision || !j.annals.was(path, floor, has) {
-				j.w.fail("%s got %v for its write %s; it was to happen at revision %d of %s, which was not at %d since entry %d",
+			if has == revision || !o.revisions.was(path, floor, has) {
+				o.w.fail("%s got %v for its write %s; it was to happen at revision %d of %s, which was not at %d since entry %d",
 					w.who, e, w.content, revision, path, has, floor)
 			}
 		}
@@ -111,7 +111,7 @@ func (j *judge) stoodFile(w *write, floor uint64, err error) {
 
 // was reports whether a file had a revision (0: it did not exist) at some
 // moment after an entry.
-func (y *annals) was(path string, floor, revision uint64) bool {
+func (y *revisions) was(path string, floor, revision uint64) bool {
 	all := append([]version{{}}, y.files[path]...)
 	for i, v := range all {
 		has := uint64(0)
@@ -129,17 +129,17 @@ func (y *annals) was(path string, floor, revision uint64) bool {
 // floor had been reported. It returns false if that is impossible. A stale
 // read, with floor 0, may be ahead of what a master knows, so later reads need
 // not see the same.
-func (j *judge) readAt(who string, floor, revision uint64) bool {
-	j.look()
-	j.w.stats.check("read at a revision")
-	switch least := j.before(floor).Revision; {
-	case !j.annals.whole(revision):
-		j.w.fail("%s read at revision %d, at which no replica ever stopped; the last is %d", who, revision, j.annals.revision())
+func (o *oracle) readAt(who string, floor, revision uint64) bool {
+	o.look()
+	o.w.stats.check("read at a revision")
+	switch least := o.before(floor).Revision; {
+	case !o.revisions.whole(revision):
+		o.w.fail("%s read at revision %d, at which no replica ever stopped; the last is %d", who, revision, o.revisions.revision())
 	case revision < least:
-		j.w.fail("%s read at revision %d; %d had been reported before its call", who, revision, least)
+		o.w.fail("%s read at revision %d; %d had been reported before its call", who, revision, least)
 	default:
 		if floor > 0 {
-			j.told = max(j.told, j.annals.events[revision].index)
+			o.reported = max(o.reported, o.revisions.events[revision].index)
 		}
 		return true
 	}
@@ -147,26 +147,26 @@ func (j *judge) readAt(who string, floor, revision uint64) bool {
 }
 
 // before returns the state after an entry, or the last one before it.
-func (j *judge) before(floor uint64) *state.State {
-	for floor > 0 && j.history[floor] == nil {
+func (o *oracle) before(floor uint64) *state.State {
+	for floor > 0 && o.history[floor] == nil {
 		floor--
 	}
-	return j.history[floor]
+	return o.history[floor]
 }
 
 // fileRead checks a read of a file; nil means that the file was not found.
-func (j *judge) fileRead(who string, floor, revision uint64, path string, got *lockapi.FileStat, content []byte) {
-	if !j.readAt(who, floor, revision) {
+func (o *oracle) fileRead(who string, floor, revision uint64, path string, got *lockapi.FileStat, content []byte) {
+	if !o.readAt(who, floor, revision) {
 		return
 	}
-	f := j.annals.at(path, revision).file
+	f := o.revisions.at(path, revision).file
 	switch {
 	case got == nil && f != nil:
-		j.w.fail("%s found no file %s at revision %d; it was there with %s", who, path, revision, statLine(f))
+		o.w.fail("%s found no file %s at revision %d; it was there with %s", who, path, revision, statLine(f))
 	case got != nil && (f == nil || statLine(f) != statLineOf(got)):
-		j.w.fail("%s read %s at revision %d with %s; the log has %v", who, path, revision, statLineOf(got), f)
+		o.w.fail("%s read %s at revision %d with %s; the log has %v", who, path, revision, statLineOf(got), f)
 	case got != nil && content != nil && string(content) != string(f.Content):
-		j.w.fail("%s read %q in %s at revision %d; it had %q", who, content, path, revision, f.Content)
+		o.w.fail("%s read %q in %s at revision %d; it had %q", who, content, path, revision, f.Content)
 	}
 }
 
@@ -188,19 +188,19 @@ func isPage(page *lockapi.FileList, has, all []string) bool {
 }
 
 // filesRead checks a page of a list of the files below a prefix.
-func (j *judge) filesRead(who string, floor, revision uint64, prefix string, page *lockapi.FileList) {
-	if !j.readAt(who, floor, revision) {
+func (o *oracle) filesRead(who string, floor, revision uint64, prefix string, page *lockapi.FileList) {
+	if !o.readAt(who, floor, revision) {
 		return
 	}
-	want := j.annals.listing(prefix, revision, func(string) bool { return true })
+	want := o.revisions.listing(prefix, revision, func(string) bool { return true })
 	has := linesOf(page)
 	if !isPage(page, has, want) {
-		j.w.fail("%s listed %q at revision %d: %q; there were %q", who, prefix, revision, has, want)
+		o.w.fail("%s listed %q at revision %d: %q; there were %q", who, prefix, revision, has, want)
 	}
 }
 
 // listing returns what a list of the files below a prefix shows at a revision.
-func (y *annals) listing(prefix string, revision uint64, shows func(path string) bool) (all []string) {
+func (y *revisions) listing(prefix string, revision uint64, shows func(path string) bool) (all []string) {
 	for path := range y.files {
 		if f := y.at(path, revision).file; f != nil && strings.HasPrefix(path, prefix) && shows(path) {
 			all = append(all, path+" "+statLine(f))
@@ -218,18 +218,18 @@ func statLineOf(s *lockapi.FileStat) string {
 	return digits(s.Revision) + " " + lineOfFile(s.Instance, s.Generation, s.Size, s.Session, "")
 }
 
-// judgedAt is fileRead for a read in a transaction, which may have been between
+// transactionRead is fileRead for a read in a transaction, which may have been between
 // two changes of one entry.
-func (j *judge) judgedAt(who string, revision uint64, path string, got *lockapi.FileStat, content []byte) {
-	j.look()
-	j.w.stats.check("read in a transaction")
-	if revision > j.annals.revision() {
-		j.w.fail("%s gets a transaction at revision %d; the last is %d", who, revision, j.annals.revision())
+func (o *oracle) transactionRead(who string, revision uint64, path string, got *lockapi.FileStat, content []byte) {
+	o.look()
+	o.w.stats.check("read in a transaction")
+	if revision > o.revisions.revision() {
+		o.w.fail("%s gets a transaction at revision %d; the last is %d", who, revision, o.revisions.revision())
 		return
 	}
-	f := j.annals.at(path, revision).file
+	f := o.revisions.at(path, revision).file
 	if (f == nil) != (got == nil) || f != nil && (statLine(f) != statLineOf(got) || string(content) != string(f.Content)) {
-		j.w.fail("%s read %s in a transaction at revision %d as %v %q; it was %v", who, path, revision, got, content, f)
+		o.w.fail("%s read %s in a transaction at revision %d as %v %q; it was %v", who, path, revision, got, content, f)
 	}
-	j.told = max(j.told, j.annals.events[revision].index)
+	o.reported = max(o.reported, o.revisions.events[revision].index)
 }

@@ -18,11 +18,11 @@ import (
 
 // In some runs members come and go. Machines outside the founding list join. An
 // operator adds and removes members, gives and takes votes, and changes
-// addresses, in the middle of all other faults. The judge checks the promise of
+// addresses, in the middle of all other faults. The oracle checks the promise of
 // each of these calls against the log (roster.go).
 
 // memberOperator is that operator.
-type steward struct {
+type memberOperator struct {
 	w       *world
 	rng     *rand.Rand
 	late    []*machine    // machines that join later
@@ -38,19 +38,19 @@ type steward struct {
 
 // newMemberOperator draws whether there is one. It has a random stream of its
 // own, so that other runs stay the same.
-func newSteward(w *world) *steward {
+func newMemberOperator(w *world) *memberOperator {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 5))
 	if rng.IntN(4) > 0 && !w.opts.Members {
 		return nil
 	}
-	s := &steward{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
+	s := &memberOperator{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
 	if s.five = rng.IntN(3) == 0; s.five {
 		s.after, s.resting = 12*time.Second, true
 	}
 	return s
 }
 
-func (s *steward) autoReplace() time.Duration {
+func (s *memberOperator) autoReplace() time.Duration {
 	if s == nil {
 		return 0
 	}
@@ -58,7 +58,7 @@ func (s *steward) autoReplace() time.Duration {
 }
 
 // start starts the operator.
-func (s *steward) start() {
+func (s *memberOperator) start() {
 	if s == nil {
 		return
 	}
@@ -81,8 +81,8 @@ func (w *world) addresses() (names []string) {
 	for _, m := range w.machines {
 		names = append(names, m.id)
 	}
-	if w.steward != nil {
-		for _, m := range w.steward.late {
+	if w.memberOperator != nil {
+		for _, m := range w.memberOperator.late {
 			names = append(names, m.id)
 		}
 	}
@@ -90,7 +90,7 @@ func (w *world) addresses() (names []string) {
 }
 
 // upgrades upgrades a machine's release.
-func (s *steward) upgrades() {
+func (s *memberOperator) upgrades() {
 	for _, i := range s.rng.Perm(len(s.w.machines)) {
 		if m := s.w.machines[i]; m.level < state.Level {
 			s.w.stats.check("upgrade")
@@ -105,7 +105,7 @@ func (s *steward) upgrades() {
 
 // leavesBehind upgrades all machines to the latest release except one of the
 // earliest. That one is down during the upgrade and can't report its level.
-func (s *steward) leavesBehind() {
+func (s *memberOperator) leavesBehind() {
 	var last *machine
 	for _, m := range s.w.machines {
 		if m.level < state.Level && (last == nil || m.level < last.level) {
@@ -122,7 +122,7 @@ func (s *steward) leavesBehind() {
 		if m == last || m.level == state.Level {
 			continue
 		}
-		if s.w.mended || s.w.isOver() {
+		if s.w.faultsOver || s.w.isOver() {
 			return
 		}
 		m.crash()
@@ -134,13 +134,13 @@ func (s *steward) leavesBehind() {
 	last.restart(false)
 }
 
-func (s *steward) serve() {
+func (s *memberOperator) serve() {
 	for (!s.w.hasMaster() || s.five) && !s.w.isOver() {
 		s.w.until(100 * time.Millisecond)
 	}
-	for pace := pick(s.rng, 200*time.Millisecond, 2*time.Second, 8*time.Second); !s.w.mended && !s.w.isOver(); {
+	for pace := pick(s.rng, 200*time.Millisecond, 2*time.Second, 8*time.Second); !s.w.faultsOver && !s.w.isOver(); {
 		s.w.until(between(s.rng, 5*time.Millisecond, pace))
-		if s.w.mended || s.w.isOver() {
+		if s.w.faultsOver || s.w.isOver() {
 			return
 		}
 		if len(s.late) > 0 && s.rng.IntN(4) == 0 {
@@ -159,7 +159,7 @@ func (s *steward) serve() {
 }
 
 // arrives starts another machine, which waits until it is added.
-func (s *steward) arrives() {
+func (s *memberOperator) arrives() {
 	m := s.late[0]
 	s.late = s.late[1:]
 	s.w.machines = append(s.w.machines, m)
@@ -168,14 +168,14 @@ func (s *steward) arrives() {
 }
 
 // rushes starts something else in parallel with the next call.
-func (s *steward) rushes() {
+func (s *memberOperator) rushes() {
 	switch s.rng.IntN(4) {
 	case 0:
 		go s.act(context.Background())
 	case 1:
 		if m := s.w.leader(); m != nil {
 			s.w.later(between(s.rng, time.Millisecond, 500*time.Millisecond), func() {
-				if !s.w.mended {
+				if !s.w.faultsOver {
 					m.crash()
 					s.w.later(between(s.rng, time.Millisecond, 2*time.Second), func() { m.restart(false) })
 				}
@@ -184,7 +184,7 @@ func (s *steward) rushes() {
 	case 2:
 		m := s.w.machines[s.rng.IntN(len(s.w.machines))]
 		s.w.later(between(s.rng, time.Millisecond, 500*time.Millisecond), func() {
-			if !s.w.mended {
+			if !s.w.faultsOver {
 				s.w.campaign(m)
 			}
 		})
@@ -199,7 +199,7 @@ func (s *steward) rushes() {
 
 // rests stops the operator's calls and reports whether none is under way. While
 // one member's disk is repaired, the other members must not change.
-func (s *steward) rests() bool {
+func (s *memberOperator) rests() bool {
 	if s == nil {
 		return true
 	}
@@ -211,18 +211,18 @@ func (s *steward) rests() bool {
 	return false
 }
 
-func (s *steward) goesOn() {
+func (s *memberOperator) goesOn() {
 	if s != nil {
 		s.resting = false
 	}
 }
 
 // act makes one change.
-func (s *steward) act(ctx context.Context) {
+func (s *memberOperator) act(ctx context.Context) {
 	if s.resting {
 		return
 	}
-	conf := s.w.judge.roster.latest()
+	conf := s.w.oracle.roster.latest()
 	switch n := s.rng.IntN(20); {
 	case n < 7:
 		if m := s.waits(); m != nil {
@@ -253,9 +253,9 @@ func (s *steward) act(ctx context.Context) {
 }
 
 // waits returns a machine that waits to be added.
-func (s *steward) waits() *machine {
+func (s *memberOperator) waits() *machine {
 	for _, i := range s.rng.Perm(len(s.w.machines)) {
-		if m := s.w.machines[i]; m.process != nil && m.process.stranger && !s.w.judge.roster.latest().has(m.id) {
+		if m := s.w.machines[i]; m.process != nil && m.process.stranger && !s.w.oracle.roster.latest().has(m.id) {
 			return m
 		}
 	}
@@ -263,7 +263,7 @@ func (s *steward) waits() *machine {
 }
 
 // member draws the name of a member with or without a vote, or "".
-func (s *steward) member(of conf, suffrage string) string {
+func (s *memberOperator) member(of conf, suffrage string) string {
 	var ids []string
 	for id, voter := range of.all() {
 		name, _ := admission.Split(id)
@@ -278,7 +278,7 @@ func (s *steward) member(of conf, suffrage string) string {
 	return ids[s.rng.IntN(len(ids))]
 }
 
-func (s *steward) add(ctx context.Context, m *machine, suffrage string) {
+func (s *memberOperator) add(ctx context.Context, m *machine, suffrage string) {
 	s.ports++
 	port := s.ports
 	if s.rng.IntN(4) > 0 {
@@ -298,7 +298,7 @@ func (s *steward) add(ctx context.Context, m *machine, suffrage string) {
 // settles moves the machine to the address that the cell has for it.
 func (m *machine) settles(port int) {
 	if m.port != port {
-		m.w.later(between(m.w.steward.rng, time.Millisecond, time.Second), func() {
+		m.w.later(between(m.w.memberOperator.rng, time.Millisecond, time.Second), func() {
 			m.crash()
 			m.port = port
 			m.restart(false)
@@ -306,18 +306,18 @@ func (m *machine) settles(port int) {
 	}
 }
 
-func (s *steward) remove(ctx context.Context, name string) {
+func (s *memberOperator) remove(ctx context.Context, name string) {
 	if name == "" {
 		return
 	}
-	directory := s.w.judge.roster.latest().directory(name)
+	directory := s.w.oracle.roster.latest().directory(name)
 	remove := func(ctx context.Context, m *master.Master) error {
 		_, err := m.RemoveMember(ctx, s.w.operator(), &lockapi.RemoveMember{ID: name, RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}})
 		return err
 	}
 	if s.rng.IntN(3) == 0 { // a copy arrives late
 		s.w.later(between(s.rng, 100*time.Millisecond, 20*time.Second), func() {
-			if !s.resting && !s.w.mended {
+			if !s.resting && !s.w.faultsOver {
 				s.w.stats.check("late removal")
 				s.call(ctx, &demand{kind: removes, name: name, inPlaceOf: directory}, remove)
 			}
@@ -327,7 +327,7 @@ func (s *steward) remove(ctx context.Context, name string) {
 }
 
 // set gives or takes a vote, or changes an address.
-func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
+func (s *memberOperator) set(ctx context.Context, name, suffrage string, moves bool) {
 	if name == "" {
 		return
 	}
@@ -358,14 +358,14 @@ func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
 }
 
 // call makes a call through each replica until one accepts it, and reports the
-// result to the judge.
-func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, *master.Master) error) {
+// result to the oracle.
+func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Context, *master.Master) error) {
 	s.calling++
 	defer func() { s.calling-- }()
 	s.begun++
 	before := s.begun
 	alone := s.calling == 1 && s.sending == 0
-	s.w.judge.demanded(d)
+	s.w.oracle.demanded(d)
 	for range 3 {
 		for _, m := range s.w.machines {
 			p := m.process
@@ -380,31 +380,31 @@ func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, 
 			s.w.trace.note("steward", "%v through %s: %v", d, m.id, err)
 			switch {
 			case p.dead(), err != nil && isUnknown(err):
-				s.w.judge.unknown(d)
+				s.w.oracle.unknown(d)
 				s.w.until(6 * time.Second) // it may still take effect
 				return
 			case err == nil:
-				s.w.judge.agreed(d, alone && s.begun == before)
+				s.w.oracle.agreed(d, alone && s.begun == before)
 				return
 			case !errors.Is(err, lockapi.CodeNoMaster):
-				s.w.judge.declined(d, err)
+				s.w.oracle.declined(d, err)
 				return
 			}
 		}
 		s.w.until(300 * time.Millisecond)
 	}
-	s.w.judge.declined(d, errors.New("no master"))
+	s.w.oracle.declined(d, errors.New("no master"))
 }
 
 // list reads the list of members at the master.
-func (s *steward) list(ctx context.Context) {
+func (s *memberOperator) list(ctx context.Context) {
 	m := s.w.leader()
 	if m == nil || m.process.master == nil {
 		return
 	}
 	got, err := m.process.master.ListMembers(ctx, &master.Read{Caller: s.w.operator()}, &lockapi.ListMembers{})
 	if err == nil {
-		s.w.judge.counted(m.id, got)
+		s.w.oracle.counted(m.id, got)
 	}
 }
 
@@ -413,10 +413,10 @@ func (s *steward) list(ctx context.Context) {
 func (m *machine) removed() {
 	w := m.w
 	w.stats.check("end of a removed replica")
-	if w.judge.look(); !w.judge.roster.lacked(m.disk.who.ServerID()) {
+	if w.oracle.look(); !w.oracle.roster.lacked(m.disk.who.ServerID()) {
 		w.fail("%s ends as removed, but was never removed", m.id)
 	}
-	w.judge.roster.gone[m.disk.who.ServerID()] = true
+	w.oracle.roster.gone[m.disk.who.ServerID()] = true
 	m.crash()
 	m.joins = true
 	if w.chance(3) {
@@ -430,8 +430,8 @@ func (m *machine) removed() {
 // makes no promise about what a majority of a coming configuration has lost. So
 // no call may be under way, and no disk may have an entry of a configuration
 // that is not known to be committed.
-func (s *steward) mayLose(m *machine) bool {
-	now := s.w.judge.roster.latest()
+func (s *memberOperator) mayLose(m *machine) bool {
+	now := s.w.oracle.roster.latest()
 	if s.calling > 0 {
 		return false
 	}
@@ -471,7 +471,7 @@ func (s *steward) mayLose(m *machine) bool {
 }
 
 // replaced reports whether another directory is about to replace one.
-func (s *steward) replaced(now conf, name, by string) bool {
+func (s *memberOperator) replaced(now conf, name, by string) bool {
 	for id := range now.all() {
 		if other, _ := admission.Split(id); other == name && id != by {
 			return true

@@ -12,30 +12,30 @@ import (
 )
 
 // In some runs a program keeps reading histories, from any replica, with the
-// credential of a user. The judge checks the answers against the log. The
+// credential of a user. The oracle checks the answers against the log. The
 // program also takes locks of its own and ends them in every possible way.
 
 // historyReader is that program.
-type historian struct {
+type historyReader struct {
 	*user
 }
 
 // newHistoryReader draws whether there is one. It has a random stream of its
 // own, so that other runs stay the same.
-func newHistorian(w *world) *historian {
+func newHistoryReader(w *world) *historyReader {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 6))
 	if rng.IntN(4) > 0 {
 		return nil
 	}
-	w.judge.chronicle = &chronicle{}
-	return &historian{user: &user{
+	w.oracle.causes = &causes{}
+	return &historyReader{user: &user{
 		w: w, name: "u1", rng: rng, clock: &clock{w: w, rate: 1}, ctx: context.Background(),
 		promised: map[string]time.Duration{}, epochs: map[string]uint64{}, releasing: map[uint64]bool{},
 	}}
 }
 
 // start starts the reader.
-func (h *historian) start() {
+func (h *historyReader) start() {
 	if h == nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (h *historian) start() {
 		}
 	}()
 	go func() {
-		for !h.w.mended && !h.w.isOver() {
+		for !h.w.faultsOver && !h.w.isOver() {
 			h.wait(h.ctx, time.Second)
 			h.makes(h.ctx)
 		}
@@ -57,7 +57,7 @@ func (h *historian) start() {
 var pastPaths = []string{"/one", "/two", "/few", "/mix", "/past/a", "/past/a", "/past/b", "/f/a", guarded + "a"}
 
 // reads asks one replica for a history.
-func (h *historian) reads(ctx context.Context) {
+func (h *historyReader) reads(ctx context.Context) {
 	at := h.w.machine(h.anyone())
 	asks, limit := pick(h.rng, pastPaths...), pick(h.rng, 1, 2, 5, 20, 1000)
 	p := at.process
@@ -66,7 +66,7 @@ func (h *historian) reads(ctx context.Context) {
 	if h.send(ctx, 10*time.Second, at.id, m) != nil || at.process != p {
 		return
 	}
-	h.w.judge.recounted(at.id, asks, limit, &got)
+	h.w.oracle.recounted(at.id, asks, limit, &got)
 	if got.Revision < p.recounted {
 		h.w.fail("%s returns the history of %s up to revision %d; earlier it returned one up to %d", at.id, asks, got.Revision, p.recounted)
 	}
@@ -75,7 +75,7 @@ func (h *historian) reads(ctx context.Context) {
 
 // makes lets one session take a lock while another waits for it, and ends the
 // hold in some way.
-func (h *historian) makes(ctx context.Context) {
+func (h *historyReader) makes(ctx context.Context) {
 	path := pick(h.rng, "/past/a", "/past/b")
 	first, second := h.lives(ctx), h.lives(ctx)
 	if first == "" || second == "" {
@@ -106,25 +106,25 @@ func (h *historian) makes(ctx context.Context) {
 }
 
 // lives opens a session, which is left until its end.
-func (h *historian) lives(ctx context.Context) string {
+func (h *historyReader) lives(ctx context.Context) string {
 	h.handles++
 	return h.open(ctx, h.anyone(), fmt.Sprintf("past-%d", h.handles), between(h.rng, time.Second, 5*time.Second))
 }
 
 // claims requests a lock once. It returns the token if the lock was granted.
-func (h *historian) claims(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
+func (h *historyReader) claims(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: lockapi.Exclusive, WaitMS: wait.Milliseconds(), Queue: queue}
-	floor := h.w.judge.floor()
+	floor := h.w.oracle.floor()
 	var g lockapi.Grant
 	if h.send(ctx, 4*time.Second, h.anyone(), h.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)) != nil || g.State != lockapi.StateHeld {
 		return 0
 	}
-	h.w.judge.acquired(h.name, floor, p, g.Token)
+	h.w.oracle.acquired(h.name, floor, p, g.Token)
 	return g.Token
 }
 
 // forces releases a pair's claim by force.
-func (h *historian) forces(ctx context.Context, p pair) {
+func (h *historyReader) forces(ctx context.Context, p pair) {
 	route := lockapi.RouteLocks + p.path + "?" + url.Values{"session": {p.session}, "handle": {p.handle}, "by_force": {"true"}}.Encode()
 	_ = h.send(ctx, 5*time.Second, h.anyone(), h.message(http.MethodDelete, route, nil, &lockapi.Released{}))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // expectedEvent is a change that has a revision, as watchers must receive it.
-type happening struct {
+type expectedEvent struct {
 	index   uint64 // of its entry
 	kind    lockapi.EventType
 	path    string
@@ -18,8 +18,8 @@ type happening struct {
 }
 
 // eventOf returns the expected event of a change; false if it has none.
-func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
-	h := happening{index: index}
+func (y *revisions) eventOf(index uint64, c state.Change) (expectedEvent, bool) {
+	h := expectedEvent{index: index}
 	switch c := c.(type) {
 	case state.OfficeOpened:
 		h.kind, h.line = lockapi.EventMasterChanged, lineOfMaster(c.Epoch, c.Master)

@@ -11,25 +11,25 @@ import (
 )
 
 // handoverLock is a lock that only the plot waiterFailover uses.
-var heirloom = want{path: "/heirloom", mode: lockapi.Exclusive}
+var handoverLock = want{path: "/handoverLock", mode: lockapi.Exclusive}
 
 // waiterFailover: a client waits for a lock in a place that is not kept,
 // mastership moves, and the lock is released. The client reads its session
 // because its call got no answer, and retries or does not.
-func (w *world) heirs() {
+func (w *world) waiterFailover() {
 	old, next := w.well()
 	if old == nil {
 		return
 	}
 	first, second := w.anyUser(), w.anyUser()
 	held := make(chan struct{})
-	go first.bequeath(first.ctx, held)
+	go first.holdFirst(first.ctx, held)
 	select {
 	case <-held:
 	case <-time.After(time.Second):
 		return
 	}
-	go second.inherit(second.ctx)
+	go second.waitSecond(second.ctx)
 	w.until(between(w.script, 10*time.Millisecond, 200*time.Millisecond))
 	switch w.script.IntN(3) {
 	case 0:
@@ -49,20 +49,20 @@ func (w *world) heirs() {
 }
 
 // plotSession opens a session for one plot.
-func (u *user) life(ctx context.Context) string {
+func (u *user) plotSession(ctx context.Context) string {
 	u.handles++
 	return u.open(ctx, u.anyone(), fmt.Sprintf("life-%s-%d", u.name, u.handles), between(u.rng, 2*time.Second, 8*time.Second))
 }
 
 // holdFirst takes the handoverLock, reports that, and releases it after a
 // while, as soon as a call is answered.
-func (u *user) bequeath(ctx context.Context, held chan<- struct{}) {
-	id := u.life(ctx)
+func (u *user) holdFirst(ctx context.Context, held chan<- struct{}) {
+	id := u.plotSession(ctx)
 	if id == "" {
 		return
 	}
-	p := u.newPair(id, heirloom.path)
-	token := u.claim(ctx, u.anyone(), p, heirloom, 0)
+	p := u.newPair(id, handoverLock.path)
+	token := u.claim(ctx, u.anyone(), p, handoverLock, 0)
 	if token == 0 {
 		return
 	}
@@ -74,25 +74,25 @@ func (u *user) bequeath(ctx context.Context, held chan<- struct{}) {
 }
 
 // waitSecond waits for the handoverLock with one call.
-func (u *user) inherit(ctx context.Context) {
-	id := u.life(ctx)
+func (u *user) waitSecond(ctx context.Context) {
+	id := u.plotSession(ctx)
 	if id == "" {
 		return
 	}
-	p := u.newPair(id, heirloom.path)
-	q := lockapi.LockRequest{Session: id, Handle: p.handle, Mode: heirloom.mode, WaitMS: 6000}
-	floor := u.w.judge.floor()
+	p := u.newPair(id, handoverLock.path)
+	q := lockapi.LockRequest{Session: id, Handle: p.handle, Mode: handoverLock.mode, WaitMS: 6000}
+	floor := u.w.oracle.floor()
 	var g lockapi.Grant
 	err := u.send(ctx, 7*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
 	switch {
 	case err == nil:
-		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.w.oracle.acquired(u.name, floor, p, g.Token)
 		u.free(ctx, p, g.Token)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
-		u.w.judge.lost(u.name, id)
+		u.w.oracle.lost(u.name, id)
 	case isUnknown(err):
 		u.reconciles(ctx, p, q)
 	case u.refused(floor, p, &q, err):
-		u.w.judge.hadNoEffect(u.name, p, err.Error())
+		u.w.oracle.hadNoEffect(u.name, p, err.Error())
 	}
 }

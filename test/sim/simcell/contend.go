@@ -12,7 +12,7 @@ import (
 // contend lets two handles of the user compete for one lock. The second waits,
 // and its call breaks off at about the moment in which the first releases the
 // lock. Then it retries at once, several times, or stops without a release.
-func (u *user) jostle(ctx context.Context, s *client.Session) {
+func (u *user) contend(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
 	at := u.anyone()
@@ -41,12 +41,12 @@ func (u *user) jostle(ctx context.Context, s *client.Session) {
 
 // claim requests a lock with one call. It returns the token of the grant, or 0.
 func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration) uint64 {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds()}
 	var g lockapi.Grant
 	if err := u.send(ctx, 6*time.Second, at, u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err != nil || g.State != lockapi.StateHeld {
 		return 0
 	}
-	u.w.judge.acquired(u.name, floor, p, g.Token)
+	u.w.oracle.acquired(u.name, floor, p, g.Token)
 	return g.Token
 }

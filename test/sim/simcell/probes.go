@@ -16,15 +16,15 @@ import (
 // time.
 
 // probe does that repeatedly until the faults are over.
-func (u *user) witness(ctx context.Context) {
-	for ctx.Err() == nil && !u.w.mended && !u.w.failed() {
-		u.testify(ctx)
+func (u *user) probe(ctx context.Context) {
+	for ctx.Err() == nil && !u.w.faultsOver && !u.w.failed() {
+		u.probeSession(ctx)
 		u.wait(ctx, time.Second)
 	}
 }
 
 // probeSession uses one session.
-func (u *user) testify(ctx context.Context) {
+func (u *user) probeSession(ctx context.Context) {
 	u.handles++
 	key := fmt.Sprintf("key-%s-%d", u.name, u.handles)
 	ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
@@ -33,7 +33,7 @@ func (u *user) testify(ctx context.Context) {
 	if id == "" {
 		return
 	}
-	u.testimony, u.promised[id] = id, sent+ttl
+	u.probed, u.promised[id] = id, sent+ttl
 	if u.rng.IntN(3) == 0 {
 		u.takes(ctx, id)
 	}
@@ -49,7 +49,7 @@ func (u *user) testify(ctx context.Context) {
 	}
 	for left, ok := u.remaining(id); ok && ctx.Err() == nil; left, ok = u.remaining(id) {
 		u.wait(ctx, 2*left)
-		if !u.w.mended && u.rng.IntN(4) == 0 { // otherwise it could continue for ever
+		if !u.w.faultsOver && u.rng.IntN(4) == 0 { // otherwise it could continue for ever
 			u.reopen(ctx, key, ttl, id)
 		}
 	}
@@ -73,12 +73,12 @@ func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) stri
 // unless that has ended. The user does not count on a new session, which an
 // earlier call with a lost answer may have opened.
 func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id string) {
-	sent, floor := u.clock.read(), u.w.judge.floor()
+	sent, floor := u.clock.read(), u.w.oracle.floor()
 	got := u.open(ctx, u.anyone(), key, ttl)
 	if got == "" {
 		return
 	}
-	u.w.judge.reopened(u.name, floor, id, got)
+	u.w.oracle.reopened(u.name, floor, id, got)
 	if got == id {
 		u.promised[id] = max(u.promised[id], sent+ttl)
 	}
@@ -90,7 +90,7 @@ func (u *user) bareClose(ctx context.Context, at, id string) {
 	delete(u.promised, id)
 	m := u.message(http.MethodDelete, lockapi.RouteSessions+"/"+id, nil, nil)
 	if u.send(ctx, 5*time.Second, at, m) == nil {
-		u.w.judge.closed(u.name, id)
+		u.w.oracle.closed(u.name, id)
 	}
 }
 
@@ -108,10 +108,10 @@ func (u *user) takes(ctx context.Context, session string) {
 		Session: session, Handle: p.handle, Mode: l.mode, Limit: l.max,
 		WaitMS: 500, LockDelayMS: u.delay().Milliseconds(),
 	}
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	var g lockapi.Grant
 	if err := u.send(ctx, 2*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err == nil && g.State == lockapi.StateHeld {
-		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.w.oracle.acquired(u.name, floor, p, g.Token)
 	}
 }
 
@@ -126,7 +126,7 @@ func (u *user) ask(at string) {
 		u.spared = ""
 		go u.bareClose(ctx, at, id)
 	}
-	sessions := []string{u.testimony}
+	sessions := []string{u.probed}
 	if u.session != nil {
 		sessions = append(sessions, u.session.ID())
 	}
@@ -153,7 +153,7 @@ func (u *user) ask(at string) {
 // try requests a lock with one call and releases it at once. The handle may
 // have been used before.
 func (u *user) try(ctx context.Context, at string, p pair, l want, fresh bool) {
-	floor := u.w.judge.floor()
+	floor := u.w.oracle.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max}
 	var g lockapi.Grant
 	m := u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)
@@ -161,13 +161,13 @@ func (u *user) try(ctx context.Context, at string, p pair, l want, fresh bool) {
 	err := u.send(ctx, 10*time.Second, at, m)
 	switch {
 	case err == nil && g.State == lockapi.StateHeld:
-		u.w.judge.acquired(u.name, floor, p, g.Token)
+		u.w.oracle.acquired(u.name, floor, p, g.Token)
 		u.free(ctx, p, g.Token)
 	case isUnknown(err):
 		u.free(ctx, p, 0)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
-		u.w.judge.lost(u.name, p.session)
+		u.w.oracle.lost(u.name, p.session)
 	case u.refused(floor, p, &q, err) && fresh:
-		u.w.judge.hadNoEffect(u.name, p, err.Error())
+		u.w.oracle.hadNoEffect(u.name, p, err.Error())
 	}
 }

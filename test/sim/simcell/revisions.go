@@ -9,11 +9,11 @@ import (
 
 // revisions holds every change in the cell by revision, taken from the
 // committed log: changes of files, of locks and of the master. It does not use
-// the state, so that the judge can check the state's files, sessions and grants
+// the state, so that the oracle can check the state's files, sessions and grants
 // against it.
-type annals struct {
+type revisions struct {
 	w       *world
-	events  []happening          // by revision; the first is a placeholder
+	events  []expectedEvent      // by revision; the first is a placeholder
 	files   map[string][]version // versions of each file, in the order of revisions
 	names   map[string]string    // of the live sessions
 	held    map[uint64]bool      // tokens
@@ -32,24 +32,24 @@ type version struct {
 	file            *state.File // nil: the file does not exist
 }
 
-func newAnnals(w *world) *annals {
-	return &annals{
-		w: w, events: make([]happening, 1), files: map[string][]version{}, names: map[string]string{}, held: map[uint64]bool{},
+func newRevisions(w *world) *revisions {
+	return &revisions{
+		w: w, events: make([]expectedEvent, 1), files: map[string][]version{}, names: map[string]string{}, held: map[uint64]bool{},
 		writes: map[string]*write{}, deleted: map[string]int{}, asked: map[string]int{}, keyed: map[string]int{},
 		answers: map[[2]string]int{},
 	}
 }
 
 // revision returns the present one.
-func (y *annals) revision() uint64 { return uint64(len(y.events) - 1) }
+func (y *revisions) revision() uint64 { return uint64(len(y.events) - 1) }
 
 // take adds the changes of an entry.
-func (y *annals) take(after *state.State, out state.Outcome) {
+func (y *revisions) take(after *state.State, out state.Outcome) {
 	y.touched = nil
 	y.answered(after.Index, out.Changes)
 	for _, c := range out.Changes {
 		y.note(after.Index, c)
-		if h, ok := y.happened(after.Index, c); ok {
+		if h, ok := y.eventOf(after.Index, c); ok {
 			y.w.stats.check("revision")
 			if r := revisionOf(c); r != uint64(len(y.events)) {
 				y.w.fail("entry %d: %s has revision %d; the previous change has %d", after.Index, h.line, r, y.revision())
@@ -69,7 +69,7 @@ func (y *annals) take(after *state.State, out state.Outcome) {
 }
 
 // note updates the live sessions and held tokens in the order of the changes.
-func (y *annals) note(index uint64, c state.Change) {
+func (y *revisions) note(index uint64, c state.Change) {
 	switch c := c.(type) {
 	case state.SessionOpened:
 		y.names[c.Session.ID] = c.Session.Name
@@ -94,7 +94,7 @@ const keysKept = 128
 
 // answered checks that keyed calls took effect. A copy of one may do so again
 // only if its key may be forgotten.
-func (y *annals) answered(index uint64, all []state.Change) {
+func (y *revisions) answered(index uint64, all []state.Change) {
 	here := map[string]int{} // by session: number in this entry so far
 	for _, c := range all {
 		c, ok := c.(state.Answered)
@@ -115,7 +115,7 @@ func (y *annals) answered(index uint64, all []state.Change) {
 
 // written checks a change of a file: it must be the effect of a user's write,
 // as requested, and happen once.
-func (y *annals) written(index uint64, f *state.File) {
+func (y *revisions) written(index uint64, f *state.File) {
 	old := y.now(f.Path)
 	y.files[f.Path] = append(y.files[f.Path], version{f.Revision, index, f})
 	w := y.writes[string(f.Content)]
@@ -134,7 +134,7 @@ func (y *annals) written(index uint64, f *state.File) {
 }
 
 // wrong returns what is wrong with the effect of a write on a file, or "".
-func (y *annals) wrong(w *write, index uint64, f *state.File, old version) string {
+func (y *revisions) wrong(w *write, index uint64, f *state.File, old version) string {
 	_, lives := y.names[w.session]
 	switch {
 	case w.refused != "":
@@ -143,13 +143,13 @@ func (y *annals) wrong(w *write, index uint64, f *state.File, old version) strin
 		return "" // its key may be forgotten
 	case w.index != 0 && w.index != index:
 		return fmt.Sprintf("it was done by entry %d", w.index)
-	case w.plea != nil && !y.w.judge.permitted(w.plea, index):
-		return fmt.Sprintf("its caller was never allowed to since entry %d, before its call", w.plea.floor)
+	case w.guestCall != nil && !y.w.oracle.permitted(w.guestCall, index):
+		return fmt.Sprintf("its caller was never allowed to since entry %d, before its call", w.guestCall.floor)
 	case w.session != "" && !lives:
 		return "its session has ended"
 	case !w.names(f):
 		return "it was for another path"
-	case w.plea != nil && w.sequential && !y.w.judge.mayName(w, index, f.Path):
+	case w.guestCall != nil && w.sequential && !y.w.oracle.mayName(w, index, f.Path):
 		return "its caller may not write at that name"
 	}
 	for _, token := range w.guards {
@@ -187,7 +187,7 @@ func lineage(w *write, f, old *state.File) string {
 }
 
 // gone checks a deletion: the file's session ended, or a call deleted it once.
-func (y *annals) gone(index uint64, c state.FileDeleted) {
+func (y *revisions) gone(index uint64, c state.FileDeleted) {
 	f := y.now(c.File.Path).file
 	if f == nil || f.Revision != c.File.Revision {
 		y.w.fail("entry %d: %s is deleted, but was not there as %v", index, c.File.Path, c.File)
@@ -208,7 +208,7 @@ func (y *annals) gone(index uint64, c state.FileDeleted) {
 
 // deletions returns the number of calls that may have deleted a file. A copy
 // with a forgotten key may do so again.
-func (y *annals) deletions(path string) int {
+func (y *revisions) deletions(path string) int {
 	n := y.asked[path] + y.late
 	for i := range path {
 		if path[i] == '/' {
@@ -219,7 +219,7 @@ func (y *annals) deletions(path string) int {
 }
 
 // now returns the latest version of a file.
-func (y *annals) now(path string) version {
+func (y *revisions) now(path string) version {
 	if all := y.files[path]; len(all) > 0 {
 		return all[len(all)-1]
 	}
@@ -227,7 +227,7 @@ func (y *annals) now(path string) version {
 }
 
 // at returns the version of a file at a revision of the cell.
-func (y *annals) at(path string, revision uint64) version {
+func (y *revisions) at(path string, revision uint64) version {
 	all := y.files[path]
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].revision <= revision {
@@ -239,7 +239,7 @@ func (y *annals) at(path string, revision uint64) version {
 
 // whole reports whether a revision is the last one of its entry: reads never
 // see the state in the middle of an entry.
-func (y *annals) whole(revision uint64) bool {
+func (y *revisions) whole(revision uint64) bool {
 	next := revision + 1
 	return revision <= y.revision() && (next == uint64(len(y.events)) || y.events[next].index != y.events[revision].index)
 }
