@@ -18,7 +18,7 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// ahead is a new log with a write-ahead log.
+// ahead creates a log with a write-ahead log.
 func ahead(t *testing.T) *Log {
 	t.Helper()
 	f, err := Open(t.TempDir(), false, true)
@@ -27,7 +27,7 @@ func ahead(t *testing.T) *Log {
 	return f
 }
 
-// contents is all that a log holds.
+// contents returns the whole contents of a log.
 func contents(t *testing.T, f *Log) string {
 	t.Helper()
 	r := *f.manifest.Load()
@@ -43,8 +43,8 @@ func contents(t *testing.T, f *Log) string {
 	return out.String()
 }
 
-// asLeft is a copy of a log's directory, as a crash would leave it while
-// nothing is handed over.
+// asLeft returns a copy of a log's directory, as a crash leaves it while no
+// entries are being moved.
 func asLeft(t *testing.T, f *Log) string {
 	t.Helper()
 	f.work.Wait()
@@ -58,7 +58,7 @@ func leftNow(t *testing.T, f *Log) string {
 	return dir
 }
 
-// reopened is what a replica finds when it starts on a directory, with or
+// reopened returns what a replica finds when it starts on a directory, with or
 // without a write-ahead log from then on.
 func reopened(t *testing.T, dir string, with bool) string {
 	t.Helper()
@@ -71,9 +71,8 @@ func reopened(t *testing.T, dir string, with bool) string {
 	return contents(t, f)
 }
 
-// TestNothingIsLostAhead: whatever was written, in whatever order, is there
-// after a crash behind each write, also where the write-ahead log is taken away
-// at the start, or brought in.
+// TestNothingIsLostAhead: all writes, in any order, survive a crash after each
+// one, even if the write-ahead log is turned off or on at the start.
 func TestNothingIsLostAhead(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 1, 2) {
 		random := rand.New(rand.NewPCG(damageSeed, uint64(seed)))
@@ -116,11 +115,10 @@ func TestNothingIsLostAhead(t *testing.T) {
 	}
 }
 
-// areaOf is the first block of the area that a generation takes.
+// areaOf returns the first block of a generation's area.
 func areaOf(generation uint64) int { return int(generation%2) * wal.AreaBlocks }
 
-// torn is a log with a write-ahead log that was in use before, about its last
-// write.
+// torn is a log with a used write-ahead log, before and after its last write.
 type torn struct {
 	before, after string   // directories
 	whole         string   // what it holds behind it
@@ -129,8 +127,7 @@ type torn struct {
 	area          int      // block
 }
 
-// tornWAL makes one, or one of which a generation is being handed over
-// meanwhile.
+// tornWAL creates a torn, also one with a generation being moved to the store.
 func tornWAL(t *testing.T, beside bool) (out torn) {
 	t.Helper()
 	f := ahead(t)
@@ -174,8 +171,8 @@ func bothTorn(t *testing.T, test func(*testing.T, torn)) {
 	}
 }
 
-// TestTornWriteAhead: of the last write any of the blocks have reached the
-// disk. The log is as before it, or holds all of it.
+// TestTornWriteAhead: any of the last write's blocks may have reached the disk.
+// The log is as before it, or has all of it.
 func TestTornWriteAhead(t *testing.T) {
 	bothTorn(t, func(t *testing.T, w torn) {
 		dir := w.before
@@ -213,8 +210,8 @@ func TestTornWriteAhead(t *testing.T) {
 	})
 }
 
-// TestTransactionsBehindTheWriteAheadLog: an entry takes none, and whatever
-// else is written one, with the entries that have gathered.
+// TestTransactionsBehindTheWriteAheadLog: storing an entry needs no
+// transaction. Any other write is one transaction, with the gathered entries.
 func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 	f := ahead(t)
 	for _, w := range []struct {
@@ -249,8 +246,7 @@ func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 	}
 }
 
-// TestFailedWriteAhead: after an error nothing is taken any more, in neither
-// file.
+// TestFailedWriteAhead: after an error both files accept no more writes.
 func TestFailedWriteAhead(t *testing.T) {
 	for name, breakIt := range map[string]func(f *Log) error{
 		"the write-ahead log": func(f *Log) error {
@@ -290,8 +286,8 @@ func TestFailedWriteAhead(t *testing.T) {
 	}
 }
 
-// TestWriteAheadLogStaysUntilItIsHandedOver: a start that wants none finds no
-// room in the home. The next one has everything.
+// TestWriteAheadLogStaysUntilItIsHandedOver: the write-ahead log is turned off
+// at a start, and the store has no space. The next start has everything.
 func TestWriteAheadLogStaysUntilItIsHandedOver(t *testing.T) {
 	f := ahead(t)
 	must(t, f.StoreLogs(entries(1, 5, 1)))

@@ -65,8 +65,7 @@ func testDamageAhead(t *testing.T, w torn) {
 }
 
 // TestDamagedWriteAheadLogIsNotOpened: the message names the file and the cure,
-// and both files are left as they are, whether a write-ahead log is wanted or
-// not.
+// and both files stay unchanged, with the write-ahead log on or off.
 func TestDamagedWriteAheadLogIsNotOpened(t *testing.T) {
 	bothTorn(t, testDamagedWriteAheadLogIsNotOpened)
 }
@@ -110,8 +109,8 @@ func testDamagedWriteAheadLogIsNotOpened(t *testing.T, w torn) {
 	}
 }
 
-// TestLostTransactionIsFound: raft.db goes back by the last transaction, and
-// raft.wal shows that there was one, for something was written after it.
+// TestLostTransactionIsFound: raft.db loses its last transaction. raft.wal
+// shows that there was one, because something was written after it.
 func TestLostTransactionIsFound(t *testing.T) {
 	for name, change := range map[string]func(*Log) error{
 		"a vote":          func(f *Log) error { return f.Set([]byte("LastVoteCand"), []byte("r9")) },

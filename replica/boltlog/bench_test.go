@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BenchmarkStoreLogs is a write of one entry to the disk, without and with a
+// BenchmarkStoreLogs measures writing one entry to the disk, without and with a
 // write-ahead log.
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, size := range []int{128, 16 << 10} {
@@ -34,7 +34,7 @@ func benchmarkStoreLogs(b *testing.B, size int, ahead bool) {
 	}
 }
 
-// BenchmarkCheckLog is the check of a log of about 100 MB at a start.
+// BenchmarkCheckLog measures the check of a log of about 100 MB at a start.
 func BenchmarkCheckLog(b *testing.B) {
 	f, err := Open(b.TempDir(), false, false)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// talkingHome says when it begins to store and when it has.
+// talkingHome signals when it begins to store and when it has stored.
 type talkingHome struct {
 	boltStore
 	before, after func()
@@ -34,9 +34,10 @@ func (h *talkingHome) StoreLogs(logs []*raft.Log) error {
 }
 
 // TestCrashBesideATransaction: entries are stored while each kind of
-// transaction is under way. A crash before it is on the disk leaves what there
-// was and they, and one behind it the change and they; what is read meanwhile
-// is what there was and they.
+// transaction is under way. After a crash before the transaction is on the
+// disk, the log has its former contents and the entries. After a crash behind
+// it the log has the change and the entries. Reads during the transaction
+// return the former contents and the entries.
 func TestCrashBesideATransaction(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 1, 2) {
 		random := rand.New(rand.NewPCG(damageSeed, 20+uint64(seed)))
@@ -92,9 +93,9 @@ func TestCrashBesideATransaction(t *testing.T) {
 	}
 }
 
-// TestTruncationBesideAHandOver: the entries are in raft-boltdb, on their way
-// there, and in the write-ahead log only. They are gone from all, and others
-// take their places.
+// TestTruncationBesideAHandOver: entries are in raft-boltdb, on their way
+// there, and only in the write-ahead log. The truncation removes them from all
+// three, and others replace them.
 func TestTruncationBesideAHandOver(t *testing.T) {
 	for _, from := range []uint64{1, 20, 60, 60 + wal.FullEntries, 65 + wal.FullEntries} {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
@@ -131,9 +132,10 @@ func TestTruncationBesideAHandOver(t *testing.T) {
 	}
 }
 
-// TestCompactionBesideTruncation: a compaction that reaches into what is being
-// replaced takes effect before the others are stored, whenever it ends: they
-// stay. Raft makes no such one, for it compacts what was committed only.
+// TestCompactionBesideTruncation: a compaction reaches into entries that are
+// being replaced. It takes effect before the new ones are stored, even if it
+// ends later, so they stay. Raft never does this, because it compacts only
+// committed entries.
 func TestCompactionBesideTruncation(t *testing.T) {
 	for _, inTurn := range []bool{true, false} {
 		t.Run(fmt.Sprintf("one after the other=%v", inTurn), func(t *testing.T) {
@@ -171,8 +173,9 @@ func TestCompactionBesideTruncation(t *testing.T) {
 	}
 }
 
-// TestEntriesFasterThanTheirHome: what the write-ahead log has no room for
-// waits for the transaction under way, and takes one with what is before it.
+// TestEntriesFasterThanTheirHome: entries that do not fit in the write-ahead
+// log wait for the current transaction, and then need a transaction that also
+// stores everything before them.
 func TestEntriesFasterThanTheirHome(t *testing.T) {
 	f := ahead(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
@@ -227,7 +230,8 @@ func TestStoredAgainBesideATransaction(t *testing.T) {
 	}
 }
 
-// TestEntriesDoNotWait for a transaction of a second, of whatever kind.
+// TestEntriesDoNotWait: entries do not wait for any kind of transaction that
+// takes a second.
 func TestEntriesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := ahead(t)

@@ -17,11 +17,11 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// damageSeed is fixed: what a long run finds, the next one finds as well.
+// damageSeed is fixed, so that each run repeats the findings of the last.
 const damageSeed = 7
 
-// aLog is the file of a log with several levels of pages, free pages and votes,
-// before and after its last transaction.
+// aLog returns the file of a log with several levels of pages, free pages and
+// votes, before and after its last transaction.
 func aLog(t *testing.T) (before, after []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// holds reads all that a log file holds, through bbolt.
+// holds reads the whole contents of a log file through bbolt.
 func holds(t *testing.T, raw []byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func holds(t *testing.T, raw []byte) string {
 	return out.String()
 }
 
-// verdict is what the check of a log file says about some bytes.
+// verdict returns the result of checking some bytes as a log file.
 func verdict(t *testing.T, raw []byte) (*manifest, error) {
 	t.Helper()
 	file, err := os.CreateTemp("", "verdict")
@@ -103,8 +103,8 @@ func verdict(t *testing.T, raw []byte) (*manifest, error) {
 	return r, err
 }
 
-// TestFlippedBitsInTheLog flips one bit at a time, all over the file: the
-// damage is found, or it is where nothing is and all reads as before.
+// TestFlippedBitsInTheLog flips one bit at a time, all over the file. The
+// damage is found, or it is in unused space and the contents read as before.
 func TestFlippedBitsInTheLog(t *testing.T) {
 	_, file := aLog(t)
 	sound, err := verdict(t, file)
@@ -156,8 +156,8 @@ func TestFlippedBitsInTheLog(t *testing.T) {
 	}
 }
 
-// TestWreckedPagesOfTheLog writes zeros, garbage, other pages and what stood
-// there before over whole pages, and cuts the file.
+// TestWreckedPagesOfTheLog overwrites whole pages with zeros, garbage, other
+// pages and their former contents, and cuts the file.
 func TestWreckedPagesOfTheLog(t *testing.T) {
 	before, file := aLog(t)
 	sound, err := verdict(t, file)
@@ -202,11 +202,11 @@ func TestWreckedPagesOfTheLog(t *testing.T) {
 	}
 }
 
-// TestTornLastWrite: of the last transaction some sectors have reached the
+// TestTornLastWrite: only some sectors of the last transaction have reached the
 // disk. bbolt syncs the data before it writes the meta page, which fits in a
-// sector; so with the old meta page the log is as before, and nothing was
-// acknowledged. With the new one the disk has not kept what it acknowledged:
-// that is found, unless nothing is missing.
+// sector. So with the old meta page the log is as before, and nothing was
+// acknowledged. With the new one the disk has lost what it acknowledged: that
+// is found, unless all data is there.
 func TestTornLastWrite(t *testing.T) {
 	const sector = 512
 	before, after := aLog(t)
@@ -249,8 +249,8 @@ func TestTornLastWrite(t *testing.T) {
 	}
 }
 
-// TestLostLastTransaction: where the newest meta page is damaged, bbolt would
-// take the one before it and forget the last entries and votes without a word.
+// TestLostLastTransaction: if the newest meta page is damaged, bbolt would use
+// the one before it and silently forget the last entries and votes.
 func TestLostLastTransaction(t *testing.T) {
 	before, after := aLog(t)
 	page := os.Getpagesize()
@@ -265,7 +265,7 @@ func TestLostLastTransaction(t *testing.T) {
 }
 
 // TestDamagedLogIsNotOpened: the message names the file and the cure, and the
-// file is left as it is.
+// file stays unchanged.
 func TestDamagedLogIsNotOpened(t *testing.T) {
 	_, file := aLog(t)
 	page := os.Getpagesize()
@@ -296,8 +296,8 @@ func TestDamagedLogIsNotOpened(t *testing.T) {
 	}
 }
 
-// TestCrashWhileFounding: what is left of a log that no replica has started on
-// is made anew.
+// TestCrashWhileFounding: the remains of a log that no replica has started on
+// are replaced.
 func TestCrashWhileFounding(t *testing.T) {
 	_, file := aLog(t)
 	for _, n := range []int{0, 100, len(file) / 2} {

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// FuzzEntry: no entry makes taking off its checksum panic. One that matches its
-// checksum gets the same one again, under its own index only.
+// FuzzEntry: no entry makes unseal panic. An entry that matches its checksum
+// gets the same one again, and only under its own index.
 func FuzzEntry(f *testing.F) {
 	f.Add(uint64(7), uint64(2), uint8(raft.LogCommand), int64(1_700_000_000), int64(1), []byte("data"), []byte{}, true)
 	f.Add(uint64(7), uint64(2), uint8(raft.LogConfiguration), int64(-62135596800), int64(0), []byte{}, []byte("more"), true)
@@ -48,8 +48,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzManifest: no bytes make reading a manifest panic, and one that is read is
-// written so that it is read as the same.
+// FuzzManifest: no bytes make reading a manifest panic. A manifest that was
+// read is written so that it reads back the same.
 func FuzzManifest(f *testing.F) {
 	for _, r := range []manifest{
 		{},
@@ -79,7 +79,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// reread is the manifest that stands in an entry, nil where it is refused.
+// reread returns the manifest in an entry, nil if it is refused.
 func reread(t *testing.T, entry *raft.Log) *manifest {
 	t.Helper()
 	log := raft.NewInmemStore()
@@ -93,7 +93,7 @@ func reread(t *testing.T, entry *raft.Log) *manifest {
 	return r
 }
 
-// FuzzSpans compares spans with a set of indexes: each three bytes take away a
+// FuzzSpans compares spans with a set of indexes: each three bytes remove a
 // range, or add one.
 func FuzzSpans(f *testing.F) {
 	f.Add([]byte{1, 1, 9, 0, 4, 5, 1, 4, 4, 1, 20, 30, 1, 10, 19})

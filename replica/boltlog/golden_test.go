@@ -11,8 +11,9 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// TestGolden: what stands in raft.db beside raft-boltdb's own, and in the note beside
-// it, is part of a data directory's format, and does not change unnoticed.
+// TestGolden: the additions to raft-boltdb's own contents in raft.db, and the
+// note beside it, are part of a data directory's format. A change of them must
+// not go unnoticed.
 func TestGolden(t *testing.T) {
 	m := manifest{
 		Transaction: 1, Entries: spans{{2, 3}, {7, 9}}, Deleted: spans{{1, 1}}, Snapshot: 6,

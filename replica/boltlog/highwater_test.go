@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// stopped is a log's directory after it was written to and closed.
+// stopped returns a log's directory after it was written to and closed.
 func stopped(t *testing.T, write func(f *Log)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -26,8 +26,9 @@ func stopped(t *testing.T, write func(f *Log)) (dir string) {
 	return dir
 }
 
-// TestFilesPutBackAlone: each of the files, or both, as they were at an earlier
-// stop or before a vote, a snapshot, an entry; and without their last write.
+// TestFilesPutBackAlone: one of the files, or both, are replaced by copies from
+// an earlier stop, or from before a vote, a snapshot or an entry; or they lose
+// their last write.
 func TestFilesPutBackAlone(t *testing.T) {
 	for name, write := range map[string]func(f *Log) error{
 		"nothing":    func(*Log) error { return nil },
@@ -64,8 +65,8 @@ func TestFilesPutBackAlone(t *testing.T) {
 	}
 }
 
-// TestFilesPutBackBehindASnapshot: a crash comes after it, and both files are as they
-// were before it.
+// TestFilesPutBackBehindASnapshot: after a crash behind a snapshot, both files
+// are replaced by copies from before it.
 func TestFilesPutBackBehindASnapshot(t *testing.T) {
 	for _, with := range []bool{true, false} {
 		f, err := Open(t.TempDir(), false, with)
@@ -101,8 +102,8 @@ func copyOf(t *testing.T, dir string) string {
 	return out
 }
 
-// TestLastWriteLostAtAStop: a write that a crash has torn is left out; after a
-// stop in good order it is one that the disk has lost.
+// TestLastWriteLostAtAStop: a write that a crash has torn is left out. After a
+// regular stop, such a write means that the disk has lost it.
 func TestLastWriteLostAtAStop(t *testing.T) {
 	dir := stopped(t, func(f *Log) {
 		must(t, f.StoreLogs(entries(6, 8, 1)))
@@ -123,8 +124,8 @@ func TestLastWriteLostAtAStop(t *testing.T) {
 	}
 }
 
-// TestLogsOfEitherKindReachAnywhere: the note does not stand in the way of
-// going from one kind of log to the other, nor of a crash.
+// TestLogsOfEitherKindReachAnywhere: the note does not prevent a change from
+// one kind of log to the other, nor a start after a crash.
 func TestLogsOfEitherKindReachAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	at := uint64(0)
@@ -154,7 +155,7 @@ func TestLogsOfEitherKindReachAnywhere(t *testing.T) {
 	}
 }
 
-// TestSnapshotsBesideOneAnother: each is noted.
+// TestSnapshotsBesideOneAnother: concurrent snapshots are both recorded.
 func TestSnapshotsBesideOneAnother(t *testing.T) {
 	f := ahead(t)
 	must(t, f.StoreLogs(entries(1, 40, 1)))

@@ -26,7 +26,7 @@ func vote(s raft.StableStore, term uint64, candidate string) error {
 	return s.Set([]byte("LastVoteCand"), []byte(candidate))
 }
 
-// entries are log entries from one index to another, of one term.
+// entries returns log entries from one index to another, in one term.
 func entries(from, to, term uint64) (logs []*raft.Log) {
 	for i := from; i <= to; i++ {
 		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d %s", i, term, bytes.Repeat([]byte{'x'}, 200))})
@@ -34,8 +34,8 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 	return logs
 }
 
-// openSound opens the log in a directory and makes sure that it holds what its
-// manifest tells and nothing else, each entry of the given term.
+// openSound opens the log in a directory. It checks that the log has exactly
+// the entries in its manifest, each in the given term.
 func openSound(t *testing.T, dir string, want spans, termOf func(uint64) uint64) *Log {
 	t.Helper()
 	f, err := Open(dir, true, false)
@@ -81,8 +81,8 @@ func (h *hookedHome) DeleteRange(from, to uint64) error {
 	return h.boltStore.DeleteRange(from, to)
 }
 
-// gapped is a log with a gap, as behind an installed snapshot: entries 1 to 60
-// of term 1 and 81 to 120 of term 2.
+// gapped creates a log with a gap, as behind an installed snapshot: entries 1
+// to 60 of term 1 and 81 to 120 of term 2.
 func gapped(t *testing.T) *Log {
 	t.Helper()
 	f, err := Open(t.TempDir(), false, false)
@@ -102,7 +102,7 @@ func termOf(i uint64) uint64 {
 	return 2
 }
 
-// deletions are ranges to delete from a log as gapped makes it.
+// deletions are ranges to delete from a log that gapped has made.
 var deletions = map[string]struct {
 	from, to uint64
 	left     spans
@@ -118,7 +118,7 @@ var deletions = map[string]struct {
 	"of nothing, in the gap": {65, 70, spans{{1, 60}, {81, 120}}},
 }
 
-// TestDeleteRange deletes prefixes, suffixes and what is in between.
+// TestDeleteRange deletes prefixes, suffixes and ranges in between.
 func TestDeleteRange(t *testing.T) {
 	for name, d := range deletions {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestDeleteRange(t *testing.T) {
 	}
 }
 
-// crashes makes a log keep what a crash would leave of its directory, each time
-// between a manifest and the deletion that it tells of.
+// crashes makes a log copy its directory as a crash would leave it, each time
+// between a manifest and the deletion in it.
 func crashes(t *testing.T, f *Log) (dirs *[]string) {
 	dirs = &[]string{}
 	f.bolt = &hookedHome{f.bolt, func() error {
@@ -157,9 +157,9 @@ func crashesOfStart(t *testing.T, dir string, want spans) []string {
 	return *dirs
 }
 
-// TestCrashWithinDeleteRange: between the manifest and the deletion, and again
-// while the next start deletes what that has left. The entries are gone all the
-// same.
+// TestCrashWithinDeleteRange: a crash comes between the manifest and the
+// deletion, and again while the next start deletes the rest. The entries are
+// gone anyway.
 func TestCrashWithinDeleteRange(t *testing.T) {
 	for name, d := range deletions {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestCrashWithinDeleteRange(t *testing.T) {
 }
 
 // TestTruncatedEntriesDoNotComeBack: others are stored in their places, after a
-// crash within the truncation and after one that the disk has refused.
+// crash within the truncation and after a truncation that the disk has refused.
 func TestTruncatedEntriesDoNotComeBack(t *testing.T) {
 	for _, restart := range []bool{true, false} {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestTruncatedEntriesDoNotComeBack(t *testing.T) {
 }
 
 // TestStartsThatGetNoFurther: raft-boltdb commits a transaction whenever it
-// opens the file. A replica that crashes behind it, time and again, is not
+// opens the file. A replica that crashes after it, again and again, is not
 // refused.
 func TestStartsThatGetNoFurther(t *testing.T) {
 	f := gapped(t)
@@ -238,7 +238,8 @@ func TestStartsThatGetNoFurther(t *testing.T) {
 	openSound(t, filepath.Dir(f.name), spans{{1, 60}, {81, 120}}, termOf)
 }
 
-// TestOneTransactionPerWrite, whatever is written; a deletion takes two.
+// TestOneTransactionPerWrite: every kind of write takes one transaction; a
+// deletion takes two.
 func TestOneTransactionPerWrite(t *testing.T) {
 	f := gapped(t)
 	for _, w := range []struct {
@@ -266,9 +267,9 @@ func TestOneTransactionPerWrite(t *testing.T) {
 }
 
 // TestPagesLostBehindTheSync: the disk has acknowledged the pages of a
-// transaction and shows what stood in their places before, which bbolt has
-// often written two transactions ago to hold the same. It is found, unless
-// nothing is missing.
+// transaction and shows their former contents. bbolt has often written those
+// two transactions ago, with the same data. The loss is found, unless all data
+// is there.
 func TestPagesLostBehindTheSync(t *testing.T) {
 	f, err := Open(t.TempDir(), false, false)
 	must(t, err)
@@ -333,7 +334,8 @@ func TestPagesLostBehindTheSync(t *testing.T) {
 	}
 }
 
-// TestEntriesThatNobodyTold are not taken for what a crash has left behind.
+// TestEntriesThatNobodyTold: entries that no manifest names do not count as
+// left over from a crash.
 func TestEntriesThatNobodyTold(t *testing.T) {
 	f := gapped(t)
 	must(t, f.bolt.StoreLogs([]*raft.Log{sealed(entries(121, 121, 2)[0])}))
@@ -344,7 +346,7 @@ func TestEntriesThatNobodyTold(t *testing.T) {
 	}
 }
 
-// TestTermsThatGoBack are in no log that Raft has written.
+// TestTermsThatGoBack: Raft writes no log with such terms.
 func TestTermsThatGoBack(t *testing.T) {
 	f := gapped(t)
 	must(t, f.StoreLogs(entries(121, 121, 1)))
@@ -354,8 +356,8 @@ func TestTermsThatGoBack(t *testing.T) {
 	}
 }
 
-// TestLostEntryIsNoGap: the library would send a snapshot instead of an entry
-// that is not found, or take it that there never was one.
+// TestLostEntryIsNoGap: for a missing entry the library would send a snapshot,
+// or assume that the entry never existed.
 func TestLostEntryIsNoGap(t *testing.T) {
 	f := gapped(t)
 	must(t, f.erase(50, 50))
@@ -370,9 +372,9 @@ func TestLostEntryIsNoGap(t *testing.T) {
 	}
 }
 
-// TestLogIsOneProcessOnly: another one is told so, and changes nothing, also
-// where the replica is being founded; and so is one that was checking it
-// meanwhile.
+// TestLogIsOneProcessOnly: another process gets an error and changes nothing,
+// even while the replica is being founded. So does a process that was checking
+// the log at that time.
 func TestLogIsOneProcessOnly(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Open(dir, false, false)

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// inUse are the pages of a kind that the latest transaction of a file uses.
+// inUse returns the pages of a kind that the latest transaction of a file uses.
 func inUse(t *testing.T, file []byte, flags uint16) (offsets []int) {
 	t.Helper()
 	page := os.Getpagesize()
@@ -36,9 +36,9 @@ func inUse(t *testing.T, file []byte, flags uint16) (offsets []int) {
 	return offsets
 }
 
-// TestMisleadingBranches: a branch whose keys differ from its children's sends
-// who looks for an entry to the wrong child. All entries are there, and bbolt
-// does not find them.
+// TestMisleadingBranches: a branch with keys that differ from its children's
+// sends searches to the wrong child. All entries are there, and bbolt does not
+// find them.
 func TestMisleadingBranches(t *testing.T) {
 	_, file := aLog(t)
 	want := holds(t, file)
@@ -63,8 +63,8 @@ func TestMisleadingBranches(t *testing.T) {
 	}
 }
 
-// TestSwappedEntries: each matches its checksum, and a binary search misses
-// them.
+// TestSwappedEntries: each entry matches its checksum, and a binary search
+// misses them.
 func TestSwappedEntries(t *testing.T) {
 	_, file := aLog(t)
 	for _, at := range inUse(t, file, boltLeaf) {
@@ -84,8 +84,8 @@ func TestSwappedEntries(t *testing.T) {
 	}
 }
 
-// TestEntriesFlaggedAsBuckets: bbolt does not find them, whatever they hold,
-// nor deletes them where they are left over.
+// TestEntriesFlaggedAsBuckets: bbolt does not find them, and does not delete
+// left-over ones.
 func TestEntriesFlaggedAsBuckets(t *testing.T) {
 	var found spans
 	if err := found.note(binary.BigEndian.AppendUint64(nil, 7), nil, true); err == nil {
@@ -103,7 +103,7 @@ func TestEntriesFlaggedAsBuckets(t *testing.T) {
 	}
 }
 
-// TestEntryUnderAnotherIndex does not match its checksum.
+// TestEntryUnderAnotherIndex: the entry does not match its checksum.
 func TestEntryUnderAnotherIndex(t *testing.T) {
 	given := raft.Log{Index: 7, Term: 2, Type: raft.LogCommand, Data: []byte("x"), Extensions: []byte("y"), AppendedAt: time.Unix(8, 9).UTC()}
 	kept := *sealed(&given)
@@ -136,7 +136,7 @@ func TestEntryUnderAnotherIndex(t *testing.T) {
 	}
 }
 
-// TestCutLogSaysSo, also where only pages are gone that nothing points to.
+// TestCutLogSaysSo: a cut is reported even if only unused pages are gone.
 func TestCutLogSaysSo(t *testing.T) {
 	_, file := aLog(t)
 	bolt, err := readBolt(strings.NewReader(string(file)), int64(len(file)))

@@ -15,13 +15,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// fuzzPage is the size of the pages that are fuzzed: the least that is read.
+// fuzzPage is the size of the fuzzed pages: the smallest that is read.
 const fuzzPage = 512
 
 const leastFile = 8 << 10
 
-// somePages are the pages of a file with a bucket of some entries and an empty
-// one, from the first behind the meta pages on, and the page of the root.
+// somePages returns the pages of a file with a bucket of some entries and an
+// empty one, starting behind the meta pages, and the page of the root.
 func somePages(f *testing.F, entries int) (root uint16, pages []byte) {
 	f.Helper()
 	name := filepath.Join(f.TempDir(), FileName)
@@ -49,7 +49,7 @@ func somePages(f *testing.F, entries int) (root uint16, pages []byte) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	// The meta page behind the first transaction of an odd number is the second
+	// After a first transaction with an odd number, the meta page is the second
 	// one.
 	m := raw[boltHeader:]
 	if other := raw[fuzzPage+boltHeader:]; binary.NativeEndian.Uint64(other[48:]) > binary.NativeEndian.Uint64(m[48:]) {
@@ -58,8 +58,7 @@ func somePages(f *testing.F, entries int) (root uint16, pages []byte) {
 	return uint16(binary.NativeEndian.Uint64(m[16:])), raw[2*fuzzPage : binary.NativeEndian.Uint64(m[40:])*fuzzPage]
 }
 
-// fileOf is a file with these pages, behind two meta pages that are as they
-// should be.
+// fileOf returns a file with these pages, behind two correct meta pages.
 func fileOf(root uint16, pages []byte) []byte {
 	pages = pages[:len(pages)/fuzzPage*fuzzPage]
 	file := make([]byte, 2*fuzzPage, 2*fuzzPage+len(pages))
@@ -83,9 +82,9 @@ func fileOf(root uint16, pages []byte) []byte {
 	return append(file, make([]byte, max(0, leastFile-len(file)))...) // bbolt reads no shorter one
 }
 
-// FuzzLogPages: no pages make the walk over a log's file panic, go on for ever
-// or read a page twice. Where it finds no fault, bbolt, which looks for none,
-// reads the same keys and values.
+// FuzzLogPages: no pages make the walk over a log's file panic, run for ever or
+// read a page twice. If it finds no fault, bbolt, which checks less, reads the
+// same keys and values.
 func FuzzLogPages(f *testing.F) {
 	for _, entries := range []int{0, 3, 60} {
 		root, pages := somePages(f, entries)
@@ -95,7 +94,8 @@ func FuzzLogPages(f *testing.F) {
 	f.Add(uint16(0), make([]byte, 2*fuzzPage))
 	name := filepath.Join(f.TempDir(), FileName)
 	f.Fuzz(func(t *testing.T, root uint16, pages []byte) {
-		// What goes on for ever would go unseen: go test ends it with its time.
+		// An endless walk would go undetected, because go test ends it when its
+		// time is up.
 		defer time.AfterFunc(10*time.Second, func() { panic("the walk does not end") }).Stop()
 		file := fileOf(root, pages)
 		if len(file) > 1<<16 {
@@ -131,8 +131,8 @@ func (c *counting) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// walkAll is each key, and its value where it is not a bucket's, in the buckets
-// of a file.
+// walkAll returns each key, with the values of keys that are not buckets, in
+// the buckets of a file.
 func walkAll(t *testing.T, file []byte) (all []string, err error) {
 	t.Helper()
 	reader := &counting{Reader: bytes.NewReader(file)}
@@ -163,7 +163,7 @@ func line(in string, key, value []byte, bucket bool) string {
 	return fmt.Sprintf("%x/%x=%x %t", in, key, value, bucket)
 }
 
-// readAll is walkAll by bbolt.
+// readAll is walkAll through bbolt.
 func readAll(name string) (all []string, err error) {
 	db, err := bbolt.Open(name, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// TestPanicsOfTheFileAreErrors, as are faults in memory that it is mapped to.
+// TestPanicsOfTheFileAreErrors: so are faults in mapped memory.
 func TestPanicsOfTheFileAreErrors(t *testing.T) {
 	if err := recovering(func() error { panic("page 7 is not a page") }); err == nil || !strings.Contains(err.Error(), "page 7") {
 		t.Errorf("error %v", err)
@@ -22,7 +22,7 @@ func TestPanicsOfTheFileAreErrors(t *testing.T) {
 	}
 }
 
-// TestDamageUnderneathARunningLog is found when the entry is read.
+// TestDamageUnderneathARunningLog: the damage is found when the entry is read.
 func TestDamageUnderneathARunningLog(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Open(dir, false, false)
@@ -38,8 +38,8 @@ func TestDamageUnderneathARunningLog(t *testing.T) {
 	must(t, f.GetLog(2, &l))
 }
 
-// TestFileCutUnderneathARunningLog: the memory that the file was mapped to is
-// gone. To touch it is an error and does not end the process by a signal.
+// TestFileCutUnderneathARunningLog: the memory to which the file was mapped is
+// gone. Reading it is an error and does not end the process by a signal.
 func TestFileCutUnderneathARunningLog(t *testing.T) {
 	f, err := Open(t.TempDir(), false, false)
 	must(t, err)
@@ -53,7 +53,7 @@ func TestFileCutUnderneathARunningLog(t *testing.T) {
 	}
 }
 
-// flip flips one bit of each place in a file where some bytes stand.
+// flip flips one bit wherever some bytes occur in a file.
 func flip(t *testing.T, name string, what []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(name)

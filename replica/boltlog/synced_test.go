@@ -10,7 +10,7 @@ import (
 )
 
 // watchSyncs calls a function with the name of each file and directory that is
-// about to be synced, until the test is over.
+// about to be synced, until the test ends.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := disk.SyncFile, disk.SyncData
@@ -19,7 +19,8 @@ func watchSyncs(t *testing.T, see func(name string)) {
 	disk.SyncData = func(f *os.File) error { see(f.Name()); return data(f) }
 }
 
-// TestAcknowledgedEntriesAreSynced in the write-ahead log, all of them.
+// TestAcknowledgedEntriesAreSynced: all of them are synced in the write-ahead
+// log.
 func TestAcknowledgedEntriesAreSynced(t *testing.T) {
 	f := ahead(t)
 	name := filepath.Join(filepath.Dir(f.name), wal.FileName)

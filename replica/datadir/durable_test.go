@@ -15,7 +15,7 @@ import (
 )
 
 // watchSyncs calls a function with the name of each file and directory that is
-// about to be synced, until the test is over.
+// about to be synced, until the test ends.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := disk.SyncFile, disk.SyncData
@@ -41,9 +41,9 @@ func storesIn(t *testing.T, dir string) Stores {
 	return s
 }
 
-// TestNewDirectoriesAreOnTheDisk: each name, from the one that was there before
-// on. So it is with what a killed process has left, which looks as if it had
-// been there before.
+// TestNewDirectoriesAreOnTheDisk: each name is synced, below the directory that
+// existed before. That includes names that a killed process has left, which
+// look as if they had existed before.
 func TestNewDirectoriesAreOnTheDisk(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a", "b", "data")
@@ -85,7 +85,7 @@ func snapshotOf(t *testing.T, s raft.SnapshotStore, index uint64) raft.SnapshotS
 	return sink
 }
 
-// TestUnfinishedSnapshotsGo at the next start.
+// TestUnfinishedSnapshotsGo: the next start removes them.
 func TestUnfinishedSnapshotsGo(t *testing.T) {
 	dir := t.TempDir()
 	p := storesIn(t, dir)
@@ -100,8 +100,8 @@ func TestUnfinishedSnapshotsGo(t *testing.T) {
 	}
 }
 
-// TestNobodyElseReads what a replica makes, whatever the umask and whoever made
-// the directory.
+// TestNobodyElseReads: other users cannot read a replica's files, for any umask
+// and any maker of the directory.
 func TestNobodyElseReads(t *testing.T) {
 	defer umask(umask(0))
 	dir := filepath.Join(t.TempDir(), "by-hand")

@@ -21,10 +21,11 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record a data directory as this release writes it")
 
-// A data directory outlives the release that wrote it. These tests hold fast what is
-// in it: a difference is either a mistake or needs another dataFormat.
+// A data directory outlives the release that wrote it. These tests pin its
+// contents: a difference is a mistake, or needs another dataFormat.
 
-// TestGoldenIdentity: each field keeps its name, and the checksum is over the same.
+// TestGoldenIdentity: each field keeps its name, and the checksum covers the
+// same.
 func TestGoldenIdentity(t *testing.T) {
 	dir := t.TempDir()
 	who := admission.Identity{
@@ -71,11 +72,12 @@ func TestGoldenIdentity(t *testing.T) {
 	}
 }
 
-// goldenDirectory is a whole directory as the release has left it that first wrote
-// this format: a snapshot, and behind it entries in raft.db and in raft.wal.
+// goldenDirectory is a whole directory from the release that first wrote this
+// format: a snapshot, and behind it entries in raft.db and in raft.wal.
 const goldenDirectory = "testdata/format-4.tar.gz"
 
-// goldenEntries are those of the log; up to goldenSnapshot they are in the snapshot.
+// goldenEntries is the number of log entries; the snapshot has the first
+// goldenSnapshot of them.
 const goldenEntries, goldenSnapshot = 7, 3
 
 func goldenEntry(index uint64) raft.Log {
@@ -102,7 +104,7 @@ func record(t *testing.T) {
 	for index := uint64(1); index <= goldenEntries; index++ {
 		l := goldenEntry(index)
 		must(t, s.Logs.StoreLog(&l))
-		if index == goldenSnapshot { // after it the log goes on in raft.wal
+		if index == goldenSnapshot { // after it the log continues in raft.wal
 			sink, err := s.Snapshots.Create(raft.SnapshotVersionMax, index, 2, conf, 1, wire)
 			must(t, err)
 			_, err = sink.Write([]byte("a state"))
@@ -121,7 +123,7 @@ func record(t *testing.T) {
 	must(t, os.WriteFile(goldenDirectory, out.Bytes(), 0o644))
 }
 
-// unpack makes a directory of an archive.
+// unpack extracts a directory from an archive.
 func unpack(t *testing.T, archive string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -148,7 +150,8 @@ func unpack(t *testing.T, archive string) (dir string) {
 	}
 }
 
-// TestGoldenDirectory: what an earlier build wrote in this format is all read.
+// TestGoldenDirectory: everything that an earlier build wrote in this format is
+// read.
 func TestGoldenDirectory(t *testing.T) {
 	if *rewrite {
 		record(t)

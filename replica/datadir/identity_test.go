@@ -25,7 +25,7 @@ func TestDataDirIsClaimedOnce(t *testing.T) {
 	}
 }
 
-// TestFlippedBitsInTheIdentity: none makes it another one.
+// TestFlippedBitsInTheIdentity: no flipped bit makes it another identity.
 func TestFlippedBitsInTheIdentity(t *testing.T) {
 	dir := t.TempDir()
 	who, err := identify(dir, "local", "r1")
@@ -47,7 +47,7 @@ func TestFlippedBitsInTheIdentity(t *testing.T) {
 	}
 }
 
-// TestCrashWhileClaiming leaves a directory that can be claimed.
+// TestCrashWhileClaiming: a crash leaves a directory that can be opened.
 func TestCrashWhileClaiming(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, identityFile+".new"), []byte(`{"for`), 0o600); err != nil {
@@ -100,8 +100,8 @@ func TestDataDirRefusals(t *testing.T) {
 	}
 }
 
-// TestFirstStartIsAlone: of two that start in a new directory at the same time,
-// the one that does not get it leaves it as it is.
+// TestFirstStartIsAlone: two processes start in a new directory at the same
+// time. The one that does not get it leaves it unchanged.
 func TestFirstStartIsAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	must(t, disk.MakeDir(dir))

@@ -4,5 +4,5 @@ package datadir
 
 import "syscall"
 
-// umask sets the process's, and returns what it was.
+// umask sets the process's umask, and returns the old one.
 func umask(mask int) int { return syscall.Umask(mask) }

@@ -16,7 +16,7 @@ func must(t *testing.T, err error) {
 }
 
 // watchSyncs calls a function with the name of each file and directory that is
-// about to be synced, until the test is over.
+// about to be synced, until the test ends.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := SyncFile, SyncData
@@ -26,7 +26,7 @@ func watchSyncs(t *testing.T, see func(name string)) {
 }
 
 // TestPutInPlace: a file is on the disk before it gets its name, and the name
-// is before the call returns.
+// is on the disk before the call returns.
 func TestPutInPlace(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(name, []byte("old"), 0o600))

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestMessagesPass: whatever the library sends arrives as it would without a
-// guard.
+// TestMessagesPass: everything that the library sends arrives as it would
+// without the limits.
 func TestMessagesPass(t *testing.T) {
 	from, _, arrived, refused := transports(t, takes)
 	for i, want := range messages(t, from) {
@@ -31,7 +31,7 @@ func TestMessagesPass(t *testing.T) {
 	}
 }
 
-// encoded is a message as the library encodes it.
+// encoded returns a message in the library's encoding.
 func encoded(t testing.TB, kind byte, q any) []byte {
 	t.Helper()
 	b := bytes.NewBuffer([]byte{kind})
@@ -43,14 +43,14 @@ func encoded(t testing.TB, kind byte, q any) []byte {
 	return b.Bytes()
 }
 
-// list is a message of a list of n values.
+// list returns a message with a list of n values.
 func list(n int, value byte) []byte {
 	b := append([]byte{appendEntries, 0x81, 0xa7}, "Entries"...)
 	return append(binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n)), bytes.Repeat([]byte{value}, n)...)
 }
 
-// TestBombsAreRefused: what takes more than a member's messages do ends the
-// connection, and has not been decoded.
+// TestBombsAreRefused: a message beyond the size of members' messages ends the
+// connection, and is not decoded.
 func TestBombsAreRefused(t *testing.T) {
 	bomb := list(20<<20, 0x80)
 	swallowed := bytes.Replace(list(20<<20, 0xc0), []byte("Entries"), []byte("entries"), 1)
@@ -107,8 +107,8 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNothingBehindAnAnsweredSnapshot: where a snapshot is answered before all
-// of it has been read, the rest is not read as messages.
+// TestNothingBehindAnAnsweredSnapshot: a snapshot is answered before all of it
+// has been read. The rest is not read as messages.
 func TestNothingBehindAnAnsweredSnapshot(t *testing.T) {
 	_, w, arrived, _ := transports(t, func(rpc raft.RPC) got {
 		rpc.Respond(answerTo(rpc.Command), nil)

@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ends are the places at which messages end, with the snapshot behind a head.
+// ends returns the positions at which messages end, including the snapshot
+// behind a head.
 func ends(b []byte, bounds Bounds, chunk int) (ends []int, s stream, err error) {
 	s.bounds = bounds
 	for i := 0; i < len(b); i += chunk {
@@ -25,8 +26,8 @@ func ends(b []byte, bounds Bounds, chunk int) (ends []int, s stream, err error) 
 	return ends, s, nil
 }
 
-// decoded reads messages as the library does, until one is not whole or cannot
-// be decoded, and tells where each one ended.
+// decoded reads messages as the library does, until one is incomplete or cannot
+// be decoded. It returns the end of each.
 func decoded(b []byte) (ends []int) {
 	in := bytes.NewReader(b)
 	dec := codec.NewDecoder(in, &codec.MsgpackHandle{})
@@ -62,8 +63,8 @@ func request(kind byte) any {
 	return nil
 }
 
-// FuzzStream: what passes is, to the library, the messages that were counted;
-// and whether it passes is no matter of how it arrives.
+// FuzzStream: the library decodes passed data as exactly the messages that were
+// counted. The result does not depend on how the data is split.
 func FuzzStream(f *testing.F) {
 	for _, q := range []struct {
 		kind byte
@@ -83,8 +84,8 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(agree)
 }
 
-// agree fails where the guard takes other bytes for a message than the library
-// does, or where it matters to the guard how they arrive.
+// agree fails if the stream's messages end at other bytes than the library's,
+// or if the stream's result depends on how the data is split.
 func agree(t *testing.T, b []byte, chunk uint8) {
 	small := Bounds{Entries: 2000, Other: 1500, Values: 100}
 	at, one, err := ends(b, small, 1)
@@ -107,8 +108,8 @@ func agree(t *testing.T, b []byte, chunk uint8) {
 	}
 }
 
-// TestNoByteDividesThem: whatever one byte of a message is replaced by, the
-// library and the guard agree where it ends.
+// TestNoByteDividesThem: with any one byte of a message replaced, the library
+// and the stream agree on its end.
 func TestNoByteDividesThem(t *testing.T) {
 	for kind, q := range map[byte]any{
 		appendEntries: &raft.AppendEntriesRequest{Entries: []*raft.Log{{Index: 300, Data: []byte("abc")}}},
@@ -125,8 +126,7 @@ func TestNoByteDividesThem(t *testing.T) {
 	}
 }
 
-// TestBoundsAreExact: the last byte and the last value that may be are let
-// through.
+// TestBoundsAreExact: the last allowed byte and the last allowed value pass.
 func TestBoundsAreExact(t *testing.T) {
 	q := encoded(t, appendEntries, entries(16, 100))
 	const values = 1 + 18 + 16 + 16*12

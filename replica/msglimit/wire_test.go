@@ -15,11 +15,11 @@ import (
 
 const patience = 5 * time.Second
 
-// bounds are such as a replica has.
+// bounds are like a replica's.
 var bounds = Bounds{Entries: 4 << 20, Other: 64 << 10, Values: 1024}
 
-// wire is a stream layer without a network. What is dialled there is accepted
-// there.
+// wire is a stream layer without a network. It accepts the connections that it
+// dials.
 type wire struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -27,7 +27,7 @@ type wire struct {
 	wrap  func(net.Conn) net.Conn
 
 	mu   sync.Mutex
-	sent bytes.Buffer // by those who dial
+	sent bytes.Buffer // by the dialling end
 }
 
 func (w *wire) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
@@ -52,7 +52,7 @@ func (w *wire) Accept() (net.Conn, error) {
 func (w *wire) Close() error   { w.once.Do(func() { close(w.done) }); return nil }
 func (w *wire) Addr() net.Addr { return &net.TCPAddr{} }
 
-// taped keeps what is sent.
+// taped records the data that is sent.
 type taped struct {
 	net.Conn
 	on *wire
@@ -65,14 +65,14 @@ func (t *taped) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// got is what a transport has received.
+// got is a transport's received message.
 type got struct {
 	command  any
 	snapshot []byte
 }
 
-// transports are the library's, one for each end, and what arrives at the
-// second.
+// transports returns the library's transports, one for each end, and the
+// messages that arrive at the second.
 func transports(t testing.TB, answer func(raft.RPC) got) (from *raft.NetworkTransport, w *wire, arrived chan got, refused chan error) {
 	t.Helper()
 	arrived, refused = make(chan got, 100), make(chan error, 100)
@@ -112,7 +112,7 @@ type dialler struct{ *wire }
 
 func (d *dialler) Accept() (net.Conn, error) { <-d.done; return nil, net.ErrClosed }
 
-// takes answers as a replica does, having taken all.
+// takes answers as a replica does that has read everything.
 func takes(rpc raft.RPC) got {
 	g := got{command: rpc.Command}
 	if rpc.Reader != nil {
@@ -138,7 +138,7 @@ func answerTo(command any) any {
 
 var header = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("r1/a"), Addr: []byte("r1/a@h:1")}
 
-// entries are n of so many bytes.
+// entries returns n entries of a given size.
 func entries(n, size int) *raft.AppendEntriesRequest {
 	//lint:ignore SA1019 the library sends it
 	q := &raft.AppendEntriesRequest{RPCHeader: header, Term: 1 << 40, Leader: header.Addr, PrevLogEntry: 300, PrevLogTerm: 3, LeaderCommitIndex: 70000}
@@ -160,8 +160,8 @@ func head(version raft.ProtocolVersion, size int64) *raft.InstallSnapshotRequest
 	}
 }
 
-// messages sends one of each kind, entries also by a pipeline, and the largest
-// that a replica sends. It returns what was sent.
+// messages sends one message of each kind, entries also through a pipeline, and
+// the largest that a replica sends. It returns the sent messages.
 func messages(t testing.TB, from *raft.NetworkTransport) (want []got) {
 	t.Helper()
 	sent := func(command any, snapshot []byte, err error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// elsewhere dials from another address than the members of a test have.
+// elsewhere dials from another address than the test's members have.
 func elsewhere(t *testing.T) func(addr string) (net.Conn, error) {
 	t.Helper()
 	testrun.E2E(t) // it takes an address that not every machine has
@@ -33,9 +33,9 @@ func elsewhere(t *testing.T) func(addr string) (net.Conn, error) {
 	return func(addr string) (net.Conn, error) { return d.DialContext(t.Context(), "tcp", addr) }
 }
 
-// TestTenThousandConnections: whatever strangers send in them, and however they
-// leave them half open, they cost so many files and goroutines at most and little
-// memory, and members open theirs meanwhile.
+// TestTenThousandConnections: strangers send anything, or leave connections
+// half open. They cost at most a bounded number of files and goroutines and
+// little memory, while members can still open theirs.
 func TestTenThousandConnections(t *testing.T) {
 	dial := elsewhere(t)
 	c := newCA(t)
@@ -76,8 +76,9 @@ func TestTenThousandConnections(t *testing.T) {
 							failed.Add(1)
 							continue
 						}
-						// Most go with a reset: where thousands of ports wait, the kernel's
-						// search for a free one takes the processors of this test.
+						// Most close with a reset. If thousands of ports wait,
+						// the kernel's search for a free one takes the test's
+						// processors.
 						if i%10 != 0 {
 							_ = conn.(*net.TCPConn).SetLinger(0)
 						}
@@ -122,7 +123,8 @@ func TestTenThousandConnections(t *testing.T) {
 			if grown := int64(largest) - int64(before.HeapAlloc); grown > 128<<20 {
 				t.Errorf("they take %d MB", grown>>20)
 			}
-			// One that makes way is closed, and those after it are in accept meanwhile.
+			// A connection that makes way is closed while later ones are
+			// already in accept.
 			if most := files.most.Load(); most > maxUnopened+atOnce {
 				t.Errorf("%d connections were open at once", most)
 			}
@@ -134,7 +136,7 @@ func TestTenThousandConnections(t *testing.T) {
 	}
 }
 
-// openFiles counts the connections that are open.
+// openFiles counts open connections.
 type openFiles struct {
 	net.Listener
 	now, most atomic.Int64
@@ -161,8 +163,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// TestDrippingIsCutOff: who sends a byte now and then gets no more time for his
-// hello than anybody.
+// TestDrippingIsCutOff: a caller that sends a byte now and then gets no more
+// time for its hello than others.
 func TestDrippingIsCutOff(t *testing.T) {
 	c := newCA(t)
 	security, hello := c.source(t, of("r1")), firstFlight(t, c)
@@ -215,8 +217,8 @@ func (p *pipe) Accept() (net.Conn, error) {
 func (p *pipe) Close() error   { close(p.done); return nil }
 func (p *pipe) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestNobodyElseIsTold: who has no certificate of a member's, and not his own, is
-// not told what the card says, nor opens anything.
+// TestNobodyElseIsTold: without a member's certificate, or with another
+// member's, a caller learns nothing from the card and cannot open a connection.
 func TestNobodyElseIsTold(t *testing.T) {
 	c, other := newCA(t), newCA(t)
 	l := serveWith(t, c.source(t, of("r1")))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// doubting is a listener that believes callers until it doubts.
+// doubting returns a listener that believes callers until doubts is set.
 func doubting(t *testing.T) (l *Listener, doubts *atomic.Bool) {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,7 +30,7 @@ func doubting(t *testing.T) (l *Listener, doubts *atomic.Bool) {
 	return l, doubts
 }
 
-// opened is both ends of a connection.
+// opened returns both ends of a connection.
 func opened(t *testing.T, l *Listener, from string) (caller, taken net.Conn) {
 	t.Helper()
 	o := good(Raft)
@@ -49,8 +49,8 @@ func opened(t *testing.T, l *Listener, from string) (caller, taken net.Conn) {
 	return caller, taken
 }
 
-// TestNoFurtherByte: what a caller sends once it is not believed any more arrives
-// nowhere, and its connection ends; others go on.
+// TestNoFurtherByte: data from a caller that is no longer believed does not
+// arrive, and its connection ends. Other connections continue.
 func TestNoFurtherByte(t *testing.T) {
 	l, doubts := doubting(t)
 	caller, taken := opened(t, l, "r2/b")
@@ -76,8 +76,8 @@ func TestNoFurtherByte(t *testing.T) {
 	}
 }
 
-// TestReview closes the connections of those alone that are not believed any more:
-// they may wait for answers.
+// TestReview closes only the connections of servers that are no longer
+// believed: they may be waiting for answers.
 func TestReview(t *testing.T) {
 	l, doubts := doubting(t)
 	gone, _ := opened(t, l, "r2/b")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGoldenOpening: replicas of two releases talk to each other. What they say first
-// does not change unnoticed.
+// TestGoldenOpening: replicas of two releases connect to each other. A change
+// of their first bytes must not go unnoticed.
 func TestGoldenOpening(t *testing.T) {
 	hello := Hello{Kind: Call, Cell: "prod", CellID: "5cfd2797946bf3c3", From: "r2/b", To: "r1/a"}
 	for what, tc := range map[string]struct {
@@ -32,7 +32,7 @@ func TestGoldenOpening(t *testing.T) {
 	}
 }
 
-// TestOpeningOfAnotherVersion is refused, whatever follows.
+// TestOpeningOfAnotherVersion is refused with any following data.
 func TestOpeningOfAnotherVersion(t *testing.T) {
 	err := readFrame(strings.NewReader("stout-replica-2\n\x00\x00\x00\x01\xa0"), magic, new(Hello))
 	if err == nil || !strings.Contains(err.Error(), "does not come from a Stout replica of this version") {

@@ -14,7 +14,7 @@ import (
 
 const patience = 20 * time.Second
 
-// serve is a listener that knows one cell and one member.
+// serve starts a listener that knows one cell and one member.
 func serve(t *testing.T) *Listener { return serveWith(t, nil) }
 
 func serveWith(t *testing.T, security Security) *Listener {
@@ -106,8 +106,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// TestGarbageIsClosed: what is no hello, or claims to be a huge one, is
-// closed at once; what opens half, within helloTimeout.
+// TestGarbageIsClosed: anything that is not a hello, or claims to be a huge
+// one, is closed at once; half a hello, within helloTimeout.
 func TestGarbageIsClosed(t *testing.T) {
 	l := serve(t)
 	for name, bytes := range map[string]string{
@@ -133,8 +133,8 @@ func TestGarbageIsClosed(t *testing.T) {
 	}
 }
 
-// TestTooManyUnopened: one more closes the oldest, so that those who open at
-// once always find a place.
+// TestTooManyUnopened: one more closes the oldest, so callers that open at once
+// always succeed.
 func TestTooManyUnopened(t *testing.T) {
 	l := serve(t)
 	var quiet []net.Conn
@@ -160,8 +160,8 @@ func TestTooManyUnopened(t *testing.T) {
 	}
 }
 
-// TestTooManyOpened: a caller has so many connections of a kind, and gets
-// another when one has ended. Others are not held up by it.
+// TestTooManyOpened: a caller has a limited number of connections of a kind,
+// and gets another when one has ended. Others are not delayed by it.
 func TestTooManyOpened(t *testing.T) {
 	l := serve(t)
 	accepted := make(chan net.Conn, 2*maxOpened)
@@ -200,7 +200,8 @@ func TestTooManyOpened(t *testing.T) {
 }
 
 // TestStrangersLeaveRoom: callers that are not known as members have few
-// places, and keep no member out. One that has become a member has its own.
+// connections, and keep no member out. One that has become a member has its
+// own.
 func TestStrangersLeaveRoom(t *testing.T) {
 	l := serve(t)
 	var members atomic.Value
@@ -254,7 +255,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestDialEndsWithItsContext: also where the other end says nothing.
+// TestDialEndsWithItsContext: also if the other end sends nothing.
 func TestDialEndsWithItsContext(t *testing.T) {
 	in, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -283,7 +284,8 @@ func FuzzOpening(f *testing.F) {
 	})
 }
 
-// What listens there and is no replica is told of in the same words each time.
+// A program that listens there and is not a replica is reported in the same
+// text each time.
 func TestNoAnswerInTheSameWords(t *testing.T) {
 	for name, then := range map[string]func(net.Conn){
 		"hangs up":  func(c net.Conn) { _ = c.Close() },

@@ -40,7 +40,7 @@ func (c ca) write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// source is that of a certificate for the URIs, and of the CA.
+// source returns a source of a certificate for the URIs, and of the CA.
 func (c ca) source(t *testing.T, l certs.Leaf) certs.Mutual {
 	t.Helper()
 	if l.Ends.IsZero() {
@@ -65,7 +65,7 @@ func (c ca) source(t *testing.T, l certs.Leaf) certs.Mutual {
 	return certs.Mutual{Source: s}
 }
 
-// of is a certificate's leaf for the replica of a name.
+// of returns a certificate's leaf for the replica of a name.
 func of(id string) certs.Leaf {
 	return certs.Leaf{Hosts: []string{"elsewhere"}, URIs: []*url.URL{certs.ReplicaURI(id)}, Client: true}
 }
@@ -80,7 +80,7 @@ func accept(l *Listener) {
 	}
 }
 
-// Replicas whose certificates name them open connections, wherever they are,
+// Replicas with certificates that name them open connections from any address,
 // and these carry bytes over TLS 1.3.
 func TestSecureOpening(t *testing.T) {
 	c := newCA(t)
@@ -108,7 +108,7 @@ func TestSecureOpening(t *testing.T) {
 	}
 }
 
-// Each end wants the certificate of the member that it means, and nobody else's.
+// Each end requires the certificate of the member that it means.
 func TestWrongCertificates(t *testing.T) {
 	c, other := newCA(t), newCA(t)
 	ended := of("r2")
@@ -153,7 +153,7 @@ func TestWrongCertificates(t *testing.T) {
 	}
 }
 
-// trusting has the certificate of one CA, and judges by another.
+// trusting has the certificate of one CA, and checks with another.
 type trusting struct {
 	certs.Mutual
 	by ca
@@ -170,7 +170,7 @@ func (m trusting) mutual(t *testing.T) certs.Mutual {
 	return certs.Mutual{Source: s}
 }
 
-// A replica with TLS and one without tell what is the matter.
+// A replica with TLS and one without report the problem.
 func TestOneWithoutTLS(t *testing.T) {
 	c := newCA(t)
 	secure, plain := serveWith(t, c.source(t, of("r1"))), serve(t)
@@ -182,7 +182,8 @@ func TestOneWithoutTLS(t *testing.T) {
 	}
 }
 
-// What is refused is told, and not that somebody has come and gone.
+// Refused connections are reported; a connection that is opened and closed is
+// not.
 func TestRefusalsAreTold(t *testing.T) {
 	c, other := newCA(t), newCA(t)
 	for name, test := range map[string]struct {
@@ -222,7 +223,7 @@ func TestRefusalsAreTold(t *testing.T) {
 	}
 }
 
-// send sends something and leaves.
+// send sends some text and closes the connection.
 func send(t *testing.T, addr, text string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -237,7 +238,7 @@ func send(t *testing.T, addr, text string) {
 	_ = c.Close()
 }
 
-// Neither end speaks an older TLS, though the other would.
+// Both ends refuse an older TLS, even if the other would accept it.
 func TestOlderTLS(t *testing.T) {
 	c := newCA(t)
 	r1, r2 := c.source(t, of("r1")), c.source(t, of("r2"))
@@ -253,7 +254,7 @@ func TestOlderTLS(t *testing.T) {
 	}
 }
 
-// older speaks TLS 1.2.
+// older uses TLS 1.2.
 type older struct{ certs.Mutual }
 
 func (o older) Server() *tls.Config { return upTo12(o.Mutual.Server()) }
@@ -266,7 +267,7 @@ func upTo12(c *tls.Config) *tls.Config {
 	return c
 }
 
-// What is no handshake is closed at once, what is half of one within
+// Anything that is not a handshake is closed at once, half of one within
 // helloTimeout.
 func TestGarbageWhereTLSIsSpoken(t *testing.T) {
 	c := newCA(t)
@@ -300,8 +301,8 @@ func TestGarbageWhereTLSIsSpoken(t *testing.T) {
 	}
 }
 
-// Half a handshake is closed within helloTimeout, too, and however many there
-// are, they keep nobody out.
+// Half a handshake is closed within helloTimeout, too, and any number of them
+// keeps no caller out.
 func TestTooManyHandshakes(t *testing.T) {
 	c := newCA(t)
 	l := serveWith(t, c.source(t, of("r1")))
@@ -327,8 +328,8 @@ func TestTooManyHandshakes(t *testing.T) {
 	}
 }
 
-// Who opens more connections in the time of a handshake than there is room for
-// keeps out nobody who calls from another address.
+// An address opens more connections in the time of a handshake than are
+// allowed. It keeps out no callers from other addresses.
 func TestFloodOfOneAddress(t *testing.T) {
 	testrun.E2E(t) // it takes an address that not every machine has
 	c := newCA(t)
@@ -361,7 +362,7 @@ func TestFloodOfOneAddress(t *testing.T) {
 	}
 }
 
-// firstFlight is what a caller sends first.
+// firstFlight returns a caller's first bytes.
 func firstFlight(t *testing.T, c ca) string {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -375,7 +376,7 @@ func firstFlight(t *testing.T, c ca) string {
 	return string(b[:n])
 }
 
-// To close a connection takes no time where the other end does not read.
+// Closing a connection takes no time even if the other end does not read.
 func TestCloseDoesNotWait(t *testing.T) {
 	c := newCA(t)
 	l := serveWith(t, c.source(t, of("r1")))

@@ -14,12 +14,12 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// asyncBench is an asyncLog over a disk whose writes take a second of virtual
-// time.
+// asyncBench is an asyncLog over a disk that takes a second of virtual time for
+// each write.
 type asyncBench struct {
 	*asyncLog
 	disk    *raft.InmemStore
-	refuse  atomic.Pointer[error] // what the disk says to writes
+	refuse  atomic.Pointer[error] // the disk's answer to writes
 	failed  error                 // what the replica failed with
 	leading bool
 }
@@ -60,7 +60,7 @@ func (b *asyncBench) store(t *testing.T, from, to uint64) error {
 	return b.asyncLog.StoreLogs(logs)
 }
 
-// took is how much virtual time do takes.
+// took returns how much virtual time do takes.
 func took(do func()) time.Duration {
 	began := time.Now()
 	do()
@@ -88,8 +88,8 @@ func TestFollowersEntriesAreOnDisk(t *testing.T) {
 	})
 }
 
-// TestLeadersEntriesGoToDiskAside: the library goes on at once and reads them,
-// and what follows from them waits.
+// TestLeadersEntriesGoToDiskAside: the library continues at once and reads
+// them; their effects wait.
 func TestLeadersEntriesGoToDiskAside(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		must(t, b.store(t, 1, 2))
@@ -113,16 +113,16 @@ func TestLeadersEntriesGoToDiskAside(t *testing.T) {
 		if d := took(func() { must(t, b.waitCommitted(3, 1)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3, 4}) {
 			t.Errorf("entry 3 settled after %v, on disk are %v", d, b.onDisk())
 		}
-		// Both that came meanwhile are one write.
+		// The two entries that came during the write are one write.
 		if d := took(func() { must(t, b.waitCommitted(6, 1)) }); d != time.Second || len(b.onDisk()) != 6 || b.size != 0 {
 			t.Errorf("entry 6 settled after %v, on disk are %v", d, b.onDisk())
 		}
 	})
 }
 
-// TestLeadersFirstEntryIsOnDisk: with it those of earlier terms take effect;
-// and the library goes by a configuration at once. Both come behind what is
-// queued.
+// TestLeadersFirstEntryIsOnDisk: entries of earlier terms take effect with it,
+// and the library uses a configuration at once. Both are stored behind the
+// queue.
 func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 	for kind, want := range map[raft.LogType]time.Duration{
 		raft.LogNoop: 2 * time.Second, raft.LogConfiguration: 2 * time.Second,
@@ -142,8 +142,8 @@ func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestDeposedLeaderWritesInOrder: what it has as a follower comes behind what
-// it left as a leader, also where that is taken out again, in a later term.
+// TestDeposedLeaderWritesInOrder: its entries as a follower go behind its
+// entries as leader, even if those are deleted again in a later term.
 func TestDeposedLeaderWritesInOrder(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
@@ -163,8 +163,8 @@ func TestDeposedLeaderWritesInOrder(t *testing.T) {
 	})
 }
 
-// TestRefusedWriteAsideFailsTheReplica: and nothing that it was to store
-// settles.
+// TestRefusedWriteAsideFailsTheReplica: entries of the refused write are never
+// committed.
 func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading = true
@@ -179,8 +179,9 @@ func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
 	})
 }
 
-// TestOwnDiskLast: an entry settles when a majority has it without the leader, if it
-// is of that leader's term, though the leader's disk hangs. It is not stored by that.
+// TestOwnDiskLast: an entry of the leader's term is committed when a majority
+// has it without the leader, even if the leader's disk hangs. It still is not
+// stored there.
 func TestOwnDiskLast(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		type stored struct{ index, term uint64 }
@@ -227,7 +228,8 @@ func TestOwnDiskLast(t *testing.T) {
 	})
 }
 
-// TestQueueIsBounded: a leader whose disk hangs waits for it when the queue is full.
+// TestQueueIsBounded: a leader with a hanging disk waits for it when the queue
+// is full.
 func TestQueueIsBounded(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading = true
@@ -269,7 +271,7 @@ func TestSnapshotsWaitForTheLog(t *testing.T) {
 	})
 }
 
-// TestHungWriteAside is seen for as long as it lasts.
+// TestHungWriteAside: the hang is visible as long as it lasts.
 func TestHungWriteAside(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading = true
@@ -288,8 +290,8 @@ func TestHungWriteAside(t *testing.T) {
 	})
 }
 
-// TestEntriesAreOnDiskBeforeALaterTerm: in that a follower would acknowledge
-// them.
+// TestEntriesAreOnDiskBeforeALaterTerm: a follower would acknowledge them in
+// that term.
 func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
@@ -324,8 +326,8 @@ func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 	})
 }
 
-// TestWritesAreTimed: a write to the log is counted for as long as it takes,
-// also one that fails, and a leader's, which goes on behind its back.
+// TestWritesAreTimed: each write to the log is timed, including a failed one,
+// and a leader's write in the background.
 func TestWritesAreTimed(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		took, disk := metric.NewHistogram(500*time.Millisecond, time.Second), metric.NewHistogram()

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// BenchmarkLeadersEntry is what an entry costs from its proposal to when it may be
-// applied, beside the disk.
+// BenchmarkLeadersEntry measures the cost of an entry from its proposal until
+// it may be applied, without the disk.
 func BenchmarkLeadersEntry(b *testing.B) {
 	began := time.Now()
 	s := newAsyncLog(noDisk{raft.NewInmemStore()}, func() bool { return true }, func() time.Duration { return time.Since(began) }, func(err error) { b.Error(err) })
@@ -29,7 +29,7 @@ func BenchmarkLeadersEntry(b *testing.B) {
 	s.close()
 }
 
-// noDisk is a disk that takes all and keeps nothing.
+// noDisk is a disk that accepts everything and keeps nothing.
 type noDisk struct{ raft.LogStore }
 
 func (noDisk) StoreLogs([]*raft.Log) error { return nil }

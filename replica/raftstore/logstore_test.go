@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// entries are log entries from one index to another, of one term.
+// entries returns log entries from one index to another, in one term.
 func entries(from, to, term uint64) (logs []*raft.Log) {
 	for i := from; i <= to; i++ {
 		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d", i, term)})
@@ -21,7 +21,7 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 	return logs
 }
 
-// newLogStore is one over a log, of a follower.
+// newLogStore returns a follower's logStore over a log.
 func newLogStore(t *testing.T, log raft.LogStore, snapshots raft.SnapshotStore) *logStore {
 	return &logStore{LogStore: log, snapshots: snapshots, applied: func() uint64 { return 0 }, leading: func() bool { return false },
 		fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
@@ -48,12 +48,12 @@ func wantLog(t *testing.T, log raft.LogStore, from, to uint64) {
 	}
 }
 
-// TestDiscardWhatDisagreesWithASnapshot: a log that is opened goes on from its latest
-// snapshot, or nothing of it stays.
+// TestDiscardWhatDisagreesWithASnapshot: an opened log continues from its
+// latest snapshot, or is discarded.
 func TestDiscardWhatDisagreesWithASnapshot(t *testing.T) {
 	for _, c := range []struct {
 		name             string
-		term             uint64 // of the snapshot's last entry, 20; those of the log are of term 3
+		term             uint64 // of the snapshot's last entry, 20; the log's entries have term 3
 		from, to         uint64
 		wantFrom, wantTo uint64
 	}{
@@ -74,8 +74,9 @@ func TestDiscardWhatDisagreesWithASnapshot(t *testing.T) {
 	}
 }
 
-// TestGapOfAnEarlierRelease: what it left before a snapshot that it had installed may
-// never have been committed, and goes when the log is opened.
+// TestGapOfAnEarlierRelease: entries that an earlier release left before an
+// installed snapshot may never have been committed. They are removed when the
+// log is opened.
 func TestGapOfAnEarlierRelease(t *testing.T) {
 	for _, gap := range []uint64{1, 20} {
 		t.Run(fmt.Sprintf("of %d entries", gap), func(t *testing.T) {
@@ -95,8 +96,8 @@ func TestGapOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestInstalledSnapshotEmptiesTheLog: the library stores a stand-in where the log does
-// not have the entry at which the snapshot ends.
+// TestInstalledSnapshotEmptiesTheLog: the library stores a stand-in if the log
+// does not have the entry at which the snapshot ends.
 func TestInstalledSnapshotEmptiesTheLog(t *testing.T) {
 	log, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
 	l := newLogStore(t, log, snapshots)
@@ -113,8 +114,8 @@ func TestInstalledSnapshotEmptiesTheLog(t *testing.T) {
 	wantLog(t, log, 21, 23)
 }
 
-// TestLogHasNoGap: an entry follows the last one, or the latest snapshot. A late one,
-// which the snapshot holds already, is refused.
+// TestLogHasNoGap: an entry follows the last one, or the latest snapshot. A
+// late one, which the snapshot has already, is refused.
 func TestLogHasNoGap(t *testing.T) {
 	store := func(t *testing.T, l *logStore, from, to uint64, want bool) {
 		t.Helper()
@@ -160,7 +161,7 @@ func TestLogOfADamagedSnapshotStays(t *testing.T) {
 	wantLog(t, log, 5, 19)
 }
 
-// unreadable lists snapshots that can't be read.
+// unreadable lists snapshots that cannot be read.
 type unreadable struct{ raft.SnapshotStore }
 
 func (unreadable) Open(string) (*raft.SnapshotMeta, io.ReadCloser, error) { return nil, nil, errDisk }

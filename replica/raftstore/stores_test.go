@@ -12,12 +12,12 @@ import (
 	"github.com/stoutlock/stout/lease"
 )
 
-// disk is a stable store and a log store that fails when told to, and notes
-// the order of what is written.
+// disk is a stable store and a log store. It fails on demand, and records the
+// order of writes.
 type disk struct {
 	*raft.InmemStore
 	wrote  []string
-	refuse string // key, or "log", whose write fails
+	refuse string // key, or "log", for which the write fails
 	stored func()
 }
 
@@ -69,7 +69,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// vote is what hashicorp/raft does to note one.
+// vote writes a vote as hashicorp/raft does.
 func vote(s raft.StableStore, term uint64, candidate string) error {
 	if err := s.SetUint64([]byte(keyVoteTerm), term); err != nil {
 		return err
@@ -77,7 +77,8 @@ func vote(s raft.StableStore, term uint64, candidate string) error {
 	return s.Set([]byte(keyVoteCandidate), []byte(candidate))
 }
 
-// voted is what a replica that starts on the disk takes its last vote to be.
+// voted returns the last vote that a replica would read from the disk at a
+// start.
 func voted(t *testing.T, d *disk) (uint64, string) {
 	t.Helper()
 	term, err := d.GetUint64([]byte(keyVoteTerm))
@@ -91,10 +92,10 @@ func voted(t *testing.T, d *disk) (uint64, string) {
 	return term, string(candidate)
 }
 
-// onDisk is for a log that is all on the disk.
+// onDisk reports that the whole log is on the disk.
 func onDisk() error { return nil }
 
-// onDiskUpTo is the same for one entry.
+// onDiskUpTo reports the same for one entry.
 func onDiskUpTo(uint64) error { return nil }
 
 func TestVoteIsWrittenCandidateFirst(t *testing.T) {
@@ -117,8 +118,8 @@ func TestVoteIsWrittenCandidateFirst(t *testing.T) {
 	}
 }
 
-// TestCrashWithinAVote: the replica has not voted in the new term, however far
-// it came.
+// TestCrashWithinAVote: the replica has not voted in the new term, at any point
+// of the crash.
 func TestCrashWithinAVote(t *testing.T) {
 	for name, crash := range map[string]func(*voteStore, *disk){
 		"before anything": func(s *voteStore, d *disk) {
@@ -185,8 +186,8 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 	}
 }
 
-// TestStoringABatchIsAPromise: noted after the store has returned, and by no
-// other kind of entry.
+// TestStoringABatchIsAPromise: the promise is recorded after the store has
+// returned, and for no other kind of entry.
 func TestStoringABatchIsAPromise(t *testing.T) {
 	now := time.Second
 	d := &disk{InmemStore: raft.NewInmemStore(), stored: func() { now += time.Second }}
@@ -219,9 +220,9 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	}
 }
 
-// TestFollowerKnowsWhereItsSnapshotEnds: a follower that looks for the last
-// entry of its snapshot, which is not in its log, finds the term. A leader does
-// not, since it would send it.
+// TestFollowerKnowsWhereItsSnapshotEnds: a follower looks for the last entry of
+// its snapshot, which is not in its log, and finds the term. A leader does not,
+// because it would send the entry.
 func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	snapshots, leading := raft.NewInmemSnapshotStore(), false
 	l := &logStore{
@@ -283,7 +284,7 @@ func TestCompacted(t *testing.T) {
 	}
 }
 
-// canceledSink notes whether it was canceled.
+// canceledSink records whether it was canceled.
 type canceledSink struct {
 	raft.SnapshotSink
 	canceled bool
@@ -294,8 +295,8 @@ func (s *canceledSink) Cancel() error {
 	return s.SnapshotSink.Cancel()
 }
 
-// TestSnapshotsGoForward: one that is older than the last is not taken, and not
-// finished.
+// TestSnapshotsGoForward: a snapshot that is older than the last is not
+// accepted, and not finished.
 func TestSnapshotsGoForward(t *testing.T) {
 	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore()}, onDiskUpTo}
 	_, wire := raft.NewInmemTransport("")

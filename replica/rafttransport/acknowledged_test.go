@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// forgetful is a transport to followers whose logs end where the test says.
+// forgetful is a transport to followers with logs that end where the test
+// wants.
 type forgetful struct {
 	Wire
 	last    map[raft.ServerID]uint64
@@ -41,7 +42,8 @@ func (f *forgetful) TimeoutNow(raft.ServerID, raft.ServerAddress, *raft.TimeoutN
 	return nil
 }
 
-// leaderOf is a leader's transport to followers, and what it says of them.
+// leaderOf returns a leader's transport to followers, and the followers that it
+// has found to be forgetful.
 func leaderOf(t *testing.T) (Transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
 	t.Helper()
 	f, lost := &forgetful{last: map[raft.ServerID]uint64{}}, &[]raft.ServerID{}
@@ -56,8 +58,8 @@ func leaderOf(t *testing.T) (Transport, *forgetful, func(id raft.ServerID, term,
 	}, lost
 }
 
-// TestForgetfulFollower: one whose log has become shorter than what it has told
-// this leader is sent nothing more, in this term.
+// TestForgetfulFollower: a follower's log has become shorter than what it has
+// acknowledged to this leader. It is sent no more messages in this term.
 func TestForgetfulFollower(t *testing.T) {
 	to, f, send, lost := leaderOf(t)
 	must(t, errors.Join(send("r2/a", 3, 0, 10), send("r3/b", 3, 0, 10), send("r2/a", 3, 10, 5)))
@@ -86,14 +88,15 @@ func TestForgetfulFollower(t *testing.T) {
 		}
 	}
 	must(t, errors.Join(send("r3/b", 3, 10, 1), to.TimeoutNow("r3/b", "", nil, nil)))
-	must(t, errors.Join(send("r2/a", 4, 14, 3), to.TimeoutNow("r2/a", "", nil, nil))) // another term, of which nothing is known
+	must(t, errors.Join(send("r2/a", 4, 14, 3), to.TimeoutNow("r2/a", "", nil, nil))) // another term, in which it has acknowledged nothing
 	if len(*lost) != 1 || (*lost)[0] != "r2/a" {
 		t.Errorf("%v were told of", *lost)
 	}
 }
 
-// TestForgetfulFollowerIsTold, also when it has caught up with a snapshot that
-// was on its way before: it would be sent nothing more, and never know why.
+// TestForgetfulFollowerIsTold: also if it has caught up with a snapshot that
+// was already on its way. Otherwise it would get no more messages, and never
+// learn why.
 func TestForgetfulFollowerIsTold(t *testing.T) {
 	to, f, send, _ := leaderOf(t)
 	must(t, send("r2/a", 3, 0, 10))
@@ -111,9 +114,9 @@ func TestForgetfulFollowerIsTold(t *testing.T) {
 	}
 }
 
-// TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost,
-// and for what was voted nothing would. Before it is sent the follower has to
-// tell.
+// TestForgetfulFollowerOfASnapshot: a snapshot would replace the lost entries,
+// but not the lost votes. So the follower's log end is checked before a
+// snapshot is sent.
 func TestForgetfulFollowerOfASnapshot(t *testing.T) {
 	to, f, send, lost := leaderOf(t)
 	must(t, send("r2/a", 3, 0, 10))
@@ -124,7 +127,7 @@ func TestForgetfulFollowerOfASnapshot(t *testing.T) {
 	}
 }
 
-// piped is a transport with pipelines that nothing comes out of.
+// piped is a transport with pipelines that return no answers.
 type piped struct{ Wire }
 
 func (piped) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
@@ -133,7 +136,7 @@ func (piped) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.Appe
 
 // TestWhatMayEndEarlier: logs that are shorter for another reason.
 func TestWhatMayEndEarlier(t *testing.T) {
-	t.Run("a later term", func(t *testing.T) { // whose leader has entries of its own
+	t.Run("a later term", func(t *testing.T) { // in which the leader has entries of its own
 		_, f, send, lost := leaderOf(t)
 		must(t, send("r2/a", 3, 0, 10))
 		f.last["r2/a"], f.term = 8, 4
@@ -181,8 +184,9 @@ func TestWhatMayEndEarlier(t *testing.T) {
 	})
 }
 
-// TestMajorityElsewhere: an entry counts as stored without the leader when most of
-// those that vote have acknowledged it in this term, and the leader is none of these.
+// TestMajorityElsewhere: an entry counts as stored without the leader when a
+// majority of the voters has acknowledged it in this term, not counting the
+// leader.
 func TestMajorityElsewhere(t *testing.T) {
 	const self = "r1/a"
 	voters := func(ids ...raft.ServerID) (all []raft.Server) {

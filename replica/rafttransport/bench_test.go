@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BenchmarkAcknowledged is what a message with an entry and its answer cost beside
-// the way to the follower.
+// BenchmarkAcknowledged measures the cost of a message with an entry and its
+// answer, without the network.
 func BenchmarkAcknowledged(b *testing.B) {
 	f := &forgetful{last: map[raft.ServerID]uint64{}}
 	to := sending()

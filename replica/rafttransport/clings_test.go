@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// library is one with a log in memory and nobody to talk to but the test. Its first
-// election lasts for as long as the test wants.
+// library starts the library with a log in memory, connected only to the test.
+// Its first election lasts as long as the test wants.
 func library(t *testing.T, to raft.Transport) *raft.Raft {
 	t.Helper()
 	c := raft.DefaultConfig()
@@ -25,7 +25,8 @@ func library(t *testing.T, to raft.Transport) *raft.Raft {
 	return r
 }
 
-// alone is a wire on which the test speaks to one library, which reaches nobody.
+// alone is a wire on which the test sends messages to one library, which
+// reaches no others.
 type alone struct {
 	*raft.InmemTransport
 	messages chan raft.RPC
@@ -33,8 +34,9 @@ type alone struct {
 
 func (a alone) Consumer() <-chan raft.RPC { return a.messages }
 
-// TestCandidateWithALostLeaderVotes: who is told to campaign, and then hears from
-// who has won that term, and never again, does not refuse his vote for ever.
+// TestCandidateWithALostLeaderVotes: a candidate is asked to campaign, receives
+// one message from the winner of that term, and then none. It does not refuse
+// its vote for ever.
 func TestCandidateWithALostLeaderVotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, inmem := raft.NewInmemTransport("r1")

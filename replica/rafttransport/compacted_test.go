@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestBeyondSnapshot: of a message that goes on from an entry which only the snapshot
-// has, the library gets what is behind the snapshot. Its latest one ends at entry 20, of
-// term 3, and the log begins behind that.
+// TestBeyondSnapshot: a message continues from an entry that only the snapshot
+// has. The library gets the part behind the snapshot. Its latest one ends at
+// entry 20, of term 3, and the log begins behind that.
 func TestBeyondSnapshot(t *testing.T) {
 	test := New(received{}, Options{Compacted: func(index uint64) (end, term uint64, ok bool) { return 20, 3, index < 20 }})
 	for _, c := range []struct {

@@ -36,8 +36,8 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (l oneConn) Close() error   { close(l.done); return nil }
 func (l oneConn) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// overPipes is a wire whose connections are pipes: calls gets the other end of each that
-// it dials, and what is put into taken is one that came.
+// overPipes returns a wire with pipes as connections. calls gets the other end
+// of each that it dials; a connection put into taken is accepted.
 func overPipes(t *testing.T) (w Wire, calls, taken chan net.Conn) {
 	calls, taken = make(chan net.Conn, 1), make(chan net.Conn, 1)
 	w = Network{
@@ -53,7 +53,7 @@ func overPipes(t *testing.T) (w Wire, calls, taken chan net.Conn) {
 	return w, calls, taken
 }
 
-// said is what one end of a pipe writes at once.
+// said returns the bytes that one end of a pipe writes at once.
 func said(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	b := make([]byte, 64<<10)
@@ -64,8 +64,8 @@ func said(t *testing.T, c net.Conn) []byte {
 	return b[:n]
 }
 
-// goldenMessages are those of the library's protocol, with every field set, and what
-// answers them.
+// goldenMessages returns the messages of the library's protocol, with every
+// field set, and their answers.
 func goldenMessages() []struct {
 	name        string
 	ask, answer any
@@ -91,7 +91,7 @@ func goldenMessages() []struct {
 	}
 }
 
-// sendGolden has a wire send a message, of which the answer is not waited for.
+// sendGolden makes a wire send a message, without waiting for the answer.
 func sendGolden(w Wire, ask any) {
 	const id, at = raft.ServerID("r2/b"), raft.ServerAddress("r2/b@10.0.0.2:7201")
 	switch q := ask.(type) {
@@ -108,9 +108,9 @@ func sendGolden(w Wire, ask any) {
 	}
 }
 
-// TestGoldenMessages: replicas of two releases send each other the library's messages.
-// Another release of the library must not change their bytes unnoticed: a cell is
-// upgraded one replica after the other.
+// TestGoldenMessages: replicas of two releases send each other the library's
+// messages. A cell is upgraded one replica after the other, so a new release of
+// the library must not change the bytes unnoticed.
 func TestGoldenMessages(t *testing.T) {
 	for _, m := range goldenMessages() {
 		t.Run(m.name, func(t *testing.T) {
@@ -123,7 +123,8 @@ func TestGoldenMessages(t *testing.T) {
 			<-sent
 			golden(t, m.name+"-request.hex", asked)
 
-			// The other end takes it for the same, and its answer is as it was.
+			// The other end decodes the same message, and its answer is
+			// unchanged.
 			ours, theirs := net.Pipe()
 			defer ours.Close()
 			taken <- theirs

@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// installing is a transport that was sent a snapshot, in front of a library that the
-// test plays.
+// installing is a transport that was sent a snapshot, in front of a library
+// that the test plays.
 type installing struct {
 	Transport
 	wire   received
@@ -33,8 +33,8 @@ func sendSnapshot(t *testing.T, content io.Reader) installing {
 	return s
 }
 
-// entries is the next message to the library, which has to be of the leader that sent
-// the snapshot, and to commit nothing.
+// entries returns the next message to the library. It must come from the leader
+// that sent the snapshot, and commit nothing.
 func (s installing) entries(t *testing.T) (raft.RPC, *raft.AppendEntriesRequest) {
 	t.Helper()
 	m := <-s.Consumer()
@@ -55,8 +55,8 @@ func (s installing) asked(t *testing.T, has bool) {
 	m.Respond(&raft.AppendEntriesResponse{Term: 9, Success: has}, nil)
 }
 
-// TestSnapshotIsFollowedByItsEnd: the library is told to discard what disagrees
-// with a snapshot once it is installed, and before the leader hears of it.
+// TestSnapshotIsFollowedByItsEnd: the library is made to discard what disagrees
+// with a snapshot once it is installed, and before the leader gets the answer.
 func TestSnapshotIsFollowedByItsEnd(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -94,8 +94,9 @@ func TestSnapshotIsFollowedByItsEnd(t *testing.T) {
 	}
 }
 
-// TestSnapshotThatIsThere is read to its end, so that the next message is found, and
-// answered as one that was installed. The library does not get it.
+// TestSnapshotThatIsThere: the snapshot is read to its end, so that the next
+// message is found, and answered like an installed one. The library does not
+// get it.
 func TestSnapshotThatIsThere(t *testing.T) {
 	content := strings.NewReader("state")
 	s := sendSnapshot(t, content)
@@ -106,8 +107,8 @@ func TestSnapshotThatIsThere(t *testing.T) {
 	}
 }
 
-// TestSnapshotThatDoesNotComeToItsEnd keeps no later message waiting: its sender may
-// have given it up.
+// TestSnapshotThatDoesNotComeToItsEnd: it delays no later message, because its
+// sender may have given it up.
 func TestSnapshotThatDoesNotComeToItsEnd(t *testing.T) {
 	content, sender := io.Pipe()
 	s := sendSnapshot(t, content)

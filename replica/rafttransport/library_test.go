@@ -8,18 +8,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// These tests show how the library by itself handles copies of messages that come late.
-// They are the schedules of docs/found.md. One that fails says that the library has
-// mended its fault.
+// These tests show how the library by itself handles late copies of messages.
+// They are the schedules of docs/found.md. A failing test means that the
+// library has fixed its fault.
 
-// uncorrected is a library alone, which follows r2.
+// uncorrected is the library alone, which follows r2.
 type uncorrected struct {
 	*raft.Raft
 	t    *testing.T
 	wire alone
 }
 
-// asLibrary runs a test of a follower that nothing corrects.
+// asLibrary runs a test of a follower without corrections.
 func asLibrary(t *testing.T, test func(t *testing.T, f uncorrected)) {
 	synctest.Test(t, func(t *testing.T) {
 		_, inmem := raft.NewInmemTransport("r1")
@@ -40,7 +40,7 @@ func (f uncorrected) sent(m raft.RPC) {
 
 var fromR2 = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("r2"), Addr: []byte("r2")}
 
-// entries sends some behind an entry, committed up to an index.
+// entries sends entries behind a given entry, committed up to an index.
 func (f uncorrected) entries(term, prev, prevTerm, committed uint64, kinds ...raft.LogType) {
 	f.t.Helper()
 	q := raft.AppendEntriesRequest{RPCHeader: fromR2, Term: term, PrevLogEntry: prev, PrevLogTerm: prevTerm, LeaderCommitIndex: committed}
@@ -54,7 +54,7 @@ func (f uncorrected) entries(term, prev, prevTerm, committed uint64, kinds ...ra
 	f.sent(raft.RPC{Command: &q})
 }
 
-// snapshot sends one of r2's that ends at entry 10, with three servers.
+// snapshot sends a snapshot from r2 that ends at entry 10, with three servers.
 func (f uncorrected) snapshot(term uint64) {
 	f.t.Helper()
 	const empty = "\x90" // a MockFSM without entries
@@ -71,8 +71,9 @@ func servers(ids ...raft.ServerID) (c raft.Configuration) {
 	return c
 }
 
-// TestLibraryGoesBackToASnapshot: it installs one again whose end it has, and goes by
-// the snapshot's configuration, though its log has a later one.
+// TestLibraryGoesBackToASnapshot: the library installs a snapshot again
+// although it has its end. It then uses the snapshot's configuration, though
+// its log has a later one.
 func TestLibraryGoesBackToASnapshot(t *testing.T) {
 	asLibrary(t, func(t *testing.T, f uncorrected) {
 		state := func() (applied uint64, n int) {
@@ -94,9 +95,9 @@ func TestLibraryGoesBackToASnapshot(t *testing.T) {
 	})
 }
 
-// TestLibraryRemovesEntriesBehindASnapshot: it keeps entries that were never committed
-// before a snapshot, and removes all behind them, the snapshot's end included, for a
-// message that disagrees.
+// TestLibraryRemovesEntriesBehindASnapshot: the library keeps uncommitted
+// entries before a snapshot. For a message that disagrees with them it removes
+// everything behind them, including the snapshot's end.
 func TestLibraryRemovesEntriesBehindASnapshot(t *testing.T) {
 	asLibrary(t, func(t *testing.T, f uncorrected) {
 		f.entries(2, 1, 1, 0, raft.LogCommand, raft.LogCommand) // stale ones

@@ -15,7 +15,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// followers take messages, and answer as they are told to.
+// followers receive messages, and answer as the test wants.
 type followers struct {
 	Wire
 	mu     sync.Mutex // guards the following
@@ -31,7 +31,7 @@ func (f *followers) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raf
 	return f.answer(q, r)
 }
 
-// taken are the messages that have come since it was last asked.
+// taken returns the messages that have arrived since its last call.
 func (f *followers) taken() (came []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +40,7 @@ func (f *followers) taken() (came []string) {
 	return came
 }
 
-// leader is a transport whose followers take everything.
+// leader is a transport to followers that accept everything.
 type leader struct {
 	Transport
 	followers *followers
@@ -49,8 +49,7 @@ type leader struct {
 	advanced  chan struct{}
 }
 
-// lead lets a test go on as the transport of a leader in term 3, in virtual
-// time.
+// lead runs a test with the transport of a leader in term 3, in virtual time.
 func lead(t *testing.T, test func(t *testing.T, l *leader)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &leader{advanced: make(chan struct{}, 1), followers: &followers{
@@ -84,7 +83,7 @@ func (l *leader) send(t *testing.T, id string, prev uint64, entries int, committ
 	l.followers.taken()
 }
 
-// apply applies up to an entry, and lets what follows from that happen.
+// apply applies up to an entry, and returns the messages that follow from it.
 func (l *leader) apply(upTo uint64) []string {
 	l.applied.Store(upTo)
 	select {
@@ -104,7 +103,7 @@ func wantMessages(t *testing.T, got []string, want ...string) {
 
 func TestNotices(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
-		wantMessages(t, l.apply(4)) // nobody has acknowledged anything
+		wantMessages(t, l.apply(4)) // no follower has acknowledged an entry
 		l.send(t, "r2", 4, 2, 4)
 		l.send(t, "r3", 4, 0, 4)
 		wantMessages(t, l.apply(6),
@@ -112,17 +111,17 @@ func TestNotices(t *testing.T) {
 		wantMessages(t, l.apply(6)) // they know
 		l.send(t, "r2", 6, 2, 6)
 		l.applied.Store(8)
-		l.send(t, "r2", 8, 1, 8) // says itself what the notice would
+		l.send(t, "r2", 8, 1, 8) // reports by itself what the notice would
 		wantMessages(t, l.apply(8))
 		l.send(t, "r3", 4, 3, 4)
-		wantMessages(t, l.apply(20), // but a follower is told of no more than it has
+		wantMessages(t, l.apply(20), // but a notice reports no more than the follower has
 			"r2: 3 of term 3, 0 entries behind 9 of term 3, 9 committed",
 			"r3: 3 of term 3, 0 entries behind 7 of term 3, 7 committed")
 	})
 }
 
-// TestOneNoticeAtATime: a follower that hangs is sent no second one, and the
-// others are told.
+// TestOneNoticeAtATime: a follower that hangs is sent no second notice, and the
+// others get theirs.
 func TestOneNoticeAtATime(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		l.send(t, "r2", 0, 9, 0)
@@ -147,8 +146,8 @@ func TestOneNoticeAtATime(t *testing.T) {
 	})
 }
 
-// TestNoNoticeOfAnotherTerm: what followers have acknowledged counts in that
-// term only, and only for who leads in it.
+// TestNoNoticeOfAnotherTerm: acknowledgements count only in their own term, and
+// only for the leader of that term.
 func TestNoNoticeOfAnotherTerm(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		l.send(t, "r2", 4, 2, 4)
@@ -159,7 +158,7 @@ func TestNoNoticeOfAnotherTerm(t *testing.T) {
 	})
 }
 
-// TestRefusalsAcknowledgeNothing: neither does what fails.
+// TestRefusalsAcknowledgeNothing: failed messages acknowledge nothing either.
 func TestRefusalsAcknowledgeNothing(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		answers := []func(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error{
@@ -177,8 +176,8 @@ func TestRefusalsAcknowledgeNothing(t *testing.T) {
 	})
 }
 
-// TestNoticesForTheSlower: a follower that acknowledges an entry when the others
-// have been told that it is committed is told as soon.
+// TestNoticesForTheSlower: a follower acknowledges an entry after the others
+// have received its commit. It gets the notice as soon as they did.
 func TestNoticesForTheSlower(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		l.send(t, "r2", 7, 1, 7)

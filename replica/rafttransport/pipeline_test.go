@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestPipelineEndsWithItsFirstFailure: a message that was sent when the library
-// had stopped to read answers does not wait for ever (hashicorp/raft #612). The
-// pipeline is the library's own, over a connection in memory.
+// TestPipelineEndsWithItsFirstFailure: a message sent after the library has
+// stopped reading answers does not wait for ever (hashicorp/raft issue 612).
+// The pipeline is the library's own, over a connection in memory.
 func TestPipelineEndsWithItsFirstFailure(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -32,7 +32,7 @@ func TestPipelineEndsWithItsFirstFailure(t *testing.T) {
 				if got := <-p.Consumer(); got != first {
 					t.Errorf("got the answer to %v, want to %v", got.Request(), first.Request())
 				}
-				// The library reads no more. It may send once or twice yet.
+				// The library reads no more. It may still send once or twice.
 				began := time.Now()
 				<-send(p)
 				<-send(p)
@@ -70,8 +70,8 @@ func TestPipelineHandsAnswersOn(t *testing.T) {
 	})
 }
 
-// send sends a message. It delivers what comes of it when it is on its way, nil
-// where it was not sent.
+// send sends a message. It delivers the result once the message is under way,
+// nil if it was not sent.
 func send(p raft.AppendPipeline) <-chan raft.AppendFuture {
 	out := make(chan raft.AppendFuture, 1)
 	go func() {
@@ -81,7 +81,7 @@ func send(p raft.AppendPipeline) <-chan raft.AppendFuture {
 	return out
 }
 
-// pipelineTo is a pipeline to a replica that answers so.
+// pipelineTo returns a pipeline to a replica with the given answers.
 func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 	t.Helper()
 	line := &lineInMemory{dialled: make(chan net.Conn), done: make(chan struct{})}

@@ -16,9 +16,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestMessagesCommitWhatTheyBring: a follower that takes the end of its own log
-// for the last entry of a message must not be told of more than that message
-// vouches for.
+// TestMessagesCommitWhatTheyBring: a follower that uses the end of its own log
+// as the last entry of a message must not receive a commit index beyond that
+// message's entries.
 func TestMessagesCommitWhatTheyBring(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -48,7 +48,7 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 	}
 }
 
-// TestBothWaysAreBounded: entries leave one by one and through a pipeline.
+// TestBothWaysAreBounded: entries are sent one by one and through a pipeline.
 func TestBothWaysAreBounded(t *testing.T) {
 	test := sending()
 	one, other := &raft.AppendEntriesRequest{PrevLogEntry: 3, LeaderCommitIndex: 9}, &raft.AppendEntriesRequest{PrevLogEntry: 4, LeaderCommitIndex: 9}
@@ -65,8 +65,8 @@ func TestBothWaysAreBounded(t *testing.T) {
 	}
 }
 
-// TestOwnStateBoundsWhatIsCommitted: no follower is told that an entry is
-// committed that it may not tell watchers of.
+// TestOwnStateBoundsWhatIsCommitted: no message reports an entry as committed
+// that the follower may not show to watchers.
 func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
 	behind := sending()
 	behind.opts.Told = func() uint64 { return 6 }
@@ -76,8 +76,8 @@ func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// TestStandInsStay: what stands for an entry that is in a snapshot goes to
-// nobody.
+// TestStandInsStay: a stand-in for an entry that is in a snapshot is never
+// sent.
 func TestStandInsStay(t *testing.T) {
 	test := sending()
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: raftstore.StandIn}, {Index: 5}}}
@@ -92,9 +92,9 @@ func TestStandInsStay(t *testing.T) {
 	}
 }
 
-// TestMixedMessagesStay: one whose entries were replaced while it was put
-// together goes to nobody. Within a log terms do not go back, and a leader's
-// own has none that is later than its term.
+// TestMixedMessagesStay: a message with entries that were replaced while it was
+// composed is not sent. Within a log terms never decrease, and a leader's log
+// has no term later than its own.
 func TestMixedMessagesStay(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -126,8 +126,8 @@ func TestMixedMessagesStay(t *testing.T) {
 	}
 }
 
-// TestDeposedLeadersAreSilent: what a message says was read while its sender
-// led, or it stays.
+// TestDeposedLeadersAreSilent: a message is sent only if its contents were read
+// while its sender led.
 func TestDeposedLeadersAreSilent(t *testing.T) {
 	leads := uint64(3)
 	test := sending()
@@ -147,8 +147,8 @@ func TestDeposedLeadersAreSilent(t *testing.T) {
 	}
 }
 
-// sending is a transport over one that takes every message, of a replica that
-// leads.
+// sending returns a transport over one that accepts every message, of a replica
+// that leads.
 func sending() Transport {
 	return Transport{Wire: sent{}, opts: Options{
 		Mute: func() error { return nil }, Leads: func(uint64) bool { return true },
@@ -156,7 +156,7 @@ func sending() Transport {
 	}}
 }
 
-// sent is a transport that takes every message and does nothing with it.
+// sent is a transport that accepts every message and does nothing with it.
 type sent struct{ Wire }
 
 func (sent) AppendEntries(raft.ServerID, raft.ServerAddress, *raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error {

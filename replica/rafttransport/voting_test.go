@@ -18,9 +18,9 @@ type received struct {
 
 func (w received) Consumer() <-chan raft.RPC { return w.messages }
 
-// TestVoteIsLookedForBehindEarlierMessages: a replica that is told to campaign
-// while it still stores the entry that takes its vote does not. The library has
-// the new configuration only when it is through with that message.
+// TestVoteIsLookedForBehindEarlierMessages: a replica is asked to campaign
+// while it still stores the entry that removes its vote. It does not campaign.
+// The library has the new configuration only when it has handled that message.
 func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
 	for name, after := range map[string]raft.ServerSuffrage{"it keeps its vote": raft.Voter, "it loses its vote": raft.Nonvoter} {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
 	}
 }
 
-// TestFullMessagesAreNoLastWord: behind one that is full there may be more in its leader's
-// log. One of fewer entries, or of none, goes to the end.
+// TestFullMessagesAreNoLastWord: the leader's log may have more entries behind
+// a full message. One with fewer entries, or without any, goes to the end.
 func TestFullMessagesAreNoLastWord(t *testing.T) {
 	for _, entries := range []int{0, MaxAppendEntries - 1, MaxAppendEntries} {
 		synctest.Test(t, func(t *testing.T) {

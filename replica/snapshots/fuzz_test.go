@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// FuzzSnapshotMeta: whatever meta.json says, the snapshot beside it is refused,
-// or opened as what it was written as.
+// FuzzSnapshotMeta: for any meta.json, the snapshot beside it is refused, or
+// opened as it was written.
 func FuzzSnapshotMeta(f *testing.F) {
 	store, want, name := aSnapshot(f)
 	written, err := os.ReadFile(name)
@@ -53,7 +53,7 @@ func FuzzSnapshotMeta(f *testing.F) {
 	})
 }
 
-// aSnapshot is a store with one snapshot, and the name of its meta.json.
+// aSnapshot returns a store with one snapshot, and the name of its meta.json.
 func aSnapshot(f *testing.F) (store *Store, meta *raft.SnapshotMeta, name string) {
 	f.Helper()
 	dir := f.TempDir()
@@ -84,7 +84,8 @@ func aSnapshot(f *testing.F) (store *Store, meta *raft.SnapshotMeta, name string
 	return store, meta, filepath.Join(store.dir, sink.ID(), "meta.json")
 }
 
-// meaning is what Raft goes by: the list of peers counts in version 0 only.
+// meaning returns the parts that Raft uses: the list of peers counts in version
+// 0 only.
 func meaning(m *raft.SnapshotMeta) raft.SnapshotMeta {
 	out := *m
 	out.Peers = nil

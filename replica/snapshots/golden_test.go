@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestGoldenHead: what a snapshot's file begins with is part of a data directory's
-// format, and does not change unnoticed.
+// TestGoldenHead: the head of a snapshot's file is part of a data directory's
+// format. A change of it must not go unnoticed.
 func TestGoldenHead(t *testing.T) {
 	got, err := headOf(&raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax, ID: "2-7-1700000000000", Index: 7, Term: 2, ConfigurationIndex: 3,

@@ -25,7 +25,7 @@ func must(t *testing.T, err error) {
 }
 
 // watchSyncs calls a function with the name of each file and directory that is
-// about to be synced, until the test is over.
+// about to be synced, until the test ends.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := disk.SyncFile, disk.SyncData
@@ -44,8 +44,8 @@ func snapshotOf(t *testing.T, s raft.SnapshotStore, index uint64) raft.SnapshotS
 	return sink
 }
 
-// TestSnapshotIsNotedLast: when it is noted it can be read; and the names of
-// its files were on the disk before it got its own.
+// TestSnapshotIsNotedLast: when a snapshot is recorded it can be read, and the
+// names of its files were on the disk before it got its own.
 func TestSnapshotIsNotedLast(t *testing.T) {
 	s, err := Open(t.TempDir(), zerolog.Nop(), nil)
 	must(t, err)
@@ -86,8 +86,8 @@ func TestSnapshotIsNotedLast(t *testing.T) {
 	}
 }
 
-// TestSnapshotEndsOnce: the library closes each snapshot twice, and gives up
-// one that has ended. It is noted once, and is whole.
+// TestSnapshotEndsOnce: the library closes each snapshot twice, and cancels one
+// that has ended. It is recorded once, and is whole.
 func TestSnapshotEndsOnce(t *testing.T) {
 	dir, noted := t.TempDir(), 0
 	files, err := raft.NewFileSnapshotStoreWithLogger(dir, kept, raftlogger.New(zerolog.Nop()))

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestGoldenFrame: the file is part of a data directory's format, and does not change
-// unnoticed.
+// TestGoldenFrame: the file is part of a data directory's format. A change of
+// it must not go unnoticed.
 func TestGoldenFrame(t *testing.T) {
 	got := frame(Mark{Generation: 5, Frame: 9}, true, 3, []*raft.Log{
 		{Index: 7, Term: 2, Type: raft.LogConfiguration, Data: []byte("data"), Extensions: []byte("more"), AppendedAt: time.Unix(1_700_000_000, 8)},

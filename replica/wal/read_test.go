@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// entries are log entries from one index to another, of one term.
+// entries returns log entries from one index to another, in one term.
 func entries(from, to, term uint64) (logs []*raft.Log) {
 	for i := from; i <= to; i++ {
 		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d %s", i, term, bytes.Repeat([]byte{'x'}, 200))})
@@ -17,8 +17,7 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 	return logs
 }
 
-// FuzzWAL: whatever stands in the file, reading it ends with entries or an
-// error.
+// FuzzWAL: for any file, reading it ends with entries or an error.
 func FuzzWAL(f *testing.F) {
 	none := []byte(nil)
 	f.Add(frame(Mark{4, 0}, true, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
@@ -34,8 +33,8 @@ func FuzzWAL(f *testing.F) {
 	})
 }
 
-// TestMarkWithoutAFrame: it names no place to begin at, and entries may be
-// nowhere else. They are not passed over.
+// TestMarkWithoutAFrame: such a mark names no start, and entries may be nowhere
+// else. They are not skipped.
 func TestMarkWithoutAFrame(t *testing.T) {
 	dir := t.TempDir()
 	if err := Create(dir); err != nil {
@@ -46,8 +45,8 @@ func TestMarkWithoutAFrame(t *testing.T) {
 	}
 }
 
-// TestAreaIsFilledToItsEnd and no further: behind it are the entries of the generation
-// before, which may be nowhere else.
+// TestAreaIsFilledToItsEnd and no further: behind it are the entries of the
+// generation before, which may be nowhere else.
 func TestAreaIsFilledToItsEnd(t *testing.T) {
 	blocks := func(n int) *raft.Log { // an entry that takes so many
 		l := &raft.Log{Index: 1, Term: 1}
