@@ -135,7 +135,7 @@ func (c *Candidate) use() error {
 
 // leaderAnswers bounds how long a start waits for a leader that knows what the
 // directory had stored. The whole time passes where hosts are down and no
-// replica leads. mindReplacement asks a leader that is found later.
+// replica leads. watchReplacement asks a leader that is found later.
 const leaderAnswers = 250 * time.Millisecond
 
 // Start starts the replica, after Wait. It uses up the candidate, even when it

@@ -62,29 +62,29 @@ type checksums struct {
 	differs func(own, told Checksum) // called at most once per mark
 	before  uint64                   // sums reported in entries up to this one are not compared
 	every   time.Duration
-	tell    time.Duration
+	delay   time.Duration
 	work    sync.WaitGroup
 
-	mu     sync.Mutex
-	now    *mark // the latest mark that was, or is being, summed
-	next   *mark // waits until now is summed; a later mark replaces it
-	done   *Checksum
-	marked time.Duration // when a mark was last applied or proposed here
-	took   time.Duration // by the latest sum, without its pauses
-	told   uint64        // highest index with a sum applied or proposed here
+	mu       sync.Mutex
+	now      *mark // the latest mark that was, or is being, summed
+	next     *mark // waits until now is summed; a later mark replaces it
+	done     *Checksum
+	marked   time.Duration // when a mark was last applied or proposed here
+	took     time.Duration // by the latest sum, without its pauses
+	reported uint64        // highest index with a sum applied or proposed here
 }
 
 // mark is a marked entry.
 type mark struct {
-	state *state.State // after the entry; nil once summed
-	index uint64
-	at    time.Duration
-	sum   *Checksum // this replica's
-	told  *Checksum // the master's
+	state   *state.State // after the entry; nil once summed
+	index   uint64
+	at      time.Duration
+	sum     *Checksum // this replica's
+	masters *Checksum // the master's
 }
 
 func newChecksums(clock func() time.Duration, differs func(own, told Checksum)) *checksums {
-	return &checksums{clock: clock, differs: differs, every: checksumEvery, tell: reportAfter, marked: clock()}
+	return &checksums{clock: clock, differs: differs, every: checksumEvery, delay: reportAfter, marked: clock()}
 }
 
 // note handles the marks and sums of an applied entry; s is the state after it.
@@ -150,13 +150,13 @@ func (c *checksums) summed(m *mark, sum [sha256.Size]byte, took time.Duration) *
 func (c *checksums) compare(index uint64, told Checksum) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = max(c.told, told.Index)
+	c.reported = max(c.reported, told.Index)
 	if index <= c.before {
 		return
 	}
 	for _, m := range []*mark{c.now, c.next} {
 		if m != nil && m.index == told.Index {
-			m.told = &told
+			m.masters = &told
 			c.compareMark(m)
 		}
 	}
@@ -165,8 +165,8 @@ func (c *checksums) compare(index uint64, told Checksum) {
 // compareMark compares the two sums of a mark once both are there. c.mu is
 // held.
 func (c *checksums) compareMark(m *mark) {
-	if m.sum != nil && m.told != nil && *m.sum != *m.told {
-		c.differs(*m.sum, *m.told)
+	if m.sum != nil && m.masters != nil && *m.sum != *m.masters {
+		c.differs(*m.sum, *m.masters)
 	}
 }
 
@@ -180,8 +180,8 @@ func (c *checksums) due() (state.Command, bool) {
 	if m != nil && m.sum == nil {
 		return state.Command{}, false
 	}
-	if m != nil && c.told < m.index && now-m.at >= c.tell {
-		c.told = m.index
+	if m != nil && c.reported < m.index && now-m.at >= c.delay {
+		c.reported = m.index
 		return state.Command{Operation: &state.ReportSum{Entry: m.index, Sum: m.sum.Sum[:]}}, true
 	}
 	if now-c.marked >= max(c.every, checksumShare*c.took) {

@@ -20,7 +20,7 @@ func often(r *Replica) {
 	c := r.fsm.sums
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.every, c.tell = time.Millisecond, 0
+	c.every, c.delay = time.Millisecond, 0
 }
 
 // awaitSum renews the lease until every replica has summed the state at an

@@ -38,7 +38,7 @@ func (r *Replica) remembers() error {
 
 // lastStored returns the last entry of the log or a snapshot, before the
 // library starts.
-func (r *Replica) lastStored() (last word, err error) {
+func (r *Replica) lastStored() (last position, err error) {
 	if last.index, err = r.disk.Logs.LastIndex(); err != nil {
 		return last, err
 	}

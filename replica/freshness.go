@@ -45,41 +45,42 @@ type freshness struct {
 
 	asOf atomic.Int64 // by the replica's clock, plus one nanosecond; 0 until something was shown
 
-	before word // the last entry that was stored when the replica started
+	before position // the last entry that was stored when the replica started
 
-	// telling's mu guards what follows, and every change of asOf.
+	// publisher's mu guards what follows, and every change of asOf.
 	applied uint64
-	office  uint64 // term of the last office that was applied
-	word    word   // reported and not yet reached; zero if every report was reached
-	counted uint64 // index of the last word that was reached
+	office  uint64   // term of the last office that was applied
+	pending position // reported and not yet reached; zero if every report was reached
+	counted uint64   // index of the last report that was reached
 }
 
-// word is a leader's report: all entries up to an index are committed.
-type word struct {
+// position is the last entry of a log, or up to which entry a leader reports
+// all as committed, and when the report arrived.
+type position struct {
 	term, index uint64
 	at          time.Duration
 }
 
-// hear records a report. An earlier one of the same term is waited for first;
+// report records a leader's report. An earlier one of the same term is waited for first;
 // otherwise a newer unreached one would always take its place.
-func (f *freshness) hear(term, index uint64) {
+func (f *freshness) report(term, index uint64) {
 	late := term == f.before.term && index < f.before.index
-	if !late && index > f.counted && term >= f.present() && term > f.word.term {
-		f.word = word{term, index, f.clock()}
+	if !late && index > f.counted && term >= f.present() && term > f.pending.term {
+		f.pending = position{term, index, f.clock()}
 	}
-	f.look()
+	f.check()
 }
 
-// reach records how far the state has come.
-func (f *freshness) reach(applied, office uint64) {
+// advance records how far the state has come.
+func (f *freshness) advance(applied, office uint64) {
 	f.applied, f.office = applied, office
-	f.look()
+	f.check()
 }
 
-// look counts a word that was reached.
-func (f *freshness) look() {
-	if w := f.word; w.index != 0 && w.index <= f.applied && w.term == f.office {
-		f.counted, f.word = w.index, word{}
+// check counts a report that was reached.
+func (f *freshness) check() {
+	if w := f.pending; w.index != 0 && w.index <= f.applied && w.term == f.office {
+		f.counted, f.pending = w.index, position{}
 		f.since(w.at)
 	}
 }

@@ -18,9 +18,9 @@ func (w *teller) wantAsOf(when string, want time.Duration) {
 	}
 }
 
-// says makes a leader report a commit index, an instant after the previous
+// reports makes a leader report a commit index, an instant after the previous
 // event. last reports whether the message goes to the end of its log.
-func (w *teller) says(term, index uint64, last bool) {
+func (w *teller) reports(term, index uint64, last bool) {
 	w.now++
 	w.publisher.committed(term, index, last)
 }
@@ -30,35 +30,35 @@ func (w *teller) says(term, index uint64, last bool) {
 func TestStateIsAsOfTheWordThatItReached(t *testing.T) {
 	w := newTeller(t)
 	w.present = 3
-	w.says(3, 0, true)
+	w.reports(3, 0, true)
 	w.wantAsOf("a heartbeat", -1)
-	w.says(3, 5, true) // at 2
+	w.reports(3, 5, true) // at 2
 	w.apply(2, 1, true)
 	w.apply(3, 1, false)
 	w.wantAsOf("a part", -1)
-	w.says(3, 6, true) // at 3
+	w.reports(3, 6, true) // at 3
 	w.apply(5, 1, false)
 	w.wantAsOf("all, and no office of that leader", -1)
 	w.apply(6, 3, true)
 	w.wantAsOf("the office that covers all before", 2)
-	w.says(3, 6, false) // at 4
+	w.reports(3, 6, false) // at 4
 	w.wantAsOf("a message that is full", 2)
-	w.says(3, 6, true) // at 5
+	w.reports(3, 6, true) // at 5
 	w.wantAsOf("a message to the end", 5)
-	w.says(3, 6, true)
-	w.says(3, 5, true)
+	w.reports(3, 6, true)
+	w.reports(3, 5, true)
 	w.wantAsOf("the same again, and a late one", 5)
-	w.says(3, 8, true) // at 8
-	w.says(3, 9, true)
+	w.reports(3, 8, true) // at 8
+	w.reports(3, 9, true)
 	w.apply(7, 3, false)
 	w.wantAsOf("behind that word", 5)
 	w.apply(8, 3, false)
 	w.wantAsOf("the first of two words", 8)
 	w.present = 4
-	w.says(3, 9, true)
+	w.reports(3, 9, true)
 	w.apply(9, 3, false)
 	w.wantAsOf("a leader that is deposed", 8)
-	w.says(4, 10, true) // at 11
+	w.reports(4, 10, true) // at 11
 	w.apply(10, 4, true)
 	w.wantAsOf("the next master", 11)
 	w.proposed(10)
@@ -74,11 +74,11 @@ func TestStateIsAsOfASnapshot(t *testing.T) {
 	w.present = 1
 	w.restored(from.state)
 	w.wantAsOf("its own, at the start", -1)
-	w.says(1, 9, true)
+	w.reports(1, 9, true)
 	w.wantAsOf("with a word", 1)
 	w = newTeller(t)
 	w.present = 1
-	w.says(1, 9, true)
+	w.reports(1, 9, true)
 	w.restored(from.state)
 	w.wantAsOf("that was installed", 1)
 }
@@ -87,19 +87,19 @@ func TestStateIsAsOfASnapshot(t *testing.T) {
 // replica had stored. The same leader may have reported more before the stop.
 func TestLateWordOfBeforeTheStart(t *testing.T) {
 	w := newTeller(t)
-	w.present, w.fresh.before = 2, word{term: 2, index: 7}
+	w.present, w.fresh.before = 2, position{term: 2, index: 7}
 	w.apply(2, 2, true)
-	w.says(2, 5, true)
+	w.reports(2, 5, true)
 	w.apply(5, 2, false)
 	w.wantAsOf("a word that goes less far than the log", -1)
-	w.says(2, 7, true) // at 2
+	w.reports(2, 7, true) // at 2
 	w.apply(7, 2, false)
 	w.wantAsOf("a word that goes as far", 2)
 
 	w = newTeller(t)
-	w.present, w.fresh.before = 3, word{term: 2, index: 7}
+	w.present, w.fresh.before = 3, position{term: 2, index: 7}
 	w.apply(5, 3, true)
-	w.says(3, 5, true) // at 1; entries 6 and 7 of term 2 were never committed
+	w.reports(3, 5, true) // at 1; entries 6 and 7 of term 2 were never committed
 	w.wantAsOf("a later term, whose log ends before", 1)
 }
 

@@ -172,7 +172,7 @@ func (r *Replica) Card() admission.Card {
 	if card.Applied = card.ConfigIndex; known {
 		card.Applied = max(applied, card.ConfigIndex)
 	}
-	card.Heard = r.hears()
+	card.Heard = r.hasLeader()
 	card.Sync, card.Writing = uint64(r.disk.Sync().Microseconds()), uint64(r.disk.WritingFor().Microseconds())
 	card.Unsent = r.snapshots.unsent.Load()
 	card.Removed = r.roll.now.Load().Removed
@@ -206,9 +206,9 @@ func (r *Replica) noteSnapshot() (known bool) {
 	return true
 }
 
-// hears reports whether this replica leads, or has had contact with a leader
+// hasLeader reports whether this replica leads, or has had contact with a leader
 // lately.
-func (r *Replica) hears() bool {
+func (r *Replica) hasLeader() bool {
 	if r.raft.State() == raft.Leader {
 		return true
 	}
@@ -260,11 +260,11 @@ var (
 // replaced.
 const replacementPace = 2 * time.Second
 
-// mindReplacement fails the replica when others know that its directory is no
+// watchReplacement fails the replica when others know that its directory is no
 // longer a member. From the next start on it waits to be admitted again. It
 // also fails the replica when a master knows that the directory has forgotten
 // what it had stored.
-func (r *Replica) mindReplacement() {
+func (r *Replica) watchReplacement() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -280,7 +280,7 @@ func (r *Replica) mindReplacement() {
 		case <-r.quit:
 			return
 		}
-		if r.hears() {
+		if r.hasLeader() {
 			continue
 		}
 		answers := r.believed(admission.AskAll(ctx, r.opts.ID, r.askNames(ctx), r.peers.Ask))

@@ -39,7 +39,7 @@ func (p *publisher) append(index uint64, changes []state.Change, after *state.St
 	defer p.mu.Unlock()
 	p.events.Append(changes, after)
 	p.applied, p.mine = index, p.leads(after.Office.Term)
-	p.fresh.reach(index, after.Office.Term)
+	p.fresh.advance(index, after.Office.Term)
 	p.publish()
 }
 
@@ -50,7 +50,7 @@ func (p *publisher) committed(term, index uint64, last bool) {
 	defer p.mu.Unlock()
 	p.commitIndex = max(p.commitIndex, index)
 	if last {
-		p.fresh.hear(term, index)
+		p.fresh.report(term, index)
 	}
 	p.publish()
 }
@@ -68,7 +68,7 @@ func (p *publisher) restored(s *state.State) {
 	defer p.mu.Unlock()
 	p.events.Restore(s.Revision)
 	p.applied, p.mine, p.published = s.Index, false, 0
-	p.fresh.reach(s.Index, s.Office.Term)
+	p.fresh.advance(s.Index, s.Office.Term)
 	p.publish()
 }
 

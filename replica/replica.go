@@ -137,7 +137,7 @@ func (r *Replica) startRaft() error {
 	r.watching.Go(r.suspectSilence)
 	r.watching.Go(r.keepRoll)
 	if r.peers.Ask != nil {
-		r.watching.Go(r.mindReplacement)
+		r.watching.Go(r.watchReplacement)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Clings: r.clingsAsCandidate,
-		Told: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Heard: r.fsm.publisher.committed, Forgot: r.logForgotten,
+		CommitLimit: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Committed: r.fsm.publisher.committed, Forgot: r.logForgotten,
 		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent,
 	})
 	return nil

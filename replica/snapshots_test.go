@@ -69,9 +69,9 @@ func copied(t *testing.T, o Options) Options {
 	return o
 }
 
-// judge starts a replica on a data directory. It must have the right state, or
+// startOn starts a replica on a data directory. It must have the right state, or
 // be refused with a message that names the place and the cure.
-func judge(t *testing.T, o Options, want [32]byte) (refused bool) {
+func startOn(t *testing.T, o Options, want [32]byte) (refused bool) {
 	t.Helper()
 	r, err := Open(o)
 	if err != nil {
@@ -145,18 +145,18 @@ func TestDamagedSnapshots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := copied(t, long)
 			damage(t, snapshotDirs(t, o)[0])
-			if judge(t, o, longHash) {
+			if startOn(t, o, longHash) {
 				t.Error("the log reaches back to the earlier snapshot, and the replica is refused")
 			}
 			o = copied(t, short)
 			damage(t, snapshotDirs(t, o)[0])
-			if !judge(t, o, shortHash) {
+			if !startOn(t, o, shortHash) {
 				t.Error("the latest snapshot is damaged and nothing takes its place; it was started")
 			}
 			o = copied(t, short)
 			dirs := snapshotDirs(t, o)
 			damage(t, dirs[1])
-			if judge(t, o, shortHash) {
+			if startOn(t, o, shortHash) {
 				t.Error("an earlier snapshot, which nobody needs, is damaged, and the replica is refused")
 			}
 		})
@@ -173,7 +173,7 @@ func TestSnapshotsGone(t *testing.T) {
 	must(t, s.Logs.DeleteRange(1, last))
 	must(t, s.Close())
 	must(t, os.RemoveAll(filepath.Join(o.DataDir, "snapshots")))
-	if !judge(t, o, hash) {
+	if !startOn(t, o, hash) {
 		t.Error("it was started as if it had never stored anything")
 	}
 }
@@ -184,7 +184,7 @@ func TestLogGone(t *testing.T) {
 	t.Parallel()
 	o, hash := aDataDir(t, 10)
 	must(t, os.Remove(filepath.Join(o.DataDir, boltlog.FileName)))
-	if !judge(t, o, hash) {
+	if !startOn(t, o, hash) {
 		t.Error("it was started without its votes")
 	}
 	if _, err := os.Stat(filepath.Join(o.DataDir, boltlog.FileName)); err == nil {
@@ -223,7 +223,7 @@ func TestDamagedDataDirectory(t *testing.T) {
 			raw[at] ^= 1 << bit
 			return raw
 		})
-		if judge(t, damaged, hash) {
+		if startOn(t, damaged, hash) {
 			refused[filepath.Base(name)]++
 		}
 		if t.Failed() {

@@ -23,7 +23,7 @@ type vitals struct {
 	// to its campaign, then to its election.
 	detected, elected *metric.Histogram
 
-	heard, campaigns time.Time // only the goroutine of noticed uses them
+	contact, campaigns time.Time // only the goroutine of noticed uses them
 }
 
 func newVitals() *vitals {
@@ -41,20 +41,20 @@ func newVitals() *vitals {
 }
 
 // noticed counts the library's observations. own is this replica's id in the
-// library, and heard the time of its last contact with a leader. A series of
+// library, and contact the time of its last contact with a leader. A series of
 // campaigns counts once, from the first one after contact with another leader.
-func (v *vitals) noticed(data any, own raft.ServerID, heard, now time.Time) {
+func (v *vitals) noticed(data any, own raft.ServerID, contact, now time.Time) {
 	switch d := data.(type) {
 	case raft.RaftState:
 		switch {
 		case d == raft.Candidate:
 			v.elections.Add(1)
 			if v.campaigns.IsZero() {
-				v.heard, v.campaigns = heard, now
+				v.contact, v.campaigns = contact, now
 			}
 		case d == raft.Leader && !v.campaigns.IsZero():
-			if !v.heard.IsZero() {
-				v.detected.Observe(v.campaigns.Sub(v.heard))
+			if !v.contact.IsZero() {
+				v.detected.Observe(v.campaigns.Sub(v.contact))
 			}
 			v.elected.Observe(now.Sub(v.campaigns))
 			v.campaigns = time.Time{}

@@ -53,8 +53,8 @@ func overPipes(t *testing.T) (w Wire, calls, taken chan net.Conn) {
 	return w, calls, taken
 }
 
-// said returns the bytes that one end of a pipe writes at once.
-func said(t *testing.T, c net.Conn) []byte {
+// written returns the bytes that one end of a pipe writes at once.
+func written(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	b := make([]byte, 64<<10)
 	n, err := c.Read(b)
@@ -118,7 +118,7 @@ func TestGoldenMessages(t *testing.T) {
 			sent := make(chan struct{})
 			go func() { defer close(sent); sendGolden(w, m.ask) }()
 			at := <-calls
-			asked := said(t, at)
+			asked := written(t, at)
 			_ = at.Close()
 			<-sent
 			golden(t, m.name+"-request.hex", asked)
@@ -139,7 +139,7 @@ func TestGoldenMessages(t *testing.T) {
 				t.Errorf("it was taken for %+v, want %+v", call.Command, m.ask)
 			}
 			call.Respond(m.answer, errors.New("an error"))
-			golden(t, m.name+"-response.hex", said(t, ours))
+			golden(t, m.name+"-response.hex", written(t, ours))
 		})
 	}
 }

@@ -22,7 +22,7 @@ type installing struct {
 
 func sendSnapshot(t *testing.T, content io.Reader) installing {
 	wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
-	to := New(wire, Options{Heard: func(uint64, uint64, bool) {}})
+	to := New(wire, Options{Committed: func(uint64, uint64, bool) {}})
 	go to.Pass("r1/a", func() []raft.Server { return nil }, quit)
 	t.Cleanup(func() { close(quit) })
 	q := &raft.InstallSnapshotRequest{

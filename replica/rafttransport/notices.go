@@ -128,7 +128,7 @@ type notice struct {
 }
 
 // Notify sends notices until quit is closed. advanced has a value when
-// Options.Told has grown.
+// Options.CommitLimit has grown.
 func (t Transport) Notify(advanced, quit <-chan struct{}) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -143,7 +143,7 @@ func (t Transport) Notify(advanced, quit <-chan struct{}) {
 			continue
 		}
 		time.Sleep(noticeAfter)
-		due := t.notices.due(t.opts.Told())
+		due := t.notices.due(t.opts.CommitLimit())
 		for _, id := range slices.Sorted(maps.Keys(due)) {
 			sending.Go(func() {
 				// If it fails, the library's next message reports the same.

@@ -61,8 +61,8 @@ func lead(t *testing.T, test func(t *testing.T, l *leader)) {
 		l.leads.Store(3)
 		l.Transport = New(l.followers, Options{
 			Leading: func() bool { return l.leads.Load() != 0 }, Leads: func(term uint64) bool { return term == l.leads.Load() },
-			Mute: func() error { return nil },
-			Told: func() uint64 { return l.applied.Load() },
+			Mute:        func() error { return nil },
+			CommitLimit: func() uint64 { return l.applied.Load() },
 		})
 		quit, ended := make(chan struct{}), make(chan struct{})
 		go func() { l.Notify(l.advanced, quit); close(ended) }()

@@ -32,16 +32,16 @@ type Options struct {
 	// Clings reports whether the library campaigns although it knows a leader,
 	// and its term. May be nil. See Pass.
 	Clings func() (term uint64, clings bool)
-	// Told returns the highest index that messages may report as committed.
+	// CommitLimit returns the highest index that messages may report as committed.
 	// This replica has applied it.
-	Told func() uint64
+	CommitLimit func() uint64
 	// Acknowledged is called when a follower has acknowledged more entries. May
 	// be nil.
 	Acknowledged func()
-	// Heard receives the commit index that a leader of a term reports. last
+	// Committed receives the commit index that a leader of a term reports. last
 	// reports that the message goes to the end of that leader's log, so its
 	// commit index is not cut off.
-	Heard func(term, index uint64, last bool)
+	Committed func(term, index uint64, last bool)
 	// Forgot is called, once for each, with a follower that has lost what it
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)
@@ -237,8 +237,8 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 // message reports the rest.
 //
 // The commit index also stays within what followers may report to watchers
-// (Options.Told). The library counts the leader's disk too early; this replica
+// (Options.CommitLimit). The library counts the leader's disk too early; this replica
 // has applied no entry because of that (see package raftstore).
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
-	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.Told(), q.PrevLogEntry+uint64(len(q.Entries)))
+	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.CommitLimit(), q.PrevLogEntry+uint64(len(q.Entries)))
 }

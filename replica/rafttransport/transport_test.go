@@ -69,7 +69,7 @@ func TestBothWaysAreBounded(t *testing.T) {
 // that the follower may not show to watchers.
 func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
 	behind := sending()
-	behind.opts.Told = func() uint64 { return 6 }
+	behind.opts.CommitLimit = func() uint64 { return 6 }
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
 	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 6 {
 		t.Error(q.LeaderCommitIndex, err)
@@ -152,7 +152,7 @@ func TestDeposedLeadersAreSilent(t *testing.T) {
 func sending() Transport {
 	return Transport{Wire: sent{}, opts: Options{
 		Mute: func() error { return nil }, Leads: func(uint64) bool { return true },
-		Told: func() uint64 { return math.MaxUint64 }, Leading: func() bool { return true },
+		CommitLimit: func() uint64 { return math.MaxUint64 }, Leading: func() bool { return true },
 	}}
 }
 

@@ -51,7 +51,7 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 					refuse(m, err)
 					continue
 				}
-				t.opts.Heard(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
+				t.opts.Committed(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
 				m.Command = t.beyondSnapshot(q)
 			case *raft.InstallSnapshotRequest:
 				if err := t.disagrees(q); err != nil {

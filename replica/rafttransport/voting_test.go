@@ -27,7 +27,7 @@ func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var suffrage atomic.Int32 // as the library knows it
 				wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
-				to := New(wire, Options{Heard: func(uint64, uint64, bool) {}})
+				to := New(wire, Options{Committed: func(uint64, uint64, bool) {}})
 				go to.Pass("r1/a", func() []raft.Server {
 					return []raft.Server{{ID: "r1/a", Suffrage: raft.ServerSuffrage(suffrage.Load())}}
 				}, quit)
@@ -68,7 +68,7 @@ func TestFullMessagesAreNoLastWord(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wire, quit, heard := received{messages: make(chan raft.RPC)}, make(chan struct{}), make(chan bool, 1)
 			defer close(quit)
-			to := New(wire, Options{Heard: func(term, index uint64, last bool) {
+			to := New(wire, Options{Committed: func(term, index uint64, last bool) {
 				if term != 7 || index != 5 {
 					t.Errorf("entry %d of term %d is heard", index, term)
 				}
