@@ -14,29 +14,29 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Access is the calls that say who may do what, for those who may say so. They
-// are linearizable: whoever has an answer to a change knows that each call which
-// begins from then on is judged by it.
+// Access has the calls that manage rights, for callers that may manage them.
+// They are linearizable: a call that begins after the answer to a change is
+// decided by the changed rights.
 //
 // A rule, a group and the cell's lists are each written whole. To change one,
-// read it, change it and put it back; nothing guards against somebody else who
-// does the same at that moment.
+// read it, change it and put it back. No check guards against another caller
+// that does the same at that moment.
 //
-// A change is repeated only if it certainly had no effect, and else ends with
-// ErrOutcomeUnknown: were it under way twice, the second could arrive after a
-// later change, and undo it. Whoever gets that error looks how things are.
-// RevokeToken alone is repeated, since no id is given out twice.
+// A change is repeated only if it certainly had no effect; otherwise it returns
+// ErrOutcomeUnknown. If it were under way twice, the second could arrive after
+// a later change and undo it. After that error, the caller reads the present
+// state. Only RevokeToken is repeated, since an id is never reused.
 type Access struct{ c *Client }
 
-// Access is the calls that say who may do what.
+// Access returns the calls that manage rights.
 func (c *Client) Access() Access { return Access{c} }
 
-// WhoAmI tells who the cell takes this client for. Anybody may ask;
-// ErrUnauthenticated says that the credential is bad.
+// WhoAmI returns the principal of this client, as the cell sees it. Every
+// caller may ask; ErrUnauthenticated means that the credential is bad.
 func (a Access) WhoAmI(ctx context.Context) (out lockapi.WhoAmI, err error) {
 	q := call{path: lockapi.RouteWhoAmI, out: &out, check: func(*call) string {
 		if out.Principal == "" || out.How == "" {
-			return "nobody's name"
+			return "no principal"
 		}
 		return ""
 	}}
@@ -44,9 +44,9 @@ func (a Access) WhoAmI(ctx context.Context) (out lockapi.WhoAmI, err error) {
 	return out, err
 }
 
-// Check tells what a principal (user:NAME or anonymous, where it is empty whoever
-// asks) may do at a path, and the path of the rule that decides it. It takes admin
-// there to ask about others.
+// Check returns what a principal may do at a path, and the path of the rule
+// that decides it. The principal is user:NAME or anonymous; empty means the
+// caller. Asking about another principal requires admin at the path.
 func (a Access) Check(ctx context.Context, path, principal string) (out lockapi.AccessCheck, err error) {
 	if err := lockapi.ValidateRulePath(path); err != nil {
 		return out, err
@@ -68,8 +68,9 @@ func (a Access) Check(ctx context.Context, path, principal string) (out lockapi.
 	return out, err
 }
 
-// Rules yields the rules whose paths begin with prefix, a plain string, in
-// bytewise order, as far as one has admin at them. It pages as ListLocks does.
+// Rules yields the rules with paths that begin with prefix, a plain string, in
+// bytewise order. It omits rules at which the caller lacks admin. It pages as
+// ListLocks does.
 func (a Access) Rules(ctx context.Context, prefix string) iter.Seq2[lockapi.AccessRule, error] {
 	query := url.Values{}
 	if prefix != "" {
@@ -82,15 +83,16 @@ func (a Access) Rules(ctx context.Context, prefix string) iter.Seq2[lockapi.Acce
 	})
 }
 
-// Rule reads the rule that stands at a path, "/" for the root. ErrNotFound says
-// that there is none: what is above it decides.
+// Rule reads the rule at a path, "/" for the root. ErrNotFound means that there
+// is no rule at it: the rule above it decides.
 func (a Access) Rule(ctx context.Context, path string) (out lockapi.AccessRule, err error) {
 	err = a.rule(ctx, http.MethodGet, path, nil, &out)
 	return out, err
 }
 
-// PutRule puts a rule at a path, whole: a list that is nil is inherited from
-// above, and one that is empty is nobody. It returns the rule as it stands.
+// PutRule writes the whole rule of a path. A nil list is inherited from above,
+// and an empty list grants the right to no caller. It returns the rule as
+// stored.
 func (a Access) PutRule(ctx context.Context, path string, lists lockapi.AccessLists) (out lockapi.AccessRule, err error) {
 	if err := lists.Validate(); err != nil {
 		return out, err
@@ -99,7 +101,7 @@ func (a Access) PutRule(ctx context.Context, path string, lists lockapi.AccessLi
 	return out, err
 }
 
-// DeleteRule removes the rule at a path. It succeeds where there is none.
+// DeleteRule removes the rule at a path. It succeeds if there is no such rule.
 func (a Access) DeleteRule(ctx context.Context, path string) error {
 	if err := lockapi.ValidateRulePath(path); err != nil {
 		return err
@@ -107,9 +109,10 @@ func (a Access) DeleteRule(ctx context.Context, path string) error {
 	return a.drop(ctx, lockapi.RouteRules+path, true)
 }
 
-// DeleteRulesBelow removes the rules below a directory, which ends in a slash, in one
-// step: "/app/", or "/" for all but the root's. It takes admin at the directory and at
-// each rule below it. The rule at the directory itself stays.
+// DeleteRulesBelow removes the rules below a directory in one step. The
+// directory ends in a slash: "/app/", or "/" for all rules but the root's. It
+// requires admin at the directory and at each rule below it. The rule at the
+// directory itself stays.
 func (a Access) DeleteRulesBelow(ctx context.Context, dir string) (deleted bool, err error) {
 	if dir != "/" {
 		if err := lockapi.ValidatePrefix(dir); err != nil {
@@ -121,7 +124,7 @@ func (a Access) DeleteRulesBelow(ctx context.Context, dir string) (deleted bool,
 	return out.Deleted, err
 }
 
-// rule is a call that is answered with a rule.
+// rule makes a call that returns a rule.
 func (a Access) rule(ctx context.Context, method, path string, body []byte, out *lockapi.AccessRule) error {
 	if err := lockapi.ValidateRulePath(path); err != nil {
 		return err
@@ -134,7 +137,7 @@ func (a Access) rule(ctx context.Context, method, path string, body []byte, out 
 	}})
 }
 
-// drop is a call after which something is gone.
+// drop makes a call that deletes something.
 func (a Access) drop(ctx context.Context, path string, once bool) error {
 	return a.c.calls.do(ctx, &call{method: http.MethodDelete, path: path, once: once, status: http.StatusNoContent, settles: isGone})
 }
@@ -154,15 +157,15 @@ func (a Access) Groups(ctx context.Context) (all []lockapi.Group, err error) {
 	}
 }
 
-// Group reads a group, by its name without "group:". The error may be
+// Group reads a group by its name without "group:". The error may be
 // ErrNotFound.
 func (a Access) Group(ctx context.Context, name string) (out lockapi.Group, err error) {
 	err = a.group(ctx, http.MethodGet, name, nil, &out)
 	return out, err
 }
 
-// PutGroup makes a group, or changes it, whole: its members are user:NAME and
-// group:NAME, and none leads back to it (ErrInvalidArgument).
+// PutGroup creates a group or replaces its members: user:NAME and group:NAME. A
+// member that leads back to the group is refused (ErrInvalidArgument).
 func (a Access) PutGroup(ctx context.Context, name string, members []string) (out lockapi.Group, err error) {
 	g := lockapi.GroupMembers{Members: append([]string{}, members...)}
 	if err := g.Validate(); err != nil {
@@ -172,8 +175,8 @@ func (a Access) PutGroup(ctx context.Context, name string, members []string) (ou
 	return out, err
 }
 
-// DeleteGroup removes a group: rules that name it name nobody by that. It
-// succeeds where there is none.
+// DeleteGroup removes a group: rules that name it grant no right through it. It
+// succeeds if there is no such group.
 func (a Access) DeleteGroup(ctx context.Context, name string) error {
 	if err := lockapi.ValidateGroup(name); err != nil {
 		return err
@@ -181,7 +184,7 @@ func (a Access) DeleteGroup(ctx context.Context, name string) error {
 	return a.drop(ctx, lockapi.RouteGroups+"/"+name, true)
 }
 
-// group is a call that is answered with a group.
+// group makes a call that returns a group.
 func (a Access) group(ctx context.Context, method, name string, body []byte, out *lockapi.Group) error {
 	if err := lockapi.ValidateGroup(name); err != nil {
 		return err
@@ -194,14 +197,14 @@ func (a Access) group(ctx context.Context, method, name string, body []byte, out
 	}})
 }
 
-// Cell reads who observes and who operates the cell as a whole.
+// Cell reads the lists of the cell's observers and operators.
 func (a Access) Cell(ctx context.Context) (out lockapi.CellAccess, err error) {
 	err = a.c.read(ctx, call{path: lockapi.RouteCellAccess, out: &out}, nil, nil)
 	return out, err
 }
 
-// PutCell says who observes and who operates the cell: both lists, whole.
-// user:root always operates it.
+// PutCell replaces both lists, of the cell's observers and operators. user:root
+// is always an operator.
 func (a Access) PutCell(ctx context.Context, lists lockapi.CellAccess) (out lockapi.CellAccess, err error) {
 	if err := lists.Validate(); err != nil {
 		return out, err
@@ -210,10 +213,10 @@ func (a Access) PutCell(ctx context.Context, lists lockapi.CellAccess) (out lock
 	return out, err
 }
 
-// NewSecret makes the secret of a token, of 256 random bits, and its SHA-256 as a
-// TokenRequest and an EnableRequest take it. Who makes it himself, and keeps it
-// before he asks, has it whatever becomes of the answer; and it never travels but
-// as a credential.
+// NewSecret makes the secret of a token, of 256 random bits, and its SHA-256
+// for a TokenRequest or an EnableRequest. A caller that makes the secret
+// itself, and stores it before the request, has it even if the answer is lost.
+// The secret then travels only as a credential.
 func NewSecret() (secret, sha256sum string) {
 	var random [sha256.Size]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -222,9 +225,9 @@ func NewSecret() (secret, sha256sum string) {
 	return secret, hex.EncodeToString(sum[:])
 }
 
-// CreateToken makes an access token. Its Secret is in the answer this once, and
-// only where req.TokenSHA256 is empty (see NewSecret). After
-// ErrOutcomeUnknown there may be a token that nobody has.
+// CreateToken makes an access token. Only this answer has its Secret, and only
+// if req.TokenSHA256 is empty (see NewSecret). After ErrOutcomeUnknown a token
+// may exist that no caller has.
 func (a Access) CreateToken(ctx context.Context, req lockapi.TokenRequest) (lockapi.Token, error) {
 	if err := req.Validate(); err != nil {
 		return lockapi.Token{}, err
@@ -232,11 +235,11 @@ func (a Access) CreateToken(ctx context.Context, req lockapi.TokenRequest) (lock
 	return a.token(ctx, lockapi.RouteTokens, encode(req), req.Principal, req.TokenSHA256 == "")
 }
 
-// Enable has the cell judge its callers from now on, and makes a token of
-// user:root, as CreateToken does. ErrConflict says that access is on already.
-// While it is off every caller on loopback may do this, and every other one that has
-// req.Secret, which is the master's where the client reaches it; ErrPermissionDenied
-// names the replica. So put the rules before.
+// Enable turns access control on, and makes a token of user:root, as
+// CreateToken does. ErrConflict means that it is already on. While it is off,
+// every caller on loopback may do this. Others need req.Secret, which is the
+// secret of the master if the client reaches it; ErrPermissionDenied names the
+// replica. Put the rules first.
 func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.Token, error) {
 	if err := req.Validate(); err != nil {
 		return lockapi.Token{}, err
@@ -244,7 +247,7 @@ func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.
 	return a.token(ctx, lockapi.RouteEnable, encode(req), lockapi.PrincipalRoot, req.TokenSHA256 == "")
 }
 
-// token is a call that makes a token.
+// token makes a call that creates a token.
 func (a Access) token(ctx context.Context, path string, body []byte, principal string, secret bool) (out lockapi.Token, err error) {
 	err = a.c.calls.do(ctx, &call{
 		method: http.MethodPost, path: path, body: body, out: &out, once: true, status: http.StatusCreated,
@@ -271,7 +274,8 @@ func (a Access) Tokens(ctx context.Context) iter.Seq2[lockapi.Token, error] {
 	})
 }
 
-// RevokeToken ends a token at once. It succeeds where there is none of that id.
+// RevokeToken ends a token at once. It succeeds if there is no token with that
+// id.
 func (a Access) RevokeToken(ctx context.Context, id string) error {
 	if !isSessionID(id) {
 		return lockapi.Invalid("id", "%q is not the id of a token", lockapi.Clip(id))
@@ -279,8 +283,9 @@ func (a Access) RevokeToken(ctx context.Context, id string) error {
 	return a.drop(ctx, lockapi.RouteTokens+"/"+id, false)
 }
 
-// Disable lets every caller do everything again. Rules, groups and tokens stay
-// for the next time. It succeeds where access is off.
+// Disable turns access control off: every caller may do everything. Rules,
+// groups and tokens are kept for the next time. It succeeds if access control
+// is already off.
 func (a Access) Disable(ctx context.Context) error {
 	return a.c.calls.do(ctx, &call{method: http.MethodPost, path: lockapi.RouteDisable, body: []byte("{}"), once: true, status: http.StatusNoContent})
 }

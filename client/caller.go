@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// answerTime is how long a replica may take for an answer, beyond the time
-	// that the call asks it to wait.
+	// answerTime bounds the time until a replica's answer, beyond the time that
+	// the call asks it to wait.
 	answerTime = 5 * time.Second
-	// mostHops is how many 421 in a row are followed without a pause.
+	// mostHops bounds how many 421 in a row are followed without a pause.
 	mostHops = 3
 )
 
-// caller makes calls, of replicas that it chooses: again and again where that
-// is safe, of several at once where one is silent. It is safe for concurrent
-// use.
+// caller makes calls to replicas that it chooses. It repeats a call while that
+// is safe, and asks several replicas if one is silent. It is safe for
+// concurrent use.
 type caller struct {
 	exchanger
 	targets *targets
@@ -31,8 +31,8 @@ type caller struct {
 	log     *slog.Logger
 }
 
-// do makes a call, again and again where that is safe, until it is answered or
-// ctx ends. Refusals come back as *lockapi.Error.
+// do makes a call, and repeats it while that is safe, until it is answered or
+// ctx ends. It returns refusals as *lockapi.Error.
 func (c *caller) do(ctx context.Context, q *call) error {
 	if c.tracer != nil {
 		return c.traced(ctx, q)
@@ -76,7 +76,7 @@ func (c *caller) see(ctx context.Context, q *call) error {
 			q.renew(q)
 		}
 		if q.wait > 0 && c.clock.now()-q.hedge.sent >= mostPause {
-			pause.reset() // it waited as it should, and something on the way ended that
+			pause.reset() // it waited as intended; something on the way ended it
 		}
 		if hops++; next == redirect && hops <= mostHops {
 			continue
@@ -86,7 +86,8 @@ func (c *caller) see(ctx context.Context, q *call) error {
 	}
 }
 
-// pick is the route to use now. Where no replica is known it waits for the DNS.
+// pick returns the route to use now. While no replica is known it waits for the
+// DNS.
 func (c *caller) pick(ctx context.Context) (*route, error) {
 	if r := c.targets.pick(); r != nil {
 		return r, nil
@@ -119,7 +120,7 @@ func pauseCall(ctx, under context.Context, d time.Duration) {
 	sleep(ctx, d)
 }
 
-// verdict says what follows a failed attempt.
+// verdict is what follows a failed attempt.
 type verdict int
 
 const (
@@ -128,9 +129,9 @@ const (
 	redirect                // try again at once, elsewhere
 )
 
-// classify turns an attempt's failure into what to do next, with where to where
-// that is redirect, and lets the choice of replica learn from it. ctx is the
-// one that the attempt ran under.
+// classify decides what follows an attempt's failure, and updates the choice of
+// replica. With redirect it also returns the next route. ctx is the context of
+// the attempt.
 func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
 	if other, all := c.isStrange(err); other {
 		c.targets.failed(r)
@@ -162,8 +163,8 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 		c.targets.skip(r)
 		return retry, nil
 	case lockapi.CodeTooMany:
-		// To ask again for more adds to the load; that is the caller's to
-		// decide. What makes room is seen through.
+		// Another request adds to the load, so the caller decides. Calls
+		// that free a quota are repeated.
 		if q.method == http.MethodDelete {
 			return retry, nil
 		}
@@ -174,7 +175,7 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 		}
 		return retry, nil
 	case lockapi.CodeBusy:
-		if q.unsettled { // what is not committed yet may be the work of an attempt before
+		if q.unsettled { // the uncommitted change may be of an earlier attempt
 			return retry, nil
 		}
 	}
@@ -184,14 +185,14 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 	return giveUp, nil
 }
 
-// attempt sends a call once, over route r. The error is a *lockapi.Error where
-// the cell has answered, a *foreignAnswer where somebody else has, and an
-// *attemptError where nobody has.
+// attempt sends a call once, over route r. The error is a *lockapi.Error if the
+// cell answered, a *foreignAnswer if something else did, and an *attemptError
+// if there was no answer.
 //
-// A master that has answered another call since this one's answer was due is
-// busy, not gone. To punish it for that would send all the sessions of the
-// client to a replica that can but name the same master again. The second time in
-// a row it is punished: the link to it may carry short answers only.
+// A master that has answered another call since this answer was due is busy,
+// not gone. A penalty would send all the client's sessions to a replica that
+// can only name the same master again. The second time in a row there is a
+// penalty: the link may carry short answers only.
 func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 	late := q.late
 	if late == 0 {
@@ -206,8 +207,8 @@ func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 }
 
 // probe asks an endpoint whether it is ready, which needs no master and no
-// credential, and reports whether it answers. Any answer ends its penalty, a
-// refusal or a proxy's too, and silence begins one.
+// credential, and reports whether it answers. Any answer ends its penalty, even
+// a refusal or a proxy's, and silence begins one.
 func (c *caller) probe(r *route, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(c.finder.ctx, 2*within) // for the credential, too
 	defer cancel()
@@ -223,8 +224,8 @@ func (c *caller) probe(r *route, within time.Duration) bool {
 	return false
 }
 
-// mayHaveTakenEffect says whether an attempt that ended so may have done its
-// work. A refusal has not, except for those that leave it open.
+// mayHaveTakenEffect reports whether an attempt with this error may have taken
+// effect. A refusal has not, except for the codes that leave it open.
 func mayHaveTakenEffect(err error) bool {
 	if err == nil {
 		return true

@@ -12,45 +12,45 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Client talks to one cell. It is safe for concurrent use, and meant to be
-// shared: all its sessions and calls use one pool of connections and learn from
-// one another where the master is.
+// Client talks to one cell. It is safe for concurrent use and meant to be
+// shared: all its sessions and calls share one pool of connections and one
+// choice of replica.
 //
 // Every method repeats a call that may safely be repeated until its context
-// ends; give a deadline to a context that has no other end. A call that was
-// given up so returns an error for which errors.Is holds with the context's
-// error, and with ErrNoMaster (certainly no effect) or ErrOutcomeUnknown.
+// ends; give a deadline to a context that has no other end. If the context ends
+// first, errors.Is holds with the context's error, and with ErrNoMaster
+// (certainly no effect) or ErrOutcomeUnknown.
 type Client struct {
 	calls   caller
 	scheme  string // of a host:port without one
 	limiter limiter
-	tokens  high // that were granted
-	seen    high // revisions of the cell
+	tokens  high // of grants
+	seen    high // of the cell's revisions
 	clock   clock
 	grace   time.Duration
 	log     *slog.Logger
 }
 
-// Close closes the connections that are idle, and ends the search for replicas.
-// Sessions of the client are not closed by it: close them first.
+// Close closes idle connections and ends the search for replicas. It does not
+// close the client's sessions: close them first.
 //
 // A client that is dropped without Close, and has no session, is collected
-// within a minute, and its connections with it. A session keeps its client, and
-// two connections, until it is closed or expires: the garbage collector ends no
-// session, since a program may work under a lock whose values it has dropped.
+// within a minute, together with its connections. A session keeps its client,
+// and two connections, until it is closed or expires. The garbage collector
+// ends no session, since a program may work under a lock without keeping the
+// values.
 func (c *Client) Close() error {
 	c.calls.finder.close()
 	c.calls.close()
 	return nil
 }
 
-// URLs are the base URLs of the replicas that the client knows: first those that it
-// was given, and that the DNS has for the names that it was given; then those that
-// it has learned from the cell. Behind one that the DNS has for a name given as
-// dns+https is that name, by which its certificate is judged, as in
-// "https://10.0.0.2:7101 (stout.example.com)": CellAt, Ready and Replica take it so,
-// and other programs the part before the space. It waits for the DNS while it knows
-// none.
+// URLs returns the base URLs of the known replicas: first those given, and the
+// DNS addresses of the given names; then those learned from the cell. A URL
+// from a dns+https name carries that name, which verifies its certificate, as
+// in "https://10.0.0.2:7101 (stout.example.com)". CellAt, Ready and Replica
+// accept this form; other programs need the part before the space. URLs waits
+// for the DNS while no replica is known.
 func (c *Client) URLs(ctx context.Context) (out []string, err error) {
 	if _, err := c.calls.pick(ctx); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (c *Client) URLs(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// ReadLock reads the state of one lock. A lock that nobody holds or waits for
+// ReadLock reads the state of one lock. A lock without holders and waiters
 // reads as free, whether or not it ever existed.
 func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) (out lockapi.Lock, err error) {
 	if err := lockapi.ValidatePath(path); err != nil {
@@ -72,7 +72,8 @@ func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) 
 	return out, err
 }
 
-// queueQuery is what a read of a lock says about its queue.
+// queueQuery returns the query for the positions of a queue that a read asks
+// for.
 func queueQuery(opts []ReadOption) url.Values {
 	if o := makeReadOptions(opts); o.queue != 0 {
 		return url.Values{"waiters": {strconv.Itoa(o.queue)}}
@@ -80,7 +81,7 @@ func queueQuery(opts []ReadOption) url.Values {
 	return nil
 }
 
-// ReadSession reads a session with what it holds and waits for.
+// ReadSession reads a session with its holds and waits.
 func (c *Client) ReadSession(ctx context.Context, id string, opts ...ReadOption) (out lockapi.SessionState, err error) {
 	path, err := sessionPath(id)
 	if err != nil {
@@ -90,9 +91,9 @@ func (c *Client) ReadSession(ctx context.Context, id string, opts ...ReadOption)
 	return out, err
 }
 
-// KillSession ends any session at once: what it holds is free without
-// lock-delay, and its owner finds it expired. It succeeds where there is no
-// such session.
+// KillSession ends any session at once. Its locks are free without lock-delay,
+// and its owner finds it expired. KillSession succeeds if the session does not
+// exist.
 func (c *Client) KillSession(ctx context.Context, id string) error {
 	path, err := sessionPath(id)
 	if err != nil {
@@ -101,12 +102,11 @@ func (c *Client) KillSession(ctx context.Context, id string) error {
 	return c.calls.do(ctx, &call{method: http.MethodDelete, path: path, status: http.StatusNoContent})
 }
 
-// Release takes a hold, or a position in a queue, from a session that need not
-// be of this program: the operator's way to free a lock. token 0 stands for
-// whichever grant the handle has; otherwise only that very grant is released.
-// It reports whether there was something to release, which is not certain after
-// a repeated call: the first may have done it. The history of the lock has it as a
-// release by force.
+// Release removes a hold, or a position in a queue, of any session: an operator
+// uses it to free a lock. Token 0 releases any grant of the handle; another
+// token releases only that grant. Release reports whether it found something to
+// release. That is uncertain after a repeated call, since the first attempt may
+// have done it. The lock's history records a release by force.
 func (c *Client) Release(ctx context.Context, path, session, handle string, token uint64) (bool, error) {
 	if err := lockapi.ValidatePath(path); err != nil {
 		return false, err
@@ -125,7 +125,7 @@ func (c *Client) Release(ctx context.Context, path, session, handle string, toke
 	return out.Released, err
 }
 
-// releaseCall is the call that ends a hold, or a position in a queue.
+// releaseCall returns the call that ends a hold or a position in a queue.
 func releaseCall(path, session, handle string, token uint64) call {
 	query := "session=" + url.QueryEscape(session) + "&handle=" + url.QueryEscape(handle)
 	if token != 0 {
@@ -134,9 +134,9 @@ func releaseCall(path, session, handle string, token uint64) call {
 	return call{method: http.MethodDelete, path: lockapi.RouteLocks + path, query: query, settles: seenThrough}
 }
 
-// CheckSequencer asks whether the very grant that a sequencer describes is held
-// now. This is what a resource does with the sequencer of a request; one that
-// remembers the highest token it has seen can do without the call.
+// CheckSequencer reports whether the very grant that a sequencer describes is
+// held now. A resource calls it with the sequencer of a request. A resource
+// that remembers the highest token seen does not need it.
 func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...ReadOption) (out lockapi.SequencerCheck, err error) {
 	if _, err := lockapi.ParseSequencer(sequencer); err != nil {
 		return out, err
@@ -145,17 +145,17 @@ func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...R
 	return out, err
 }
 
-// Replica reads the state of the very replica whose base URL is given, in one
-// attempt: no other can answer for it.
+// Replica reads the state of the replica at the given base URL, in one attempt:
+// no other replica can answer for it.
 func (c *Client) Replica(ctx context.Context, url string) (out lockapi.Replica, err error) {
 	err = c.askOne(ctx, url, call{path: lockapi.RouteReplica, any: true, out: &out})
 	return out, err
 }
 
 // Transfer hands mastership to the replica with the id to, or to any other
-// where to is empty. ErrConflict says that it is not well, or that nobody else
-// votes, and that nothing was changed. It is sent once: where its outcome is unknown
-// the error says so, and Cell tells who is master.
+// replica if to is empty. ErrConflict means that the replica is not healthy, or
+// that there is no other voter; then nothing has changed. Transfer is sent
+// once: if it returns ErrOutcomeUnknown, Cell shows the present master.
 func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferred, err error) {
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteTransfer, out: &out, once: true,
@@ -166,11 +166,11 @@ func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferr
 	return out, err
 }
 
-// transferTime is how long a transfer may take: the new master first catches
-// up and has an election.
+// transferTime bounds the answer to a transfer: the new master first catches
+// up, then wins an election.
 const transferTime = 30 * time.Second
 
-// read is a GET of the contract.
+// read makes a GET call with the options of a read.
 func (c *Client) read(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
 	o := makeReadOptions(opts)
 	if o.stale {
@@ -190,7 +190,7 @@ func sessionPath(id string) (string, error) {
 	return lockapi.RouteSessions + "/" + id, nil
 }
 
-// encode writes a request of the contract, which always has a JSON form.
+// encode returns the JSON of a request; requests always have a JSON form.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

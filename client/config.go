@@ -14,95 +14,98 @@ import (
 	"github.com/stoutlock/stout/internal/dial"
 )
 
-// DefaultGrace is how long a session in jeopardy goes on trying to reach the
-// cell before it counts as expired; the value is Chubby's (section 2.8).
+// DefaultGrace is how long a session in jeopardy keeps trying to reach the cell
+// before it counts as expired; the value is Chubby's (section 2.8).
 const DefaultGrace = 45 * time.Second
 
-// Config is for those who need more than New. The zero value of each field but
-// URLs stands for its default.
+// Config has the settings of a client. The zero value of each field except URLs
+// means its default.
 type Config struct {
-	// URLs are the base URLs of any replicas of the cell, or names of the DNS that
-	// stand for some, at least one; see New. One is enough to find the master, and
-	// the others; more serve when that one is down at the start.
+	// URLs are the base URLs of any replicas of the cell, or DNS names that
+	// stand for some; at least one, see New. One is enough to find the master
+	// and the others. More URLs help when that replica is down at the start.
 	URLs []string
-	// OnlyURLs has the client call the replicas that URLs name, and the master that
-	// they name, and no others. By default it asks the cell where its members are,
-	// and follows it when its machines are replaced.
+	// OnlyURLs restricts the client to the replicas in URLs and the master that
+	// they name. By default it asks the cell for its members, and follows the
+	// cell when its machines are replaced.
 	OnlyURLs bool
-	// Resolver asks the DNS. Default: net.DefaultResolver. What URLs name by the
-	// names of hosts the system looks up.
+	// Resolver resolves the DNS names in URLs. Default: net.DefaultResolver.
+	// Host names within URLs are resolved by the system.
 	Resolver Resolver
-	// TLS says how https URLs are called: by which CAs a replica's certificate is
-	// judged (RootCAs, by default those of the system), and which certificate the
-	// client shows (Certificates or GetClientCertificate). It is not to be changed
-	// afterwards, and has no part in what a Transport does.
+	// TLS configures https URLs: the CAs that verify a replica's certificate
+	// (RootCAs, by default the system's), and the certificate that the client
+	// presents (Certificates or GetClientCertificate). Do not change it after
+	// New. It does not apply to a given Transport.
 	TLS *tls.Config
-	// TLSSource stands in place of TLS where certificates or CAs change while the
-	// client runs: it is asked for each new connection, by many goroutines. What
-	// it returns is the same one until it is another, and never changed.
+	// TLSSource replaces TLS if certificates or CAs change while the client
+	// runs. It is called for each new connection, by many goroutines. It returns
+	// the same pointer until the configuration changes; a returned value must
+	// never change.
 	TLSSource func() *tls.Config
-	// Token is asked for the token that an attempt carries; see WithToken.
+	// Token returns the token that an attempt carries; see WithToken.
 	Token func(ctx context.Context) (string, error)
-	// Transport carries the requests. By default the client has connections of
-	// its own, which it keeps alive, and calls URLs that the environment names a
-	// proxy for through an http.Transport of its own. One given here must be safe
-	// for concurrent use and must not follow redirects or repeat requests.
+	// Transport carries the requests. By default the client keeps connections of
+	// its own alive. It uses an http.Transport of its own for URLs for which the
+	// environment names a proxy. A given Transport must be safe for concurrent
+	// use and must not follow redirects or repeat requests.
 	Transport http.RoundTripper
-	// Grace is how long a session in jeopardy tries to recover, from the end
-	// of its local lease on. Default: DefaultGrace.
+	// Grace is how long a session in jeopardy tries to recover, counted from the
+	// end of its local lease. Default: DefaultGrace.
 	Grace time.Duration
-	// Logger is told of changes of a session's state (info and warn) and of
-	// attempts that failed (debug). Default: nothing is logged.
+	// Logger receives changes of a session's state (info and warn) and failed
+	// attempts (debug). Default: no log.
 	Logger *slog.Logger
-	// AnyCell has the client go on with whichever cell answers, without a word. By
-	// default it speaks with the cell of the first answer only, see ErrOtherCell.
+	// AnyCell makes the client accept any cell that answers, without an error.
+	// By default it accepts only the cell of its first answer, see ErrOtherCell.
 	AnyCell bool
-	// Tracer is told of the spans of calls, for distributed tracing. Default: nobody.
+	// Tracer receives the spans of calls, for distributed tracing. Default: no
+	// tracing.
 	Tracer Tracer
-	// UserAgent goes with every request. Default: "stout-client".
+	// UserAgent is the User-Agent header of each request. Default:
+	// "stout-client".
 	UserAgent string
 
-	// Clock is the clock that leases are counted on: one that never steps, and
-	// goes on while the machine sleeps. Default: such a clock of the system,
-	// with timers of its own. A test in a bubble of testing/synctest gives the
-	// bubble's clock, for instance func() time.Duration { return
-	// time.Since(start) }, and closes the client before the bubble ends.
+	// Clock is the clock that counts leases: it never steps, and keeps running
+	// while the machine sleeps. Default: such a clock of the system, with timers
+	// of its own. A test in a testing/synctest bubble gives the bubble's clock,
+	// for example func() time.Duration { return time.Since(start) }, and closes
+	// the client before the bubble ends.
 	Clock func() time.Duration
 }
 
 // New makes a client of the cell that the replicas at urls belong to. It does
 // not connect yet. A URL has the form http://host:port or https://host:port,
-// with or without a path to prefix the API's routes with; host:port alone
-// stands for http://host:port.
+// with or without a path that prefixes the API's routes; host:port alone means
+// http://host:port.
 //
-// A name of the DNS stands for all replicas that it has addresses of, and is looked
-// up again while the client runs:
+// A DNS name means all replicas at its addresses. The client resolves it
+// again while it runs:
 //
 //	dns:stout.prod.example:7101        the addresses of that host, at that port
-//	dns:stout.prod.example             what the SRV records of _stout._tcp.stout.prod.example name
-//	dns:_api._tcp.stout.prod.example   what these SRV records name
+//	dns:stout.prod.example             the SRV records of _stout._tcp.stout.prod.example
+//	dns:_api._tcp.stout.prod.example   these SRV records
 //
-// They are called by http, or by https where it is set how (see NewWith); dns+http:
-// and dns+https: say by which. The certificates are judged by the name that was
-// given (stout.prod.example in all of these), since anybody may answer for the DNS,
-// or by the ServerName of the tls.Config if it has one.
+// The client calls these by http, or by https if TLS is configured (see
+// NewWith); dns+http: and dns+https: set the scheme. Certificates are verified
+// against the given name (stout.prod.example in each example), since the DNS is
+// not trusted, or against the ServerName of the tls.Config if it has one.
 func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
 
 // Option sets a field of a Config.
 type Option func(*Config)
 
-// WithTLS sets how https URLs are called, see Config.TLS.
+// WithTLS sets Config.TLS, which configures https URLs.
 func WithTLS(c *tls.Config) Option { return func(to *Config) { to.TLS = c } }
 
 // WithOnlyURLs sets Config.OnlyURLs.
 func WithOnlyURLs() Option { return func(to *Config) { to.OnlyURLs = true } }
 
-// NewWith is New with options, such as WithTLS. With that host:port alone
-// stands for https://host:port, and dns: for dns+https:.
+// NewWith is New with options, such as WithTLS. With TLS configured, host:port
+// alone means https://host:port, and dns: means dns+https:.
 func NewWith(urls []string, opts ...Option) (*Client, error) { return Config{URLs: urls}.New(opts...) }
 
-// New makes a client, or says which setting is wrong. Options go before the
-// fields that they set.
+// New makes a client, or reports the setting that is wrong. Options override
+// the fields that they set.
 func (c Config) New(opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(&c)
@@ -116,10 +119,10 @@ func (c Config) New(opts ...Option) (*Client, error) {
 	scheme, source := "http", c.TLSSource
 	switch {
 	case c.TLS != nil && source != nil:
-		return nil, errors.New("stout: TLS and TLSSource are both given; one of them says how https URLs are called")
+		return nil, errors.New("stout: TLS and TLSSource are both given; give only one of them")
 	case c.TLS != nil || source != nil:
 		if c.Transport != nil {
-			return nil, errors.New("stout: TLS and Transport are both given; what TLS a Transport speaks is its own business")
+			return nil, errors.New("stout: TLS and Transport are both given; configure TLS in the Transport itself")
 		}
 		scheme = "https"
 	}
@@ -164,7 +167,7 @@ func (c Config) New(opts ...Option) (*Client, error) {
 	return out, nil
 }
 
-// given reads URLs.
+// given parses URLs.
 func (c *Config) given(scheme string) (fixed []*endpoint, names []*dnsName, err error) {
 	for _, text := range c.URLs {
 		if !isName(text) {
@@ -180,16 +183,16 @@ func (c *Config) given(scheme string) (fixed []*endpoint, names []*dnsName, err 
 		case err != nil:
 			return nil, nil, err
 		case c.Transport != nil && n.scheme == "https":
-			return nil, nil, fmt.Errorf("stout: %q with a Transport: it can't be told by which name to judge the certificates; give TLS or TLSSource instead of the Transport, or URLs", text)
+			return nil, nil, fmt.Errorf("stout: %q with a Transport: a Transport cannot verify certificates against that name; give TLS or TLSSource instead of the Transport, or URLs", text)
 		}
 		names = append(names, n)
 	}
 	return fixed, names, nil
 }
 
-// newTransport makes the default transport for what is not spoken to directly.
-// Each waiting Lock and each session's keepalive occupies a connection, so idle
-// ones are kept in numbers.
+// newTransport makes the net/http transport for URLs that the client does not
+// dial itself. Each waiting Lock and each session's keepalive occupies a
+// connection, so it keeps many idle ones.
 func newTransport(d *dial.Dialer, config *tls.Config) *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
@@ -207,8 +210,8 @@ func newTransport(d *dial.Dialer, config *tls.Config) *http.Transport {
 	}
 }
 
-// For connections of TCP: how long one may take to come about, and the time between
-// two of its probes.
+// These bound the dialling of a TCP connection, and set the time between two of
+// its keepalive probes.
 const (
 	dialTime = 2 * time.Second
 	probing  = 15 * time.Second

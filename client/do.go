@@ -5,16 +5,16 @@ import (
 	"errors"
 )
 
-// Do takes a lock as Lock does, calls work while it is held, and releases it.
-// The context that work gets ends when ctx does and when the hold does,
-// whichever comes first; context.Cause tells which. It ends, too, when work
-// returns. The lock is released in any case, also where work panics, and not
-// before work has returned: work that goes on after its context has ended may
-// go on beside the next holder.
+// Do acquires a lock as Lock does, calls work while it is held, and releases
+// it. The context of work ends when ctx or the hold does, whichever comes
+// first; context.Cause returns the reason. It also ends when work returns. The
+// lock is always released, even if work panics, and never before work has
+// returned. Work that continues after its context has ended may overlap with
+// the next holder.
 //
-// The error is that of Lock, where the lock was not got; else the very one that
-// work returned, or that of Unlock, or both joined: ErrLockLost,
-// ErrSessionExpired or ErrSessionClosed say that the lock was not held to the
+// If the lock was not acquired, the error is Lock's. Otherwise it is the one
+// that work returned, or Unlock's, or both joined. ErrLockLost,
+// ErrSessionExpired or ErrSessionClosed mean that the lock was not held to the
 // end.
 func (s *Session) Do(ctx context.Context, path string, work func(context.Context, *Held) error, opts ...LockOption) (err error) {
 	h, err := s.Lock(ctx, path, opts...)
@@ -23,7 +23,7 @@ func (s *Session) Do(ctx context.Context, path string, work func(context.Context
 	}
 	returned := false
 	defer func() {
-		if !returned { // it panics: that is not to wait until a cell is back
+		if !returned { // it panics, which must not wait for the cell
 			cancelled, cancel := context.WithCancel(ctx)
 			cancel()
 			ctx = cancelled
@@ -37,7 +37,7 @@ func (s *Session) Do(ctx context.Context, path string, work func(context.Context
 	return err
 }
 
-// both is one error or the other as it is, and joins two.
+// both returns the error that is not nil, unchanged, or joins two.
 func both(a, b error) error {
 	switch {
 	case b == nil:
@@ -48,7 +48,7 @@ func both(a, b error) error {
 	return errors.Join(a, b)
 }
 
-// within is a context that ends with ctx and with the hold.
+// within returns a context that ends with ctx and with the hold.
 func (h *Held) within(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cut, done := join(ctx, h.ctx)
 	return &guarded{Context: ctx, end: cut, h: h}, done

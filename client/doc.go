@@ -8,15 +8,16 @@
 //		return work(ctx, held.Token())
 //	})
 //
-// Do waits for the lock, calls the function, and releases the lock. The context
-// of the function ends with the caller's, on Ctrl-C say, and with the hold:
-// before anybody else can get the lock.
+// Do waits for the lock, calls the function, and releases the lock. The
+// function's context ends with the caller's context, for example on Ctrl-C. It
+// also ends with the hold, before another session can get the lock.
 //
-// Lock and Unlock are for holds that no function encloses. What ends what:
+// Lock and Unlock are for holds that do not fit in one function. They end as
+// follows:
 //
-//	held, err := session.Lock(ctx, "/billing/leader") // ctx bounds the wait, and nothing else
+//	held, err := session.Lock(ctx, "/billing/leader") // ctx bounds the wait only
 //	defer held.Unlock(ctx)
-//	err = work(held.Context(), held.Token())          // goes on when ctx has ended
+//	err = work(held.Context(), held.Token())          // continues after ctx has ended
 //
 // Held.Context does NOT end when the context given to Lock does, so that a lock
 // outlives the request, or the time-out, under which it was taken. Use Do to
@@ -24,208 +25,214 @@
 //
 // # Sessions
 //
-// A Session is this program's lease on the cell: what it holds is freed when it
-// dies. It is kept alive in the background. The lease that counts here, the
-// local lease, runs ttl from the instant at which a keepalive was sent, plus
-// the time for which the server says that it held the call. That is never later
-// than what the server counts, so the local lease ends first, and nobody else
-// can get a lock while it runs. It is read off a clock that goes on while the
-// machine sleeps (CLOCK_BOOTTIME on Linux), and so is the end of a hold's
-// context: after a sleep that outlasted the lease, the first look at
-// Held.Context finds it over. Contexts derived from it, and whoever waits for
-// their end, hear of it from a timer on the same clock, as soon as the machine
-// is awake (on Linux; within a second elsewhere).
+// A Session is this program's lease on the cell: when it dies, its locks are
+// freed. A goroutine keeps it alive in the background. The client counts a
+// local lease. It runs for the ttl from the instant at which a keepalive was
+// sent, plus the time for which the server reports that it held the call. This
+// end is never later than the server's, so the local lease ends first, and no
+// other session can get a lock while it runs. The clock of the lease keeps
+// running while the machine sleeps (CLOCK_BOOTTIME on Linux), and the same
+// clock ends a hold's context. After a sleep that outlasted the lease, the
+// first look at Held.Context finds that it has ended. Contexts derived from it,
+// and goroutines that wait for its end, depend on a timer of the same clock. It
+// fires as soon as the machine is awake (on Linux; within a second elsewhere).
 //
-// One session serves a whole program; each Lock takes a connection only while
-// it waits. A program that ends without Close leaves its locks to expire after
-// the ttl and their lock-delays.
+// One session serves a whole program; each Lock uses a connection only while it
+// waits. If a program ends without Close, its locks expire after the ttl and
+// their lock-delays.
 //
 // # Jeopardy
 //
-// When the local lease ends without an answer from the cell the session is in
-// Jeopardy. It may live or not; nobody here can know. The contexts of all its
-// holds end at that instant, and the session goes on trying for the grace
-// period. If an answer comes, it is Safe again; else, or when the cell says so,
-// it is Expired, and a new session is needed.
+// When the local lease ends without an answer from the cell, the session is in
+// Jeopardy: the client cannot know whether the session is alive. The contexts
+// of all its holds end at that instant, and the session keeps trying for the
+// grace period. If an answer comes, it is Safe again. Otherwise, or when the
+// cell reports the session as gone, it is Expired, and a new session is needed.
 //
-// A hold that is done stays done: work that was broken off does not begin again
-// by itself. Once the session is Safe again, Held.Resume asks the cell and
-// gives a new Held for the same grant, with the same token, or ErrLockLost. A
-// hold that is not to be resumed must be unlocked like any other: until then
-// the cell counts it as held, and another Lock on the same path waits for it.
+// A hold that has ended stays ended, so interrupted work does not resume by
+// itself. Once the session is Safe again, Held.Resume asks the cell. It returns
+// a new Held for the same grant, with the same token, or ErrLockLost. If the
+// hold will not be resumed, unlock it like any other. Until then the cell
+// counts it as held, and another Lock on the same path waits for it.
 //
-// After each change of master the session is read once. A hold that the cell
-// does not know of any more ends with ErrLockLost; one that the cell may take
-// back, because the new master does not know that we were told of it, is asked
-// for again; and what nobody here knows of is released.
+// After each change of master the client reads the session once. A hold that
+// the cell no longer knows ends with ErrLockLost. A new master may not know
+// that this client has received a grant, and may revoke it; the client then
+// requests that grant again. Grants that this session does not know are
+// released.
 //
 // # What a holder must do itself
 //
-// The locks are advisory, and no clock protects against everything: a process
-// that was paused between looking at its lease and writing to a disk, or a
-// request that is under way for long, acts when the lock is somebody else's.
-// So:
+// The locks are advisory, and a clock does not protect against everything. A
+// process may pause between reading its lease and writing to a disk, or a
+// request may travel for a long time. Either then acts when another session has
+// the lock. Therefore:
 //
 //   - Do the work under the context that Do gives, or under Held.Context, and
-//     stop when it ends. What takes time to stop should begin to while
-//     Held.Remaining still allows for it.
-//   - Send Held.Token along with every request to what the lock protects, and
-//     let that refuse a token lower than the highest it has seen. Tokens only
-//     grow, over releases, changes of master and restarts, as long as nobody
-//     puts back an old copy of a data directory. Or send Held.Sequencer, and
-//     let the receiver ask with Client.CheckSequencer.
-//   - Where the resource can do neither, LockDelay at least keeps a lock from
-//     being granted anew for a while after its holder's session expired.
-//   - Where you use Lock, call Unlock in any case, and look at its error where
-//     it matters that the lock was held to the end. Held.Unlock says what a nil
-//     is worth after a lost answer.
+//     stop when it ends. If stopping takes time, begin while
+//     Held.Remaining still leaves enough.
+//   - Send Held.Token with every request to the protected resource, which
+//     must refuse a token lower than the highest it has seen. Tokens only
+//     grow, across releases, changes of master and restarts, unless an old
+//     copy of a data directory is restored. Or send Held.Sequencer, and
+//     let the receiver call Client.CheckSequencer.
+//   - If the resource can do neither, LockDelay at least delays the next grant
+//     of a lock after its holder's session has expired.
+//   - If you use Lock, always call Unlock, and check its error if
+//     it matters that the lock was held to the end. Held.Unlock explains a nil
+//     error after a lost answer.
 //
 // # Files
 //
-// A path may name a small file as well as a lock; the two need not know of each
-// other. Client.Get, List and ReadDir read files. Client.Put, Create,
-// CreateSequential, Delete and DeleteBelow change them, and a Txn changes
-// several as one; a Session has the same of its own.
+// A path may name both a lock and a small file; they are independent.
+// Client.Get, List and ReadDir read files. Client.Put, Create,
+// CreateSequential, Delete and DeleteBelow change them, and a Txn makes several
+// changes as one. A Session has the same methods for changes of its own.
 //
 //	stat, err := session.Put(ctx, "/billing/primary", addr, client.Ephemeral(), client.While(held))
 //
-// Who changes files by a Session has each change made exactly once: every such
-// call carries a key, under which the cell remembers its answer for as long as
-// the session lives, and is repeated under it. Who changes them by a Client has
-// it made once at most, since there is nothing to remember the answer by: such
-// a call is repeated only if it certainly had no effect, and else ends with
-// ErrOutcomeUnknown.
+// Each file change made through a Session happens exactly once. The call
+// carries an idempotency key and is repeated under it; the cell remembers the
+// answer to that key as long as the session lives. A change made through a
+// Client happens at most once, because the cell has no session to keep an
+// answer for. Such a call is repeated only if it certainly had no effect;
+// otherwise it returns ErrOutcomeUnknown.
 //
-// IfRevision and IfAbsent have a change made only where the file is as the
-// caller believes, and While only while a hold lasts, as the cell sees it. What
-// was refused so is ErrPrecondition or ErrNotHeld. With ReturnCurrent the former
-// has what there is instead, so that a loop of changes makes one call a try.
+// IfRevision and IfAbsent make a change only if the file is as the caller
+// expects. While makes it only while a hold lasts, as the cell counts it. The
+// refusals are ErrPrecondition and ErrNotHeld. With ReturnCurrent,
+// ErrPrecondition carries the present file, so that a retry loop needs one call
+// per attempt.
 //
 // # Events
 //
-// Client.Watch tells every change of files and locks after a revision, in
-// order, none twice and none left out, from whichever replica is well; it goes
-// on by itself where that fails. That events are not kept any more, because the
-// caller came too late, is a value for it to act on: Event.Compacted.
-// Client.Follow does the usual thing: it tells the files that there are, then
-// what becomes of them. Package recipe has what is most often built of sessions,
-// files and events.
+// Client.Watch yields every change of files and locks after a revision, in
+// order, without gaps or repeats. It reads from any healthy replica and moves
+// to another when that one fails. If the caller came too late and old events
+// are gone, Watch yields an event with Event.Compacted set. Client.Follow
+// handles the usual case: it yields the existing files, then their changes.
+// Package recipe has common patterns built from sessions, files and events.
 //
 // # Access
 //
-// While access is on a call needs a credential: a token, which WithToken gives
-// for each attempt, or a client's certificate. Who may not do what it asks for
-// is told so by ErrPermissionDenied, and who is not known by
-// ErrUnauthenticated. Rights that are taken away end a Lock that waits, and
-// leave a hold alone; a Watch leaves out from then on what may not be read.
-// Client.Access has the calls that say who may do what.
+// While access control is on, a call needs a credential: a token, which
+// WithToken supplies for each attempt, or a client certificate. A call without
+// the needed right gets ErrPermissionDenied; a call with an unknown credential
+// gets ErrUnauthenticated. When rights are revoked, a waiting Lock ends, a hold
+// stays, and a Watch omits paths that may no longer be read. Client.Access has
+// the calls that manage rights.
 //
 // # TLS
 //
-// A cell that speaks TLS is called by https URLs. NewWith and WithTLS, or
-// Config.TLS, say by which CA its replicas are judged, and which certificate
-// the client shows; GetClientCertificate of a tls.Config may give another one
-// when that has changed. A replica that is not trusted is sent nothing, and
-// passed over like one that is down.
+// Use https URLs for a cell with TLS. NewWith and WithTLS, or Config.TLS, set
+// the CAs that verify the replicas and the certificate that the client
+// presents. GetClientCertificate of a tls.Config may return a new certificate
+// at any time. The client sends no request to a replica that it does not trust,
+// and passes over it like one that is down.
 //
 // # Finding the cell
 //
-// One URL is enough for a client that runs: it asks the master where the replicas
-// are, and goes on asking, so that it finds a cell whose every machine was
-// replaced. A name of the DNS stands for all replicas, also when the program
-// starts; it is looked up again while the client runs. New has the forms.
+// One URL is enough for a running client. It asks the master for the replicas,
+// and repeats that, so that it finds the cell even after each machine was
+// replaced. A DNS name means all replicas, also at the program's start;
+// the client resolves it again while it runs. New lists the forms.
 //
 //	cell, err := client.New("dns:stout.prod.example:7101")
 //
-// A client asks about a second after its first answer, then once in 30 to 60 s, and
-// within 5 s of a change of master or the failure of a replica; within a second,
-// where nobody answers. It does so while it is used, by calls, sessions or watches.
-// What it was given it keeps, and tries before anything that it was told and has not
-// met. It takes the list of the cell that it speaks with only, and of the master,
-// whose answers are never older than what it knows already. OnlyURLs turns it off.
-// What is going on is ended by Close, at a bubble's end for instance.
+// A client asks about one second after its first answer, then once in 30 to 60
+// s. It asks within 5 s after a change of master or the failure of a replica,
+// and within a second if no replica answers. It does so while calls, sessions
+// or watches use it. It keeps the URLs that it was given. It tries them before
+// a learned URL that has never answered. It accepts a list only from the master
+// of its own cell; its answers are never older than what the client knows.
+// OnlyURLs turns the search off. Close ends a search that is under way, for
+// example before a synctest bubble ends.
 //
 // # Masters and retries
 //
-// Calls go to the master and follow it silently when it changes. A replica
-// whose connection fails is passed over until it has answered a probe, and so is
-// one that does not answer in time, unless it answers other calls as the master
-// and is only busy. A keepalive that comes late for its lease is sent to several
-// replicas at once. When a client has many sessions, a few of them ask at a time until each
-// has met a new master. Where the master's URL, as the cell names it, cannot be
-// reached from here, another replica is asked to forward.
+// Calls go to the master and follow it silently when it changes. If the
+// connection to a replica fails, or its answer is late, the client passes over
+// it until it has answered a probe. A late answer is excused while the replica
+// answers other calls as the master and is only busy. A keepalive that is late
+// for its lease is sent to several replicas at once. When a client has many
+// sessions, only a few of them ask at a time until each has reached a new
+// master. If the master's URL, as the cell names it, cannot be reached from
+// here, another replica is asked to forward.
 //
-// A replica that hangs costs no time-out: after 300 ms of silence (more on a
-// way that is known to be slow) the next one is asked as well, then the one
-// after it, and whoever settles the call first does. Only what may be under way
-// twice is sent to two at a time; before Transfer and ReplaceMember a read
-// finds the master. That a master holds a call on purpose, or is busy with
-// others, is no reason: a cell that is well hears each call once.
+// A hanging replica does not cost a time-out. After 300 ms of silence (more on
+// a way known to be slow) the client also asks the next replica, and then one
+// after another; the first conclusive answer wins. Only calls that may run
+// twice at a time are sent so. Before Transfer and ReplaceMember, a read finds
+// the master instead. A master may hold a call on purpose or be busy with
+// others; that starts no second attempt, so a healthy cell receives each call
+// once.
 //
-// Reads, acquiring, releasing, keepalives, the opening of a session and a
-// session's changes of files are repeated until their context ends, with pauses
-// of 25 ms to 1 s, when they could not be delivered, their answer got lost, or
-// the cell has no master or does not know the outcome. All of these may be
-// repeated without doing their work twice. Give a deadline to a context that
-// has no other end. ReplaceMember is repeated so, too, but by one call after
-// another; Transfer and the changes of access are repeated only if they
-// certainly had no effect, and else end with ErrOutcomeUnknown. A refusal is never repeated.
+// The client repeats reads, acquires, releases, keepalives, the opening of a
+// session and a session's file changes until their context ends. It pauses 25
+// ms to 1 s between attempts. It repeats them when they could not be delivered,
+// when their answer was lost, or when the cell has no master or does not know
+// the outcome. Repeating any of these does not do their work twice. Give a
+// deadline to a context that has no other end. ReplaceMember is also repeated,
+// but only one call after another. Transfer and changes of access are repeated
+// only if they certainly had no effect; otherwise they return
+// ErrOutcomeUnknown. A refusal is never repeated.
 //
-// Handles, which tell the holds of a session apart, are made up for every hold
-// and never used again. Should a request arrive after its caller has given up,
-// the session finds its grant and releases it.
+// Handles distinguish the holds of a session. The session makes a new one for
+// each hold and never uses it again. If a request arrives after its caller has
+// given up, the session finds the grant and releases it.
 //
-// # What is not believed
+// # Checks of answers
 //
-// An answer is checked against what was asked: that a grant is of this path,
-// session, handle and mode, with a token above those that were there before,
-// that no lease is longer than the session's ttl, that epochs and revisions do
-// not go back, that a file's content is the one that its stat describes.
-// What fails the check is ErrInternal; it becomes no hold and extends no lease.
-// While another replica is asked as well, its answer is waited for; so it is
-// with what no replica answers, such as the page of a web server. A master's
-// URL that would lead from https to http is not followed, unless the client was
-// given it: the replica that has named it is asked to forward. Whatever is
-// answered, and however fast, no call is repeated in a loop without pauses.
+// The client checks each answer against its request. A grant must have the
+// requested path, session, handle and mode, and a token above all earlier ones.
+// A lease must not exceed the session's ttl. Epochs and revisions must not go
+// back. A file's content must match its stat. An answer that fails a check
+// becomes ErrInternal; it makes no hold and extends no lease. If another
+// replica has been asked as well, the client waits for that answer. The same
+// applies to an answer that no replica gives, such as a web server's page. A
+// master's URL that would lead from https to http is not followed, unless the
+// client was given it; the replica that named it is asked to forward instead.
+// Pauses separate all repeats, regardless of the answers and however fast they
+// come.
 //
 // # Errors
 //
 // A refusal is a *lockapi.Error, for which errors.Is holds with ErrLockHeld and
-// the other codes, and errors.As gives holders and other details. A call whose
-// context ended returns an error that Is the context's, and ErrNoMaster if it
-// certainly had no effect or ErrOutcomeUnknown if it may have had; where not
-// one replica answered it Is ErrNoAnswer, too. Where another cell answers than the
-// one that the client has spoken with (it was restored from a backup, say), the
-// error Is ErrOtherCell, and nothing that the other one says counts.
+// the other codes; errors.As gives the holders and other details. If a call's
+// context ends, errors.Is holds with the context's error. It also holds with
+// ErrNoMaster if the call certainly had no effect, or with ErrOutcomeUnknown if
+// it may have had one; and with ErrNoAnswer if no replica answered. If a
+// different cell answers (for example one restored from a backup), the error is
+// ErrOtherCell, and the client ignores the content of that answer.
 //
 // # Concurrency
 //
 // Client, Session and Held are safe for concurrent use. Each Session has one
-// goroutine, which Close or the session's expiry ends.
+// goroutine, which ends on Close or when the session expires.
 //
 // # Inside
 //
-// The types of this package, and what each owns:
+// The types of this package, and the duty of each:
 //
 //	Client             shared by its sessions
 //	  caller           makes calls: repeats them, follows the master
-//	    targets        which replica to ask, and which to pass over until a probe
-//	    finder         where replicas are: by the DNS, and by asking the cell
-//	    sameCell       which cell counts
+//	    targets        chooses a replica; passes over failed ones until a probe
+//	    finder         finds replicas by DNS and by asking the cell
+//	    sameCell       refuses answers of another cell
 //	    exchanger      makes HTTP round trips; owns the connections
-//	  limiter          how many sessions ask at a time for what is answered at once
+//	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen
-//	watch, follower    a loop over events: its connection, and where it is
-//	sender, Txn        what changes files, on behalf of a session or of nobody
-//	call               one call: its request, and the account of its attempts
-//	  hedge, race      asks other replicas where one is silent
-//	Session            its next five parts each have a mutex of their own
-//	  lease            its state by the clock, and the end of the local lease
-//	  acquisitions     what it waits for, holds and is giving back, by handle
+//	watch, follower    a loop over events: its connection and position
+//	sender, Txn        changes files, with or without a session
+//	call               one call: its request and the record of its attempts
+//	  hedge, race      asks other replicas when one is silent
+//	Session            its five parts below each have their own mutex
+//	  lease            its state by the clock and the end of the local lease
+//	  acquisitions     its waits, holds and releases, by handle
 //	  keeper           the goroutine that keeps it alive
-//	  reconciler       whether to compare what is held here with the cell, and doing so
-//	  window           how many writes may be under way for the cell to remember all answers
-//	acquisition        the way of one handle, from the first request to its release
+//	  reconciler       compares the local holds with the cell's
+//	  window           bounds the writes under way to the answers that the cell remembers
+//	acquisition        one handle, from the first request to its release
 //	Held, guarded      the caller's view of a hold; a context that asks the clock
 //
 // The lease's mutex may be held when another is taken, never the other way

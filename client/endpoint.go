@@ -17,14 +17,14 @@ type endpoint struct {
 	scheme string
 	host   string
 	path   string
-	addr   string // host:port, where it is spoken to directly; else empty
-	name   string // that its certificate is judged by; empty for its host's
+	addr   string // host:port for a direct connection; else empty
+	name   string // verifies its certificate; empty means its host
 
-	works atomic.Bool // it has answered since it last failed to
+	works atomic.Bool // it has answered since its last failure
 }
 
-// givenEndpoint reads what the caller wrote: a URL, or a host and a port, for
-// which the scheme is given.
+// givenEndpoint parses a caller's URL, or host:port, which gets the given
+// scheme.
 func givenEndpoint(text, scheme string) (*endpoint, error) {
 	if strings.Contains(text, "://") {
 		return parseEndpoint(text)
@@ -36,7 +36,7 @@ func givenEndpoint(text, scheme string) (*endpoint, error) {
 	return parseEndpoint(scheme + "://" + text)
 }
 
-// parseEndpoint reads a base URL, whole.
+// parseEndpoint parses a base URL.
 func parseEndpoint(text string) (*endpoint, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -50,7 +50,7 @@ func parseEndpoint(text string) (*endpoint, error) {
 	case !isPort(u.Port()):
 		return nil, fmt.Errorf("stout: URL %q: port %s is not within 1..65535", text, u.Port())
 	case u.User != nil:
-		return nil, fmt.Errorf("stout: URL of host %q carries credentials; they do not belong in it", u.Host)
+		return nil, fmt.Errorf("stout: URL of host %q carries credentials; remove them", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("stout: URL %q has a query or a fragment; give the base URL only", text)
 	}
@@ -58,14 +58,14 @@ func parseEndpoint(text string) (*endpoint, error) {
 	return &endpoint{base: u.Scheme + "://" + u.Host + path, scheme: u.Scheme, host: u.Host, path: path, addr: directAddr(u)}, nil
 }
 
-// isPort reports whether a URL's port is one, or left out.
+// isPort reports whether a URL's port is valid or absent.
 func isPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && n > 0
 }
 
-// directAddr is where to dial for a URL, or "" where that takes a proxy, or a
-// host name in another form than the URL's (zones, other scripts than Latin).
+// directAddr returns the address to dial for a URL. It is "" if the URL needs a
+// proxy, or needs another form of its host name (zones, non-Latin scripts).
 func directAddr(u *url.URL) string {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
 	odd := func(r rune) bool { return r > unicode.MaxASCII || r == '%' }
@@ -79,8 +79,8 @@ func directAddr(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// url is the address of a route below the endpoint. Path segments are escaped
-// when the request is written.
+// url returns the address of a route below the endpoint. Path segments are
+// escaped when the request is written.
 func (e *endpoint) url(path, query string) *url.URL {
 	return &url.URL{Scheme: e.scheme, Host: e.host, Path: e.path + path, RawQuery: query}
 }

@@ -8,7 +8,7 @@ import (
 
 // Errors of the contract. A call that the cell refused returns a
 // *lockapi.Error, for which errors.Is holds with one of these; errors.As gives
-// the details, such as the holders that stood in the way.
+// the details, such as the present holders.
 const (
 	// ErrInvalidArgument: the call was malformed or out of bounds.
 	ErrInvalidArgument = lockapi.CodeInvalidArgument
@@ -16,64 +16,65 @@ const (
 	ErrSessionNotFound = lockapi.CodeSessionNotFound
 	// ErrNotFound: no such object, or a URL that is not a replica's.
 	ErrNotFound = lockapi.CodeNotFound
-	// ErrUnauthenticated: the call is not one that anybody may make and the client
-	// has no credential, or one that the cell does not know.
+	// ErrUnauthenticated: the call needs a credential, and the client has none
+	// or one that the cell does not know.
 	ErrUnauthenticated = lockapi.CodeUnauthenticated
-	// ErrPermissionDenied: who calls may not do that; lockapi.Error has Principal,
-	// Permission and Path.
+	// ErrPermissionDenied: the caller lacks the right; lockapi.Error has
+	// Principal, Permission and Path.
 	ErrPermissionDenied = lockapi.CodePermissionDenied
-	// ErrConflict: the request does not go together with what holds or waits
-	// already, for instance another limit.
+	// ErrConflict: the request does not fit the present holds or waits, for
+	// example because it names another limit.
 	ErrConflict = lockapi.CodeConflict
-	// ErrPrecondition: a file is not as the write, or the transaction, wants it.
-	// errors.As gives its present stat: lockapi.Error.Current, nil where there
-	// is none.
+	// ErrPrecondition: a file does not meet the condition of the write or
+	// transaction. errors.As gives its present stat in lockapi.Error.Current;
+	// nil means no file.
 	ErrPrecondition = lockapi.CodePrecondition
-	// ErrNotHeld: a hold that was to guard a write is over.
+	// ErrNotHeld: the hold that guards a write has ended.
 	ErrNotHeld = lockapi.CodeNotHeld
-	// ErrCompacted: the events that were asked for are not kept any more. Watch
-	// tells it as Event.Compacted, not as an error.
+	// ErrCompacted: the requested events are no longer kept. Watch reports it as
+	// Event.Compacted, not as an error.
 	ErrCompacted = lockapi.CodeCompacted
 	// ErrTooLarge: the request's body is over lockapi.MaxBodyBytes, or a file's
 	// content over lockapi.MaxFileBytes.
 	ErrTooLarge = lockapi.CodeTooLarge
-	// ErrLockHeld: somebody else holds the lock, or is before us in its queue.
+	// ErrLockHeld: another session holds the lock, or is ahead in its queue.
 	ErrLockHeld = lockapi.CodeLockHeld
 	// ErrLockDelayed: the lock is free, but within its lock-delay.
 	ErrLockDelayed = lockapi.CodeLockDelayed
 	// ErrTooMany: a quota is used up; lockapi.Error.RetryAfter has the cell's
-	// advice for when to try again. Calls that ask for more return it at once;
-	// releases are tried again.
+	// advice on when to retry. Calls that would use more return it at once;
+	// releases are retried.
 	ErrTooMany = lockapi.CodeTooMany
 	// ErrNoMaster: no master could be reached until the context ended.
 	ErrNoMaster = lockapi.CodeNoMaster
-	// ErrOutcomeUnknown: the call may or may not have taken effect. A call whose
-	// attempt got no answer, and whose next attempt was refused, ends so, unless
-	// the refusal settles the attempt before (lockapi.Code.Settles). A write by a
-	// session that has ended meanwhile is ErrSessionExpired as well.
+	// ErrOutcomeUnknown: the call may or may not have taken effect. A call
+	// returns it when one attempt got no answer and the next was refused, unless
+	// the refusal settles the earlier attempt (lockapi.Code.Settles). If the
+	// session of a write has ended in the meantime, the error is
+	// ErrSessionExpired as well.
 	ErrOutcomeUnknown = lockapi.CodeOutcomeUnknown
 	// ErrBusy: another change of the members is not committed yet.
 	ErrBusy = lockapi.CodeBusy
-	// ErrUnsafe: after it the members that are well would have no majority.
+	// ErrUnsafe: the change would leave the healthy members without a majority.
 	ErrUnsafe = lockapi.CodeUnsafe
-	// ErrInternal: the server failed in a way that is not of the contract, or
-	// gave an answer that is not to be believed.
+	// ErrInternal: the server failed outside the contract, or gave an answer
+	// that failed a check.
 	ErrInternal = lockapi.CodeInternal
 )
 
 // Errors of the client's own.
 var (
-	// ErrNoAnswer: no replica answered at all until the context ended. It comes
-	// with ErrNoMaster or ErrOutcomeUnknown; without it, replicas did answer,
-	// and none of them knew of a master that did.
+	// ErrNoAnswer: no replica answered until the context ended. It comes with
+	// ErrNoMaster or ErrOutcomeUnknown. Without it, replicas answered, but did
+	// not know a master that did.
 	ErrNoAnswer = errors.New("no replica answered")
-	// ErrSessionExpired: the session is over, because the cell said so or
-	// because the grace period ran out without an answer from the cell.
+	// ErrSessionExpired: the session is over, because the cell reported it as
+	// gone or because the grace period ran out without an answer from the cell.
 	ErrSessionExpired = errors.New("stout: the session has expired")
 	// ErrSessionClosed: the session was closed by this program.
 	ErrSessionClosed = errors.New("stout: the session is closed")
 	// ErrJeopardy: the session's local lease has ended without an answer from
-	// the cell, so nothing that hangs on the session may be relied upon.
+	// the cell, so its locks and files may no longer be relied upon.
 	ErrJeopardy = errors.New("stout: the session is in jeopardy: its lease has ended here")
 	// ErrLockLost: the cell no longer counts the lock as held by this hold.
 	ErrLockLost = errors.New("stout: the lock is lost: the cell no longer counts it as held by us")

@@ -15,7 +15,8 @@ import (
 
 const mostRetryAfter = 24 * 60 * 60 // seconds
 
-// exchange is one HTTP round trip, of which the answer has to be there in time.
+// exchange makes one HTTP round trip and checks its answer, which must arrive
+// within the given time.
 func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Duration) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(buf)
@@ -44,14 +45,14 @@ func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Du
 	return nil
 }
 
-// read takes a successful answer in. It says what is wrong with it, if anything
-// is.
+// read decodes a successful answer. It describes what is wrong with it, or
+// returns "".
 func (q *call) read(a *wire.Answer, stale bool) string {
 	if wrong := q.verify(a.StatusCode, stale); wrong != "" || q.out == nil {
 		return wrong
 	}
 	if err := decode(a.Body, q.out); err != nil {
-		return "what is not the JSON expected: " + err.Error()
+		return "unexpected JSON: " + err.Error()
 	}
 	if d, ok := q.out.(dated); ok {
 		revision, err := strconv.ParseUint(a.Header.Get(lockapi.HeaderRevision), 10, 64)
@@ -66,9 +67,9 @@ func (q *call) read(a *wire.Answer, stale bool) string {
 	return q.check(q)
 }
 
-// refusal reads an answer other than 2xx. What is not a problem document of the
-// contract comes from something between us and the cell, which may have let the
-// call through; gateways too answer in JSON, with codes of their own.
+// refusal decodes an answer other than 2xx. An answer that is not a problem
+// document of the contract comes from a proxy or gateway, which may have passed
+// the call on; gateways, too, answer in JSON, with codes of their own.
 func (c *caller) refusal(r *route, a *wire.Answer) error {
 	var p lockapi.Problem
 	if decode(a.Body, &p) != nil || !p.Code.Valid() || p.Code.Status() != a.StatusCode {
@@ -79,7 +80,7 @@ func (c *caller) refusal(r *route, a *wire.Answer) error {
 		case http.StatusNotFound:
 			code = lockapi.CodeNotFound
 		}
-		return &foreignAnswer{lockapi.Errorf(code, "%s answered %d %s, which no replica does; is it the base URL of one?", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))}
+		return &foreignAnswer{lockapi.Errorf(code, "%s answered %d %s, which is not an answer of a replica; check the base URL", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))}
 	}
 	e := p.Err()
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
@@ -91,14 +92,14 @@ func (c *caller) refusal(r *route, a *wire.Answer) error {
 	e.DelayRemainingMS = max(e.DelayRemainingMS, 0)
 	switch e.Code {
 	case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown:
-		// judge decides where to go.
+		// classify decides where to go.
 	default:
 		c.targets.answered(r, a.Header.Get(lockapi.HeaderMaster))
 	}
 	return e
 }
 
-// unsentError is an attempt that was not made.
+// unsentError reports an attempt that was not made.
 type unsentError struct{ err error }
 
 func (e *unsentError) Error() string { return e.err.Error() }

@@ -22,30 +22,30 @@ import (
 
 const mostAnswer = 64 << 20 // bytes of an answer's body
 
-// exchanger makes HTTP round trips: over connections of its own where it can,
-// else through net/http.
+// exchanger makes HTTP round trips: over its own connections where it can,
+// otherwise through net/http.
 type exchanger struct {
 	transport http.RoundTripper
-	wire      *pools          // for what needs no transport; nil where one was given
-	named     map[string]*way // for endpoints whose certificates are judged by a name
+	wire      *pools          // own connections; nil if a transport was given
+	named     map[string]*way // for endpoints verified against a DNS name
 	headers   headers
-	token     func(context.Context) (string, error) // nil: none is sent
-	tracer    Tracer                                // nil: nobody is told of spans
+	token     func(context.Context) (string, error) // nil: sends no token
+	tracer    Tracer                                // nil: records no spans
 }
 
-// way is what endpoints are reached by.
+// way is how endpoints are reached: through net/http or over own connections.
 type way struct {
 	transport http.RoundTripper
 	wire      *pools
 }
 
-// newWay makes one that speaks TLS as source says.
+// newWay makes a way with the TLS configuration of source.
 func newWay(d *dial.Dialer, source func() *tls.Config) *way {
 	return &way{&following{dialer: d, source: source}, newPools(d, source)}
 }
 
-// verifiedBy is a source whose certificates are judged by a name, unless it has one
-// itself.
+// verifiedBy returns a source of configurations that verify certificates
+// against a name, unless the configuration has a ServerName itself.
 func verifiedBy(name string, source func() *tls.Config) func() *tls.Config {
 	var mu sync.Mutex
 	var of, out *tls.Config
@@ -66,7 +66,7 @@ func verifiedBy(name string, source func() *tls.Config) func() *tls.Config {
 	}
 }
 
-// transportTo is that for an endpoint.
+// transportTo returns the transport for an endpoint.
 func (e *exchanger) transportTo(to *endpoint) http.RoundTripper {
 	if w := e.named[to.name]; w != nil {
 		return w.transport
@@ -74,8 +74,8 @@ func (e *exchanger) transportTo(to *endpoint) http.RoundTripper {
 	return e.transport
 }
 
-// wireTo is the connections to an endpoint, or nil where it is reached by the
-// transport.
+// wireTo returns the connections to an endpoint, or nil if it is reached
+// through the transport.
 func (e *exchanger) wireTo(to *endpoint) *wire.Pool {
 	pools := e.wire
 	if w := e.named[to.name]; w != nil {
@@ -90,12 +90,12 @@ func (e *exchanger) wireTo(to *endpoint) *wire.Pool {
 // pools are the connections without TLS and those with it.
 type pools struct{ plain, secure wire.Pool }
 
-// handshakeTime is for connecting and the handshake of TLS together. A server
-// that is busy with the handshakes of many is not helped by those who give up
-// and begin anew; replicas allow as much.
+// handshakeTime bounds connecting and the TLS handshake together. If a server
+// is busy with many handshakes, giving up and beginning anew does not help it;
+// replicas allow the same time.
 const handshakeTime = 5 * time.Second
 
-// dialTLS dials with a config that is its own.
+// dialTLS dials with a config that it may change.
 func dialTLS(ctx context.Context, d *dial.Dialer, addr string, config *tls.Config) (net.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -114,7 +114,7 @@ func dialTLS(ctx context.Context, d *dial.Dialer, addr string, config *tls.Confi
 	return c, nil
 }
 
-// newPools makes connections that speak TLS as source says.
+// newPools makes connections with the TLS configuration of source.
 func newPools(d *dial.Dialer, source func() *tls.Config) *pools {
 	p := new(pools)
 	p.plain.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
@@ -130,8 +130,8 @@ func newPools(d *dial.Dialer, source func() *tls.Config) *pools {
 	return p
 }
 
-// following is a transport that is made anew when its TLS is another. Calls
-// under way end on the one before.
+// following is a transport that is replaced when its TLS configuration changes.
+// Calls under way finish on the old one.
 type following struct {
 	dialer *dial.Dialer
 	source func() *tls.Config
@@ -163,7 +163,7 @@ func (f *following) CloseIdleConnections() {
 	}
 }
 
-// of are those for an endpoint.
+// of returns the pool for an endpoint.
 func (p *pools) of(e *endpoint) *wire.Pool {
 	if e.scheme == "https" {
 		return &p.secure
@@ -176,7 +176,7 @@ func (p *pools) close() {
 	p.secure.CloseIdle()
 }
 
-// close closes the connections that are idle.
+// close closes idle connections.
 func (e *exchanger) close() {
 	if e.wire != nil {
 		e.wire.close()
@@ -190,12 +190,13 @@ func (e *exchanger) close() {
 	}
 }
 
-// roundTrip makes one, of which the answer has to be there in time. The answer
-// is in buf's memory.
+// roundTrip sends a call and returns its answer, which must arrive within the
+// given time. The answer uses buf's memory.
 //
-// Where the credential was refused it makes a second one, if there is another
-// credential by now: a token may end on its way, or while a call waits, and a
-// certificate is that of its connection, which may be older than the present one.
+// If the credential was refused, it sends the call once more, if there is
+// another credential now. A token may expire on its way, or while a call waits.
+// A certificate is that of its connection, which may be older than the present
+// one.
 func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
 	as, err := e.authorization(ctx)
 	if err != nil {
@@ -237,8 +238,7 @@ func (e *exchanger) transmit(ctx context.Context, r *route, q *call, within time
 	return e.standard(ctx, r, q, within, as, buf)
 }
 
-// plain builds one attempt's request for an endpoint that is spoken to
-// directly.
+// plain builds one attempt's request for a direct connection.
 func (e *exchanger) plain(r *route, q *call, within time.Duration, as []field) *wire.Request {
 	h := e.headers.of(r, q).lines
 	if fields := q.with(as); len(fields) > 0 {
@@ -253,9 +253,9 @@ func (e *exchanger) plain(r *route, q *call, within time.Duration, as []field) *
 	}
 }
 
-// standard makes the exchange through net/http. That sends a call under a key again by
-// itself when its connection breaks: where it cannot dial then, the call may have
-// arrived all the same.
+// standard makes the round trip through net/http. When a connection breaks,
+// net/http resends a call with an idempotency key by itself. If the dial for
+// that fails, the first request may still have arrived.
 func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (a wire.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -266,7 +266,7 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 	resp, err := e.transportTo(r.to).RoundTrip(e.request(httptrace.WithClientTrace(ctx, trace), r, q, as))
 	stop()
 	if isDialError(err) && connected.Load() {
-		err = fmt.Errorf("sent once, and then: %s", err.Error())
+		err = fmt.Errorf("sent once, then failed to reconnect: %s", err.Error())
 	}
 	late := wire.ErrLate
 	if err == nil {
@@ -281,8 +281,8 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 }
 
 // request builds one attempt's request for net/http. Its headers are shared and
-// read-only, as RoundTripper's contract allows, except where a call has
-// fields of its own.
+// read-only, as RoundTripper's contract allows, unless a call has header fields
+// of its own.
 func (e *exchanger) request(ctx context.Context, r *route, q *call, as []field) *http.Request {
 	h := e.headers.of(r, q).header
 	if fields := q.with(as); len(fields) > 0 {
@@ -303,11 +303,11 @@ func (e *exchanger) request(ctx context.Context, r *route, q *call, as []field) 
 	return req
 }
 
-// headers are the two sets of request headers: for calls that are not to be
-// forwarded, and for those that may be.
+// headers are the two sets of request headers: without and with permission to
+// forward the call.
 type headers struct{ direct, forward headerSet }
 
-// headerSet is a set of headers, and what it looks like on the wire.
+// headerSet is a set of headers, and its bytes on the wire.
 type headerSet struct {
 	header http.Header
 	lines  []byte
@@ -333,7 +333,7 @@ func makeHeaderSet(h http.Header) headerSet {
 	return headerSet{h, lines.Bytes()}
 }
 
-// of is the set that goes with a call on a route.
+// of returns the set for a call on a route.
 func (h *headers) of(r *route, q *call) *headerSet {
 	if r.forward || q.any {
 		return &h.forward

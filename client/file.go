@@ -7,19 +7,19 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// File is a file as it was read.
+// File is a file as a read returned it.
 type File struct {
 	lockapi.FileStat
-	// Content is the whole content; nil where it was not asked for, or is not
-	// there any more.
+	// Content is the whole content; nil if it was not requested or no longer
+	// exists.
 	Content []byte
-	// AsOf is the revision of the cell that this was read at: Watch after it
-	// tells whatever has become of the file since.
+	// AsOf is the cell's revision at which the file was read. Watch after it
+	// yields all later changes of the file.
 	AsOf uint64
 }
 
-// Get reads a file. Where there is none the error is ErrNotFound;
-// lockapi.Error.Revision is then the revision of the cell at which that was so.
+// Get reads a file. If it does not exist the error is ErrNotFound, and
+// lockapi.Error.Revision is the cell's revision at which that was so.
 func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File, error) {
 	if err := lockapi.ValidatePath(path); err != nil {
 		return File{}, err
@@ -35,8 +35,8 @@ func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File
 	return fileOf(&out.File, out.asOf), nil
 }
 
-// readDated is a read whose answer tells its revision. One that is linearizable
-// shows whatever this client has seen before.
+// readDated is a read with a revision in its answer. A linearizable read must
+// show all that this client has seen before.
 func (c *Client) readDated(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
 	if !makeReadOptions(opts).stale {
 		q.want.since = c.seen.highest()
@@ -44,49 +44,50 @@ func (c *Client) readDated(ctx context.Context, q call, query url.Values, opts [
 	return c.read(ctx, q, query, opts)
 }
 
-// Put writes a whole file, whether or not there is one, and returns its new
-// stat. The content may be changed when it has returned.
+// Put writes a whole file, whether or not it exists, and returns its new stat.
+// The caller may change content after Put has returned.
 //
-// It is sent once: where its outcome is unknown the error says so
-// (ErrOutcomeUnknown), since a write that is sent again may undo what somebody
-// else has written meanwhile. Session.Put is sent again, and done once.
+// Put is sent once: if its outcome is unknown it returns ErrOutcomeUnknown,
+// since a repeated write may undo another caller's later write. Session.Put is
+// repeated and takes effect once.
 func (c *Client) Put(ctx context.Context, path string, content []byte, opts ...WriteOption) (lockapi.FileStat, error) {
 	return put(ctx, sender{c: c}, path, content, makeWriteOptions(opts))
 }
 
-// Create is Put where there is no such file; else it returns ErrPrecondition.
+// Create is Put if the file does not exist; otherwise it returns
+// ErrPrecondition.
 func (c *Client) Create(ctx context.Context, path string, content []byte, opts ...WriteOption) (lockapi.FileStat, error) {
 	return put(ctx, sender{c: c}, path, content, makeWriteOptions(append(opts[:len(opts):len(opts)], IfAbsent())))
 }
 
-// CreateSequential creates a file whose name is prefix, which may end in "/",
-// and 16 digits: the revision that makes it. Such names grow in the order in
-// which they are made.
+// CreateSequential creates a file. Its name is prefix, which may end in "/",
+// followed by 16 digits: the revision that creates it. Such names grow in the
+// order of their creation.
 func (c *Client) CreateSequential(ctx context.Context, prefix string, content []byte, opts ...WriteOption) (lockapi.FileStat, error) {
 	return createSequential(ctx, sender{c: c}, prefix, content, makeWriteOptions(opts))
 }
 
-// Delete deletes a file. It returns the revision of that, or 0 where there was
-// none. It is sent once, as Put is.
+// Delete deletes a file. It returns the revision of the deletion, or 0 if the
+// file did not exist. It is sent once, as Put is.
 func (c *Client) Delete(ctx context.Context, path string, opts ...WriteOption) (revision uint64, err error) {
 	return deleteFile(ctx, sender{c: c}, path, makeWriteOptions(opts))
 }
 
-// DeleteBelow deletes the files below a directory, which is given with the "/"
-// at its end, in one entry of the log: at most lockapi.MaxFilesDeleted files,
-// each at a revision of its own. It returns their number and the last of the
-// revisions, 0 where there were none. It is sent once, as Put is.
+// DeleteBelow deletes the files below a directory in one entry of the log. dir
+// ends in "/". It deletes at most lockapi.MaxFilesDeleted files, each at its
+// own revision. It returns their number and the last revision, 0 if there were
+// no files. It is sent once, as Put is.
 func (c *Client) DeleteBelow(ctx context.Context, dir string, opts ...WriteOption) (n int, revision uint64, err error) {
 	return deleteBelow(ctx, sender{c: c}, dir, makeWriteOptions(opts))
 }
 
-// Put is Client.Put on behalf of the session, which must live. It is done
-// exactly once: it carries a key of its own, under which the cell remembers its
-// answer, so it is sent again until it is answered or ctx ends.
+// Put is Client.Put on behalf of the session, which must be alive. It takes
+// effect exactly once. It carries an idempotency key, under which the cell
+// remembers its answer, so it is repeated until it is answered or ctx ends.
 //
-// The cell remembers so many answers of a session, so a session has at most 64
-// writes under way between one that has no answer yet and the latest; further
-// ones wait.
+// The cell remembers a bounded number of answers per session. Therefore a
+// session has at most 64 writes between the oldest unanswered one and the
+// latest; further writes wait.
 func (s *Session) Put(ctx context.Context, path string, content []byte, opts ...WriteOption) (lockapi.FileStat, error) {
 	return put(ctx, sender{c: s.c, s: s}, path, content, makeWriteOptions(opts))
 }

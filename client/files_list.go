@@ -9,14 +9,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Contents has List and Follow tell the contents of files as well. Other reads
-// take no notice of it.
+// Contents makes List and Follow return the contents of files as well. Other
+// reads ignore it.
 func Contents() ReadOption { return func(o *readOptions) { o.contents = true } }
 
-// List yields the files whose paths begin with prefix, a plain string, in
-// bytewise order of their paths; the empty prefix stands for all of them. Pages
-// are fetched as they are needed, each a consistent view of its own, at the
-// revision that File.AsOf tells. The first error is yielded last.
+// List yields the files with paths that begin with prefix, a plain string, in
+// bytewise order of their paths. The empty prefix means all files. It fetches
+// pages as needed. Each page is a consistent view of its own, at the revision
+// in File.AsOf. The first error is yielded last.
 func (c *Client) List(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		for page, err := range c.filePages(ctx, prefix, false, opts) {
@@ -33,17 +33,16 @@ func (c *Client) List(ctx context.Context, prefix string, opts ...ReadOption) it
 	}
 }
 
-// DirEntry is what lies in a directory: a file, or another directory, which has
+// DirEntry is an entry of a directory: a file, or another directory, which has
 // no stat of its own.
 type DirEntry struct {
 	// Path is the file's path, or the directory's, with the "/" at its end.
 	Path string
-	File *File // nil of a directory
+	File *File // nil for a directory
 }
 
-// ReadDir yields what lies in a directory, which is given with the "/" at its
-// end, in bytewise order. Directories are implied by the files in them. It pages
-// as List does.
+// ReadDir yields the entries of a directory in bytewise order. dir ends in "/".
+// Directories exist by the files in them. ReadDir pages as List does.
 func (c *Client) ReadDir(ctx context.Context, dir string, opts ...ReadOption) iter.Seq2[DirEntry, error] {
 	return func(yield func(DirEntry, error) bool) {
 		for page, err := range c.filePages(ctx, dir, true, opts) {
@@ -60,7 +59,7 @@ func (c *Client) ReadDir(ctx context.Context, dir string, opts ...ReadOption) it
 	}
 }
 
-// entries are the files and directories of a page in one order.
+// entries yields the files and directories of a page in one order.
 func (p *listAnswer) entries() iter.Seq[DirEntry] {
 	return func(yield func(DirEntry) bool) {
 		files, dirs := p.Files, p.Dirs

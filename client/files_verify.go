@@ -9,10 +9,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// dated is an answer that tells in its header the revision that it is of.
+// dated is an answer with the cell's revision in its header.
 type dated interface{ date(revision uint64) }
 
-// fileAnswer answers the reading of a file.
+// fileAnswer is the answer to a read of a file.
 type fileAnswer struct {
 	lockapi.File
 	asOf uint64
@@ -28,7 +28,8 @@ type listAnswer struct {
 
 func (a *listAnswer) date(revision uint64) { a.asOf = revision }
 
-// wrongDate says what is wrong with the revision of a read.
+// wrongDate describes what is wrong with the revision of a read, "" if it is
+// right.
 func wrongDate(asOf, since uint64) string {
 	if asOf < since {
 		return fmt.Sprintf("what was so at revision %d, though revision %d was seen before; they only grow, so the state of the cell has gone back, or this is another cell", asOf, since)
@@ -36,7 +37,7 @@ func wrongDate(asOf, since uint64) string {
 	return ""
 }
 
-// wrongStat says what no file's stat can be.
+// wrongStat describes what is impossible in a file's stat, "" if it is right.
 func wrongStat(s *lockapi.FileStat) string {
 	switch {
 	case s.Instance == 0 || s.Instance > s.Revision || s.Revision > lockapi.MaxToken:
@@ -47,7 +48,7 @@ func wrongStat(s *lockapi.FileStat) string {
 	return ""
 }
 
-// wrongContent says whether a content is not the one that a stat describes.
+// wrongContent describes how content differs from its stat, "" if it matches.
 func wrongContent(s *lockapi.FileStat, content []byte) string {
 	if s.Size != len(content) {
 		return fmt.Sprintf("a size of %d bytes; there are %d", s.Size, len(content))
@@ -98,8 +99,8 @@ func verifyWritten(q *call) string {
 	return wrongContent(s, want.content)
 }
 
-// wrongCurrent says what is wrong with the file that a refusal tells, where it
-// is to be told whole.
+// wrongCurrent describes what is wrong with the present file in a refusal, if
+// the call asked for the whole file.
 func (q *call) wrongCurrent(err error) string {
 	refused, ok := err.(*lockapi.Error)
 	if !ok || !q.want.current || refused.Code != lockapi.CodePrecondition || refused.Current == nil {
@@ -138,7 +139,7 @@ func verifyDeleted(q *call) string {
 func verifyFileList(q *call) string {
 	a, want := q.out.(*listAnswer), &q.want
 	if a.Next != "" && a.Next <= want.after {
-		return fmt.Sprintf("that the page after %q goes on after %q, which is no progress", lockapi.Clip(want.after), lockapi.Clip(a.Next))
+		return fmt.Sprintf("that the page after %q ends at %q, so the list makes no progress", lockapi.Clip(want.after), lockapi.Clip(a.Next))
 	}
 	last, newest := want.after, want.since
 	for i := range a.Files {

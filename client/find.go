@@ -14,36 +14,37 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// How long after something has happened replicas are looked for: at half of it at
-// the earliest, drawn, so that the clients of a cell do not come all at once.
+// The delays between an event and the search for replicas. The actual delay is
+// drawn from between half of it and all, so that the clients of a cell do not
+// ask all at once.
 const (
-	firstLook = 2 * time.Second  // after the first answer; short programs are through before
+	firstLook = 2 * time.Second  // after the first answer; short programs have ended by then
 	lookEvery = time.Minute      // after the last look, while there are answers
 	soon      = 5 * time.Second  // after a change of master, or a replica that failed
-	urgently  = time.Second      // where nobody answers to any purpose
-	leastLook = 5 * time.Second  // between two looks, whatever happens
-	lookTime  = 10 * time.Second // is the most that one takes
-	askTime   = 3 * time.Second  // of it for the master's answer
+	urgently  = time.Second      // when no replica gives a useful answer
+	leastLook = 5 * time.Second  // between two looks, in any case
+	lookTime  = 10 * time.Second // bounds a look
+	askTime   = 3 * time.Second  // bounds the master's answer within it
 )
 
-// mostAsked is how many replicas are asked in one look for what they have heard.
+// mostAsked is how many replicas one look asks for the members that they know.
 const mostAsked = 3
 
-// finder finds the replicas of a cell: by asking the DNS for the names that the
-// client was given, and the cell for the URLs of its members. What it finds the
-// targets know. It is safe for concurrent use; the nil finder finds nothing.
+// finder finds the replicas of a cell: it resolves the DNS names given to the
+// client, and asks the cell for the URLs of its members. It passes them to the
+// targets. It is safe for concurrent use; the nil finder does no search.
 //
-// It has no goroutine but while it looks, and looks only where there was an
-// answer or a failure since the last time: a client that is left alone asks for
-// nothing, and needs not be closed.
+// It has a goroutine only while it looks. It looks only if there was an answer
+// or a failure since the last look. An unused client makes no requests, and
+// need not be closed.
 type finder struct {
 	c      *caller
 	log    *slog.Logger
-	fixed  []*endpoint // that were given as URLs
-	names  []*dnsName  // that were given as names of the DNS
+	fixed  []*endpoint // given as URLs
+	names  []*dnsName  // given as DNS names
 	dns    Resolver
 	learns bool // the cell is asked for its members
-	secure bool // what it tells is called by https only
+	secure bool // learned URLs must be https
 
 	ctx  context.Context // ends with the client
 	stop context.CancelFunc
@@ -60,17 +61,18 @@ type finder struct {
 	looks  bool          // one is under way
 	last   time.Duration // clock at the end of the last look
 	looked bool          // there was one
-	told   bool          // the master has told the members
+	told   bool          // the master has listed the members
 
-	// Of the members, as keepalives' answers have it; 0 before the first. A look
-	// that began after it was first seen has read these members or later ones.
+	// The revision of the members in keepalives' answers; 0 before the first. A
+	// look that began after the revision was first seen has read these members
+	// or later ones.
 	revision uint64
 	current  atomic.Bool  // such a look has succeeded
 	seen     atomic.Int64 // clock of the last answer with this revision, ns
 }
 
-// revised takes the revision of the members from a keepalive's answer. A change is
-// looked for soon. While the revision stays the same, nothing has to be looked for.
+// revised records the members' revision in a keepalive's answer. A change
+// causes a look soon. While the revision stays the same, no look is needed.
 func (f *finder) revised(revision uint64) {
 	if f == nil || revision == 0 {
 		return
@@ -88,13 +90,13 @@ func (f *finder) revised(revision uint64) {
 	}
 }
 
-// isCurrent reports whether keepalives show that the known members are the present
-// ones.
+// isCurrent reports whether keepalives show that the known members are up to
+// date.
 func (f *finder) isCurrent() bool {
 	return f.current.Load() && len(f.names) == 0 && f.c.clock.now()-time.Duration(f.seen.Load()) < lookEvery
 }
 
-// newFinder makes the finder of a caller whose targets and cell are there.
+// newFinder makes the finder of a caller that already has targets and a cell.
 func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, learns bool) *finder {
 	f := &finder{c: c, log: c.log, fixed: fixed, names: names, dns: dns, learns: learns, found: make(chan struct{})}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -105,7 +107,7 @@ func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, lea
 	for _, n := range names {
 		plain, f.secure = plain || n.scheme == "http", f.secure || n.scheme == "https"
 	}
-	if plain && f.secure { // anybody on the way may tell what was heard by http
+	if plain && f.secure { // an attacker on the way can forge http answers
 		f.learns = false
 	}
 	if len(fixed) > 0 {
@@ -115,10 +117,10 @@ func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, lea
 	return f
 }
 
-// want has replicas looked for within d, unless that is due sooner. lookEvery is said
-// with every answer, and does nothing where a look is due. What is wanted during a
-// look may be by what the look itself asks, and counts for nothing: else a client
-// whose cell is gone would look for ever.
+// want schedules a look within d, unless one is due sooner. Every answer calls
+// it with lookEvery, which has no effect if a look is due. Calls during a look
+// are ignored, since the look's own requests may cause them: otherwise a client
+// with a lost cell would look for ever.
 func (f *finder) want(d time.Duration) {
 	if f == nil || d == lookEvery && (f.waits.Load() || f.isCurrent()) || len(f.names) == 0 && !f.learns {
 		return
@@ -171,11 +173,11 @@ func (f *finder) look() {
 	f.waits.Store(false)
 }
 
-// ask asks the master for the members. Its answers follow one another as the
-// members do, since it is no older than the question, and there is one question
-// at a time: neither a replica that lags nor one that was removed can bring back
-// what was. Before the first of them what any replica has heard is taken as well:
-// the one that the client was given may be cut off from the others.
+// ask asks the master for the members. The master's answer is no older than the
+// question, and there is one question at a time. So answers follow the order of
+// the changes: a lagging or removed replica cannot bring back an old list.
+// Before the first such answer, the lists that any replica knows are used as
+// well: the given replica may be cut off from the others.
 func (f *finder) ask(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -210,9 +212,9 @@ func (f *finder) ask(ctx context.Context) {
 	}
 }
 
-// believe is the endpoints of the members that the cell has told: none that leads
-// from https to http, or is anything else than the URL of a host. It is nil where
-// there are none.
+// believe returns the endpoints of the members in the cell's list. It omits a
+// URL that leads from https to http, or is not the URL of a host. It is nil if
+// there are no endpoints.
 func (f *finder) believe(told *lockapi.URLs) (out []*endpoint) {
 	if !f.c.cell.isThis(told.CellID) {
 		return nil
@@ -228,7 +230,7 @@ func (f *finder) believe(told *lockapi.URLs) (out []*endpoint) {
 	return out
 }
 
-// learnedEndpoint reads a URL that the cell has told.
+// learnedEndpoint parses a URL in the cell's list.
 func learnedEndpoint(text string, secure bool) (*endpoint, error) {
 	if err := lockapi.ValidateMemberURL(text); err != nil {
 		return nil, err
@@ -243,8 +245,8 @@ func learnedEndpoint(text string, secure bool) (*endpoint, error) {
 	return e, nil
 }
 
-// met notes a master that was named and has answered: whoever may not ask for the
-// members follows the cell by these.
+// met records a named master that has answered. A client that may not ask for
+// the members follows the cell by these.
 func (f *finder) met(e *endpoint) {
 	if f == nil || !f.learns || strings.Trim(e.path, "/") != "" || f.secure && e.scheme != "https" {
 		return
@@ -252,7 +254,7 @@ func (f *finder) met(e *endpoint) {
 	f.c.targets.learn(e)
 }
 
-// close ends what is under way, and all looking.
+// close ends a look that is under way, and prevents further ones.
 func (f *finder) close() {
 	f.stop()
 	f.mu.Lock()

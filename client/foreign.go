@@ -8,10 +8,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// foreignAnswer is an answer that no replica gives: that of a web server, say,
-// at a URL that is none of a replica's. It stands for the refusal that it looks
-// like, with less weight: in a race it settles nothing while a replica may
-// answer yet.
+// foreignAnswer is an answer that no replica gives, for example from a web
+// server at a URL that is not a replica's. It means the refusal that it
+// resembles, with less weight: in a race it settles no call while a replica may
+// still answer.
 type foreignAnswer struct{ refusal *lockapi.Error }
 
 func (f *foreignAnswer) Error() string { return f.refusal.Error() }
@@ -22,14 +22,15 @@ func isForeign(err error) bool {
 	return ok
 }
 
-// isNonsense says of an error that no replica that is well has answered so.
+// isNonsense reports whether an error is an answer that a healthy replica never
+// gives.
 func isNonsense(err error) bool {
 	refused, ok := err.(*lockapi.Error)
 	return ok && refused.Code == lockapi.CodeInternal || isForeign(err)
 }
 
-// outcome is the error of a call as its caller gets it: err is what its last
-// attempt ended with.
+// outcome converts the error of the last attempt into the error that the caller
+// gets.
 func (q *call) outcome(err error) error {
 	switch e := err.(type) {
 	case *foreignAnswer:
@@ -44,17 +45,17 @@ func (q *call) outcome(err error) error {
 }
 
 // leavesOpen reports whether the call may have taken effect although its last
-// attempt was refused with the code: an earlier one got no answer, and the
-// refusal is not of that one. Two codes say by themselves that they leave it
-// open.
+// attempt was refused with the code. It may if an earlier attempt got no answer
+// and the refusal does not settle that one. Two codes leave the outcome open by
+// themselves.
 func (q *call) leavesOpen(code lockapi.Code) bool {
 	return q.unsettled && q.method != http.MethodGet &&
 		code != lockapi.CodeOutcomeUnknown && code != lockapi.CodeInternal &&
 		(q.settles == nil || !q.settles(code))
 }
 
-// unsettledError is outcome_unknown for a call that was refused when it was sent
-// again. It is not the refusal: that one is of the last attempt alone.
+// unsettledError is outcome_unknown for a call that was refused on a repeated
+// attempt. It is not the refusal, which is about the last attempt only.
 type unsettledError struct{ outcome, refusal *lockapi.Error }
 
 func (e *unsettledError) Error() string { return e.outcome.Error() }
@@ -67,10 +68,10 @@ func (q *call) unknown(refusal *lockapi.Error) error {
 	return &unsettledError{e, refusal}
 }
 
-// isAnswer says whether an attempt that ended so was answered by a replica.
+// isAnswer reports whether a replica answered an attempt with this error.
 func isAnswer(err error) bool {
 	if err == nil {
-		return true // without the memory that the rest takes
+		return true // without an allocation
 	}
 	_, failed := errors.AsType[*attemptError](err)
 	return !failed && !isForeign(err)

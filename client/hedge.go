@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	// hedgeAfter is for how long a replica may be silent before another one is
-	// asked as well. One that is well answers in a few milliseconds.
+	// hedgeAfter is how long a replica may be silent before another one is asked
+	// as well. A healthy replica answers in a few milliseconds.
 	hedgeAfter = 300 * time.Millisecond
-	// mostPatience bounds what a slow way to the cell adds to it.
+	// mostPatience bounds how much a slow way to the cell adds to it.
 	mostPatience = 2 * time.Second
-	// lookAgain is how often a call that a master holds on purpose looks whether
-	// that master has failed meanwhile.
+	// lookAgain is how often a call that a master holds on purpose checks
+	// whether that master has failed in the meantime.
 	lookAgain = 5 * time.Second
-	// linkTime is what the answer to the probe of such a call may take, beyond the
+	// linkTime bounds the answer to the probe of such a call, beyond the
 	// patience for the way.
 	linkTime = 700 * time.Millisecond
 )
 
-// hedge watches over one attempt of a call, and begins a race when the replica
-// is silent: one that hangs takes connections and answers nothing, and who
-// waits for it learns nothing of those that are well.
+// hedge watches one attempt of a call, and starts a race when the replica is
+// silent. A hanging replica accepts connections and does not answer; a call
+// that only waits for it never reaches a healthy one.
 //
-// Only what may be under way twice is hedged. It costs the cell little, since
-// the call says that it is not to be forwarded: a replica that is no master
-// answers 421. And it is rare: a master that holds a call on purpose, or that
-// answers other calls meanwhile, is no reason.
+// Only calls that may be under way twice are hedged. That costs the cell
+// little, since the call forbids forwarding: a replica that is not the master
+// answers 421. It is also rare: a master that holds a call on purpose, or that
+// answers other calls in the meantime, starts no race.
 type hedge struct {
 	c    *caller
-	ctx  context.Context // that the attempt runs under
+	ctx  context.Context // of the attempt
 	r    *route
 	q    *call
 	race *race // once there is one
@@ -39,8 +39,8 @@ type hedge struct {
 	sent     time.Duration
 }
 
-// patience is for how long an attempt of the call may be silent before another
-// replica is asked; 0 stands for ever.
+// patience returns how long an attempt of the call may be silent before another
+// replica is asked; 0 means for ever.
 func (c *caller) patience(r *route, q *call) time.Duration {
 	if !q.isHedged() || !c.targets.hasOther(r) {
 		return 0
@@ -48,15 +48,15 @@ func (c *caller) patience(r *route, q *call) time.Duration {
 	return r.patience()
 }
 
-// patience grows with the time that answers take on this way.
+// patience grows with the time of answers on this way.
 func (r *route) patience() time.Duration {
 	return min(max(hedgeAfter, 2*time.Duration(r.took.Load())), mostPatience)
 }
 
-// Late begins the race, unless the replica has answered another call since this
+// Late starts the race, unless the replica has answered another call since this
 // one was sent: then it is the master, and only busy. A call that is meant to
-// wait gives it all that time while it has not failed. One probe shows whether
-// the link to it is dead.
+// wait gives the replica all that time while the replica has not failed. One
+// probe shows whether the link is dead.
 func (h *hedge) Late() (again time.Duration, under context.Context) {
 	now := h.c.clock.now()
 	again = h.c.busy(h.r, now, h.sent, h.q.wait)
@@ -67,7 +67,7 @@ func (h *hedge) Late() (again time.Duration, under context.Context) {
 	if heard := time.Duration(h.r.heard.Load()); h.q.wait > 0 && !h.probed && (heard <= h.sent || now-heard > lookAgain) {
 		h.probed = true
 		within := linkTime + h.r.patience()
-		if c, r := h.c, h.r; r.probed.CompareAndSwap(false, true) { // one probe for all the calls that wait there
+		if c, r := h.c, h.r; r.probed.CompareAndSwap(false, true) { // one probe for all calls that wait there
 			go func() {
 				if c.probe(r, within) {
 					r.heard.Store(int64(c.clock.now()))
@@ -80,8 +80,8 @@ func (h *hedge) Late() (again time.Duration, under context.Context) {
 	return min(again, lookAgain), nil
 }
 
-// busy is for how long not to ask another replica beside the one of route r: 0
-// where that has failed, or is silent without a reason.
+// busy returns how long not to ask another replica besides that of route r: 0
+// if that has failed, or is silent without a reason.
 func (c *caller) busy(r *route, now, sent, wait time.Duration) time.Duration {
 	d := r.busy(now, sent, wait)
 	if d == 0 && wait > 0 && r.heard.Load() != 0 {
@@ -93,9 +93,9 @@ func (c *caller) busy(r *route, now, sent, wait time.Duration) time.Duration {
 	return d
 }
 
-// busy is for how long not to look again at a master that has answered others
-// since a call was sent to it, and goes on doing so where the call should be
-// answered by now; 0 where it has not.
+// busy returns how long not to check again on a master that has answered other
+// calls since a call was sent to it, and still does if the call is overdue; 0
+// if it has not.
 func (r *route) busy(now, sent, wait time.Duration) time.Duration {
 	heard, patience := time.Duration(r.heard.Load()), r.patience()
 	switch due := sent + wait; {

@@ -9,9 +9,9 @@ import (
 
 // Held is one hold of a lock. It is safe for concurrent use.
 //
-// A Held is good until Done is closed. It then stays done, also when the
-// session becomes safe again; Resume then gives a new Held for the same grant.
-// In any case call Unlock, unless the session is to end with the program.
+// A Held is good until Done is closed. It then stays done, even when the
+// session becomes safe again; Resume returns a new Held for the same grant.
+// Always call Unlock, unless the session is to end with the program.
 type Held struct {
 	a         *acquisition
 	token     uint64
@@ -19,10 +19,10 @@ type Held struct {
 	grantedAt time.Time
 	ctx       context.Context // its cancellation is the end of the hold
 	cancel    context.CancelCauseFunc
-	view      guarded // of ctx, which is what Context hands out
+	view      guarded // of ctx; Context returns it
 }
 
-// newHeld makes a hold that has the values of ctx, and not its end.
+// newHeld makes a hold with the values of ctx, but not its end.
 func newHeld(ctx context.Context, a *acquisition) *Held {
 	h := &Held{a: a}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -30,45 +30,48 @@ func newHeld(ctx context.Context, a *acquisition) *Held {
 	return h
 }
 
-// Path is the lock's path.
+// Path returns the lock's path.
 func (h *Held) Path() string { return h.a.path }
 
-// Mode is lockapi.Exclusive or lockapi.Shared.
+// Mode returns lockapi.Exclusive or lockapi.Shared.
 func (h *Held) Mode() lockapi.Mode { return h.a.opts.mode }
 
-// Token is the fencing token: higher than that of every earlier grant in the
-// cell. Send it along with every request to what the lock protects.
+// Token returns the fencing token: higher than that of every earlier grant in
+// the cell. Send it with every request to the protected resource.
 func (h *Held) Token() uint64 { return h.token }
 
-// Sequencer describes the grant for others to check: mode:token:path.
+// Sequencer returns a description of the grant that others can check:
+// mode:token:path.
 func (h *Held) Sequencer() string { return h.sequencer }
 
-// Handle is the name that this hold has within its session.
+// Handle returns the name of this hold within its session.
 func (h *Held) Handle() string { return h.a.handle }
 
-// GrantedAt is when the lock was granted, on the master's wall clock.
+// GrantedAt returns when the lock was granted, on the master's wall clock.
 func (h *Held) GrantedAt() time.Time { return h.grantedAt }
 
-// Context does not end when the context given to Lock does: see Session.Do for
-// one that ends with both. It carries that one's values, and ends when the hold
-// can no longer be relied upon: at the end of the local lease, which
-// is before anybody else can get the lock; when the lock is lost or the session
-// over; or on Unlock. context.Cause tells which, as Err does. Do the work that
-// the lock protects under it.
+// Context returns a context that ends when the hold can no longer be relied
+// upon: at the end of the local lease, which is before another session can get
+// the lock; when the lock is lost or the session is over; or on Unlock. Do the
+// work that the lock protects under it. context.Cause returns the reason, as
+// Err does.
+//
+// It has the values of the context given to Lock, but does not end with it: see
+// Session.Do for a context that ends with both.
 func (h *Held) Context() context.Context { return &h.view }
 
-// Done is closed when Context ends.
+// Done returns a channel that is closed when Context ends.
 func (h *Held) Done() <-chan struct{} { return h.view.Done() }
 
-// Err is nil until Done is closed, and then ErrJeopardy, ErrLockLost,
+// Err returns nil until Done is closed, and then ErrJeopardy, ErrLockLost,
 // ErrSessionExpired, ErrSessionClosed or ErrUnlocked, whichever came first.
 func (h *Held) Err() error {
 	_ = h.a.s.Err() // reads the clock, which may end the hold
 	return context.Cause(h.ctx)
 }
 
-// Remaining is for how long the hold can still be relied upon unless the
-// session's lease is extended, and 0 once Done is closed.
+// Remaining returns how long the hold can be relied upon unless the session's
+// lease is extended, and 0 once Done is closed.
 func (h *Held) Remaining() time.Duration {
 	left := h.a.s.Remaining()
 	if h.view.Err() != nil {
@@ -77,5 +80,5 @@ func (h *Held) Remaining() time.Duration {
 	return left
 }
 
-// ValidUntil is Session.ValidUntil.
+// ValidUntil returns Session.ValidUntil.
 func (h *Held) ValidUntil() time.Time { return h.a.s.ValidUntil() }

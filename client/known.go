@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// known is where replicas are, as far as a client knows: a value that nobody
-// changes.
+// known is the list of replicas that a client knows: an immutable value.
 type known struct {
-	all   []*endpoint // each once: those that were given, then those that were learned
-	given int         // how many were given, by URL or by a name of the DNS
+	all   []*endpoint // each once: first the given ones, then the learned ones
+	given int         // number of those given, by URL or by DNS name
 }
 
-// find is the endpoint with that base, or nil.
+// find returns the endpoint with that base, or nil.
 func (k *known) find(base string) *endpoint {
 	if i := slices.IndexFunc(k.all, func(e *endpoint) bool { return e.base == base }); i >= 0 {
 		return k.all[i]
@@ -20,7 +19,7 @@ func (k *known) find(base string) *endpoint {
 	return nil
 }
 
-// random is one of those for which free holds, or nil.
+// random returns a random endpoint for which free holds, or nil.
 func (k *known) random(free func(i int) bool) (found *endpoint) {
 	n := 0
 	for i, e := range k.all {
@@ -34,7 +33,7 @@ func (k *known) random(free func(i int) bool) (found *endpoint) {
 	return found
 }
 
-// setGiven puts those that were given in place of what was given before.
+// setGiven replaces the given endpoints.
 func (t *targets) setGiven(given []*endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,8 +41,7 @@ func (t *targets) setGiven(given []*endpoint) {
 	t.setKnown(given, was.all[was.given:])
 }
 
-// setLearned puts those that the cell tells in place of those that were learned
-// before.
+// setLearned replaces the learned endpoints by the cell's list.
 func (t *targets) setLearned(learned []*endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +52,7 @@ func (t *targets) setLearned(learned []*endpoint) {
 // mostLearned bounds the endpoints that are learned one by one.
 const mostLearned = 32
 
-// learn adds to those that were learned; the oldest go where there are too many.
+// learn adds learned endpoints, and drops the oldest if there are too many.
 func (t *targets) learn(more ...*endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +66,8 @@ func (t *targets) learn(more ...*endpoint) {
 	t.setKnown(was.all[:was.given], learned[max(0, len(learned)-mostLearned):])
 }
 
-// setKnown notes where replicas are. What is known of an endpoint stays known of
-// it. mu is held.
+// setKnown stores the list of replicas. It keeps the record of known endpoints.
+// mu is held.
 func (t *targets) setKnown(given, learned []*endpoint) {
 	was, now := t.known.Load(), &known{}
 	for i, e := range slices.Concat(given, learned) {
@@ -95,15 +93,16 @@ func (t *targets) setKnown(given, learned []*endpoint) {
 	}
 }
 
-// barrenRounds is how often those that were given are asked in vain before those
-// that were learned have their turn.
+// barrenRounds is how often all given endpoints are asked in vain before the
+// learned ones have their turn.
 const barrenRounds = 4
 
-// next is the one of those that are not left out which to ask next, in turn, or
-// nil. One that was learned and has never answered may be of a network that only
-// the replicas share: the others go first, so that it is no worse to have learned
-// it, until they have given no answer of use for some rounds, as in an election
-// they do. One with a penalty comes last. mu is held.
+// next returns the endpoint to ask next, in turn, or nil; it skips those that
+// are left out. A learned endpoint that has never answered may belong to a
+// network that only the replicas share. It comes after the others, so that
+// learning it does no harm, until the others have given no useful answer for
+// some rounds (as during an election). One with a penalty comes last. mu is
+// held.
 func (t *targets) next(leftOut func(*endpoint) bool) *endpoint {
 	k := t.known.Load()
 	barren := int(t.barren.Load()) >= barrenRounds*k.given
@@ -135,10 +134,10 @@ func (t *targets) next(leftOut func(*endpoint) bool) *endpoint {
 	return k.all[best]
 }
 
-// any is a replica for what every one of them can tell: one at random; one that is
-// not to be avoided, that has no penalty, and that was given or has answered,
-// where there is such. One that was learned, never answered and has a penalty is
-// the last resort. It is nil where none is known.
+// any returns a random replica for a question that every replica can answer. It
+// prefers one that is not to be avoided, has no penalty, and was given or has
+// answered. Its last resort is one that was learned, has never answered and has
+// a penalty. It is nil if no replica is known.
 func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
 	k := t.known.Load()
 	proven := func(i int) bool { return i < k.given || k.all[i].works.Load() }
@@ -156,8 +155,8 @@ func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
 	return nil
 }
 
-// abandoned says whether none of the replicas that are known is left: those that
-// were given are as gone says, and so are the others, or could not be reached.
+// abandoned reports whether no known replica is left: gone holds for each given
+// one, and each other one is gone or could not be reached.
 func (t *targets) abandoned(gone func(base string) bool) bool {
 	k := t.known.Load()
 	for i, e := range k.all {

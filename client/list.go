@@ -9,10 +9,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// ListLocks yields the locks whose paths begin with prefix, a plain string, in
-// bytewise order of their paths; the empty prefix stands for all of them. Pages
-// are fetched as they are needed, each a consistent view of its own. The first
-// error is yielded last.
+// ListLocks yields the locks with paths that begin with prefix, a plain string,
+// in bytewise order of their paths. The empty prefix means all locks. It
+// fetches pages as needed, each a consistent view of its own. The first error
+// is yielded last.
 func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[lockapi.Lock, error] {
 	query := url.Values{}
 	if prefix != "" {
@@ -26,7 +26,7 @@ func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOptio
 }
 
 // ListSessions yields the sessions of the cell in the order of their ids, with
-// what they hold and wait for. It pages as ListLocks does.
+// their holds and waits. It pages as ListLocks does.
 func (c *Client) ListSessions(ctx context.Context, opts ...ReadOption) iter.Seq2[lockapi.SessionState, error] {
 	return pages(url.Values{}, func(q url.Values) ([]lockapi.SessionState, string, error) {
 		var page lockapi.SessionList
@@ -57,7 +57,7 @@ func pages[T any](query url.Values, fetch func(url.Values) ([]T, string, error))
 			}
 			if after := query.Get("after"); next <= after {
 				var none T
-				yield(none, lockapi.Errorf(lockapi.CodeInternal, "the page after %q is said to go on after %q, which is no progress", lockapi.Clip(after), lockapi.Clip(next)))
+				yield(none, lockapi.Errorf(lockapi.CodeInternal, "the page after %q ends at %q, so the list makes no progress", lockapi.Clip(after), lockapi.Clip(next)))
 				return
 			}
 			query.Set("after", next)

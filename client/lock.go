@@ -7,33 +7,34 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Lock takes a lock, waiting in its queue until it is granted, ctx ends, Wait
-// is over, or the session ends. The position in the queue outlives a change of
-// master. It is first come, first served.
+// Lock acquires a lock. It waits in the lock's queue until the lock is granted,
+// ctx ends, Wait is over, or the session ends. The queue is first come, first
+// served. The position in it survives a change of master.
 //
 // ctx bounds the waiting only. Once the lock is held, the end of ctx ends
-// neither the hold nor Held.Context; Do is for who wants that.
+// neither the hold nor Held.Context; use Do for that.
 //
-// Lock never returns nil and nil. When it returns an error nothing is left
-// behind: it has left the queue, and has released a grant that came meanwhile;
-// where the cell could not be reached for that, the session does it in the
-// background as soon as it can.
+// Lock never returns nil and nil. After an error no request remains: Lock has
+// left the queue, and has released a grant that came in the meantime. If the
+// cell could not be reached for that, the session does it in the background as
+// soon as it can.
 //
-// Errors: the context's; ErrLockHeld after Wait, with the holders, or
-// ErrNoMaster where the cell could not be asked who they are, or has granted
-// the lock but not extended the session's lease (ErrJeopardy as well);
-// ErrConflict for a limit that does not fit; ErrTooMany, at once, where a quota
-// leaves no room for the grant or the position in the queue;
-// ErrPermissionDenied, also where the right is taken away meanwhile: that ends
-// the waiting, while a hold stays until it is given up; ErrInvalidArgument; ErrSessionExpired and ErrSessionClosed.
+// Errors: the context's; ErrLockHeld after Wait, with the holders. ErrNoMaster
+// if the cell could not be asked for the holders; also if it has granted the
+// lock but not extended the session's lease (ErrJeopardy as well). ErrConflict
+// for a limit that does not fit; ErrTooMany, at once, if a quota leaves no
+// capacity for the grant or the queue position. ErrPermissionDenied, also if
+// the right is revoked during the wait: that ends the waiting, while a hold
+// stays until it is released. ErrInvalidArgument; ErrSessionExpired and
+// ErrSessionClosed.
 func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	return s.lock(ctx, path, makeLockOptions(opts))
 }
 
-// TryLock takes a lock if it is to be had at once. Otherwise it returns
-// ErrLockHeld, with the holders, or ErrLockDelayed. A grant that came in a
-// jeopardy of the session is given back if that is not over within a second
-// (ErrJeopardy).
+// TryLock acquires a lock if it is available at once. Otherwise it returns
+// ErrLockHeld, with the holders, or ErrLockDelayed. If the grant arrives while
+// the session is in jeopardy, and that lasts for over a second, TryLock
+// releases the grant and returns ErrJeopardy.
 func (s *Session) TryLock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	o := makeLockOptions(opts)
 	o.hasWait, o.wait = true, 0

@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Cell reads the state of the cell. It shows one without a master only if none
-// of the replicas that answer knows of any.
+// Cell reads the state of the cell. It shows a cell without a master only if no
+// answering replica knows a master.
 func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
 	err = c.calls.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 	if err == nil && out.Master == nil {
@@ -23,12 +23,12 @@ func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
 	return out, err
 }
 
-// viewTime is how long the others have to say that there is a master after all.
+// viewTime bounds the wait for another replica that knows a master.
 const viewTime = time.Second
 
-// otherView is what one of the other replicas says of the cell, if it knows of
-// a master of an epoch no earlier than the view's; else it is the view. One
-// that is cut off from the others knows of none.
+// otherView returns another replica's view of the cell, if that replica knows a
+// master of an epoch no earlier than the given view's; otherwise the given
+// view. A replica that is cut off from the others knows no master.
 func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
@@ -49,25 +49,25 @@ func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell 
 	return view
 }
 
-// CellAt reads the state of the cell from the very replica whose base URL is
-// given, in one attempt: its master's view, if the replica knows a master that
-// answers it quickly, else its own. A name of the DNS that the client was given
-// stands for any of its replicas, here and with Ready and Replica.
+// CellAt reads the state of the cell from the replica at the given base URL, in
+// one attempt. The answer is its master's view if the replica knows a master
+// that answers quickly, otherwise its own. A DNS name given to the client means
+// any of its replicas, here and in Ready and Replica.
 func (c *Client) CellAt(ctx context.Context, url string) (out lockapi.Cell, err error) {
 	err = c.askOne(ctx, url, call{path: lockapi.RouteCell, any: true, out: &out})
 	return out, err
 }
 
-// Ready asks the very replica whose base URL is given whether it knows a master
-// and is caught up, in one attempt. It returns nil where it does and is, and a
-// *lockapi.Error with the reason where it answers that it does not; that of a
-// replica that is none of its cell's has Directory and Command set.
+// Ready asks the replica at the given base URL, in one attempt, whether it
+// knows a master and is caught up. It returns nil if both hold, and otherwise a
+// *lockapi.Error with the reason. For a replica that is not a member of its
+// cell, the error has Directory and Command set.
 func (c *Client) Ready(ctx context.Context, url string) error {
 	return c.askOne(ctx, url, call{path: lockapi.RouteReady})
 }
 
-// askOne makes one attempt of a read, of the replica at url. For a name of the DNS
-// those are asked that it stands for, and one that answers will do.
+// askOne makes one attempt of a read, at the replica at url. For a DNS name it
+// asks all its replicas, and one answer suffices.
 func (c *Client) askOne(ctx context.Context, url string, q call) error {
 	if isName(url) {
 		return c.askNamed(ctx, url, q)
@@ -87,8 +87,8 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 	return err
 }
 
-// askNamed makes one attempt of a read of each replica that a name stands for. The
-// first success counts, else a refusal, else what is wrong with all of them.
+// askNamed makes one attempt of a read at each replica of a DNS name. It
+// returns the first success, otherwise a refusal, otherwise all errors.
 func (c *Client) askNamed(ctx context.Context, text string, q call) error {
 	found, err := c.calls.finder.lookUpNow(ctx, text)
 	if err != nil {
@@ -132,21 +132,21 @@ func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.M
 	return out, err
 }
 
-// ReplaceMember has the cell go over to another data directory of the member
-// with the given id. It returns once the cell has begun: the directory is a
-// nonvoter until it has caught up, and then takes the old one's place (see
-// Members). Where that is so already, or under way, it changes nothing; but one
-// that was to get the place of the directory that is named, and has not yet, is
-// taken back. So it is sent again where its answer got lost, but is never under
-// way twice at a time. It always names the directory that it replaces, so that a
-// copy that arrives late undoes no newer change: where req.InPlaceOf is empty, the
-// member's present one is read first.
+// ReplaceMember replaces the data directory of the member with the given id. It
+// returns once the cell has begun: the directory is a nonvoter until it has
+// caught up, and then takes the old one's place (see Members). If that is
+// already so, or under way, the call has no effect. A pending replacement of
+// the same directory by another one is cancelled, however. So the call is
+// repeated if its answer is lost, but is never under way twice at a time. It
+// always names the directory to replace, so that a late copy does not undo a
+// newer change: if req.InPlaceOf is empty, the member's present one is read
+// first.
 //
-// Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where
-// the cell has no such member, ErrConflict for a directory of another and where
-// the member has another than req.InPlaceOf, ErrBusy while another change is not
-// committed, and ErrUnsafe, unless req.Force is set, where too few of the members
-// are well.
+// Errors: ErrInvalidArgument for a malformed directory id, ErrNotFound if the
+// cell has no such member. ErrConflict for another member's directory, and if
+// the member's directory is not req.InPlaceOf. ErrBusy while another change is
+// not committed. ErrUnsafe if too few of the members are healthy, unless
+// req.Force is set.
 func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) (err error) {
 	if err := req.Validate(); err != nil {
 		return err
@@ -164,8 +164,8 @@ func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.Repla
 	return c.calls.do(ctx, &q)
 }
 
-// presentDirectory returns the directory that a caller has named, or else the one that a
-// member has now: the last one that is listed for its id.
+// presentDirectory returns the directory that a caller has named, otherwise the
+// member's present one: the last one listed for its id.
 func (c *Client) presentDirectory(ctx context.Context, id, named string) (string, error) {
 	if named != "" {
 		return named, nil
@@ -185,7 +185,7 @@ func (c *Client) presentDirectory(ctx context.Context, id, named string) (string
 	return named, nil
 }
 
-// memberPath says why an id can't stand in a path, or nil.
+// memberPath returns an error if an id cannot be part of a path.
 func memberPath(id string) error {
 	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
 		return lockapi.Invalid("id", "%q is not the id of a member", id)
@@ -193,13 +193,13 @@ func memberPath(id string) error {
 	return nil
 }
 
-// AddMember has a replica that waits for it become a member (see stoutd --join).
-// It returns once the cell has taken it in without a vote; the cell gives it one
-// when it has caught up (see Members), unless req.Suffrage is "nonvoter". To add
-// it again changes nothing.
+// AddMember makes a waiting replica a member (see stoutd --join). It returns
+// once the cell has added it without a vote. The cell gives it a vote when it
+// has caught up (see Members), unless req.Suffrage is "nonvoter". Adding it
+// again has no effect.
 //
-// Errors: ErrInvalidArgument, ErrConflict where the name, the directory or an
-// address is another member's, and ErrBusy while another change is not committed.
+// Errors: ErrInvalidArgument, ErrConflict if another member has the name, the
+// directory or an address, and ErrBusy while another change is not committed.
 func (c *Client) AddMember(ctx context.Context, req lockapi.AddMemberRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
@@ -207,13 +207,12 @@ func (c *Client) AddMember(ctx context.Context, req lockapi.AddMemberRequest) er
 	return c.calls.do(ctx, &call{method: http.MethodPost, path: lockapi.RouteMembers, body: encode(req), single: true})
 }
 
-// SetMember changes where a member is reached, or whether it votes, and returns
-// the member as it is then. One that is to get a vote gets it when it has caught
-// up.
+// SetMember changes a member's addresses, or whether it votes, and returns the
+// changed member. A member that is to vote gets its vote when it has caught up.
 //
-// Errors: ErrInvalidArgument, ErrNotFound, ErrConflict for an address of another
-// member, ErrBusy while another change is not committed, and ErrUnsafe, unless
-// req.Force is set, where too few would be well without its vote.
+// Errors: ErrInvalidArgument, ErrNotFound, ErrConflict for an address of
+// another member, ErrBusy while another change is not committed, and ErrUnsafe
+// if too few healthy voters would remain, unless req.Force is set.
 func (c *Client) SetMember(ctx context.Context, id string, req lockapi.SetMemberRequest) (out lockapi.Member, err error) {
 	if err := req.Validate(); err != nil {
 		return out, err
@@ -229,15 +228,15 @@ func (c *Client) SetMember(ctx context.Context, id string, req lockapi.SetMember
 	return out, err
 }
 
-// RemoveMember takes a member out of the cell. The master hands over first, if it
-// is that one. A member that is none any more is ErrNotFound, also where an
-// earlier call whose answer was lost has removed it. It always names the member's
-// directory, as ReplaceMember does.
+// RemoveMember removes a member from the cell. A master that is to be removed
+// hands over first. If the member no longer exists the error is ErrNotFound,
+// even if an earlier call with a lost answer removed it. RemoveMember always
+// names the member's directory, as ReplaceMember does.
 //
-// Errors: ErrNotFound, ErrConflict where the member has another directory than
-// req.Directory, ErrBusy while another change is not committed, and ErrUnsafe
-// where too few of the others are well, which req.Force overrides, or where it is
-// the only one that votes, which nothing does.
+// Errors: ErrNotFound, ErrConflict if the member's directory is not
+// req.Directory, ErrBusy while another change is not committed. ErrUnsafe if
+// too few of the others are healthy, which req.Force overrides, or if it is the
+// only voter, which cannot be overridden.
 func (c *Client) RemoveMember(ctx context.Context, id string, req lockapi.RemoveMemberRequest) (err error) {
 	if err := req.Validate(); err != nil {
 		return err

@@ -9,19 +9,19 @@ import (
 // SessionOption adjusts a session that is being opened.
 type SessionOption func(*lockapi.SessionRequest)
 
-// WithTTL sets for how long the session lives without a keepalive, 12 s unless
-// given. A shorter ttl frees the locks of a dead client sooner and costs more
-// keepalives; it should be well above the time that a change of master takes.
+// WithTTL sets how long the session lives without a keepalive; the default is
+// 12 s. A shorter ttl frees the locks of a dead client sooner and costs more
+// keepalives. It should be well above the duration of a change of master.
 func WithTTL(d time.Duration) SessionOption {
 	return func(r *lockapi.SessionRequest) { r.TTLMS = d.Milliseconds() }
 }
 
-// WithName sets the name that operators see beside what the session holds.
+// WithName sets the name under which operators see the session.
 func WithName(name string) SessionOption {
 	return func(r *lockapi.SessionRequest) { r.Name = name }
 }
 
-// WithMeta sets up to 16 pairs that operators see with the session.
+// WithMeta sets up to 16 key-value pairs that operators see with the session.
 func WithMeta(meta map[string]string) SessionOption {
 	return func(r *lockapi.SessionRequest) { r.Meta = meta }
 }
@@ -35,13 +35,13 @@ type readOptions struct {
 	contents bool
 }
 
-// Queue has ReadLock tell who waits: the first n positions of the lock's queue,
-// at most lockapi.MaxWaiters. Other reads take no notice of it.
+// Queue makes ReadLock return the first n positions of the lock's queue, at
+// most lockapi.MaxWaiters. Other reads ignore it.
 func Queue(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
 
 func makeReadOptions(opts []ReadOption) readOptions {
 	if len(opts) == 0 {
-		return readOptions{} // without memory for an option to write to
+		return readOptions{} // without an allocation
 	}
 	o := readOptions{}
 	for _, opt := range opts {
@@ -51,7 +51,7 @@ func makeReadOptions(opts []ReadOption) readOptions {
 }
 
 // Stale lets any replica answer from its own state, at once and perhaps out of
-// date. Reads are linearizable without it.
+// date. Without it, reads are linearizable.
 func Stale() ReadOption { return func(o *readOptions) { o.stale = true } }
 
 // LockOption adjusts a request for a lock.
@@ -69,20 +69,20 @@ type lockOptions struct {
 func Shared() LockOption { return func(o *lockOptions) { o.mode = lockapi.Shared } }
 
 // Limit asks for a semaphore: shared, with at most n holders at once. All
-// holders of a lock must name the same limit, else the call is refused with
+// holders of a lock must name the same limit; otherwise the call returns
 // ErrConflict. Limit(0) is Shared.
 func Limit(n int) LockOption {
 	return func(o *lockOptions) { o.mode, o.limit = lockapi.Shared, n }
 }
 
-// LockDelay keeps the lock free of new holders for so long, if this hold ends
-// because its session expired: time for requests that are under way, and
-// fenced by nothing, to run dry.
+// LockDelay delays the next grant of the lock by d if this hold ends because
+// its session expired. Requests under way that no fencing token protects can
+// finish meanwhile.
 func LockDelay(d time.Duration) LockOption { return func(o *lockOptions) { o.delay = d } }
 
-// Wait makes Lock give up after d, with ErrLockHeld where the lock is held, and
-// up to a few seconds later where the cell does not answer. Without it Lock
-// waits until its context ends. TryLock does not wait, whatever this says.
+// Wait makes Lock give up after d, with ErrLockHeld if the lock is held; if the
+// cell does not answer, up to a few seconds later. Without it Lock waits until
+// its context ends. TryLock ignores it.
 func Wait(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.wait, o.hasWait = min(d, longestWait), true }
 }

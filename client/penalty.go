@@ -5,19 +5,19 @@ import "time"
 // penalty makes the client prefer other endpoints to one that failed, until it
 // has answered.
 //
-// A replica may still name it as the master. The client does not go back for that: the
-// link to it may be dead while the replicas' own are well. It is probed in the background,
-// and the probes are further apart the more often it fails. A penalty that is
-// over is kept for mostPenalty, so that a link on which some answers come and
-// others do not is left alone for longer and longer.
+// A replica may still name it as the master. The client does not return to it
+// for that: the link to it may be dead while the replicas' own links are
+// healthy. It is probed in the background, at growing intervals while it fails.
+// A penalty that is over is kept for mostPenalty, so that a link on which only
+// some answers arrive is passed over for longer and longer.
 type penalty struct {
 	length time.Duration // of the present pause
-	until  time.Duration // clock at the end of the pause; of the answer where it is over
+	until  time.Duration // clock at the end of the pause, or of the answer once it is over
 	probed bool          // a probe is under way
 	over   bool          // the endpoint has answered
 }
 
-// punish begins a penalty, or makes one longer. mu is held.
+// punish begins a penalty, or extends one. mu is held.
 func (t *targets) punish(base string) {
 	now, p := t.now(), t.penalties[base]
 	switch {
@@ -32,9 +32,9 @@ func (t *targets) punish(base string) {
 	t.setPenalty(base, p)
 }
 
-// absolve ends the penalty of an endpoint that has answered. During the pause an
-// answer counts for nothing: it may be a short one of a link that carries no
-// long ones.
+// absolve ends the penalty of an endpoint that has answered. During the pause
+// an answer has no effect: it may be a short one on a link that loses long
+// ones.
 func (t *targets) absolve(e *endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *targets) setPenalty(base string, p penalty) {
 }
 
 // passesOver reports whether an endpoint has failed and not answered since. It
-// has it probed when the pause is over. mu is held.
+// starts a probe when the pause is over. mu is held.
 func (t *targets) passesOver(e *endpoint) bool {
 	p, ok := t.penalties[e.base]
 	if !ok || p.over {
@@ -80,7 +80,7 @@ func (t *targets) passesOver(e *endpoint) bool {
 	return true
 }
 
-// isPunished takes the mutex and returns passesOver.
+// isPunished is passesOver under the mutex.
 func (t *targets) isPunished(e *endpoint) bool {
 	if t.punished.Load() == 0 {
 		return false
@@ -90,7 +90,7 @@ func (t *targets) isPunished(e *endpoint) bool {
 	return t.passesOver(e)
 }
 
-// fails reports whether an endpoint could not be reached when it was asked last.
+// fails reports whether an endpoint could not be reached on the last attempt.
 func (t *targets) fails(base string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,12 +98,12 @@ func (t *targets) fails(base string) bool {
 	return ok && !p.over
 }
 
-// mostPenalties bounds the endpoints that penalties are kept of. A cell has few
-// replicas, but an answer may name any master.
+// mostPenalties bounds the endpoints with penalties. A cell has few replicas,
+// but an answer may name any master.
 const mostPenalties = 64
 
-// forgive makes room for a penalty where there are too many: those whose pause
-// is over go first. mu is held.
+// forgive removes penalties if there are too many, first those whose pause is
+// over. mu is held.
 func (t *targets) forgive(now time.Duration) {
 	for _, all := range []bool{false, true} {
 		for base, p := range t.penalties {

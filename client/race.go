@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// race is a call for which several replicas are asked: those that have not
-// answered yet, and another one every now and then, until one answers what
-// settles the call.
+// race asks several replicas for one call: the silent ones and, at intervals,
+// another one, until an answer settles the call.
 type race struct {
 	c        *caller
 	template call            // of the attempts
 	ctx      context.Context // ends with the race
 	cancel   context.CancelFunc
-	results  chan racer // of attempts that are over
+	results  chan racer // of finished attempts
 	outcome  chan racer // of the race
 	pending  map[routeKey]racer
 	account  account // of all attempts but the first, which keeps its own
 	pause    backoff
 	hops     int   // redirects in a row
-	last     error // of attempts that settled nothing
+	last     error // of an attempt that did not settle the call
 }
 
 // racer is one attempt, with its own account of the call.
@@ -44,7 +43,7 @@ func startRace(h *hedge) *race {
 	return a
 }
 
-// run is the race, of which first is the attempt that was silent, on route r.
+// run runs the race. first is the attempt that was silent, on route r.
 func (a *race) run(first *call, r *route) {
 	defer a.cancel()
 	next := time.NewTimer(0)
@@ -74,7 +73,7 @@ func (a *race) run(first *call, r *route) {
 	}
 }
 
-// end tells the outcome. What is still under way may take effect.
+// end delivers the outcome. Attempts still under way may take effect.
 func (a *race) end(e racer, first *call) {
 	for _, p := range a.pending {
 		if p.q != first {
@@ -84,10 +83,9 @@ func (a *race) end(e racer, first *call) {
 	a.outcome <- e
 }
 
-// learn has other calls go to whoever has settled this one, if that is not the
-// one that was asked first, on route r. That was silent for long enough to be
-// passed over for a while; not so for what any replica answers, and takes its
-// time for.
+// learn makes other calls go to the replica that settled this one, unless that
+// is the first one, of route r. The first was silent long enough for a penalty,
+// unless any replica may answer the call and take its time.
 func (a *race) learn(r *route, e *racer) {
 	if e.r == r || isNonsense(e.err) {
 		return
@@ -98,8 +96,8 @@ func (a *race) learn(r *route, e *racer) {
 	}
 }
 
-// settle says whether an answer settles the call, and when to ask the next
-// replica if it does not.
+// settle decides whether an answer settles the call; if not, it returns when to
+// ask the next replica.
 func (a *race) settle(e *racer) time.Duration {
 	if e.err == nil {
 		e.settles = true
@@ -110,7 +108,7 @@ func (a *race) settle(e *racer) time.Duration {
 	a.last = e.err
 	if next == giveUp {
 		if isNonsense(e.err) && len(a.pending) > 0 {
-			return a.pause.next() // somebody who knows better may answer yet
+			return a.pause.next() // a healthy replica may still answer
 		}
 		e.settles = true
 		return 0
@@ -120,8 +118,8 @@ func (a *race) settle(e *racer) time.Duration {
 		return a.pause.next()
 	}
 	if p, asked := a.pending[to.key()]; asked {
-		// The master that is named is silent towards us. It may not be towards the
-		// replica that names it.
+		// The named master is silent towards us. It may answer the replica that
+		// names it.
 		via := &route{to: e.r.to, forward: true}
 		if a.c.clock.now()-p.sent < a.template.wait+2*p.r.patience() || a.isAsked(via) {
 			return a.pause.next()
@@ -131,14 +129,14 @@ func (a *race) settle(e *racer) time.Duration {
 	return a.start(to)
 }
 
-// isAsked reports whether the answer of the replica on that route is awaited.
+// isAsked reports whether an answer on that route is pending.
 func (a *race) isAsked(r *route) bool {
 	_, asked := a.pending[r.key()]
 	return asked
 }
 
-// ask asks the next replica, if there is reason and one that is not asked, and
-// returns when to ask another; 0 stands for the next answer.
+// ask asks the next replica, if there is reason and one that has not been
+// asked. It returns when to ask another; 0 means after the next answer.
 func (a *race) ask() time.Duration {
 	now := a.c.clock.now()
 	for _, p := range a.pending {
@@ -153,8 +151,8 @@ func (a *race) ask() time.Duration {
 	return a.start(r)
 }
 
-// start makes an attempt that is not hedged: the race is. Its answer has memory
-// of its own, so one that comes late is nobody's.
+// start makes an attempt without a hedge of its own. The answer has its own
+// memory, so a late one overwrites no other.
 func (a *race) start(r *route) time.Duration {
 	q := a.template
 	if q.out != nil {
@@ -169,15 +167,15 @@ func (a *race) start(r *route) time.Duration {
 	return r.patience()
 }
 
-// finish is for the call's own goroutine, when its attempt is over, with err.
-// It waits for the outcome of the race and takes that into the call.
+// finish runs in the call's own goroutine when its attempt has ended with err.
+// It waits for the outcome of the race and stores that in the call.
 func (a *race) finish(h *hedge, err error) (verdict, error) {
 	q := h.q
 	deliver(a.ctx, a.results, racer{r: h.r, q: q, sent: h.sent, err: err})
 	e := <-a.outcome
 	q.add(a.account)
 	switch {
-	case err == nil: // an answer counts, also one that comes with the end of the context
+	case err == nil: // an answer counts, even one that arrives as the context ends
 		return giveUp, nil
 	case !e.settles:
 		return retry, cmp.Or(e.err, err)

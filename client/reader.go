@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// reader reads JSON as replicas write it: without spaces, with numbers that are
-// small and whole. Every method reports false, for good, where it finds
-// something else; what it reads it takes for what encoding/json does
-// (FuzzDecode).
+// reader reads JSON as replicas write it: without spaces, with small whole
+// numbers. Every method returns false, for good, if it finds another form. Its
+// results equal those of encoding/json (FuzzDecode).
 type reader struct{ rest []byte }
 
-// is reads a byte, if it is the next one.
+// is consumes c if it is the next byte.
 func (r *reader) is(c byte) bool {
 	if len(r.rest) == 0 || r.rest[0] != c {
 		return false
@@ -96,7 +95,7 @@ func (r *reader) text(to *string) bool {
 	return true
 }
 
-// bytes reads what is written in Base64, without escapes.
+// bytes reads Base64 without escapes.
 func (r *reader) bytes(to *[]byte) bool {
 	quoted, ok := r.quoted()
 	if !ok || bytes.ContainsFunc(quoted, func(c rune) bool { return c < ' ' || c == '\\' }) {
@@ -109,7 +108,7 @@ func (r *reader) bytes(to *[]byte) bool {
 
 // texts reads an object of strings.
 func (r *reader) texts(to *map[string]string) bool {
-	if *to != nil || !r.is('{') { // or given twice
+	if *to != nil || !r.is('{') { // a second value is refused
 		return false
 	}
 	*to = make(map[string]string)
@@ -128,7 +127,7 @@ func (r *reader) texts(to *map[string]string) bool {
 	}
 }
 
-// quotes says whether an escape is that of a quotation mark.
+// quotes reports whether an escape is a quotation mark's.
 func quotes(escape []byte) bool { return len(escape) > 1 && escape[1] == '"' }
 
 func (r *reader) time(to *time.Time) bool {
@@ -152,7 +151,7 @@ func (r *reader) boolean(to *bool) bool {
 	return ok
 }
 
-// number reads a whole number that is not negative and certainly fits.
+// number reads a whole number that is not negative and fits in 18 digits.
 func (r *reader) number(to *int64) bool {
 	const most = len("999999999999999999")
 	n, i := int64(0), 0

@@ -9,31 +9,31 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// ErrOtherCell says that the replicas that a client was given answer as another
-// cell than the one that it has spoken with: the cell was restored from a backup,
-// say, or others have its addresses now. What the client knows of sessions, locks,
-// tokens and revisions is of the former. To go on with the other one make a new
-// client, or set Config.AnyCell.
+// ErrOtherCell reports that the configured replicas answer as a different cell
+// than before: for example, the cell was restored from a backup, or its
+// addresses were reused. The client's sessions, locks, tokens and revisions
+// belong to the former cell. To use the other one, make a new client, or set
+// Config.AnyCell.
 var ErrOtherCell = errors.New("stout: another cell answers")
 
 // WithAnyCell sets Config.AnyCell.
 func WithAnyCell() Option { return func(to *Config) { to.AnyCell = true } }
 
-// sameCell is the cell that a client speaks with: that of the first answer. It is
+// sameCell identifies the cell of a client: that of the first answer. It is
 // safe for concurrent use.
 type sameCell struct {
-	any bool // whichever answers
+	any bool // accepts any cell
 	now func() time.Duration
 
 	mu      sync.Mutex
 	id      string          // empty before the first answer
-	strange map[string]bool // bases of endpoints that have answered as another since this one has
+	strange map[string]bool // bases of endpoints that answered as another cell since this one last answered
 	since   time.Duration   // when the first of them did
 }
 
-// mostAbsence is for how long replicas that do not answer may be of this cell, while
-// others answer as another one: a cell is restored on fewer machines than it had, and the
-// URLs of the others never answer again.
+// mostAbsence bounds how long silent replicas may still count as this cell's
+// while others answer as another one: a cell may be restored on fewer machines
+// than it had, and the URLs of the others never answer again.
 const mostAbsence = 30 * time.Second
 
 // otherCell is an answer of another cell.
@@ -45,9 +45,10 @@ func (e *otherCell) Error() string {
 
 func (e *otherCell) Is(target error) bool { return target == ErrOtherCell }
 
-// check refuses the answer of another cell's replica. It passes answers about a replica
-// itself, answers without a cell, and refusals from a cell that has had no master yet: a
-// founding that was cut off may begin anew, with another id.
+// check refuses the answer of another cell's replica. It passes answers about a
+// replica itself, and answers without a cell. It also passes refusals from a
+// cell that has had no master yet: an interrupted founding may begin anew, with
+// another id.
 func (s *sameCell) check(base string, q *call, status int, answer interface{ Get(string) string }) error {
 	if status >= 300 && answer.Get(lockapi.HeaderEpoch) == "0" {
 		return nil
@@ -59,7 +60,8 @@ func (s *sameCell) check(base string, q *call, status int, answer interface{ Get
 	return s.checkID(base, answer.Get(lockapi.HeaderCell))
 }
 
-// checkID refuses the id of another cell, which a replica at base gave; empty for none.
+// checkID refuses the cell id in an answer of the replica at base, if it is
+// another cell's; an empty id passes.
 func (s *sameCell) checkID(base, is string) error {
 	if is == "" || s.any {
 		return nil
@@ -83,31 +85,31 @@ func (s *sameCell) checkID(base, is string) error {
 	return nil
 }
 
-// isStrange says whether the replica at an endpoint has answered as another cell
-// since one has answered as this one.
+// isStrange reports whether the replica at an endpoint has answered as another
+// cell since this cell's last answer.
 func (s *sameCell) isStrange(base string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.strange[base]
 }
 
-// absentForLong reports whether replicas answer as another cell, and none as this one, for
-// so long that those which can't be reached are not waited for.
+// absentForLong reports whether replicas have answered as another cell, and
+// none as this one, for so long that unreachable ones are not waited for.
 func (s *sameCell) absentForLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.strange) > 0 && s.now()-s.since > mostAbsence
 }
 
-// isThis says whether an id is that of the cell that counts.
+// isThis reports whether an id is this cell's.
 func (s *sameCell) isThis(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.any || s.id == "" || s.id == id
 }
 
-// isStrange reports whether an answer is of another cell, and there is no replica
-// left that might be of this one.
+// isStrange reports whether an answer is another cell's, and whether no replica
+// is left that might belong to this one.
 func (c *caller) isStrange(err error) (other, all bool) {
 	if _, other = errors.AsType[*otherCell](err); !other {
 		return false, false

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// State says how far a session can be relied upon.
+// State is how far a session can be relied upon.
 type State int
 
 // The states of a session. A session in Jeopardy becomes Safe again or Expired;
@@ -18,14 +18,14 @@ type State int
 const (
 	// Safe: the local lease runs, so the session and what it holds are alive.
 	Safe State = iota
-	// Jeopardy: the local lease has ended, and whether the session lives is not
-	// known. Everything held counts as not held until it is resumed.
+	// Jeopardy: the local lease has ended, and it is unknown whether the session
+	// lives. Every hold counts as not held until it is resumed.
 	Jeopardy
-	// Expired: the session is over, expired or closed; Err tells which.
+	// Expired: the session is over, expired or closed; see Err.
 	Expired
 )
 
-// String is the state's name in lower case.
+// String returns the state's name in lower case.
 func (s State) String() string {
 	switch s {
 	case Safe:
@@ -41,24 +41,24 @@ func (s State) String() string {
 // Session is this program's lease on the cell, kept alive in the background
 // until Close is called or the session expires. It is safe for concurrent use.
 //
-// All its state is in its parts, each with a mutex of its own. Where two are
-// needed the lease's is taken first; none is taken under one of the others.
+// All its state is in its parts, each with its own mutex. If two are needed,
+// the lease's is taken first; no mutex is taken while another part's is held.
 type Session struct {
 	c    *Client
 	id   string
 	name string
 	ttl  time.Duration
 
-	lease      lease        // whether it lives, and until when
-	locks      acquisitions // what it waits for, holds, and is giving back
-	keeper     keeper       // which keeps it alive
-	reconciler reconciler   // of what is held here with what the cell says
-	writes     window       // of the keyed writes that are under way
+	lease      lease        // its state, and the end of the local lease
+	locks      acquisitions // its waits, holds and releases
+	keeper     keeper       // keeps it alive
+	reconciler reconciler   // compares the local holds with the cell's
+	writes     window       // of keyed writes under way
 }
 
 // NewSession opens a session and keeps it alive. ctx bounds the opening only.
-// If ctx ends meanwhile, a session may have been opened in vain; it holds
-// nothing and expires after its ttl.
+// If ctx ends first, the cell may have an unused session; it holds no lock and
+// expires after its ttl.
 func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
 	req := lockapi.NewSessionRequest()
 	for _, opt := range opts {
@@ -76,9 +76,8 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 	if err := c.calls.do(ctx, &q); err != nil {
 		return nil, err
 	}
-	// The server counts from the opening. Where several attempts were sent, any
-	// of them may have been the one that opened the session, so the lease
-	// counts from the first.
+	// The server counts from the opening. If there were several attempts, any of
+	// them may have opened the session, so the lease counts from the first.
 	s := c.startSession(context.WithoutCancel(ctx), opened, q.firstSent)
 	if err := s.lease.awaitSafe(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
@@ -86,8 +85,8 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 	return s, nil
 }
 
-// startSession begins the life of a session that was opened here by a call that
-// was sent at the given instant.
+// startSession starts the lease and the keeper of a session that was opened by
+// a call sent at the given instant.
 func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent time.Duration) *Session {
 	s := c.newSession(opened)
 	ctx, s.keeper.stop = context.WithCancel(ctx)
@@ -99,7 +98,7 @@ func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent 
 
 func (c *Client) newSession(opened lockapi.Session) *Session {
 	s := &Session{c: c, id: opened.ID, name: opened.Name, ttl: time.Duration(opened.TTLMS) * time.Millisecond}
-	s.lease.clock, s.lease.grace, s.lease.tell = c.clock, c.grace, s.follow
+	s.lease.clock, s.lease.grace, s.lease.tell = c.clock, c.grace, s.onLease
 	s.locks.prefix, s.locks.byHandle = rand.Text()[:12]+"-", make(map[string]*acquisition)
 	s.keeper.s, s.keeper.stop, s.keeper.stopped = s, func() {}, make(chan struct{})
 	s.keeper.epoch.Store(opened.Epoch)
@@ -107,9 +106,9 @@ func (c *Client) newSession(opened lockapi.Session) *Session {
 	return s
 }
 
-// follow has everything else follow a change of the lease's state. The lease's
+// onLease applies a change of the lease's state to the other parts. The lease's
 // mutex is held.
-func (s *Session) follow(state State, reason error) {
+func (s *Session) onLease(state State, reason error) {
 	log := s.c.log.With("session_name", s.name)
 	switch state {
 	case Safe:
@@ -117,7 +116,7 @@ func (s *Session) follow(state State, reason error) {
 	case Jeopardy:
 		log.Warn("stout: session in jeopardy", "epoch", s.Epoch())
 		s.locks.endHolds(ErrJeopardy)
-		s.keeper.poll.cutLong() // the machine slept meanwhile: what waits is of no use now
+		s.keeper.poll.cutLong() // the machine slept, so the waiting call is useless now
 	case Expired:
 		log.Info("stout: session over", "reason", reason)
 		s.locks.end(reason)
@@ -125,25 +124,25 @@ func (s *Session) follow(state State, reason error) {
 	}
 }
 
-// Client is the client that the session was opened with: a session's reads are
-// made by that.
+// Client returns the client that opened the session; use it for the session's
+// reads.
 func (s *Session) Client() *Client { return s.c }
 
-// ID is the session's id. Whoever knows it can act for the session: log it with
-// care.
+// ID returns the session's id. A caller that knows it can act for the session:
+// log it with care.
 func (s *Session) ID() string { return s.id }
 
-// Name is the name that the session was given, perhaps empty.
+// Name returns the name of the session, perhaps empty.
 func (s *Session) Name() string { return s.name }
 
-// TTL is for how long the session lives without a keepalive.
+// TTL returns how long the session lives without a keepalive.
 func (s *Session) TTL() time.Duration { return s.ttl }
 
-// Epoch is the term of office of the master that answered last.
+// Epoch returns the term of office of the master that answered last.
 func (s *Session) Epoch() uint64 { return s.keeper.epoch.Load() }
 
-// State is the session's state at this instant, by the clock: it does not wait
-// for a timer to notice that the lease has ended.
+// State returns the session's state at this instant, by the clock: it does not
+// wait for a timer to notice that the lease has ended.
 func (s *Session) State() State {
 	state, _, _ := s.lease.now()
 	return state
@@ -158,36 +157,37 @@ func (s *Session) State() State {
 //		<-changed
 //	}
 //
-// States that were passed through in between are not reported. The last change
-// is the one to Expired.
+// States that the session passed through in between are not reported. The last
+// change is the one to Expired.
 func (s *Session) Changed() <-chan struct{} {
 	_, changed, _ := s.lease.now()
 	return changed
 }
 
-// Done is closed when the session is over, expired or closed.
+// Done returns a channel that is closed when the session is over, expired or
+// closed.
 func (s *Session) Done() <-chan struct{} { return s.lease.done }
 
-// Err is nil until Done is closed, and then ErrSessionExpired or
+// Err returns nil until Done is closed, and then ErrSessionExpired or
 // ErrSessionClosed.
 func (s *Session) Err() error { return s.lease.over() }
 
-// Remaining is what is left of the local lease, and 0 in jeopardy and after.
-// It is read off a clock that goes on while the machine sleeps (on Linux).
+// Remaining returns the time left of the local lease, and 0 in jeopardy and
+// after. Its clock keeps running while the machine sleeps (on Linux).
 func (s *Session) Remaining() time.Duration { return s.lease.remaining() }
 
-// ValidUntil is when the local lease ends unless it is extended, on the wall
-// clock as it stands now: to show to a person. Decisions go by Remaining, which
-// no setting of the clock can mislead.
+// ValidUntil returns the end of the local lease, unless it is extended, on the
+// present wall clock: for display to people. Decisions use Remaining, which
+// does not depend on the wall clock's setting.
 func (s *Session) ValidUntil() time.Time {
 	return time.Now().Round(0).Add(s.lease.end.get() - s.c.clock.now())
 }
 
-// Close ends the session here and in the cell, where all that it holds is free
-// at once. It works under a cancelled context, for a few seconds. Where the
-// cell cannot be reached the error says so; the session then expires there
+// Close ends the session here and in the cell, where all its locks are free at
+// once. Under a cancelled context it still works, for a few seconds. If the
+// cell cannot be reached, Close returns an error, and the session expires there
 // after its ttl. Like every call it tries until ctx ends, so give it a
-// deadline. Close may be called again; after an expiry it does nothing.
+// deadline. Close may be called again; after an expiry it has no effect.
 func (s *Session) Close(ctx context.Context) error {
 	reason := s.lease.finish(ErrSessionClosed)
 	<-s.keeper.stopped

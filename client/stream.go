@@ -162,7 +162,7 @@ func (w *watch) decode(m *message, out any, revision *uint64) error {
 		read = func() error { return own.UnmarshalJSON(m.data) }
 	}
 	if err := read(); err != nil {
-		return w.lie("what is not the JSON expected: %v", err)
+		return w.lie("unexpected JSON: %v", err)
 	}
 	if m.id != strconv.FormatUint(*revision, 10) {
 		return w.lie("revision %d under the id %q", *revision, lockapi.Clip(m.id))

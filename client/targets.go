@@ -8,26 +8,26 @@ import (
 )
 
 // An endpoint that failed is passed over until it has answered a probe. The
-// first probe comes so long after the first failure, and after twice as long
-// following each further one.
+// first probe comes firstPenalty after the first failure. The time doubles with
+// each further failure, up to mostPenalty.
 const (
 	firstPenalty = time.Second
 	mostPenalty  = time.Minute
-	probeTime    = 3 * time.Second // that its answer may take
+	probeTime    = 3 * time.Second // bounds its answer
 )
 
 // route is where calls go at present. With forward set the replica is asked to
-// pass calls on, because the master it names cannot be reached from here (its
-// URL may be one of a network that only the replicas share).
+// pass calls on, because the master that it names cannot be reached from here
+// (its URL may belong to a network that only the replicas share).
 type route struct {
 	to      *endpoint
 	forward bool
 	heard   atomic.Int64 // clock when a master last answered this way, or a probe; 0 for never
 	probed  atomic.Bool  // a probe is under way, see hedge
-	took    atomic.Int64 // time that it took for an answer that it gave at once
+	took    atomic.Int64 // duration of an answer that did not wait
 }
 
-// routeKey tells the ways to ask a replica apart.
+// routeKey distinguishes the ways to ask a replica.
 type routeKey struct {
 	base    string
 	forward bool
@@ -35,13 +35,13 @@ type routeKey struct {
 
 func (r *route) key() routeKey { return routeKey{r.to.base, r.forward} }
 
-// alive says whether a master answered this way within the last d.
+// alive reports whether a master answered this way within the last d.
 func (r *route) alive(now, d time.Duration) bool {
 	heard := r.heard.Load()
 	return heard != 0 && now-time.Duration(heard) < d
 }
 
-// answered notes that a master has answered a call this way.
+// answered records that a master has answered a call this way.
 func (r *route) answered(now time.Duration, q *call) {
 	r.heard.Store(int64(now))
 	if q.wait == 0 {
@@ -49,21 +49,21 @@ func (r *route) answered(now time.Duration, q *call) {
 	}
 }
 
-// targets chooses the replica to talk to: the master where it is known and can
-// be reached, else one of those that are known in turn. All calls of a client
-// share one choice, so that one of them finds the new master for all.
+// targets chooses the replica to call: the master if it is known and can be
+// reached, otherwise the known replicas in turn. All calls of a client share
+// one choice, so that one of them finds the new master for all.
 type targets struct {
 	now     func() time.Duration
-	finder  *finder // is told when to look for replicas; may be nil
+	finder  *finder // is notified when to look for replicas; may be nil
 	known   atomic.Pointer[known]
-	current atomic.Pointer[route] // nil while none is known
+	current atomic.Pointer[route] // nil while no replica is known
 	// probe asks an endpoint whether it answers within a time; nil in tests.
 	probe    func(*route, time.Duration) bool
 	punished atomic.Int32 // penalties that are not over, read without the mutex
-	barren   atomic.Int32 // answers of no use since the last one that was of use
+	barren   atomic.Int32 // useless answers since the last useful one
 
 	mu        sync.Mutex         // guards the following, and writing known
-	last      int                // known endpoint that was taken
+	last      int                // index of the known endpoint chosen last
 	penalties map[string]penalty // by endpoint.base
 }
 
@@ -74,10 +74,10 @@ func newTargets(given []*endpoint, now func() time.Duration) *targets {
 	return t
 }
 
-// pick is the route to use now, or nil where no replica is known yet.
+// pick returns the route to use now, or nil if no replica is known yet.
 func (t *targets) pick() *route { return t.current.Load() }
 
-// answered notes that r works, and the master that its answer named, if any.
+// answered records that r works, and the master that its answer named, if any.
 func (t *targets) answered(r *route, master string) {
 	if t.punished.Load() > 0 {
 		t.absolve(r.to)
@@ -98,9 +98,8 @@ func (t *targets) answered(r *route, master string) {
 	}
 }
 
-// redirected moves to the master that r named, or has r forward to it where it
-// cannot be reached, and returns the way there: nil where the name is of no
-// use.
+// redirected moves to the master that r named, or makes r forward to it if it
+// cannot be reached. It returns that route, or nil if the name is useless.
 func (t *targets) redirected(r *route, master string) *route {
 	if master == "" || r.forward {
 		t.skip(r)
@@ -113,7 +112,7 @@ func (t *targets) redirected(r *route, master string) *route {
 		next = &route{to: e}
 	}
 	if !t.current.CompareAndSwap(r, next) {
-		// Others may have gone there already: what they have heard counts.
+		// Other calls may have moved there already; keep their record of it.
 		if now := t.current.Load(); now.key() == next.key() {
 			return now
 		}
@@ -126,8 +125,7 @@ func (t *targets) hasOther(r *route) bool {
 	return slices.ContainsFunc(t.known.Load().all, func(e *endpoint) bool { return e.base != r.to.base })
 }
 
-// some are replicas to ask, each once, the most promising first: n of them where
-// there are as many.
+// some returns up to n replicas to ask, each once, the most promising first.
 func (t *targets) some(n int) (out []*endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,8 +139,9 @@ func (t *targets) some(n int) (out []*endpoint) {
 	return out
 }
 
-// other is a way to a replica that is not asked yet: the one that all calls go
-// by, else the next of those that are known. It is nil where all are asked.
+// other returns a route to a replica that has not been asked: the current route
+// of all calls, otherwise the next known replica. It is nil if all have been
+// asked.
 func (t *targets) other(asked func(*route) bool) *route {
 	if r := t.pick(); !asked(r) {
 		return r
@@ -155,20 +154,20 @@ func (t *targets) other(asked func(*route) bool) *route {
 	return nil
 }
 
-// skip moves on from a replica that answered but has no master to offer.
+// skip moves on from a replica that answered but knows no master.
 func (t *targets) skip(r *route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.moveOn(r)
 }
 
-// moveOn goes on to the next replica, if calls go by r at present. mu is held.
+// moveOn moves to the next replica, if calls use r at present. mu is held.
 func (t *targets) moveOn(r *route) {
 	if t.current.Load() != r {
 		return
 	}
-	// What is wanted while a look is under way is dropped, and a look may find an
-	// old answer of the DNS: so it is said each time.
+	// A wish during a look is dropped, and a look may find an old answer of the
+	// DNS: so the wish is repeated each time.
 	if int(t.barren.Add(1)) >= 2*t.known.Load().given {
 		t.finder.want(urgently)
 	}
@@ -179,8 +178,8 @@ func (t *targets) moveOn(r *route) {
 	t.current.Store(&route{to: to})
 }
 
-// failed moves on from an endpoint that did not answer, and passes it over until
-// it does.
+// failed moves on from an endpoint that did not answer, and passes it over
+// until it answers.
 func (t *targets) failed(r *route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,10 +189,10 @@ func (t *targets) failed(r *route) {
 	t.moveOn(r)
 }
 
-// resolve is the endpoint of a URL that r named, or nil where it is malformed,
-// has failed and not answered since, or leads from https to http: what was
-// asked for in private is not to be told to the network. (Where the caller gave
-// that very URL, he has said that it may.)
+// resolve returns the endpoint of a URL that r named. It is nil if the URL is
+// malformed, if the endpoint has failed and not answered since, or if the URL
+// leads from https to http: a private request must not cross the network in
+// plain text. A URL that the caller gave to the client is allowed.
 func (t *targets) resolve(r *route, master string) *endpoint {
 	e, err := parseEndpoint(master)
 	if err != nil {
@@ -209,9 +208,10 @@ func (t *targets) resolve(r *route, master string) *endpoint {
 	return e
 }
 
-// same is the known endpoint that is the same as e, or else e: one with its base,
-// or one of the DNS at its address, if that has answered by the name that it has
-// there. given says that the caller has named it.
+// same returns the known endpoint that equals e, otherwise e. A known endpoint
+// equals e if it has the same base. An endpoint of the DNS also does if it has
+// e's address and has answered under its DNS name. given reports whether the
+// caller gave it to the client.
 func (t *targets) same(e *endpoint) (own *endpoint, given bool) {
 	k := t.known.Load()
 	for i, o := range k.all {

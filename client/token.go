@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// WithToken has each request carry a bearer token: one of the cell's access tokens,
-// or a JWT.
-// The function is asked for each attempt, by many goroutines, and should remember what
-// it takes long to find; so a token that was exchanged is taken up at once. Where one is refused, the function
-// is asked once more, and what it gives then is sent if it is another. An attempt
-// without a token, since the function failed, counts as one that was not sent. A token
-// is sent to every URL that the client calls, also where that is http.
+// WithToken sets the function that returns the bearer token of each attempt:
+// one of the cell's access tokens, or a JWT. It is called for each attempt, by
+// many goroutines, so a replaced token takes effect at once. It should cache a
+// token that is slow to obtain. If a token is refused, the function is called
+// once more, and its token is sent if it differs. If the function fails, the
+// attempt has no token and counts as not sent. The token is sent to every URL
+// that the client calls, including http URLs.
 func WithToken(token func(ctx context.Context) (string, error)) Option {
 	return func(c *Config) { c.Token = token }
 }
 
-// authorization is the header of an attempt that carries a token; none where nobody
-// gives one.
+// authorization returns the header with the token of an attempt; empty if no
+// function supplies tokens.
 func (e *exchanger) authorization(ctx context.Context) ([]field, error) {
 	if e.token == nil {
 		return nil, nil
@@ -32,12 +32,12 @@ func (e *exchanger) authorization(ctx context.Context) ([]field, error) {
 	case token == "":
 		return nil, errors.New("no token to send: it is empty")
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, errors.New("no token to send: it has characters that no token has")
+		return nil, errors.New("no token to send: it has a space, a control character or one outside ASCII")
 	}
 	return []field{{"Authorization", "Bearer " + token}}, nil
 }
 
-// with is the call's own fields and more.
+// with returns the call's own header fields and more.
 func (q *call) with(more []field) []field {
 	if len(more) == 0 {
 		return q.fields

@@ -71,7 +71,7 @@ func TestToken(t *testing.T) {
 				want  string
 			}{
 				{"", nil, "it is empty"},
-				{"a\r\nX: y", nil, "characters that no token has"},
+				{"a\r\nX: y", nil, "a control character"},
 				{"", errors.New("the vault is closed"), "the vault is closed"},
 			} {
 				token, failed = bad.token, bad.err

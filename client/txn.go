@@ -8,16 +8,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Txn is a transaction that is being put together: if every condition holds all
-// of Then happens, else all of Else, as one change. Where one operation can't
-// be done none is.
-//
-//	_, err := session.Txn().
-//		If(client.WhenRevision("/a", 57), client.WhenHeld(held)).
-//		Then(client.OpPut("/a", a), client.OpDelete("/b")).
-//		Commit(ctx)
-//
-// It is not safe for concurrent use.
+// Txn is a transaction under construction. If every condition holds, it makes
+// all operations of Then, otherwise all of Else, as one change. If one
+// operation is impossible, it makes no change.
 type Txn struct {
 	w     sender
 	req   lockapi.Transaction
@@ -25,11 +18,11 @@ type Txn struct {
 	err   error   // of a part
 }
 
-// Txn begins a transaction on behalf of nobody, which is sent once, as Put is.
+// Txn begins a transaction without a session. It is sent once, as Put is.
 func (c *Client) Txn() *Txn { return &Txn{w: sender{c: c}} }
 
-// Txn begins a transaction on behalf of the session, which is done exactly
-// once, as Session.Put is. Ephemeral files and locks need it.
+// Txn begins a transaction on behalf of the session. It takes effect exactly
+// once, as Session.Put does. Ephemeral files and locks need it.
 func (s *Session) Txn() *Txn {
 	return &Txn{w: sender{c: s.c, s: s}, req: lockapi.Transaction{Session: s.id}}
 }
@@ -46,13 +39,13 @@ func (t *Txn) If(conditions ...Condition) *Txn {
 	return t
 }
 
-// Then adds operations for where all conditions hold.
+// Then adds operations to make if all conditions hold.
 func (t *Txn) Then(operations ...Operation) *Txn {
 	t.req.Then = t.add(t.req.Then, operations)
 	return t
 }
 
-// Else adds operations for where a condition does not hold.
+// Else adds operations to make if a condition does not hold.
 func (t *Txn) Else(operations ...Operation) *Txn {
 	t.req.Else = t.add(t.req.Else, operations)
 	return t
@@ -72,16 +65,17 @@ func (t *Txn) fail(err error) {
 	}
 }
 
-// Commit makes the transaction. That a condition did not hold is no error:
-// TransactionResult.Succeeded tells it. The results are those of the branch that
-// was taken, in its order.
+// Commit makes the transaction. If a condition did not hold, it returns no
+// error but TransactionResult.Succeeded is false. The results are those of the
+// executed branch, in its order.
 //
-// Where an operation can't be done the error is ErrPrecondition, with its number
-// as lockapi.Error.Operation and what stands in its way: Current or Holders.
+// If an operation is impossible the error is ErrPrecondition, with the
+// operation's number in lockapi.Error.Operation and the obstacle in Current or
+// Holders.
 //
-// A lock that a transaction takes is not looked after by the session: it has no
-// Held. The session keeps it, as it keeps alive, until it is released by
-// OpRelease or Client.Release, or the session ends.
+// A lock acquired in a transaction has no Held, so the session does not watch
+// it. The session's keepalives keep it until OpRelease or Client.Release
+// releases it, or the session ends.
 func (t *Txn) Commit(ctx context.Context) (out lockapi.TransactionResult, err error) {
 	if t.err != nil {
 		return out, t.err
@@ -108,7 +102,8 @@ func (t *Txn) Commit(ctx context.Context) (out lockapi.TransactionResult, err er
 	return out, nil
 }
 
-// verify says what is wrong with the outcome of a transaction.
+// verify describes what is wrong with the outcome of a transaction, "" if it is
+// right.
 func (t *Txn) verify(out *lockapi.TransactionResult, since uint64) string {
 	branch := t.req.Then
 	if !out.Succeeded {
@@ -128,9 +123,9 @@ func (t *Txn) verify(out *lockapi.TransactionResult, since uint64) string {
 	return wrongDate(out.Revision, since)
 }
 
-// wrongResult says what is wrong with the outcome of an operation of a
-// transaction, which was sent when the cell had been seen at one revision and
-// ended at another.
+// wrongResult describes what is wrong with the result of one operation. since
+// is the revision last seen when the transaction was sent, until its own
+// revision.
 func wrongResult(op *lockapi.Operation, r *lockapi.OperationResult, since, until uint64) string {
 	write := op.Put
 	switch {

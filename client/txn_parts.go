@@ -6,31 +6,31 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Condition is a condition of a transaction: see the functions When….
+// Condition is a condition of a transaction; see the functions When….
 type Condition struct {
 	lockapi.Condition
 	err  error
-	held *Held // that has to be good here, too
+	held *Held // must be good here, too
 }
 
-// WhenRevision holds while the file's revision is this one.
+// WhenRevision holds while the file has this revision.
 func WhenRevision(path string, revision uint64) Condition {
 	return Condition{Condition: lockapi.Condition{File: path, Revision: &revision}, err: lockapi.ValidatePath(path)}
 }
 
-// WhenPresent holds while there is such a file.
+// WhenPresent holds while the file exists.
 func WhenPresent(path string) Condition { return whenFile(path, true) }
 
-// WhenAbsent holds while there is no such file.
+// WhenAbsent holds while the file does not exist.
 func WhenAbsent(path string) Condition { return whenFile(path, false) }
 
 func whenFile(path string, exists bool) Condition {
 	return Condition{Condition: lockapi.Condition{File: path, Exists: &exists}, err: lockapi.ValidatePath(path)}
 }
 
-// WhenHeld holds while the cell counts that very hold as held. Where the hold
-// is over here when it is to be sent, Commit returns ErrNotHeld and sends nothing; Else is for what
-// only the cell can tell.
+// WhenHeld holds while the cell counts that very hold as held. If the hold is
+// over here before sending, Commit returns ErrNotHeld and sends no request;
+// Else runs only if the cell finds it over.
 func WhenHeld(held *Held) Condition {
 	if held == nil {
 		return Condition{err: errNoHold}
@@ -45,36 +45,36 @@ func WhenSequencer(sequencer string) Condition {
 	return Condition{Condition: lockapi.Condition{Sequencer: sequencer}, err: err}
 }
 
-// WhenAlive holds while the session with that id lives.
+// WhenAlive holds while the session with that id is alive.
 func WhenAlive(session string) Condition {
 	return Condition{Condition: lockapi.Condition{Session: session}}
 }
 
-// WhenFree holds while nobody holds the lock, and it is not delayed.
+// WhenFree holds while the lock has no holder and no lock-delay.
 func WhenFree(path string) Condition {
 	return Condition{Condition: lockapi.Condition{Lock: path, State: lockapi.StateFree}, err: lockapi.ValidatePath(path)}
 }
 
-// Operation is an operation of a transaction: see the functions Op….
+// Operation is an operation of a transaction; see the functions Op….
 type Operation struct {
 	lockapi.Operation
 	err error
 }
 
-// OpPut writes a whole file. Of the options it takes Ephemeral and Permanent.
+// OpPut writes a whole file. It accepts the options Ephemeral and Permanent.
 func OpPut(path string, content []byte, opts ...WriteOption) Operation {
 	w, err := writeOperation(path, content, opts)
 	return Operation{lockapi.Operation{Put: w}, err}
 }
 
-// OpCreate is OpPut of a file that must not be there.
+// OpCreate is OpPut of a file that must not exist.
 func OpCreate(path string, content []byte, opts ...WriteOption) Operation {
 	w, err := writeOperation(path, content, opts)
 	return Operation{lockapi.Operation{Create: w}, err}
 }
 
-// OpCreateSequential is OpPut of a file whose name is the prefix and 16 digits:
-// the revision that makes it.
+// OpCreateSequential is OpPut of a file named by the prefix and 16 digits: the
+// revision that creates it.
 func OpCreateSequential(prefix string, content []byte, opts ...WriteOption) Operation {
 	w, err := writeOperation(prefix, content, opts)
 	return Operation{lockapi.Operation{CreateSequential: w}, err}
@@ -96,7 +96,7 @@ func writeOperation(path string, content []byte, opts []WriteOption) (*lockapi.W
 	return w, nil
 }
 
-// OpDelete deletes a file, if it is there.
+// OpDelete deletes a file, if it exists.
 func OpDelete(path string) Operation {
 	return Operation{lockapi.Operation{Delete: &lockapi.FileOperation{Path: path}}, lockapi.ValidatePath(path)}
 }
@@ -106,8 +106,8 @@ func OpGet(path string) Operation {
 	return Operation{lockapi.Operation{Get: &lockapi.FileOperation{Path: path}}, lockapi.ValidatePath(path)}
 }
 
-// OpAcquire takes a lock, which has to be had at once. Of the options it takes
-// Shared, Limit and LockDelay.
+// OpAcquire acquires a lock, which must be available at once. It accepts the
+// options Shared, Limit and LockDelay.
 func OpAcquire(path, handle string, opts ...LockOption) Operation {
 	o := makeLockOptions(opts)
 	req := o.request("transaction", handle)
@@ -120,7 +120,7 @@ func OpAcquire(path, handle string, opts ...LockOption) Operation {
 	}}, err}
 }
 
-// OpRelease gives back the lock that the session holds under the handle; with a
+// OpRelease releases the lock that the session holds under the handle; with a
 // token other than 0, only that very grant.
 func OpRelease(path, handle string, token uint64) Operation {
 	return Operation{lockapi.Operation{Release: &lockapi.ReleaseOperation{Path: path, Handle: handle, Token: token}}, lockapi.ValidatePath(path)}
