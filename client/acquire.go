@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// settleTime is how long Lock, when it gives up, tries to see its request
-	// out of the cell before it leaves that to the background.
+	// settleTime bounds how long Lock, when it gives up, tries to withdraw its
+	// request before it leaves that to the background.
 	settleTime = 2 * time.Second
-	// waitSlack is how much later than Wait says the answer may come.
+	// waitSlack is how long after Wait the answer may still come.
 	waitSlack = time.Second
-	// longestWait is a century: what is reckoned with it must not overflow.
+	// longestWait is a century: calculations with it must not overflow.
 	longestWait = 100 * 365 * 24 * time.Hour
 )
 
 var (
-	// errWaitOver is why Lock gives up after Wait. It becomes ErrLockHeld.
+	// errWaitOver ends Lock after Wait. It becomes ErrLockHeld.
 	errWaitOver = errors.New("the wait is over")
-	// errUnheard is errWaitOver where the cell has not answered the last call.
-	// It becomes ErrLockHeld only where a read finds a holder.
+	// errUnheard is errWaitOver when the cell has not answered the last call. It
+	// becomes ErrLockHeld only if a read finds a holder.
 	errUnheard = fmt.Errorf("%w, and the cell has not answered", errWaitOver)
-	// errNotSafe is why Lock gives a grant back after Wait.
+	// errNotSafe is why Lock releases a grant after Wait.
 	errNotSafe = fmt.Errorf("%w: %w", lockapi.CodeNoMaster, ErrJeopardy)
 )
 
@@ -55,8 +55,8 @@ func (a *acquisition) obtain(ctx context.Context) (*Held, error) {
 	return h, err
 }
 
-// askUntilGranted asks until the lock is granted, refused for good, or given
-// up.
+// askUntilGranted repeats the request until the lock is granted or finally
+// refused, or until Lock gives up.
 func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error) {
 	o, now := &a.opts, a.s.c.clock.now
 	end := now() + o.wait
@@ -95,7 +95,7 @@ func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error
 		case grant.State == lockapi.StateHeld:
 			return grant, nil
 		case now()-asked < wait:
-			sleep(ctx, pause.next()) // whoever answers too soon is not asked in a loop
+			sleep(ctx, pause.next()) // the answer came too soon: do not repeat without a pause
 		default:
 			pause.reset()
 		}
@@ -115,8 +115,8 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 	if a.req.Queue {
 		over := a.s.c.clock.now() + q.wait
 		q.renew = func(q *call) {
-			// A proxy may end each attempt before its time. The last one has to
-			// be answered when the wait is over, and so asks for less.
+			// A proxy may end each attempt early. The last attempt must be
+			// answered when the wait is over, so it requests a shorter wait.
 			q.wait = min(q.wait, max(over-a.s.c.clock.now(), time.Millisecond))
 			a.req.WaitMS = q.wait.Milliseconds()
 			q.body = encode(&a.req)
@@ -131,12 +131,12 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 	a.unsettled = a.unsettled || q.unsettled
 	a.resting = !a.unsettled && leavesNothing(err)
 	if errors.Is(err, lockapi.CodeLockHeld) && ctx.Err() != nil {
-		err = context.Cause(ctx) // it was our own leaving of the queue that ended the call
+		err = context.Cause(ctx) // our own withdrawal from the queue ended the call
 	}
 	return grant, err
 }
 
-// acquireCall is the call that asks for the lock.
+// acquireCall returns the call that requests the lock.
 func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant) call {
 	return call{
 		method: http.MethodPut, path: lockapi.RouteLocks + a.path, body: encode(req), out: grant,
@@ -144,19 +144,19 @@ func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant
 	}
 }
 
-// leavesNothing says whether an answer to a request for a lock means that
-// neither a grant nor a position in the queue is left of it.
+// leavesNothing reports whether an answer to a lock request means that it left
+// neither a grant nor a queue position.
 func leavesNothing(err error) bool {
 	return errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
 		errors.Is(err, lockapi.CodeTooMany) || errors.Is(err, lockapi.CodeSessionNotFound)
 }
 
-// withdrawAtEnd arranges that the queue is left as soon as ctx ends, while the
-// call that waits in it is still under way: then that call is answered, and
-// tells whether the grant or the leaving came first. Were the call cut off
-// instead, the leaving could overtake it, and the grant come after.
+// withdrawAtEnd makes the acquisition leave the queue as soon as ctx ends,
+// while the waiting call is still under way. The answer to that call then shows
+// whether the grant or the withdrawal came first. If the call were cut off
+// instead, the withdrawal could overtake it, and the grant come later.
 //
-// The function returned is to be called when the call has ended.
+// The caller must call settle when the call has ended.
 func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc) (settle func()) {
 	if ctx.Done() == nil {
 		return func() {}
@@ -179,20 +179,20 @@ func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc)
 	}
 }
 
-// withdraw releases whatever the acquisition has in the cell.
+// withdraw releases the acquisition's grant or queue position.
 func (a *acquisition) withdraw(ctx context.Context) error {
 	q := releaseCall(a.path, a.s.id, a.handle, 0)
 	return a.s.bounded(ctx, &q)
 }
 
-// bounded makes a call of the cleaning up: ctx has ended, or may.
+// bounded makes a cleanup call, within settleTime, even if ctx has ended.
 func (s *Session) bounded(ctx context.Context, q *call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	return s.c.calls.do(ctx, q)
 }
 
-// leave sees to it that nothing of the acquisition remains in the cell.
+// leave removes the acquisition from the cell.
 func (a *acquisition) leave(ctx context.Context) {
 	if a.resting || a.s.Err() != nil {
 		a.forget()
@@ -208,12 +208,12 @@ func (a *acquisition) leave(ctx context.Context) {
 	a.abandon()
 }
 
-// explain turns the reason why Lock gave up into the error that it returns.
+// explain converts the reason why Lock gave up into the error that it returns.
 func (a *acquisition) explain(ctx context.Context, err error) error {
 	var given *callError
 	switch {
 	case errors.As(err, &given) && given.last != nil:
-		return err // the cell was not reached: whether the lock is held is not known
+		return err // the cell was not reached, so it is unknown whether the lock is held
 	case errors.Is(err, errWaitOver):
 		return a.heldError(ctx, given == nil && !errors.Is(err, errUnheard))
 	case errors.Is(err, errNotSafe):
@@ -224,18 +224,19 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// heldError says who stood in the way of a wait that is over; where the cell
-// has not been heard to say that somebody does, only if somebody does now.
-func (a *acquisition) heldError(ctx context.Context, heard bool) error {
+// heldError returns the error of an expired wait, with the present holders.
+// answered is false if the cell had not answered the last call: then it reports
+// ErrLockHeld only if a read finds a holder or a delay.
+func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 	path, wait := a.path, a.opts.wait
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)
 	var lock lockapi.Lock
 	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
 	if err := a.s.bounded(ctx, &q); err != nil {
-		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, and whether it is held is not known: %v", path, wait, err)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, and it is unknown whether it is held: %v", path, wait, err)
 	}
-	if !heard && len(lock.Holders) == 0 && lock.DelayRemainingMS == 0 {
-		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, though nobody holds it: the cell did not answer in time", path, wait)
+	if !answered && len(lock.Holders) == 0 && lock.DelayRemainingMS == 0 {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, though it is free: the cell did not answer in time", path, wait)
 	}
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = lock.Holders, lock.MoreHolders, lock.DelayRemainingMS
 	return e

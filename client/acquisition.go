@@ -7,26 +7,26 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// phase is how far an acquisition has come.
+// phase is the progress of an acquisition.
 type phase int
 
 const (
 	waiting phase = iota // asking for the lock
 	holding              // granted, and handed out as a Held
 	leaving              // being released
-	gone                 // nothing of it is left in the cell, or it is left to the reconciler
+	gone                 // no longer in the cell, or left to the reconciler
 )
 
-// acquisition is one handle's business with one lock, from the first request to
-// the end of the release. Handles are never used twice: a request that arrives
-// late can so never be taken for a newer hold's.
+// acquisition is one handle's state at one lock, from the first request to the
+// end of the release. Handles are never reused: a late request can therefore
+// never be mistaken for a newer hold's.
 type acquisition struct {
 	s      *Session
 	path   string
 	handle string
 	opts   lockOptions
-	above  uint64              // the highest token that was known before there was this handle
-	req    lockapi.LockRequest // what is asked for; not changed once the lock is held
+	above  uint64              // the highest token known when the handle was made
+	req    lockapi.LockRequest // not changed once the lock is held
 
 	// Guarded by the mutex of the session's acquisitions.
 	phase phase
@@ -35,23 +35,24 @@ type acquisition struct {
 	held  *Held              // the newest view of the hold
 	cut   context.CancelFunc // ends the call under way
 
-	// Touched only by whoever carries the acquisition: Lock first, then Unlock.
+	// Used only by the goroutine that works on the acquisition: Lock's first,
+	// then Unlock's.
 	unsettled bool // a request may yet arrive at the cell, and be granted
-	resting   bool // certainly nothing of the acquisition is in the cell
+	resting   bool // certainly, the cell has no part of the acquisition
 	withdrawn error
 
 	release release
 }
 
-// release is what is known of an acquisition's release.
+// release is the state of an acquisition's release.
 type release struct {
 	mu       sync.Mutex // held for as long as Unlock works; guards the following
-	settled  bool       // outcome stands
+	settled  bool       // outcome is final
 	outcome  error
 	repeated bool // an earlier call may have done the work
 }
 
-// newAcquisition makes one with a fresh handle.
+// newAcquisition makes an acquisition with a fresh handle.
 func (s *Session) newAcquisition(path string, o lockOptions) (*acquisition, error) {
 	if err := s.lease.over(); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (s *Session) newAcquisition(path string, o lockOptions) (*acquisition, erro
 	return a, nil
 }
 
-// wanted is what the answer to a request for the lock must be about.
+// wanted returns what the answer to a request for the lock must match.
 func (a *acquisition) wanted(req *lockapi.LockRequest) wanted {
 	return wanted{
 		path: a.path, session: req.Session, handle: a.handle, mode: req.Mode, queue: req.Queue, above: a.above,
@@ -92,7 +93,7 @@ func (a *acquisition) disarm() {
 	a.cut = nil
 }
 
-// forget ends an acquisition that has nothing in the cell any more.
+// forget ends an acquisition that the cell no longer has.
 func (a *acquisition) forget() {
 	a.s.locks.remove(a)
 	if a.unsettled {
@@ -100,13 +101,13 @@ func (a *acquisition) forget() {
 	}
 }
 
-// abandon leaves to the reconciler what an acquisition may have in the cell.
+// abandon leaves the acquisition's remains in the cell to the reconciler.
 func (a *acquisition) abandon() {
 	a.s.locks.remove(a)
 	a.s.reconciler.lookNow()
 }
 
-// hold turns a grant into a Held, once the session is safe.
+// hold makes a Held of a grant, once the session is safe.
 func (a *acquisition) hold(ctx context.Context, grant *lockapi.Grant) (*Held, error) {
 	h := newHeld(ctx, a)
 	h.token, h.sequencer = grant.Token, grant.Sequencer
@@ -138,14 +139,14 @@ func (a *acquisition) adopt(h *Held) {
 	}
 }
 
-// loseGrant ends the hold of a grant that the cell has taken back.
+// loseGrant ends the hold of a grant that the cell has revoked.
 func (a *acquisition) loseGrant(token uint64) {
 	a.s.locks.mu.Lock()
 	defer a.s.locks.mu.Unlock()
 	a.s.locks.lose(a, token)
 }
 
-// isHeld says whether the lock is held, as far as is known here.
+// isHeld reports whether the lock is held, as far as the client knows.
 func (a *acquisition) isHeld() bool {
 	a.s.locks.mu.Lock()
 	defer a.s.locks.mu.Unlock()

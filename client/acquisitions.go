@@ -10,15 +10,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// acquisitions are those of one session.
+// acquisitions are the acquisitions of one session.
 type acquisitions struct {
-	prefix string // of the handles made up here
+	prefix string // of this session's handles
 
-	// mu guards the following, and what is said so of in acquisition.
+	// mu guards the following, and the fields of acquisition marked so.
 	mu       sync.Mutex
-	serial   uint64 // of the last handle made up
+	serial   uint64 // of the last handle
 	byHandle map[string]*acquisition
-	over     error // why there are no more, once the session is over
+	over     error // the session's error, once it is over
 }
 
 // enter adds an acquisition under a fresh handle.
@@ -65,10 +65,10 @@ func (t *acquisitions) end(reason error) {
 	clear(t.byHandle)
 }
 
-// askAgain cuts off the calls under way, so that they are made again where the
-// master is now; positions in queues are kept. A release may be there already,
-// and is given time to be answered: of one that was cut off nobody can tell any
-// more whether it found the lock held.
+// askAgain cuts off the calls under way, so that they are repeated at the new
+// master; queue positions are kept. A release may have arrived already, and
+// gets time for its answer. After a cut, it would be unknown whether that
+// release found the lock held.
 func (t *acquisitions) askAgain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,28 +81,28 @@ func (t *acquisitions) askAgain() {
 	}
 }
 
-// lateAnswer is how long a waiting call may take to tell of a grant itself,
-// or a refusal itself, after the event that told of it has come.
+// lateAnswer bounds how long after the event of a grant or refusal the waiting
+// call's own answer may come.
 const lateAnswer = 200 * time.Millisecond
 
-// news takes in that a lock was granted, or a place in its queue taken away. That
-// is a hint only: it is believed of the answer to the call that asks for it. It
-// reports whether anybody here wanted or has it.
+// news processes the event that a lock was granted, or a queue position
+// removed. The event is a hint only: the answer to the acquire call decides.
+// news reports whether the handle is known here.
 func (t *acquisitions) news(path, handle string) (known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, known := t.byHandle[handle]
 	if known && a.path == path && a.phase == waiting && a.cut != nil {
-		// The call that waits for it is about to be answered, unless it waits
-		// at a replica that is gone: then it is made again.
+		// The waiting call is about to be answered, unless it waits at a replica
+		// that is gone: then it is repeated.
 		time.AfterFunc(lateAnswer, a.cut)
 	}
 	return known
 }
 
-// lost ends the hold with that token, and reports whether the handle is in use here.
-// The event may arrive before the answer that grants the lock: then the hold ends as
-// it begins.
+// lost ends the hold with that token, and reports whether the handle is in use
+// here. The event may arrive before the answer that grants the lock: then the
+// hold ends as it begins.
 func (t *acquisitions) lost(path, handle string, token uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *acquisitions) lost(path, handle string, token uint64) bool {
 	return true
 }
 
-// heldTokens are those of what is held, by handle.
+// heldTokens returns the tokens of the present holds, by handle.
 func (t *acquisitions) heldTokens() map[string]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,10 +128,9 @@ func (t *acquisitions) heldTokens() map[string]uint64 {
 	return held
 }
 
-// compare takes in what the cell says that the session has, when it was asked
-// after held was read. Holds that the cell does not know of are lost. It
-// returns what nobody here knows of, and the acquisitions whose holds the cell
-// may take back.
+// compare processes the session's state in the cell, read after held. Holds
+// that the cell does not know are lost. It returns the orphans, and the
+// acquisitions of holds that the cell may revoke.
 func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionState) (orphans []orphan, unclaimed []*acquisition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +141,7 @@ func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionSta
 			switch {
 			case h.UnclaimedMS == 0:
 			case a.phase == waiting:
-				a.cutOff() // to be asked for again
+				a.cutOff() // the request is repeated
 			case a.phase == holding && a.token == h.Token:
 				unclaimed = append(unclaimed, a)
 			}
@@ -167,18 +166,18 @@ func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionSta
 	return orphans, unclaimed
 }
 
-// isOurs says whether a handle was made up here.
+// isOurs reports whether this session made a handle.
 func (t *acquisitions) isOurs(handle string) bool { return strings.HasPrefix(handle, t.prefix) }
 
-// isOrphan says whether a handle was made up here and has no acquisition any
-// more, at what can be a lock's path. mu is held.
+// isOrphan reports whether a handle is this session's but has no acquisition,
+// at a valid path. mu is held.
 func (t *acquisitions) isOrphan(path, handle string) bool {
 	_, known := t.byHandle[handle]
 	return !known && t.isOurs(handle) && lockapi.ValidatePath(path) == nil && lockapi.ValidateHandle(handle) == nil
 }
 
-// lose ends the hold of a grant that the cell no longer knows of, if it is not
-// done yet. mu is held.
+// lose ends the hold of a grant that the cell no longer knows, if it has not
+// ended. mu is held.
 func (t *acquisitions) lose(a *acquisition, token uint64) {
 	if a.phase != holding || a.token != token {
 		return

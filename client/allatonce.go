@@ -8,12 +8,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// allAtOnce makes a call of several replicas at once, each of which may forward
-// it to the master, for a caller that has no time to try one after the other.
-// The first success counts, or the word of a master that there is no such session.
-// What one replica refuses another may still do. Else the error is a refusal, if
-// there is one. r is the present route. The call must be one that may arrive any
-// number of times.
+// allAtOnce sends a call to several replicas at once; each may forward it to
+// the master. It is for a caller without time to try one after another. The
+// first success wins, or a master's session_not_found. After another refusal,
+// the other replicas may still succeed. Otherwise the error is a refusal, if
+// there is one. r is the present route. The call must be repeatable any number
+// of times.
 func (c *caller) allAtOnce(ctx context.Context, r *route, q *call) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -15,14 +15,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Backup writes a backup of the whole cell to w, with every change that was
-// acknowledged before the call, and says what it is of. It takes the permission
-// operate while access is on.
+// Backup writes a backup of the whole cell to w and returns its header. It
+// contains every change that was acknowledged before the call. While access
+// control is on, it requires the permission operate.
 //
-// Where the error is not nil, what was written to w is not a backup. A master that
-// can't be reached is looked for until ctx ends; but once the first byte was
-// written nothing is sent again: a backup that breaks off is an error.
-// ErrTooMany says that the cell is busy with others.
+// If the error is not nil, the bytes written to w are not a backup. Backup
+// looks for a master until ctx ends. After the first byte it does not retry: an
+// interrupted backup is an error. ErrTooMany means that the cell is busy with
+// other backups.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (lockapi.BackupHeader, error) {
 	q := &call{method: http.MethodGet, path: lockapi.RouteBackup, fields: []field{{"Accept", lockapi.TypeBackup}}}
 	ctx, cut := context.WithCancelCause(ctx)
@@ -32,23 +32,23 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (lockapi.BackupHeader,
 		return lockapi.BackupHeader{}, err
 	}
 	defer resp.Body.Close()
-	h, err := backup.Copy(w, heard{resp.Body, cut, mostSilence})
+	h, err := backup.Copy(w, watched{resp.Body, cut, mostSilence})
 	switch {
 	case err != nil:
 		return lockapi.BackupHeader{}, &brokenBackup{errors.Join(err, context.Cause(ctx))}
 	case strconv.FormatUint(h.Revision, 10) != resp.Header.Get(lockapi.HeaderRevision):
-		return lockapi.BackupHeader{}, lockapi.Errorf(lockapi.CodeInternal, "the backup says that it is of revision %d, and the answer that it is of %q", h.Revision, lockapi.Clip(resp.Header.Get(lockapi.HeaderRevision)))
+		return lockapi.BackupHeader{}, lockapi.Errorf(lockapi.CodeInternal, "the backup has revision %d, but the answer's header has %q", h.Revision, lockapi.Clip(resp.Header.Get(lockapi.HeaderRevision)))
 	}
 	return h, nil
 }
 
-// brokenBackup is one that began, and did not come to its end.
+// brokenBackup reports a backup that began and did not finish.
 type brokenBackup struct{ err error }
 
 func (e *brokenBackup) Error() string { return "the backup broke off: " + e.err.Error() }
 func (e *brokenBackup) Unwrap() error { return e.err }
 
-// openBackup finds a replica that begins with a backup.
+// openBackup finds a replica that begins a backup.
 func (c *Client) openBackup(ctx context.Context, q *call) (*http.Response, error) {
 	var (
 		pause backoff
@@ -80,8 +80,8 @@ func (c *Client) openBackup(ctx context.Context, q *call) (*http.Response, error
 	return nil, q.givenUp(context.Cause(ctx), last)
 }
 
-// stream sends a call whose answer is a stream of the given media type. The answer
-// has to begin in time.
+// stream sends a call with a stream of the given media type as its answer. The
+// answer must begin in time.
 func (c *caller) stream(ctx context.Context, r *route, q *call, media string) (*http.Response, error) {
 	sent := c.clock.now()
 	resp, err := c.beginStream(ctx, r, q, media)
@@ -113,7 +113,7 @@ func (c *caller) beginStream(ctx context.Context, r *route, q *call, media strin
 	if resp.StatusCode == http.StatusOK {
 		if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != media {
 			resp.Body.Close()
-			return nil, lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with %q; is it the base URL of a replica?", r.to.base, q.method, q.path, lockapi.Clip(kind))
+			return nil, lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with %q; check that it is the base URL of a replica", r.to.base, q.method, q.path, lockapi.Clip(kind))
 		}
 		c.targets.answered(r, resp.Header.Get(lockapi.HeaderMaster))
 		return resp, nil
@@ -127,7 +127,7 @@ func (c *caller) beginStream(ctx context.Context, r *route, q *call, media strin
 	return nil, c.refusal(r, &a)
 }
 
-// streamed is a body whose call ends when it is closed.
+// streamed is a body that ends its call when it is closed.
 type streamed struct {
 	io.ReadCloser
 	cut context.CancelCauseFunc
@@ -138,14 +138,14 @@ func (s *streamed) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// heard cuts a stream off that says nothing for too long.
-type heard struct {
+// watched cuts a stream off after too long a silence.
+type watched struct {
 	io.Reader
 	cut  context.CancelCauseFunc
 	most time.Duration
 }
 
-func (h heard) Read(b []byte) (int, error) {
+func (h watched) Read(b []byte) (int, error) {
 	silence := time.AfterFunc(h.most, func() { h.cut(errSilent) })
 	defer silence.Stop()
 	return h.Reader.Read(b)

@@ -16,10 +16,10 @@ type call struct {
 	path   string
 	query  string
 	body   []byte
-	fields []field            // of the header, besides those of all calls
+	fields []field            // of the header, in addition to the common ones
 	out    any                // where a 2xx answer's JSON goes; nil to ignore it
 	wait   time.Duration      // how long the server may hold it on purpose
-	late   time.Duration      // how late its answer may be; 0 stands for answerTime
+	late   time.Duration      // how late its answer may be; 0 means answerTime
 	once   bool               // not sent again after it may have taken effect
 	single bool               // never under way twice at a time, so not hedged
 	any    bool               // any replica may receive it and ask the master itself
@@ -27,7 +27,7 @@ type call struct {
 	aside  bool               // a connection dialled for it is not kept
 	cut    context.Context    // if set, the context of attempts instead of the caller's
 	renew  func(*call)        // if set, called before each further attempt, to update times
-	status int                // of success; 0 stands for any 2xx
+	status int                // of success; 0 means any 2xx
 	check  func(*call) string // describes what is wrong with out, given want; may be nil
 	want   wanted
 	span   context.Context // of its Tracer; nil without one
@@ -50,8 +50,8 @@ func (q *call) under(key string) {
 	q.settles = lockapi.Code.Settles
 }
 
-// seenThrough is settles for calls whose caller finds and releases what earlier
-// attempts have left in the cell: any refusal settles them.
+// seenThrough is settles for calls that any refusal settles: the caller finds
+// and releases the remains of earlier attempts.
 func seenThrough(lockapi.Code) bool { return true }
 
 // isGone is settles for deletions: the object is gone, whichever attempt
@@ -120,16 +120,16 @@ func (e *callError) Unwrap() []error {
 	return []error{e.cause, e.class}
 }
 
-// errCut ends a call whose cut context ended before the caller's, or whose
-// caller's context ended with errCut as its cause.
+// errCut ends a call if its cut context ended before the caller's context, or
+// if the caller's context ended with errCut as its cause.
 var errCut = errors.New("stout: the call was cut off")
 
 // isHedged reports whether another replica may be asked before the first
 // answers.
 func (q *call) isHedged() bool { return !q.once && !q.single }
 
-// givenUp returns the error of a call whose context ended after the given
-// failure.
+// givenUp returns the error of a call after the end of its context, with the
+// given last failure.
 func (q *call) givenUp(cause, last error) error {
 	class := lockapi.CodeNoMaster
 	if q.unsettled && q.method != http.MethodGet {

@@ -175,7 +175,7 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 		}
 		return retry, nil
 	case lockapi.CodeBusy:
-		if q.unsettled { // the uncommitted change may be of an earlier attempt
+		if q.unsettled { // the uncommitted change may come from an earlier attempt
 			return retry, nil
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/stoutlock/stout/internal/boottime"
 )
 
-// wakeEvery bounds how late the end of a lease is noticed on a clock that is
-// the caller's own: Go's timers may stand still while that goes on.
+// wakeEvery bounds how late the end of a lease is noticed on a caller's own
+// clock: Go's timers may stand still while that clock runs.
 const wakeEvery = time.Second
 
-// clock is what leases are counted on.
+// clock is the clock of the leases.
 type clock struct {
 	now func() time.Duration
-	own bool // it is the system's, for which there are timers
+	own bool // the system's clock, which has timers
 }
 
 // timer calls a function once, some time after it was set: *time.Timer, or
@@ -24,8 +24,8 @@ type timer interface {
 	Stop() bool
 }
 
-// afterFunc makes a timer by the clock, for a function that looks at the clock
-// and sets the timer again, to until: it may be called early.
+// afterFunc makes a timer on the clock. f may be called early, so it must read
+// the clock and set the timer again, to until.
 func (c *clock) afterFunc(d time.Duration, f func()) timer {
 	if c.own {
 		return boottime.AfterFunc(d, f)
@@ -33,7 +33,7 @@ func (c *clock) afterFunc(d time.Duration, f func()) timer {
 	return time.AfterFunc(c.until(d), f)
 }
 
-// until is for how long to set a timer of the clock for an instant in d.
+// until returns how long to set a timer for an instant in d.
 func (c *clock) until(d time.Duration) time.Duration {
 	if d = max(d, 0); c.own {
 		return d
@@ -41,7 +41,7 @@ func (c *clock) until(d time.Duration) time.Duration {
 	return min(d, wakeEvery)
 }
 
-// instant is one on the client's clock, safe for concurrent use.
+// instant is a time on the client's clock, safe for concurrent use.
 type instant struct{ ns atomic.Int64 }
 
 func (i *instant) get() time.Duration  { return time.Duration(i.ns.Load()) }

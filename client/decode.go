@@ -8,15 +8,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// decode reads an answer's JSON into out. The answers that make up the load are
-// read by a reader of their own. It knows only the form in which a replica
-// writes them: for whatever else, an unknown field or a space, the whole goes
-// to encoding/json.
+// decode decodes an answer's JSON into out. The most frequent answers have
+// readers of their own, which know only the form that replicas write. Any other
+// form, for example an unknown field or a space, goes to encoding/json as a
+// whole.
 func decode(body []byte, out any) error {
 	if readWhole(body, out) {
 		return nil
 	}
-	reflect.ValueOf(out).Elem().SetZero() // what was read before something else was found
+	reflect.ValueOf(out).Elem().SetZero() // undo a partial read
 	return json.Unmarshal(body, out)
 }
 
@@ -149,7 +149,7 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 	})
 }
 
-// current reads a file, as it stands.
+// current copies a file's JSON unchanged.
 func (r *reader) current(to **json.RawMessage) bool {
 	before, file := r.rest, lockapi.File{}
 	if *to != nil || !r.file(&file) {
@@ -173,7 +173,7 @@ func (r *reader) file(v *lockapi.File) bool {
 	})
 }
 
-// stat reads the field of a file's stat that has that name.
+// stat reads the named field of a file's stat.
 func (r *reader) stat(name []byte, v *lockapi.FileStat) bool {
 	switch string(name) {
 	case "path":
@@ -202,7 +202,7 @@ func (r *reader) stat(name []byte, v *lockapi.FileStat) bool {
 
 // readAll reads an array with a reader of its elements.
 func readAll[T any](r *reader, to *[]T, element func(*T) bool) bool {
-	if *to != nil { // given twice
+	if *to != nil { // a second value is refused
 		return false
 	}
 	*to = []T{}

@@ -14,50 +14,50 @@ import (
 	"time"
 )
 
-// Resolver asks the DNS; *net.Resolver is one. Its methods return when their
-// context ends.
+// Resolver resolves DNS names; *net.Resolver is one. Its methods return when
+// their context ends.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (cname string, addrs []*net.SRV, err error)
 }
 
 const (
-	lookupTime = 5 * time.Second // for all that a name takes
+	lookupTime = 5 * time.Second // for all queries of a name
 	lookupGap  = time.Second     // between two lookups of a name
-	mostFound  = 32              // addresses that a name stands for
+	mostFound  = 32              // addresses of a name
 )
 
-// dnsName is a name of the DNS that stands for replicas.
+// dnsName is a DNS name of replicas.
 type dnsName struct {
 	text   string // as it was given
 	scheme string
-	host   string // of addresses, or else empty
-	port   string // of those
-	srv    string // of SRV records, or else empty
-	cert   string // the name that certificates are judged by
+	host   string // with addresses; else empty
+	port   string // of host
+	srv    string // with SRV records; else empty
+	cert   string // the name that certificates are verified against
 
 	mu    sync.Mutex // guards the following
 	found []*endpoint
-	under *lookup // under way, or the last one
+	under *lookup // the present or last one
 	ended time.Time
 }
 
-// lookup is one under way. err is of use once done is closed.
+// lookup is one lookup of a name. err is valid once done is closed.
 type lookup struct {
 	done chan struct{}
 	err  error
 }
 
-// isName says whether what the caller wrote is a name of the DNS rather than a
-// URL: dns:NAME:PORT, dns:NAME, or either behind dns+http: or dns+https:.
+// isName reports whether a caller's text is a DNS name rather than a URL:
+// dns:NAME:PORT, dns:NAME, or either behind dns+http: or dns+https:.
 func isName(text string) bool {
 	scheme, _, ok := strings.Cut(text, ":")
 	scheme = strings.ToLower(scheme)
 	return ok && (scheme == "dns" || strings.HasPrefix(scheme, "dns+"))
 }
 
-// parseName reads what isName says is one. scheme is what replicas are called by
-// where it does not say.
+// parseName parses a text for which isName holds. scheme is the default scheme
+// of its replicas.
 func parseName(text, scheme string) (*dnsName, error) {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("stout: %q: %s", text, fmt.Sprintf(format, args...))
@@ -71,7 +71,7 @@ func parseName(text, scheme string) (*dnsName, error) {
 		return nil, wrong("%s is not known; write dns:NAME:PORT, or dns+https:NAME:PORT", how)
 	}
 	if after, slashes := strings.CutPrefix(rest, "//"); slashes {
-		return nil, wrong("no slashes belong there; write %s:%s", how, strings.Trim(after, "/"))
+		return nil, wrong("remove the slashes; write %s:%s", how, strings.Trim(after, "/"))
 	}
 	if rest == "" {
 		return nil, wrong("no name; write %s:NAME:PORT, for instance %s:stout.example.com:7101", how, how)
@@ -81,7 +81,7 @@ func parseName(text, scheme string) (*dnsName, error) {
 		host, port, err := net.SplitHostPort(rest)
 		switch {
 		case err != nil:
-			return nil, wrong("%v; write %s:NAME:PORT, and an address of IPv6 in brackets", err, how)
+			return nil, wrong("%v; write %s:NAME:PORT, with an IPv6 address in brackets", err, how)
 		case port == "" || !isPort(port):
 			return nil, wrong("port %q is not within 1..65535", port)
 		case strings.HasPrefix(host, "_"):
@@ -94,7 +94,7 @@ func parseName(text, scheme string) (*dnsName, error) {
 		return n, n.check(wrong, host)
 	}
 	if _, err := strconv.Atoi(rest); err == nil {
-		return nil, wrong("that is a port, and no name; write %s:NAME:%s, or %s://dns:%[2]s for a host that is called dns", how, rest, scheme)
+		return nil, wrong("this is a port without a name; write %s:NAME:%s, or %s://dns:%[2]s for a host named dns", how, rest, scheme)
 	}
 	n.srv, n.cert = "_stout._tcp."+rest, strings.TrimSuffix(rest, ".")
 	if strings.HasPrefix(rest, "_") {
@@ -107,11 +107,11 @@ func parseName(text, scheme string) (*dnsName, error) {
 	return n, n.check(wrong, n.srv)
 }
 
-// check says what is wrong with a name that is to be asked for.
+// check returns an error if a name cannot be resolved.
 func (n *dnsName) check(wrong func(string, ...any) error, asked string) error {
 	plain := strings.TrimSuffix(asked, ".")
 	if len(plain) > 253 {
-		return wrong("a name of the DNS has at most 253 bytes, and this one has %d", len(plain))
+		return wrong("a DNS name has at most 253 bytes, and this one has %d", len(plain))
 	}
 	for label := range strings.SplitSeq(plain, ".") {
 		odd := func(c rune) bool {
@@ -122,9 +122,9 @@ func (n *dnsName) check(wrong func(string, ...any) error, asked string) error {
 		case label == "" || len(label) > 63:
 			return wrong("a part of the name between dots has 1 to 63 bytes, and %q has %d", label, len(label))
 		case i >= 0 && label[i] >= 0x80:
-			return wrong("%q is not in ASCII; write the name as the DNS has it, with xn--", label)
+			return wrong("%q is not in ASCII; write the name in its DNS form, with xn--", label)
 		case i >= 0:
-			return wrong("%q does not belong into the name of a host; write dns:NAME:PORT and nothing more", label[i:i+1])
+			return wrong("a host name cannot contain %q; write only dns:NAME:PORT", label[i:i+1])
 		case label[0] == '-' || label[len(label)-1] == '-':
 			return wrong("%q begins or ends with a hyphen", label)
 		}
@@ -132,8 +132,7 @@ func (n *dnsName) check(wrong func(string, ...any) error, asked string) error {
 	return nil
 }
 
-// begin begins to look a name up, unless that is under way, or was done a moment
-// ago.
+// begin starts the lookup of a name, unless one is under way or has just ended.
 func (f *finder) begin(n *dnsName) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -168,7 +167,7 @@ func (f *finder) begin(n *dnsName) *lookup {
 	return l
 }
 
-// publish tells the targets what was given and found.
+// publish passes the given and resolved endpoints to the targets.
 func (f *finder) publish() {
 	f.publishing.Lock()
 	defer f.publishing.Unlock()
@@ -185,7 +184,7 @@ func (f *finder) publish() {
 	}
 }
 
-// lookUp looks all names up, as far as that is done before ctx ends.
+// lookUp looks up all names, and returns early when ctx ends.
 func (f *finder) lookUp(ctx context.Context) {
 	var under []*lookup
 	for _, n := range f.names {
@@ -198,7 +197,7 @@ func (f *finder) lookUp(ctx context.Context) {
 	}
 }
 
-// first waits until a replica is known, where there is only the DNS to tell of one.
+// first waits until a replica is known, when only DNS names were given.
 func (f *finder) first(ctx context.Context) error {
 	var under []*lookup
 	for _, n := range f.names {
@@ -223,11 +222,11 @@ func (f *finder) first(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// lookUpNow is what a name stands for that the client was given.
+// lookUpNow returns the endpoints of a DNS name that was given to the client.
 func (f *finder) lookUpNow(ctx context.Context, text string) ([]*endpoint, error) {
 	i := slices.IndexFunc(f.names, func(n *dnsName) bool { return n.text == text })
 	if i < 0 {
-		return nil, fmt.Errorf("stout: %q is no name that this client was given", text)
+		return nil, fmt.Errorf("stout: %q is not among the DNS names of this client", text)
 	}
 	n := f.names[i]
 	l := f.begin(n)
@@ -242,9 +241,9 @@ func (f *finder) lookUpNow(ctx context.Context, text string) ([]*endpoint, error
 	return n.found, nil
 }
 
-// resolve asks the DNS for what a name stands for. Where it does not answer in
-// part, what was found before stays beside what is found now; where it does not
-// answer at all, or with nothing, found is empty.
+// resolve asks the DNS for the endpoints of a name. If part of the DNS does not
+// answer, earlier endpoints are kept in addition to the new ones. If no answer
+// comes at all, or an empty one, found is empty.
 func (n *dnsName) resolve(ctx context.Context, dns Resolver) (found []*endpoint, err error) {
 	if n.srv == "" {
 		addrs, err := n.addresses(ctx, dns, n.host, n.port)
@@ -283,7 +282,7 @@ func (n *dnsName) resolve(ctx context.Context, dns Resolver) (found []*endpoint,
 	return found, err
 }
 
-// addresses are those of a host.
+// addresses returns the usable addresses of a host.
 func (n *dnsName) addresses(ctx context.Context, dns Resolver, host, port string) (out []netip.AddrPort, err error) {
 	p, _ := strconv.ParseUint(port, 10, 16) // was checked
 	ips, err := dns.LookupNetIP(ctx, "ip", host)
@@ -298,14 +297,14 @@ func (n *dnsName) addresses(ctx context.Context, dns Resolver, host, port string
 	return out, err
 }
 
-// endpoints are those at addresses, in an order that differs from client to client
-// and from time to time: as many as there is room for.
+// endpoints returns at most mostFound endpoints of addresses, in random order,
+// so that clients differ.
 func (n *dnsName) endpoints(at []netip.AddrPort) (out []*endpoint) {
 	rand.Shuffle(len(at), func(i, j int) { at[i], at[j] = at[j], at[i] })
 	for _, a := range at[:min(len(at), mostFound)] {
 		e, err := parseEndpoint(n.scheme + "://" + a.String())
 		if err != nil {
-			continue // of no form that an address has
+			continue // not an address form
 		}
 		if n.scheme == "https" {
 			e.name = n.cert

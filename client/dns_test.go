@@ -337,7 +337,7 @@ func TestOneOfAName(t *testing.T) {
 		if _, err := c.Replica(t.Context(), "dns:none.example:7101"); err == nil || !strings.Contains(err.Error(), "no such host") {
 			t.Error(err)
 		}
-		if _, err := c.Replica(t.Context(), "dns:other.example:7101"); err == nil || !strings.Contains(err.Error(), "no name that this client was given") {
+		if _, err := c.Replica(t.Context(), "dns:other.example:7101"); err == nil || !strings.Contains(err.Error(), "not among the DNS names of this client") {
 			t.Error(err)
 		}
 	})
@@ -412,7 +412,7 @@ func TestCertificatesOfNames(t *testing.T) {
 					switch message {
 					case "stout: attempt failed":
 						cancel()
-					case "stout: watch goes on elsewhere":
+					case "stout: watch moves to another replica":
 						stop()
 					}
 				}}),

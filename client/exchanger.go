@@ -195,8 +195,8 @@ func (e *exchanger) close() {
 //
 // If the credential was refused, it sends the call once more, if there is
 // another credential now. A token may expire on its way, or while a call waits.
-// A certificate is that of its connection, which may be older than the present
-// one.
+// A connection keeps the client certificate of its handshake, which may be
+// older than the present one.
 func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
 	as, err := e.authorization(ctx)
 	if err != nil {

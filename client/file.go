@@ -36,7 +36,7 @@ func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File
 }
 
 // readDated is a read with a revision in its answer. A linearizable read must
-// show all that this client has seen before.
+// be at least as new as the client's earlier results.
 func (c *Client) readDated(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
 	if !makeReadOptions(opts).stale {
 		q.want.since = c.seen.highest()

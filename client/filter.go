@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Filter says which events Watch tells. An event of a node is told where any of
-// the paths and prefixes that are given names the node; without any, all are.
-// lockapi.EventMasterChanged is always told.
+// Filter selects the events that Watch yields. With paths or prefixes, Watch
+// yields only events of matching nodes; without any, events of all nodes. It
+// always yields lockapi.EventMasterChanged.
 type Filter func(*filter)
 
 type filter struct {
@@ -20,25 +20,24 @@ type filter struct {
 	contents        bool
 }
 
-// OnPath has Watch tell the events of these nodes.
+// OnPath makes Watch yield the events of these nodes.
 func OnPath(paths ...string) Filter {
 	return func(f *filter) { f.paths = append(f.paths, paths...) }
 }
 
-// OnPrefix has Watch tell the events of the nodes whose paths begin with one of
-// these, plain strings.
+// OnPrefix makes Watch yield the events of nodes with paths that begin with one
+// of these plain strings.
 func OnPrefix(prefixes ...string) Filter {
 	return func(f *filter) { f.prefixes = append(f.prefixes, prefixes...) }
 }
 
-// OfType has Watch tell events of these types only.
+// OfType makes Watch yield only events of these types.
 func OfType(types ...lockapi.EventType) Filter {
 	return func(f *filter) { f.types = append(f.types, types...) }
 }
 
-// EventContents has Watch tell with the changes of files what they were changed
-// to, where that is what the file has still: of one that was changed again
-// meanwhile it may be missing.
+// EventContents makes Watch yield the new content with a file's change. It may
+// be missing if the file has changed again since.
 func EventContents() Filter { return func(f *filter) { f.contents = true } }
 
 func makeFilter(filters []Filter) (out filter, err error) {
@@ -58,7 +57,7 @@ func makeFilter(filters []Filter) (out filter, err error) {
 	return out, nil
 }
 
-// query asks for the events after a revision.
+// query returns the query for the events after a revision.
 func (f *filter) query(after uint64) url.Values {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}}
 	if len(f.paths) > 0 {
@@ -80,7 +79,7 @@ func (f *filter) query(after uint64) url.Values {
 	return q
 }
 
-// passes says whether an event was asked for.
+// passes reports whether an event was requested.
 func (f *filter) passes(e *lockapi.CellEvent) bool {
 	if e.Type == lockapi.EventMasterChanged {
 		return true

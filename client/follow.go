@@ -9,38 +9,37 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// FileChange is what Follow tells of a file, or, where Synced is set, of none.
+// FileChange is one result of Follow: a change of a file, or the end of a
+// listing if Synced is set.
 type FileChange struct {
 	Path string
-	// Revision is that of the change; of what was found by reading, where
-	// nobody knows that of a deletion, the one at which it was found.
+	// Revision is the revision of the change. For a deletion that was found by
+	// reading, it is the revision of that read.
 	Revision uint64
-	File     *File  // as it is now; nil where it was deleted
-	Reason   string // of a deletion; empty where it was found by reading
-	// Listed says that this was found by reading the files: at the beginning,
-	// and after events were missed.
+	File     *File  // the present file; nil if it was deleted
+	Reason   string // of a deletion; empty if it was found by reading
+	// Listed means that a read of the files found this: at the beginning, and
+	// after events were missed.
 	Listed bool
-	// Synced says that whatever was there at Revision has been told, or what
-	// has become of it since: nothing else is set. Watch after Revision misses
-	// nothing.
+	// Synced means that all files at Revision, or their later changes, have been
+	// yielded; no other field is set. Watch after Revision misses no event.
 	Synced bool
 }
 
-// Follow tells the files whose paths begin with prefix, a plain string, as they
-// are now, then every change of one of them, for ever: until ctx ends or the
-// caller breaks the loop. Between the two nothing is missed, and nothing told
-// twice.
+// Follow yields the present files with paths that begin with prefix, a plain
+// string, then every change of one of them. It continues until ctx ends or the
+// caller breaks the loop. There are no gaps and no repeats between the two.
 //
-// After the present files a FileChange with Synced comes. Where the caller was
-// so slow, or cut off for so long, that events are not kept any more, Follow
-// reads the files again and tells what differs, deletions as well, and then
-// again Synced: changes in between may be told as one. It remembers the
-// revision of each file for that.
+// A FileChange with Synced follows the present files. If the caller was so
+// slow, or cut off for so long, that events are no longer kept, Follow reads
+// the files again. It yields the differences, including deletions, and then
+// Synced again; several changes may appear as one. For that it remembers the
+// revision of each file.
 //
-// With Contents the files have their contents, but for a change after which
-// another one followed at once: then the content comes with that. An error is
-// yielded last, as by Watch. Stale is of no use here, and ignored: pages of
-// which a later one is older would not fit together.
+// With Contents the files have their contents, except a change that was
+// followed by another at once: the later change has the content. An error is
+// yielded last, as by Watch. Stale is ignored: the pages of a read would not
+// fit together if a later one were older.
 func (c *Client) Follow(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[FileChange, error] {
 	return func(yield func(FileChange, error) bool) {
 		f := follower{c: c, prefix: prefix, opts: append(slices.Clone(opts), fresh), yield: yield, known: make(map[string]uint64)}
@@ -50,7 +49,7 @@ func (c *Client) Follow(ctx context.Context, prefix string, opts ...ReadOption) 
 	}
 }
 
-// fresh takes Stale back.
+// fresh undoes Stale.
 func fresh(o *readOptions) { o.stale = false }
 
 // follower is one loop of Follow.
@@ -59,12 +58,12 @@ type follower struct {
 	prefix string
 	opts   []ReadOption
 	yield  func(FileChange, error) bool
-	known  map[string]uint64 // the revision of each file that there is
-	pages  []readPage        // of the last reading, while there are events of before its end
+	known  map[string]uint64 // the revision of each present file
+	pages  []readPage        // of the last read, while events from before its end may come
 }
 
-// readPage is a part of the files, up to a path, with the revision that it was
-// read at. The last one's path is empty.
+// readPage is a part of the files, up to a path, with the revision of its read.
+// The last page's path is empty.
 type readPage struct {
 	upTo string
 	asOf uint64
@@ -79,7 +78,7 @@ func (f *follower) run(ctx context.Context) error {
 		filters = append(filters, EventContents())
 	}
 	if _, err := makeFilter(filters); err != nil {
-		return err // rather than to tell that there is nothing
+		return err // before yielding an empty listing
 	}
 	for {
 		after, err := f.list(ctx)
@@ -100,8 +99,9 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// list reads the files and tells what is new. It returns the revision after
-// which the events matter: pages that were read later may know of some.
+// list reads the files and yields the differences. It returns the revision
+// after which to watch: later pages may already contain some of the following
+// events.
 func (f *follower) list(ctx context.Context) (after uint64, err error) {
 	f.pages = nil
 	there := make(map[string]uint64, len(f.known))
@@ -133,8 +133,8 @@ func (f *follower) list(ctx context.Context) (after uint64, err error) {
 	return f.pages[0].asOf, nil
 }
 
-// asOf is the revision at which the files were read among which the path is; 0
-// where that no longer matters.
+// asOf returns the revision of the read that contains path; 0 once that no
+// longer matters.
 func (f *follower) asOf(path string) uint64 {
 	for _, p := range f.pages {
 		if p.upTo == "" || path <= p.upTo {
@@ -144,7 +144,7 @@ func (f *follower) asOf(path string) uint64 {
 	return 0
 }
 
-// deliver passes on an event that the reading of the files does not know of.
+// deliver yields an event unless the read already contains it.
 func (f *follower) deliver(e *lockapi.CellEvent) error {
 	if e.Type == lockapi.EventMasterChanged || e.Revision <= f.asOf(e.Path) {
 		return nil

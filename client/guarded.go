@@ -2,13 +2,13 @@ package client
 
 import "context"
 
-// guarded is a context that ends with a hold at the latest. Whoever asks it is
-// told by the clock, not by a timer: after the machine has slept for longer
-// than the lease, timers have yet to run, and a worker is awake already.
+// guarded is a context that ends with a hold at the latest. Its methods read
+// the clock instead of waiting for a timer: after the machine has slept for
+// longer than the lease, a worker may be awake before the timers have run.
 //
-// It asks the clock without the lease's mutex, since its methods may be called
-// under locks that the caller's logger takes too, to which the session speaks
-// under that mutex.
+// It reads the clock without the lease's mutex. The caller may call its methods
+// under a lock that the caller's logger also takes, and the session logs under
+// that mutex.
 type guarded struct {
 	context.Context // ended by end
 	end             context.CancelCauseFunc
@@ -34,10 +34,11 @@ func (g *guarded) Done() <-chan struct{} {
 	return g.Context.Done()
 }
 
-// over is why the hold can no longer be relied upon, or nil. When it finds the
-// lease at its end, it ends the hold; the session follows when it is looked at.
+// over returns why the hold can no longer be relied upon, or nil. If the lease
+// has ended, it ends the hold; the session changes its state when it is next
+// read.
 func (h *Held) over() error {
-	now := h.a.s.c.clock.now() // first: the lease may be extended meanwhile
+	now := h.a.s.c.clock.now() // first: the lease may be extended in between
 	if now >= h.a.s.lease.end.get() {
 		h.cancel(ErrJeopardy)
 	}

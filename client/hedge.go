@@ -55,8 +55,8 @@ func (r *route) patience() time.Duration {
 
 // Late starts the race, unless the replica has answered another call since this
 // one was sent: then it is the master, and only busy. A call that is meant to
-// wait gives the replica all that time while the replica has not failed. One
-// probe shows whether the link is dead.
+// wait waits for its full time, unless the replica fails. One probe shows
+// whether the link is dead.
 func (h *hedge) Late() (again time.Duration, under context.Context) {
 	now := h.c.clock.now()
 	again = h.c.busy(h.r, now, h.sent, h.q.wait)

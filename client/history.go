@@ -10,10 +10,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// History reads what the replica that answers remembers of the lock and the file at a
-// path: at most limit of its events (0 stands for lockapi.DefaultHistoryLimit), newest
-// first, with the changes of master among them. Each replica remembers its last
-// events, so others may reach further back (Oldest). It needs no master.
+// History reads the events of the lock and the file at a path that the
+// answering replica remembers. It returns at most limit events (0 means
+// lockapi.DefaultHistoryLimit), newest first, including changes of master. Each
+// replica remembers its last events, so others may reach further back (Oldest).
+// It needs no master.
 func (c *Client) History(ctx context.Context, path string, limit int) (out lockapi.History, err error) {
 	if err := lockapi.ValidatePath(path); err != nil {
 		return out, err
@@ -26,7 +27,8 @@ func (c *Client) History(ctx context.Context, path string, limit int) (out locka
 	return out, err
 }
 
-// wrongHistory says what is wrong with the history of a path, or "".
+// wrongHistory describes what is wrong with the history of a path, or returns
+// "".
 func wrongHistory(h *lockapi.History, path string) string {
 	if h.Path != path {
 		return fmt.Sprintf("the history of %q", lockapi.Clip(h.Path))
@@ -37,19 +39,20 @@ func wrongHistory(h *lockapi.History, path string) string {
 			return fmt.Sprintf("a history with an event of %q", lockapi.Clip(e.Path))
 		}
 		if i > 0 && e.Revision >= h.Events[i-1].Revision {
-			return fmt.Sprintf("a history with revision %d behind %d, which is not newest first", e.Revision, h.Events[i-1].Revision)
+			return fmt.Sprintf("a history with revision %d after %d, which is not newest first", e.Revision, h.Events[i-1].Revision)
 		}
 	}
 	return ""
 }
 
-// Deadlocks finds sessions that wait for each other in circles, as far as one may
-// read all of a circle's paths: none of them gets on until one gives up or is ended.
+// Deadlocks returns cycles of sessions that wait for each other, if the caller
+// may read all paths of the cycle. A deadlock lasts until one session gives up
+// or is ended.
 func (c *Client) Deadlocks(ctx context.Context, opts ...ReadOption) ([]lockapi.Deadlock, error) {
 	var out lockapi.Deadlocks
 	err := c.read(ctx, call{path: lockapi.RouteDeadlocks, out: &out, check: func(*call) string {
 		if slices.ContainsFunc(out.Deadlocks, func(d lockapi.Deadlock) bool { return len(d.Links) == 0 }) {
-			return "a circle of nobody"
+			return "an empty deadlock cycle"
 		}
 		return ""
 	}}, nil, opts)

@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// longPoll bounds how long one call waits at the server, so that connections do
-// not idle for longer than the boxes between here and there tolerate.
+// longPoll bounds how long one call waits at the server, so that middleboxes do
+// not drop its idle connection.
 const longPoll = 30 * time.Second
 
 // keeper keeps a session alive.
@@ -20,9 +20,9 @@ type keeper struct {
 	s       *Session
 	stop    context.CancelFunc // ends run
 	stopped chan struct{}      // closed when run has ended
-	epoch   atomic.Uint64      // of the master that answered last
+	epoch   atomic.Uint64      // of the last master that answered
 	ack     uint64             // the highest event seen; of run's goroutine only
-	overdue bool               // the last answer was late at a master that answers others; likewise
+	overdue bool               // the last answer was late, but the master answered others; of run's goroutine only
 	poll    poll
 }
 
@@ -33,21 +33,21 @@ type poll struct {
 	long bool               // it waits at the server, or may
 }
 
-// begin notes a keepalive that cut ends.
+// begin records a keepalive that cut ends.
 func (p *poll) begin(cut context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut, p.long = cut, true
 }
 
-// short notes that the keepalive does not wait at the server.
+// short records that the keepalive does not wait at the server.
 func (p *poll) short() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.long = false
 }
 
-// cutNow ends the keepalive under way, for another to be made.
+// cutNow ends the keepalive under way, so that another one is made.
 func (p *poll) cutNow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *poll) cutNow() {
 	}
 }
 
-// cutLong is cutNow where the keepalive waits at the server.
+// cutLong is cutNow if the keepalive waits at the server.
 func (p *poll) cutLong() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,11 +67,11 @@ func (p *poll) cutLong() {
 
 // run keeps the session alive until it is over.
 //
-// While all goes well one call is always waiting at the master, which answers
-// when a third of the lease is left. After a failure the next replica is asked
-// to answer at once, with a short time-out, until one does: the third that is
-// left is enough for several such attempts. The limiter has the sessions of a
-// client make them a few at a time.
+// In normal operation one call always waits at the master, which answers when a
+// third of the lease is left. After a failure the next replica is asked to
+// answer at once, with a short time-out, until one does; the remaining third is
+// enough for several attempts. The limiter lets only a few sessions of a client
+// do so at a time.
 func (k *keeper) run(ctx context.Context) {
 	s := k.s
 	defer close(k.stopped)
@@ -85,10 +85,10 @@ func (k *keeper) run(ctx context.Context) {
 		case ctx.Err() != nil || errors.Is(err, errCut):
 		case err == nil:
 			s.reconciler.run(ctx)
-			// Whoever answers too soon is not asked in a loop. The answer that
-			// ends failures was asked for at once, and the next one is not:
-			// were there a pause, the connections of a herd would lie idle
-			// together, in greater numbers than are kept.
+			// A pause follows an answer that came too soon. The answer that ends
+			// failures was requested at once, and the next one waits at the
+			// server. A pause before that would leave the connections of many
+			// sessions idle together, more than the pool keeps.
 			switch {
 			case news:
 				sleep(ctx, began+firstPause-s.c.clock.now())
@@ -108,8 +108,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// keepalive asks one replica, or those that it sends us on to, and takes the
-// answer in. It reports whether the answer brought news.
+// keepalive asks one replica, follows its redirects, and processes the answer.
+// It reports whether the answer had new events.
 func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 	var to *route
 	for hops := 0; ; hops++ {
@@ -120,11 +120,11 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 	}
 }
 
-// ask makes one attempt, over route r unless that is nil, and returns where to
-// ask next if a replica sends us on. How long it may wait is counted anew for
-// each: a replica that sends us on may have held the call for most of the lease,
-// and the next master, which gives the session a whole ttl, would hold it for
-// all of the time that it names.
+// ask makes one attempt, over route r unless that is nil, and returns the next
+// route if a replica redirects. The wait is computed anew for each attempt. The
+// redirecting replica may have held the call for most of the lease. The next
+// master gives the session a whole ttl, and would hold the call for the full
+// requested wait.
 func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, next *route, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
@@ -144,7 +144,7 @@ func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, ne
 		defer c.limiter.give()
 	}
 	if r == nil {
-		r = c.calls.targets.pick() // there is one: the session was opened there
+		r = c.calls.targets.pick() // not nil: the session was opened there
 	}
 	q.late, q.overdue = k.answerTime(r, wait, failures), k.overdue
 	sent := c.clock.now()
@@ -163,19 +163,19 @@ func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, ne
 	return false, next, err
 }
 
-// isUrgent reports whether the lease is about to end. There is no time then to
-// ask one replica after the other.
+// isUrgent reports whether the lease is about to end, which leaves no time to
+// ask one replica after another.
 func (k *keeper) isUrgent() bool {
 	left := k.s.lease.remaining()
 	return left > 0 && left < k.s.ttl*3/10
 }
 
-// begin says how long the next call shall wait at the server: until a third
-// of the lease is left, or not at all after a failure or when there is
-// something to look after.
+// begin returns how long the next call waits at the server: until a third of
+// the lease is left. After a failure, or when the reconciler is overdue, the
+// call does not wait.
 //
-// What cuts the call comes first, and what it is to be cut for is looked at
-// next: so nothing falls between the two.
+// It registers cut first and checks the reconciler next, so that no request to
+// cut the call is missed.
 func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration) {
 	k.poll.begin(cut)
 	if failures == 0 && !k.s.reconciler.isOverdue() {
@@ -187,10 +187,10 @@ func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration
 	return wait
 }
 
-// answerTime is how long the answer may be late before the replica counts as
-// out of reach. It leaves time for other replicas before the lease ends, and
-// grows with the failures, and with the time that answers take on route r, lest
-// a slow network keep every answer from arriving.
+// answerTime bounds how late the answer may be before the replica counts as
+// unreachable. It leaves time for other replicas before the lease ends. It
+// grows with the failures and with the answer times on route r; otherwise a
+// slow network could prevent every answer.
 func (k *keeper) answerTime(r *route, wait time.Duration, failures int) time.Duration {
 	if wait > 0 {
 		return min(max(k.s.ttl/12, r.patience()), max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
@@ -199,11 +199,10 @@ func (k *keeper) answerTime(r *route, wait time.Duration, failures int) time.Dur
 	return min(d<<min(failures/len(k.s.c.calls.targets.known.Load().all), 4), 4*time.Second)
 }
 
-// renewed takes a keepalive's answer in, and reports whether there are events
-// in it that are new. The lease runs ttl from the moment of the answer, which
-// cannot be seen from here; sending + held is never later. Neither is held for
-// longer than the call took, nor ttl longer than the session's own, whatever
-// the answer says.
+// renewed processes a keepalive's answer, and reports whether it has new
+// events. The lease runs ttl from the moment of the answer, which is unknown
+// here; sending + held is never later. held is bounded by the duration of the
+// call, and ttl by the session's own, in any answer.
 func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
 	s := k.s
 	held := milliseconds(answer.HeldMS, s.c.clock.now()-sent)
@@ -215,7 +214,7 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 	s.c.calls.targets.finder.revised(answer.MembersRevision)
 	s.lease.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
-		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // more cannot be acknowledged
+		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // a higher one cannot be acknowledged
 			news = news || e.Seq > k.ack
 			k.ack = max(k.ack, e.Seq)
 			k.notice(e)
@@ -224,7 +223,7 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 	return news
 }
 
-// notice takes an event in.
+// notice processes one event.
 func (k *keeper) notice(e *lockapi.Event) {
 	if !k.s.locks.isOurs(e.Handle) {
 		return
@@ -243,7 +242,7 @@ func (k *keeper) notice(e *lockapi.Event) {
 	}
 }
 
-// milliseconds is so many of them, within 0 and most.
+// milliseconds converts n to a duration, clamped to 0 and most.
 func milliseconds(n int64, most time.Duration) time.Duration {
 	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
 }

@@ -97,12 +97,11 @@ func (t *targets) setKnown(given, learned []*endpoint) {
 // learned ones have their turn.
 const barrenRounds = 4
 
-// next returns the endpoint to ask next, in turn, or nil; it skips those that
-// are left out. A learned endpoint that has never answered may belong to a
-// network that only the replicas share. It comes after the others, so that
-// learning it does no harm, until the others have given no useful answer for
-// some rounds (as during an election). One with a penalty comes last. mu is
-// held.
+// next returns the endpoint to ask next, in turn, or nil; leftOut excludes
+// some. A learned endpoint that has never answered may belong to a network that
+// only the replicas share. It comes after the others, so that learning it does
+// no harm, until the others have given no useful answer for some rounds (as
+// during an election). One with a penalty comes last. mu is held.
 func (t *targets) next(leftOut func(*endpoint) bool) *endpoint {
 	k := t.known.Load()
 	barren := int(t.barren.Load()) >= barrenRounds*k.given

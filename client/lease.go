@@ -7,22 +7,23 @@ import (
 )
 
 // lease is the local lease of a session: whether the session may be relied
-// upon, by the clock. It goes from Safe to Jeopardy when its time is over, back
-// when it is extended, and to Expired for good.
+// upon, by the clock. It changes from Safe to Jeopardy when its time is over,
+// back to Safe when it is extended, and finally to Expired.
 //
 // It has a timer, but trusts the clock only: every method reads the clock
 // first, and so never returns a state that is over.
 type lease struct {
 	clock clock
 	grace time.Duration
-	// tell is told of each change of state, to Expired with the reason, before
-	// anybody can see it. mu is held: it must not call methods of the lease.
-	tell func(State, error)
-	done chan struct{} // closed when the session is over
+	// onChange receives each change of state, with the reason if it is Expired,
+	// before any other code can see the change. mu is held: onChange must not
+	// call methods of the lease.
+	onChange func(State, error)
+	done     chan struct{} // closed when the session is over
 
-	end instant // when it ends; written with mu held, and read without
+	end instant // of the lease; written with mu held, read without
 
-	mu      sync.Mutex // guards the following, and the order of what tell is told
+	mu      sync.Mutex // guards the following, and the order of calls of onChange
 	state   State
 	err     error         // why it is Expired
 	changed chan struct{} // closed at the next change of state
@@ -38,7 +39,7 @@ func (l *lease) start(end time.Duration) {
 	l.timer = l.clock.afterFunc(l.wakeIn(l.clock.now()), l.wake)
 }
 
-// look lets the clock's verdict take effect. mu is held.
+// look updates the state by the clock. mu is held.
 func (l *lease) look() {
 	now := l.clock.now()
 	if l.state == Safe && now >= l.end.get() {
@@ -52,7 +53,7 @@ func (l *lease) look() {
 // become changes the state. mu is held.
 func (l *lease) become(state State, reason error) {
 	l.state, l.err = state, reason
-	l.tell(state, reason)
+	l.onChange(state, reason)
 	if state == Expired {
 		l.timer.Stop()
 		close(l.done)
@@ -77,7 +78,7 @@ func (l *lease) extend(until time.Duration) {
 }
 
 // finish ends the session for the given reason, unless it is over. It returns
-// the reason that stands.
+// the first such reason.
 func (l *lease) finish(reason error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +89,8 @@ func (l *lease) finish(reason error) error {
 	return l.err
 }
 
-// now is the state with its reason, and the channel that its next change
-// closes.
+// now returns the state with its reason, and the channel that closes at the
+// next change.
 func (l *lease) now() (state State, changed <-chan struct{}, reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,13 +98,14 @@ func (l *lease) now() (state State, changed <-chan struct{}, reason error) {
 	return l.state, l.changed, l.err
 }
 
-// over is why the session is over, and nil while it is not.
+// over returns why the session is over, and nil while it is not.
 func (l *lease) over() error {
 	_, _, reason := l.now()
 	return reason
 }
 
-// remaining is what is left of the lease, and 0 where the session is not Safe.
+// remaining returns the time left of the lease, and 0 if the session is not
+// Safe.
 func (l *lease) remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +115,8 @@ func (l *lease) remaining() time.Duration {
 	return max(l.end.get()-l.clock.now(), 0)
 }
 
-// whileSafe calls f if the session is Safe, and reports whether it is. No
-// change of state is told meanwhile: f must not call methods of the lease.
+// whileSafe calls f if the session is Safe, and reports whether it is. The
+// state does not change during f: f must not call methods of the lease.
 func (l *lease) whileSafe(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +127,8 @@ func (l *lease) whileSafe(f func()) bool {
 	return true
 }
 
-// awaitSafe returns once the session is safe, or with the reason why it will
-// not be, or when ctx ends.
+// awaitSafe returns nil once the session is safe. It returns the reason if the
+// session is over, or the context's error when ctx ends.
 func (l *lease) awaitSafe(ctx context.Context) error {
 	for {
 		state, changed, reason := l.now()
@@ -142,7 +144,7 @@ func (l *lease) awaitSafe(ctx context.Context) error {
 	}
 }
 
-// wake is the timer's only job: to have the clock read when it may matter.
+// wake runs on the timer: it reads the clock when the state may have changed.
 func (l *lease) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +153,7 @@ func (l *lease) wake() {
 	}
 }
 
-// wakeIn is for how long to set the timer. mu is held.
+// wakeIn returns how long to set the timer. mu is held.
 func (l *lease) wakeIn(now time.Duration) time.Duration {
 	due := l.end.get()
 	if l.state == Jeopardy {

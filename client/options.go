@@ -77,7 +77,7 @@ func Limit(n int) LockOption {
 
 // LockDelay delays the next grant of the lock by d if this hold ends because
 // its session expired. Requests under way that no fencing token protects can
-// finish meanwhile.
+// finish in that time.
 func LockDelay(d time.Duration) LockOption { return func(o *lockOptions) { o.delay = d } }
 
 // Wait makes Lock give up after d, with ErrLockHeld if the lock is held; if the

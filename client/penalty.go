@@ -102,8 +102,8 @@ func (t *targets) fails(base string) bool {
 // but an answer may name any master.
 const mostPenalties = 64
 
-// forgive removes penalties if there are too many, first those whose pause is
-// over. mu is held.
+// forgive removes penalties if there are too many, finished ones first. mu is
+// held.
 func (t *targets) forgive(now time.Duration) {
 	for _, all := range []bool{false, true} {
 		for base, p := range t.penalties {

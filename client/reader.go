@@ -9,8 +9,9 @@ import (
 )
 
 // reader reads JSON as replicas write it: without spaces, with small whole
-// numbers. Every method returns false, for good, if it finds another form. Its
-// results equal those of encoding/json (FuzzDecode).
+// numbers. Every method returns false if it finds another form, and cannot
+// continue after that. Its results equal the results of encoding/json
+// (FuzzDecode).
 type reader struct{ rest []byte }
 
 // is consumes c if it is the next byte.

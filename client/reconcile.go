@@ -9,35 +9,34 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// orphan is a grant or a position in a queue that nobody here knows of.
+// orphan is a grant or queue position that this session does not know.
 type orphan struct{ path, handle string }
 
-// reconciler compares what is held here with what the cell says, when there is
-// reason to: a new master is in office, or a request's fate is not known. Holds
-// that the cell does not know of are lost; orphans are released; holds that the
-// cell may take back, because it does not know that we were told of them, are
-// asked for again. What fails is taken up at the next keepalive.
+// reconciler compares the local holds with the cell's, when there is reason to:
+// a new master is in office, or a request's outcome is unknown. Holds that the
+// cell does not know are lost; orphans are released. The cell may revoke a
+// grant if it does not know that the client received it; such a grant is
+// requested again. The next keepalive repeats a comparison that fails.
 type reconciler struct {
 	s         *Session
-	newMaster bool // is in office, and not asked yet; only the keeper's goroutine looks
+	newMaster bool // a new master has not been asked yet; of the keeper's goroutine only
 
 	mu      sync.Mutex    // guards the following
 	once    bool          // look for orphans at the next keepalive
 	lost    bool          // a request was lost, and may arrive late
-	since   time.Duration // the last such one
-	again   time.Duration // when to look for what it may have left
+	since   time.Duration // when the last one was lost
+	again   time.Duration // when to look for its remains
 	overdue bool          // the last look failed
 }
 
-// lostTime is for how long the session is looked through at each keepalive
-// after a request was lost: much longer than a replica is silent before it is
-// taken for dead.
+// lostTime is how long each keepalive looks for orphans after a request was
+// lost: much longer than a replica may be silent before it counts as dead.
 const lostTime = 10 * time.Second
 
-// expectOrphans has the session looked through for what a lost request may yet
-// leave in the cell: at each keepalive for lostTime, and then each time that
-// twice as much time has passed. A request may arrive late by any time. A grant
-// to one that is later than lostTime is released at the first keepalive after
+// expectOrphans looks for orphans that a lost request may still cause in the
+// cell. It looks at each keepalive for lostTime, and then each time that twice
+// as much time has passed. A request may arrive arbitrarily late. A grant to a
+// request that is later than lostTime is released at the first keepalive after
 // twice that time.
 func (r *reconciler) expectOrphans() {
 	now := r.s.c.clock.now()
@@ -46,20 +45,20 @@ func (r *reconciler) expectOrphans() {
 	r.lost, r.since, r.again = true, now, now
 }
 
-// expectOrphan has the session looked through at least once more.
+// expectOrphan makes the reconciler look at least once more.
 func (r *reconciler) expectOrphan() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.once = true
 }
 
-// lookNow is expectOrphans, from now on.
+// lookNow is expectOrphans, starting at once.
 func (r *reconciler) lookNow() {
 	r.expectOrphans()
 	r.mu.Lock()
 	r.overdue = true
 	r.mu.Unlock()
-	r.s.keeper.poll.cutNow() // last: the next keepalive is to see that it is overdue
+	r.s.keeper.poll.cutNow() // last: the next keepalive must see that it is overdue
 }
 
 func (r *reconciler) isOverdue() bool {
@@ -80,7 +79,7 @@ func (r *reconciler) begin() bool {
 	return true
 }
 
-// end notes that the session was looked through.
+// end records that the comparison is complete.
 func (r *reconciler) end() {
 	now := r.s.c.clock.now()
 	r.mu.Lock()
@@ -92,21 +91,21 @@ func (r *reconciler) end() {
 }
 
 // run compares, if there is reason to. It waits for a slot of the limiter,
-// since all sessions of a client have a new master at once.
+// since all sessions of a client see a new master at once.
 func (r *reconciler) run(ctx context.Context) {
 	if !r.begin() {
 		return
 	}
 	s := r.s
-	// Read before the cell is asked: what is granted or released in between is
-	// then not taken for lost.
+	// Read before asking the cell, so that a grant or release in between does
+	// not count as lost.
 	held := s.locks.heldTokens()
 	if !r.waitForSlot(ctx) {
 		return
 	}
 	defer s.c.limiter.give()
-	// It has a slot meanwhile, which others need: a long ttl is no reason to
-	// keep it.
+	// Other sessions need the slot, so even a long ttl does not allow keeping it
+	// long.
 	ctx, cancel := context.WithTimeout(ctx, min(max(s.ttl/6, 200*time.Millisecond), 2*time.Second))
 	defer cancel()
 	state, err := s.c.ReadSession(ctx, s.id)
@@ -123,23 +122,23 @@ func (r *reconciler) run(ctx context.Context) {
 	}
 }
 
-// waitForSlot waits for a slot, but not for so long that the next keepalive
-// would be late: after that the comparison is due still.
+// waitForSlot waits for a slot, but no longer than the next keepalive permits;
+// the comparison then stays due.
 func (r *reconciler) waitForSlot(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.s.lease.remaining()-r.s.ttl/3)
 	defer cancel()
 	return r.s.c.limiter.take(ctx)
 }
 
-// settle takes in what the cell says, and does what follows. It reports whether
-// all of that is done.
+// settle processes the session's state in the cell. It reports whether all
+// resulting calls are done.
 func (r *reconciler) settle(ctx context.Context, held map[string]uint64, state *lockapi.SessionState) bool {
 	r.newMaster = false
 	orphans, unclaimed := r.s.locks.compare(held, state)
 	if len(orphans)+len(unclaimed) > 0 {
-		r.expectOrphan() // until that has been seen through
+		r.expectOrphan() // until all of it is done
 	}
-	for _, a := range unclaimed { // first: they wait for so long only
+	for _, a := range unclaimed { // first: the cell revokes them after a short time
 		if !r.reclaim(ctx, a) {
 			return false
 		}
@@ -153,8 +152,8 @@ func (r *reconciler) settle(ctx context.Context, held map[string]uint64, state *
 	return true
 }
 
-// reclaim asks again for what is held, which makes the grant our own. It
-// reports whether there was an answer.
+// reclaim requests a held lock again, which confirms to the cell that the
+// client has the grant. It reports whether there was an answer.
 func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	token, req := a.token, a.req // of a hold, neither changes
 	req.WaitMS, req.Queue = 0, false
@@ -166,10 +165,10 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		_ = r.s.expire()
 	case answered && (err != nil || grant.Token != token):
-		a.loseGrant(token) // it had been taken back before
+		a.loseGrant(token) // it had been revoked before
 	}
 	if q.unsettled || !a.isHeld() {
-		r.expectOrphans() // what was asked for may have been granted since
+		r.expectOrphans() // the request may have been granted since
 	}
 	return answered
 }

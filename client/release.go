@@ -9,24 +9,24 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// releaseTime is how long a release goes on under a context that has ended.
+// releaseTime is how long a release continues under a context that has ended.
 const releaseTime = 5 * time.Second
 
 // Unlock releases the lock. It ends Context first, so that the work stops
-// before anybody else can begin. It works under a cancelled context, for a few
-// seconds. It may be called again, also by several goroutines: once it has had
-// an outcome, all calls return it.
+// before another holder can begin. Under a cancelled context it still works,
+// for a few seconds. It may be called again, also by several goroutines: once
+// it has an outcome, all calls return it.
 //
-// nil says that the lock is released, and was held until then, with one
-// exception: where a call got lost or was not answered in time, and a later one
-// finds nothing to release, the lost one is taken to have released it. Nobody
-// can tell then whether the lock had been taken from us before (Client.Release
-// by somebody else, say). Who must know asks Client.CheckSequencer before
-// Unlock.
+// nil means that the lock is released, and was held until then, with one
+// exception. If a call was lost or not answered in time, and a later one finds
+// no hold to release, the lost one is assumed to have released it. It is then
+// unknown whether the lock had been released before (by another caller's
+// Client.Release, for example). If that matters, call Client.CheckSequencer
+// before Unlock.
 //
-// ErrLockLost, ErrSessionExpired and ErrSessionClosed say that there was
-// nothing left to release, for certain. With any other error the cell could not
-// be reached in time; the session then goes on releasing the lock in the
+// ErrLockLost, ErrSessionExpired and ErrSessionClosed mean that there was
+// certainly no hold left to release. With any other error the cell could not be
+// reached in time; the session then keeps trying to release the lock in the
 // background.
 func (h *Held) Unlock(ctx context.Context) error {
 	a, r := h.a, &h.a.release
@@ -43,7 +43,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		released, err := a.tryRelease(ctx, end)
 		switch {
 		case errors.Is(err, errCut):
-			continue // there is a new master to ask, or the session is over
+			continue // there is a new master, or the session is over
 		case err == nil && released:
 			a.forget()
 			return r.settle(nil)
@@ -59,14 +59,14 @@ func (h *Held) Unlock(ctx context.Context) error {
 	}
 }
 
-// settle notes the outcome. mu is held.
+// settle records the outcome. mu is held.
 func (r *release) settle(outcome error) error {
 	r.settled, r.outcome = true, outcome
 	return outcome
 }
 
-// beginRelease ends the hold here, and says why there is nothing to release.
-// The release's mutex is held.
+// beginRelease ends the hold here. It returns an error if there is no hold to
+// release. The release's mutex is held.
 func (a *acquisition) beginRelease() error {
 	_ = a.s.lease.over() // reads the clock, which may end the hold for a reason of its own
 	a.s.locks.mu.Lock()
@@ -82,10 +82,10 @@ func (a *acquisition) beginRelease() error {
 	return nil
 }
 
-// tryRelease makes one call for Unlock, until end if ctx ends before. It
-// reports false where there was nothing to release, and no attempt without an
-// answer, of this call or before, can have been the reason. The release's mutex
-// is held.
+// tryRelease makes one call for Unlock; if ctx has ended or ends early, it
+// continues until end. It returns false if the cell found no hold, and no
+// unanswered attempt, of this call or an earlier one, can be the reason. The
+// release's mutex is held.
 func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, error) {
 	ctx, cut, done := outlast(ctx, time.Until(end))
 	defer done()

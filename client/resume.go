@@ -7,13 +7,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Resume gives a new Held for the same grant, after a jeopardy that the session
-// has come out of: the cell went on holding the lock all the while, but nobody
-// here could know. It waits until the session is safe. Whether anything that
-// was broken off may be taken up again is for the caller to judge; the token is
-// the same. On a hold that is not done it returns that hold itself.
+// Resume returns a new Held for the same grant, after the session has come out
+// of a jeopardy: the cell kept the lock held, but the client could not know. It
+// waits until the session is safe. The token is the same. The caller decides
+// whether interrupted work may continue. If the hold has not ended, Resume
+// returns it unchanged.
 //
-// Errors: ErrLockLost where the cell does not hold the lock for us any more,
+// Errors: ErrLockLost if the cell no longer holds the lock for this session,
 // ErrUnlocked, ErrSessionExpired, ErrSessionClosed, and the context's.
 func (h *Held) Resume(ctx context.Context) (*Held, error) {
 	a, s := h.a, h.a.s
@@ -40,8 +40,8 @@ func (h *Held) Resume(ctx context.Context) (*Held, error) {
 	}
 }
 
-// newest is the acquisition's present Held if it is good, or why there can be
-// none; nil and nil where the hold may be resumed.
+// newest returns the acquisition's present Held if it is good, or the error
+// that prevents one; nil and nil if the hold may be resumed.
 func (a *acquisition) newest() (*Held, error) {
 	_ = a.s.lease.over() // reads the clock, which may end the hold
 	a.s.locks.mu.Lock()
@@ -60,8 +60,9 @@ func (a *acquisition) newest() (*Held, error) {
 	return nil, nil
 }
 
-// readopt gives the acquisition a new Held if the cell holds its grant; else
-// that is lost. The lease's mutex is held, and the session safe.
+// readopt gives the acquisition a new Held if the cell still has its grant;
+// otherwise the hold is lost. The lease's mutex is held, and the session is
+// safe.
 func (a *acquisition) readopt(ctx context.Context, state *lockapi.SessionState) *Held {
 	a.s.locks.mu.Lock()
 	defer a.s.locks.mu.Unlock()

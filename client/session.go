@@ -98,7 +98,7 @@ func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent 
 
 func (c *Client) newSession(opened lockapi.Session) *Session {
 	s := &Session{c: c, id: opened.ID, name: opened.Name, ttl: time.Duration(opened.TTLMS) * time.Millisecond}
-	s.lease.clock, s.lease.grace, s.lease.tell = c.clock, c.grace, s.onLease
+	s.lease.clock, s.lease.grace, s.lease.onChange = c.clock, c.grace, s.onLease
 	s.locks.prefix, s.locks.byHandle = rand.Text()[:12]+"-", make(map[string]*acquisition)
 	s.keeper.s, s.keeper.stop, s.keeper.stopped = s, func() {}, make(chan struct{})
 	s.keeper.epoch.Store(opened.Epoch)
@@ -149,7 +149,7 @@ func (s *Session) State() State {
 }
 
 // Changed returns a channel that is closed at the session's next change of
-// state. To follow all that matters, take the channel first and the state next:
+// state. To see the latest state, take the channel first and the state next:
 //
 //	for {
 //		changed := session.Changed()

@@ -17,20 +17,20 @@ var errLongMessage = errors.New("the stream has a message that is too long to be
 type message struct {
 	id    string
 	event string
-	data  []byte // good until the next one is read
+	data  []byte // valid until the next one is read
 }
 
 // messages reads a stream of server-sent events.
 type messages struct {
 	r    *bufio.Reader
-	long []byte // a line that the reader has no room for
+	long []byte // a line longer than the reader's buffer
 	data []byte
 }
 
 func newMessages(r io.Reader) *messages { return &messages{r: bufio.NewReader(r)} }
 
-// next is the next message that has data. One that the stream ends in the midst
-// of is none.
+// next returns the next message with data. It drops a message that is
+// incomplete at the end of the stream.
 func (m *messages) next() (out message, err error) {
 	m.data = m.data[:0]
 	for {
@@ -62,7 +62,7 @@ func (m *messages) next() (out message, err error) {
 	}
 }
 
-// line is the next line, without its end.
+// line returns the next line without its line end.
 func (m *messages) line() ([]byte, error) {
 	m.long = m.long[:0]
 	for {

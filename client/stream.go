@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// mostSilence is for how long a stream may say nothing: a bookmark comes
-	// every 10 s.
+	// mostSilence bounds the silence on a stream: a bookmark comes every 10 s.
 	mostSilence = 25 * time.Second
 	// mostIdle is after how many bookmarks without an event a replica is asked
-	// whether it is well: one that is cut off from the others has none to tell.
+	// whether it is ready: a replica that is cut off from the others gets no
+	// events.
 	mostIdle = 3
-	// pollTime is for how long a call for events waits.
+	// pollTime is how long a call for events waits.
 	pollTime = 20 * time.Second
 )
 
-// stream tells the events of one stream until it ends.
+// stream delivers the events of one stream until it ends.
 func (w *watch) stream(ctx context.Context) error {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
@@ -60,7 +60,7 @@ func (w *watch) stream(ctx context.Context) error {
 	return w.read(ctx, resp, silence)
 }
 
-// opened says why an answer is no stream.
+// opened returns an error if an answer is not an event stream.
 func (w *watch) opened(r *route, resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		buf := new(bytes.Buffer)
@@ -77,8 +77,8 @@ func (w *watch) opened(r *route, resp *http.Response) error {
 	return nil
 }
 
-// read tells what comes on a stream. silence is stopped while the caller deals
-// with it.
+// read delivers the messages of a stream. The silence timer is stopped while
+// the caller processes an event.
 func (w *watch) read(ctx context.Context, resp *http.Response, silence *time.Timer) error {
 	in, idle := newMessages(resp.Body), 0
 	for {
@@ -104,7 +104,8 @@ func (w *watch) read(ctx context.Context, resp *http.Response, silence *time.Tim
 	}
 }
 
-// checkReady says whether the replica is of use. One that can't say is.
+// checkReady returns an error if the replica reports that it is not ready. A
+// replica that cannot report counts as ready.
 func (w *watch) checkReady(ctx context.Context) error {
 	err := w.c.calls.attempt(ctx, &route{to: w.at}, &call{method: http.MethodGet, path: lockapi.RouteReady, any: true})
 	if refused, ok := err.(*lockapi.Error); ok && refused.Code.Status() == http.StatusServiceUnavailable {
@@ -113,7 +114,7 @@ func (w *watch) checkReady(ctx context.Context) error {
 	return nil
 }
 
-// consume deals with one message of a stream.
+// consume processes one message of a stream.
 func (w *watch) consume(m *message) error {
 	switch m.event {
 	case lockapi.StreamBookmark:
@@ -132,33 +133,33 @@ func (w *watch) consume(m *message) error {
 		}
 		return &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: at}
 	case lockapi.StreamDenied:
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "%s says that the caller may not watch any more", w.at.base)
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "%s reports that the caller may no longer watch", w.at.base)
 	}
 	var e lockapi.CellEvent
 	if err := w.decode(m, &e, &e.Revision); err != nil {
 		return err
 	}
 	if string(e.Type) != m.event {
-		return w.lie("%q, which says of itself that it is %q", lockapi.Clip(m.event), lockapi.Clip(string(e.Type)))
+		return w.lie("%q with the type %q", lockapi.Clip(m.event), lockapi.Clip(string(e.Type)))
 	}
 	return w.deliver(&e)
 }
 
-// mark takes it that everything up to a revision was told.
+// mark records a replica's report that it has sent all events up to a revision.
 func (w *watch) mark(revision uint64) error {
 	if revision < w.after || revision > lockapi.MaxToken {
-		return w.lie("that it has told everything up to revision %d, after revision %d", revision, w.after)
+		return w.lie("a bookmark with revision %d after revision %d", revision, w.after)
 	}
 	w.reach(revision)
 	w.c.calls.finder.want(lookEvery)
 	return nil
 }
 
-// decode reads a message's JSON into out, where revision then is what the
-// message's id has to be.
+// decode decodes a message's JSON into out, and checks that its revision equals
+// the message's id.
 func (w *watch) decode(m *message, out any, revision *uint64) error {
 	read := func() error { return json.Unmarshal(m.data, out) }
-	if own, ok := out.(json.Unmarshaler); ok { // which spares a pass over the data
+	if own, ok := out.(json.Unmarshaler); ok { // saves a pass over the data
 		read = func() error { return own.UnmarshalJSON(m.data) }
 	}
 	if err := read(); err != nil {
@@ -170,7 +171,7 @@ func (w *watch) decode(m *message, out any, revision *uint64) error {
 	return nil
 }
 
-// poll tells the events of one call that waits.
+// poll delivers the events of calls that wait.
 func (w *watch) poll(ctx context.Context) error {
 	query := w.filter.query(w.after)
 	query.Set("wait_ms", strconv.FormatInt(pollTime.Milliseconds(), 10))
@@ -196,7 +197,7 @@ func (w *watch) poll(ctx context.Context) error {
 			return err
 		}
 		if w.after == before && w.c.clock.now()-began < pollTime/2 {
-			sleep(ctx, w.pause.next()) // it does not wait as it was asked to
+			sleep(ctx, w.pause.next()) // the replica did not wait as requested
 		}
 		query.Set("after", strconv.FormatUint(w.after, 10))
 	}

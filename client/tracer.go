@@ -2,29 +2,29 @@ package client
 
 import "context"
 
-// Tracer has the calls of a Client take part in distributed tracing. Package otelstout
-// has one for OpenTelemetry. Its methods are called by many goroutines, and are not
-// to wait for anything.
+// Tracer records the calls of a Client for distributed tracing. Package
+// otelstout has one for OpenTelemetry. Its methods are called by many
+// goroutines, and must not block.
 //
-// It is told of the calls of the API, each once with all its attempts. Streams of
-// events and backups are not among them.
+// It receives the calls of the API, each once with all its attempts, but not
+// streams of events or backups.
 type Tracer interface {
-	// Call begins the span of a call: its method and its path without the query. The
-	// context is the caller's; the one that it returns goes to the call's attempts. end
-	// is called once, with the call's outcome.
+	// Call begins the span of a call, with its method and its path without the
+	// query. ctx is the caller's; the returned context is passed to the call's
+	// attempts. end is called once, with the call's outcome.
 	Call(ctx context.Context, method, path string) (_ context.Context, end func(error))
-	// Attempt begins the span of one request for the call with that context, at a
-	// replica's base URL. Attempts may overlap, where a replica is silent. fields go
-	// into the request's header, as pairs of a name and a value: traceparent, say.
-	// end is called once, with the status of the answer, or with 0 and the error
-	// where there is none.
+	// Attempt begins the span of one request for the call with that context, at
+	// a replica's base URL. Attempts may overlap if a replica is silent. The
+	// request's header gets the fields, which are pairs of name and value, for
+	// example traceparent. end is called once, with the status of the answer, or
+	// with 0 and the error if there is no answer.
 	Attempt(ctx context.Context, method, path, base string) (fields [][2]string, end func(status int, err error))
 }
 
 // WithTracer sets Config.Tracer.
 func WithTracer(t Tracer) Option { return func(c *Config) { c.Tracer = t } }
 
-// traced makes a call whose spans t is told of.
+// traced makes a call with a span.
 func (c *caller) traced(ctx context.Context, q *call) error {
 	under, end := c.tracer.Call(ctx, q.method, q.path)
 	q.span = under
@@ -45,7 +45,7 @@ func (e *exchanger) tracedSend(q *call, r *route, as []field, send func([]field)
 	end(send(all))
 }
 
-// isVisible reports whether s is printable ASCII, and something.
+// isVisible reports whether s is printable ASCII and not empty.
 func isVisible(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -66,8 +66,8 @@ func (t *Txn) fail(err error) {
 }
 
 // Commit makes the transaction. If a condition did not hold, it returns no
-// error but TransactionResult.Succeeded is false. The results are those of the
-// executed branch, in its order.
+// error but TransactionResult.Succeeded is false. The executed branch yields
+// the results, in its order.
 //
 // If an operation is impossible the error is ErrPrecondition, with the
 // operation's number in lockapi.Error.Operation and the obstacle in Current or

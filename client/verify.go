@@ -11,29 +11,29 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// wanted is what a call asks for, and its answer must be about.
+// wanted is what the answer to a call must match.
 type wanted struct {
 	path    string
 	session string
 	handle  string
 	mode    lockapi.Mode
-	queue   bool   // a position in the queue is an answer as well
+	queue   bool   // a queue position is a valid answer, too
 	above   uint64 // tokens up to this one were granted before the call
 	ttlMS   int64
-	epoch   uint64 // answers of earlier ones come from masters of the past
+	epoch   uint64 // an answer with an earlier one comes from a former master
 	master  string
-	// Of files: the revision of a linearizable answer is at least since, and
-	// that of a change above it.
+	// The revision in a linearizable answer about files is at least since, and a
+	// change's is above it.
 	since      uint64
-	after      string // a list begins behind it
-	content    []byte // that is written
-	created    bool   // there is none before
-	current    bool   // a refusal tells what is there, with its content
-	sequential bool   // path is what the name begins with
+	after      string // a list begins after it
+	content    []byte // of the write
+	created    bool   // the file did not exist
+	current    bool   // a refusal has the present file with its content
+	sequential bool   // path is the prefix of the name
 }
 
-// high knows the highest number of a series that the client has seen of its
-// cell: what is made later has a higher one.
+// high is the highest number of a series that the client has seen of its cell;
+// later numbers are higher.
 type high struct{ n atomic.Uint64 }
 
 func (h *high) highest() uint64 { return h.n.Load() }
@@ -43,11 +43,11 @@ func (h *high) note(n uint64) {
 	}
 }
 
-// The functions below say what is wrong with a successful answer to a call, or
-// "". What a replica says is not believed where it is about something else than
-// was asked, cannot be, or would have the session count on more than it asked
-// for: a proxy may mix up answers, and a program may answer that is no replica
-// of ours.
+// The functions below describe what is wrong with a successful answer to a
+// call, or return "". They refuse an answer that does not match the request, is
+// impossible, or would give the session a longer lease than requested. A proxy
+// may mix up answers, and a program may answer that is not a replica of this
+// cell.
 
 func verifyOpened(q *call) string {
 	s := q.out.(*lockapi.Session)
@@ -55,12 +55,12 @@ func verifyOpened(q *call) string {
 	case !isSessionID(s.ID):
 		return fmt.Sprintf("a session with the id %q", lockapi.Clip(s.ID))
 	case s.TTLMS != q.want.ttlMS:
-		return fmt.Sprintf("a session with a ttl of %d ms; asked for was one of %d ms", s.TTLMS, q.want.ttlMS)
+		return fmt.Sprintf("a session with a ttl of %d ms; the call requested %d ms", s.TTLMS, q.want.ttlMS)
 	}
 	return wrongEpoch(s.Epoch, 1)
 }
 
-// isSessionID reports whether an id can stand in a URL's path, and in a log.
+// isSessionID reports whether an id can be part of a URL's path and of a log.
 func isSessionID(id string) bool {
 	odd := func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsGraphic(c) || c == '/' || c == ' ' }
 	return id != "" && id != "." && id != ".." && len(id) <= 128 && !strings.ContainsFunc(id, odd)
@@ -101,7 +101,7 @@ func verifyGrant(q *call) string {
 	case g.Handle != want.handle:
 		return fmt.Sprintf("a grant for handle %q; the handle was %q", lockapi.Clip(g.Handle), want.handle)
 	case g.Mode != want.mode:
-		return fmt.Sprintf("a grant with mode %q; asked for was %q", lockapi.Clip(string(g.Mode)), want.mode)
+		return fmt.Sprintf("a grant with mode %q; the call requested %q", lockapi.Clip(string(g.Mode)), want.mode)
 	case g.State == lockapi.StateQueued && want.queue:
 		return ""
 	case g.State != lockapi.StateHeld:
@@ -116,7 +116,7 @@ func verifyGrant(q *call) string {
 	return ""
 }
 
-// describes reports whether a sequencer is that of a grant.
+// describes reports whether a sequencer matches a grant.
 func describes(sequencer string, g *lockapi.Grant) bool {
 	var digits [20]byte
 	number := strconv.AppendUint(digits[:0], g.Token, 10)
@@ -146,14 +146,14 @@ func verifyTransferred(q *call) string {
 	return ""
 }
 
-// verify says what is wrong with a successful answer, before its content is
-// looked at: with its status, or with its age.
+// verify describes what is wrong with the status or the age of a successful
+// answer, before its content is read.
 func (q *call) verify(status int, stale bool) string {
 	switch {
 	case q.status != 0 && status != q.status:
 		return strconv.Itoa(status) + " " + http.StatusText(status)
 	case stale && !q.stale && !q.any:
-		return "what may be out of date, which was not asked for"
+		return "a possibly stale answer, which the call does not allow"
 	}
 	return ""
 }

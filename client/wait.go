@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Pauses between attempts grow from firstPause to mostPause, each drawn from
-// the upper half of its range. A Retry-After is whole seconds and a fail-over
-// is quicker than that, so mostPause already keeps within any such advice.
+// Pauses between attempts grow from firstPause to mostPause; each is drawn from
+// the upper half of its range. A Retry-After is in whole seconds and a
+// fail-over is faster, so pauses up to mostPause respect that advice.
 const (
 	firstPause = 25 * time.Millisecond
 	mostPause  = time.Second
@@ -34,7 +34,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// await waits for done to be closed. Where ctx ends first it returns the cause.
+// await waits until done is closed. If ctx ends first it returns the cause.
 func await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -44,7 +44,7 @@ func await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// deliver sends v to whoever receives from to, unless ctx ends first.
+// deliver sends v on to, unless ctx ends first.
 func deliver[T any](ctx context.Context, to chan<- T, v T) {
 	select {
 	case to <- v:
@@ -52,18 +52,18 @@ func deliver[T any](ctx context.Context, to chan<- T, v T) {
 	}
 }
 
-// join is a context that ends with ctx, whose values it has, and with other.
-// cut ends it; done ends it as well, and lets go of both.
+// join returns a context that has the values of ctx and ends with ctx and with
+// other. cut ends it; done ends it, too, and releases both.
 func join(ctx, other context.Context) (out context.Context, cut context.CancelCauseFunc, done func()) {
 	out, cut = context.WithCancelCause(ctx)
 	stop := context.AfterFunc(other, func() { cut(context.Cause(other)) })
 	return out, cut, func() { stop(); cut(nil) }
 }
 
-// outlast is a context that lasts as long as ctx, and at least d from now: for
-// what has to be cleaned up although the caller's context has ended. cut ends
-// it, and may be called under a lock: it never calls a method of ctx, which is
-// the caller's code. done ends it as well, and lets go of ctx.
+// outlast returns a context for cleanup that lasts as long as ctx, and at least
+// d from now, even if ctx has ended. cut ends it, and may be called under a
+// lock: it never calls a method of ctx, which is the caller's code. done ends
+// it, too, and releases ctx.
 func outlast(ctx context.Context, d time.Duration) (out context.Context, cut context.CancelCauseFunc, done func()) {
 	out, cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Done() == nil {

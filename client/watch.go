@@ -12,24 +12,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// FromNow has Watch tell what is acknowledged after it has begun.
+// FromNow makes Watch begin with the events acknowledged after it has begun.
 const FromNow = math.MaxUint64
 
-// Event is what Watch tells: a change of the cell, or that changes were missed.
+// Event is one result of Watch: a change of the cell, or a gap.
 type Event struct {
 	lockapi.CellEvent
-	// Compacted is set, and nothing else is, where the events that come next
-	// are not kept by any replica that is given, or that was learned and can be
-	// reached, or where the cell has not reached the revision that was given to
-	// Watch: read what matters again before going on. The events after
-	// Compacted.Revision follow.
+	// Compacted alone is set if no reachable replica keeps the next events,
+	// among those given or learned. It is also set if the cell has not reached
+	// the revision given to Watch. Read the watched data again before going on.
+	// The events after Compacted.Revision follow.
 	Compacted *lockapi.Compacted
 }
 
-// Watch tells every change of the cell after a revision, in order, none twice
-// and none left out, until ctx ends or the caller breaks the loop. after may be
-// File.AsOf, the revision of an event that was dealt with, or FromNow, which
-// needs a master: from when the loop begins.
+// Watch yields every change of the cell after a revision, in order, without
+// gaps or repeats, until ctx ends or the caller breaks the loop. after may be
+// File.AsOf, the revision of a processed event, or FromNow. FromNow means the
+// beginning of the loop and needs a master.
 //
 //	for event, err := range cell.Watch(ctx, file.AsOf, client.OnPath("/app/conf")) {
 //		switch {
@@ -38,27 +37,26 @@ type Event struct {
 //		case event.Compacted != nil:
 //			... // read the file again
 //		default:
-//			... // event.Type says what happened
+//			... // event.Type is the kind of change
 //		}
 //	}
 //
-// It hears of them from any replica that is well. Where that fails, or knows of
-// no master for long, it goes on at another one by itself, after a pause that
-// no two watchers have alike. It uses a stream of the server, or, where
-// something on the way does not let one through, calls that wait.
+// Watch reads from any healthy replica. If that fails, or knows no master for
+// long, it moves to another one by itself, after a random pause. It uses a
+// stream of the server, or calls that wait if something on the way does not
+// pass streams.
 //
-// A loop that takes its time holds nothing up: the server keeps no queue for
-// it. One that takes so long that events are not kept any more is told of it by
-// Event.Compacted.
+// A slow loop delays no other caller: the server keeps no queue for it. If it
+// is so slow that events are no longer kept, it gets Event.Compacted.
 //
-// A credential is looked at for as long as the watch lasts. When it ends, or is
-// revoked, the watch goes on with what the function given to WithToken gives
-// then; it ends with ErrUnauthenticated where that is no good either. What the
-// caller loses the right to read is left out from then on.
+// The credential is checked for as long as the watch lasts. When it ends, or is
+// revoked, the watch continues with the next token from the function given to
+// WithToken. It ends with ErrUnauthenticated if that token is invalid, too. It
+// omits paths that the caller loses the right to read.
 //
-// An error is yielded last: the context's, a refusal, or ErrInternal where
-// replica after replica tells what is not to be believed: events that go back,
-// come twice, or were not asked for.
+// An error is yielded last: the context's, a refusal, or ErrInternal if replica
+// after replica gives invalid answers, with events that go back, repeat or were
+// not requested.
 func (c *Client) Watch(ctx context.Context, after uint64, filters ...Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		w := watch{c: c, after: after, yield: yield}
@@ -74,10 +72,10 @@ func (c *Client) Watch(ctx context.Context, after uint64, filters ...Filter) ite
 
 // Ends of a connection of a watch.
 var (
-	errStopped = errors.New("the caller has enough")
-	errCutOff  = errors.New("the replica knows of no master")
+	errStopped = errors.New("the caller ended the loop")
+	errCutOff  = errors.New("the replica knows no master")
 	errSilent  = errors.New("the replica is silent")
-	errNoSSE   = errors.New("what answers gives no stream")
+	errNoSSE   = errors.New("the answer is not an event stream")
 )
 
 // watch is one loop over events. It runs in the caller's goroutine.
@@ -85,30 +83,30 @@ type watch struct {
 	c      *Client
 	filter filter
 	yield  func(Event, error) bool
-	after  uint64 // told is everything up to it
+	after  uint64 // all events up to it were yielded
 
 	at        *endpoint                    // asked last
-	compacted map[string]lockapi.Compacted // by replicas that do not keep what comes next
-	bad       int                          // answers of no use in a row
+	compacted map[string]lockapi.Compacted // by replicas that do not keep the next events
+	bad       int                          // useless answers in a row
 	useless   map[string]bool              // replicas that have given one
-	connected bool                         // a replica has told something
+	connected bool                         // a replica has sent an event or bookmark
 	mute      int                          // streams in a row that did not begin
-	polls     int                          // how many more connections are not to be streams
+	polls     int                          // how many more connections use calls that wait
 	pause     backoff
 }
 
-// How a watch goes over to calls that wait: after so many streams that did not
-// begin, for so many connections.
+// A watch switches to calls that wait after mostMute streams that did not
+// begin, for pollsLong connections.
 const (
 	mostMute  = 2
 	pollsLong = 10
 )
 
-// spread is for how long at least the watchers that a replica leaves alone in
-// one instant stay away, and half of how long at most.
+// spread bounds from below the pause of watchers that a replica leaves at one
+// instant; the pause is at least half of it.
 const spread = 100 * time.Millisecond
 
-// run goes from one connection to the next.
+// run runs one connection after another.
 func (w *watch) run(ctx context.Context) error {
 	if w.after == FromNow {
 		now, err := w.c.Revision(ctx)
@@ -130,14 +128,14 @@ func (w *watch) run(ctx context.Context) error {
 		if over := w.classify(ctx, err); over != nil {
 			return over
 		}
-		w.c.log.Debug("stout: watch goes on elsewhere", "replica", w.at.base, "after", w.after, "error", err)
+		w.c.log.Debug("stout: watch moves to another replica", "replica", w.at.base, "after", w.after, "error", err)
 		sleep(ctx, w.pause.next())
 	}
 	return fmt.Errorf("stout: watch: %w", context.Cause(ctx))
 }
 
-// Revision is the revision of the cell: whatever was acknowledged before the
-// call is part of it.
+// Revision returns the cell's revision. It includes all changes that were
+// acknowledged before the call.
 func (c *Client) Revision(ctx context.Context) (uint64, error) {
 	var out lockapi.EventList
 	q := call{
@@ -159,17 +157,17 @@ func verifyNow(q *call) string {
 	return wrongDate(out.Revision, q.want.since)
 }
 
-// avoids says which replicas not to ask next where there is another.
+// avoids reports whether to prefer another replica to this one.
 func (w *watch) avoids(e *endpoint) bool {
 	_, compacted := w.compacted[e.base]
 	return compacted || w.useless[e.base] || w.at != nil && e.base == w.at.base
 }
 
-// listen tells what one replica has to say until its connection ends.
+// listen delivers the events of one replica until the connection ends.
 func (w *watch) listen(ctx context.Context) error {
 	began := w.c.clock.now()
 	defer func() {
-		if w.c.clock.now()-began > mostPause { // what fails at once is asked ever more seldom
+		if w.c.clock.now()-began > mostPause { // only immediate failures lengthen the pause
 			w.pause.last = spread
 		}
 	}()
@@ -180,7 +178,7 @@ func (w *watch) listen(ctx context.Context) error {
 	return w.stream(ctx)
 }
 
-// classify says with which error the watch is over; nil where it goes on.
+// classify returns the error that ends the watch; nil if it continues.
 func (w *watch) classify(ctx context.Context, err error) error {
 	refused, isRefusal := errors.AsType[*lockapi.Error](err)
 	switch {
@@ -206,7 +204,7 @@ func (w *watch) classify(ctx context.Context, err error) error {
 		w.c.calls.finder.want(soon)
 		return w.missed(lockapi.Compacted{})
 	case lockapi.CodeTooMany:
-		if w.connected { // what was told so far is not to be in vain
+		if w.connected { // keep the position reached so far
 			return nil
 		}
 		return w.isBad(refused)
@@ -220,12 +218,12 @@ func (w *watch) classify(ctx context.Context, err error) error {
 	return refused
 }
 
-// fewBad is how many answers of no use are no end of a watch, however few
-// replicas there are to ask.
+// fewBad is how many useless answers never end a watch, however few replicas
+// there are.
 const fewBad = 2
 
-// isBad counts an answer of no use. When every replica has given one it is the
-// watch's end; those that were learned and can't be reached are not waited for.
+// isBad counts a useless answer. The watch ends when every replica has given
+// one; it does not wait for learned replicas that cannot be reached.
 func (w *watch) isBad(err error) error {
 	if w.useless == nil {
 		w.useless = make(map[string]bool)
@@ -240,11 +238,11 @@ func (w *watch) isBad(err error) error {
 	return err
 }
 
-// isDenied deals with a replica that will not tell us anything. It judges by its
-// own copy of who may do what, which may be old, and a stream by the credential
-// that it began with, which may have been exchanged since. So the master is asked
-// by the present one, and its refusal is the watch's end. Where it has none, or
-// does not answer, the other replicas are asked.
+// isDenied handles a refusal for lack of rights. The replica uses its own copy
+// of the rules, which may be old. It checks a stream with its first credential,
+// which may have been replaced. Therefore the master is asked with the present
+// one, and its refusal ends the watch. If there is no master, or it does not
+// answer, the other replicas are asked.
 func (w *watch) isDenied(ctx context.Context, refused *lockapi.Error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -255,16 +253,17 @@ func (w *watch) isDenied(ctx context.Context, refused *lockapi.Error) error {
 	return w.isBad(refused)
 }
 
-// isDenial says whether a refusal is about who asks.
+// isDenial reports whether a refusal is about the caller's credential or
+// rights.
 func isDenial(e *lockapi.Error) bool {
 	return e.Code == lockapi.CodeUnauthenticated || e.Code == lockapi.CodePermissionDenied
 }
 
-// isCompacted deals with a replica that does not keep what comes next, or that has not
-// reached what came before.
+// isCompacted handles a replica that does not keep the next events, or has not
+// reached the watch's revision.
 func (w *watch) isCompacted(at lockapi.Compacted) error {
 	if at.Oldest <= w.after && w.after <= at.Revision || at.Revision < at.Oldest || at.Revision > lockapi.MaxToken {
-		return w.isBad(w.lie("that of the events after %d those after %d are kept, up to %d", w.after, at.Oldest, at.Revision))
+		return w.isBad(w.lie("events after %d as compacted, but it keeps those after %d, up to %d", w.after, at.Oldest, at.Revision))
 	}
 	if w.compacted == nil {
 		w.compacted = make(map[string]lockapi.Compacted)
@@ -272,15 +271,15 @@ func (w *watch) isCompacted(at lockapi.Compacted) error {
 	return w.missed(at)
 }
 
-// missed notes, where a replica does not keep what comes next, what another one
-// has to say of it, if it says anything. When all have been asked the caller is
-// told of the latest; those that were learned and can't be reached are not waited
+// missed records a replica's answer while another replica does not keep the
+// next events. When all replicas have been asked, the caller gets the latest
+// such answer as a gap. Learned replicas that cannot be reached are not waited
 // for.
 func (w *watch) missed(at lockapi.Compacted) error {
 	if w.compacted == nil {
 		return nil
 	}
-	if _, before := w.compacted[w.at.base]; !before || at.Revision > 0 { // asked again, it need not answer
+	if _, before := w.compacted[w.at.base]; !before || at.Revision > 0 { // keep its earlier answer if it fails now
 		w.compacted[w.at.base] = at
 	}
 	asked := func(base string) bool { _, asked := w.compacted[base]; return asked }
@@ -299,18 +298,18 @@ func (w *watch) missed(at lockapi.Compacted) error {
 	return nil
 }
 
-// lie is an answer that is not believed.
+// lie returns the error for an invalid answer.
 func (w *watch) lie(format string, args ...any) *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeInternal, "%s told a watcher %s", w.at.base, fmt.Sprintf(format, args...))
+	return lockapi.Errorf(lockapi.CodeInternal, "%s sent a watcher %s", w.at.base, fmt.Sprintf(format, args...))
 }
 
-// deliver passes an event on.
+// deliver checks an event and yields it.
 func (w *watch) deliver(e *lockapi.CellEvent) error {
 	switch {
 	case e.Revision <= w.after || e.Revision > lockapi.MaxToken:
 		return w.lie("an event with revision %d after revision %d; they only grow", e.Revision, w.after)
 	case !w.filter.passes(e):
-		return w.lie("%s of %q, which was not asked for", lockapi.Clip(string(e.Type)), lockapi.Clip(e.Path))
+		return w.lie("%s of %q, which was not requested", lockapi.Clip(string(e.Type)), lockapi.Clip(e.Path))
 	}
 	if e.File != nil && e.Type != lockapi.EventFileDeleted {
 		if wrong := wrongStat(&e.File.FileStat); wrong != "" {
@@ -324,7 +323,7 @@ func (w *watch) deliver(e *lockapi.CellEvent) error {
 	return nil
 }
 
-// reach notes that everything up to a revision is told.
+// reach records that all events up to a revision were delivered.
 func (w *watch) reach(revision uint64) {
 	if revision > w.after {
 		w.bad, w.useless = 0, nil

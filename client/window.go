@@ -5,26 +5,27 @@ import (
 	"sync"
 )
 
-// windowSize is half of the keyed answers that the cell remembers of a session:
-// beside a write that has no answer yet there are at most so many earlier ones
-// under way, and as many later ones.
+// windowSize is half of the keyed answers that the cell remembers of a session.
+// Besides an unanswered write, at most windowSize earlier and windowSize later
+// ones are under way.
 const windowSize = 64
 
 // window bounds the keyed writes of a session. The cell remembers the answers
-// to the last 128 of them. Were more made between the first sending of a write
-// and its last, its answer could be forgotten meanwhile, and it be done again.
+// to the last 128 of them. With more writes between the first and the last
+// attempt of one write, its answer could be forgotten, and the write made
+// again.
 //
 // The zero value is ready.
 type window struct {
 	mu     sync.Mutex // guards the following
-	oldest uint64     // of those under way
+	oldest uint64     // the oldest write under way
 	next   uint64
-	left   [windowSize]bool // by number, modulo the size: those at or after oldest that are over
-	moved  chan struct{}    // closed when oldest is another; nil where nobody waits
+	left   [windowSize]bool // by number, modulo the size: finished writes from oldest on
+	moved  chan struct{}    // closed when oldest changes; nil without waiters
 }
 
-// enter waits until there is a place, and takes it. Where ctx ends first it
-// returns the cause.
+// enter waits for a free place and returns it. If ctx ends first it returns the
+// cause.
 func (w *window) enter(ctx context.Context) (place uint64, err error) {
 	for {
 		w.mu.Lock()
@@ -45,7 +46,7 @@ func (w *window) enter(ctx context.Context) (place uint64, err error) {
 	}
 }
 
-// leave gives a place back.
+// leave frees a place.
 func (w *window) leave(place uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// WriteOption adjusts a write, or a deletion.
+// WriteOption adjusts a write or a deletion.
 type WriteOption func(*writeOptions)
 
 type writeOptions struct {
@@ -24,37 +24,37 @@ type writeOptions struct {
 	holds      []*Held
 }
 
-// IfRevision has the write done only if the file's revision is this one; else
-// the error is ErrPrecondition.
+// IfRevision makes the write only if the file has this revision; otherwise the
+// error is ErrPrecondition.
 func IfRevision(revision uint64) WriteOption {
 	return func(o *writeOptions) { o.revision, o.ifRevision = revision, true }
 }
 
-// IfAbsent has the write done only if there is no such file; else the error is
-// ErrPrecondition.
+// IfAbsent makes the write only if the file does not exist; otherwise the error
+// is ErrPrecondition.
 func IfAbsent() WriteOption { return func(o *writeOptions) { o.ifAbsent = true } }
 
-// ReturnCurrent has a write whose condition does not hold tell the file's present
-// content beside its stat: lockapi.Error.Current. So whoever reads, changes and
-// writes until it succeeds makes one call a try. A Session's answer has to be
-// remembered: with a content of more than lockapi.MaxRememberedAnswer it is
-// ErrInvalidArgument.
+// ReturnCurrent makes a refused conditional write return the file's present
+// content with its stat: lockapi.Error.Current. A loop that reads, changes and
+// writes then needs one call per attempt. The cell must remember the answer to
+// a Session's write. Therefore a content of more than
+// lockapi.MaxRememberedAnswer is refused with ErrInvalidArgument.
 func ReturnCurrent() WriteOption { return func(o *writeOptions) { o.tell = true } }
 
-// While has the write done only while the cell counts that very hold as held,
-// judged in the order of its log; else the error is ErrNotHeld. What has lost
-// its lock writes nothing more, however late the call arrives. It may be given
-// lockapi.MaxSequencers times.
+// While makes the write only while the cell counts that very hold as held, in
+// the order of its log; otherwise the error is ErrNotHeld. A holder that has
+// lost its lock writes no more, however late the call arrives. While may be
+// given lockapi.MaxSequencers times.
 func While(held *Held) WriteOption {
 	return func(o *writeOptions) { o.holds = append(o.holds, held) }
 }
 
-// Ephemeral has the file end with the session that writes it, however that
-// ends. One that another session owns is taken over.
+// Ephemeral makes the file end with the session that writes it, however that
+// ends. It also changes the owner of a file that another session owns.
 func Ephemeral() WriteOption { return owned(true) }
 
-// Permanent has an ephemeral file outlive its session. A write that says
-// neither leaves the owner as it is.
+// Permanent makes an ephemeral file outlive its session. A write with neither
+// option leaves the owner as it is.
 func Permanent() WriteOption { return owned(false) }
 
 func owned(on bool) WriteOption { return func(o *writeOptions) { o.ephemeral = &on } }
@@ -67,11 +67,11 @@ func makeWriteOptions(opts []WriteOption) writeOptions {
 	return o
 }
 
-// sender sends what changes something: on behalf of a session and exactly once,
-// or of nobody and once at most.
+// sender sends changes: on behalf of a session exactly once, or without a
+// session at most once.
 type sender struct {
 	c *Client
-	s *Session // nil for nobody
+	s *Session // nil without a session
 }
 
 // send makes a write.
@@ -100,14 +100,15 @@ func (w sender) send(ctx context.Context, q *call) error {
 	return err
 }
 
-// call is the call of a write with its options, or what is wrong with them.
+// call returns the call of a write with its options, or what is wrong with
+// them.
 func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 	q := &call{method: method, path: lockapi.RouteFiles + path}
 	switch {
 	case o.ifRevision && o.ifAbsent:
 		return nil, lockapi.Invalid("If-None-Match", "IfRevision and IfAbsent contradict each other")
 	case o.ifRevision && (o.revision == 0 || o.revision > lockapi.MaxToken):
-		return nil, lockapi.Invalid("If-Match", "revision %d is none: they are within 1..%d", o.revision, uint64(lockapi.MaxToken))
+		return nil, lockapi.Invalid("If-Match", "revision %d is not within 1..%d", o.revision, uint64(lockapi.MaxToken))
 	case o.ifRevision:
 		q.fields = append(q.fields, field{"If-Match", fmt.Sprintf(`"%d"`, o.revision)})
 	case o.ifAbsent:
@@ -120,7 +121,7 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 	}
 	if o.ephemeral != nil {
 		if *o.ephemeral && w.s == nil {
-			return nil, lockapi.Invalid("ephemeral", "an ephemeral file ends with a session: write it by Session.Put")
+			return nil, lockapi.Invalid("ephemeral", "an ephemeral file ends with a session: use Session.Put")
 		}
 		query.Set("ephemeral", fmt.Sprint(*o.ephemeral))
 	}
@@ -130,7 +131,7 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 		q.want.current = true
 	}
 	if len(o.holds) > lockapi.MaxSequencers {
-		return nil, lockapi.Invalid("sequencer", "%d holds are to guard the write; at most %d do", len(o.holds), lockapi.MaxSequencers)
+		return nil, lockapi.Invalid("sequencer", "%d holds guard the write; at most %d are allowed", len(o.holds), lockapi.MaxSequencers)
 	}
 	for _, h := range o.holds {
 		if err := h.guards(); err != nil {
@@ -142,9 +143,9 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 	return q, nil
 }
 
-var errNoHold = lockapi.Invalid("sequencer", "the hold that is to guard it is nil: give While or WhenHeld the *Held that Lock has returned")
+var errNoHold = lockapi.Invalid("sequencer", "the guarding hold is nil: pass the *Held from Lock to While or WhenHeld")
 
-// guards says why nothing can be done any more while the hold is held.
+// guards returns an error if the hold is already over here.
 func (h *Held) guards() error {
 	if h == nil {
 		return errNoHold
@@ -167,13 +168,13 @@ func createSequential(ctx context.Context, w sender, prefix string, content []by
 		return lockapi.FileStat{}, err
 	}
 	if o.ifRevision || o.ifAbsent || o.tell {
-		return lockapi.FileStat{}, lockapi.Invalid("If-None-Match", "a sequential file has a new name: there is nothing to compare it with")
+		return lockapi.FileStat{}, lockapi.Invalid("If-None-Match", "a sequential file has a new name, so conditions on the file do not apply")
 	}
 	return write(ctx, w, http.MethodPost, prefix, content, o)
 }
 
-// write makes a write. The content is copied: what was asked last may still be
-// reading it when another replica has answered.
+// write makes a write. It copies the content: the last replica asked may still
+// read it when another one has answered.
 func write(ctx context.Context, w sender, method, path string, content []byte, o writeOptions) (out lockapi.FileStat, err error) {
 	if len(content) > lockapi.MaxFileBytes {
 		return out, lockapi.Errorf(lockapi.CodeTooLarge, "the content has %d bytes; a file has at most %d", len(content), lockapi.MaxFileBytes)
@@ -209,7 +210,7 @@ func deleteBelow(ctx context.Context, w sender, dir string, o writeOptions) (n i
 		return 0, 0, err
 	}
 	if o.ifRevision {
-		return 0, 0, lockapi.Invalid("If-Match", "IfRevision is about one file; DeleteBelow is about many")
+		return 0, 0, lockapi.Invalid("If-Match", "IfRevision applies to one file; DeleteBelow deletes many")
 	}
 	var out deletedBelow
 	if err := remove(ctx, w, "", dir, o, &out); err != nil || out.Deleted == 0 {
@@ -219,7 +220,7 @@ func deleteBelow(ctx context.Context, w sender, dir string, o writeOptions) (n i
 	return out.Deleted, out.Revision, nil
 }
 
-// deletedBelow answers a deletion of many files.
+// deletedBelow is the answer to a deletion of many files.
 type deletedBelow struct {
 	Deleted  int    `json:"deleted"`
 	Revision uint64 `json:"revision"`
@@ -228,7 +229,7 @@ type deletedBelow struct {
 // remove makes a deletion, of one file or of those below a directory.
 func remove(ctx context.Context, w sender, path, dir string, o writeOptions, out any) error {
 	if o.ifAbsent || o.ephemeral != nil || o.tell {
-		return lockapi.Invalid("ephemeral", "a deletion takes IfRevision and While only")
+		return lockapi.Invalid("ephemeral", "a deletion accepts only IfRevision and While")
 	}
 	q, err := w.call(http.MethodDelete, path, &o)
 	if err != nil {

@@ -36,12 +36,13 @@ const scope = "github.com/stoutlock/stout/client/otelstout"
 // Option adjusts a tracer.
 type Option func(*tracer)
 
-// WithTracerProvider has another provider than the global one make the spans.
+// WithTracerProvider sets the provider that makes the spans, instead of the
+// global one.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(t *tracer) { t.spans = p.Tracer(scope) }
 }
 
-// New makes what client.WithTracer takes.
+// New returns a tracer for client.WithTracer.
 func New(options ...Option) client.Tracer {
 	t := &tracer{spans: otel.GetTracerProvider().Tracer(scope)}
 	for _, o := range options {
@@ -89,7 +90,7 @@ func (t *tracer) Attempt(ctx context.Context, method, path, base string) ([][2]s
 	}
 }
 
-// target are the attributes of a request to a replica.
+// target returns the attributes of a request to a replica.
 func target(method, base string) []attribute.KeyValue {
 	out := []attribute.KeyValue{attribute.String("http.request.method", method)}
 	u, err := url.Parse(base)
@@ -103,8 +104,8 @@ func target(method, base string) []attribute.KeyValue {
 	return out
 }
 
-// fail has a span say what went wrong. That a lock is held, or that the caller gave
-// up, is no fault of anybody's: it is told, and the span is not marked.
+// fail records an error in a span. A held lock, or a caller that gave up, is
+// not a fault: it does not mark the span as failed.
 func fail(span trace.Span, err error) {
 	if err == nil {
 		return
@@ -122,8 +123,7 @@ func fail(span trace.Span, err error) {
 	span.SetStatus(codes.Error, err.Error())
 }
 
-// route is a path without what makes it one of many: the name of a span is to be one
-// of few.
+// route returns a path without its variable part, since span names must be few.
 func route(path string) string {
 	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
 	if len(parts) < 3 {

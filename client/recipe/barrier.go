@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Raise raises the barrier at path: whoever awaits it waits from now on. With
-// client.Ephemeral it falls with the session, else only by Lower. A barrier
-// that is up already stays as it is.
+// Raise raises the barrier at path: callers of Await wait from now on. With
+// client.Ephemeral it falls with the session, otherwise only by Lower. Raise
+// does not change a barrier that is already up.
 func Raise(ctx context.Context, s *client.Session, path string, opts ...client.WriteOption) error {
 	_, err := s.Create(ctx, path, nil, opts...)
 	if errors.Is(err, client.ErrPrecondition) {
@@ -20,14 +20,14 @@ func Raise(ctx context.Context, s *client.Session, path string, opts ...client.W
 	return err
 }
 
-// Lower lets everybody pass.
+// Lower lets all callers pass.
 func Lower(ctx context.Context, s *client.Session, path string) error {
 	_, err := s.Delete(ctx, path)
 	return err
 }
 
-// Await waits until the barrier at path is down. One that is raised again at
-// once is not missed: that it was down is an event of its own.
+// Await waits until the barrier at path is down. It does not miss a barrier
+// that is raised again at once: lowering it is an event of its own.
 func Await(ctx context.Context, c *client.Client, path string) error {
 	for file, err := range present(ctx, c, path) {
 		if err != nil || file == nil {
@@ -37,18 +37,17 @@ func Await(ctx context.Context, c *client.Client, path string) error {
 	return nil
 }
 
-// ready is the name of the file which says that a meeting is complete. No path
-// below a name that a caller can give is spelled like it: names have no ".".
+// ready is the name of the file that marks a complete meeting. No path below a
+// name from a caller equals it: names have no ".".
 const ready = "all.there"
 
-// Meet waits until n processes are at the meeting at dir, which is given with
-// the "/" at its end, and returns to each of them. Each has a name of its own,
-// without a ".". One whose session ends before the meeting is complete counts
-// no more.
+// Meet waits until n processes are at the meeting at dir, which ends in "/",
+// and returns to each of them. Each has its own name, without a ".". A process
+// no longer counts if its session ends before the meeting is complete.
 //
-// That it is complete is written down, for those who look late, and stays: each
-// meeting wants a dir of its own, to be deleted with client.DeleteBelow when
-// all is done.
+// A file records that the meeting is complete, for late callers, and is kept.
+// Use a new dir for each meeting, and delete it with client.DeleteBelow
+// afterwards.
 func Meet(ctx context.Context, s *client.Session, dir, name string, n int) error {
 	if strings.Contains(name, ".") {
 		return lockapi.Invalid("name", "the name %q at a meeting has a %q", lockapi.Clip(name), ".")
@@ -73,16 +72,16 @@ func Meet(ctx context.Context, s *client.Session, dir, name string, n int) error
 	return nil
 }
 
-// gathering is what is known of a meeting.
+// gathering is the known state of a meeting.
 type gathering struct {
 	dir    string
 	n      int
 	there  map[string]bool // by name
-	synced bool            // all that are there are known, and nobody else
+	synced bool            // there lists exactly the present members
 }
 
-// note takes a change in. It says whether the meeting is written down to be
-// complete, and whether all are there now.
+// note processes a change. It reports whether the meeting is marked complete,
+// and whether all are there now.
 func (g *gathering) note(change *client.FileChange) (over, all bool) {
 	name, isMember := memberName(g.dir, change.Path)
 	switch {
@@ -94,13 +93,13 @@ func (g *gathering) note(change *client.FileChange) (over, all bool) {
 	default:
 		g.there[name] = true
 	}
-	// After a gap those who have come are told before those who have gone: they
+	// After a gap, arrivals are reported before departures: the listed members
 	// may never have been there together.
 	g.synced = change.Synced || g.synced && !change.Listed
 	return false, g.synced && len(g.there) >= g.n
 }
 
-// complete writes down that all are there. Somebody else may have done so.
+// complete marks the meeting complete. Another process may have done so.
 func complete(ctx context.Context, s *client.Session, dir string) error {
 	_, err := s.Create(ctx, dir+ready, nil)
 	if errors.Is(err, client.ErrPrecondition) {

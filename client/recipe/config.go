@@ -14,20 +14,20 @@ type Config[T any] struct {
 
 	mu       sync.Mutex // guards what follows
 	value    T
-	revision uint64 // of the file that value is of
+	revision uint64 // of the file with that value
 	err      error
-	read     uint64        // the revision of the file that was read last, 0 of none
-	current  bool          // and that is all that is known to have happened
+	read     uint64        // the revision of the last file read, 0 for no file
+	current  bool          // no error since that read
 	changed  chan struct{} // closed at the next change of value or err
 }
 
-// FollowConfig reads the file at path and follows it until ctx ends. parse makes
-// a value of the file's content, or says what is wrong with it: then the last
-// good value is kept, as it is where the file is deleted. Until there is a good
-// one the value is initial. parse must not call the Config.
+// FollowConfig reads the file at path and follows it until ctx ends. parse
+// makes a value of the file's content, or returns an error. The last good value
+// is kept then, and also when the file is deleted. The value is initial until
+// there is a good one. parse must not call the Config.
 //
-// It returns when the file has been read, or its absence; an error is the
-// cell's, or ctx's.
+// It returns when the file, or its absence, has been read; an error is the
+// cell's or ctx's.
 func FollowConfig[T any](ctx context.Context, c *client.Client, path string, initial T, parse func([]byte) (T, error)) (*Config[T], error) {
 	v := &Config[T]{parse: parse, value: initial, changed: make(chan struct{})}
 	file, _, err := find(ctx, c, path)
@@ -39,11 +39,12 @@ func FollowConfig[T any](ctx context.Context, c *client.Client, path string, ini
 	return v, nil
 }
 
-// again is how long a cell that refuses to tell of the file is left alone.
+// again is the pause before a retry after an error.
 const again = time.Second
 
-// follow takes every change. What ends the events, but for ctx, is kept as the
-// error, and tried again: a value is of use while it can't be refreshed.
+// follow receives every change. If the events end, but not because of ctx, it
+// records the error and retries: a value is useful even while it cannot be
+// refreshed.
 func (v *Config[T]) follow(ctx context.Context, c *client.Client, path string) {
 	for ctx.Err() == nil {
 		for file, err := range present(ctx, c, path) {
@@ -57,7 +58,7 @@ func (v *Config[T]) follow(ctx context.Context, c *client.Client, path string) {
 	}
 }
 
-// set makes a value of a file, nil where there is none.
+// set makes a value of a file, nil if it does not exist.
 func (v *Config[T]) set(file *client.File) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -80,7 +81,7 @@ func (v *Config[T]) set(file *client.File) {
 	}
 }
 
-// lose notes why the cell does not tell of the file.
+// lose records why the events ended.
 func (v *Config[T]) lose(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -88,29 +89,30 @@ func (v *Config[T]) lose(err error) {
 	v.notify()
 }
 
-// notify wakes whoever waits for a change. mu is held.
+// notify wakes callers that wait for a change. mu is held.
 func (v *Config[T]) notify() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
 
-// Value is the last good value.
+// Value returns the last good value.
 func (v *Config[T]) Value() T {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.value
 }
 
-// Revision is that of the file whose value Value is; 0 of the initial one.
+// Revision returns the revision of the file behind Value; 0 for the initial
+// value.
 func (v *Config[T]) Revision() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.revision
 }
 
-// Err is why Value is not what the file says now: what parse said of it,
-// client.ErrNotFound where there is none, or why the cell does not tell. It is
-// nil where it is.
+// Err returns why Value is not the file's present content: parse's error,
+// client.ErrNotFound if there is no file, or the cell's error. It is nil if
+// Value is current.
 func (v *Config[T]) Err() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -118,7 +120,7 @@ func (v *Config[T]) Err() error {
 }
 
 // Changed returns a channel that is closed at the next change of Value or Err.
-// Take the channel first and the value next, so that none is missed.
+// Take the channel first and the value next, so that no change is missed.
 func (v *Config[T]) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,17 +1,16 @@
-// Package recipe has what programs most often build of locks, files and events:
+// Package recipe has common patterns built from locks, files and events:
 //
-//	Campaign, Lead, Observe   election of a leader that says where it is
-//	Join, Stay, Members       who is there, and hearing of it
+//	Campaign, Lead, Observe   election of a leader that publishes its address
+//	Join, Stay, Members       the members of a group, and their changes
 //	Config                    a typed value that follows a file
 //	Raise, Await, Meet        barriers
-//	Queue                     jobs, each done by one worker at a time
-//	EachPeriod                a job that many machines know and one does
+//	Queue                     jobs, each run by one worker at a time
+//	EachPeriod                a job that one of many machines runs
 //
-// Each is short and uses nothing but the exported parts of package client: read
-// it before you use it, and copy it where it does not fit. docs/recipes.md tells
-// for each what can go wrong, and why it does not, or what is left to the
-// caller.
+// Each is short and uses only the exported parts of package client: read it
+// before you use it, and copy it if it does not fit. docs/recipes.md describes
+// the failures of each, how it handles them, and what is left to the caller.
 //
-// What a function does by a session is exactly as good as that: it ends, or is
-// given back, when the session does.
+// A function's effect through a session is exactly as good as the session: it
+// ends, or is released, when the session does.
 package recipe

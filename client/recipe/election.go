@@ -10,29 +10,29 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Leader is what the leader at a path says of itself.
+// Leader is the published entry of the leader at a path.
 type Leader struct {
-	// Value is what it gave to Campaign, its address say.
+	// Value is the value given to Campaign, for example an address.
 	Value []byte
-	// Revision is that of the file that says so; 0 where nobody leads. It grows
-	// from one leader to the next: of two, the higher one is the later.
+	// Revision is the revision of the leader's file; 0 without a leader. It
+	// grows from one leader to the next: the higher of two is the later.
 	Revision uint64
 }
 
-// Leadership is the office of a leader. It is good while its hold is: do the
-// work under Context, and send Token along with it.
+// Leadership is a leader's term of office. It is good while its hold is: do the
+// work under Context, and send Token with it.
 type Leadership struct {
 	*client.Held
 	s        *client.Session
-	revision uint64 // of what it has said of itself last
+	revision uint64 // of the value written last
 }
 
 // Campaign waits, in the queue of the lock at path, until this session leads,
 // and writes value to the file at the same path. ctx bounds the wait only. The
-// file is written only while the lock is held, as the cell sees it, and ends
-// with the session: a leader that comes late does not overwrite its successor's.
+// file is written only while the cell counts the lock as held, and ends with
+// the session. A late leader therefore does not overwrite its successor's file.
 //
-// Call Resign in any case, as Unlock of a lock.
+// Always call Resign, as with Unlock of a lock.
 func Campaign(ctx context.Context, s *client.Session, path string, value []byte, opts ...client.LockOption) (*Leadership, error) {
 	for {
 		held, err := s.Lock(ctx, path, opts...)
@@ -50,8 +50,8 @@ func Campaign(ctx context.Context, s *client.Session, path string, value []byte,
 	}
 }
 
-// Proclaim writes another value. Where the office is over it returns
-// client.ErrNotHeld. It is not to be called by two goroutines at a time.
+// Proclaim writes another value. If the term is over it returns
+// client.ErrNotHeld. Do not call it from two goroutines at a time.
 func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
 	stat, err := l.s.Put(ctx, l.Path(), value, client.Ephemeral(), client.While(l.Held))
 	if err == nil {
@@ -60,9 +60,8 @@ func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
 	return err
 }
 
-// Resign ends the office: it deletes what this leader has said of itself, where
-// nobody has said anything since, and releases the lock. Its error is that of
-// Unlock.
+// Resign ends the term: it deletes this leader's value, unless another leader
+// has written since, and releases the lock. Its error is Unlock's.
 func (l *Leadership) Resign(ctx context.Context) error {
 	if l.s.Err() == nil {
 		l.retract(ctx)
@@ -70,10 +69,9 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	return l.Unlock(ctx)
 }
 
-// retract deletes what this leader has said of itself. While it holds the lock
-// that is whatever is there, also what it was not told it has written. What
-// remains where this fails is overwritten by the next leader, and ends with the
-// session.
+// retract deletes this leader's value. While it holds the lock, the file is its
+// own, even after a write with a lost answer. If retract fails, the next leader
+// overwrites the file, and the file ends with the session.
 func (l *Leadership) retract(ctx context.Context) {
 	ctx, cancel := last(ctx)
 	defer cancel()
@@ -83,8 +81,8 @@ func (l *Leadership) retract(ctx context.Context) {
 	}
 }
 
-// Now is who leads; its Revision is 0 where nobody does. As everything that is
-// known of a leader it may be out of date when it arrives.
+// Now returns the present leader; Revision is 0 without one. Like all knowledge
+// of a leader, it may be out of date when it arrives.
 func Now(ctx context.Context, c *client.Client, path string) (Leader, error) {
 	file, _, err := find(ctx, c, path)
 	if err != nil {
@@ -93,8 +91,8 @@ func Now(ctx context.Context, c *client.Client, path string) (Leader, error) {
 	return leaderOf(file), nil
 }
 
-// Observe yields who leads, then every change of that, for ever. An error is
-// yielded last.
+// Observe yields the present leader, then every change, without end. An error
+// is yielded last.
 func Observe(ctx context.Context, c *client.Client, path string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		for file, err := range present(ctx, c, path) {
@@ -116,24 +114,24 @@ func leaderOf(file *client.File) Leader {
 	return Leader{Value: file.Content, Revision: file.Revision}
 }
 
-// Callbacks are what Lead calls.
+// Callbacks are the functions that Lead calls.
 type Callbacks struct {
-	// Started is called when this process leads. Its context ends when the
-	// office does, also where an operator releases the lock, and with Lead's: it
-	// is to return then, since Lead waits for it. Where it returns before, Lead
-	// resigns and returns its error.
+	// Started is called when this process leads. Its context ends with the term,
+	// also when an operator releases the lock, and with Lead's context. It must
+	// return then, since Lead waits for it. If it returns earlier, Lead resigns
+	// and returns its error.
 	Started func(context.Context, *Leadership) error
-	// Stopped, if it is set, is called after each return of Started, when the
-	// office has been given up.
+	// Stopped, if set, is called after each return of Started, when the term has
+	// ended.
 	Stopped func()
-	// Changed, if it is set, is called with whoever leads, this process or
-	// another, and with Leader{} where nobody does; by one goroutine.
+	// Changed, if set, is called with each new leader, this process or another,
+	// and with Leader{} without one; by one goroutine.
 	Changed func(Leader)
 }
 
-// Lead campaigns, leads, and where it loses the office campaigns again, with a
-// new session where it has to, until ctx ends or Started returns of itself. It
-// ends, too, where the cell refuses: with client.ErrTooMany, say.
+// Lead campaigns and leads. If it loses the office it campaigns again, with a
+// new session if necessary, until ctx ends or Started returns by itself. It
+// also ends if the cell refuses, for example with client.ErrTooMany.
 func Lead(ctx context.Context, c *client.Client, path string, value []byte, calls Callbacks, opts ...client.SessionOption) error {
 	ctx, stop := context.WithCancel(ctx)
 	observed := make(chan struct{})
@@ -151,7 +149,7 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 		}
 		over, err := leadBy(ctx, s, path, value, calls)
 		ending, cancel := last(ctx)
-		_ = s.Close(ending) // at worst it expires
+		_ = s.Close(ending) // if this fails, the session expires
 		cancel()
 		if over {
 			return err
@@ -159,14 +157,14 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 	}
 }
 
-// reportChanges tells who leads until ctx ends. What ends the events before is
-// tried again: the campaign goes on without them.
+// reportChanges calls changed for each new leader until ctx ends. It retries
+// after an error, since the campaign continues without the events.
 func reportChanges(ctx context.Context, c *client.Client, path string, changed func(Leader)) {
-	told := Leader{Revision: math.MaxUint64} // of nobody
+	latest := Leader{Revision: math.MaxUint64} // no real leader
 	for ctx.Err() == nil {
 		for leader, err := range Observe(ctx, c, path) {
-			if err == nil && leader.Revision != told.Revision {
-				told = leader
+			if err == nil && leader.Revision != latest.Revision {
+				latest = leader
 				changed(leader)
 			}
 		}
@@ -174,7 +172,7 @@ func reportChanges(ctx context.Context, c *client.Client, path string, changed f
 	}
 }
 
-// leadBy leads for as long as a session lives. It says whether Lead is over.
+// leadBy leads for as long as a session lives. It reports whether Lead is over.
 func leadBy(ctx context.Context, s *client.Session, path string, value []byte, calls Callbacks) (over bool, err error) {
 	for {
 		l, err := Campaign(ctx, s, path, value)
@@ -191,8 +189,8 @@ func leadBy(ctx context.Context, s *client.Session, path string, value []byte, c
 	}
 }
 
-// serve is one term of office. It says whether that was lost, rather than given
-// up.
+// serve runs one term of office. It reports whether the term was lost rather
+// than given up.
 func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err error) {
 	if calls.Stopped != nil {
 		defer calls.Stopped()
@@ -206,14 +204,15 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	return ctx.Err() == nil && under.Err() != nil, err
 }
 
-// awaitRelease ends the office where somebody else releases the lock, which the
-// session does not hear of by itself. after is a revision at which it was held.
+// awaitRelease ends the term when another caller releases the lock, which the
+// session itself does not notice. after is a revision at which the lock was
+// held.
 func (l *Leadership) awaitRelease(ctx context.Context, after uint64, end func(error)) {
 	c := l.s.Client()
 	for ctx.Err() == nil {
 		for e, err := range c.Watch(ctx, after, client.OnPath(l.Path()), client.OfType(lockapi.EventLockReleased)) {
 			if err != nil {
-				break // and it is heard of later
+				break // a later event will show it
 			}
 			released := e.Hold != nil && e.Hold.Token == l.Token()
 			if e.Compacted != nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// present yields the file at a path as it is now, then what becomes of it, for
-// ever; nil stands for no file. Versions that were overwritten at once may be
-// left out. An error is yielded last.
+// present yields the file at a path as it is now, then its changes, without
+// end; nil means no file. It may skip versions that were overwritten at once.
+// An error is yielded last.
 func present(ctx context.Context, c *client.Client, path string) iter.Seq2[*client.File, error] {
 	return func(yield func(*client.File, error) bool) {
-		told, last := false, uint64(0) // the revision told last, 0 of no file
-		tell := func(f *client.File) bool {
+		yielded, last := false, uint64(0) // the revision yielded last, 0 for no file
+		send := func(f *client.File) bool {
 			revision := uint64(0)
 			if f != nil {
 				revision = f.Revision
 			}
-			if told && last == revision {
+			if yielded && last == revision {
 				return true
 			}
-			told, last = true, revision
+			yielded, last = true, revision
 			return yield(f, nil)
 		}
 		for {
@@ -32,7 +32,7 @@ func present(ctx context.Context, c *client.Client, path string) iter.Seq2[*clie
 				yield(nil, err)
 				return
 			}
-			if !tell(file) {
+			if !send(file) {
 				return
 			}
 			for e, err := range c.Watch(ctx, after, client.OnPath(path), client.OfType(fileEvents...), client.EventContents()) {
@@ -43,7 +43,7 @@ func present(ctx context.Context, c *client.Client, path string) iter.Seq2[*clie
 				if e.Compacted != nil {
 					break // read it again
 				}
-				if file, ok := become(&e); ok && !tell(file) {
+				if file, ok := apply(&e); ok && !send(file) {
 					return
 				}
 			}
@@ -53,8 +53,8 @@ func present(ctx context.Context, c *client.Client, path string) iter.Seq2[*clie
 
 var fileEvents = lockapi.EventTypes(lockapi.SubjectFile)
 
-// find reads a file, nil where there is none, and says at which revision that
-// was so.
+// find reads a file, nil if it does not exist, and returns the revision at
+// which that was so.
 func find(ctx context.Context, c *client.Client, path string) (_ *client.File, asOf uint64, err error) {
 	file, err := c.Get(ctx, path)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == client.ErrNotFound && refused.Revision > 0 {
@@ -63,9 +63,9 @@ func find(ctx context.Context, c *client.Client, path string) (_ *client.File, a
 	return &file, file.AsOf, err
 }
 
-// become is what an event makes of its file, nil where that is gone. It is not
-// told of an event whose content is no longer kept: another one follows.
-func become(e *client.Event) (*client.File, bool) {
+// apply returns the file after an event, nil if it was deleted. ok is false for
+// an event without content: another one follows.
+func apply(e *client.Event) (_ *client.File, ok bool) {
 	switch e.Type {
 	case lockapi.EventFileDeleted:
 		return nil, true

@@ -16,14 +16,14 @@ import (
 // Member is a member of a group.
 type Member struct {
 	Name  string
-	Value []byte    // what it says of itself, its address say
+	Value []byte    // published by the member, for example its address
 	Since time.Time // by the master's clock
 }
 
-// Join makes the session a member of the group at dir, which is given with the
-// "/" at its end, until it leaves or the session ends. Called again it changes
-// the value. A name that another session has is taken over: a process that
-// restarts need not wait for the end of its former session.
+// Join makes the session a member of the group at dir, which ends in "/", until
+// it leaves or the session ends. A further call changes the value. A member's
+// name passes to the latest session that joins under it: a restarted process
+// need not wait for the end of its former session.
 func Join(ctx context.Context, s *client.Session, dir, name string, value []byte) error {
 	path, err := memberPath(dir, name)
 	if err == nil {
@@ -32,19 +32,19 @@ func Join(ctx context.Context, s *client.Session, dir, name string, value []byte
 	return err
 }
 
-// memberPath is the path of a member's file.
+// memberPath returns the path of a member's file.
 func memberPath(dir, name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return "", lockapi.Invalid("name", "the name %q of a member has a %q", lockapi.Clip(name), "/")
 	}
 	if err := lockapi.ValidatePrefix(dir); err != nil {
-		return "", lockapi.Invalid("dir", "%q is no directory of a group: it is to end in %q, and not to be the root", lockapi.Clip(dir), "/")
+		return "", lockapi.Invalid("dir", "%q is not a group's directory: it must end in %q and must not be the root", lockapi.Clip(dir), "/")
 	}
 	return dir + name, lockapi.ValidatePath(dir + name)
 }
 
-// memberName is the name of the member whose file it is. What lies deeper is
-// none of the group's.
+// memberName returns the name of the member with that file. Files deeper down
+// are not the group's.
 func memberName(dir, path string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(path, dir)
 	return name, ok && name != "" && !strings.Contains(name, "/")
@@ -59,9 +59,9 @@ func Leave(ctx context.Context, s *client.Session, dir, name string) error {
 	return err
 }
 
-// Stay is a member of the group until ctx ends, with a session of its own, and
-// another one where that ends. It returns what keeps it from being one, in the
-// end ctx's error.
+// Stay keeps a member in the group until ctx ends, with its own session, and
+// with another one when that ends. It returns the error that prevents
+// membership, or ctx's error.
 func Stay(ctx context.Context, c *client.Client, dir, name string, value []byte, opts ...client.SessionOption) error {
 	for {
 		s, err := openSession(ctx, c, opts)
@@ -77,7 +77,7 @@ func Stay(ctx context.Context, c *client.Client, dir, name string, value []byte,
 		}
 		over := s.Err()
 		ending, cancel := last(ctx)
-		_ = s.Close(ending) // at worst it expires
+		_ = s.Close(ending) // if this fails, the session expires
 		cancel()
 		if over == nil {
 			return err
@@ -86,7 +86,7 @@ func Stay(ctx context.Context, c *client.Client, dir, name string, value []byte,
 }
 
 // Members yields the members of a group by their names, and again after each
-// change, for ever. An error is yielded last.
+// change, without end. An error is yielded last.
 func Members(ctx context.Context, c *client.Client, dir string) iter.Seq2[[]Member, error] {
 	return func(yield func([]Member, error) bool) {
 		if _, err := memberPath(dir, "any"); err != nil {
@@ -107,11 +107,11 @@ func Members(ctx context.Context, c *client.Client, dir string) iter.Seq2[[]Memb
 			case change.File == nil:
 				delete(members, name)
 			case change.File.Content == nil:
-				continue // it was changed again at once, and that comes next
+				continue // it was changed again at once; that change comes next
 			default:
 				members[name] = Member{Name: name, Value: change.File.Content, Since: change.File.CreatedAt}
 			}
-			// After a gap the changes that were found are told together.
+			// Changes found after a gap are yielded together.
 			if synced = synced && (change.Synced || !change.Listed); synced && !yield(inOrder(members), nil) {
 				return
 			}

@@ -12,13 +12,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Queue is a queue of jobs at a directory. A job is a file jobs/NAME below it,
-// whose names grow in the order in which they were added. That somebody does it
-// is an ephemeral file taken/NAME: where the worker dies the job is there for
-// others.
+// Queue is a queue of jobs at a directory. A job is a file jobs/NAME below it;
+// the names grow in the order of the additions. An ephemeral file taken/NAME
+// marks a job in progress: if the worker dies, the job is free for others.
 type Queue struct{ dir string }
 
-// NewQueue is the queue at dir, which is given with the "/" at its end.
+// NewQueue returns the queue at dir, which ends in "/".
 func NewQueue(dir string) (Queue, error) {
 	return Queue{dir}, lockapi.ValidatePrefix(dir)
 }
@@ -38,14 +37,14 @@ func (q Queue) Add(ctx context.Context, s *client.Session, content []byte) (stri
 func (q Queue) jobs() string  { return q.dir + "jobs/" }
 func (q Queue) taken() string { return q.dir + "taken/" }
 
-// Work takes one job after another, the first that nobody does first, and calls
-// do for it, until ctx or the session ends. A job whose do returns nil is gone
-// from the queue, if nobody else has taken it meanwhile. One whose do fails is
-// given back; this worker leaves it to others for a second.
+// Work takes one free job after another, the oldest first, and calls do for it,
+// until ctx or the session ends. When do returns nil, the job is removed,
+// unless another worker has taken it in the meantime. When do fails, the job is
+// released; this worker leaves it to others for a second.
 //
-// do's context ends as soon as the session cannot be relied upon: somebody else
-// may have the job then, and do is to return. A job that was done by a worker
-// who could not say so any more is done again: what do does must stand that.
+// The context of do ends as soon as the session cannot be relied upon: another
+// worker may have the job then, and do must return. If a worker cannot report a
+// finished job, the job is run again: do must tolerate that.
 func (q Queue) Work(ctx context.Context, s *client.Session, do func(context.Context, Job) error) error {
 	ctx, end := whileOpen(ctx, s)
 	defer end()
@@ -69,13 +68,13 @@ type worker struct {
 	news chan struct{} // something has changed below
 
 	mu    sync.Mutex           // guards what follows
-	known bool                 // the present files have been told
-	jobs  map[string]bool      // by name: those that there are
-	taken map[string]bool      // and those that somebody does
-	later map[string]time.Time // those to leave alone until then
+	known bool                 // all present files have been received
+	jobs  map[string]bool      // by name: the present jobs
+	taken map[string]bool      // by name: the jobs in progress
+	later map[string]time.Time // by name: the time until which to skip the job
 }
 
-// follow keeps the account of what there is to do.
+// follow keeps the lists of jobs up to date.
 func (w *worker) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.begin()
@@ -89,7 +88,7 @@ func (w *worker) follow(ctx context.Context) {
 	}
 }
 
-// begin forgets what was told: what has gone since is not told again.
+// begin clears the lists: files that have gone since are not reported again.
 func (w *worker) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,8 +117,8 @@ func (w *worker) note(change *client.FileChange) {
 	}
 }
 
-// next is the first job to try; empty where there is none, with the time after
-// which there may be one again, 0 for never.
+// next returns the first job to try. If name is empty, no job is free; wait is
+// then the time after which there may be one again, 0 for never.
 func (w *worker) next(now time.Time) (name string, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +137,7 @@ func (w *worker) next(now time.Time) (name string, wait time.Duration) {
 	return name, wait
 }
 
-// await waits for news, or for so long.
+// await waits for news, for at most wait unless that is 0.
 func (w *worker) await(ctx context.Context, wait time.Duration) {
 	var over <-chan time.Time
 	if wait > 0 {
@@ -151,15 +150,15 @@ func (w *worker) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// leave leaves a job alone for a while.
+// leave skips a job for a while.
 func (w *worker) leave(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.later[name] = time.Now().Add(again)
 }
 
-// try takes a job and does it. Where it is not to be had that is no error: it
-// is left alone until the events tell of whoever has it.
+// try takes a job and runs it. If another worker has it, try returns no error:
+// the job is skipped until the events show that worker's file.
 func (w *worker) try(ctx context.Context, name string, do func(context.Context, Job) error) error {
 	job, claim := w.q.jobs()+name, w.q.taken()+name
 	took, err := w.s.Txn().
@@ -187,8 +186,8 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 	return unlessOver(w.s, err)
 }
 
-// do does a job that was taken. Its content is read by a call of its own: what a
-// transaction of a session reads is remembered with its answer, and bounded.
+// do runs a job that was taken. A separate call reads its content: the cell
+// must remember what a session's transaction reads, and bounds that.
 func (w *worker) do(ctx context.Context, name string, do func(context.Context, Job) error) error {
 	file, err := w.s.Client().Get(ctx, w.q.jobs()+name)
 	if err != nil {
@@ -197,9 +196,9 @@ func (w *worker) do(ctx context.Context, name string, do func(context.Context, J
 	return do(ctx, Job{Name: name, Content: file.Content})
 }
 
-// unlessOver is what Work is to end with because the end of a job could not be
-// told: of a session that is over, that it is. That the job is somebody else's
-// by now is none.
+// unlessOver returns Work's error when the end of a job could not be reported:
+// the session's error if the session is over. It is nil if another worker has
+// the job by now.
 func unlessOver(s *client.Session, err error) error {
 	switch {
 	case err == nil || errors.Is(err, client.ErrPrecondition):

@@ -8,11 +8,11 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// closing is how long the end of something may take when its context is over.
+// closing bounds the final calls after a context has ended.
 const closing = 5 * time.Second
 
-// openSession opens a session. One whose lease was over before its opening was
-// answered, from a cell that was slow, is not the last.
+// openSession opens a session. A slow cell may answer only after the session's
+// lease has ended; then openSession tries again.
 func openSession(ctx context.Context, c *client.Client, opts []client.SessionOption) (*client.Session, error) {
 	for {
 		s, err := c.NewSession(ctx, opts...)
@@ -23,22 +23,23 @@ func openSession(ctx context.Context, c *client.Client, opts []client.SessionOpt
 	}
 }
 
-// last is ctx for the last steps: it has its values, and a few seconds more.
+// last returns a context with the values of ctx and a few seconds more, for the
+// final calls.
 func last(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), closing)
 }
 
-// outlast is a context that ends a few seconds after ctx: for what is to be
-// tried for as long as there is time.
+// outlast returns a context that ends a few seconds after ctx, for calls that
+// use all the time there is.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(closing, cancel) })
 	return longer, func() { stop(); cancel() }
 }
 
-// whileSafe is a context that ends with ctx, and as soon as the session cannot
-// be relied upon: then what it owns may be somebody else's. context.Cause tells
-// which.
+// whileSafe returns a context that ends with ctx, and as soon as the session
+// cannot be relied upon: its files and locks may then belong to another
+// session. context.Cause returns the reason.
 func whileSafe(ctx context.Context, s *client.Session) (context.Context, context.CancelFunc) {
 	ctx, cut := context.WithCancelCause(ctx)
 	go func() {
@@ -60,7 +61,7 @@ func whileSafe(ctx context.Context, s *client.Session) (context.Context, context
 	return ctx, func() { cut(nil) }
 }
 
-// whileOpen is a context that ends with ctx, and when the session is over.
+// whileOpen returns a context that ends with ctx, and when the session is over.
 func whileOpen(ctx context.Context, s *client.Session) (context.Context, context.CancelFunc) {
 	ctx, cut := context.WithCancelCause(ctx)
 	go func() {

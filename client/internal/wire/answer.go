@@ -18,7 +18,7 @@ type Answer struct {
 // Header is the lines of an answer's header, each with its line end.
 type Header []byte
 
-// Get is the value of the first field of that name, or "" where there is none.
+// Get returns the value of the first field with that name, or "" without one.
 func (h Header) Get(name string) string {
 	for rest := []byte(h); len(rest) > 0; {
 		var line []byte
@@ -40,13 +40,13 @@ func cutLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// named says whether a field has that name; capitals are no matter.
+// named reports whether a field has that name, ignoring case.
 func named(field []byte, name string) bool {
 	return len(field) == len(name) && strings.EqualFold(string(field), name)
 }
 
-// ReadAnswer takes in an answer that net/http has read the head of. What it
-// keeps of it, of the body no more than most bytes, is appended to buf.
+// ReadAnswer reads the rest of an answer after net/http has read its head. It
+// appends the header and at most most bytes of the body to buf.
 func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, error) {
 	start := buf.Len()
 	_ = resp.Header.Write(buf) // to memory
@@ -55,9 +55,8 @@ func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, err
 	return Answer{resp.StatusCode, Header(buf.Bytes()[start:body]), buf.Bytes()[body:], resp.Close}, err
 }
 
-// plain is the head of a plain answer, which is what a replica sends: one in
-// HTTP/1.1, not interim, with a body of a known length, on a connection that
-// goes on.
+// plain is the head of a plain answer, as replicas send it: in HTTP/1.1, not
+// interim, with a body of a known length, on a connection that remains open.
 type plain struct {
 	status int
 	fields int // where the fields begin
@@ -65,9 +64,8 @@ type plain struct {
 	length int // of the body
 }
 
-// readPlain reads the head at the start of b. ok is false for whatever is not
-// beyond doubt a plain answer's and whole: what that means is for net/http to
-// say.
+// readPlain reads the head at the start of b. ok is true only if the head is
+// complete and certainly a plain answer's; net/http reads all others.
 func readPlain(b []byte) (p plain, ok bool) {
 	const version, code = "HTTP/1.1 ", "200"
 	line, rest := cutLine(b)
@@ -104,7 +102,7 @@ func readPlain(b []byte) (p plain, ok bool) {
 	return p, false
 }
 
-// number reads a small number of nothing but digits.
+// number reads a small number of digits only.
 func number(b []byte) (n int, ok bool) {
 	for _, d := range b {
 		if d < '0' || d > '9' {
@@ -115,7 +113,7 @@ func number(b []byte) (n int, ok bool) {
 	return n, len(b) >= 1 && len(b) <= 9
 }
 
-// isText says whether b is printable ASCII, and tabs.
+// isText reports whether b is printable ASCII and tabs.
 func isText(b []byte) bool {
 	for _, c := range b {
 		if (c < ' ' && c != '\t') || c > '~' {
@@ -125,7 +123,7 @@ func isText(b []byte) bool {
 	return true
 }
 
-// isName says whether b is the name of a field, of letters, digits and hyphens.
+// isName reports whether b is a field's name, of letters, digits and hyphens.
 func isName(b []byte) bool {
 	for _, c := range b {
 		if c != '-' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {

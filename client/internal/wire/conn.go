@@ -16,10 +16,10 @@ import (
 )
 
 var (
-	// ErrLate says that the answer was not there in time.
+	// ErrLate reports an answer that did not begin in time.
 	ErrLate = fmt.Errorf("the answer did not come in time: %w", context.DeadlineExceeded)
 
-	// ErrStalled says that an answer has begun and its rest does not come.
+	// ErrStalled reports an answer that began but did not continue.
 	ErrStalled = errors.New("the answer stalled: its rest did not come")
 
 	errLongHeader = errors.New("the answer's header is too long")
@@ -29,8 +29,8 @@ var (
 // that carries no large packets loses them all.
 const stallTime = 2 * time.Second
 
-// mostHeader bounds an answer's status line and headers, with those of the
-// interim answers before it.
+// mostHeader bounds the status line and headers of an answer, including its
+// interim answers.
 const mostHeader = 256 << 10
 
 // conn is a connection of any kind, used by one exchange at a time.
@@ -87,11 +87,11 @@ func (c *conn) Read(b []byte) (int, error) {
 // longAgo is a deadline that ends what is under way.
 var longAgo = time.Unix(1, 0)
 
-// exchange sends the request and reads the answer, whose parts are appended to
-// buf. The vigil is kept until something of an answer has come. again says,
-// with an answer, that the connection may be used again; with an error, that it
-// was idle before and nothing of an answer has arrived, as when the other side
-// closes what is idle.
+// exchange sends the request and reads the answer into buf. The vigil lasts
+// until the first byte of the answer. With an answer, again means that the
+// connection may be reused. With an error, it means that the connection had
+// been idle and no byte of an answer arrived, as when the peer closes idle
+// connections.
 func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
 	vigil := &q.vigil
 	w := silence{c: c, ctx: ctx, deadline: deadline, vigil: vigil}
@@ -114,7 +114,7 @@ func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf
 	case err == nil:
 		return a, whole && sent == nil && !last && c.in.Buffered() == 0, nil
 	case sent != nil:
-		err = sent // what was to be read is no wonder
+		err = sent // it explains the failure to read
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -155,7 +155,7 @@ func (c *conn) send(q *Request, w *silence) error {
 	return w.write(b)
 }
 
-// receive reads an answer to its end. last says that nothing can follow it.
+// receive reads an answer to its end. last means that no answer can follow it.
 func (c *conn) receive(method string, w *silence, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
 	for {
 		if _, err = c.in.Peek(1); err == nil {
@@ -183,7 +183,7 @@ func (c *conn) receive(method string, w *silence, buf *bytes.Buffer, most int64)
 	return a, resp.Close || int64(len(a.Body)) == most, err // there may be more
 }
 
-// receivePlain reads an answer whose head was looked at.
+// receivePlain reads an answer after its head was parsed.
 func (c *conn) receivePlain(p plain, buf *bytes.Buffer) (Answer, error) {
 	c.limit.N, c.whole.N = math.MaxInt64, int64(p.size+p.length)
 	start := buf.Len()

@@ -2,11 +2,10 @@
 //
 // net/http's Transport has two goroutines for every connection and hands each
 // request and each answer from one to the other; the calls of a lock service
-// are so small that this is half of what they cost. Here an exchange is made in
-// the goroutine of its caller: one write, and then reads until the answer is
-// whole. An idle connection has no goroutine at all. What it takes instead is a
-// look at a connection before it is used again, to see whether the other side
-// has closed it.
+// are so small that this is half of their cost. Here an exchange runs in its
+// caller's goroutine: one write, then reads until the answer is complete. An
+// idle connection has no goroutine at all. Instead, a connection is checked
+// before it is used again, to see whether the peer has closed it.
 //
 // Any net.Conn will do, such as one of crypto/tls: whoever has a Pool may say
 // how it dials. On a bare socket everything takes the fewest system calls; over

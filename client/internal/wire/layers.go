@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// layers says what a connection is made of.
+// layers describes the layers of a connection.
 type layers struct {
 	// bare connections are the operating system's own: nothing lies between
 	// here and the socket.
@@ -33,16 +33,16 @@ func layersOf(nc net.Conn) layers {
 	return layers{base: base, raw: rawOf(base)}
 }
 
-// trustTime is for how long an idle connection whose socket cannot be looked at
-// counts as open. Servers keep what is idle for longer.
+// trustTime is how long an idle connection counts as open if its socket cannot
+// be checked. Servers keep idle connections for longer.
 const trustTime = time.Second
 
-// open says whether an idle connection may be used: the other side has neither
-// closed it nor sent what nobody asked for. It does not block.
+// open reports whether an idle connection may be used: the peer has not closed
+// it, and has sent no unrequested bytes. It does not block.
 //
-// A layer may have read from its socket what it has not handed on, as
-// crypto/tls does. What is there would be taken for the answer to the next
-// request. So the layer is asked, and then the socket beneath it.
+// A layer may hold bytes that it has read from its socket, as crypto/tls does.
+// Such bytes would be mistaken for the answer to the next request. Therefore
+// open checks the layer, and then the socket beneath it.
 func (c *conn) open() bool {
 	if !c.bare && !c.silent() {
 		return false
@@ -53,7 +53,7 @@ func (c *conn) open() bool {
 	return isQuiet(c.raw)
 }
 
-// silent says whether a read finds nothing that it need not wait for.
+// silent reports whether a read that does not wait finds no bytes.
 func (c *conn) silent() bool {
 	if c.SetReadDeadline(longAgo) != nil {
 		return false
@@ -64,6 +64,6 @@ func (c *conn) silent() bool {
 }
 
 // Close closes the connection beneath the layers, without their closing
-// messages: crypto/tls waits up to five seconds for a peer that does not read
-// its own, and nobody needs it between two exchanges.
+// messages: crypto/tls waits up to five seconds for a peer that does not read.
+// Between two exchanges these messages are not needed.
 func (c *conn) Close() error { return c.base.Close() }

@@ -52,7 +52,7 @@ type Request struct {
 	Body   []byte // nil for none
 	// Within bounds the whole exchange, dialling included.
 	Within time.Duration
-	// Hedger, if set, is told when nothing of an answer has come within
+	// Hedger, if set, is called when no byte of an answer has come within
 	// Patience.
 	Hedger   Hedger
 	Patience time.Duration
@@ -64,15 +64,14 @@ type Request struct {
 	vigil Vigil // of the exchange that is made
 }
 
-// Do makes one exchange, of a request that no other is made of. The answer, of
-// whose body it takes no more than most bytes, is in memory that belongs to
-// buf.
+// Do makes one exchange. A Request is used for one exchange only. The answer is
+// in memory that belongs to buf, with at most most bytes of its body.
 //
-// When ctx ends the connection is closed and ctx's error is returned. The error
-// wraps ErrLate when the answer is not there in time, and an *net.OpError whose
-// Op is "dial" where nothing was sent. A request is sent again only if it came
-// upon a connection that had been idle, nothing of an answer arrived, and its
-// method says that it has no effect.
+// When ctx ends, Do closes the connection and returns ctx's error. The error
+// wraps ErrLate if the answer is not complete in time. It is an *net.OpError
+// with the Op "dial" if the request was not sent. A request is repeated only if
+// its connection had been idle, no byte of an answer arrived, and its method is
+// GET.
 func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
@@ -135,7 +134,7 @@ func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vig
 	return nil, err
 }
 
-// dial dials. Its error is an *net.OpError whose Op is "dial".
+// dial dials. Its error is an *net.OpError with the Op "dial".
 func (p *Pool) dial(ctx context.Context, addr string, deadline time.Time) (net.Conn, error) {
 	if p.Dial == nil {
 		d := net.Dialer{Timeout: dialTime, Deadline: deadline, KeepAlive: probing}
@@ -153,7 +152,7 @@ func (p *Pool) dial(ctx context.Context, addr string, deadline time.Time) (net.C
 	return nc, err
 }
 
-// ended says whether ctx is over. A dialer looks at the deadline of its context
+// ended reports whether ctx is over. A dialer checks its context's deadline
 // itself, and may be ahead of the context's own timer.
 func ended(ctx context.Context) bool {
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
@@ -162,7 +161,7 @@ func ended(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// take is a connection that has been idle and is still open, or nil.
+// take returns an idle connection that is still open, or nil.
 func (p *Pool) take(addr string) *conn {
 	for {
 		c := p.pop(addr)

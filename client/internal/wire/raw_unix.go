@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawOf is the socket of a connection, or nil where it has none.
+// rawOf returns the socket of a connection, or nil if it has none.
 func rawOf(nc net.Conn) syscall.RawConn {
 	if sc, ok := nc.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
@@ -17,8 +17,9 @@ func rawOf(nc net.Conn) syscall.RawConn {
 	return nil
 }
 
-// isQuiet says whether there is nothing to be read from an open socket, at this
-// instant. What there is it may use up: the connection is of no use then.
+// isQuiet reports whether an open socket has no bytes to read at this instant.
+// It may consume bytes: a connection that is not quiet must not be used
+// further.
 func isQuiet(raw syscall.RawConn) bool {
 	quiet := false
 	err := raw.Control(func(fd uintptr) {

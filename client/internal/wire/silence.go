@@ -35,10 +35,10 @@ func (w *silence) lookAt(at time.Time) error {
 	return w.c.SetReadDeadline(at)
 }
 
-// write writes all of b, with the vigil kept meanwhile.
+// write writes all of b and keeps the vigil.
 //
-// A bare connection goes on after a deadline where it was. A layer need not:
-// crypto/tls refuses every write after one that was late. So it is given all
+// A bare connection works again after a missed deadline. A layer may not:
+// crypto/tls refuses every write after a late one. Therefore a layer gets all
 // the time there is, and a timer keeps the vigil.
 func (w *silence) write(b []byte) error {
 	if !w.c.bare && !w.vigil.next.IsZero() {
@@ -67,8 +67,8 @@ func (w *silence) follow() {
 	}
 }
 
-// goOn reports whether err says only that the patience was at its end. Then the
-// hedger has been told, and the exchange goes on.
+// goOn reports whether err means only that the patience has ended. It then
+// calls the hedger, and the exchange continues.
 func (w *silence) goOn(err error) bool {
 	if w.vigil.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
 		return false
@@ -78,8 +78,8 @@ func (w *silence) goOn(err error) bool {
 	return w.until(w.vigil.before(w.deadline))
 }
 
-// over lets the rest of the exchange take the time there is, whatever the
-// patience, as long as it does not stall.
+// over lets the rest of the exchange use all the time there is, without the
+// patience, unless it stalls.
 func (w *silence) over() {
 	w.c.rest = rest{deadline: w.deadline, ctx: w.ctx, vigil: w.vigil}
 	if !w.vigil.next.IsZero() {

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// Hedger is told of an exchange of whose answer nothing has come yet: it may
-// ask somebody else.
+// Hedger is notified of an exchange without an answer so far: it may ask
+// another replica.
 type Hedger interface {
-	// Late is called when the patience is at its end, by one goroutine at a
-	// time. It returns for how much longer to be patient before it is called
-	// again, 0 for no more calls, and a context at whose end the exchange is to
-	// end, or nil.
+	// Late is called when the patience has ended, by one goroutine at a time.
+	// again is how long to wait before the next call, 0 for no more calls. The
+	// exchange ends with under, unless that is nil.
 	Late() (again time.Duration, under context.Context)
 }
 
@@ -52,7 +51,7 @@ func (v *Vigil) late() {
 	}
 }
 
-// ended says why the exchange is to end, if the hedger had it end.
+// ended returns why the exchange must end, if the hedger has ended it.
 func (v *Vigil) ended() error {
 	if v.under == nil {
 		return nil
