@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// ErrLate reports an answer that did not begin in time.
+	// ErrLate reports an answer that was not complete in time.
 	ErrLate = fmt.Errorf("the answer did not come in time: %w", context.DeadlineExceeded)
 
 	// ErrStalled reports an answer that began but did not continue.

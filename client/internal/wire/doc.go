@@ -7,10 +7,10 @@
 // idle connection has no goroutine at all. Instead, a connection is checked
 // before it is used again, to see whether the peer has closed it.
 //
-// Any net.Conn will do, such as one of crypto/tls: whoever has a Pool may say
-// how it dials. On a bare socket everything takes the fewest system calls; over
-// another connection the same holds by what every net.Conn can do, deadlines.
+// Any net.Conn works, such as one of crypto/tls: Pool.Dial may make it. A bare
+// socket needs the fewest system calls; over another connection the same
+// guarantees are kept with the deadlines of every net.Conn.
 //
-// It does what the SDK needs and no more: no proxies, redirects, cookies or
-// compression, and bodies that are in memory.
+// It supports only the needs of the SDK: no proxies, redirects, cookies or
+// compression, and bodies are in memory.
 package wire
