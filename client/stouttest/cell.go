@@ -165,7 +165,7 @@ func (c *Cell) Client(opts ...client.Option) *client.Client {
 	return cl
 }
 
-// Master is the id of the replica that is master; empty while there is none.
+// Master is the id of the replica that is master; empty without one.
 func (c *Cell) Master() string {
 	if r := c.master(); r != nil {
 		return r.node.ID()
@@ -173,7 +173,7 @@ func (c *Cell) Master() string {
 	return ""
 }
 
-// master is the replica that is master; nil while there is none.
+// master is the replica that is master; nil without one.
 func (c *Cell) master() *replica {
 	for _, r := range c.replicas {
 		if m := r.running(); m != nil && m.Known().Self {
