@@ -54,8 +54,8 @@ func TestRefusedCertificates(t *testing.T) {
 	}{
 		"no file":            {[]string{"--api-cert", at("none.pem")}, `api-cert "` + at("none.pem") + `" (flag --api-cert): open `},
 		"another's key":      {[]string{"--api-key", filepath.Join(other, "r1-key.pem")}, "private key does not match"},
-		"a client's":         {[]string{"--raft-cert", at("billing.pem"), "--raft-key", at("billing-key.pem")}, "has not the URI stout://replica/r1"},
-		"another CA's":       {[]string{"--raft-ca", filepath.Join(other, "ca.pem")}, "none that the others would take"},
+		"a client's":         {[]string{"--raft-cert", at("billing.pem"), "--raft-key", at("billing-key.pem")}, "does not have the URI stout://replica/r1"},
+		"another CA's":       {[]string{"--raft-ca", filepath.Join(other, "ca.pem")}, "would not accept the certificate"},
 		"a key for a CA":     {[]string{"--api-client-ca", at("ca-key.pem")}, "only certificates belong there"},
 		"a CA without TLS":   {[]string{"--raft-cert=", "--raft-key=", "--raft-ca="}, "without TLS between replicas anybody could"},
 		"required and no CA": {[]string{"--api-client-ca=", "--api-client-auth", "required"}, "it needs api-client-ca"},

@@ -11,8 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 )
 
-// Checker validates what goes through it and remembers which operations were
-// answered with which status. It is safe for concurrent use.
+// Checker validates all calls that pass through it, and remembers the status of
+// each operation's answers. It is safe for concurrent use.
 type Checker struct {
 	doc  *Document
 	base http.RoundTripper
@@ -21,8 +21,8 @@ type Checker struct {
 	seen map[string]bool // "operation status"
 }
 
-// NewChecker makes a checker that sends by base, or by http.DefaultTransport
-// where that is nil.
+// NewChecker returns a checker that sends with base, or with
+// http.DefaultTransport if base is nil.
 func NewChecker(doc *Document, base http.RoundTripper) *Checker {
 	if base == nil {
 		base = http.DefaultTransport
@@ -36,8 +36,8 @@ var filter = openapi3filter.Options{
 	SkipSettingDefaults:               true,
 }
 
-// RoundTrip sends a request, and fails where request or reply are not as the
-// document has them. Requests that are wrong on purpose don't belong here.
+// RoundTrip sends a request. It fails if the request or the reply does not
+// match the document. Do not send deliberately wrong requests through it.
 func (c *Checker) RoundTrip(r *http.Request) (*http.Response, error) {
 	route, params, err := c.doc.route(r)
 	if err != nil {
@@ -70,8 +70,8 @@ func (c *Checker) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Missing lists, as "operation status", each documented success that was never
-// seen.
+// Missing lists each documented success that was never seen, as "operation
+// status".
 func (c *Checker) Missing() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,10 +18,10 @@ type Document struct {
 	spec *openapi3.T
 }
 
-// Load reads and validates a document in YAML. Schemas of objects that leave
-// open whether there may be further properties are closed: a client must put up
-// with fields it does not know, but the server under test must not send any
-// that the document does not have.
+// Load reads and validates a document in YAML. It closes object schemas that
+// leave open whether there may be further properties. A client must ignore
+// fields that it does not know, but the server under test must send no field
+// that the document lacks.
 func Load(yaml []byte) (*Document, error) {
 	loader := openapi3.NewLoader()
 	spec, err := loader.LoadFromData(yaml)
@@ -43,11 +43,11 @@ func Load(yaml []byte) (*Document, error) {
 // Operation is one method of one path.
 type Operation struct {
 	ID, Method, Path string
-	Successes        []string        // its documented statuses below 300
-	Query            map[string]bool // names of its parameters in the query: true for those that there have to be
+	Successes        []string        // documented statuses below 300
+	Query            map[string]bool // query parameters: true for required ones
 }
 
-// Operations are all operations in the order of their paths and methods.
+// Operations returns all operations, sorted by path and method.
 func (d *Document) Operations() []Operation {
 	var all []Operation
 	for _, path := range slices.Sorted(maps.Keys(d.spec.Paths.Map())) {
@@ -66,7 +66,7 @@ func (d *Document) Operations() []Operation {
 	return all
 }
 
-// query picks the parameters of the query.
+// query returns the query parameters.
 func query(all ...openapi3.Parameters) map[string]bool {
 	found := map[string]bool{}
 	for _, p := range slices.Concat(all...) {
@@ -77,10 +77,10 @@ func query(all ...openapi3.Parameters) map[string]bool {
 	return found
 }
 
-// route finds the operation that a request is for. The last parameter of a
-// template takes the rest of the path, slashes and all, as a lock's path does;
-// a template without parameters goes before one with, and a longer one before a
-// shorter one.
+// route finds the operation of a request. The last parameter of a template
+// takes the rest of the path, including slashes, as a lock's path does. A
+// template without parameters precedes one with parameters, and a longer one
+// precedes a shorter one.
 func (d *Document) route(r *http.Request) (*routers.Route, map[string]string, error) {
 	var best string
 	var params map[string]string
@@ -100,7 +100,7 @@ func (d *Document) route(r *http.Request) (*routers.Route, map[string]string, er
 	}, params, nil
 }
 
-// match reads a path by a template such as /v1/sessions/{id}/keepalive.
+// match matches a path against a template such as /v1/sessions/{id}/keepalive.
 func match(template, path string) (map[string]string, bool) {
 	params := map[string]string{}
 	want, got := strings.Split(template, "/"), strings.Split(path, "/")

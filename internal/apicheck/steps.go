@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// Step is one call. ${name} in its path, body and header values stands for
-// what an earlier step saved.
+// Step is one call. In its path, body and header values, ${name} is replaced by
+// a value that an earlier step saved.
 type Step struct {
 	Name   string
 	Method string
-	Path   string // with query
+	Path   string // including the query
 	Body   string
 	Header map[string]string
-	Events int               // of a stream: so many are read, or the first one
-	Status int               // what it is answered with
-	Code   string            // the error code that goes with it
+	Events int               // for a stream: the number of events to read; 0 means one
+	Status int               // expected status
+	Code   string            // expected error code
 	Save   map[string]string // variable → field of the reply
 }
 
 // Steps are calls that exercise each operation of Stout's API with each of its
-// successes, and the errors that a sound call may meet. They run in this order
-// on any server with a master, and leave nothing behind.
+// successes, and with the errors of valid calls. They run in this order on any
+// server with a master, and clean up after themselves.
 var Steps = []Step{
 	{Name: "open a session with defaults", Method: "POST", Path: "/v1/sessions", Status: 201, Save: map[string]string{"a": "id"}},
 	{Name: "open a session with everything", Method: "POST", Path: "/v1/sessions", Status: 201, Save: map[string]string{"b": "id"},
@@ -148,7 +148,8 @@ var Steps = []Step{
 	{Name: "metrics", Method: "GET", Path: "/metrics", Status: 200},
 }
 
-// StreamSteps follow what Steps and they themselves do, on a cell that tells its events.
+// StreamSteps read the events of Steps and of their own calls, on a cell that
+// publishes events.
 var StreamSteps = []Step{
 	{Name: "open a session", Method: "POST", Path: "/v1/sessions", Status: 201, Save: map[string]string{"a": "id"}},
 	{Name: "create", Method: "PUT", Path: "/v1/files/apicheck/s?ephemeral=true&session=${a}", Body: "data: x\n\nid: 1\n", Status: 201, Save: map[string]string{"revision": "revision"}},
@@ -162,7 +163,7 @@ var StreamSteps = []Step{
 	{Name: "the same as JSON", Method: "GET", Path: "/v1/events?after=${revision}&prefix=/apicheck/&content=true&wait_ms=5000", Status: 200},
 }
 
-// Run takes the steps against the server at base, through the checker.
+// Run executes the steps against the server at base, through the checker.
 func Run(t *testing.T, c *Checker, base string, steps []Step) {
 	t.Helper()
 	saved := map[string]string{}
@@ -209,7 +210,7 @@ func (s Step) run(ctx context.Context, c *Checker, base string, saved map[string
 	return s.keep(got, saved)
 }
 
-// keep checks the reply's code and saves the fields that later steps use.
+// keep checks the reply's code and saves the fields for later steps.
 func (s Step) keep(reply []byte, saved map[string]string) error {
 	if s.Code == "" && len(s.Save) == 0 {
 		return nil

@@ -17,16 +17,16 @@ const eventStream = "text/event-stream"
 
 func init() { openapi3filter.RegisterBodyDecoder(eventStream, decodeEvents) }
 
-// streamed is the key of how many server-sent events a call reads.
+// streamed is the context key for the number of server-sent events to read.
 type streamed struct{}
 
-// WithEvents has the checker read so many server-sent events of a stream, which
-// has no end of its own. Without it the checker reads the first one.
+// WithEvents sets how many server-sent events the checker reads of a stream,
+// which has no end of its own. The default is one.
 func WithEvents(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, streamed{}, n)
 }
 
-// whole is the reply's body: of a stream as many events as are to be read.
+// whole returns the reply's body, of a stream only the events to be read.
 func whole(r *http.Request, resp *http.Response) io.Reader {
 	if media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); media != eventStream {
 		return resp.Body
@@ -38,11 +38,11 @@ func whole(r *http.Request, resp *http.Response) io.Reader {
 	return &firstEvents{from: bufio.NewReader(resp.Body), left: n}
 }
 
-// firstEvents ends behind the empty line of the last event that is to be read.
+// firstEvents ends after the empty line of the last event to be read.
 type firstEvents struct {
 	from *bufio.Reader
 	left int
-	line []byte // what is left of it
+	line []byte // the rest of the current line
 }
 
 func (f *firstEvents) Read(b []byte) (int, error) {
@@ -63,8 +63,8 @@ func (f *firstEvents) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// decodeEvents reads server-sent events as the document describes them: a list of
-// objects of their fields, with the data decoded.
+// decodeEvents reads server-sent events as the document describes them: a list
+// of objects with their fields, and the data decoded.
 func decodeEvents(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
@@ -99,8 +99,8 @@ func decodeEvents(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openap
 	return all, nil
 }
 
-// agree checks what a schema can't say: the id is the revision, and the name of a
-// change its type.
+// agree checks what a schema cannot express: the id is the revision, and the
+// name of a change its type.
 func agree(event map[string]any) error {
 	data, _ := event["data"].(map[string]any)
 	if revision, ok := data["revision"].(float64); !ok || fmt.Sprint(event["id"]) != fmt.Sprintf("%.0f", revision) {

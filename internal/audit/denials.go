@@ -11,19 +11,21 @@ import (
 )
 
 const (
-	// denialsOfOne is how many denials of a caller at an address have lines in a
-	// second, and denialsOfAll how many of all known callers together, and of all
-	// others.
+	// denialsOfOne bounds the lines per second for the denials of one caller at
+	// one address. denialsOfAll is the bound for all known callers together,
+	// and again for all other callers together.
 	denialsOfOne = 10
 	denialsOfAll = 1000
-	// mostCounted is how many callers and addresses are told apart in a second.
+	// mostCounted bounds the callers and addresses counted separately in a
+	// second.
 	mostCounted = 4096
 )
 
-// denials says which of them have lines. It counts from the first of a second to its
-// end, and forgets then. An address is a network of 64 bits where it is one of IPv6,
-// which is what a single host has. Each principal is counted for itself at each
-// address, and those of no known caller apart: they cannot use up its lines.
+// denials decides which denials get a line. It counts from the first denial for
+// one second, and then starts again. For IPv6 an address means its network of
+// 64 bits, which a single host has. Each principal is counted separately at
+// each address. Denials without a known caller are counted apart, so they
+// cannot use up a principal's lines.
 type denials struct {
 	tell       func(Record)
 	suppressed atomic.Uint64
@@ -33,18 +35,19 @@ type denials struct {
 	lines lines
 }
 
-// source is where denials come from. The zero one is those that are not told apart.
+// source identifies the origin of denials. The zero source is for denials that
+// are not counted separately.
 type source struct {
-	from      netip.Prefix // zero where it is no address
-	principal string       // empty for nobody known
+	from      netip.Prefix // zero if the remote is not an address
+	principal string       // empty if unknown
 }
 
 type denied struct{ lines, more uint64 }
 
-// lines are how many there were of known callers, and of others.
+// lines counts lines for known callers, and for others.
 type lines struct{ known, others int }
 
-// of is those of one kind.
+// of returns the counter for a principal.
 func (l *lines) of(principal string) *int {
 	if principal != "" {
 		return &l.known
@@ -52,8 +55,8 @@ func (l *lines) of(principal string) *int {
 	return &l.others
 }
 
-// admit counts one of a principal, empty for nobody known, and reports whether it has
-// a line.
+// admit counts a denial of a principal, empty if unknown, and reports whether
+// it gets a line.
 func (d *denials) admit(remote, principal string) bool {
 	from := source{principal: principal}
 	if a, err := netip.ParseAddr(cmp.Or(host(remote), remote)); err == nil {
@@ -67,7 +70,7 @@ func (d *denials) admit(remote, principal string) bool {
 	}
 	one := d.of[from]
 	if one == nil && len(d.of) >= mostCounted {
-		from = source{principal: principal} // those that there is no room to tell apart
+		from = source{principal: principal} // no room to count it separately
 		if one = d.of[from]; one == nil && len(d.of) >= 2*mostCounted {
 			from = source{}
 			one = d.of[from]
@@ -88,13 +91,14 @@ func (d *denials) admit(remote, principal string) bool {
 	return true
 }
 
-// flush tells how many have no lines, and begins anew.
+// flush reports how many denials got no line, and starts again.
 func (d *denials) flush() {
 	d.mu.Lock()
 	of := d.of
 	d.of, d.lines = nil, lines{}
 	d.mu.Unlock()
-	// Where there are many, those beyond the first are told of in one line.
+	// If there are many counts, one line sums up those beyond the first
+	// denialsOfAll.
 	type count struct {
 		source
 		more uint64
@@ -124,14 +128,14 @@ func (d *denials) flush() {
 	}
 }
 
-// host is that of a host and port; "" where there is no port.
+// host returns the host of a host and port; "" if there is no port.
 func host(remote string) string {
 	host, _, _ := net.SplitHostPort(remote)
 	return host
 }
 
-// NetworkOf is what a single host has: its address or, of IPv6, its network of 64
-// bits.
+// NetworkOf returns the addresses that a single host has: its address or, for
+// IPv6, its network of 64 bits.
 func NetworkOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()

@@ -7,6 +7,6 @@ import (
 	"os"
 )
 
-// tryLock fails: stoutd, which writes the audit log, is for Unix. Programs that
-// link this package for their tests run elsewhere too.
+// tryLock fails, because only stoutd writes the audit log, and stoutd is for
+// Unix. Programs that link this package for their tests also run elsewhere.
 func tryLock(*os.File) error { return errors.ErrUnsupported }

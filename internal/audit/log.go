@@ -15,34 +15,35 @@ import (
 )
 
 const (
-	// mostQueued bounds the lines that wait for the file, some 2 MiB.
+	// mostQueued bounds the lines in the queue, some 2 MiB.
 	mostQueued = 4096
-	// patience is what a call waits for its line: a disk that takes longer hangs.
+	// patience is how long a call waits for its line. A disk that takes longer
+	// counts as hanging.
 	patience = 2 * time.Second
-	// retryEvery is how often a file that could not be written is tried again.
+	// retryEvery is the interval of retries after a failed write.
 	retryEvery = time.Second
-	// warnEvery is how often it is said that it can't.
+	// warnEvery is the interval of warnings about failed writes.
 	warnEvery = time.Minute
 )
 
-// Options say where a log goes.
+// Options configure a log.
 type Options struct {
-	// Path is the file: a regular one, which is made where there is none, a named
-	// pipe or a device; "-" is Stdout.
+	// Path is the file: a regular one, which is created if missing, a named
+	// pipe or a device. "-" means Stdout.
 	Path string
-	// Stdout is where "-" leads to.
+	// Stdout is the sink for "-".
 	Stdout Sink
-	// MaxBytes is the size at which a regular file is put aside, in whole MiB, and
-	// Keep how many of those are kept; 0 is never, and all.
+	// MaxBytes is the size at which a regular file is rotated, in whole MiB; 0
+	// means never. Keep is how many old files are kept; 0 means all.
 	MaxBytes int64
 	Keep     int
-	// Required has changes refused while the log can't be written.
+	// Required makes changes be refused while the log cannot be written.
 	Required bool
 	Logger   zerolog.Logger
 }
 
-// Log is an audit log. Its methods are safe for concurrent use. A nil one takes
-// everything and keeps nothing.
+// Log is an audit log. Its methods are safe for concurrent use. A nil Log
+// discards everything.
 type Log struct {
 	required bool
 	logger   zerolog.Logger
@@ -52,21 +53,21 @@ type Log struct {
 	look     chan struct{} // failing was set by another goroutine
 	denials  denials
 
-	failing atomic.Pointer[error] // why the last write failed, or hangs; nil where it did not
+	failing atomic.Pointer[error] // why the last write failed, or hangs; else nil
 	written atomic.Uint64
 	lost    atomic.Uint64
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
-	stopped chan struct{} // closed when the file is
+	stopped chan struct{} // closed when the file is closed
 
-	// Of the goroutine that has the file.
-	untold uint64    // lines that were lost since the last that was written
+	// These belong to the goroutine that has the file.
+	untold uint64    // lines lost since the last written one
 	torn   bool      // the file ends within a line
-	warned time.Time // when it was last said that the file can't be written
+	warned time.Time // when a failed write was last reported
 }
 
-// entry is a line on its way; done, where it is not nil, is told what became of it.
+// entry is a line in the queue. done, if not nil, receives its outcome.
 type entry struct {
 	text []byte
 	done chan<- error
@@ -93,8 +94,8 @@ func newLog(sink Sink, required bool, logger zerolog.Logger) *Log {
 	return l
 }
 
-// format is a record's line, with the line's end. What callers have chosen is escaped
-// as in stoutd's own log.
+// format returns a record's line, including its end. Text chosen by callers is
+// escaped as in stoutd's own log.
 func format(r *Record) []byte {
 	var out bytes.Buffer
 	to := zerolog.New(safetext.Lines(&out))
@@ -102,8 +103,8 @@ func format(r *Record) []byte {
 	return out.Bytes()
 }
 
-// Note has a record written. It does not wait: where the file can't keep up, the
-// line is lost and counted.
+// Note writes a record without waiting. If the file cannot keep up, the line is
+// lost and counted.
 func (l *Log) Note(r Record) {
 	if l == nil {
 		return
@@ -115,17 +116,18 @@ func (l *Log) Note(r Record) {
 	}
 }
 
-// Denied counts a denial of a principal at a host and port, and reports whether it is
-// to have a line: those of one principal at one address beyond a few a second have one
-// together, with their number. The principal is empty where nobody known calls.
+// Denied counts a denial of a principal at a host and port, and reports whether
+// it gets a line. Denials of one principal at one address beyond a few per
+// second share one line with their number. The principal is empty if unknown.
 func (l *Log) Denied(remote, principal string) bool {
 	return l != nil && l.denials.admit(remote, principal)
 }
 
-// Required reports whether changes are to be refused while the log can't be written.
+// Required reports whether changes must be refused while the log cannot be
+// written.
 func (l *Log) Required() bool { return l != nil && l.required }
 
-// Err is why the log can't be written now, or nil. It does not wait.
+// Err returns why the log cannot be written now, or nil. It does not wait.
 func (l *Log) Err() error {
 	if l != nil {
 		if err := l.failing.Load(); err != nil {
@@ -135,8 +137,8 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Demand has a record written, and returns when the file has it. An error says that
-// the record may not be there: what it announces must not be done.
+// Demand writes a record, and returns when the file has it. After an error the
+// record may be missing, so the caller must not do what it announces.
 func (l *Log) Demand(ctx context.Context, r Record) error {
 	if err := l.Err(); err != nil {
 		l.lost.Add(1)
@@ -171,10 +173,10 @@ func (l *Log) Demand(ctx context.Context, r Record) error {
 	}
 }
 
-// hangs has the calls that come next not wait. The next line that is written, though
-// late, puts that right.
+// hangs marks the log as failing, so that later calls do not wait. The next
+// line that is written, however late, clears the mark.
 func (l *Log) hangs() error {
-	err := fmt.Errorf("its file has taken no line for %v", patience)
+	err := fmt.Errorf("its file has accepted no line for %v", patience)
 	if l.failing.CompareAndSwap(nil, &err) {
 		select {
 		case l.look <- struct{}{}:
@@ -184,7 +186,7 @@ func (l *Log) hangs() error {
 	return err
 }
 
-// Reopen has the file opened again by its name: somebody has moved it away.
+// Reopen opens the file again by its name, after it was moved away.
 func (l *Log) Reopen() {
 	if l == nil {
 		return
@@ -195,8 +197,8 @@ func (l *Log) Reopen() {
 	}
 }
 
-// Close writes what was noted until now, and closes the file. ctx bounds it: a file
-// that hangs is left behind.
+// Close writes all lines noted so far, and closes the file. ctx bounds it: a
+// file that hangs is abandoned.
 func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil
@@ -207,7 +209,7 @@ func (l *Log) Close(ctx context.Context) error {
 	case <-l.stopped:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the audit log's file has not taken what is left: %w", ctx.Err())
+		return fmt.Errorf("the audit log's file did not accept the remaining lines: %w", ctx.Err())
 	}
 }
 
@@ -241,14 +243,15 @@ func (l *Log) finish() {
 		l.collect(*first)
 	}
 	if err := l.sink.Close(); err != nil {
-		l.logger.Warn().Err(err).Msg("the audit log was not closed in good order")
+		l.logger.Warn().Err(err).Msg("the audit log could not be closed properly")
 	}
 }
 
-// mostTogether bounds what is written at once: a pipe takes so much as a whole.
+// mostTogether bounds a single write, in bytes. A pipe accepts that much as a
+// whole.
 const mostTogether = 4096
 
-// collect writes an entry and those that wait behind it.
+// collect writes an entry and those queued behind it.
 func (l *Log) collect(first entry) {
 	for next := &first; next != nil; {
 		together, text := []entry{*next}, next.text
@@ -264,7 +267,7 @@ func (l *Log) collect(first entry) {
 	}
 }
 
-// waiting is the next entry, nil where none waits.
+// waiting returns the next entry, or nil if the queue is empty.
 func (l *Log) waiting() *entry {
 	select {
 	case next := <-l.lines:
@@ -274,8 +277,8 @@ func (l *Log) waiting() *entry {
 	}
 }
 
-// writeNow is write, unless that failed a moment ago: then it is left to the retries,
-// so that a full disk is not asked for each line.
+// writeNow writes, unless a write failed a moment ago. Then only the retries
+// write, so that a full disk is not tried for each line.
 func (l *Log) writeNow(text []byte, lines int) error {
 	if err := l.Err(); err != nil && l.untold > 0 {
 		l.lose(lines)
@@ -294,7 +297,7 @@ func (l *Log) lose(lines int) {
 	l.lost.Add(uint64(lines))
 }
 
-// write writes whole lines, and before them that others were lost.
+// write writes whole lines, preceded by a record of lost lines.
 func (l *Log) write(text []byte) error {
 	missing := l.untold
 	if missing > 0 {
@@ -334,24 +337,24 @@ func (l *Log) warn(err error) {
 
 func (l *Log) openAgain() {
 	if err := l.sink.Reopen(); err != nil {
-		l.logger.Error().Err(err).Msg("the audit log cannot be opened again: what was open stays in use")
+		l.logger.Error().Err(err).Msg("the audit log cannot be reopened; the open file stays in use")
 		return
 	}
 	l.torn = false
-	l.logger.Info().Msg("the audit log was opened again")
+	l.logger.Info().Msg("the audit log was reopened")
 	if l.Err() != nil {
 		_ = l.write(nil)
 	}
 }
 
-// Counts are what a log has done so far.
+// Counts are the totals of a log.
 type Counts struct {
 	Written, Lost uint64 // lines
 	Suppressed    uint64 // denials that have no line of their own
 	Failing       bool   // the last write has failed, or hangs
 }
 
-// Counts tells what the log has done so far.
+// Counts returns the totals of the log so far.
 func (l *Log) Counts() Counts {
 	return Counts{l.written.Load(), l.lost.Load(), l.denials.suppressed.Load(), l.Err() != nil}
 }

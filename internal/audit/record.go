@@ -6,40 +6,40 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Record is one line. It has no field for a secret, for a content, nor for anything
-// else that a caller may write freely, but for the path of a node.
+// Record is one line. It has no field for a secret, a content, or any other
+// text that a caller may choose freely, except the path of a node.
 type Record struct {
-	Principal, How string // who has called, and how that was proved
-	Remote         string // from where, as host and port
-	Via            string // name of the replica that has forwarded the call, and says so; left out where none has
+	Principal, How string // the caller, and how that was proved
+	Remote         string // host and port of the caller
+	Via            string // name of the replica that claims to have forwarded the call; omitted without one
 	Method, Route  string // Route is the path with the names of its variables
-	Path           string // of the node that the call is about; left out where there is none
-	Status         int    // of the answer; 0 where the call is about to take effect
+	Path           string // of the node that the call is about; omitted without one
+	Status         int    // of the answer; 0 if the call is about to take effect
 	Code           string // of a refusal
-	Adopted        string // session that the call has made the principal's; left out for none
+	Adopted        string // session that now belongs to the principal because of the call; omitted without one
 	RequestID      string
 	Epoch          uint64
 	Revision       uint64 // of the cell, when the line was made
 
-	// What follows is left out of the line of a call.
+	// These are omitted in the line of a call.
 
-	Event  string // what has happened, where no call has done it
+	Event  string // what has happened, if not a call
 	Member string // the replica that it is about
-	Count  uint64 // of lines or denials that have none of their own
+	Count  uint64 // of lines or denials without a line of their own
 }
 
-// Events of records that are no call's. Those of the master are named by package
-// master.
+// Events of records that do not belong to a call. Package master names the
+// master's.
 const (
 	Started    = "audit_started"      // this replica writes the log from now on
 	Lost       = "audit_lost"         // Count lines before this one could not be written
 	Suppressed = "denials_suppressed" // Count denials of Remote and, if known, Principal in one second, beyond those with lines
 )
 
-// timeForm has all of the digits, so that lines sort.
+// timeForm always has all digits, so that lines sort.
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
-// line writes the record, as of now.
+// line writes the record with the time now.
 func (r *Record) line(to *zerolog.Logger, now time.Time) {
 	e := to.Log().Str("time", now.UTC().Format(timeForm))
 	if r.Event != "" {

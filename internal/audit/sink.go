@@ -12,10 +12,11 @@ import (
 	"github.com/DeRuina/timberjack"
 )
 
-// Sink is where lines go. It is used by one goroutine.
+// Sink is the destination of lines. One goroutine uses it.
 type Sink interface {
 	io.WriteCloser
-	// Reopen opens it again by its name; where it can't, it stays as it is.
+	// Reopen opens the destination again by its name. If that fails, the open
+	// one stays in use.
 	Reopen() error
 }
 
@@ -30,17 +31,17 @@ func openSink(o *Options) (Sink, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		dir := filepath.Dir(o.Path)
 		if _, err := os.Stat(dir); err != nil {
-			return nil, fmt.Errorf("there is no directory %q: make it (mkdir -m 700 %s), so that the user that stoutd runs as can write there", dir, dir)
+			return nil, fmt.Errorf("there is no directory %q: create it (mkdir -m 700 %s) so that stoutd's user can write there", dir, dir)
 		}
 	case err != nil:
 		return nil, err
 	case info.IsDir():
 		return nil, errors.New("it is a directory; name the file")
 	case info.Mode()&fs.ModeSocket != 0:
-		return nil, errors.New("it is a socket, which cannot be opened; for that of standard output say -")
+		return nil, errors.New("it is a socket, which cannot be opened; write - for standard output")
 	case !info.Mode().IsRegular():
 		if o.MaxBytes > 0 {
-			return nil, errors.New("it is no regular file, and cannot be rotated: leave audit-max-size out")
+			return nil, errors.New("it is not a regular file and cannot be rotated: leave audit-max-size out")
 		}
 		return openStream(o.Path, info.Mode())
 	}
@@ -63,14 +64,15 @@ func openRegular(o *Options) (Sink, error) {
 	if o.MaxBytes == 0 {
 		return f, nil
 	}
-	if err := f.Close(); err != nil { // it can be opened
+	if err := f.Close(); err != nil { // it was opened only as a test
 		return nil, err
 	}
 	return newRotating(o), nil
 }
 
-// lockFile has the file for this process alone: what two replicas wrote and rotated
-// would be lost between them. The lock is beside the file, which comes and goes.
+// lockFile reserves the file for this process. If two replicas wrote and
+// rotated one file, both would lose lines. The lock is a separate file, because
+// rotation replaces the log.
 func lockFile(path string) (*os.File, error) {
 	if whole, err := filepath.EvalSymlinks(path); err == nil {
 		path = whole
@@ -83,14 +85,14 @@ func lockFile(path string) (*os.File, error) {
 	case err == nil:
 		return lock, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = errors.New("another process writes it: each replica needs a file of its own")
+		err = errors.New("another process writes to it: give each replica its own file")
 		return nil, errors.Join(err, lock.Close())
 	default:
 		return nil, errors.Join(fmt.Errorf("%s: %w", path+".lock", err), lock.Close())
 	}
 }
 
-// lockedSink gives the claim up with the file.
+// lockedSink releases the lock when the file is closed.
 type lockedSink struct {
 	Sink
 	lock *os.File
@@ -98,17 +100,16 @@ type lockedSink struct {
 
 func (c *lockedSink) Close() error { return errors.Join(c.Sink.Close(), c.lock.Close()) }
 
-// file is a file, named pipe or device that is open, or is to be with the next
-// write.
+// file is a file, named pipe or device. It is open, or the next write opens it.
 type file struct {
 	path   string
 	flag   int
-	stream bool // its other end may be another one after a failure
+	stream bool // after a failure the other end may be a new one
 	open   *os.File
 }
 
-// openStream opens a named pipe or a device. A pipe that nobody reads yet is tried
-// again with each write: the reader may well start later.
+// openStream opens a named pipe or a device. A pipe without a reader is tried
+// again with each write, because the reader may start later.
 func openStream(path string, mode fs.FileMode) (Sink, error) {
 	f := &file{path: path, stream: true}
 	if mode&fs.ModeNamedPipe != 0 {
@@ -138,8 +139,8 @@ func (f *file) Reopen() error {
 	return nil
 }
 
-// endLine ends the line in which a process before may have ended. A disk that is
-// full is left to the first line to find.
+// endLine ends a line that an earlier process left unfinished. If the disk is
+// full, the next line reports that.
 func endLine(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -147,7 +148,7 @@ func endLine(f *os.File, path string) error {
 	}
 	r, err := os.Open(path)
 	if err != nil {
-		return nil // it may be written only
+		return nil // it may be write-only
 	}
 	defer r.Close()
 	last := []byte{0}
@@ -178,7 +179,7 @@ func (f *file) Close() error {
 	return f.open.Close()
 }
 
-// rotating is a file that is put aside when it has grown to a size.
+// rotating is a file that is rotated when it has grown to a size.
 type rotating struct {
 	of *Options
 	to *timberjack.Logger
@@ -196,7 +197,7 @@ func (r *rotating) begin() {
 
 func (r *rotating) Write(p []byte) (int, error) { return r.to.Write(p) }
 
-// Reopen has the next write open the file by its name.
+// Reopen makes the next write open the file by its name.
 func (r *rotating) Reopen() error {
 	err := r.to.Close()
 	r.begin()
@@ -205,7 +206,7 @@ func (r *rotating) Reopen() error {
 
 func (r *rotating) Close() error { return r.to.Close() }
 
-// Writer is a Sink of whatever is open already. It is not closed.
+// Writer returns a Sink for an open writer, which it does not close.
 func Writer(w io.Writer) Sink { return writer{w} }
 
 type writer struct{ io.Writer }

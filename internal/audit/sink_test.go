@@ -97,9 +97,9 @@ func TestRefusedFiles(t *testing.T) {
 		want string
 	}{
 		{Options{Path: socket}, "it is a socket"},
-		{Options{Path: path}, "another process writes it"},
-		{Options{Path: link}, "another process writes it"},
-		{Options{Path: path, MaxBytes: 1 << 20}, "another process writes it"},
+		{Options{Path: path}, "another process writes to it"},
+		{Options{Path: link}, "another process writes to it"},
+		{Options{Path: path, MaxBytes: 1 << 20}, "another process writes to it"},
 		{Options{Path: filepath.Join(dir, "none", "audit.log")}, "mkdir -m 700"},
 		{Options{Path: dir}, "it is a directory"},
 		{Options{Path: "/dev/null", MaxBytes: 1 << 20}, "cannot be rotated"},

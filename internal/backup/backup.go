@@ -1,15 +1,15 @@
-// Package backup is the format of a backup of a cell: a file, or the body of an
-// answer of the API.
+// Package backup defines the format of a cell's backup, as a file or as the body
+// of an API response.
 //
 //	"stout-backup" and the format's number, one byte
 //	the length of the header, four bytes, big-endian
 //	the header, a lockapi.BackupHeader in JSON
 //	a snapshot of the state, as package state writes it
-//	the SHA-256 of all that, 32 bytes
+//	the SHA-256 of all the above, 32 bytes
 //
-// The sum is last, so that a backup can be written as a stream, and one that ends
-// early is never taken for a whole one: whatever its last 32 bytes are, they are
-// not the sum of those before.
+// The hash comes last, so a backup can be written as a stream. A truncated backup
+// is never taken for a complete one, because its last 32 bytes are not the hash
+// of the bytes before them.
 package backup
 
 import (
@@ -26,17 +26,18 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// magic opens every backup; a byte with the format's number follows.
+// magic begins every backup; a byte with the format's number follows.
 const magic = "stout-backup"
 
-// maxHeader bounds the header, and with it what a few damaged bytes can ask for.
+// maxHeader bounds the header, and so the memory that a few damaged bytes can
+// request.
 const maxHeader = 64 << 10
 
-// ErrDamaged says that bytes are not all of a backup as it was written: they were
+// ErrDamaged reports that a backup is not as it was written: bytes have
 // changed, or some are missing at the end.
 var ErrDamaged = errors.New("the backup is damaged or cut off: its bytes do not match the SHA-256 at its end")
 
-// Write writes a backup. Where it fails, what it has written is none.
+// Write writes a backup. If it fails, the bytes written are not a backup.
 func Write(w io.Writer, h lockapi.BackupHeader, snapshot func(io.Writer) error) error {
 	h.Format = lockapi.BackupFormat
 	head, err := json.Marshal(h)
@@ -59,18 +60,18 @@ func Write(w io.Writer, h lockapi.BackupHeader, snapshot func(io.Writer) error) 
 	return nil
 }
 
-// Reader reads the snapshot in a backup. Nothing of it counts before Read has
-// returned io.EOF, which it does where the sum is right.
+// Reader reads the snapshot in a backup. The caller must not use any of it
+// before Read has returned io.EOF, which it does only if the hash is right.
 type Reader struct {
-	// Header is what the backup says of itself. It counts when all was read.
+	// Header is the backup's header. It is valid only once everything was read.
 	Header lockapi.BackupHeader
 
 	in  *bufio.Reader
 	sum hash.Hash
-	err error // that Read came to
+	err error // the result of Read, once it has failed or ended
 }
 
-// NewReader reads the header of a backup. The error says what is wrong with it.
+// NewReader reads the header of a backup.
 func NewReader(from io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(from, 64<<10), sum: sha256.New()}
 	lead := make([]byte, len(magic)+1+4)
@@ -80,9 +81,9 @@ func NewReader(from io.Reader) (*Reader, error) {
 	format := lead[len(magic)]
 	switch {
 	case !bytes.HasPrefix(lead, []byte(magic)):
-		return nil, errors.New("these are not the bytes of a Stout backup")
+		return nil, errors.New("this is not a Stout backup")
 	case format != lockapi.BackupFormat:
-		return nil, fmt.Errorf("the backup has format %d; this release reads format %d: take the release that wrote it, or a later one", format, lockapi.BackupFormat)
+		return nil, fmt.Errorf("the backup has format %d; this release reads format %d: use the release that wrote it, or a later one", format, lockapi.BackupFormat)
 	}
 	size := binary.BigEndian.Uint32(lead[len(magic)+1:])
 	if size > maxHeader {
@@ -98,7 +99,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 	return r, nil
 }
 
-// full reads all of b from the beginning of the backup.
+// full fills b from the beginning of the backup.
 func (r *Reader) full(b []byte) error {
 	_, err := io.ReadFull(r.in, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -108,13 +109,13 @@ func (r *Reader) full(b []byte) error {
 	return err
 }
 
-// Read reads the snapshot. At its end the error is io.EOF where the whole backup
-// is as it was written, and else ErrDamaged, or that of the source.
+// Read reads the snapshot. At its end the error is io.EOF if the whole backup
+// is as it was written. Otherwise it is ErrDamaged or the source's error.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.err != nil || len(p) == 0 {
 		return 0, r.err
 	}
-	// What is behind the next byte may be the sum.
+	// The bytes after the next one may be the hash.
 	ahead, err := r.in.Peek(sha256.Size + 1)
 	if err != nil {
 		r.err = err
@@ -128,8 +129,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Copy copies a backup, and fails where that is not a whole one: what was written
-// is none then.
+// Copy copies a backup. It fails if the backup is not complete and undamaged;
+// the copy is then unusable.
 func Copy(w io.Writer, from io.Reader) (lockapi.BackupHeader, error) {
 	r, err := NewReader(io.TeeReader(from, w))
 	if err != nil {
@@ -141,5 +142,6 @@ func Copy(w io.Writer, from io.Reader) (lockapi.BackupHeader, error) {
 	return r.Header, nil
 }
 
-// Verify reads a backup to its end, and fails where it is not a whole one.
+// Verify reads a backup to its end. It fails if the backup is not complete and
+// undamaged.
 func Verify(from io.Reader) (lockapi.BackupHeader, error) { return Copy(io.Discard, from) }

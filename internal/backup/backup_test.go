@@ -123,7 +123,7 @@ func TestMessages(t *testing.T) {
 		raw  []byte
 		want string
 	}{
-		"another file":  {[]byte(strings.Repeat("%PDF-1.7 ", 10)), "not the bytes of a Stout backup"},
+		"another file":  {[]byte(strings.Repeat("%PDF-1.7 ", 10)), "not a Stout backup"},
 		"a later one":   {newer, "format 2; this release reads format 1"},
 		"cut off":       {raw[:len(raw)-1], "damaged or cut off"},
 		"an empty file": {nil, "damaged or cut off"},

@@ -13,12 +13,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Partial is what the names of files begin with that are not whole backups yet.
+// Partial begins the names of files that are not complete backups yet.
 const Partial = ".stout-backup-"
 
-// Save writes a file whole or not at all, for its owner alone to read: it is on the
-// disk when it gets its name. One that is there is replaced only where overwrite
-// says so.
+// Save writes a file completely or not at all, readable only by its owner. The
+// file is on disk before it gets its name. An existing file is replaced only if
+// overwrite is set.
 func Save(name string, overwrite bool, write func(w io.Writer) error) error {
 	if err := free(name, overwrite); err != nil {
 		return err
@@ -37,7 +37,7 @@ func Save(name string, overwrite bool, write func(w io.Writer) error) error {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = free(name, overwrite) // which may have taken a while
+		err = free(name, overwrite) // the write may have taken a while
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), name)
@@ -48,7 +48,7 @@ func Save(name string, overwrite bool, write func(w io.Writer) error) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// free says why a name may not be taken.
+// free returns an error if a name must not be used.
 func free(name string, overwrite bool) error {
 	info, err := os.Lstat(name)
 	switch {
@@ -57,17 +57,17 @@ func free(name string, overwrite bool) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is there and is no file", name)
+		return fmt.Errorf("%s exists and is not a regular file", name)
 	case !overwrite:
 		return fmt.Errorf("%s: %w", name, fs.ErrExist)
 	}
 	return nil
 }
 
-// syncDir has the names in a directory on the disk.
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // which has no such thing
+		return nil // Windows cannot sync a directory
 	}
 	d, err := os.Open(dir)
 	if err != nil {
@@ -76,7 +76,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// VerifyFile is Verify of a file.
+// VerifyFile verifies a file as Verify does.
 func VerifyFile(name string) (lockapi.BackupHeader, error) {
 	f, err := os.Open(name)
 	if err != nil {

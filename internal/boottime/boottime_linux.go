@@ -9,7 +9,7 @@ import (
 
 const clockBoottime = 7 // CLOCK_BOOTTIME of linux/time.h
 
-// Now is the time since the machine booted, suspended time included
+// Now returns the time since the machine booted, including suspended time
 // (clock_gettime(2), CLOCK_BOOTTIME). It is safe for concurrent use.
 func Now() time.Duration { return read(clockBoottime) }
 

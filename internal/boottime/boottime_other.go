@@ -6,6 +6,6 @@ import "time"
 
 var start = time.Now()
 
-// Now is the time since the program started on Go's monotonic clock. Whether
-// that clock runs while the machine sleeps depends on the system.
+// Now returns the time since the program started, on Go's monotonic clock. The
+// system determines whether that clock runs while the machine sleeps.
 func Now() time.Duration { return time.Since(start) }

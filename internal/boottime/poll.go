@@ -2,17 +2,17 @@ package boottime
 
 import "time"
 
-// pollEvery bounds how late an instant is noticed where the system has no timer
-// that goes on while the machine sleeps: Go's timers stand still meanwhile.
+// pollEvery bounds how late an instant is noticed on systems without a timer
+// that continues while the machine sleeps. Go's timers stop during sleep.
 const pollEvery = time.Second
 
-// poller is an alarm by a timer of Go's, which rings every so often.
+// poller is an alarm on a Go timer, which rings at least every pollEvery.
 type poller struct {
 	now  func() time.Duration
 	ring *time.Timer
 }
 
-// polled is a queue of its own, by a timer of Go's.
+// polled returns a new queue on a Go timer.
 func polled() *queue {
 	return &queue{now: Now, newAlarm: func(ring func()) alarm { return newPoller(Now, ring) }}
 }

@@ -14,24 +14,24 @@ type Timer struct {
 	index int // in the queue's heap, or -1
 }
 
-// AfterFunc calls f in a goroutine of its own once Now has advanced by d, never
-// earlier. Where that comes about while the machine sleeps, f is called as soon
-// as it is awake on Linux, and within pollEvery of that elsewhere.
+// AfterFunc calls f in its own goroutine once Now has advanced by d, never
+// earlier. If that happens while the machine sleeps, f is called as soon as it
+// wakes on Linux, and within pollEvery of that elsewhere.
 //
 // On Linux all timers of a process share one timerfd and one goroutine, which
-// last for as long as there are timers.
+// last as long as there are timers.
 func AfterFunc(d time.Duration, f func()) *Timer { return theQueue().afterFunc(d, f) }
 
-// Stop prevents the call, and reports whether it did: false says that the timer
-// had run out or was stopped.
+// Stop prevents the call, and reports whether it did. It returns false if the
+// timer had expired or was stopped.
 func (t *Timer) Stop() bool {
 	t.q.mu.Lock()
 	defer t.q.mu.Unlock()
 	return t.q.remove(t)
 }
 
-// Reset has the timer run out d from now, whether it runs or not. It reports
-// whether it did run.
+// Reset makes the timer expire d from now, whether it is running or not. It
+// reports whether it was running.
 func (t *Timer) Reset(d time.Duration) bool {
 	t.q.mu.Lock()
 	defer t.q.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *Timer) Reset(d time.Duration) bool {
 	return ran
 }
 
-// queue has the timers that run, and an alarm for the first of them.
+// queue holds the running timers, and an alarm for the first of them.
 type queue struct {
 	now      func() time.Duration
 	newAlarm func(ring func()) alarm
@@ -53,8 +53,8 @@ type queue struct {
 	alarm   alarm // nil while no timer runs
 }
 
-// alarm calls the function that it was made with once its clock reaches the
-// instant that was set last, or earlier. Its methods are not called at once.
+// alarm calls the function with which it was made once its clock reaches the
+// instant set last, or earlier. Its methods are not called concurrently.
 type alarm interface {
 	set(at time.Duration)
 	close()
@@ -91,7 +91,7 @@ func (q *queue) remove(t *Timer) bool {
 	return true
 }
 
-// ring calls those whose time has come.
+// ring calls the functions of expired timers.
 func (q *queue) ring() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +108,7 @@ func (q *queue) ring() {
 	}
 }
 
-// byInstant is a heap of timers, the first to run out at its root.
+// byInstant is a heap of timers, the first to expire at its root.
 type byInstant []*Timer
 
 func (h byInstant) Len() int           { return len(h) }

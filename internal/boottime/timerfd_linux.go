@@ -9,12 +9,12 @@ import (
 
 const timerAbstime = 1 // TFD_TIMER_ABSTIME of linux/timerfd.h
 
-// timers are those of the process.
+// timers is the queue of the process.
 var timers = queue{now: Now, newAlarm: newAlarm}
 
-// theQueue is where a timer belongs. In a bubble of testing/synctest, where a
-// goroutine that waits for the system would keep the bubble's time from going
-// on, each has a queue of its own.
+// theQueue returns the queue for a new timer. In a testing/synctest bubble each
+// timer has its own queue, because a goroutine that waits for the system would
+// stop the bubble's time.
 func theQueue() *queue {
 	if virtual() {
 		return polled()
@@ -29,15 +29,15 @@ func virtual() bool {
 	return apart.Abs() > time.Hour
 }
 
-// timerfd is an alarm of the system's (timerfd_create(2), CLOCK_BOOTTIME): one
-// that is due when the machine wakes up rings at once.
+// timerfd is an alarm of the system (timerfd_create(2), CLOCK_BOOTTIME). If it
+// is due when the machine wakes up, it rings at once.
 type timerfd struct {
 	fd   int
 	file *os.File
 }
 
-// newAlarm makes one, or one that polls where the process has no file left or
-// may not make the call.
+// newAlarm returns a timerfd. It returns a poller if the process has no file
+// descriptor left or may not make the call.
 func newAlarm(ring func()) alarm {
 	// TFD_NONBLOCK and TFD_CLOEXEC are the flags of open(2).
 	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
@@ -45,7 +45,7 @@ func newAlarm(ring func()) alarm {
 		return newPoller(Now, ring)
 	}
 	a := &timerfd{fd: int(fd), file: os.NewFile(fd, "timerfd")}
-	if a.file.SetReadDeadline(time.Time{}) != nil { // it cannot be waited for without a thread
+	if a.file.SetReadDeadline(time.Time{}) != nil { // it would need a thread to wait
 		a.close()
 		return newPoller(Now, ring)
 	}
@@ -67,7 +67,7 @@ func (a *timerfd) watch(ring func()) {
 func (a *timerfd) set(at time.Duration) {
 	when := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(int64(max(at, 1)))} // 0 would disarm it
 	if _, _, errno := syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), timerAbstime, uintptr(unsafe.Pointer(&when)), 0, 0, 0); errno != 0 {
-		panic("boottime: timerfd_settime: " + errno.Error()) // a file of ours, and an instant that there is
+		panic("boottime: timerfd_settime: " + errno.Error()) // the descriptor is ours and the instant valid
 	}
 }
 

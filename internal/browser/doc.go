@@ -1,15 +1,15 @@
-// Package browser judges whether a call to the API may come from where a browser
-// says that it comes from.
+// Package browser decides whether the API accepts a call from the origin that a
+// browser gives for it.
 //
-// A web page can send requests to any address that its visitor can reach, also
-// to a cell on the visitor's network or machine; the browser keeps it from
-// reading the answer, not from sending. It says in two headers whose page it
-// was, and in Host whom it takes the server for. So calls that change something
-// and come from another site's page are refused, and so are calls by a name
-// that is not one of ours: a page may have its own name lead to our address
-// (DNS rebinding), and is of the same site then as far as the browser knows.
+// A web page can send requests to any address that its visitor can reach,
+// including a cell on the visitor's network or machine. The browser keeps the
+// page from reading the answer, but not from sending the request. Two headers
+// name the origin of the page, and Host names the server as the browser knows
+// it. The policy refuses calls that change something and come from another
+// site's page. It also refuses calls by a name that is not one of ours. A page
+// may make its own name resolve to our address (DNS rebinding), and then counts
+// as the same site for the browser.
 //
-// Programs other than browsers send none of the headers, and are not concerned.
-// That is no access control: it keeps a browser from being used against its
-// user.
+// Other programs send none of these headers and are not affected. This is not
+// access control: it prevents a browser from being used against its user.
 package browser

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Origin is a site as browsers tell sites apart: scheme, host and port. Two are
-// the same site if they are equal.
+// Origin is a site as browsers define it: scheme, host and port. Two equal
+// origins are the same site.
 type Origin struct {
 	Scheme string // http or https
 	Host   Host
 }
 
-// Host is a host's name or address, and a port.
+// Host is the name or address of a host, and a port.
 type Host struct {
-	Name string // lower case, without the dot of the root; an address in its canonical form
-	Port string // in decimal, without zeros in front; empty where none is given
+	Name string // lower case, without the final dot; an address in canonical form
+	Port string // decimal, without leading zeros; empty if not given
 }
 
-// Parse reads an origin as the header Origin has it: scheme://host or
-// scheme://host:port, and no more. The port of the scheme counts as none.
+// Parse reads an origin in the form of the header Origin: scheme://host or
+// scheme://host:port. It omits the default port of the scheme.
 func Parse(s string) (Origin, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	scheme = strings.ToLower(scheme)
@@ -28,19 +28,19 @@ func Parse(s string) (Origin, error) {
 		return Origin{}, fmt.Errorf("it begins with http:// or https://")
 	}
 	if strings.ContainsAny(rest, "/?#@\\") {
-		return Origin{}, fmt.Errorf("it is scheme, host and port only, like https://stout.example.com")
+		return Origin{}, fmt.Errorf("it must have only scheme, host and port, as in https://stout.example.com")
 	}
 	host, ok := ParseHost(rest)
 	if !ok {
-		return Origin{}, fmt.Errorf("%q is not a host, with a port or without; a name beyond ASCII is written in its form that begins with xn--", rest)
+		return Origin{}, fmt.Errorf("%q is not a host with an optional port; write a name beyond ASCII in its xn-- form", rest)
 	}
 	return Origin{scheme, host.without(scheme)}, nil
 }
 
-// String is the origin as browsers write it.
+// String returns the origin as browsers write it.
 func (o Origin) String() string { return o.Scheme + "://" + o.Host.String() }
 
-// without leaves out the port of the scheme.
+// without removes the default port of the scheme.
 func (h Host) without(scheme string) Host {
 	if scheme == "http" && h.Port == "80" || scheme == "https" && h.Port == "443" {
 		h.Port = ""
@@ -48,7 +48,7 @@ func (h Host) without(scheme string) Host {
 	return h
 }
 
-// String is the host as a URL has it.
+// String returns the host in the form of URLs.
 func (h Host) String() string {
 	name := h.Name
 	if strings.Contains(name, ":") {
@@ -66,8 +66,8 @@ func (h Host) IsAddress() bool {
 	return err == nil
 }
 
-// ParseHost reads a host as the header Host has it: a name or an address, the
-// one of IPv6 in brackets, and perhaps a port.
+// ParseHost reads a host in the form of the header Host: a name or an address
+// (IPv6 in brackets), and an optional port.
 func ParseHost(s string) (Host, bool) {
 	name, port, ok := cutPort(s)
 	if !ok {
@@ -88,7 +88,7 @@ func ParseHost(s string) (Host, bool) {
 	return Host{name, port}, true
 }
 
-// cutPort cuts the port off, without zeros in front.
+// cutPort cuts the port off, and removes its leading zeros.
 func cutPort(s string) (name, port string, ok bool) {
 	end := strings.LastIndexByte(s, ':')
 	if end <= strings.LastIndexByte(s, ']') {
@@ -106,7 +106,7 @@ func cutPort(s string) (name, port string, ok bool) {
 	return name, port, true
 }
 
-// isName reports whether s could be a host's name or an address of IPv4.
+// isName reports whether s could be a host name or an IPv4 address.
 func isName(s string) bool {
 	if s == "" || len(s) > 253 || s[0] == '.' || strings.Contains(s, "..") || s[len(s)-1] == '.' {
 		return false

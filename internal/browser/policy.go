@@ -2,22 +2,23 @@ package browser
 
 import "net/http"
 
-// Settings make a Policy.
+// Settings configure a Policy.
 type Settings struct {
-	// Allowed are the sites whose pages may use the API besides its own.
+	// Allowed are the sites with pages that may use the API, besides the API's
+	// own.
 	Allowed []Origin
-	// Names are the names that the API is called by, besides localhost,
-	// addresses and the hosts of Allowed.
+	// Names are the names of the API, besides localhost, addresses and the
+	// hosts of Allowed.
 	Names []string
-	// Named is asked for a name that is not among them; nil where nobody knows
-	// more.
+	// Named is called for any other name, and reports whether it is one of
+	// ours. It may be nil.
 	Named func(name string) bool
-	// Loopback says that only programs of this machine reach the API: a browser
-	// may be the only way to it for anybody else.
+	// Loopback is set if only programs on this machine reach the API. For
+	// anyone else a browser may be the only way to it.
 	Loopback bool
 }
 
-// Policy says who may call from a browser.
+// Policy decides which calls from browsers are accepted.
 type Policy struct {
 	allowed  map[Origin]bool
 	names    map[string]bool
@@ -25,7 +26,7 @@ type Policy struct {
 	loopback bool
 }
 
-// New makes a policy.
+// New returns a policy.
 func New(s Settings) *Policy {
 	p := &Policy{allowed: map[Origin]bool{}, names: map[string]bool{"localhost": true}, named: s.Named, loopback: s.Loopback}
 	for _, o := range s.Allowed {
@@ -39,19 +40,21 @@ func New(s Settings) *Policy {
 	return p
 }
 
-// Shares reports whether there are sites whose pages may read answers.
+// Shares reports whether pages of any other sites may read answers.
 func (p *Policy) Shares() bool { return len(p.allowed) > 0 }
 
-// Call is what is judged of a call. Origin, Site and Preflight are the values
-// of the headers Origin, Sec-Fetch-Site and Access-Control-Request-Method.
+// Call has the parts of a call that a policy checks. Origin, Site and Preflight
+// are the values of the headers Origin, Sec-Fetch-Site and
+// Access-Control-Request-Method.
 type Call struct {
 	Method, Host            string
 	Origin, Site, Preflight []string
-	// TLS says that it came over TLS. Pages that did not are another site's then.
+	// TLS is set if the call came over TLS. A page that did not is then another
+	// site's.
 	TLS bool
 }
 
-// CallOf is the call that a request makes.
+// CallOf returns the Call of a request.
 func CallOf(r *http.Request) Call {
 	c := Call{Method: r.Method, Host: r.Host, Origin: r.Header["Origin"], Site: r.Header["Sec-Fetch-Site"], TLS: r.TLS != nil}
 	if len(c.Origin) > 0 {
@@ -60,31 +63,29 @@ func CallOf(r *http.Request) Call {
 	return c
 }
 
-// Verdict is what a policy says to a call.
+// Verdict is the result of checking a call.
 type Verdict struct {
-	// Refusal is why it is refused, and what makes it allowed; empty where it
-	// is not.
+	// Refusal is why the call is refused; zero if it is not.
 	Refusal Refusal
-	// Share is the site that may read the answer, to be told in the header
-	// Access-Control-Allow-Origin; empty where there is none.
+	// Share is the site that may read the answer, for the header
+	// Access-Control-Allow-Origin; empty without one.
 	Share string
-	// Preflight says that a browser asks, for that site, whether such a call
-	// may be made.
+	// Preflight is set if a browser asks, for that site, whether it may make
+	// such a call.
 	Preflight bool
 }
 
-// Refusal is why a call is refused.
+// Refusal is the reason for refusing a call.
 type Refusal int
 
 // Reasons to refuse a call.
 const (
 	Fine        Refusal = iota
-	ForeignHost         // it is addressed to a name that is not one of ours
+	ForeignHost         // it is addressed to a name that is not ours
 	ForeignPage         // it would change something, and comes from another site's page
 )
 
-// Check is the one place where it is decided whether a call may come from where
-// it comes from.
+// Check alone decides whether a call is accepted from its origin.
 func (p *Policy) Check(c Call) Verdict {
 	browser := len(c.Origin) > 0 || len(c.Site) > 0
 	if (browser || p.loopback && c.Host != "") && !p.isOurs(c.Host) {
@@ -107,7 +108,7 @@ func (p *Policy) Check(c Call) Verdict {
 	return Verdict{Refusal: ForeignPage}
 }
 
-// page is the site that the call comes from, where it says so and clearly.
+// page returns the site of the page, if the call names exactly one.
 func (c *Call) page() (Origin, bool) {
 	if len(c.Origin) != 1 {
 		return Origin{}, false
@@ -116,8 +117,8 @@ func (c *Call) page() (Origin, bool) {
 	return o, err == nil
 }
 
-// ownPage reports whether the call comes from a page that this very host has
-// served, or from none: a person has typed the address.
+// ownPage reports whether the call comes from a page that this host has served,
+// or from no page: a person has typed the address.
 func (c *Call) ownPage(page Origin, known bool) bool {
 	if len(c.Site) > 1 || len(c.Site) == 1 && c.Site[0] != "same-origin" && c.Site[0] != "none" {
 		return false

@@ -1,4 +1,4 @@
-// Package buildinfo tells which build of Stout this is.
+// Package buildinfo reports which build of Stout is running.
 package buildinfo
 
 import (
@@ -7,37 +7,37 @@ import (
 	"runtime/debug"
 )
 
-// version is put in by the linker: -ldflags "-X
-// …/internal/buildinfo.version=v1.2.3". Empty for a plain go build or go
-// install.
+// version is set by the linker: -ldflags "-X
+// …/internal/buildinfo.version=v1.2.3". It is empty after a plain go build or
+// go install.
 var version string
 
-// revision is the commit, put in likewise.
+// revision is the commit, set in the same way.
 var revision string
 
 // Info describes the running program's build.
 type Info struct {
-	// Version is the release, a pseudo-version, or "devel" where the build
-	// knows of none.
+	// Version is the release, a pseudo-version, or "devel" if the build has no
+	// version.
 	Version string `json:"version"`
-	// Revision is the commit, with "+dirty" behind it where the tree had
-	// changes; empty where the build knows of none.
+	// Revision is the commit, followed by "+dirty" if the tree had changes. It
+	// is empty if unknown.
 	Revision string `json:"revision,omitempty"`
 	// Go is the toolchain, Platform the operating system and architecture.
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Get describes the running program's build.
+// Get returns the running program's build.
 func Get() Info {
 	build, _ := debug.ReadBuildInfo()
 	return describe(version, revision, build)
 }
 
-// Version is Get().Version.
+// Version returns Get().Version.
 func Version() string { return Get().Version }
 
-// String is one line for a person.
+// String returns one line for people.
 func (i Info) String() string {
 	if i.Revision == "" {
 		return fmt.Sprintf("%s %s %s", i.Version, i.Go, i.Platform)
@@ -45,7 +45,7 @@ func (i Info) String() string {
 	return fmt.Sprintf("%s (%s) %s %s", i.Version, i.Revision, i.Go, i.Platform)
 }
 
-// describe prefers what the linker was told over what the toolchain noted.
+// describe prefers the linker's values to the toolchain's.
 func describe(linked, commit string, build *debug.BuildInfo) Info {
 	info := Info{Version: linked, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build == nil {

@@ -22,10 +22,12 @@ type Authority struct {
 	Key         crypto.Signer
 }
 
-// slack is how much earlier than now a certificate begins: clocks differ.
+// slack is how long before the present a certificate begins, because clocks
+// differ.
 const slack = time.Hour
 
-// NewAuthority makes a CA that signs leaves only, and ends then.
+// NewAuthority makes a CA that signs only leaf certificates, and expires at
+// ends.
 func NewAuthority(name string, ends time.Time) (*Authority, error) {
 	key, template, err := begin(name, ends)
 	if err != nil {
@@ -40,7 +42,7 @@ func NewAuthority(name string, ends time.Time) (*Authority, error) {
 	return &Authority{cert, key}, nil
 }
 
-// ReadAuthority reads what PEM made of a CA.
+// ReadAuthority reads a CA's certificate and key in PEM form.
 func ReadAuthority(cert, key []byte) (*Authority, error) {
 	all, err := parseAll(cert)
 	if err != nil {
@@ -48,7 +50,7 @@ func ReadAuthority(cert, key []byte) (*Authority, error) {
 	}
 	block, _ := pem.Decode(key)
 	if block == nil || block.Type != "PRIVATE KEY" {
-		return nil, errors.New("its key is not one in PEM form, PKCS #8")
+		return nil, errors.New("its key is not in PEM form, PKCS #8")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -59,22 +61,22 @@ func ReadAuthority(cert, key []byte) (*Authority, error) {
 		return nil, errors.New("its key can't sign")
 	}
 	if own, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(all[0].PublicKey) {
-		return nil, errors.New("its key is another one's")
+		return nil, errors.New("its key does not match its certificate")
 	}
 	return &Authority{all[0], signer}, nil
 }
 
-// Leaf says what a certificate is for.
+// Leaf describes a certificate to issue.
 type Leaf struct {
 	Name   string     // its common name
-	Hosts  []string   // names and addresses of a server; with any it is one
-	URIs   []*url.URL // that it stands for
-	Client bool       // it is a client's, too
+	Hosts  []string   // of a server, names and addresses; empty for other uses
+	URIs   []*url.URL // that identify the subject
+	Client bool       // it is also a client's
 	Ends   time.Time
 }
 
-// Issue makes a key and signs a certificate for it. It does not outlast the
-// CA.
+// Issue makes a key and signs a certificate for it. The certificate expires no
+// later than the CA.
 func (a *Authority) Issue(l Leaf) (*x509.Certificate, crypto.Signer, error) {
 	if l.Ends.After(a.Certificate.NotAfter) {
 		l.Ends = a.Certificate.NotAfter
@@ -102,7 +104,7 @@ func (a *Authority) Issue(l Leaf) (*x509.Certificate, crypto.Signer, error) {
 	return cert, key, err
 }
 
-// begin makes a key, and what every certificate has.
+// begin makes a key and the fields that all certificates share.
 func begin(name string, ends time.Time) (*ecdsa.PrivateKey, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -113,7 +115,7 @@ func begin(name string, ends time.Time) (*ecdsa.PrivateKey, *x509.Certificate, e
 		return nil, nil, err
 	}
 	begins := time.Now().Add(-slack)
-	if !begins.Before(ends) { // one that has ended, for tests
+	if !begins.Before(ends) { // expired already, for tests
 		begins = ends.Add(-slack)
 	}
 	return key, &x509.Certificate{
@@ -130,12 +132,12 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.ParseCertificate(der)
 }
 
-// CertificatePEM is a certificate as a file has it.
+// CertificatePEM returns a certificate in PEM form.
 func CertificatePEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// KeyPEM is a key as a file has it.
+// KeyPEM returns a key in PEM form.
 func KeyPEM(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

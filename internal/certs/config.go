@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Server is the configuration of a server that speaks TLS 1.2 or later with the
-// source's certificate, and judges its clients' by the source's CAs as auth
-// says. Each handshake is made with what is in force then.
+// Server returns the configuration of a server that uses TLS 1.2 or later with
+// the source's certificate. It verifies clients by the source's CAs, as auth
+// requires. Each handshake uses the files in force at that time.
 //
-// Sessions are not resumed: a ticket would outlast the CA that its client's
-// certificate was judged by.
+// Sessions are not resumed: a ticket would outlast the CA by which its client's
+// certificate was verified.
 func (s *Source) Server(auth tls.ClientAuthType) *tls.Config {
 	type server struct{ tls.ClientAuthType }
 	return &tls.Config{
@@ -34,7 +34,8 @@ func (s *Source) Server(auth tls.ClientAuthType) *tls.Config {
 	}
 }
 
-// config is what is made of the set in force, once for each use.
+// config returns the configuration that from makes of the set in force. It is
+// made once per use.
 func (s *Source) config(use any, from func(*Set) *tls.Config) *tls.Config {
 	g := s.present.Load()
 	made, ok := g.made.Load(use)
@@ -44,20 +45,19 @@ func (s *Source) config(use any, from func(*Set) *tls.Config) *tls.Config {
 	return made.(*tls.Config)
 }
 
-// ReplicaURI is what a replica's certificate carries to be that of the replica
-// of a name.
+// ReplicaURI returns the URI that identifies a replica in its certificate.
 func ReplicaURI(id string) *url.URL {
 	return &url.URL{Scheme: "stout", Host: "replica", Path: "/" + id}
 }
 
 // Mutual secures the connections between replicas by a source with a
-// certificate and CAs: TLS 1.3, in which both ends show a certificate that one
-// of the CAs has signed and that names the replica. Addresses do not count: a
-// replica may move.
+// certificate and CAs. It uses TLS 1.3. Both ends show a certificate that one
+// of the CAs has signed and that names the replica. Addresses are not checked,
+// because a replica may move.
 type Mutual struct{ Source *Source }
 
-// Server is the configuration for the connections that are taken. Whose the
-// other end is, Check says.
+// Server returns the configuration for incoming connections. The caller
+// identifies the other end with Check.
 func (m Mutual) Server() *tls.Config {
 	type server struct{}
 	return m.Source.config(server{}, func(set *Set) *tls.Config {
@@ -71,17 +71,16 @@ func (m Mutual) Server() *tls.Config {
 	})
 }
 
-// Client is the configuration for a connection to the replica of the given
-// name.
+// Client returns the configuration for a connection to a named replica.
 func (m Mutual) Client(id string) *tls.Config {
 	set := m.Source.Set()
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return set.Certificate, nil // whatever CAs the other end says that it has
+			return set.Certificate, nil // regardless of the CAs that the other end requests
 		},
-		// The library would judge the certificate by a host's name. It is judged
-		// by VerifyConnection, which is called for every handshake.
+		// The library would verify the certificate against a host name.
+		// VerifyConnection, which runs in every handshake, verifies it instead.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			err := verify(state.PeerCertificates, set.Pool, x509.ExtKeyUsageServerAuth)
@@ -96,14 +95,14 @@ func (m Mutual) Client(id string) *tls.Config {
 	}
 }
 
-// Check says whether a certificate is that of the replica of the given name.
-// Who signed it was found out before.
+// Check returns an error unless a certificate belongs to the named replica. Its
+// signature must have been verified before.
 func (Mutual) Check(leaf *x509.Certificate, id string) error {
 	want := ReplicaURI(id).String()
 	if slices.ContainsFunc(leaf.URIs, func(u *url.URL) bool { return u.String() == want }) {
 		return nil
 	}
-	return fmt.Errorf("the certificate of %q has not the URI %s", leaf.Subject, want)
+	return fmt.Errorf("the certificate of %q does not have the URI %s", leaf.Subject, want)
 }
 
 func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage) error {
@@ -118,14 +117,14 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsag
 	return err
 }
 
-// OfReplica is the Check of a replica's own files: the others take its
-// certificate for that of the replica of the given name, now or, where it has
-// ended, once upon a time.
+// OfReplica returns the Check for a replica's own files. The other replicas
+// must accept its certificate as that of the named replica: now or, if it has
+// expired, before.
 func OfReplica(id string) Check {
 	return func(set *Set) error {
 		leaf := set.Certificate.Leaf
 		if err := (Mutual{}).Check(leaf, id); err != nil {
-			return fmt.Errorf("%w, by which the others know this replica", err)
+			return fmt.Errorf("%w, which identifies this replica to the others", err)
 		}
 		between := x509.NewCertPool()
 		for _, der := range set.Certificate.Certificate[1:] {
@@ -142,17 +141,17 @@ func OfReplica(id string) Check {
 		for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 			_, err := leaf.Verify(x509.VerifyOptions{Roots: set.Pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: at})
 			if err != nil {
-				return fmt.Errorf("the certificate of %q is none that the others would take; both ends of a connection show it, so it is a server's and a client's: %w", leaf.Subject, err)
+				return fmt.Errorf("the other replicas would not accept the certificate of %q; both ends of a connection show it, so it must be for servers and clients: %w", leaf.Subject, err)
 			}
 		}
 		return nil
 	}
 }
 
-// Client is the configuration of a client that judges servers by the source's
-// CAs as they are now, or by the system's where it has none. It shows the
-// certificate in force at each handshake, if there is one. It is the same
-// configuration until the files change.
+// Client returns the configuration of a client that verifies servers by the
+// source's present CAs, or by the system's if it has none. It shows the
+// certificate in force at each handshake, if there is one. The configuration
+// stays the same until the files change.
 func (s *Source) Client() *tls.Config {
 	type client struct{}
 	return s.config(client{}, func(set *Set) *tls.Config {
@@ -161,7 +160,7 @@ func (s *Source) Client() *tls.Config {
 			RootCAs:    set.Pool,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				if own := s.Set().Certificate; own != nil {
-					return own, nil // whatever CAs the server says that it has
+					return own, nil // regardless of the CAs that the server requests
 				}
 				return new(tls.Certificate), nil
 			},

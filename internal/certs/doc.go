@@ -1,13 +1,12 @@
-// Package certs makes certificates, and keeps those that a process uses in step
+// Package certs makes certificates, and keeps a process's certificates in step
 // with their files.
 //
-// A Source has the contents of a certificate's file, its key's, and that of the
-// CAs by which the other end is judged. It looks at them once a second. A
-// change is taken when two looks in a row have found the same, so that a file
-// that is being written is not taken by half. The three are taken together or
-// not at all: where anything is wrong with them, those before stay in force, and
-// it is said why. Connections that are open stay open; each new one has what is
-// in force then.
+// A Source holds the contents of three files: a certificate, its key, and the
+// CAs that verify the other end. It reads them once a second. A change takes
+// effect when two reads in a row found the same, so a half-written file is not
+// used. The three take effect together or not at all. If anything is wrong with
+// them, the previous ones stay in force and the reason is reported. Open
+// connections stay open; each new one uses the files in force.
 //
-// An Authority signs certificates, for those who have nobody that does.
+// An Authority signs certificates, for users without a CA of their own.
 package certs

@@ -15,30 +15,31 @@ import (
 	"time"
 )
 
-// Names of the CA's files. Those of others are their names with certSuffix and
-// keySuffix.
+// Names of the CA's files. Other files are named after their owner, with
+// certSuffix and keySuffix.
 const (
 	caName     = "ca"
 	certSuffix = ".pem"
 	keySuffix  = "-key.pem"
 )
 
-// caYears is for how long a CA is made.
+// caYears is the lifetime of a new CA in years.
 const caYears = 10
 
-// Order is what to make for a cell and its clients.
+// Order lists the certificates to make for a cell and its clients.
 type Order struct {
-	// Dir is the directory for the files. Where it has a CA already that signs.
+	// Dir is the directory for the files. If it has a CA already, that CA
+	// signs.
 	Dir      string
 	Replicas []Replica
 	Clients  []string
-	Ends     time.Time // of the certificates; a new CA ends in ten years
+	Ends     time.Time // expiry of the certificates; a new CA expires in ten years
 }
 
-// Replica is one that a certificate is made for.
+// Replica is a replica that needs a certificate.
 type Replica struct {
 	ID    string
-	Hosts []string // by which others and its clients dial it
+	Hosts []string // at which other replicas and clients dial it
 }
 
 // ParseReplica reads id=host, or id=host,host.
@@ -50,7 +51,7 @@ func ParseReplica(s string) (Replica, error) {
 	}
 	for _, h := range r.Hosts {
 		if net.ParseIP(h) == nil && (len(h) > longestHost || !hostForm.MatchString(h)) {
-			return r, fmt.Errorf("%q is neither a host's name nor an address, without a port, as in r1=10.0.0.1 or r1=host1.example.com", h)
+			return r, fmt.Errorf("%q is neither a host name nor an address without a port, as in r1=10.0.0.1 or r1=host1.example.com", h)
 		}
 	}
 	return r, nil
@@ -63,15 +64,15 @@ var (
 	hostForm = regexp.MustCompile(`^[A-Za-z0-9*_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
 )
 
-// Made is what was made of an Order.
+// Made is the result of an Order.
 type Made struct {
-	CA    bool     // it is new
-	Files []string // in the order of their making
-	// Ends is when the certificates end: when was ordered, or with their CA.
+	CA    bool     // the CA is new
+	Files []string // in the order in which they were made
+	// Ends is when the certificates expire: as ordered, or with their CA.
 	Ends time.Time
 }
 
-// Make makes what is ordered: all of it, or nothing. It overwrites no file.
+// Make makes everything in the order, or nothing. It overwrites no file.
 func (o Order) Make() (Made, error) {
 	if err := o.Check(); err != nil {
 		return Made{}, err
@@ -108,7 +109,8 @@ func (o Order) Make() (Made, error) {
 	return made, nil
 }
 
-// Check refuses what would not do what somebody thinks that it does.
+// Check refuses an order that would not have the effect that its author
+// expects.
 func (o Order) Check() error {
 	if len(o.Replicas)+len(o.Clients) == 0 {
 		return errors.New("name a replica or a client to make a certificate for")
@@ -118,7 +120,7 @@ func (o Order) Check() error {
 		if !nameForm.MatchString(name) {
 			return fmt.Errorf("%s %q: a name is 1 to 64 of A-Z a-z 0-9 . _ - @, beginning with a letter or a digit", what, name)
 		}
-		low := strings.ToLower(name) // some file systems make no difference
+		low := strings.ToLower(name) // some file systems ignore case
 		for _, file := range []string{low, low + "-key"} {
 			if other, ok := taken[file]; ok {
 				return fmt.Errorf("%s %q has the name of %s; give it another one", what, name, other)
@@ -135,7 +137,7 @@ func (o Order) Check() error {
 	}
 	for _, c := range o.Clients {
 		if c == "root" {
-			return errors.New(`client "root": user:root comes by a token only, and whoever shows a certificate of that name is refused`)
+			return errors.New(`client "root": user:root needs a token; a certificate of that name is refused`)
 		}
 		if err := take(c, "client"); err != nil {
 			return err
@@ -144,7 +146,7 @@ func (o Order) Check() error {
 	return nil
 }
 
-// authority is the CA that the directory has, or nil.
+// authority returns the directory's CA, or nil.
 func (o Order) authority() (*Authority, error) {
 	certFile, keyFile := filepath.Join(o.Dir, caName+certSuffix), filepath.Join(o.Dir, caName+keySuffix)
 	cert, certErr := readFile(certFile)
@@ -155,14 +157,14 @@ func (o Order) authority() (*Authority, error) {
 	case certErr != nil:
 		return nil, certErr
 	case keyErr != nil:
-		return nil, fmt.Errorf("the directory has a CA, %s, and without its key nothing can be signed: %w", certFile, keyErr)
+		return nil, fmt.Errorf("the directory has a CA, %s, but its key, which must sign, cannot be read: %w", certFile, keyErr)
 	}
 	ca, err := ReadAuthority(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", certFile, err)
 	}
 	if time.Now().After(ca.Certificate.NotAfter) {
-		return nil, fmt.Errorf("%s has ended at %s; make a new CA in another directory", certFile, ca.Certificate.NotAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("%s expired at %s; make a new CA in another directory", certFile, ca.Certificate.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return ca, nil
 }
@@ -177,7 +179,8 @@ func (o Order) leaves() (all []Leaf) {
 	return all
 }
 
-// withLoopback adds to the hosts of who is on this machine all names for that.
+// withLoopback adds all loopback names to the hosts if one of them is a
+// loopback name.
 func withLoopback(hosts []string) []string {
 	here := func(h string) bool {
 		ip := net.ParseIP(h)
@@ -217,7 +220,7 @@ func (w *writer) add(name string, cert *x509.Certificate, key crypto.Signer) err
 func (w *writer) write() error {
 	for _, f := range w.files {
 		if _, err := os.Lstat(f.name); err == nil {
-			return fmt.Errorf("%s is there already, and nothing was written; move it away, or name another directory", f.name)
+			return fmt.Errorf("%s exists already, so nothing was written; move it away, or name another directory", f.name)
 		}
 	}
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
@@ -234,7 +237,7 @@ func (w *writer) write() error {
 	return nil
 }
 
-// create writes a file that is not there.
+// create writes a file that does not exist yet.
 func create(f newFile) error {
 	out, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 	if err != nil {

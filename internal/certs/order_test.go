@@ -88,7 +88,7 @@ func TestRefusedOrders(t *testing.T) {
 		"one given twice":       {Order{Replicas: replica("r1", "r1")}, `replica "r1" has the name of replica r1`},
 		"that of the CA":        {Order{Clients: []string{"ca"}}, "the name of the CA"},
 		"that of the CA's key":  {Order{Clients: []string{"ca-key"}}, "the name of the CA's key"},
-		"root's":                {Order{Clients: []string{"root"}}, "by a token only"},
+		"root's":                {Order{Clients: []string{"root"}}, "needs a token"},
 		"one that is a path":    {Order{Clients: []string{"../x"}}, "a name is 1 to 64"},
 		"the URI of a replica":  {Order{Clients: []string{"stout://replica/r1"}}, "a name is 1 to 64"},
 		"one of two lines":      {Order{Clients: []string{"a\nb"}}, "a name is 1 to 64"},
@@ -135,7 +135,7 @@ func TestMakeMore(t *testing.T) {
 		t.Errorf("it is said to end at %v, and does at %v", made.Ends, set.Certificate.Leaf.NotAfter)
 	}
 	again := Order{Dir: dir, Replicas: []Replica{{"r2", []string{"h"}}}, Clients: []string{"billing"}, Ends: more.Ends}
-	if _, err := again.Make(); err == nil || !strings.Contains(err.Error(), "billing.pem is there already") {
+	if _, err := again.Make(); err == nil || !strings.Contains(err.Error(), "billing.pem exists already") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "r2.pem")); err == nil {
@@ -144,11 +144,11 @@ func TestMakeMore(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ca-key.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Order{Dir: dir, Clients: []string{"other"}, Ends: more.Ends}).Make(); err == nil || !strings.Contains(err.Error(), "without its key") {
+	if _, err := (Order{Dir: dir, Clients: []string{"other"}, Ends: more.Ends}).Make(); err == nil || !strings.Contains(err.Error(), "its key, which must sign") {
 		t.Errorf("%v", err)
 	}
 	put(t, dir, order(t, r1), "ca-key.pem")
-	if _, err := (Order{Dir: dir, Clients: []string{"other"}, Ends: more.Ends}).Make(); err == nil || !strings.Contains(err.Error(), "another one's") {
+	if _, err := (Order{Dir: dir, Clients: []string{"other"}, Ends: more.Ends}).Make(); err == nil || !strings.Contains(err.Error(), "does not match") {
 		t.Errorf("%v", err)
 	}
 }

@@ -13,34 +13,34 @@ import (
 	"github.com/stoutlock/stout/internal/readfile"
 )
 
-// Files are the names of PEM files. A field that is empty names none.
+// Files has the names of PEM files. An empty field names no file.
 type Files struct {
-	// Cert has the certificate, and behind it those that lead to its CA; Key has
-	// its private key. Both or neither are there.
+	// Cert has the certificate, followed by the chain to its CA. Key has its
+	// private key. Both or neither are set.
 	Cert, Key string
-	// CA has the certificates of those who sign for the other end.
+	// CA has the CA certificates that verify the other end.
 	CA string
 }
 
-// Set is what was read of Files.
+// Set is the content of Files.
 type Set struct {
 	Certificate *tls.Certificate // with its Leaf; nil without Files.Cert
 	CAs         []*x509.Certificate
 	Pool        *x509.CertPool // of CAs; nil without Files.CA
 }
 
-// maxFile bounds a file of certificates; the bundles of the browsers have a
-// quarter of it.
+// maxFile bounds a file of certificates, in bytes. The bundles of browsers have
+// a quarter of it.
 const maxFile = 1 << 20
 
-// contents are those of Files.
+// contents holds the bytes of Files.
 type contents struct{ cert, key, ca []byte }
 
 func (c contents) equal(other contents) bool {
 	return bytes.Equal(c.cert, other.cert) && bytes.Equal(c.key, other.key) && bytes.Equal(c.ca, other.ca)
 }
 
-// read reads the files by r.
+// read reads the files with r.
 func (f Files) read(r *readfile.Reader) (c contents, err error) {
 	for _, one := range []struct {
 		name string
@@ -58,14 +58,14 @@ func (f Files) read(r *readfile.Reader) (c contents, err error) {
 
 func readFile(name string) ([]byte, error) { return new(readfile.Reader).Read(name, maxFile) }
 
-// Exposed reports whether everybody on the machine can read a key's file.
+// Exposed reports whether every user of the machine can read a key's file.
 func Exposed(name string) bool {
 	mode, err := new(readfile.Reader).Mode(name)
 	return err == nil && runtime.GOOS != "windows" && mode.Perm()&0o004 != 0
 }
 
-// parse reads the contents. A certificate that has ended or has not begun is no
-// error here.
+// parse parses the contents. It accepts a certificate that has expired or is
+// not valid yet.
 func (f Files) parse(c contents) (*Set, error) {
 	s := &Set{}
 	if f.Cert != "" {
@@ -88,16 +88,16 @@ func (f Files) parse(c contents) (*Set, error) {
 	return s, nil
 }
 
-// explainPair puts into words of our own what is most often wrong with a pair.
+// explainPair describes the most frequent fault of a pair in our own words.
 func explainPair(c contents, err error) error {
 	if block, _ := pem.Decode(c.key); block != nil && (block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "") {
-		return errors.New("the key is encrypted; nobody is there to give its password when stoutd starts")
+		return errors.New("the key is encrypted; stoutd cannot ask for its password, so give a key without one")
 	}
 	return err
 }
 
-// parseAll reads every certificate of a PEM file, at least one. What is no
-// certificate there is refused: a key, for instance, that was given for one.
+// parseAll reads every certificate of a PEM file, at least one. It refuses any
+// other content, such as a key that was given by mistake.
 func parseAll(content []byte) (all []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -105,28 +105,28 @@ func parseAll(content []byte) (all []*x509.Certificate, err error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("it has a %q; only certificates belong there", block.Type)
+			return nil, fmt.Errorf("it has a %q, but only certificates belong there", block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, err
 		}
 		if !cert.IsCA {
-			return nil, fmt.Errorf("the certificate of %q in it is not a CA's", cert.Subject)
+			return nil, fmt.Errorf("its certificate of %q is not a CA's", cert.Subject)
 		}
 		all = append(all, cert)
 	}
 	switch {
 	case len(all) == 0:
-		return nil, errors.New("there is no certificate in it, in PEM form")
+		return nil, errors.New("it has no certificate in PEM form")
 	case bytes.Contains(content, []byte("-----BEGIN")):
 		return nil, errors.New("it ends within a certificate")
 	}
 	return all, nil
 }
 
-// ends is when the first certificate of the chain ends, and the last CA. The
-// zero time stands for none.
+// ends returns when the first certificate of the chain expires, and when the
+// last CA does. The zero time means no certificate.
 func (s *Set) ends() (certificate, cas time.Time) {
 	if s.Certificate != nil {
 		certificate = s.Certificate.Leaf.NotAfter

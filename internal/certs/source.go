@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// lookEvery is how often the files are looked at.
+	// lookEvery is the interval at which the files are read.
 	lookEvery = time.Second
-	// Soon is how long before its end a certificate is spoken of.
+	// Soon is how long before its end a certificate is reported.
 	Soon = 14 * 24 * time.Hour
-	// remindEvery is how often that is, and that files can't be used.
+	// remindEvery is the interval at which that is reported, and that files
+	// cannot be used.
 	remindEvery = 24 * time.Hour
 )
 
-// Check says what is wrong with what was read, beyond its form.
+// Check returns what is wrong with a set, beyond its form.
 type Check func(*Set) error
 
-// Source is what files of certificates had in them when they were last in good
-// order. Its methods are safe for concurrent use.
+// Source holds the contents that files of certificates had when they were last
+// valid. Its methods are safe for concurrent use.
 type Source struct {
 	files   Files
 	check   Check
@@ -31,14 +32,14 @@ type Source struct {
 	reader  readfile.Reader
 	present atomic.Pointer[generation]
 
-	mu     sync.Mutex // guards what follows
-	seen   *sight     // by the last look; nil where that was present
-	told   time.Time  // when it was last said why seen is not taken; zero before
-	readAt time.Time  // when the files could be read last
+	mu     sync.Mutex // guards the fields below
+	seen   *sight     // by the last look; nil if it was the present content
+	told   time.Time  // when the refusal of seen was last reported; zero before
+	readAt time.Time  // when the files were last readable
 	counts Counts
 }
 
-// sight is what a look at the files has found.
+// sight is the result of reading the files.
 type sight struct {
 	contents
 	failed string // why they could not be read
@@ -48,14 +49,14 @@ func (s sight) equal(other sight) bool {
 	return s.failed == other.failed && s.contents.equal(other.contents)
 }
 
-// generation is a Set, and what was made of it.
+// generation is a Set and the configurations made of it.
 type generation struct {
 	set  *Set
 	from contents
-	made sync.Map // of *tls.Config, by what for
+	made sync.Map // use → *tls.Config
 }
 
-// Counts are those of changes to a source's files.
+// Counts counts changes to a source's files.
 type Counts struct{ Taken, Refused uint64 }
 
 // Open reads the files. check may be nil.
@@ -84,44 +85,44 @@ func (s *Source) validate(c contents) (*Set, error) {
 	return set, s.check(set)
 }
 
-// Set is what is in force. It is not to be changed.
+// Set returns the set in force. The caller must not change it.
 func (s *Source) Set() *Set { return s.present.Load().set }
 
-// Files are the names that the source was made of.
+// Files returns the file names of the source.
 func (s *Source) Files() Files { return s.files }
 
-// Counts tells how many changes were taken and refused so far.
+// Counts returns how many changes were accepted and refused so far.
 func (s *Source) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts
 }
 
-// Unread is for how long the files could not be read.
+// Unread returns for how long the files have been unreadable.
 func (s *Source) Unread() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.readAt)
 }
 
-// Ends is when the certificate in force ends, or the first of those behind it;
-// and the last of the CAs. The zero time stands for none.
+// Ends returns when the certificate in force expires, or the first of its
+// chain, and when the last of the CAs does. The zero time means no certificate.
 func (s *Source) Ends() (certificate, cas time.Time) { return s.Set().ends() }
 
-// Notice is what there is to say of a source.
+// Notice is a report about a source.
 type Notice struct {
-	// Taken says that the files have changed, and are in force.
+	// Taken is set if changed files are in force.
 	Taken bool
-	// Refused is why files that have changed are not in force.
+	// Refused is why changed files are not in force.
 	Refused error
-	// Ends is when the certificate ends, or, with OfCAs, the last CA: soon, or it
-	// has.
+	// Ends is when the certificate expires or expired, soon or in the past.
+	// With OfCAs it is the last CA instead.
 	Ends  time.Time
 	OfCAs bool
 }
 
-// Watch looks at the files until ctx ends, and says what happens to them, and
-// once a day what ends soon.
+// Watch reads the files until ctx ends, and reports changes at once. Once a day
+// it reports certificates that expire soon.
 func (s *Source) Watch(ctx context.Context, say func(Notice)) {
 	s.remind(say)
 	reminded := time.Now()
@@ -156,12 +157,12 @@ func (s *Source) remind(say func(Notice)) {
 	}
 }
 
-// EndsSoon says whether what ends then is to be spoken of. The zero time is the
-// end of nothing.
+// EndsSoon reports whether an end is close enough to be reported. The zero time
+// is no end.
 func EndsSoon(end time.Time) bool { return !end.IsZero() && time.Until(end) < Soon }
 
-// look reads the files and takes what is there, if it is new, in good order, and
-// the same as the last time. A refusal is said at once and once a day.
+// look reads the files. It accepts them if they are new, valid, and the same as
+// at the last look. It returns a refusal at once and once a day.
 func (s *Source) look() (taken bool, refused error) {
 	c, err := s.files.read(&s.reader)
 	now := sight{contents: c}
@@ -204,8 +205,8 @@ func (s *Source) look() (taken bool, refused error) {
 	return false, err
 }
 
-// alive refuses a new certificate that is of no use now, as long as the one in
-// force is.
+// alive refuses a new certificate that is not valid now, as long as the present
+// one is valid.
 func (s *Source) alive(set *Set) error {
 	if set.Certificate == nil {
 		return nil
@@ -216,9 +217,9 @@ func (s *Source) alive(set *Set) error {
 	}
 	switch leaf := set.Certificate.Leaf; {
 	case now.After(leaf.NotAfter):
-		return fmt.Errorf("the new certificate in %s has ended at %s", s.files.Cert, leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the new certificate in %s expired at %s", s.files.Cert, leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("the new certificate in %s begins at %s only; are the clocks right?", s.files.Cert, leaf.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the new certificate in %s is valid only from %s; check the clocks", s.files.Cert, leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -40,11 +40,11 @@ func TestRefusedFiles(t *testing.T) {
 		"an encrypted key": {func(f *Files) {
 			f.Key = file("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n")
 		}, "the key is encrypted"},
-		"a CA of nothing":     {func(f *Files) { f.CA = file("# none\n") }, "there is no certificate in it"},
+		"a CA of nothing":     {func(f *Files) { f.CA = file("# none\n") }, "it has no certificate"},
 		"a key for a CA":      {func(f *Files) { f.CA = f.Key }, "only certificates belong there"},
 		"a leaf for a CA":     {func(f *Files) { f.CA = f.Cert }, "is not a CA's"},
 		"a CA cut short":      {func(f *Files) { f.CA = file(string(ca) + string(ca[:len(ca)/2])) }, "it ends within a certificate"},
-		"another CA":          {func(f *Files) { f.CA = filesOf(other, "r1").CA }, "none that the others would take"},
+		"another CA":          {func(f *Files) { f.CA = filesOf(other, "r1").CA }, "would not accept the certificate"},
 		"something very long": {func(f *Files) { f.CA = file(strings.Repeat("x", maxFile+1)) }, "larger than"},
 	} {
 		f := good
@@ -162,7 +162,7 @@ func TestFilesThatChange(t *testing.T) {
 		put(t, dir, third, "ca.pem")
 		wantSaid(t, "with the CA again", w.after(time.Hour))
 		put(t, dir, other, "ca.pem")
-		wantSaid(t, "with another CA", w.after(time.Hour), "refused: the certificate of")
+		wantSaid(t, "with another CA", w.after(time.Hour), "refused: the other replicas would not accept")
 		if serial() != of(third) || len(w.Set().CAs) != 1 {
 			t.Error("what was refused is in force")
 		}

@@ -1,6 +1,6 @@
-// Command cross checks that programs compile for other systems: it type-checks
-// them and all that they import from the sources, which takes a tenth of the time
-// of compiling them. Each argument is GOOS/GOARCH:PACKAGE[,PACKAGE...].
+// Command cross checks that programs compile for other systems. It type-checks
+// them and everything they import from source, which takes a tenth of the time
+// of compiling. Each argument is GOOS/GOARCH:PACKAGE[,PACKAGE...].
 package main
 
 import (

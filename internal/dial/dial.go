@@ -1,10 +1,11 @@
-// Package dial connects to hosts by name without waiting for the DNS where it has
+// Package dial connects to hosts by name, without waiting for the DNS if it has
 // answered before.
 //
-// A Dialer remembers the addresses of each host. It dials these at once, looks
-// the name up in the background, and dials what that finds too. So a DNS that
-// hangs, fails or errs delays no call to a host that was reached before, and a
-// host that moves is found after its old address has failed.
+// A Dialer remembers the addresses of each host. It dials these at once and
+// looks the name up in the background, then also dials what the lookup finds.
+// So a DNS that hangs, fails or errs does not delay a connection to a host that
+// was reached before. A host that has moved is found after its old address has
+// failed.
 package dial
 
 import (
@@ -19,17 +20,17 @@ import (
 )
 
 const (
-	lookupTime = 5 * time.Second // bounds one lookup, and so the first dial of a host
+	lookupTime = 5 * time.Second // bounds one lookup, and so the first dial to a host
 	lookupGap  = time.Second     // between two lookups of a host
-	// nextAddress is how long an address has to answer before the next is dialled
-	// beside it.
+	// nextAddress is how long an address has to answer before the next is
+	// dialled in parallel.
 	nextAddress   = 250 * time.Millisecond
-	mostAddresses = 16  // of a host, that are dialled
-	mostHosts     = 256 // that addresses are remembered of
+	mostAddresses = 16  // addresses to dial per host
+	mostHosts     = 256 // hosts with remembered addresses
 )
 
-// Resolver asks the DNS; *net.Resolver is one. LookupNetIP may return later than its
-// context ends.
+// Resolver queries the DNS; *net.Resolver is one. LookupNetIP may return after
+// its context has ended.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -38,7 +39,7 @@ type Resolver interface {
 type Dialer struct {
 	// Resolver defaults to net.DefaultResolver.
 	Resolver Resolver
-	// Dial connects to an address without a name. It defaults to that of a
+	// Dial connects to a numeric address. The default is the DialContext of a
 	// net.Dialer with KeepAlive.
 	Dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	KeepAlive time.Duration
@@ -47,23 +48,23 @@ type Dialer struct {
 	hosts map[string]*host
 }
 
-// host is what is known of one. The Dialer's mutex guards it.
+// host is the state of one host. The Dialer's mutex guards it.
 type host struct {
-	found  []netip.Addr // by the last lookup that found anything
-	worked netip.Addr   // that was connected to last
-	lookup *lookup      // the last one
+	found  []netip.Addr // by the last lookup that found any
+	worked netip.Addr   // of the last connection
+	lookup *lookup      // the last lookup
 }
 
-// lookup is one that is under way until done is closed.
+// lookup is one lookup, in progress until done is closed.
 type lookup struct {
 	done  chan struct{}
-	ended time.Time // the following are of use once done is closed
+	ended time.Time // ended and err are set before done is closed
 	err   error
 }
 
-// DialContext connects to an address, which is a host and a port. Until ctx ends it
-// tries the addresses of the host that are known, and those that a lookup finds
-// meanwhile. The error is an *net.OpError whose Op is "dial".
+// DialContext connects to an address, a host and a port. Until ctx ends it
+// tries the known addresses of the host, and any that a lookup finds in the
+// meantime. The error is an *net.OpError with Op "dial".
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -85,8 +86,8 @@ func (d *Dialer) connect(ctx context.Context, network, address string) (net.Conn
 	return (&net.Dialer{KeepAlive: d.KeepAlive}).DialContext(ctx, network, address)
 }
 
-// begin begins a lookup of a host, unless one is under way or has just ended, and
-// returns it and the addresses that are known, the likeliest first.
+// begin starts a lookup of a host, unless one is in progress or has just ended.
+// It returns the lookup and the known addresses, most likely first.
 func (d *Dialer) begin(name string) (*lookup, []netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +112,7 @@ func (d *Dialer) begin(name string) (*lookup, []netip.Addr) {
 	return h.lookup, h.addresses()
 }
 
-// lookUp asks the DNS for a host.
+// lookUp queries the DNS for a host.
 func (d *Dialer) lookUp(name string, h *host, l *lookup) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
@@ -155,13 +156,13 @@ func (d *Dialer) resolver() Resolver {
 	return net.DefaultResolver
 }
 
-// unanswered is the error of a name that the DNS is silent about.
+// unanswered returns the error for a name that the DNS does not answer.
 func unanswered(name string) error {
 	return &net.DNSError{Err: "the DNS does not answer", Name: name, IsTimeout: true, IsTemporary: true}
 }
 
-// addresses are those to dial: what was found, the one that worked first, and that
-// one last where it is not among them any more.
+// addresses returns the addresses to dial: the last lookup's, with the address
+// that worked first. If that one was not in the lookup, it comes last.
 func (h *host) addresses() []netip.Addr {
 	all := slices.Clone(h.found)
 	if !h.worked.IsValid() {
@@ -181,7 +182,7 @@ type attempt struct {
 	results             chan result
 
 	tried []netip.Addr
-	open  int // connections that are being made
+	open  int // dials in progress
 	errs  []error
 }
 
@@ -225,7 +226,7 @@ func (a *attempt) run(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// next is the index of the first address that was not tried, or -1.
+// next returns the index of the first untried address, or -1.
 func (a *attempt) next(all []netip.Addr) int {
 	return slices.IndexFunc(all, func(ip netip.Addr) bool { return !slices.Contains(a.tried, ip) })
 }
@@ -252,7 +253,7 @@ func (a *attempt) tryNext(ctx context.Context, all []netip.Addr) bool {
 	return true
 }
 
-// note remembers the address that was connected to.
+// note remembers the address of a successful connection.
 func (d *Dialer) note(name string, ip netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -261,8 +262,8 @@ func (d *Dialer) note(name string, ip netip.Addr) {
 	}
 }
 
-// failure is why no connection came about. over is the end of the context, and found
-// is nil where the lookup is over.
+// failure returns the error of a failed attempt. over is the context's error,
+// if any; found is nil once the lookup has ended.
 func (a *attempt) failure(over error, l *lookup, found <-chan struct{}) error {
 	err := errors.Join(a.errs...)
 	switch {

@@ -1,10 +1,10 @@
 // Package faultpoint lets a test stop, slow, fail or kill a process at a named
 // stage of its work.
 //
-// Hit and Err stand at the stages. In every build that is shipped they are empty
-// and inlined. With the build tag faultpoints, on Unix, they look for orders in
-// the file that the environment variable STOUT_FAULTPOINTS names. The file has
-// one order a line:
+// The stages call Hit or Err. In every released build these are empty and
+// inlined. With the build tag faultpoints, on Unix, they read orders from the
+// file that the environment variable STOUT_FAULTPOINTS names. The file has one
+// order per line:
 //
 //	point action [argument]
 //
@@ -14,6 +14,6 @@
 //	vote.store pause 7       the process stops itself (SIGSTOP), once for each such line
 //	apply kill 8             the process kills itself (SIGKILL), once for each such line
 //
-// The argument of pause and kill only tells one line from another. The first line
-// of a point counts. A test replaces the file by renaming another one to its name.
+// The argument of pause and kill only distinguishes lines. The first line for a
+// point counts. A test replaces the file by renaming another one to its name.
 package faultpoint

@@ -2,7 +2,7 @@
 
 package faultpoint
 
-// Enabled reports whether points heed orders.
+// Enabled reports whether points follow orders.
 const Enabled = false
 
 // Hit does nothing.

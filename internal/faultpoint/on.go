@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Enabled reports whether points heed orders.
+// Enabled reports whether points follow orders.
 const Enabled = true
 
-// Hit obeys the orders for a point.
+// Hit follows the order for a point.
 func Hit(point string) { _ = Err(point) }
 
-// Err obeys the orders for a point, and returns the error that they ask for.
+// Err follows the order for a point, and returns the error that it requests.
 func Err(point string) error {
 	for began := time.Now(); ; time.Sleep(poll) {
 		action, argument := orders.of(point)
@@ -51,28 +51,28 @@ func Err(point string) error {
 	}
 }
 
-// poll is how often a call that waits looks at its order.
+// poll is the interval at which a waiting call checks its order.
 const poll = 5 * time.Millisecond
 
-// stop sends this process a signal that it cannot catch. The signal takes a moment
-// to reach every thread, and the caller goes no further until then.
+// stop sends this process a signal that it cannot catch. The signal takes a
+// moment to reach every thread; the caller waits that long.
 func stop(s syscall.Signal) {
 	_ = syscall.Kill(os.Getpid(), s)
 	time.Sleep(poll)
 }
 
-// file is the orders that were read last.
+// file holds the orders read last.
 type file struct {
 	mu   sync.Mutex
-	info os.FileInfo // of the file that was read; nil for none
+	info os.FileInfo // of the file read last; nil without a file
 	by   map[string][2]string
-	done map[string]bool // lines that were obeyed
+	done map[string]bool // lines already followed
 }
 
 var orders = &file{done: map[string]bool{}}
 
-// of returns the order for a point, empty for none. The file is read again where
-// another one has its name.
+// of returns the order for a point, or empty strings. It reads the file again
+// if it was replaced.
 func (f *file) of(point string) (action, argument string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *file) of(point string) (action, argument string) {
 	case f.info == nil || !os.SameFile(info, f.info) || !info.ModTime().Equal(f.info.ModTime()):
 		text, err := os.ReadFile(name)
 		if err != nil {
-			break // it has gone
+			break // the file is gone
 		}
 		f.info, f.by = info, parse(string(text))
 	}
@@ -92,7 +92,7 @@ func (f *file) of(point string) (action, argument string) {
 	return order[0], order[1]
 }
 
-// first reports whether a line is obeyed for the first time.
+// first reports whether a line is followed for the first time.
 func (f *file) first(line ...string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -46,8 +46,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestWaitsEndWithTheirOrder: a call that hangs or sleeps goes on when the order
-// is gone.
+// TestWaitsEndWithTheirOrder: a call that hangs or sleeps continues when the
+// order is gone.
 func TestWaitsEndWithTheirOrder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "orders")
 	t.Setenv(Variable, name)

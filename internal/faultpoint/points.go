@@ -3,7 +3,7 @@ package faultpoint
 // Variable is the environment variable that names the file of orders.
 const Variable = "STOUT_FAULTPOINTS"
 
-// The points, by the stage at which they stand.
+// The points, with the stage of each.
 const (
 	DiskWrite      = "disk.write"      // before bytes go to a file (Err)
 	DiskSync       = "disk.sync"       // before a file or a directory is synced (Err)
@@ -11,7 +11,7 @@ const (
 	EntriesStore   = "entries.store"   // before entries go to the log
 	EntriesSend    = "entries.send"    // before entries or a heartbeat go to a follower
 	VoteStore      = "vote.store"      // between the term and the candidate of a vote
-	VoteAsk        = "vote.ask"        // before a vote is asked for
+	VoteAsk        = "vote.ask"        // before a vote is requested
 	Apply          = "apply"           // before an entry is applied
 	SnapshotWrite  = "snapshot.write"  // before bytes of a snapshot are written (Err)
 	SnapshotFinish = "snapshot.finish" // before a snapshot gets its name (Err)
@@ -21,7 +21,7 @@ const (
 	OfficeResigned = "office.resigned" // before the entry that closes an office
 )
 
-// Points are all points.
+// Points lists all points.
 var Points = []string{
 	DiskWrite, DiskSync, StoreCommit, EntriesStore, EntriesSend, VoteStore, VoteAsk, Apply,
 	SnapshotWrite, SnapshotFinish, BatchProposed, BatchAnswered, OfficeOpened, OfficeResigned,

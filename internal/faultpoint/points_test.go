@@ -14,7 +14,7 @@ var (
 	used     = regexp.MustCompile(`faultpoint\.(?:Hit|Err)\(faultpoint\.(\w+)\)`)
 )
 
-// TestEachPointIsSomewhere: each point stands in the product, and is in Points.
+// TestEachPointIsSomewhere: the product uses each point, and Points lists it.
 func TestEachPointIsSomewhere(t *testing.T) {
 	source, err := os.ReadFile("points.go")
 	if err != nil {
@@ -47,12 +47,12 @@ func TestEachPointIsSomewhere(t *testing.T) {
 	}
 	for name, found := range names {
 		if !found {
-			t.Errorf("point %s stands nowhere", name)
+			t.Errorf("the product does not use point %s", name)
 		}
 	}
 }
 
-// TestNothingWithoutTheTag: without the build tag a point heeds no orders.
+// TestNothingWithoutTheTag: without the build tag a point ignores orders.
 func TestNothingWithoutTheTag(t *testing.T) {
 	if Enabled {
 		t.Skip("built with points")

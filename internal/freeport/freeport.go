@@ -1,6 +1,6 @@
-// Package freeport gives tests loopback ports that stay theirs. A port that the
-// system picks for a listener and that the listener gives back may be taken by
-// another test program, or by an outgoing connection, before it is used again.
+// Package freeport reserves loopback ports for tests. The usual way is to let
+// the system pick a port for a listener and then to close it. But another test
+// program or an outgoing connection may take that port before it is used again.
 package freeport
 
 import (
@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Ports are taken from below the range from which systems pick the ports of
-// outgoing connections (32768 on Linux, 49152 elsewhere): one of those could
+// The ports lie below the range from which systems pick the ports of outgoing
+// connections (32768 on Linux, 49152 elsewhere). An outgoing connection could
 // otherwise take a replica's port while the replica is down.
 const (
 	firstPort = 15000
@@ -22,16 +22,17 @@ const (
 	portBlock = 500
 )
 
-// ports hands out the ports of the block that this process has for itself.
+// ports allocates from the block of ports that this process has reserved.
 var ports struct {
 	mu    sync.Mutex
-	claim *os.File // keeps the block's lock until the process ends
+	claim *os.File // holds the block's lock until the process ends
 	first int
 	next  int
 }
 
-// Get returns a loopback port on which no program listens. No other process gets
-// it from here while this one runs. Safe for concurrent use.
+// Get returns a loopback port on which no program listens. While this process
+// runs, no other process gets the port from this package. It is safe for
+// concurrent use.
 func Get() (int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
@@ -52,8 +53,8 @@ func Get() (int, error) {
 	return 0, errors.New("no free port on 127.0.0.1")
 }
 
-// Listen listens on a free port. It tries again where a program that does not use
-// this package has taken the port meanwhile.
+// Listen listens on a free port. It tries again if a program that does not use
+// this package has taken the port in the meantime.
 func Listen() (net.Listener, error) {
 	for tries := 0; ; tries++ {
 		port, err := Get()
@@ -66,9 +67,9 @@ func Listen() (net.Listener, error) {
 	}
 }
 
-// reserveBlock takes the first block of ports whose lock file no living process
-// holds. Test programs run side by side, and would otherwise take a port that
-// the other has just found free.
+// reserveBlock takes the first block of ports with a lock file that no running
+// process holds. Test programs that run side by side would otherwise take ports
+// that the other has just found free.
 func reserveBlock() error {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("stout-test-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {

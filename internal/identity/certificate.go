@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// replicaScheme is that of the URIs in certificates of replicas.
+// replicaScheme is the scheme of the URIs in replicas' certificates.
 const replicaScheme = "stout"
 
-// OfCertificate finds whose a connection is by the certificate that its client
-// has shown; nil where it has shown none. The handshake has verified it. Looked at
-// here is whether it has ended since, for a connection may be older. The prefix
-// stands before the name.
+// OfCertificate returns the principal of a connection by the certificate that
+// its client has shown; nil without one. The handshake has verified it.
+// OfCertificate checks whether it has expired since, because a connection may
+// be old. The prefix is put before the name.
 func OfCertificate(state *tls.ConnectionState, prefix string) (*Proof, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return nil, nil
 	}
-	var ends time.Time // of the chain that ends last
+	var ends time.Time // of the chain that expires last
 	for _, chain := range state.VerifiedChains {
 		if end := endOf(chain); end.After(ends) {
 			ends = end
@@ -27,9 +27,9 @@ func OfCertificate(state *tls.ConnectionState, prefix string) (*Proof, error) {
 	}
 	switch {
 	case len(state.VerifiedChains) == 0:
-		return nil, errors.New("nobody has verified it")
+		return nil, errors.New("it was not verified")
 	case !time.Now().Before(ends):
-		return nil, fmt.Errorf("it ended at %s", ends.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("it expired at %s", ends.UTC().Format(time.RFC3339))
 	}
 	principal, err := principalOfCertificate(state.PeerCertificates[0], prefix)
 	if err != nil {
@@ -48,12 +48,12 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return end
 }
 
-// principalOfCertificate is the principal that a certificate names. Where the
-// first name of the kind that counts can't be one, no other is tried.
+// principalOfCertificate returns the principal that a certificate names. If the
+// first name of the deciding kind is invalid, no other name is tried.
 func principalOfCertificate(leaf *x509.Certificate, prefix string) (string, error) {
 	for _, u := range leaf.URIs {
 		if u.Scheme == replicaScheme {
-			return "", fmt.Errorf("it has the URI %q: it is a replica's, and no client's", u)
+			return "", fmt.Errorf("it has the URI %q: it is a replica's and not a client's", u)
 		}
 	}
 	switch {
@@ -64,5 +64,5 @@ func principalOfCertificate(leaf *x509.Certificate, prefix string) (string, erro
 	case leaf.Subject.CommonName != "":
 		return principalOf("its common name", prefix, leaf.Subject.CommonName)
 	}
-	return "", errors.New("it names nobody: it has no URI, no DNS name and no common name")
+	return "", errors.New("it names no principal: it has no URI, DNS name or common name")
 }

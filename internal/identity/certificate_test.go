@@ -38,7 +38,7 @@ func TestNamesInCertificates(t *testing.T) {
 		"letters of a word":   {nil, nil, "Zoë, Ops", "user:Zoë, Ops", ""},
 		"a wildcard":          {nil, []string{"*.example.com"}, "", "user:*.example.com", ""},
 		"the longest name":    {nil, nil, long + "123456", "user:" + long + "123456", ""},
-		"nothing":             {nil, nil, "", "", "it names nobody"},
+		"nothing":             {nil, nil, "", "", "it names no principal"},
 		"a replica's":         {uris("stout://replica/r1"), []string{"r1"}, "r1", "", "it is a replica's"},
 		"a replica's, second": {uris("spiffe://a/b", "stout://replica/r1"), nil, "r1", "", "it is a replica's"},
 		"a replica's kind":    {uris("STOUT://replica/r1"), nil, "r1", "", "it is a replica's"},
@@ -47,21 +47,21 @@ func TestNamesInCertificates(t *testing.T) {
 		"the root by DNS":     {nil, []string{"root"}, "billing", "", "it names user:root"},
 		"the root by URI":     {uris("root"), nil, "billing", "", "it names user:root"},
 		"an empty DNS name":   {nil, []string{"", "b"}, "c", "", "is empty"},
-		"two lines":           {nil, nil, "a\nb", "", "is no name of a principal"},
-		"a NUL":               {nil, nil, "root\x00", "", "is no name of a principal"},
-		"an escape":           {nil, []string{"a\x1b[2J"}, "b", "", "is no name of a principal"},
-		"a name too long":     {nil, nil, long + "1234567", "", "is no name of a principal"},
-		"a URI too long":      {uris("spiffe://" + long), nil, "b", "", "is no name of a principal"},
-		"no UTF-8":            {nil, nil, "a\xff", "", "is no name of a principal"},
-		"no width":            {nil, nil, "ro\u200bot", "", "characters that are not seen"},
-		"a filler":            {nil, nil, "root\u3164", "", "characters that are not seen"},
-		"a filler, half":      {nil, nil, "root\uffa0", "", "characters that are not seen"},
-		"a joiner":            {nil, nil, "root\u034f", "", "characters that are not seen"},
-		"a variation":         {nil, nil, "root\ufe0f", "", "characters that are not seen"},
-		"a blank of Braille":  {nil, nil, "root\u2800", "", "characters that are not seen"},
-		"another blank":       {nil, nil, "ro\u00a0ot", "", "characters that are not seen"},
-		"another line":        {nil, nil, "root\u2028", "", "characters that are not seen"},
-		"for private use":     {nil, nil, "root\ue000", "", "characters that are not seen"},
+		"two lines":           {nil, nil, "a\nb", "", "is not a valid principal name"},
+		"a NUL":               {nil, nil, "root\x00", "", "is not a valid principal name"},
+		"an escape":           {nil, []string{"a\x1b[2J"}, "b", "", "is not a valid principal name"},
+		"a name too long":     {nil, nil, long + "1234567", "", "is not a valid principal name"},
+		"a URI too long":      {uris("spiffe://" + long), nil, "b", "", "is not a valid principal name"},
+		"no UTF-8":            {nil, nil, "a\xff", "", "is not a valid principal name"},
+		"no width":            {nil, nil, "ro\u200bot", "", "invisible characters"},
+		"a filler":            {nil, nil, "root\u3164", "", "invisible characters"},
+		"a filler, half":      {nil, nil, "root\uffa0", "", "invisible characters"},
+		"a joiner":            {nil, nil, "root\u034f", "", "invisible characters"},
+		"a variation":         {nil, nil, "root\ufe0f", "", "invisible characters"},
+		"a blank of Braille":  {nil, nil, "root\u2800", "", "invisible characters"},
+		"another blank":       {nil, nil, "ro\u00a0ot", "", "invisible characters"},
+		"another line":        {nil, nil, "root\u2028", "", "invisible characters"},
+		"for private use":     {nil, nil, "root\ue000", "", "invisible characters"},
 		"a blank at the end":  {nil, nil, "root ", "", "begins or ends with a blank"},
 		"a blank before":      {nil, nil, " root", "", "begins or ends with a blank"},
 		"a blank alone":       {nil, nil, " ", "", "begins or ends with a blank"},
@@ -93,7 +93,7 @@ func TestKeptConnections(t *testing.T) {
 				t.Errorf("without a certificate: %+v, %v", p, err)
 			}
 		}
-		if p, err := OfCertificate(&tls.ConnectionState{PeerCertificates: last}, ""); err == nil || !strings.Contains(err.Error(), "nobody has verified it") {
+		if p, err := OfCertificate(&tls.ConnectionState{PeerCertificates: last}, ""); err == nil || !strings.Contains(err.Error(), "it was not verified") {
 			t.Errorf("a certificate that nobody verified: %+v, %v", p, err)
 		}
 		if p, err := OfCertificate(state, ""); err != nil || p.Principal != "user:billing" || !p.Ends.Equal(ends) {
@@ -104,7 +104,7 @@ func TestKeptConnections(t *testing.T) {
 			t.Errorf("before its end: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := OfCertificate(state, ""); err == nil || !strings.Contains(err.Error(), "it ended at") {
+		if _, err := OfCertificate(state, ""); err == nil || !strings.Contains(err.Error(), "it expired at") {
 			t.Errorf("at its end: %v", err)
 		}
 	})
@@ -123,7 +123,7 @@ func TestPrefixedNames(t *testing.T) {
 		{"ro", "ot", "", "it names user:root"},
 		{"jwt:xx", long, "user:jwt:xx" + long, ""},
 		{"jwt:xxx", long, "", `is too long: with the prefix "jwt:xxx" it has 257 bytes, and the name of a principal has at most 256`},
-		{"jwt:", long + "1234567", "", "is no name of a principal"},
+		{"jwt:", long + "1234567", "", "is not a valid principal name"},
 	} {
 		got, err := principalOf("the name", test.prefix, test.name)
 		if got != test.want || (err == nil) != (test.fail == "") || err != nil && !strings.Contains(err.Error(), test.fail) {

@@ -1,16 +1,16 @@
-// Package identity finds out who calls by what a caller shows besides a token of
-// the cell: a certificate of TLS, or a JWT.
+// Package identity identifies callers by credentials other than the cell's
+// tokens: a TLS certificate, or a JWT.
 //
-// Both come to a principal, user:NAME, and to the instant until which it counts.
-// A certificate names its principal by its first URI, else its first DNS name,
-// else its common name. A JWT does by one of its claims. Neither names the root.
+// Both give a principal, user:NAME, and the time until which the proof is
+// valid. A certificate names its principal by its first URI, else its first DNS
+// name, else its common name. A JWT names it by one of its claims. Neither can
+// name root.
 //
-// Of JWTs (RFC 7519) only those are taken that are signed, by RS256, ES256 or
-// EdDSA, with the key that their kid names in a file of keys (JWKS, RFC 7517).
-// Each key goes with one algorithm, that of its type: what a token says of its
-// algorithm never chooses how the key is used. Keys that a token brings, or the
-// address of some, are refused.
+// A JWT (RFC 7519) must be signed, by RS256, ES256 or EdDSA, with the key in a
+// key file (JWKS, RFC 7517) that its kid names. Each key is used with the one
+// algorithm of its type. The alg of a token never selects how a key is used.
+// Tokens that bring keys, or the address of keys, are refused.
 //
-// The parsing and the signatures are those of go-jose. What is decided here is
-// which keys and which tokens are taken at all.
+// Package go-jose does the parsing and verifies signatures. This package
+// decides which keys and tokens are accepted at all.
 package identity

@@ -19,36 +19,37 @@ import (
 const (
 	// MaxJWT bounds a JWT, in bytes.
 	MaxJWT = 16 << 10
-	// Leeway is how far the clock of who makes the tokens may be from ours.
+	// Leeway is how far the issuer's clock may differ from ours.
 	Leeway = 30 * time.Second
-	// lastYear is that which a time in JSON has at most: what ends later can't be told
-	// to another replica, and never ends.
+	// lastYear is the last year of a time in JSON. A later end could not be
+	// sent to another replica, and would never be reached.
 	lastYear = 9999
-	// mostProved bounds the tokens that are known to have been proved.
+	// mostProved bounds the tokens remembered as verified.
 	mostProved = 4096
 )
 
-// algorithms are those that are taken at all: none that goes by a shared secret.
+// algorithms lists the accepted algorithms. None of them uses a shared secret.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 
-// foreign are headers of a token that bring a key, or tell of one elsewhere, or
-// change what is signed.
+// foreign lists headers that bring a key, refer to one, or change what is
+// signed.
 var foreign = []string{"jku", "x5u", "x5c", "jwk", "crit", "b64"}
 
-// JWTs judges JSON web tokens. Its methods are safe for concurrent use.
+// JWTs verifies JSON web tokens. Its methods are safe for concurrent use.
 type JWTs struct {
-	Issuer   string // what iss has to be
-	Audience string // what has to be among aud
-	Claim    string // which names the principal
-	Prefix   string // before the name
+	Issuer   string // required value of iss
+	Audience string // must be among aud
+	Claim    string // the claim that names the principal
+	Prefix   string // put before the name
 	Keys     *Keys
 }
 
-// Prove finds who has the token. The error says what is wrong with it, and no
-// part of it but what somebody whose key is in force has signed.
+// Prove returns the proof that a token carries. The error describes what is
+// wrong with the token. It quotes only parts that the owner of a key in force
+// has signed.
 func (j *JWTs) Prove(token string) (*Proof, error) {
 	if len(token) > MaxJWT {
-		return nil, fmt.Errorf("it has %d bytes; at most %d are taken", len(token), MaxJWT)
+		return nil, fmt.Errorf("it has %d bytes; at most %d are allowed", len(token), MaxJWT)
 	}
 	keys, now := j.Keys.present.Load(), time.Now()
 	sum := sha256.Sum256([]byte(token))
@@ -76,7 +77,7 @@ func (j *JWTs) verify(keys *keySet, token string, now time.Time) (*Proof, error)
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if other := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &other) {
-		return nil, fmt.Errorf("its alg is %q; RS256, ES256 and EdDSA are taken", lockapi.Clip(string(other.Got)))
+		return nil, fmt.Errorf("its alg is %q; RS256, ES256 and EdDSA are accepted", lockapi.Clip(string(other.Got)))
 	} else if err != nil || len(parsed.Headers) != 1 {
 		return nil, errors.New("it is malformed")
 	}
@@ -94,13 +95,13 @@ func (j *JWTs) verify(keys *keySet, token string, now time.Time) (*Proof, error)
 	return j.verifyClaims(&claims, all, now)
 }
 
-// inForm reports a token that is not in the one form in which it was made, or
-// whose header has what is not taken. Decoders of base64 pass over ends of lines,
-// and over bits that count for nothing.
+// inForm returns an error if a token is not in its only canonical form, or if
+// its header has a refused field. Base64 decoders otherwise ignore line ends,
+// and unused bits.
 func inForm(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return errors.New("it has not the three parts of a signed JWT")
+		return errors.New("it does not have the three parts of a signed JWT")
 	}
 	var header []byte
 	for i, part := range parts {
@@ -114,33 +115,33 @@ func inForm(token string) error {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(header, &fields); err != nil {
-		return errors.New("it is malformed: its header is no JSON object")
+		return errors.New("it is malformed: its header is not a JSON object")
 	}
 	for _, name := range foreign {
 		if _, has := fields[name]; has {
-			return fmt.Errorf("its header has %q, which is not taken", name)
+			return fmt.Errorf("its header has %q, which is not accepted", name)
 		}
 	}
 	return nil
 }
 
-// keyFor is the key that a token's header names, if the token is for that key's
-// algorithm.
+// keyFor returns the key that a token's header names, if the token's algorithm
+// is the key's.
 func keyFor(keys *keySet, h *jose.Header) (k key, err error) {
 	if h.KeyID == "" {
-		return k, errors.New("its header has no kid, which names the key")
+		return k, errors.New("its header has no kid to name the key")
 	}
 	k, ok := keys.byID[h.KeyID]
 	switch {
 	case !ok:
-		return k, errors.New("its kid names no key that is in force here")
+		return k, errors.New("its kid names no key in force here")
 	case h.Algorithm != string(k.algorithm):
-		return k, errors.New("its alg is not that of the key which its kid names")
+		return k, errors.New("its alg is not the algorithm of the key that its kid names")
 	}
 	return k, nil
 }
 
-// verifyClaims looks at the claims of a token whose signature is right.
+// verifyClaims checks the claims of a token with a valid signature.
 func (j *JWTs) verifyClaims(claims *jwt.Claims, all map[string]any, now time.Time) (*Proof, error) {
 	if claims.Expiry == nil {
 		return nil, errors.New("it has no exp: it would never end")
@@ -151,21 +152,21 @@ func (j *JWTs) verifyClaims(claims *jwt.Claims, all map[string]any, now time.Tim
 	case errors.Is(err, jwt.ErrInvalidIssuer):
 		return nil, fmt.Errorf("its iss is %q, not jwt-issuer", lockapi.Clip(claims.Issuer))
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return nil, errors.New("jwt-audience is not among its aud: it is meant for somebody else")
+		return nil, errors.New("jwt-audience is not among its aud: it is meant for another service")
 	case errors.Is(err, jwt.ErrNotValidYet):
-		return nil, fmt.Errorf("it counts from %s only; are the clocks right?", claims.NotBefore.Time().UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("it is valid only from %s; check the clocks", claims.NotBefore.Time().UTC().Format(time.RFC3339))
 	case errors.Is(err, jwt.ErrIssuedInTheFuture):
-		return nil, fmt.Errorf("it was made at %s, which is to come; are the clocks right?", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("it was issued at %s, in the future; check the clocks", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
 	case errors.Is(err, jwt.ErrExpired) || err == nil && !now.Before(ends):
 		return nil, errEnded(ends)
 	case ends.Year() > lastYear:
-		return nil, fmt.Errorf("its exp is in the year %d: it is to be in seconds, not in milliseconds", ends.Year())
+		return nil, fmt.Errorf("its exp is in the year %d: give it in seconds, not in milliseconds", ends.Year())
 	case err != nil:
 		return nil, err
 	}
 	name, ok := all[j.Claim].(string)
 	if !ok {
-		return nil, fmt.Errorf("its claim %s is missing, or no text: it names the principal", lockapi.Clip(j.Claim))
+		return nil, fmt.Errorf("its claim %s, which names the principal, is missing or not a string", lockapi.Clip(j.Claim))
 	}
 	principal, err := principalOf("its claim "+lockapi.Clip(j.Claim), j.Prefix, name)
 	if err != nil {
@@ -174,7 +175,7 @@ func (j *JWTs) verifyClaims(claims *jwt.Claims, all map[string]any, now time.Tim
 	return &Proof{Principal: principal, Ends: ends}, nil
 }
 
-// proved remembers tokens whose signature was right, by their SHA-256: to verify
+// proved remembers tokens with a valid signature, by their SHA-256. Verifying
 // one takes longer than most calls.
 type proved struct {
 	mu    sync.RWMutex
@@ -188,7 +189,7 @@ func (p *proved) of(sum [sha256.Size]byte) (*Proof, bool) {
 	return proof, ok
 }
 
-// add remembers one more. All are forgotten where there are too many: they are
+// add remembers one more. If there are too many, all are dropped and must be
 // verified again.
 func (p *proved) add(sum [sha256.Size]byte, proof *Proof) {
 	p.mu.Lock()

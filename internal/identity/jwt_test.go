@@ -77,10 +77,10 @@ func badTokens(alg string) map[string][2]string {
 		"a line's end within":   {parts[0] + "\n." + parts[1] + "." + parts[2], "base64url"},
 		"padding":               {text + "==", "base64url"},
 		"too long":              {with(nil, object{"x": strings.Repeat("x", MaxJWT)}), "at most"},
-		"a header of no object": {rawHeader(`[]`), "no JSON object"},
+		"a header of no object": {rawHeader(`[]`), "not a JSON object"},
 		"a header of null":      {rawHeader(`null`), "malformed"},
-		"half a header":         {rawHeader(`{"alg":"` + alg + `"`), "no JSON object"},
-		"two headers":           {rawHeader(`{"alg":"` + alg + `","kid":"` + alg + `"}{}`), "no JSON object"},
+		"half a header":         {rawHeader(`{"alg":"` + alg + `"`), "not a JSON object"},
+		"two headers":           {rawHeader(`{"alg":"` + alg + `","kid":"` + alg + `"}{}`), "not a JSON object"},
 		"alg twice":             {rawHeader(`{"alg":"none","alg":"` + alg + `","kid":"` + alg + `"}`), "malformed"},
 		"Alg":                   {rawHeader(`{"Alg":"` + alg + `","kid":"` + alg + `"}`), `its alg is ""`},
 		"an alg of no text":     {with(object{"alg": 1}, nil), ""},
@@ -106,8 +106,8 @@ func badTokens(alg string) map[string][2]string {
 		"RSA1_5":            {with(object{"alg": "RSA1_5"}, nil), `its alg is "RSA1_5"`},
 		"small letters":     {with(object{"alg": strings.ToLower(alg)}, nil), "its alg is"},
 		"a space behind":    {with(object{"alg": alg + " "}, nil), "its alg is"},
-		"another's alg":     {with(object{"alg": other}, nil), "its alg is not that of the key"},
-		"another key's kid": {with(object{"kid": other}, nil), "its alg is not that of the key"},
+		"another's alg":     {with(object{"alg": other}, nil), "its alg is not the algorithm of the key"},
+		"another key's kid": {with(object{"kid": other}, nil), "its alg is not the algorithm of the key"},
 		"another's both":    {with(object{"alg": other, "kid": other}, nil), "its signature is wrong"},
 
 		"no kid":            {with(object{"kid": nil}, nil), "no kid"},
@@ -124,7 +124,7 @@ func badTokens(alg string) map[string][2]string {
 		"null jwk": {rawHeader(`{"alg":"` + alg + `","kid":"` + alg + `","jwk":null}`), `"jwk"`},
 		"x5c":      {with(object{"x5c": []string{"AAAA"}}, nil), `"x5c"`},
 		"crit":     {with(object{"crit": []string{"exp"}, "exp": 1}, nil), `"crit"`},
-		"b64":      {with(object{"b64": false, "crit": []string{"b64"}}, nil), "is not taken"},
+		"b64":      {with(object{"b64": false, "crit": []string{"b64"}}, nil), "is not accepted"},
 
 		"claims of no object": {rawClaims(`"x"`), "claims are malformed"},
 		"claims of null":      {rawClaims(`null`), "no exp"},
@@ -146,10 +146,10 @@ func badTokens(alg string) map[string][2]string {
 		"the year 10000":   {with(nil, object{"exp": 253402300800}), "its exp is in the year 10000"},
 		"nearly 2^62":      {with(nil, object{"exp": 1 << 61}), "its exp is in the year"},
 		"a list of exp":    {with(nil, object{"exp": []int64{now + 60}}), "claims are malformed"},
-		"not yet":          {with(nil, object{"nbf": now + 60}), "it counts from"},
+		"not yet":          {with(nil, object{"nbf": now + 60}), "it is valid only from"},
 		"a huge nbf":       {with(nil, object{"nbf": 1e300}), "claims are malformed"},
 		"an nbf of text":   {with(nil, object{"nbf": "now"}), "claims are malformed"},
-		"to be made":       {with(nil, object{"iat": now + 3600}), "which is to come"},
+		"to be made":       {with(nil, object{"iat": now + 3600}), "in the future"},
 
 		"no iss":            {with(nil, object{"iss": nil}), "its iss is"},
 		"another iss":       {with(nil, object{"iss": "https://evil.example"}), "its iss is"},
@@ -168,11 +168,11 @@ func badTokens(alg string) map[string][2]string {
 		"a number for a sub":  {with(nil, object{"sub": 7}), "claims are malformed"},
 		"a list for a sub":    {with(nil, object{"sub": []string{"billing"}}), "claims are malformed"},
 		"the root":            {with(nil, object{"sub": "root"}), "it names user:root"},
-		"a name too long":     {with(nil, object{"sub": strings.Repeat("x", 257)}), "is no name of a principal"},
-		"a name of two lines": {with(nil, object{"sub": "a\nb"}), "is no name of a principal"},
-		"a name and a NUL":    {with(nil, object{"sub": "root\x00"}), "is no name of a principal"},
-		"an escape":           {with(nil, object{"sub": "a\x1b[2J"}), "is no name of a principal"},
-		"a C1 control":        {with(nil, object{"sub": "a\u009b2J"}), "is no name of a principal"},
+		"a name too long":     {with(nil, object{"sub": strings.Repeat("x", 257)}), "is not a valid principal name"},
+		"a name of two lines": {with(nil, object{"sub": "a\nb"}), "is not a valid principal name"},
+		"a name and a NUL":    {with(nil, object{"sub": "root\x00"}), "is not a valid principal name"},
+		"an escape":           {with(nil, object{"sub": "a\x1b[2J"}), "is not a valid principal name"},
+		"a C1 control":        {with(nil, object{"sub": "a\u009b2J"}), "is not a valid principal name"},
 	}
 }
 
@@ -200,7 +200,7 @@ func TestClaims(t *testing.T) {
 	j := newJWTs(t, ourKeys())
 	j.Claim = "https://example.com/name"
 	key := ours().key("ES256")
-	if _, err := j.Prove(token(goodHeader("ES256"), goodClaims().and(object{j.Claim: []string{"zoe"}}), key)); err == nil || !strings.Contains(err.Error(), "is missing, or no text") {
+	if _, err := j.Prove(token(goodHeader("ES256"), goodClaims().and(object{j.Claim: []string{"zoe"}}), key)); err == nil || !strings.Contains(err.Error(), "is missing or not a string") {
 		t.Errorf("a list: %v", err)
 	}
 	if p, err := j.Prove(token(goodHeader("ES256"), goodClaims().and(object{j.Claim: "zoe"}), key)); err != nil || p.Principal != "user:zoe" {

@@ -22,58 +22,59 @@ import (
 )
 
 const (
-	// lookEvery is how often the file of keys is looked at.
+	// lookEvery is the interval at which the key file is read.
 	lookEvery = time.Second
-	// sayEvery is how often it is said that it can't be used.
+	// sayEvery is the interval of reports that it cannot be used.
 	sayEvery = 24 * time.Hour
-	// maxKeysFile bounds it; that of a large provider has some 10 KiB.
+	// maxKeysFile bounds it, in bytes. A large provider's has some 10 KiB.
 	maxKeysFile = 1 << 20
-	// leastRSA is the size of the smallest RSA key that is taken, in bits. The
-	// largest, jose.MaxRSAModulusBits, is the library's.
+	// leastRSA is the size of the smallest accepted RSA key, in bits. The
+	// library limits the largest, jose.MaxRSAModulusBits.
 	leastRSA = 2048
 )
 
-// key is one that verifies signatures, and the one algorithm that it is for.
+// key is a key for verifying signatures, and the one algorithm for which it is
+// used.
 type key struct {
 	public    any
 	algorithm jose.SignatureAlgorithm
 }
 
-// keySet is the contents of a file of keys.
+// keySet is the content of a key file.
 type keySet struct {
 	content string
 	byID    map[string]key
 	skipped []string // why other keys of the file are not used
-	proved  proved   // by these keys
+	proved  proved   // tokens verified with these keys
 }
 
-// Keys follows a file of keys. Its methods are safe for concurrent use.
+// Keys follows a key file. Its methods are safe for concurrent use.
 type Keys struct {
 	file    string
 	reader  readfile.Reader
 	present atomic.Pointer[keySet]
 
-	mu     sync.Mutex // guards what follows
-	seen   *sight     // by the last look; nil where that was present
-	told   time.Time  // when it was last said why seen is not taken; zero before
-	readAt time.Time  // when the file could be read last
+	mu     sync.Mutex // guards the fields below
+	seen   *sight     // by the last look; nil if it was the present content
+	told   time.Time  // when the refusal of seen was last reported; zero before
+	readAt time.Time  // when the file was last readable
 	counts Counts
 }
 
-// sight is what a look at the file has found.
+// sight is the result of reading the file.
 type sight struct{ content, failed string }
 
-// Counts are those of changes to the file.
+// Counts counts changes to the file.
 type Counts struct{ Taken, Refused uint64 }
 
-// Notice is what there is to say of the file: that it has changed and its keys
-// are in force, or why they are not.
+// Notice is a report about the file: it has changed and its keys are in force,
+// or why they are not.
 type Notice struct {
 	Taken   bool
 	Refused error
 }
 
-// OpenKeys reads a file of keys.
+// OpenKeys reads a key file.
 func OpenKeys(file string) (*Keys, error) {
 	k := &Keys{file: file, readAt: time.Now()}
 	content, err := k.read()
@@ -88,33 +89,33 @@ func OpenKeys(file string) (*Keys, error) {
 	return k, nil
 }
 
-// File is the name of the file.
+// File returns the name of the file.
 func (k *Keys) File() string { return k.file }
 
-// Len is how many keys are in force.
+// Len returns the number of keys in force.
 func (k *Keys) Len() int { return len(k.present.Load().byID) }
 
-// Skipped is why the other keys of the file in force are not used, one line each.
+// Skipped returns why the other keys of the file are not used, one line each.
 func (k *Keys) Skipped() []string { return k.present.Load().skipped }
 
-// Counts tells how many changes were taken and refused so far.
+// Counts returns how many changes were accepted and refused so far.
 func (k *Keys) Counts() Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.counts
 }
 
-// Unread is for how long the file could not be read.
+// Unread returns for how long the file has been unreadable.
 func (k *Keys) Unread() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return time.Since(k.readAt)
 }
 
-// Watch looks at the file once a second until ctx ends, and says what happens to
-// it. A change is taken when two looks in a row have found the same, so that a
-// file that is being written is not taken by half. One that can't be read or used
-// leaves the keys before in force, and is said at once and once a day.
+// Watch reads the file once a second until ctx ends, and reports its changes. A
+// change takes effect when two reads in a row found the same, so a half-written
+// file is not used. If the file cannot be read or used, the previous keys stay
+// in force. That is reported at once and once a day.
 func (k *Keys) Watch(ctx context.Context, say func(Notice)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -175,16 +176,16 @@ func (k *Keys) read() (string, error) {
 	return string(content), err
 }
 
-// parseKeys reads a JWKS. Keys that are no use here are passed over, as RFC 7517
-// wants: a provider may have others besides. A file with none that is of use is
-// refused, and one with two keys of a name: which of them counts is not to be
-// guessed.
+// parseKeys reads a JWKS. It skips keys that are not usable here, as RFC 7517
+// requires, because a provider may list others as well. It refuses a file
+// without usable keys. It also refuses two keys with the same kid rather than
+// guess which one counts.
 func parseKeys(content string) (*keySet, error) {
 	var file struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal([]byte(content), &file); err != nil {
-		return nil, fmt.Errorf("it is no JWKS, a JSON object with the list \"keys\": %w", err)
+		return nil, fmt.Errorf("it is not a JWKS, a JSON object with the list \"keys\": %w", err)
 	}
 	set := &keySet{content: content, byID: map[string]key{}}
 	for i, raw := range file.Keys {
@@ -202,12 +203,12 @@ func parseKeys(content string) (*keySet, error) {
 	case len(file.Keys) == 0:
 		return nil, errors.New("it has no keys: a JWKS is a JSON object with the list \"keys\"")
 	case len(set.byID) == 0:
-		return nil, fmt.Errorf("none of its keys is of use: %s", strings.Join(set.skipped, "; "))
+		return nil, fmt.Errorf("none of its keys is usable: %s", strings.Join(set.skipped, "; "))
 	}
 	return set, nil
 }
 
-// parseKey reads one key; the error is why it is not used.
+// parseKey reads one key. The error is why it is not used.
 func parseKey(raw []byte) (id string, k key, err error) {
 	var more struct {
 		ID   string   `json:"kid"`
@@ -219,18 +220,18 @@ func parseKey(raw []byte) (id string, k key, err error) {
 	}
 	id = more.ID
 	if more.Type == "oct" {
-		return id, k, errors.New("it is a secret, and no public key; JWTs with signatures by a shared secret are not taken")
+		return id, k, errors.New("it is a secret and not a public key; JWTs signed with a shared secret are not accepted")
 	}
 	var parsed jose.JSONWebKey
 	switch err := parsed.UnmarshalJSON(raw); {
 	case errors.Is(err, jose.ErrUnsupportedKeyType):
-		return id, k, fmt.Errorf("it is none of RSA of up to %d bits, EC, and OKP with Ed25519", jose.MaxRSAModulusBits)
+		return id, k, fmt.Errorf("it is not RSA of up to %d bits, EC, or OKP with Ed25519", jose.MaxRSAModulusBits)
 	case err != nil:
 		return id, k, err
 	case id == "":
-		return id, k, errors.New("it has no kid, by which a JWT could name it")
+		return id, k, errors.New("it has no kid, so a JWT cannot name it")
 	case !parsed.IsPublic():
-		return id, k, errors.New("it is a private key; only public ones belong there")
+		return id, k, errors.New("it is a private key; only public keys belong there")
 	case parsed.Use != "" && parsed.Use != "sig":
 		return id, k, fmt.Errorf("its use is %q, not sig", lockapi.Clip(parsed.Use))
 	case more.Ops != nil && !slices.Contains(more.Ops, "verify"):
@@ -238,22 +239,22 @@ func parseKey(raw []byte) (id string, k key, err error) {
 	}
 	algorithm, err := algorithmOf(parsed.Key)
 	if err == nil && parsed.Algorithm != "" && parsed.Algorithm != string(algorithm) {
-		err = fmt.Errorf("its alg is %q; a key of its type is taken for %s only", lockapi.Clip(parsed.Algorithm), algorithm)
+		err = fmt.Errorf("its alg is %q; a key of its type is accepted only for %s", lockapi.Clip(parsed.Algorithm), algorithm)
 	}
 	return id, key{parsed.Key, algorithm}, err
 }
 
-// algorithmOf is the one that a key of its type is used with.
+// algorithmOf returns the algorithm for a key of this type.
 func algorithmOf(public any) (jose.SignatureAlgorithm, error) {
 	switch p := public.(type) {
 	case *rsa.PublicKey:
 		if bits := p.N.BitLen(); bits < leastRSA {
-			return "", fmt.Errorf("it is an RSA key of %d bits; at least %d are wanted", bits, leastRSA)
+			return "", fmt.Errorf("it is an RSA key of %d bits; at least %d are required", bits, leastRSA)
 		}
 		return jose.RS256, nil
 	case *ecdsa.PublicKey:
 		if p.Curve != elliptic.P256() {
-			return "", fmt.Errorf("its curve is %s; only P-256 is taken, for ES256", p.Curve.Params().Name)
+			return "", fmt.Errorf("its curve is %s; only P-256 is accepted, for ES256", p.Curve.Params().Name)
 		}
 		return jose.ES256, nil
 	case ed25519.PublicKey:

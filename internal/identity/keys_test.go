@@ -43,30 +43,30 @@ func TestRefusedKeys(t *testing.T) {
 	}
 	ed := func(more object) string { return jwks(ours().jwk("EdDSA", "a", more)) }
 	for name, test := range map[string]struct{ content, want string }{
-		"nothing":              {"", "it is no JWKS"},
-		"half of one":          {ourKeys()[:100], "it is no JWKS"},
-		"PEM":                  {"-----BEGIN PUBLIC KEY-----", "it is no JWKS"},
-		"a list":               {"[]", "it is no JWKS"},
-		"a key alone":          {ourKeys()[len(`{"keys":[`) : len(ourKeys())-2], "it is no JWKS"},
+		"nothing":              {"", "it is not a JWKS"},
+		"half of one":          {ourKeys()[:100], "it is not a JWKS"},
+		"PEM":                  {"-----BEGIN PUBLIC KEY-----", "it is not a JWKS"},
+		"a list":               {"[]", "it is not a JWKS"},
+		"a key alone":          {ourKeys()[len(`{"keys":[`) : len(ourKeys())-2], "it is not a JWKS"},
 		"no keys":              {`{"keys":[]}`, "it has no keys"},
 		"another object":       {`{"key":[]}`, "it has no keys"},
 		"two of a name":        {jwks(ours().jwk("RS256", "a"), ours().jwk("EdDSA", "b"), theirs().jwk("ES256", "a")), `two of its keys have the kid "a"`},
 		"one twice":            {jwks(ours().jwk("RS256", "a"), ours().jwk("RS256", "a")), `two of its keys have the kid "a"`},
-		"a secret":             {jwks(secret), "it is a secret, and no public key"},
+		"a secret":             {jwks(secret), "it is a secret and not a public key"},
 		"a private key":        {`{"keys":[` + string(raw) + `]}`, "it is a private key"},
 		"a key without a name": {ed(object{"kid": nil}), "it has no kid"},
 		"a key of no type":     {ed(object{"kty": nil}), "missing json web key type"},
-		"another type":         {ed(object{"kty": "AKP9"}), "it is none of RSA"},
-		"another curve":        {ed(object{"crv": "X25519"}), "it is none of RSA"},
+		"another type":         {ed(object{"kty": "AKP9"}), "it is not RSA"},
+		"another curve":        {ed(object{"crv": "X25519"}), "it is not RSA"},
 		"a key to encrypt":     {ed(object{"use": "enc"}), `its use is "enc", not sig`},
 		"a key to sign":        {ed(object{"key_ops": []string{"sign"}}), "verify is not among its key_ops"},
-		"another alg":          {ed(object{"alg": "RS256"}), `its alg is "RS256"; a key of its type is taken for EdDSA only`},
+		"another alg":          {ed(object{"alg": "RS256"}), `its alg is "RS256"; a key of its type is accepted only for EdDSA`},
 		"HS256 by its alg":     {jwks(ours().jwk("RS256", "a", object{"alg": "HS256"})), `its alg is "HS256"`},
 		"PS256 by its alg":     {jwks(ours().jwk("RS256", "a", object{"alg": "PS256"})), `its alg is "PS256"`},
 		"a short key":          {jwks(jwkOf(small, "a")), "it is an RSA key of 1024 bits"},
-		"a long key":           {jwks(ours().jwk("RS256", "a", object{"n": b64.EncodeToString(bytes.Repeat([]byte{0xff}, 513))})), "it is none of RSA of up to 4096 bits"},
+		"a long key":           {jwks(ours().jwk("RS256", "a", object{"n": b64.EncodeToString(bytes.Repeat([]byte{0xff}, 513))})), "it is not RSA of up to 4096 bits"},
 		"P-384":                {jwks(jwkOf(p384, "a")), "its curve is P-384"},
-		"a point elsewhere":    {jwks(ours().jwk("ES256", "a", object{"x": ours().jwk("ES256", "a")["y"]})), "none of its keys is of use"},
+		"a point elsewhere":    {jwks(ours().jwk("ES256", "a", object{"x": ours().jwk("ES256", "a")["y"]})), "none of its keys is usable"},
 		"something very long":  {strings.Repeat(" ", maxKeysFile+1), "is larger than"},
 	} {
 		file := keyFile(t, test.content)
@@ -185,7 +185,7 @@ func TestBrokenKeys(t *testing.T) {
 		if _, err := w.Prove(good("RS256")); err != nil {
 			t.Errorf("without the file: %v", err)
 		}
-		if said := w.said(); strings.Count(said, "it is no JWKS") != 1 || strings.Count(said, "no such file") != 1 || w.Keys.Counts() != (Counts{Refused: 2}) {
+		if said := w.said(); strings.Count(said, "it is not a JWKS") != 1 || strings.Count(said, "no such file") != 1 || w.Keys.Counts() != (Counts{Refused: 2}) {
 			t.Errorf("said: %s; %+v", said, w.Keys.Counts())
 		}
 		w.write(t, theirKeys)

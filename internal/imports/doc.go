@@ -1,4 +1,4 @@
-// Package imports holds the test that keeps the arrows between this project's
-// packages pointing downward, and the clock and the network out of the packages
-// that must not know of them. It has no code of its own.
+// Package imports holds the test of the import rules between this project's
+// packages: imports point downward, and packages that must not use a clock or
+// the network do not. It has no code of its own.
 package imports

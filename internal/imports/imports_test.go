@@ -16,13 +16,13 @@ import (
 	"testing"
 )
 
-// pkg is what the go command tells of a package, without its tests.
+// pkg is the go command's description of a package, without its tests.
 type pkg struct {
 	ImportPath string
 	Dir        string
 	GoFiles    []string
 	Imports    []string
-	Deps       []string // of all depths
+	Deps       []string // at all depths
 }
 
 // list asks the go command for packages as they are built for an operating
@@ -53,8 +53,7 @@ func list(t *testing.T, goos string, args ...string) []pkg {
 	return all
 }
 
-// matches reports whether a path is the pattern, or below it where it ends in
-// "/...".
+// matches reports whether a path matches the pattern, which may end in "/...".
 func matches(pattern, path string) bool {
 	base, below := strings.CutSuffix(pattern, "/...")
 	return path == base || below && strings.HasPrefix(path, base+"/")
@@ -66,8 +65,7 @@ func matchesAny(patterns []string, path string) bool {
 
 var systems = []string{"linux", "darwin", "windows"}
 
-// onEach runs a check of all packages of the project as each operating system
-// builds them.
+// onEach checks all packages of the project as built for each operating system.
 func onEach(t *testing.T, check func(t *testing.T, all []pkg)) {
 	for _, goos := range systems {
 		t.Run(goos, func(t *testing.T) { check(t, list(t, goos, module+"...")) })
@@ -175,7 +173,7 @@ func TestBans(t *testing.T) {
 	})
 }
 
-// guards reports whether a package is one of those that the ban is about.
+// guards reports whether the ban applies to a package.
 func (b *ban) guards(path string) bool {
 	return matchesAny(b.from, path) && !slices.ContainsFunc(b.from, func(p string) bool {
 		except, ok := strings.CutPrefix(p, "!")
@@ -188,7 +186,7 @@ func TestTestsLinkLittle(t *testing.T) {
 		for _, from := range b.from {
 			found := false
 			for _, p := range list(t, "linux", "-test", "-deps", module+from) {
-				path, tests, _ := strings.Cut(p.ImportPath, " ") // "x [y.test]" is x as y's tests have it
+				path, tests, _ := strings.Cut(p.ImportPath, " ") // "x [y.test]" is x as built for y's tests
 				found = found || path == module+from && tests != ""
 				if matchesAny(b.not, path) {
 					t.Errorf("the tests of %s reach %s: %s", from, path, b.why)
@@ -220,7 +218,8 @@ func TestStandardLibraryOnly(t *testing.T) {
 	}
 }
 
-// TestNoClockInTheLease: of package time, only the type and its units.
+// TestNoClockInTheLease: package lease uses only the type and the units of
+// package time.
 func TestNoClockInTheLease(t *testing.T) {
 	inFiles(t, "lease", func(fset *token.FileSet, n ast.Node) {
 		sel, ok := n.(*ast.SelectorExpr)
@@ -237,8 +236,8 @@ func TestNoClockInTheLease(t *testing.T) {
 	})
 }
 
-// TestNoGoroutineInTheState: nor a channel; what is decided there is decided in
-// the log's order.
+// TestNoGoroutineInTheState: package state uses neither goroutines nor
+// channels, so it decides everything in log order.
 func TestNoGoroutineInTheState(t *testing.T) {
 	inFiles(t, "replica/state", func(fset *token.FileSet, n ast.Node) {
 		switch n.(type) {
@@ -270,7 +269,8 @@ func inFiles(t *testing.T, name string, visit func(*token.FileSet, ast.Node)) {
 	}
 }
 
-// TestTheRulesBite: the checks themselves, against what they are to find.
+// TestTheRulesBite tests the checks themselves, with violations that they must
+// find.
 func TestTheRulesBite(t *testing.T) {
 	for _, tc := range []struct {
 		from, imports string

@@ -1,19 +1,19 @@
 package imports
 
-// module is the path that all packages of the project begin with.
+// module is the import path prefix of all packages of the project.
 const module = "github.com/stoutlock/stout/"
 
-// arrow says which packages of the project a package may import. A pattern
-// that ends in "/..." stands for everything below as well.
+// arrow lists the packages of the project that a package may import. A pattern
+// that ends in "/..." also matches everything below.
 type arrow struct {
 	from string
 	to   []string
 	why  string
 }
 
-// arrows are the floors of the house, the top first: a package imports from the
-// rows below its own. docs/design.md shows them. The first row that matches a
-// package counts; a package that matches none is an error.
+// arrows lists the layers, the top first: a package imports only from the rows
+// below its own. docs/design.md shows them. The first row that matches a
+// package counts; a package without a row is an error.
 var arrows = []arrow{
 	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/membership", "replica/datadir", "replica/state", "replica/state/access", "replica/admission", "replica/rafttransport"},
 		"a simulated cell is the server's own layers, put together as command stoutd does"},
@@ -79,8 +79,8 @@ var arrows = []arrow{
 	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
 }
 
-// rooms are the top folders, the top first. An import of a higher folder runs
-// up, and ups gives its reason.
+// rooms lists the top folders, the top first. An import of a higher folder
+// points up, and ups gives its reason.
 var rooms = []string{"test", "cmd", "client", "master", "replica", "lease", "lockapi", "internal"}
 
 var ups = []struct{ from, to, why string }{
@@ -93,9 +93,9 @@ var ups = []struct{ from, to, why string }{
 	{"internal/memlog", "lease", "as package replica does, it takes note of what it stored and when"},
 }
 
-// ban names imports that a package must not have: direct ones, or with deep
-// also those of everything that it imports. A pattern that begins with "!"
-// excepts the packages that it matches.
+// ban lists imports that a package must not have. With deep it also covers the
+// imports of everything that it imports. A pattern that begins with "!"
+// excludes the packages that it matches.
 type ban struct {
 	from []string
 	deep bool
@@ -127,12 +127,12 @@ var bans = []ban{
 		"the CLI runs beside the commands that it guards: it stays small"},
 }
 
-// testBans names what a package's tests must not link either, at any depth.
+// testBans lists what a package's tests must not link either, at any depth.
 var testBans = []ban{
 	{[]string{"master"}, true, []string{"github.com/hashicorp/...", "go.etcd.io/bbolt", module + "replica", module + "replica/msglimit", module + "replica/peerconn"},
 		"an office speaks to a log and to a list of members, and is tested on ones in memory: neither Raft nor a store is needed to decide who holds what"},
 }
 
-// standardOnly are the packages whose every dependency is the standard library
-// or one of these very packages.
+// standardOnly lists packages that depend only on the standard library and on
+// each other.
 var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}

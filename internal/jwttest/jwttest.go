@@ -1,4 +1,4 @@
-// Package jwttest makes JWTs, for tests of what judges them.
+// Package jwttest makes JWTs for tests of code that checks them.
 package jwttest
 
 import (
@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// What its tokens say of themselves.
+// Values in the tokens.
 const (
 	Name     = "https://id.example.com" // their iss
 	Audience = "stout"                  // their aud
 	kid      = "2026"
 )
 
-// Issuer has a key that it signs with, by ES256.
+// Issuer signs with a key of its own, by ES256.
 type Issuer struct{ key *ecdsa.PrivateKey }
 
-// New makes an issuer with a key of its own.
+// New returns an issuer with a new key.
 func New() *Issuer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		panic(err) // crypto/rand has ended the process before
+		panic(err) // crypto/rand never fails
 	}
 	return &Issuer{key}
 }
@@ -41,7 +41,7 @@ func encode(object map[string]any) []byte {
 	return text
 }
 
-// Keys is its file of keys (JWKS).
+// Keys returns its public key as a key file (JWKS).
 func (i *Issuer) Keys() []byte {
 	point, err := i.key.PublicKey.Bytes() // 4, x, y
 	if err != nil {
@@ -53,8 +53,8 @@ func (i *Issuer) Keys() []byte {
 	}}})
 }
 
-// Token is a good token of somebody for so long, but for the claims that are
-// given.
+// Token returns a valid token for a subject with the given lifetime. The given
+// claims replace the defaults.
 func (i *Issuer) Token(sub string, life time.Duration, claims map[string]any) string {
 	all := map[string]any{"iss": Name, "aud": Audience, "sub": sub, "exp": time.Now().Add(life).Unix()}
 	maps.Copy(all, claims)

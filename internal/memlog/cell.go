@@ -11,18 +11,20 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Delay is how long an entry takes to be committed, unless SetDelay changes it.
+// Delay is the default time in which an entry is committed; see SetDelay.
 const Delay = 10 * time.Millisecond
 
-// Options say what the nodes are like. The zero value is good.
+// Options configure the nodes. The zero value is usable.
 type Options struct {
-	// Rates are how fast the nodes' clocks run; 1, which is true, where missing.
+	// Rates are the rates of the nodes' clocks. A missing rate is 1, an exact
+	// clock.
 	Rates []float64
-	// Events is how many events each node keeps. Default: 1000.
+	// Events is the number of events that each node keeps. Default: 1000.
 	Events int
-	// URL is the base URL of a node's API. Default: "http://" and the node's id.
+	// URL returns the base URL of a node's API. Default: "http://" and the
+	// node's id.
 	URL func(id string) string
-	// Broken is called with each fault of a state that an entry leads to. Default:
+	// Broken is called with each fault of a state after an entry. Default:
 	// panic.
 	Broken func(error)
 }
@@ -34,14 +36,14 @@ type Cell struct {
 	nodes []*Node
 	carry sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows, and most of each node
+	mu    sync.Mutex // guards the fields below, and most of each node
 	delay time.Duration
 	term  uint64 // the highest so far
 }
 
 type entry struct {
 	term  uint64
-	batch *state.Batch // nil: an entry of Raft's own
+	batch *state.Batch // nil for one of Raft's own entries
 }
 
 type outcome struct {
@@ -49,7 +51,7 @@ type outcome struct {
 	err error
 }
 
-// New makes a cell of n nodes r1, r2, … without a leader.
+// New returns a cell of n nodes r1, r2, … without a leader.
 func New(n int, o Options) *Cell {
 	if o.Events == 0 {
 		o.Events = 1000
@@ -73,11 +75,11 @@ func New(n int, o Options) *Cell {
 	return c
 }
 
-// Nodes are the cell's nodes, by their names.
+// Nodes returns the cell's nodes, sorted by name.
 func (c *Cell) Nodes() []*Node { return c.nodes }
 
-// Close ends what is under way with an unknown outcome, and waits until the
-// messages under way are gone. Nothing leads after it.
+// Close ends everything in progress with an unknown outcome, and waits until no
+// message is in transit. No node leads after it.
 func (c *Cell) Close() {
 	c.mu.Lock()
 	for _, r := range c.nodes {
@@ -87,8 +89,8 @@ func (c *Cell) Close() {
 	c.carry.Wait()
 }
 
-// Elect makes n the leader of the next raft term. A leader that n does not reach
-// does not learn of it.
+// Elect makes n the leader of the next raft term. A leader that n cannot reach
+// does not notice.
 func (c *Cell) Elect(n *Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,8 +111,8 @@ func (c *Cell) elect(n *Node) {
 	c.send(n, len(n.log))
 }
 
-// Campaign elects n where Raft could: n reaches a majority whose logs are not
-// ahead of its own. It reports whether n was elected.
+// Campaign elects n if Raft could. That requires that n reaches a majority of
+// nodes with logs not ahead of its own. It reports whether n was elected.
 func (c *Cell) Campaign(n *Node) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +129,7 @@ func (c *Cell) Campaign(n *Node) bool {
 	return true
 }
 
-// Cut parts a node from all others, or joins it to them again.
+// Cut disconnects a node from all others, or reconnects it.
 func (c *Cell) Cut(n *Node, cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,14 +141,14 @@ func (c *Cell) Cut(n *Node, cut bool) {
 	}
 }
 
-// Depose makes a leader notice that it leads no more.
+// Depose makes a leader notice that it no longer leads.
 func (c *Cell) Depose(n *Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n.stepDown()
 }
 
-// Abandon makes the nodes that follow n notice that it leads no more.
+// Abandon makes the followers of n notice that it no longer leads.
 func (c *Cell) Abandon(n *Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +160,7 @@ func (c *Cell) Abandon(n *Node) {
 	}
 }
 
-// SetDelay sets how long an entry takes to be committed.
+// SetDelay sets the time in which an entry is committed.
 func (c *Cell) SetDelay(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +169,8 @@ func (c *Cell) SetDelay(d time.Duration) {
 
 func (c *Cell) reach(a, b *Node) bool { return a == b || !a.cut && !b.cut }
 
-// send brings the leader's log up to index to the others, and then commits it.
-// c.mu is held.
+// send replicates the leader's log up to index, and then commits it. c.mu is
+// held.
 func (c *Cell) send(n *Node, index int) {
 	term, half := n.term, c.delay/2
 	c.carry.Go(func() {
@@ -226,5 +228,5 @@ func (c *Cell) commit(n *Node, term uint64, index int) {
 	}
 }
 
-// unknown is the outcome of what was under way when leadership ended.
+// unknown is the outcome of batches in progress when leadership ended.
 var unknown = outcome{err: fmt.Errorf("%w: leadership was lost", membership.ErrUnknown)}

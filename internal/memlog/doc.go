@@ -1,10 +1,10 @@
-// Package memlog is a replicated log in memory, for tests: it stands where
-// package replica stands in a server, below package master.
+// Package memlog is a replicated log in memory, for tests. It replaces package
+// replica below package master.
 //
-// It keeps Raft's promises about the log. What Raft leaves open is the test's
-// to decide: which node leads in which raft term, which nodes reach each other,
-// how long an entry takes, how fast each node's clock runs. There are no
-// elections by themselves and no heartbeats.
+// It keeps Raft's promises about the log. The test decides what Raft leaves
+// open: the leader of each raft term, the nodes that reach each other, the
+// delay of an entry, and the rate of each node's clock. There are no automatic
+// elections and no heartbeats.
 //
 // The leader stores an entry at once, and the nodes that it reaches store it
 // half a delay later. The entry is committed after a whole delay, if a majority
@@ -12,5 +12,5 @@
 // lacks.
 //
 // All waits use package time, so a Cell works in a bubble of testing/synctest.
-// Its methods, and those of its nodes, are safe for concurrent use.
+// The methods of a Cell and of its nodes are safe for concurrent use.
 package memlog

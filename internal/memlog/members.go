@@ -12,41 +12,41 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Directory is the id of the data directory that the node of that name has.
+// Directory returns the id of the data directory of a named node.
 func Directory(id string) string {
 	return fmt.Sprintf("d1d1d1d1d1d1d1d%s", strings.TrimPrefix(id, "r"))
 }
 
-// Leader is the leader's id as far as known here, or empty.
+// Leader returns the leader's id as far as known here, or "".
 func (n *Node) Leader() string {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return n.leader
 }
 
-// URL is the base URL of a node's API.
+// URL returns the base URL of a node's API.
 func (n *Node) URL(id string) string { return n.c.opts.URL(id) }
 
-// CellID is the cell's id.
+// CellID returns the cell's id.
 func (n *Node) CellID() string { return "c1" }
 
-// Directory is the id of the node's data directory.
+// Directory returns the id of the node's data directory.
 func (n *Node) Directory() string { return Directory(n.id) }
 
-// Health is how the node stands to its leader.
+// Health returns the node's relation to its leader.
 func (n *Node) Health() membership.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return membership.Health{Heard: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
 }
 
-// Metrics returns none: there is no log on a disk.
+// Metrics returns no metrics, because there is no log on disk.
 func (n *Node) Metrics() metric.Set { return nil }
 
 // Promise reports no promise to a leader.
 func (n *Node) Promise() (string, time.Duration, bool) { return "", 0, false }
 
-// Members are all nodes, which vote.
+// Members returns all nodes, which all vote.
 func (n *Node) Members() []membership.MemberStatus {
 	var out []membership.MemberStatus
 	for _, r := range n.c.nodes {
@@ -56,7 +56,7 @@ func (n *Node) Members() []membership.MemberStatus {
 	return out
 }
 
-// Membership is the only configuration.
+// Membership returns the only configuration.
 func (n *Node) Membership() (membership.Membership, error) {
 	return membership.Membership{Index: 1, Members: n.Members()}, nil
 }
@@ -66,7 +66,7 @@ func (n *Node) ChangeMember(context.Context, uint64, membership.Change, membersh
 	return membership.ErrBusy
 }
 
-// Ask asks a node that is in reach how it is.
+// Ask returns the card of a node that is in reach.
 func (n *Node) Ask(_ context.Context, id string) (admission.Card, error) {
 	name, _ := admission.Split(id)
 	n.c.mu.Lock()

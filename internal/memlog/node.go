@@ -14,64 +14,63 @@ import (
 )
 
 // Node is one replica: a master.Log over the cell's log, and a
-// master.Membership whose members never change.
+// master.Membership with members that never change.
 type Node struct {
 	c      *Cell
 	id     string
 	offset time.Duration // of its clock
 	rate   float64       // of its clock, 1 = true
-	slept  atomic.Int64  // how far the clock went on while the machine was suspended
+	slept  atomic.Int64  // how far the clock advanced while the machine was suspended
 
-	ring     *events.Ring    // has a mutex of its own
-	promises *lease.Promises // the same
+	ring     *events.Ring    // has its own mutex
+	promises *lease.Promises // has its own mutex
 
 	// Guarded by c.mu.
 	log         []entry
 	applied     int
 	state       *state.State
 	leads       bool
-	term        uint64 // leads in
-	seen        uint64 // highest raft term that it knows of
+	term        uint64 // the term in which it leads
+	seen        uint64 // highest raft term that it knows
 	leader      string // as far as known here
-	cut         bool   // reaches no other node
+	cut         bool   // it reaches no other node
 	changed     chan struct{}
 	futures     map[int]chan outcome
-	batches     []state.Batch   // handed over here
-	handed      []time.Duration // when, on this node's clock
-	due         []state.Command // one goes with each of the next batches
-	refuses     error           // what Transfer fails with; nil: it works
-	onState     func()          // called at each State, without locks; nil for nothing
-	beforeState func()          // as onState, before the state is read
+	batches     []state.Batch   // submitted at this node
+	handed      []time.Duration // when they were submitted, on this node's clock
+	due         []state.Command // commands of Put, one for each of the next batches
+	refuses     error           // the error of Transfer; nil if it works
+	onState     func()          // called at each State, without locks; may be nil
+	beforeState func()          // like onState, before the state is read
 	asOf        time.Duration   // when the last batch was applied, on this node's clock
 	behind      bool            // it has not caught up since its start
 }
 
-// ID is the node's name.
+// ID returns the node's name.
 func (n *Node) ID() string { return n.id }
 
-// Clock is the node's own clock: it began at an arbitrary instant and runs at
-// the node's rate.
+// Clock returns the node's own clock, which began at an arbitrary instant and
+// runs at the node's rate.
 func (n *Node) Clock() time.Duration {
 	return n.offset + time.Duration(float64(time.Since(n.c.began))*n.rate) + time.Duration(n.slept.Load())
 }
 
-// Sleep sets how far the node's clock went on, in all, while its machine was
-// suspended.
+// Sleep sets the total time by which the node's clock advanced while its
+// machine was suspended.
 func (n *Node) Sleep(d time.Duration) { n.slept.Store(int64(d)) }
 
-// Promises are the node's promises.
+// Promises returns the node's promises.
 func (n *Node) Promises() *lease.Promises { return n.promises }
 
-// Sent are the batches that were handed over at this node so far, and when, on
-// its clock.
+// Sent returns the batches submitted at this node so far, and when, on its
+// clock.
 func (n *Node) Sent() ([]state.Batch, []time.Duration) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return n.batches[:len(n.batches):len(n.batches)], n.handed[:len(n.handed):len(n.handed)]
 }
 
-// Put has a command ride along with the next batch that is handed over here,
-// as one of the log's own.
+// Put adds a command to the next batch submitted here, as the log's own.
 func (n *Node) Put(c state.Command) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -92,8 +91,8 @@ func (n *Node) Applied() int {
 	return n.applied
 }
 
-// AsOf returns the instant, on the node's clock, before which all that was
-// acknowledged is in its state, and whether there is one.
+// AsOf returns an instant on the node's clock, and whether there is one.
+// Everything acknowledged before it is in the node's state.
 func (n *Node) AsOf() (time.Duration, bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -107,30 +106,31 @@ func (n *Node) SetAsOf(at time.Duration) {
 	n.asOf = at
 }
 
-// Lag makes the node one that has not caught up since its start, or ends that.
+// Lag sets whether the node has not caught up since its start.
 func (n *Node) Lag(behind bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	n.behind = behind
 }
 
-// OnState sets what is called at each State, before it returns; nil ends that.
+// OnState sets a function that is called at each State, before it returns; nil
+// removes it.
 func (n *Node) OnState(f func()) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	n.onState = f
 }
 
-// BeforeState sets what is called at each State, before the state is read; nil
-// ends that.
+// BeforeState sets a function that is called at each State, before the state is
+// read; nil removes it.
 func (n *Node) BeforeState(f func()) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	n.beforeState = f
 }
 
-// Replace puts another state in the place of the node's, behind the log's back.
-// f must not call the cell.
+// Replace replaces the node's state without the log's knowledge. f must not
+// call the cell.
 func (n *Node) Replace(f func(*state.State) *state.State) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -146,14 +146,14 @@ func (n *Node) Leading() (uint64, bool) {
 	return n.term, n.leads
 }
 
-// Changed is closed at the next change of leadership.
+// Changed returns a channel that is closed at the next change of leadership.
 func (n *Node) Changed() <-chan struct{} {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return n.changed
 }
 
-// Submit hands a batch over; the returned function waits for its outcome.
+// Submit submits a batch. The returned function waits for its outcome.
 func (n *Node) Submit(b state.Batch) func() (*state.Outcome, error) {
 	f := n.propose(entry{batch: &b})
 	return func() (*state.Outcome, error) {
@@ -181,7 +181,7 @@ func (n *Node) propose(e entry) chan outcome {
 	return f
 }
 
-// Due is the next command of Put.
+// Due returns the next command of Put.
 func (n *Node) Due() (state.Command, bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *Node) Barrier(ctx context.Context) error {
 	}
 }
 
-// State is the state after the last entry applied here.
+// State returns the state after the last entry applied here.
 func (n *Node) State() *state.State {
 	n.c.mu.Lock()
 	before := n.beforeState
@@ -220,13 +220,14 @@ func (n *Node) State() *state.State {
 	return s
 }
 
-// Events are the last ones of what was applied here.
+// Events returns the ring of the latest events applied here.
 func (n *Node) Events() *events.Ring { return n.ring }
 
-// PromisedBefore is the instant from which a master of that raft term waits.
+// PromisedBefore returns the instant from which a master of that raft term
+// waits.
 func (n *Node) PromisedBefore(term uint64) time.Duration { return n.promises.Before(term) }
 
-// Transfer makes another node the leader; any where to is empty.
+// Transfer makes another node the leader; any node if to is empty.
 func (n *Node) Transfer(_ context.Context, to string) error {
 	n.c.mu.Lock()
 	fail, leads, delay := n.refuses, n.leads, n.c.delay
@@ -252,8 +253,8 @@ func (n *Node) Transfer(_ context.Context, to string) error {
 	return nil
 }
 
-// ahead reports whether n's log is more up to date than other's, as Raft has
-// it.
+// ahead reports whether n's log is more up to date than other's, as Raft
+// defines it.
 func (n *Node) ahead(other *Node) bool {
 	last := func(n *Node) uint64 {
 		if len(n.log) == 0 {
@@ -264,9 +265,9 @@ func (n *Node) ahead(other *Node) bool {
 	return last(n) > last(other) || last(n) == last(other) && len(n.log) > len(other.log)
 }
 
-// store makes the node's log the leader's. c.mu is held.
+// store replaces the node's log with the leader's. c.mu is held.
 func (n *Node) store(log []entry) {
-	same := max(min(n.applied-1, len(log)), 0) // what is applied is the same
+	same := max(min(n.applied-1, len(log)), 0) // applied entries are the same
 	for same < len(n.log) && same < len(log) && n.log[same].term == log[same].term {
 		same++
 	}
@@ -319,7 +320,7 @@ func (n *Node) follow(leader *Node) {
 	}
 }
 
-// stepDown ends leadership: what was under way has an unknown outcome. c.mu is
+// stepDown ends leadership. Batches in progress get an unknown outcome. c.mu is
 // held.
 func (n *Node) stepDown() {
 	if n.leads {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Histogram counts durations by size, which takes two atomic additions each time. Its
-// methods are safe for concurrent use; one that is nil counts nothing.
+// Histogram counts durations by size, with two atomic additions each time. Its
+// methods are safe for concurrent use; a nil Histogram counts nothing.
 type Histogram struct {
 	bounds []time.Duration
 	counts []atomic.Uint64 // up to each bound, and above
 	sum    atomic.Int64
 }
 
-// NewHistogram makes a histogram with the given bounds, in ascending order. It is in
-// no Set.
+// NewHistogram makes a histogram with the given bounds, in ascending order. It
+// belongs to no Set.
 func NewHistogram(bounds ...time.Duration) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
@@ -31,15 +31,15 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Snapshot is what was counted up to a moment.
+// Snapshot is a histogram's content at one moment.
 type Snapshot struct {
 	Count uint64
 	Sum   time.Duration
-	UpTo  map[time.Duration]uint64 // how many were of a bound's size or less
+	UpTo  map[time.Duration]uint64 // number of durations up to each bound
 }
 
-// Snapshot is what was counted so far. What is observed meanwhile may be in
-// Count and not in Sum yet.
+// Snapshot returns what was counted so far. A concurrent observation may be in
+// Count and not yet in Sum.
 func (h *Histogram) Snapshot() Snapshot {
 	s := Snapshot{UpTo: map[time.Duration]uint64{}}
 	if h == nil {

@@ -1,6 +1,6 @@
-// Package metric has figures that are declared where they are observed. A part of a
-// replica returns its Set, and package lockapi/server shows all of them at /metrics.
-// Nothing of a metrics library is needed below that.
+// Package metric has figures that are declared where they are observed. Each
+// component of a replica returns its Set, and package lockapi/server shows all
+// of them at /metrics. Only that package needs a metrics library.
 package metric
 
 import (
@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// Metric is a figure under its name, as Prometheus has it: a gauge, a counter or a
+// Metric is a figure under its Prometheus name: a gauge, a counter or a
 // histogram of seconds.
 type Metric struct {
 	Name, Help string
-	Labels     []string // their names
+	Labels     []string // names of the labels
 	Counter    bool     // it only grows
 
-	// Read shows each series as it is now. It is nil for a histogram.
+	// Read passes the present value of each series to show. It is nil for a
+	// histogram.
 	Read func(show Show)
-	// Histogram is the series with these values of the labels.
+	// Histogram is the series with these label values.
 	Histogram *Histogram
 	Values    []string
 }
 
-// Show takes a series: its value, and the value of each label.
+// Show receives a series: its value, and the value of each label.
 type Show func(value float64, labels ...string)
 
-// Set is the metrics of a part.
+// Set is the metrics of one component.
 type Set []Metric
 
-// Gauge adds a gauge that is read when it is shown.
+// Gauge adds a gauge. read is called when the metrics are shown.
 func (s *Set) Gauge(name, help string, read func() float64) {
 	s.Gauges(name, help, nil, func(show Show) { show(read()) })
 }
@@ -38,7 +39,7 @@ func (s *Set) Gauges(name, help string, labels []string, read func(Show)) {
 	*s = append(*s, Metric{Name: name, Help: help, Labels: labels, Read: read})
 }
 
-// Counter adds a counter that is read when it is shown.
+// Counter adds a counter. read is called when the metrics are shown.
 func (s *Set) Counter(name, help string, read func() uint64) {
 	s.Counters(name, help, nil, func(show Show) { show(float64(read())) })
 }
@@ -53,7 +54,7 @@ func (s *Set) Histogram(name, help string, bounds ...time.Duration) *Histogram {
 	return s.In(Family{Name: name, Help: help, Bounds: bounds}, "")
 }
 
-// In adds the histogram of a family that has a value of its label.
+// In adds the histogram of a family for one value of its label.
 func (s *Set) In(f Family, value string) *Histogram {
 	m := Metric{Name: f.Name, Help: f.Help, Histogram: NewHistogram(f.Bounds...)}
 	if f.Label != "" {
@@ -63,7 +64,8 @@ func (s *Set) In(f Family, value string) *Histogram {
 	return m.Histogram
 }
 
-// Value returns what a gauge or a counter is now; 0 if there is none.
+// Value returns the present value of a gauge or a counter; 0 if there is no
+// such series.
 func (s Set) Value(name string, labels ...string) (value float64) {
 	for _, m := range s {
 		if m.Name == name && m.Read != nil {
@@ -77,7 +79,7 @@ func (s Set) Value(name string, labels ...string) (value float64) {
 	return value
 }
 
-// If is the value of a gauge that is 1 while something is so.
+// If returns 1 if a condition holds, else 0, for use as a gauge.
 func If(so bool) float64 {
 	if so {
 		return 1
@@ -85,7 +87,7 @@ func If(so bool) float64 {
 	return 0
 }
 
-// Unix is the value of a gauge that is a time; 0 for the zero time.
+// Unix returns a time as the value of a gauge; 0 for the zero time.
 func Unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -93,8 +95,8 @@ func Unix(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// Family is a metric whose histograms, one for each value of a label, may be observed
-// in several packages.
+// Family is a metric with one histogram per value of a label. Several packages
+// may observe it.
 type Family struct {
 	Name, Help, Label string
 	Bounds            []time.Duration
@@ -102,8 +104,8 @@ type Family struct {
 
 const us, ms = time.Microsecond, time.Millisecond
 
-// WriteStage has the stages of a write, and FailoverStep the steps by which a replica
-// comes into office.
+// WriteStage times the stages of a write, and FailoverStep the steps by which a
+// replica comes into office.
 var (
 	WriteStage = Family{"stout_write_stage_duration_seconds", "Time of the stages of writes through this replica as master: queue, disk, followers, apply, reply.", "stage",
 		[]time.Duration{10 * us, 25 * us, 50 * us, 100 * us, 250 * us, 500 * us, ms, 2500 * us, 5 * ms, 10 * ms, 25 * ms, 50 * ms,

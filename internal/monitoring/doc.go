@@ -1,5 +1,5 @@
-// Package monitoring holds the tests of what there is for Prometheus and Grafana
-// in configs: the alerts and the dashboard. It has no code of its own. It is a
-// module of its own: Prometheus is to choose no version of what the programs are
-// built from.
+// Package monitoring holds the tests of the alerts and the dashboard in
+// configs, for Prometheus and Grafana. It has no code of its own. It is a
+// separate module, so that Prometheus does not affect the versions that the
+// programs are built from.
 package monitoring

@@ -1,7 +1,7 @@
 // Package nonblock has a writer that never waits for its reader. A write to a
-// log or a terminal can block for ever: on a full pipe, after Ctrl-S, on an ssh
-// that hangs, on a disk. No lease, election, commit, signal or deadline may wait
-// for that.
+// log or a terminal can block forever: on a full pipe, after Ctrl-S, on a
+// hanging ssh connection or disk. No lease, election, commit, signal or
+// deadline may wait for that.
 package nonblock
 
 import (
@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// Writer queues what is written to it, and one goroutine passes it on. A write
-// that finds the queue full, and one that fails later, is dropped and counted.
-// Its methods are safe for concurrent use.
+// Writer queues writes, and one goroutine passes them on. A write is dropped
+// and counted if the queue is full, or if it fails later. Its methods are safe
+// for concurrent use.
 type Writer struct {
 	to   io.Writer
-	most int // writes that wait
+	most int // bound of the queue, in writes
 
 	mu      sync.Mutex
 	report  func(dropped uint64) []byte
 	queue   [][]byte
 	dropped uint64 // since the last report
 	total   uint64
-	failed  bool          // the last write did
+	failed  bool          // the last write failed
 	torn    bool          // and ended within a line
-	began   time.Time     // when the present write did
-	written chan struct{} // closed when the queue is written; nil while it is
+	began   time.Time     // start of the present write
+	written chan struct{} // closed when the queue is written; nil if it is empty
 }
 
-// New returns a Writer with room for a number of writes. After it dropped some,
-// it writes what report returns, once, as soon as writes succeed again.
+// New returns a Writer with room for most writes. After it has dropped some, it
+// writes the result of report, once, as soon as writes succeed again.
 func New(to io.Writer, most int, report func(dropped uint64) []byte) *Writer {
 	return &Writer{to: to, most: most, report: report}
 }
 
-// Under returns the writer beneath.
+// Under returns the underlying writer.
 func (w *Writer) Under() io.Writer { return w.to }
 
 // SetReport replaces the report.
@@ -79,7 +79,8 @@ func (w *Writer) pass(written chan struct{}) {
 	}
 }
 
-// next returns what is to be written: a report is of so many dropped writes.
+// next returns what to write. For a report, it also returns the number of
+// dropped writes in it.
 func (w *Writer) next() (p []byte, report uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +100,7 @@ func (w *Writer) next() (p []byte, report uint64, ok bool) {
 	return p, report, true
 }
 
-// wrote notes the outcome of a write.
+// wrote records the outcome of a write.
 func (w *Writer) wrote(p []byte, err error, report uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +117,7 @@ func (w *Writer) wrote(p []byte, err error, report uint64) {
 }
 
 // Flush waits until the queue is written, or the present write has been blocked
-// for the given time: one that hangs has its callers wait once.
+// for the given time. So callers wait only once for a write that hangs.
 func (w *Writer) Flush(blocked time.Duration) {
 	w.mu.Lock()
 	written, began := w.written, w.began

@@ -12,8 +12,8 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// reader takes nothing until it is opened. Then it refuses so many writes, after
-// the first bytes of each.
+// reader accepts no write until it is opened. Then it refuses a number of
+// writes, after the first bytes of each.
 type reader struct {
 	bytes.Buffer
 	opened  chan struct{}
@@ -81,7 +81,8 @@ func TestFailedWritesAreCounted(t *testing.T) {
 	}
 }
 
-// TestReportThatFails is repeated, with what was dropped meanwhile.
+// TestReportThatFails: a report that fails is repeated, including what was
+// dropped in the meantime.
 func TestReportThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &reader{opened: make(chan struct{})}

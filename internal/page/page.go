@@ -1,6 +1,6 @@
-// Package page has the files of the page that shows a cell to people in a browser:
-// plain modules of JavaScript, a style sheet and a document, as they are written.
-// There is no build step.
+// Package page has the files of the web page that shows a cell: plain
+// JavaScript modules, a style sheet and a document, as written. There is no
+// build step.
 package page
 
 import (
@@ -11,21 +11,21 @@ import (
 	"path"
 )
 
-// Document is the name of the document that a browser begins with; it is found by
-// the empty name as well.
+// Document is the name of the initial document; the empty name finds it as
+// well.
 const Document = "index.html"
 
 //go:embed files
 var files embed.FS
 
-// File is one file. It is not to be changed.
+// File is one file. Do not change it.
 type File struct {
 	Content []byte
-	Type    string // as the header Content-Type has it
-	ETag    string // with its quotation marks; it goes with the content
+	Type    string // value of the header Content-Type
+	ETag    string // with quotation marks; derived from the content
 }
 
-// Find looks a file up by its name, which is no path.
+// Find finds a file by its name, which is not a path.
 func Find(name string) (File, bool) {
 	if name == "" {
 		name = Document
@@ -34,7 +34,7 @@ func Find(name string) (File, bool) {
 	return f, ok
 }
 
-// Names are those of all files, in no particular order.
+// Names returns the names of all files, in no particular order.
 func Names() []string {
 	names := make([]string, 0, len(all))
 	for name := range all {
@@ -43,8 +43,8 @@ func Names() []string {
 	return names
 }
 
-// types are the media types by the end of a name. A file of another kind has none
-// and is no part of the page.
+// types maps file extensions to media types. A file with another extension is
+// not part of the page.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -54,7 +54,7 @@ var types = map[string]string{
 
 var all = read()
 
-// read reads what is embedded, which cannot fail.
+// read reads the embedded files, which cannot fail.
 func read() map[string]File {
 	found := map[string]File{}
 	entries, err := files.ReadDir("files")

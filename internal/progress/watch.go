@@ -1,6 +1,6 @@
-// Package progress notices steps that do not end: a goroutine that is blocked, a
-// disk that hangs, a mutex that is held. Each step notes when it began. A look
-// reads that without any lock, so it never hangs with the step.
+// Package progress detects steps that do not end: a blocked goroutine, a
+// hanging disk, a mutex that is not released. Each step records when it began.
+// Checking reads that without a lock, so it never hangs with the step.
 package progress
 
 import (
@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// Watch knows the steps of a process that must not hang. Its methods are safe for
-// concurrent use. A nil Watch knows none.
+// Watch tracks the steps of a process that must not hang. Its methods are safe
+// for concurrent use. A nil Watch tracks none.
 type Watch struct {
 	clock func() time.Duration
 	mu    sync.Mutex // of changes to steps
 	steps atomic.Pointer[[]*Step]
 }
 
-// New returns a Watch that knows no steps yet.
+// New returns a Watch without steps.
 func New(clock func() time.Duration) *Watch {
 	w := &Watch{clock: clock}
 	w.steps.Store(new([]*Step))
 	return w
 }
 
-// Step is what one goroutine does again and again. A nil Step notes nothing.
+// Step is a repeated step of one goroutine. A nil Step records nothing.
 type Step struct {
 	name    string
 	clock   func() time.Duration
-	taken   func() time.Duration // in the place of began, where it is not nil
-	allowed time.Duration        // is not counted
-	began   atomic.Int64         // by the clock, and one more; 0 between two steps
+	taken   func() time.Duration // replaces began, if not nil
+	allowed time.Duration        // not counted
+	began   atomic.Int64         // by the clock, plus one; 0 between two steps
 }
 
-// Step returns a new step, which is known until Remove.
+// Step returns a new step, tracked until Remove.
 func (w *Watch) Step(name string) *Step {
 	if w == nil {
 		return nil
@@ -45,19 +45,19 @@ func (w *Watch) Step(name string) *Step {
 	return s
 }
 
-// Allow has so much of the step's time not counted.
+// Allow excludes the first d of the step's time from the count.
 func (s *Step) Allow(d time.Duration) *Step {
 	s.allowed = d
 	return s
 }
 
-// Add has the Watch know a step of which taken returns how long it has taken, 0
-// between two.
+// Add tracks a step with a function that returns how long it has taken, 0
+// between two steps.
 func (w *Watch) Add(name string, taken func() time.Duration) {
 	w.change(func(all []*Step) []*Step { return append(slices.Clone(all), &Step{name: name, taken: taken}) })
 }
 
-// Remove has the Watch forget a step.
+// Remove stops tracking a step.
 func (w *Watch) Remove(s *Step) {
 	if w != nil {
 		w.change(func(all []*Step) []*Step {
@@ -73,21 +73,21 @@ func (w *Watch) change(to func([]*Step) []*Step) {
 	w.steps.Store(&next)
 }
 
-// Begin notes that the step has begun.
+// Begin records that the step has begun.
 func (s *Step) Begin() {
 	if s != nil {
 		s.began.Store(int64(s.clock()) + 1)
 	}
 }
 
-// Continue notes that the step has begun, unless it is under way.
+// Continue records that the step has begun, unless it is in progress.
 func (s *Step) Continue() {
 	if s != nil {
 		s.began.CompareAndSwap(0, int64(s.clock())+1)
 	}
 }
 
-// End notes that it has ended.
+// End records that the step has ended.
 func (s *Step) End() {
 	if s != nil {
 		s.began.Store(0)
@@ -114,8 +114,8 @@ func (h *Hang) Error() string {
 	return fmt.Sprintf("this replica hangs: its step %q has not ended for %v", h.Step, h.For.Round(time.Millisecond))
 }
 
-// Hangs returns the step under way that has taken longest, if that is more than
-// bound; else nil.
+// Hangs returns the step in progress that has taken longest, if that exceeds
+// bound; otherwise nil.
 func (w *Watch) Hangs(bound time.Duration) *Hang {
 	if w == nil {
 		return nil

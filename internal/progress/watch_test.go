@@ -24,7 +24,7 @@ func TestHangs(t *testing.T) {
 	lock.Begin()
 	lock.Continue()
 	now = 3 * time.Second
-	lock.Continue() // which has begun
+	lock.Continue() // already begun
 	want("answer", 3*time.Second)
 	disk = 4 * time.Second
 	want("disk", disk)

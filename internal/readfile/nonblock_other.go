@@ -2,5 +2,5 @@
 
 package readfile
 
-// withoutWaiting is nothing where files are opened without waiting anyway.
+// withoutWaiting is 0 on systems that open files without waiting.
 const withoutWaiting = 0

@@ -4,5 +4,5 @@ package readfile
 
 import "syscall"
 
-// withoutWaiting has the opening of a pipe return at once.
+// withoutWaiting makes opening a pipe return at once.
 const withoutWaiting = syscall.O_NONBLOCK

@@ -16,7 +16,7 @@ func TestPipesAreRefused(t *testing.T) {
 		t.Skip(err)
 	}
 	var r Reader
-	if _, err := r.Read(pipe, 100); err == nil || !strings.Contains(err.Error(), "is a pipe and no regular file") || r.hanging != 0 {
+	if _, err := r.Read(pipe, 100); err == nil || !strings.Contains(err.Error(), "is a pipe and not a regular file") || r.hanging != 0 {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 const Patience = 2 * time.Second
 
 const (
-	// freely is how many reads may hang at once before the next ones wait for their
-	// turn, one each turnEvery.
+	// freely is how many reads may hang at once. Beyond that, one more is tried
+	// each turnEvery.
 	freely    = 4
 	turnEvery = time.Minute
-	// mostHanging bounds the reads that hang. Each has a thread.
+	// mostHanging bounds the hanging reads. Each occupies a thread.
 	mostHanging = 100
 )
 
@@ -25,13 +25,14 @@ type Reader struct {
 	// read replaces regular in tests.
 	read func(name string, most int64) ([]byte, error)
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	hanging int        // reads that were given up and have not ended
-	last    time.Time  // when the last of them was given up
+	last    time.Time  // when the last read was given up
 }
 
-// Read returns the content of a regular file of at most so many bytes. The error
-// says so if the file does not answer within Patience, is larger, or is none.
+// Read returns the content of a regular file of at most that many bytes. It
+// returns an error if the file does not answer within Patience, is larger, or
+// is not a regular file.
 func (r *Reader) Read(name string, most int64) ([]byte, error) {
 	if !r.mayTry() {
 		return nil, errHangs(name)
@@ -57,14 +58,14 @@ func (r *Reader) Mode(name string) (os.FileMode, error) {
 	})
 }
 
-// mayTry reports whether another read may begin beside those that hang.
+// mayTry reports whether another read may start beside the hanging ones.
 func (r *Reader) mayTry() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hanging < freely || r.hanging < mostHanging && time.Since(r.last) >= turnEvery
 }
 
-// within runs f for Patience. After that f goes on by itself.
+// within runs f for at most Patience. After that f continues in the background.
 func within[T any](r *Reader, name string, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -117,7 +118,7 @@ func regular(name string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is %s and no regular file: it could not be read again; write a file and name that", name, kind(info.Mode()))
+		return nil, fmt.Errorf("%s is %s and not a regular file, so it cannot be read repeatedly; give the name of a regular file", name, kind(info.Mode()))
 	}
 	content, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(content)) > most {
@@ -137,5 +138,5 @@ func kind(m os.FileMode) string {
 	case m&os.ModeSocket != 0:
 		return "a socket"
 	}
-	return "of another kind"
+	return "neither file nor directory"
 }

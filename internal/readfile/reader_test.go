@@ -28,7 +28,7 @@ func TestRegularFilesAreRead(t *testing.T) {
 	}{
 		{file, 7, ""}, {link, 100, ""},
 		{file, 6, "is larger than 6 bytes"},
-		{dir, 100, "is a directory and no regular file"},
+		{dir, 100, "is a directory and not a regular file"},
 		{filepath.Join(dir, "none"), 100, "no such file"},
 	} {
 		var r Reader

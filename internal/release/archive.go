@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// file is an entry of an archive, by the path there. A name that ends in "/" is a
-// directory.
+// file is an entry of an archive, named by its path there. A name that ends in
+// "/" is a directory.
 type file struct {
 	name string
 	mode os.FileMode
@@ -24,7 +24,7 @@ type file struct {
 	uid  int
 }
 
-// carried are the files of the sources that go into each archive.
+// carried returns the source files that go into each archive.
 func (r release) carried() (files []file, err error) {
 	names := []string{"LICENSE", "README.md", "CHANGELOG.md"}
 	for _, pattern := range []string{"configs/*.yaml", "configs/*/*", "docs/*.md"} {
@@ -46,7 +46,7 @@ func (r release) carried() (files []file, err error) {
 	return files, nil
 }
 
-// writeArchive writes a target's archive, and its bill of materials beside it.
+// writeArchive writes a target's archive, with its bill of materials beside it.
 func (r release) writeArchive(out string, b build) error {
 	files, err := r.carried()
 	if err != nil {
@@ -135,8 +135,7 @@ func sorted(files []file) []file {
 	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 }
 
-// withDirs adds the directories that files are in, each once and before what is
-// in it.
+// withDirs adds the directories of files, each once and before its content.
 func withDirs(files []file) []file {
 	known := map[string]bool{}
 	for _, f := range files {

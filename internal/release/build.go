@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// target is what programs are built for.
+// target is a platform to build programs for.
 type target struct {
 	os, arch string
 	programs []string
@@ -19,8 +19,8 @@ type target struct {
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// targets are those of a release. stoutd wants a system whose disks can be synced
-// and files locked as on Unix.
+// targets lists the platforms of a release. stoutd needs a system that can sync
+// disks and lock files as Unix does.
 var targets = []target{
 	{"linux", "amd64", []string{"stout", "stoutd"}},
 	{"linux", "arm64", []string{"stout", "stoutd"}},
@@ -47,19 +47,19 @@ func chooseTargets(list string) (chosen []target, err error) {
 	return chosen, nil
 }
 
-// build is the programs for a target, and what goes with them.
+// build is the programs for a target, with related files.
 type build struct {
 	target   target
-	programs []file // in the order of their names
+	programs []file // sorted by name
 	bom      []byte
-	notices  []byte // licences of others
+	notices  []byte // licences of third parties
 }
 
-// tags has the stores' metrics reach stoutd's registry, as in the Makefile.
+// tags connect the stores' metrics to stoutd's registry, as in the Makefile.
 const tags = "hashicorpmetrics"
 
-// build runs the go command. The programs have nothing in them of where they were
-// built: no paths, and of git no more than the release says.
+// build runs the go command. The programs contain nothing about the place of
+// the build: no paths, and only the version data of the release.
 func (r release) build(t target, dir string) (build, error) {
 	const info = "github.com/stoutlock/stout/internal/buildinfo"
 	args := []string{"build", "-C", r.root, "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", tags,

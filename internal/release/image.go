@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// imageUser is whom a container runs as, a number, so that Kubernetes can see
-// that it is not root.
+// imageUser is the numeric user of a container, so that Kubernetes can see that
+// it is not root.
 const imageUser = 65532
 
 // writeImage writes an image for all architectures as a directory, in OCI's
@@ -71,9 +71,9 @@ func (r release) writeImageFile(out string, builds []build) error {
 	return os.WriteFile(filepath.Join(out, r.name()+"_image.oci.tar"), body, 0o644)
 }
 
-// image is one for one architecture, of one layer on nothing: the programs, and
-// no shell. Nothing is written but below /var/lib/stoutd, so that its root can be
-// read-only. It serves nothing without a file of settings.
+// image returns an image for one architecture, of one layer without a base: the
+// programs, and no shell. Programs write only below /var/lib/stoutd, so the
+// root can be read-only. It does not serve without a settings file.
 func (r release) image(b build) (v1.Image, error) {
 	root := []file{
 		{name: "etc/passwd", mode: 0o644, body: []byte("stoutd:x:65532:65532:stoutd:/var/lib/stoutd:/sbin/nologin\n")},

@@ -1,13 +1,13 @@
-// Command release makes what a release of Stout consists of: archives, packages
-// for Debian and RPM, a container image, bills of materials and checksums. It is
-// run by `make release` and `make image`.
+// Command release makes the parts of a release of Stout: archives, packages for
+// Debian and RPM, a container image, bills of materials and checksums. `make
+// release` and `make image` run it.
 //
-// The same commit and the same Go give the same bytes: nothing of the machine, of
-// the day or of the directory gets in. Times are SOURCE_DATE_EPOCH, or that of
-// the commit.
+// The same commit and the same Go version give the same bytes, independent of
+// machine, date and directory. Times are SOURCE_DATE_EPOCH, or the time of the
+// commit.
 //
-// It is a module of its own, so that what it needs chooses no version of what the
-// programs are built from.
+// It is a separate module, so that its dependencies do not affect the versions
+// that the programs are built from.
 package main
 
 import (
@@ -74,7 +74,7 @@ func run(args []string, stderr io.Writer) error {
 	return r.writeAll(*out, builds)
 }
 
-// writeAll makes all that a release consists of from the built programs.
+// writeAll makes all parts of a release from the built programs.
 func (r release) writeAll(out string, builds []build) error {
 	if err := emptyDir(out); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (r release) writeAll(out string, builds []build) error {
 	return writeSums(out)
 }
 
-// emptyDir makes a directory, or takes away what an earlier run wrote there. One
-// that holds anything else is refused.
+// emptyDir creates a directory, or removes the output of an earlier run. It
+// refuses a directory with any other content.
 func emptyDir(dir string) error {
 	const mark = ".made-by-release"
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {

@@ -13,12 +13,13 @@ import (
 	"runtime/debug"
 )
 
-// licences are the names of files that have to go along with what is built from
-// a module.
+// licences matches the names of files that must accompany programs built from a
+// module.
 var licences = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-.].*)?$`)
 
-// notices are the licences of Go and of the modules that programs are built from.
-// A module without any is an error: it may not be given away.
+// notices returns the licences of Go and of the modules that programs are built
+// from. A module without a licence is an error, because it may not be
+// distributed.
 func (r release) notices(mods []debug.Module) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "Stout is built from the following works of others, under their own terms.\n"+
@@ -55,7 +56,7 @@ func (r release) notices(mods []debug.Module) ([]byte, error) {
 }
 
 func addNotices(out *bytes.Buffer, name, dir string) error {
-	entries, err := os.ReadDir(dir) // in the order of their names
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return err
 	}

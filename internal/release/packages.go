@@ -55,8 +55,8 @@ func (r release) writePackage(out, format, tree string, b build) error {
 	return f.Close()
 }
 
-// info says what a package is and has in it. What is not in the sources is
-// written below tree.
+// info describes a package and its content. Generated files are written below
+// tree.
 func (r release) info(tree string, b build) (*nfpm.Info, error) {
 	source := func(name string) string { return filepath.Join(r.root, name) }
 	made := []file{{name: "LICENSES-OF-OTHERS.txt", mode: 0o644, body: b.notices}, {name: "sbom.cdx.json", mode: 0o644, body: b.bom}}

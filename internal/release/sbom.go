@@ -15,8 +15,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// modules are those that programs are built from, each once, by path. A module
-// that is replaced counts as what replaces it.
+// modules returns the modules that programs are built from, each once, by path.
+// A replaced module counts as its replacement.
 func modules(infos []*buildinfo.BuildInfo) (mods []debug.Module) {
 	for _, info := range infos {
 		for _, m := range info.Deps {
@@ -30,8 +30,8 @@ func modules(infos []*buildinfo.BuildInfo) (mods []debug.Module) {
 	return slices.CompactFunc(mods, func(a, b debug.Module) bool { return a.Path == b.Path && a.Version == b.Version })
 }
 
-// bom is the bill of materials of a target's programs, in CycloneDX's JSON. It
-// says what the linker put into them, not what go.mod would allow.
+// bom returns the bill of materials of a target's programs, as CycloneDX JSON.
+// It lists what the linker put into them, not what go.mod would allow.
 func (r release) bom(t target, goVersion string, mods []debug.Module) ([]byte, error) {
 	self := "pkg:golang/github.com/stoutlock/stout@" + r.version + "?goos=" + t.os + "&goarch=" + t.arch
 	std := strings.TrimPrefix(goVersion, "go")
@@ -68,7 +68,8 @@ func (r release) bom(t target, goVersion string, mods []debug.Module) ([]byte, e
 	return out.Bytes(), err
 }
 
-// serial is a UUID (version 8, RFC 9562) that is the same for the same content.
+// serial returns a UUID (version 8, RFC 9562) that is the same for the same
+// content.
 func serial(self string, refs []string) string {
 	sum := sha256.Sum256([]byte(self + "\n" + strings.Join(refs, "\n")))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80

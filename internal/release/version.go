@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// release is what all parts of a release have in common.
+// release has the properties shared by all parts of a release.
 type release struct {
 	root     string
-	version  string // as the programs tell it: v1.2.3
+	version  string // as the programs report it: v1.2.3
 	number   string // as packages have it: 1.2.3, or 1.2.3+4.g0123456 after it
-	revision string // of the commit; empty where git does not know
+	revision string // of the commit; empty if git does not know it
 	time     time.Time
-	quick    bool // leave out what makes builds equal: tests that look at something else
+	quick    bool // for tests of other properties: omit the flags that make builds reproducible
 }
 
-// newRelease asks git what is not said.
+// newRelease asks git for values that are not given.
 func newRelease(root, version string) (release, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -41,7 +41,7 @@ func newRelease(root, version string) (release, error) {
 	return r, err
 }
 
-// when is the time that everything gets.
+// when returns the time stamp of all files.
 func (r release) when() (time.Time, error) {
 	said, from := os.Getenv("SOURCE_DATE_EPOCH"), "SOURCE_DATE_EPOCH"
 	if said == "" {
@@ -72,9 +72,9 @@ var (
 	commit = regexp.MustCompile(`^([0-9a-f]{7,40}|devel)(-dirty)?$`)
 )
 
-// number is a version as packages compare them, of what git describe says. What
-// comes after a tag has a higher one than the tag; without any tag it is
-// 0.0.0 and the commit.
+// number converts the output of git describe to a version that packages can
+// compare. A commit after a tag has a higher version than the tag. Without any
+// tag it is 0.0.0 and the commit.
 func number(version string) (string, error) {
 	if m := commit.FindStringSubmatch(version); m != nil {
 		return "0.0.0+g" + m[1] + strings.ReplaceAll(m[2], "-", "."), nil

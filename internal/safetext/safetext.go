@@ -1,14 +1,14 @@
-// Package safetext writes text that somebody else has chosen so that whoever
-// reads it, on a terminal or in a log, is shown it and not commanded by it. It is
-// the one place where that is decided for stout's output and for stoutd's log.
+// Package safetext escapes text from untrusted sources. Shown on a terminal or
+// in a log, the text is readable and cannot control the terminal. This package
+// alone defines the rule, for stout's output and for stoutd's log.
 //
-// What is written as an escape, as in a string of Go or of JSON, is what a
-// terminal obeys rather than shows (control characters of seven bits and of
-// eight, line ends among them), what turns the text around it (the bidirectional
-// controls), what is not seen (characters of no width, fillers and tags), blanks
-// but the usual one, and bytes that are no UTF-8. So nothing clears a screen,
-// sets a title, forges a line, or makes two different names look alike that way.
-// Letters that look like others are left: they are somebody's language.
+// These are escaped, as in a Go or JSON string: control characters that
+// terminals obey (of seven and of eight bits, including line ends),
+// bidirectional controls, invisible characters (of zero width, fillers and
+// tags), blanks other than the space, and bytes that are not UTF-8. So the text
+// cannot clear a screen, set a title, forge a line, or make two different names
+// look alike in these ways. Letters that look like others are kept, because
+// they belong to real languages.
 package safetext
 
 import (
@@ -21,7 +21,7 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden says that a character is not shown as it is.
+// Hidden reports whether a character must be escaped.
 func Hidden(r rune) bool {
 	if ' ' <= r && r <= '~' {
 		return false
@@ -29,21 +29,21 @@ func Hidden(r rune) bool {
 	return !strconv.IsPrint(r) || r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// brailleBlank is a sign, for Unicode, that has nothing to see.
+// brailleBlank counts as a visible sign in Unicode, but shows nothing.
 const brailleBlank = '\u2800'
 
-// Name is text for a line of its author's: backslashes are doubled, so that no
-// two texts look alike.
+// Name escapes a name for a line of output. It doubles backslashes, so that no
+// two names look alike.
 func Name(s string) string {
 	return escape(s, func(r rune) bool { return r == '\\' || Hidden(r) }, inGo)
 }
 
-// Line is text for one line, in which what Name or strconv.Quote has dealt with
-// may stand: a backslash stays as it is.
+// Line escapes text for one line that may contain the output of Name or
+// strconv.Quote. It keeps backslashes.
 func Line(s string) string { return escape(s, Hidden, inGo) }
 
-// Page is text of several lines, with tabs. A carriage return is shown, unless a
-// line ends in it.
+// Page escapes text of several lines, with tabs. It escapes a carriage return
+// unless it ends a line.
 func Page(s string) string {
 	if !strings.ContainsRune(s, '\r') {
 		return escape(s, hiddenOnPage, inGo)
@@ -60,14 +60,14 @@ func Page(s string) string {
 
 func hiddenOnPage(r rune) bool { return r != '\n' && r != '\t' && Hidden(r) }
 
-// JSON is a JSON text with escapes of its own, so that it still reads the same.
-// Its line ends are nobody's choice, and stay.
+// JSON escapes a JSON text with JSON's own escapes, so that it still has the
+// same meaning. It keeps line ends, because no untrusted source chooses them.
 func JSON(s string) string {
 	return escape(s, func(r rune) bool { return r != '\n' && Hidden(r) }, inJSON)
 }
 
-// escape has write put down each character of s that is hidden, and each byte
-// that is of none, as a negative number.
+// escape calls write for each hidden character of s. For a byte that is not
+// part of a character, it passes the negated byte.
 func escape(s string, hidden func(rune) bool, write func(*strings.Builder, rune)) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
 		return s
@@ -104,8 +104,8 @@ func inJSON(b *strings.Builder, r rune) {
 	}
 }
 
-// Lines is a writer for a log of JSON: one line for each Write, which ends in a
-// line end and has no other.
+// Lines returns a writer for a log in JSON. Each Write is one line, which has
+// no line end except the last byte.
 func Lines(w io.Writer) io.Writer { return lines{w} }
 
 type lines struct{ w io.Writer }

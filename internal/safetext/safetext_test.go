@@ -60,7 +60,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// obeyed says, without this package's help, what a terminal may obey or hide.
+// obeyed reports, independently of this package, whether a terminal may obey or
+// hide a character.
 func obeyed(r rune) bool {
 	return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		unicode.Is(unicode.Zs, r) && r != ' '
@@ -83,7 +84,7 @@ func FuzzEscape(f *testing.F) {
 		if got := Line(Name(s)); got != Name(s) {
 			t.Errorf("Line changes Name(%q) to %q", s, got)
 		}
-		// A name can be read back: no two look alike.
+		// A name can be read back, so no two look alike.
 		if back, err := strconv.Unquote(`"` + strings.ReplaceAll(Name(s), `"`, `\"`) + `"`); err != nil || back != s {
 			t.Errorf("Name(%q) is read back as %q, %v", s, back, err)
 		}

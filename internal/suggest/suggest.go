@@ -1,4 +1,4 @@
-// Package suggest finds what somebody meant who mistyped a name.
+// Package suggest finds the name that a user probably meant by a mistyped one.
 package suggest
 
 import (
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Nearest is the known name that is most like word, or "" where none is like
-// enough to be offered: at a few slips of the finger, or the only one that word
-// abbreviates. Case, and whether words are parted by "-", "_" or nothing, do
-// not count; of two that are as like the first one is taken.
+// Nearest returns the known name most similar to word, or "" if all names
+// differ too much. A similar name differs by a few typing errors, or is the
+// only one that word abbreviates. Case and the separators "-" and "_" are
+// ignored. The first of two equally similar names is returned.
 func Nearest(word string, known []string) string {
 	typed := plain(word)
 	if len(typed) > longest {
@@ -27,8 +27,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// abbreviated is the only known name that begins with word, or one of whose
-// words does; "" where there is none, or more than one.
+// abbreviated returns the only known name in which word begins the name or one
+// of its parts. The result is "" without such a name, or with several.
 func abbreviated(word string, known []string) string {
 	typed := plain(word)
 	if len(typed) < 3 {
@@ -47,20 +47,20 @@ func abbreviated(word string, known []string) string {
 	return found
 }
 
-// longest is the longest word that is compared: nobody mistypes a longer one,
-// and comparing takes time with the square of it.
+// longest is the longest word to compare. Longer words are no typing errors,
+// and comparing takes time with the square of the length.
 const longest = 64
 
-// tolerance is how many slips of the finger make another word of this one: one
-// for every three letters.
+// tolerance returns the number of typing errors allowed in a word: one for
+// every three letters.
 func tolerance(word string) int { return (len(word) + 2) / 3 }
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
 func plain(s string) string { return separators.Replace(strings.ToLower(s)) }
 
-// distance is how many letters have to be added, left out, changed, or swapped
-// with their neighbour to make b of a (optimal string alignment).
+// distance returns how many letters must be added, removed, changed, or swapped
+// with their neighbour to turn a into b (optimal string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -28,7 +28,7 @@ const (
 	seedVariable = "STOUT_TEST_SEED"
 )
 
-// The runs, each of which includes the ones before it.
+// The runs; each includes the ones before it.
 const (
 	quick = iota
 	e2e

@@ -15,23 +15,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Settings say where spans go, and which there are.
+// Settings configure where spans go, and how many are recorded.
 type Settings struct {
 	Endpoint string  // base URL of the collector, http or https
-	Share    float64 // of the calls without a trace of their own that begin one, 0 to 1
-	// Who makes them.
+	Share    float64 // of the calls without a trace of their own that start a trace, 0 to 1
+	// The source of the spans, as resource attributes.
 	Cell, Replica, Version string
-	Log                    zerolog.Logger // told once a minute, at most, that spans are lost
+	Log                    zerolog.Logger // logs lost spans, at most once a minute
 }
 
-// Traces sends spans in the background. What the collector does not take in time is
-// dropped: nobody waits for it, and no more than some thousand spans wait in memory.
+// Traces sends spans in the background. Spans that the collector does not
+// accept in time are dropped. No caller waits for it, and at most a few
+// thousand spans wait in memory.
 type Traces struct{ provider *sdk.TracerProvider }
 
-// Open does not connect yet. A call that brings a trace which is recorded is recorded
-// here too. What the environment says to every program that uses OpenTelemetry
-// (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_BSP_…) counts, but
-// for the endpoint.
+// Open prepares the exporter; it does not connect yet. If a call arrives with a
+// recorded trace, it is recorded here too. The usual environment variables of
+// OpenTelemetry (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE,
+// OTEL_BSP_…) apply, except for the endpoint.
 func Open(ctx context.Context, s Settings) (*Traces, error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(s.Endpoint))
 	if err != nil {
@@ -51,8 +52,8 @@ func Open(ctx context.Context, s Settings) (*Traces, error) {
 	)}, nil
 }
 
-// Tracer makes the spans.
+// Tracer returns the tracer that makes the spans.
 func (t *Traces) Tracer() trace.Tracer { return t.provider.Tracer("github.com/stoutlock/stout") }
 
-// Close sends what is left, until ctx ends.
+// Close sends the remaining spans, until ctx ends.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }

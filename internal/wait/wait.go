@@ -1,17 +1,18 @@
-// Package wait waits for functions that know no context: an outcome of Raft's,
-// a read of a file that may never answer. Each runs in a goroutine of its own,
-// which ends when the function does, whether or not anybody waits for it still.
+// Package wait waits for functions that take no context, such as a future of
+// Raft or a read of a file that may never answer. Each function runs in a
+// goroutine of its own. The goroutine ends with the function, even if the
+// caller has stopped waiting.
 package wait
 
 import "context"
 
-// Result is what a function came to.
+// Result is the result of a function.
 type Result[T any] struct {
 	Value T
 	Err   error
 }
 
-// Go calls f. Its result is told once.
+// Go calls f. The channel receives its result once.
 func Go[T any](f func() (T, error)) <-chan Result[T] {
 	done := make(chan Result[T], 1)
 	go func() {
@@ -21,15 +22,15 @@ func Go[T any](f func() (T, error)) <-chan Result[T] {
 	return done
 }
 
-// Err is Go for a function that has an error only.
+// Err is Go for a function that returns only an error.
 func Err(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	return done
 }
 
-// Get is f's result, or the context's error where that ends first: f goes on by
-// itself then.
+// Get returns the result of f, or the context's error if the context ends
+// first. In that case f continues in the background.
 func Get[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	select {
 	case r := <-Go(f):
@@ -40,7 +41,7 @@ func Get[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Do is Get for a function that has an error only.
+// Do is Get for a function that returns only an error.
 func Do(ctx context.Context, f func() error) error {
 	select {
 	case err := <-Err(f):

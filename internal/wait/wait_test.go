@@ -13,7 +13,7 @@ import (
 
 var errTest = errors.New("of the test")
 
-// after returns a function that takes its time.
+// after returns a function that takes d to return.
 func after(d time.Duration) func() (int, error) {
 	return func() (int, error) {
 		time.Sleep(d)
@@ -21,8 +21,9 @@ func after(d time.Duration) func() (int, error) {
 	}
 }
 
-// What ends first counts: the function, with all that it returned, or the
-// context. No goroutine outlasts the function, or the bubble would not end.
+// The result comes from whichever ends first: the function, with both its
+// results, or the context. No goroutine outlasts the function; otherwise the
+// bubble would not end.
 func TestFirst(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration

@@ -1,13 +1,13 @@
 package wait
 
-// Wakeup makes a goroutine look again at what it waits for. Several wakeups before it looks
-// count as one. Receive from it to wait.
+// Wakeup makes a goroutine check again for what it awaits. Several wakeups
+// before it checks count as one. Receive from it to wait.
 type Wakeup chan struct{}
 
-// NewWakeup returns one that nobody has woken.
+// NewWakeup returns a Wakeup without a pending wakeup.
 func NewWakeup() Wakeup { return make(Wakeup, 1) }
 
-// Wake never blocks.
+// Wake wakes the receiver. It never blocks.
 func (w Wakeup) Wake() {
 	select {
 	case w <- struct{}{}:

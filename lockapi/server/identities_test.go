@@ -245,11 +245,11 @@ func TestCertificates(t *testing.T) {
 		"a common name":      {certs.Leaf{Name: "billing"}, "user:billing"},
 		"a DNS name":         {certs.Leaf{Name: "x", Hosts: []string{"127.0.0.1", "billing.example.com"}}, "user:billing.example.com"},
 		"a URI":              {certs.Leaf{Name: "x", Hosts: []string{"y"}, URIs: uri("spiffe://example.com/billing")}, "user:spiffe://example.com/billing"},
-		"a member's":         {certs.Leaf{Name: "r1", Hosts: []string{"127.0.0.1"}, URIs: uri("stout://replica/r1")}, "it is a replica's, and no client's"},
-		"no name":            {certs.Leaf{}, "it names nobody"},
+		"a member's":         {certs.Leaf{Name: "r1", Hosts: []string{"127.0.0.1"}, URIs: uri("stout://replica/r1")}, "it is a replica's and not a client's"},
+		"no name":            {certs.Leaf{}, "it names no principal"},
 		"the root":           {certs.Leaf{Name: "root"}, "it names user:root"},
-		"control characters": {certs.Leaf{Name: "a\x1b[2J"}, "is no name of a principal"},
-		"a name too long":    {certs.Leaf{URIs: uri("x:" + strings.Repeat("x", 255))}, "is no name of a principal"},
+		"control characters": {certs.Leaf{Name: "a\x1b[2J"}, "is not a valid principal name"},
+		"a name too long":    {certs.Leaf{URIs: uri("x:" + strings.Repeat("x", 255))}, "is not a valid principal name"},
 	} {
 		via := s.as(t, test.leaf)
 		r, who := s.whoAmI(t, via)
@@ -341,7 +341,7 @@ func (s *trusting) seesTheEnd(t *testing.T, life time.Duration) bool {
 		}
 		return resp.StatusCode != http.StatusOK
 	})
-	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(body, "it ended at") || !resp.Close {
+	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(body, "it expired at") || !resp.Close {
 		t.Errorf("%s %s, close: %v", resp.Status, body, resp.Close)
 	}
 	return true

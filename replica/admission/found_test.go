@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// cellar is a cell of three names whose replicas found, crash, lose their disks
+// cellar is a cell of three names. Its replicas found, crash, lose their disks
 // and get old ones back, in an order drawn from a seed. A replica collects
-// cards one by one, so that those it decides on are of different times.
+// cards one by one, so its decision rests on cards of different times.
 type cellar struct {
 	rng   *rand.Rand
 	names []string
 	nodes map[string]*node
 	disks []*Identity            // all there ever were
-	blank map[string]bool        // directories that were put back as they were when they were new
+	blank map[string]bool        // directories that were put back to their state when new
 	known map[string][]*Identity // by directory and cell: the other founders, when it was put back
 	over  map[*Identity]bool     // what was there before a disk was put back
 	made  int
@@ -60,7 +60,7 @@ func (c *cellar) wipe(name string) {
 	c.note("%s has the new disk %s", name, n.disk.Directory)
 }
 
-// old gives a replica a disk back that it had before.
+// old gives a replica back an earlier disk.
 func (c *cellar) old(name string) {
 	n := c.nodes[name]
 	if len(n.attic) == 0 {
@@ -71,7 +71,7 @@ func (c *cellar) old(name string) {
 	c.note("%s has the old disk %s", name, n.disk.Directory)
 }
 
-// putBack gives a replica its disk as that was when it was new.
+// putBack restores a replica's disk to its state when it was new.
 func (c *cellar) putBack(name string) {
 	n := c.nodes[name]
 	was := n.disk
@@ -92,7 +92,7 @@ func (c *cellar) card(name string) Card {
 	return Card{Cell: d.Cell, ID: name, Directory: d.Directory, Names: c.names, Founding: d.Founding, CellID: d.CellID}
 }
 
-// ask has a replica collect one more card, or find that the other is away.
+// ask makes a replica collect one more card, or find that the other is away.
 func (c *cellar) ask(name string, away bool) {
 	n := c.nodes[name]
 	if n.answers == nil {
@@ -112,8 +112,8 @@ func (c *cellar) ask(name string, away bool) {
 	}
 }
 
-// decide has a replica that has asked all do what Decide says. A crash may come
-// before it is on the disk.
+// decide makes a replica that has asked all others follow Decide. A crash may
+// come before the decision is on disk.
 func (c *cellar) decide(name string, crash bool) Decision {
 	n := c.nodes[name]
 	d := Decide(Self{Identity: *n.disk, Names: c.names, NewDirectory: c.newDirectory}, n.answers)
@@ -121,7 +121,7 @@ func (c *cellar) decide(name string, crash bool) Decision {
 	if crash || d.Step != Save && d.Step != Go {
 		return d
 	}
-	if d.Identity.Directory != n.disk.Directory { // what stands for the old one is no more
+	if d.Identity.Directory != n.disk.Directory { // the old directory no longer exists
 		n.disk = &Identity{}
 		c.disks = append(c.disks, n.disk)
 	}
@@ -152,7 +152,7 @@ func (c *cellar) step() {
 	}
 }
 
-// cells are the directories that were founded or joined, by cell.
+// cells returns the directories that were founded or joined, by cell.
 func (c *cellar) cells() map[string]Founding {
 	out := map[string]Founding{}
 	for _, d := range c.disks {
@@ -163,9 +163,9 @@ func (c *cellar) cells() map[string]Founding {
 	return out
 }
 
-// check: two cells that were founded have no directory in common that was not
-// put back, whoever belongs to one is of its founding, and none that was put
-// back goes on as the founder that others have known.
+// check verifies three rules. Two founded cells share no directory that was not
+// put back. Each member of a cell belongs to its founding. A directory that was
+// put back does not continue as the founder that others knew.
 func (c *cellar) check() error {
 	cells := c.cells()
 	for _, d := range c.disks {
@@ -188,8 +188,8 @@ func (c *cellar) check() error {
 	return nil
 }
 
-// settle runs whole rounds without faults, and reports a replica that ends as
-// neither a member nor a stranger to somebody's cell.
+// settle runs whole rounds without faults. It reports a replica that ends as
+// neither a member nor a stranger to some cell.
 func (c *cellar) settle() error {
 	var last map[string]Decision
 	for range 60 {
@@ -214,9 +214,9 @@ func (c *cellar) settle() error {
 	return nil
 }
 
-// TestFoundingsShareNoDirectory: whatever order, crashes, wiped disks and old
-// ones: of foundings that have a directory in common at most one comes about,
-// and when the faults end everybody is a member or told that it is none.
+// TestFoundingsShareNoDirectory: among foundings that share a directory at most
+// one succeeds, under any order, crashes, wiped disks and old disks. After the
+// faults every replica is a member or a stranger.
 func TestFoundingsShareNoDirectory(t *testing.T) {
 	founded, twice := 0, 0
 	for seed := range uint64(400) {
@@ -240,7 +240,7 @@ func TestFoundingsShareNoDirectory(t *testing.T) {
 	}
 }
 
-// TestDecide: one line for each thing that a replica may find.
+// TestDecide has one line for each situation of a replica.
 func TestDecide(t *testing.T) {
 	names := []string{"r1", "r2", "r3"}
 	all := Founding{{"r1", "a", ""}, {"r2", "b", ""}, {"r3", "c", ""}}
@@ -311,9 +311,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestFindReplaced: one's place is taken where the latest configuration that
-// was committed up to one's own last one, or behind that, does not list one.
-// One's own may never have been committed.
+// TestFindReplaced: a directory is replaced if it is missing from the latest
+// committed configuration at or after the last one in its own log. Its own last
+// one may never have been committed.
 func TestFindReplaced(t *testing.T) {
 	const own = 100
 	with, without := []string{"r1/a", "r2/b"}, []string{"r1/n", "r2/b"}
@@ -343,8 +343,8 @@ func TestFindReplaced(t *testing.T) {
 			}
 		})
 	}
-	// One that has nothing yet from where it was admitted, and another that does
-	// not know yet what was committed there.
+	// The first replica has nothing yet from the entry that admitted it. The
+	// other does not know yet what was committed there.
 	admitted := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "n", CellID: "x", Admitted: 100}, ConfigIndex: 1}
 	for applied, want := range map[uint64]bool{99: false, 100: true} {
 		c := Card{CellID: "x", ConfigIndex: 1, Applied: applied, Members: with}
@@ -352,7 +352,8 @@ func TestFindReplaced(t *testing.T) {
 			t.Errorf("admitted at 100, by one that has applied all up to %d: %+v", applied, d)
 		}
 	}
-	// One that has nothing yet, and another that has founded and does not run.
+	// The first replica has no log yet, and the other has founded and does not
+	// run.
 	self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}}
 	if d, ok := FindReplaced(self, map[string]Answer{"r2": {Card: Card{CellID: "x"}}}); ok {
 		t.Errorf("%+v by a card without a configuration", d)
@@ -400,8 +401,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestFoundersAgreeOnAccess: nobody prepares anything before all found the cell with
-// the same root's token, or all without; and what they have agreed on is kept.
+// TestFoundersAgreeOnAccess: no replica prepares before all founders have the
+// same root token, or all have none. Their agreement is stored.
 func TestFoundersAgreeOnAccess(t *testing.T) {
 	for _, c := range []struct{ own, theirs, why string }{
 		{"", "", ""},

@@ -8,8 +8,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// TestGoldenCard: replicas of two releases ask each other for their cards: each field
-// keeps its number.
+// TestGoldenCard: replicas of two releases exchange cards, so each field keeps
+// its number.
 func TestGoldenCard(t *testing.T) {
 	card := Card{
 		Cell: "prod", ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", Names: []string{"r1", "r2"},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestJoinerFoundsNothing: whoever answers a replica that is to join a cell, it
-// founds none, and belongs to one only when that lists it.
+// TestJoinerFoundsNothing: a joining replica founds no cell, whichever replicas
+// answer. It joins a cell only when the cell lists it.
 func TestJoinerFoundsNothing(t *testing.T) {
 	founding := Founding{{"r1", "a", ""}, {"r2", "b", ""}}
 	id := founding.CellID("c")
@@ -40,8 +40,8 @@ func TestJoinerFoundsNothing(t *testing.T) {
 	}
 }
 
-// TestFindRemoved: who is not listed is told whether another has its place, or
-// nobody.
+// TestFindRemoved: a directory that is not listed learns whether another has
+// taken its place.
 func TestFindRemoved(t *testing.T) {
 	self := Self{Identity: Identity{Cell: "c", ID: "r4", Directory: "n", CellID: "id"}, ConfigIndex: 5}
 	for members, want := range map[string]bool{"r1/a": false, "r1/a r4/x": true} {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRoll: configurations come in any order, and what was removed stays so until a
-// configuration lists it again.
+// TestRoll: configurations come in any order. A removed server stays removed
+// until a configuration lists it again.
 func TestRoll(t *testing.T) {
 	type note struct {
 		index   uint64
@@ -68,7 +68,7 @@ func TestRoll(t *testing.T) {
 	}
 }
 
-// TestRollIsBounded: those removed last are kept.
+// TestRollIsBounded: the latest removals are kept.
 func TestRollIsBounded(t *testing.T) {
 	r := new(Roll).Note(1, []string{"r1/a"}, nil)
 	for i := range uint64(maxRemoved) {
@@ -80,7 +80,7 @@ func TestRollIsBounded(t *testing.T) {
 	}
 }
 
-// TestLearn: the cards of members count, and those of others do not.
+// TestLearn: only the cards of members count.
 func TestLearn(t *testing.T) {
 	mine := new(Roll).Note(1, []string{"r1/a", "r2/b", "r4/d"}, nil).Note(5, []string{"r1/a", "r2/b"}, nil)
 	card := func(server string, index uint64, members string) Answer {
@@ -120,8 +120,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestAdmittedWithTheRoll: a directory that is admitted knows the members, and who was
-// removed, before it has anything of the log.
+// TestAdmittedWithTheRoll: an admitted directory knows the members and the
+// removed replicas before it has any of the log.
 func TestAdmittedWithTheRoll(t *testing.T) {
 	told := Card{Cell: "c", ID: "r2", Directory: "b", CellID: "cell", ConfigIndex: 7, Members: []string{"r2/b", "r5/n"}, Removed: []string{"r4/d", "r4"},
 		Founding: Founding{{ID: "r2", Directory: "b"}}}

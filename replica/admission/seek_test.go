@@ -10,7 +10,8 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// seeker is one that asks the given function, and how often it did.
+// seeker returns a Seeker that asks the given function, and a counter of its
+// calls.
 func seeker(who Identity, answer func() (Card, error)) (s *Seeker, asked *int) {
 	asked = new(int)
 	return &Seeker{
@@ -24,8 +25,8 @@ func seeker(who Identity, answer func() (Card, error)) (s *Seeker, asked *int) {
 	}, asked
 }
 
-// A member starts without asking anybody: others may be down, and not even
-// refuse. One that was replaced has to ask.
+// A member starts without asking others, which may be down and not even refuse
+// connections. A replaced directory must ask.
 func TestMemberStartsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -50,7 +51,8 @@ func TestMemberStartsAlone(t *testing.T) {
 	})
 }
 
-// TestAskLeader: the first that leads counts, and nobody else is waited for.
+// TestAskLeader: the first answer from a leader counts, without waiting for
+// others.
 func TestAskLeader(t *testing.T) {
 	leads := func(after time.Duration, cell string, index uint64) func(context.Context) (Card, error) {
 		return func(ctx context.Context) (Card, error) {

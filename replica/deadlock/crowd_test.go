@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// crowd is a cell in which sessions share one lock, and each waits to have it alone
-// under so many handles.
+// crowd is a cell in which sessions share one lock, and each also waits for it
+// exclusively under that many handles.
 func crowd(sessions, waits int) *cell {
 	c := newCell()
 	for i := range sessions {
@@ -26,8 +26,8 @@ func crowd(sessions, waits int) *cell {
 	return c
 }
 
-// asks counts how often a search looks whether it is to end, which it does after so
-// many steps.
+// asks counts how often a search checks whether it must end, which it does
+// after a fixed number of steps.
 type asks struct {
 	context.Context
 	n, most int
@@ -40,8 +40,8 @@ func (a *asks) Err() error {
 	return nil
 }
 
-// TestWorkIsLinear: twice the sessions take twice the steps, though each is in the way
-// of each.
+// TestWorkIsLinear: twice the sessions take twice the steps, although each
+// blocks each.
 func TestWorkIsLinear(t *testing.T) {
 	work := func(sessions int) int {
 		a := &asks{Context: context.Background()}
@@ -55,7 +55,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// TestLongCircle: of as many sessions as there are.
+// TestLongCircle: a circle of every session is found.
 func TestLongCircle(t *testing.T) {
 	c := newCell()
 	const n = 2000
@@ -73,14 +73,14 @@ func TestLongCircle(t *testing.T) {
 	}
 }
 
-// TestEndsWithItsCaller: soon after the caller has left.
+// TestEndsWithItsCaller: the search ends soon after the caller has left.
 func TestEndsWithItsCaller(t *testing.T) {
 	s := crowd(2000, 3).State
 	for most := 1; ; most++ {
 		a := &asks{Context: context.Background(), most: most}
 		found, err := deadlock.Find(a, s, 100)
 		if err == nil {
-			return // it was through before
+			return // it had finished before
 		}
 		if !errors.Is(err, context.Canceled) || found != nil || a.n > most+1 {
 			t.Fatalf("%d circles, %v, after %d more looks", len(found), err, a.n-most)
@@ -88,7 +88,7 @@ func TestEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// BenchmarkCrowd: 3000 sessions, each of which waits for all.
+// BenchmarkCrowd: 3000 sessions that all wait for each other.
 func BenchmarkCrowd(b *testing.B) {
 	s := crowd(3000, 3).State
 	for b.Loop() {

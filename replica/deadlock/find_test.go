@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// cell is a state that commands are applied to.
+// cell is a state to which commands are applied.
 type cell struct {
 	*state.State
 	index uint64
@@ -35,7 +35,7 @@ func (c *cell) do(op state.Operation) {
 	c.State, _ = c.Apply(c.index, 1, b)
 }
 
-// ask has a session ask for a lock, and wait for it.
+// ask makes a session request a lock and wait for it.
 func (c *cell) ask(session, path string, more ...func(*state.Acquire)) {
 	op := &state.Acquire{Session: session, Path: path, Mode: state.Exclusive, Wait: state.Persistent}
 	for _, f := range more {
@@ -59,7 +59,8 @@ func shared(limit int64) func(*state.Acquire) {
 
 func handle(h string) func(*state.Acquire) { return func(op *state.Acquire) { op.Handle = h } }
 
-// text is circles, each as who waits for what of whom.
+// text describes circles: each session with the lock and the session for which
+// it waits.
 func text(circles []deadlock.Circle) string {
 	var all []string
 	for _, c := range circles {
@@ -164,15 +165,15 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// naive knows who is in whose way word for word.
+// naive determines the obstacles of sessions by the literal rules.
 type naive struct {
 	s     *state.State
 	stuck map[string]bool
 }
 
-// blocks are the sets of sessions that keep a wait back, by what the package says: of
-// the holders and of the places ahead all have to go, or of a full semaphore's holders
-// one.
+// blocks returns the sets of sessions that block a wait, by the rules of the
+// package. All holders and earlier positions must go; in a full semaphore one
+// holder suffices.
 func (n *naive) blocks(w *state.Wait) (holds, places, some map[string]bool) {
 	holds, places, some = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	holders := slices.Collect(n.s.Holders(w.Path))
@@ -228,8 +229,8 @@ func newNaive(s *state.State) *naive {
 	return n
 }
 
-// inWay reports whether a session that is stuck is in the way of one of another's
-// waits, by what it holds or, unless held is set, by its place ahead.
+// inWay reports whether a blocked session blocks one of another's waits: by a
+// hold or, unless held is set, by an earlier position.
 func (n *naive) inWay(w *state.Wait, other string, held bool) bool {
 	if !n.stuck[w.Session] || !n.stuck[other] {
 		return false
@@ -244,7 +245,7 @@ func (n *naive) inWay(w *state.Wait, other string, held bool) bool {
 	return holds[other] || some[other] || !held && places[other]
 }
 
-// reached are the sessions to which a way leads from one.
+// reached returns the sessions that can be reached from one.
 func (n *naive) reached(id string, held bool) map[string]bool {
 	reached := map[string]bool{}
 	for again := true; again; {
@@ -260,9 +261,9 @@ func (n *naive) reached(id string, held bool) map[string]bool {
 	return reached
 }
 
-// TestAgainstNaive: each link is one by the rules; who is in a circle of holds by a
-// naive search is in one that is shown; and who is in any other can be reached from
-// one that is shown, and back.
+// TestAgainstNaive: each link follows the rules. Each session in a circle of
+// holds, by a naive search, is in a reported circle. Each session in another
+// circle can reach a reported one, and be reached from it.
 func TestAgainstNaive(t *testing.T) {
 	sessions, paths := []string{"a", "b", "c", "d", "e"}, []string{"/1", "/2", "/3", "/4"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,8 +2,8 @@ package events
 
 import "testing"
 
-// TestWatchesAreForgotten: of a watch that is closed nothing stays, whatever others
-// there are.
+// TestWatchesAreForgotten: a closed watch leaves no trace, with any other
+// watches present.
 func TestWatchesAreForgotten(t *testing.T) {
 	r := New(10, 10, 0)
 	stays := r.Watch(NewFilter(nil, []string{"/stays/"}, nil))

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// told is one event as the model knows it.
+// told is an event in the model.
 type told struct {
 	kind     string
 	revision uint64
@@ -30,7 +30,7 @@ type asked struct {
 
 func (a asked) filter() events.Filter { return events.NewFilter(a.paths, a.prefixes, a.types) }
 
-// wants is the filter word for word.
+// wants applies the filter literally.
 func (a asked) wants(t told) bool {
 	if t.kind == "master_changed" {
 		return true
@@ -47,7 +47,7 @@ type model struct {
 	began, reached uint64
 }
 
-// read is what a ring that forgot nothing would say.
+// read returns what a ring that never forgets would return.
 func (m *model) read(after uint64, a asked, limit int) (wanted []told, upTo uint64) {
 	for _, t := range m.all {
 		if t.revision > after && a.wants(t) {
@@ -59,13 +59,14 @@ func (m *model) read(after uint64, a asked, limit int) (wanted []told, upTo uint
 	return wanted, max(after, m.reached)
 }
 
-// past is a model's look back at a node.
+// past is the model's history of a node.
 type past struct {
 	events []told
 	more   bool
 }
 
-// past is what a ring that has all after a revision would say of a node.
+// past returns the history of a node from a ring that has every event after a
+// revision.
 func (m *model) past(after uint64, path string, limit int) (p past) {
 	own, masters := 0, 0
 	for _, t := range slices.Backward(m.all) {
@@ -89,7 +90,7 @@ var (
 	prefixes = []string{"/a", "/a/", "/a/b", "/a/b/", "/b/", "/c", "/"}
 )
 
-// entry draws the changes of one entry, and notes them in the model.
+// entry draws the changes of one entry, and records them in the model.
 func (m *model) entry(t *rapid.T) []state.Change {
 	var all []state.Change
 	for range rapid.IntRange(0, 6).Draw(t, "changes") {
@@ -107,7 +108,7 @@ func (m *model) entry(t *rapid.T) []state.Change {
 	return all
 }
 
-// change makes one of each kind of change; kind is empty where it has no event.
+// change makes one change of each kind; kind is empty if it has no event.
 func change(n int, revision uint64, path string) (c state.Change, kind string) {
 	h := &state.Hold{Path: path, Session: "s", Token: revision}
 	f := &state.File{Path: path, Revision: revision, Generation: 1, Content: []byte("x")}
@@ -133,7 +134,7 @@ func change(n int, revision uint64, path string) (c state.Change, kind string) {
 	return state.Withdrawn{Wait: &state.Wait{Path: path}}, ""
 }
 
-// at is a state at that revision.
+// at returns a state at that revision.
 func at(revision uint64) *state.State {
 	s := state.New()
 	s.Revision = revision
@@ -152,8 +153,8 @@ func drawAsked(t *rapid.T) asked {
 	}
 }
 
-// TestRingAgainstModel: what is read is what a ring that forgets nothing would
-// say, or Compacted with bounds that hold.
+// TestRingAgainstModel: a read returns what a ring that never forgets would, or
+// Compacted with correct bounds.
 func TestRingAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxEvents := rapid.IntRange(0, 12).Draw(t, "max events")
@@ -197,7 +198,8 @@ func TestRingAgainstModel(t *testing.T) {
 	})
 }
 
-// check reads once. It returns the oldest revision that is known to be answered.
+// check reads once. It returns the oldest revision that is known to be
+// answered.
 func check(t *rapid.T, ring *events.Ring, m *model, after, oldest uint64, a asked, limit int) uint64 {
 	got, upTo, err := ring.Read(after, a.filter(), limit)
 	var gone *events.Compacted
@@ -214,8 +216,8 @@ func check(t *rapid.T, ring *events.Ring, m *model, after, oldest uint64, a aske
 	return oldest
 }
 
-// edge looks for the oldest revision: the ring answers after it and not before,
-// holds as many as it may, and no more.
+// edge finds the oldest revision. The ring must answer after it and not before,
+// and hold exactly as many events as it may.
 func edge(t *rapid.T, ring *events.Ring, m *model, oldest uint64, maxEvents int, maxBytes int64) uint64 {
 	if m.reached == 0 {
 		return oldest

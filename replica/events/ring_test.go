@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestEdge: the last revision that is answered, and the one before it.
+// TestEdge: the oldest revision that is answered, and the one before it.
 func TestEdge(t *testing.T) {
 	ring := events.New(3, 1<<20, 10)
 	for r := uint64(11); r <= 15; r++ {
@@ -33,8 +33,8 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// TestReadersTogether: watchers that wait, and one that sleeps between its reads,
-// are told everything once and in order, while the ring moves its array.
+// TestReadersTogether: waiting watchers, and one that sleeps between reads,
+// receive every event once and in order, while the ring moves its array.
 func TestReadersTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const last = 3000
@@ -75,8 +75,8 @@ func TestReadersTogether(t *testing.T) {
 	})
 }
 
-// TestRestoreWakes: a watcher that waits behind the restored revision learns that
-// it is too late.
+// TestRestoreWakes: a watcher that waits after the restored revision learns
+// that it is too late.
 func TestRestoreWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring := events.New(10, 1<<20, 5)
@@ -98,7 +98,7 @@ func TestRestoreWakes(t *testing.T) {
 	})
 }
 
-// TestAReadStays: what was read is not changed by what comes after.
+// TestAReadStays: later events do not change the result of a read.
 func TestAReadStays(t *testing.T) {
 	ring := events.New(4, 1<<20, 0)
 	var before []events.Event
@@ -117,8 +117,8 @@ func TestAReadStays(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldBeforeItMay: what was appended waits for Tell, even where it
-// is forgotten meanwhile.
+// TestNothingIsToldBeforeItMay: appended events wait for Publish, even if the
+// ring forgets them before that.
 func TestNothingIsToldBeforeItMay(t *testing.T) {
 	ring := events.New(3, 1<<20, 0)
 	add := func(r uint64) {
@@ -160,7 +160,8 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 	}
 }
 
-// TestContent: no content is kept, and the file's is found while it is this one.
+// TestContent: the ring keeps no content, and finds the file's while the file
+// is unchanged.
 func TestContent(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	s, out := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
@@ -187,8 +188,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestSessionNames: of a session that lives, and of one that ended in the same
-// entry as its grant.
+// TestSessionNames: the name of a live session, and of one that ended in the
+// same entry as its grant.
 func TestSessionNames(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	h := &state.Hold{Path: "/l", Session: "s1"}
@@ -201,8 +202,8 @@ func TestSessionNames(t *testing.T) {
 	}
 }
 
-// TestPrefixes: every set of prefixes, in both orders, names what any of them
-// names.
+// TestPrefixes: every set of prefixes, in both orders, matches what any of them
+// matches.
 func TestPrefixes(t *testing.T) {
 	for set := range 1 << len(prefixes) {
 		var a asked
@@ -235,7 +236,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// BenchmarkRead: one watcher's read of a full ring, none of which passes.
+// BenchmarkRead: one watcher's read of a full ring without matching events.
 func BenchmarkRead(b *testing.B) {
 	ring := full()
 	f := events.NewFilter([]string{"/x"}, []string{"/y/", "/z/"}, nil)
@@ -244,7 +245,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkPast: a look back through a full ring that has nothing of the node.
+// BenchmarkPast: a history from a full ring that has no event of the node.
 func BenchmarkPast(b *testing.B) {
 	ring := full()
 	for b.Loop() {
@@ -252,7 +253,7 @@ func BenchmarkPast(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend: one event, to a full ring with 10 000 watchers of something
+// BenchmarkAppend: one event, for a full ring with 10 000 watchers of something
 // else.
 func BenchmarkAppend(b *testing.B) {
 	ring := full()

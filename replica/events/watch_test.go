@@ -14,31 +14,32 @@ import (
 
 func ready(w *events.Watch) bool { return len(w.Ready()) > 0 }
 
-// watcher reads when it is woken, and now and then besides.
+// watcher reads when it is woken, and sometimes at other times.
 type watcher struct {
 	*events.Watch
 	asked asked
 	after uint64
-	waits bool // its last read has found nothing
+	waits bool // its last read found no event
 }
 
-// stage is a ring that tells late, what happened, and who watches.
+// stage is a ring that publishes late, with a record of its events and its
+// watchers.
 type stage struct {
 	model
 	ring  *events.Ring
 	told  uint64
-	lost  []uint64 // revisions that nobody can have been told of: a restore leapt over them
+	lost  []uint64 // revisions that were never published: a restore skipped them
 	begun bool     // a restore has emptied the ring
 	small bool     // the ring forgets
 	all   []*watcher
 }
 
-// missing reports whether there is one that is lost between two revisions.
+// missing reports whether a lost revision lies between two revisions.
 func (s *stage) missing(after, upTo uint64) bool {
 	return slices.ContainsFunc(s.lost, func(r uint64) bool { return r > after && r <= upTo })
 }
 
-// wanted are the events for a watcher between two revisions.
+// wanted returns the events for a watcher between two revisions.
 func (s *stage) wanted(w *watcher, after, upTo uint64) (all []told) {
 	for _, t := range s.model.all {
 		if t.revision > after && t.revision <= upTo && w.asked.wants(t) {
@@ -48,7 +49,7 @@ func (s *stage) wanted(w *watcher, after, upTo uint64) (all []told) {
 	return all
 }
 
-// read has a watcher read once.
+// read makes a watcher read once.
 func (s *stage) read(t *rapid.T, w *watcher, limit int) {
 	select {
 	case <-w.Ready():
@@ -70,15 +71,15 @@ func (s *stage) read(t *rapid.T, w *watcher, limit int) {
 	w.after, w.waits = upTo, len(got) == 0
 }
 
-// untold reports whether the ring has forgotten what comes after a revision and may
-// not say so yet.
+// untold reports whether the ring has forgotten the events after a revision and
+// has not published that yet.
 func (s *stage) untold(after uint64) bool {
 	got, upTo, err := s.ring.Read(after, events.Filter{}, 1)
 	return err == nil && got == nil && upTo == after && after < s.told
 }
 
-// look checks that who waits and is not woken misses nothing, and that nobody is
-// woken for nothing.
+// look checks that a waiting watcher that was not woken misses no event, and
+// that a woken one has a reason.
 func (s *stage) look(t *rapid.T) {
 	for _, w := range s.all {
 		if !w.waits || s.untold(w.after) {
@@ -94,8 +95,8 @@ func (s *stage) look(t *rapid.T) {
 	}
 }
 
-// TestWatchesAgainstModel: watchers are told what they asked for, each event once,
-// are woken for it, and for nothing else.
+// TestWatchesAgainstModel: watchers receive each matching event once, and are
+// woken only for these.
 func TestWatchesAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &stage{small: rapid.Bool().Draw(t, "small")}
@@ -142,8 +143,8 @@ func TestWatchesAgainstModel(t *testing.T) {
 	})
 }
 
-// TestWatchesAreWokenByName: by a path, by a prefix that is one or begins one, and
-// by a new master; by nothing that is beside.
+// TestWatchesAreWokenByName: a path, a prefix that equals or begins it, and a
+// new master wake a watch; unrelated events do not.
 func TestWatchesAreWokenByName(t *testing.T) {
 	for _, c := range []struct {
 		asked asked
@@ -173,8 +174,8 @@ func TestWatchesAreWokenByName(t *testing.T) {
 	}
 }
 
-// TestWatchIsWokenForWhatIsToldWhileItReads: a read without room ends like one that
-// found nothing and ended before the event came.
+// TestWatchIsWokenForWhatIsToldWhileItReads: a read without room ends like one
+// that found no event and ended before the event came.
 func TestWatchIsWokenForWhatIsToldWhileItReads(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	for revision := range uint64(3) {
@@ -194,8 +195,8 @@ func TestWatchIsWokenForWhatIsToldWhileItReads(t *testing.T) {
 	}
 }
 
-// TestWatchOfARingThatWasEmptied: who reads before that may be told is told of it
-// later, and does not take what it has not read for read.
+// TestWatchOfARingThatWasEmptied: a reader that reads before an event is
+// published receives it later, and does not count it as read.
 func TestWatchOfARingThatWasEmptied(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	change, _ := change(5, 1, "/a")
@@ -216,8 +217,8 @@ func TestWatchOfARingThatWasEmptied(t *testing.T) {
 	}
 }
 
-// ruled is a state at a revision with access on or off, in which user:a may read
-// below /a.
+// ruled returns a state at a revision with access on or off. In it user:a may
+// read below /a.
 func ruled(t *testing.T, revision uint64, on bool) *state.State {
 	t.Helper()
 	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
@@ -231,9 +232,9 @@ func ruled(t *testing.T, revision uint64, on bool) *state.State {
 	return s
 }
 
-// TestWatchesOfReaders: a watch is woken for what its principal may read, while
-// access is on; for all else while it is off, and by a change of access, after which
-// it looks through what it has passed over.
+// TestWatchesOfReaders: while access is on, only events that its principal may
+// read wake a watch. While access is off, all events do. A change of access
+// wakes it as well; it then reads again what it has skipped.
 func TestWatchesOfReaders(t *testing.T) {
 	for _, c := range []struct {
 		reader, path string

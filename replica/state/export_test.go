@@ -1,6 +1,6 @@
 package state
 
-// Names are those of all operations.
+// Names lists the names of all operations.
 func Names() []string {
 	var all []string
 	for k := range operations {

@@ -1,6 +1,6 @@
 package access
 
-// Reach is how many entries the policy counts.
+// Reach returns the number of entries that the policy counts.
 func (p *Policy) Reach() int { return p.reach }
 
 // MaxReach bounds it.

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/model"
 )
 
-// The fuzz test draws from few names, so that they meet.
+// The fuzz test draws from few names, so that they coincide.
 var (
 	users   = []string{"user:a", "user:b", "user:c", "user:root", "anonymous"}
 	groups  = []string{"g", "h", "i", "j", "k"}
@@ -22,8 +22,8 @@ var (
 	asked   = append([]string{"/a/b/c/d", "/a/bc", "/abc", "/z", "/b/a/b"}, places...)
 )
 
-// TestAsNaive compares the policy with the naive one after every change, and
-// each policy with what it was before, which no change may touch.
+// TestAsNaive compares the policy with the naive one after every change. It
+// also compares each policy with its earlier self, which no change may affect.
 func TestAsNaive(t *testing.T) {
 	rapid.Check(t, asNaive)
 }
@@ -53,7 +53,7 @@ func drawList(t *rapid.T, from []string) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(from), 0, 4).Draw(t, "list")
 }
 
-// change makes one change to both.
+// change makes one change to both policies.
 func change(t *rapid.T, p *access.Policy, n *model.Access) *access.Policy {
 	switch rapid.SampledFrom([]string{"rule", "rule", "group", "group", "group", "drop rule", "drop group", "cell"}).Draw(t, "change") {
 	case "rule":
@@ -101,7 +101,7 @@ func must(t rapid.TB) func(*access.Policy, error) *access.Policy {
 	}
 }
 
-// compare asks both about everybody, everything and everywhere.
+// compare asks both policies about every principal, permission and path.
 func compare(t rapid.TB, p *access.Policy, n *model.Access) {
 	t.Helper()
 	if got, want := p.NamesAnonymous(), open(n); got != want {
@@ -129,7 +129,7 @@ func compare(t rapid.TB, p *access.Policy, n *model.Access) {
 	}
 }
 
-// mayBelow looks at every path that has a rule.
+// mayBelow checks every path that has a rule.
 func mayBelow(n *model.Access, who string, p access.Permission, dir string) bool {
 	return !slices.ContainsFunc(append(n.Below(dir), dir), func(at string) bool { return !n.May(who, p, at) })
 }
@@ -150,8 +150,8 @@ func ruleAt(d access.Decision) string {
 	return d.Rule.Path
 }
 
-// checkRebuilt checks that a policy is the same however it came about: a
-// restored state makes it from what there is.
+// checkRebuilt checks that a policy does not depend on its history: a restored
+// state rebuilds it from its content.
 func checkRebuilt(t rapid.TB, p *access.Policy) {
 	t.Helper()
 	again := must(t)(p.PutCell(p.Cell()), nil)
@@ -173,7 +173,7 @@ func checkRebuilt(t rapid.TB, p *access.Policy) {
 	}
 }
 
-// everything is what a policy says, as text.
+// everything returns a policy as text.
 func everything(p *access.Policy) string {
 	out := fmt.Sprintln("cell", p.Cell(), p.RuleCount(), p.GroupCount())
 	for r := range p.Rules("", "") {
