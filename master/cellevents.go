@@ -213,8 +213,7 @@ func cellEventOf(e events.Event, present *state.State) lockapi.CellEvent {
 		f.Revision = e.Revision
 		out.File = &f
 	case e.Hold() != nil:
-		h := e.Hold()
-		out.Hold = &lockapi.EventHold{Session: h.Session, SessionName: e.Owner().Name, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token}
+		out.Hold = eventHoldOf(e.Hold(), e.Owner().Name)
 	case e.Wait() != nil:
 		w := e.Wait()
 		out.Hold = &lockapi.EventHold{Session: w.Session, SessionName: e.Owner().Name, Handle: w.Handle, Mode: mode(w.Mode)}

@@ -172,8 +172,7 @@ func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) loc
 				Position: s.Position(wait)})
 			continue
 		}
-		out.Holds = append(out.Holds, lockapi.Hold{Path: hold.Path, Handle: hold.Handle, Mode: mode(hold.Mode),
-			Token: hold.Token, Sequencer: sequencer(hold)})
+		out.Holds = append(out.Holds, sessionHoldOf(hold))
 		if hold.WaitSeq != 0 && hold.EventSeq == 0 {
 			doubtful = append(doubtful, hold)
 		}
@@ -195,41 +194,4 @@ func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) loc
 		}
 	}
 	return out
-}
-
-// pathOf is the path of a claim: a hold or a wait.
-func pathOf(hold *state.Hold, wait *state.Wait) string {
-	if hold != nil {
-		return hold.Path
-	}
-	return wait.Path
-}
-
-func mode(m state.Mode) lockapi.Mode {
-	if m == state.Shared {
-		return lockapi.Shared
-	}
-	return lockapi.Exclusive
-}
-
-func stateMode(m lockapi.Mode) state.Mode {
-	if m == lockapi.Shared {
-		return state.Shared
-	}
-	return state.Exclusive
-}
-
-func sequencer(h *state.Hold) string {
-	return lockapi.Sequencer{Mode: mode(h.Mode), Token: h.Token, Path: h.Path}.String()
-}
-
-func grantOf(h *state.Hold) lockapi.Grant {
-	at := time.Unix(0, h.GrantedAt).UTC()
-	return lockapi.Grant{Path: h.Path, State: lockapi.StateHeld, Session: h.Session, Handle: h.Handle,
-		Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h), GrantedAt: &at}
-}
-
-func queuedOf(w *state.Wait, position int) lockapi.Grant {
-	return lockapi.Grant{Path: w.Path, State: lockapi.StateQueued, Session: w.Session, Handle: w.Handle,
-		Mode: mode(w.Mode), Position: max(1, position)}
 }

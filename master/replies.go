@@ -48,7 +48,7 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaBudget) 
 			out.MoreHolders = l.Holders - most
 			break
 		}
-		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC(), LockDelayMS: h.DelayMS}
+		holder := holderOf(h)
 		if v, ok := s.Session(h.Session); ok {
 			holder.SessionName, holder.SessionMeta, holder.Principal = v.Name, room.fit(v.Meta), v.Principal
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -178,8 +177,9 @@ func errNotTaken(path string, f *state.Failure) *lockapi.Error {
 	e := lockapi.Errorf(lockapi.CodePrecondition, "lock %q %s: nothing was changed", path, why)
 	e.MoreHolders = f.Lock.Held - len(f.Lock.Holders)
 	for _, h := range f.Lock.Holders {
-		e.Holders = append(e.Holders, lockapi.Holder{Session: h.Session, SessionName: h.Name, Handle: h.Handle,
-			Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC(), Principal: h.Principal})
+		holder := holderOf(&state.Hold{Session: h.Session, Handle: h.Handle, Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt})
+		holder.SessionName, holder.Principal = h.Name, h.Principal
+		e.Holders = append(e.Holders, holder)
 	}
 	return e
 }
