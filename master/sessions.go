@@ -30,7 +30,7 @@ type session struct {
 	expiring   bool          // its end has been proposed; nothing revives it
 	ended      bool
 	deadline   deadline // no later than it is due
-	events     notices
+	events     sessionEvents
 	keepalives []*keepalive // that wait, oldest first
 }
 
@@ -105,14 +105,14 @@ func (ss *sessions) inherit(s *state.State) {
 
 // notify makes a grant an event for its session.
 func (ss *sessions) notify(h *state.Hold) {
-	if s := ss.byID[h.Session]; s != nil && s.events.add(notice{seq: h.EventSeq, hold: h}) {
+	if s := ss.byID[h.Session]; s != nil && s.events.add(sessionEvent{seq: h.EventSeq, hold: h}) {
 		s.wake()
 	}
 }
 
 // expelled makes the end of a wait an event for its session.
 func (ss *sessions) expelled(c state.Expelled) {
-	if s := ss.byID[c.Wait.Session]; s != nil && c.Wait.Keep && s.events.add(notice{seq: c.EventSeq, wait: c.Wait}) {
+	if s := ss.byID[c.Wait.Session]; s != nil && c.Wait.Keep && s.events.add(sessionEvent{seq: c.EventSeq, wait: c.Wait}) {
 		s.wake()
 	}
 }

@@ -127,7 +127,7 @@ func access() []Mutant {
 				New: "case v.Principal == \"\" && by.Principal != \"\":"}},
 		{"keys-are-anybodys", "guarantees", "a key of a session belongs to its principal",
 			"two principals open sessions under the same key",
-			overlay.Edit{File: "master/session_calls.go",
+			overlay.Edit{File: "master/opensession.go",
 				Old: "return by.Principal + \"\\x00\" + key",
 				New: "return key"}},
 		{"rules-below-decide-on", "Who may do what", "one call deletes the rules below a path",

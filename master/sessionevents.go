@@ -8,14 +8,14 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// notices are the grants, and the ends of waits, that a session has to hear of and has
+// sessionEvents are the grants, and the ends of waits, that a session has to hear of and has
 // not acknowledged, by number. They are guarded by the office's mutex.
-type notices []notice
+type sessionEvents []sessionEvent
 
-// notice is a grant to be told. It may come behind one with a higher number that
+// sessionEvent is a grant to be told. It may come behind one with a higher number that
 // was shown and acknowledged already: an acknowledgement counts only for what
 // was shown.
-type notice struct {
+type sessionEvent struct {
 	seq   uint64
 	hold  *state.Hold // or
 	wait  *state.Wait // that was ended, since its session's principal may not lock there
@@ -23,17 +23,17 @@ type notice struct {
 	shown bool
 }
 
-func (e notice) compare(seq uint64) int { return cmp.Compare(e.seq, seq) }
+func (e sessionEvent) compare(seq uint64) int { return cmp.Compare(e.seq, seq) }
 
 // inherit takes over the grant of an earlier office. That may have shown it,
 // and the acknowledgement may be on its way: it counts as shown. sort has to
 // follow.
-func (es *notices) inherit(h *state.Hold) {
-	*es = append(*es, notice{seq: h.EventSeq, hold: h, shown: true})
+func (es *sessionEvents) inherit(h *state.Hold) {
+	*es = append(*es, sessionEvent{seq: h.EventSeq, hold: h, shown: true})
 }
 
-func (es notices) sort() {
-	slices.SortFunc(es, func(a, b notice) int { return a.compare(b.seq) })
+func (es sessionEvents) sort() {
+	slices.SortFunc(es, func(a, b sessionEvent) int { return a.compare(b.seq) })
 }
 
 // inheritLoss takes over a loss of an earlier office, as inherit does a grant.
@@ -49,8 +49,8 @@ var lossReasons = map[state.LossReason]string{
 }
 
 // add reports whether the grant is a new event.
-func (es *notices) add(e notice) bool {
-	i, known := slices.BinarySearchFunc(*es, e.seq, notice.compare)
+func (es *sessionEvents) add(e sessionEvent) bool {
+	i, known := slices.BinarySearchFunc(*es, e.seq, sessionEvent.compare)
 	if !known {
 		*es = slices.Insert(*es, i, e)
 	}
@@ -58,17 +58,17 @@ func (es *notices) add(e notice) bool {
 }
 
 // remove drops the event with that number: the grant has ended.
-func (es *notices) remove(seq uint64) {
-	*es = slices.DeleteFunc(*es, func(e notice) bool { return e.seq == seq })
+func (es *sessionEvents) remove(seq uint64) {
+	*es = slices.DeleteFunc(*es, func(e sessionEvent) bool { return e.seq == seq })
 }
 
 // acknowledge drops the events up to seq that were shown.
-func (es *notices) acknowledge(seq uint64) {
-	*es = slices.DeleteFunc(*es, func(e notice) bool { return e.shown && e.seq <= seq })
+func (es *sessionEvents) acknowledge(seq uint64) {
+	*es = slices.DeleteFunc(*es, func(e sessionEvent) bool { return e.shown && e.seq <= seq })
 }
 
 // show is the events in the form of the wire, to be put into an answer.
-func (es notices) show() []lockapi.Event {
+func (es sessionEvents) show() []lockapi.Event {
 	out := make([]lockapi.Event, len(es))
 	for i := range es {
 		es[i].shown = true
