@@ -1,7 +1,7 @@
 // Package lease is the arithmetic of time that Stout's safety rests on: the
 // master's lease, the promises that replicas make by storing log entries, and
 // the deadlines of sessions. It reads no clock: every method takes the instant
-// it is to be judged at, on the replica's own clock (see internal/boottime).
+// of the question, on the replica's own clock (see internal/boottime).
 //
 // The master lease is carried by the log ("the log is the lease"). Every log
 // entry is a batch with a lease term. The master notes its clock before it

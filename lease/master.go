@@ -19,11 +19,10 @@ type Master struct {
 	counted time.Duration // lapses are counted up to here
 }
 
-// Extend notes that a batch proposed at instant p with the given term was
+// Extend records that a batch proposed at instant p with the given term was
 // accepted. The lease runs to p + term × (1 − drift); an extension never
-// shortens it. now is the present instant: where the lease had run out before,
-// the time since then counts as a lapse, which is returned. After Drop it does
-// nothing.
+// shortens it. now is the present instant. If the lease had run out before, the
+// time since then is a lapse, which Extend returns. After Drop it does nothing.
 func (m *Master) Extend(p, term, now time.Duration, drift Drift) (lapse time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,8 +32,9 @@ func (m *Master) Extend(p, term, now time.Duration, drift Drift) (lapse time.Dur
 		return 0
 	}
 	if m.held && now > m.until {
-		// Batches proposed before or in the lapse may be accepted one after the
-		// other at its end, and leave the lease run out still: count it once.
+		// Batches proposed before or in the lapse may be accepted one
+		// after the other at its end, and may not revive the lease:
+		// count the lapse once.
 		lapse = now - max(m.until, m.counted)
 		m.lapsed += lapse
 		m.counted = now
@@ -43,42 +43,42 @@ func (m *Master) Extend(p, term, now time.Duration, drift Drift) (lapse time.Dur
 	return lapse
 }
 
-// Valid reports whether the lease runs at now. Whoever acts on it reads the
-// clock after the action, not before: read, then check.
+// Valid reports whether the lease runs at now. A caller that acts on it must
+// read the clock after the action, not before: read, then check.
 func (m *Master) Valid(now time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.held && !m.dropped && now < m.until
 }
 
-// Vouches reports whether nobody else can have been the master at the instant
-// since: the lease runs at now, or a batch that was proposed at since or later
-// was accepted.
+// Vouches reports whether no other replica can have been the master at the
+// instant since: the lease runs at now, or a batch that was proposed at since
+// or later was accepted.
 func (m *Master) Vouches(since, now time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.held && (!m.dropped && now < m.until || m.newest >= since)
 }
 
-// Drop ends the lease for good: the first step of giving up office.
+// Drop ends the lease permanently: the first step of giving up office.
 func (m *Master) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropped = true
 }
 
-// Lapsed is how long the lease was out, in all, between extensions. Sessions
-// get that time back: nobody could have kept them alive in it.
+// Lapsed returns how long the lease was out, in all, between extensions.
+// Sessions get that time back, because they could not be kept alive in it.
 func (m *Master) Lapsed() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lapsed
 }
 
-// View is what there is to show of a lease.
+// View is a description of a lease.
 type View struct {
 	Held      bool
-	Dropped   bool // for good, by its holder
+	Dropped   bool // permanently, by its holder
 	Term      time.Duration
 	Remaining time.Duration // zero unless Held
 	Renewed   time.Duration // how long ago the proposal was made that renewed it

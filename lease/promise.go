@@ -6,10 +6,10 @@ import (
 )
 
 // Promises is a replica's memory of what it promised by storing batches: the
-// instants from which a later master has to count its wait. It is kept in
-// memory only; a replica that starts knows nothing and counts from its start.
-// It is safe for concurrent use, but the instants must be noted on Raft's own
-// goroutine, after the store has returned and before Raft goes on.
+// instants from which a later master must count its wait. It is kept in memory
+// only; a replica that starts knows nothing and counts from its start. It is
+// safe for concurrent use, but the instants must be recorded on Raft's own
+// goroutine, after the store has returned and before Raft continues.
 type Promises struct {
 	mu       sync.Mutex
 	term     uint64        // highest raft term of a stored batch
@@ -18,11 +18,11 @@ type Promises struct {
 	recorded bool          // term and at are set
 }
 
-// NewPromises is the memory of a replica that starts at now.
+// NewPromises returns the memory of a replica that starts at now.
 func NewPromises(now time.Duration) *Promises { return &Promises{earlier: now} }
 
-// Stored notes that a batch of the given raft term was stored. Entries that
-// carry no batch make no lease and are not noted.
+// Stored records that a batch of the given raft term was stored. Entries
+// without a batch make no lease and are not recorded.
 func (p *Promises) Stored(term uint64, now time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,18 +40,18 @@ func (p *Promises) Stored(term uint64, now time.Duration) {
 	}
 }
 
-// Restored notes that the state was replaced by a snapshot, which may hold the
-// batches of any term.
+// Restored records that the state was replaced by a snapshot, which may hold
+// the batches of any term.
 func (p *Promises) Restored(now time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.earlier = max(p.earlier, now)
 }
 
-// Before is the instant r from which a master of the given raft term counts:
-// the last time that this replica stored a batch of an earlier term, restored
-// a snapshot, or started. Its own term's batches do not count: counting them
-// would cost a whole lease at each fail-over.
+// Before returns the instant r from which a master of the given raft term
+// counts: the last time that this replica stored a batch of an earlier term,
+// restored a snapshot, or started. Batches of the term itself do not count:
+// counting them would cost a whole lease at each fail-over.
 func (p *Promises) Before(term uint64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *Promises) Before(term uint64) time.Duration {
 	return p.earlier
 }
 
-// Last is when the latest promise to anybody was made.
+// Last returns when the latest promise to any master was made.
 func (p *Promises) Last() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

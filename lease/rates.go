@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Between bounds how far the rates of two clocks may differ, as a fraction,
-// where each is within drift of true time.
+// Between bounds how far the rates of two clocks may differ, as a fraction, if
+// each is within drift of true time.
 func (d Drift) Between() float64 { return 2 * float64(d) / (1 - float64(d)) }
 
 // Sight is one look at another clock: it read Other at some moment after Sent
 // and before Came, which are on this clock.
 type Sight struct{ Sent, Came, Other time.Duration }
 
-// Rates is what is known of how fast another clock runs beside this one, from
-// looks at it. It assumes nothing of how long a message travels, nor that both
-// ways take the same: what it says is certain. The zero value knows nothing. It
-// is safe for concurrent use.
+// Rates bounds how fast another clock runs compared with this one, from sights
+// of it. It makes no assumption about how long a message travels, or that both
+// ways take the same time: its bounds are certain. The zero value has no
+// sights. It is safe for concurrent use.
 type Rates struct {
 	mu     sync.Mutex
 	origin string  // of the other clock
@@ -26,19 +26,20 @@ type Rates struct {
 }
 
 const (
-	// mostSights at sightsApart make two minutes: long enough for an error far
-	// below any drift, and as long as a clock that stood still is remembered.
+	// mostSights at sightsApart make two minutes. That is long enough for
+	// an error far below any drift, and is also how long a pause of the
+	// other clock is remembered.
 	mostSights  = 128
 	sightsApart = 750 * time.Millisecond
-	// remembered is how old the last sight may be.
+	// remembered is the maximum age of the last sight.
 	remembered = 2 * time.Minute
-	// shortest is the least time between two sights that are compared.
+	// shortest is the minimum time between two sights that are compared.
 	shortest = 4 * time.Second
 )
 
-// Saw notes a sight of a clock that counts from origin. Where that is another
-// one than before, or the clock went back, what was seen before is forgotten:
-// the other end was started anew. A sight right behind the last one is not kept.
+// Saw records a sight of a clock that counts from origin. If the origin has
+// changed, or the clock went back, the other end was restarted: Saw forgets the
+// earlier sights. It drops a sight that follows the last one too closely.
 func (r *Rates) Saw(origin string, s Sight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,24 +58,24 @@ func (r *Rates) Saw(origin string, s Sight) {
 	r.origin, r.sights = origin, append(r.sights, s)
 }
 
-// Rate bounds the rate of another clock: how much it counts while this one
+// Rate bounds the rate of another clock: how much it counts while this clock
 // counts one.
 type Rate struct{ Low, High float64 }
 
-// Difference is how far the rate is from this clock's, and how far that may be
-// off, as fractions: the true difference is within err of it.
+// Difference returns the difference between the rate and this clock's, and its
+// error bound, as fractions: the true difference is within err of it.
 func (r Rate) Difference() (difference, err float64) {
 	return (r.Low+r.High)/2 - 1, (r.High - r.Low) / 2
 }
 
-// certain is how far the rate is from this clock's at least.
+// certain returns the least difference between the rate and this clock's.
 func (r Rate) certain() float64 { return max(0, r.Low-1, 1-r.High) }
 
-// Worst is the rate between those two sights between which the clocks have
-// certainly run apart the most; where they have not in any, the one with the
-// least error. False before there are two sights far enough apart, and where at
-// now, on this clock, the last one is more than two minutes old: nothing is known
-// any more of how the other runs.
+// Worst returns the rate between the two sights between which the clocks have
+// certainly drifted apart the most. If they have not certainly drifted in any
+// pair, it returns the rate with the smallest error. It returns false until two
+// sights are far enough apart, and when the last sight is more than two minutes
+// old at now, on this clock.
 func (r *Rates) Worst(now time.Duration) (worst Rate, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,10 +97,11 @@ func (r *Rates) Worst(now time.Duration) (worst Rate, ok bool) {
 	return worst, ok
 }
 
-// between is the rate between two sights. The other clock has counted what lies
-// between its readings; this one at least what lies between the first answer and
-// the second question, and at most what lies between the first question and the
-// second answer. The last places are for the rounding of the division.
+// between returns the rate between two sights. The other clock has counted the
+// difference of its readings. This clock has counted at least the time between
+// the first answer and the second question, and at most the time between the
+// first question and the second answer. Nextafter covers the rounding of the
+// division.
 func between(a, b Sight) Rate {
 	counted := float64(b.Other - a.Other)
 	return Rate{

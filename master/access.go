@@ -14,10 +14,10 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// The calls that say who may do what. Whether their caller may make them is judged
-// as for every call (asks.go).
+// The calls that manage access. asks.go checks the right to make them, as for
+// every call.
 
-// changeAccess puts a change through the log, unless it changes nothing.
+// changeAccess proposes a change, unless it changes nothing.
 func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, error) {
 	return serve(m, func(o *office) (state.Result, error) {
 		if err := o.admit(by); err != nil {
@@ -39,15 +39,15 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		}
 		switch r {
 		case state.Full:
-			return r, lockapi.Errorf(lockapi.CodeTooMany, "there are as many rules, groups or members of groups as there may be (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
+			return r, lockapi.Errorf(lockapi.CodeTooMany, "the limit on rules, groups or group members is reached (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
 		case state.Circle:
-			return r, lockapi.Invalid("members", "the group would be a member of itself: one of its members leads back to it")
+			return r, lockapi.Invalid("members", "the group would contain itself through one of its members")
 		}
 		return r, nil
 	})
 }
 
-// reserveRule reserves what a rule takes. An operator's rules are not bounded.
+// reserveRule reserves quota for a rule. The rules of operators are unlimited.
 func (o *office) reserveRule(by *Caller, op state.Operation) (quota.Reservation, error) {
 	put, ok := op.(*state.PutRule)
 	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.who()) {
@@ -70,14 +70,14 @@ func (m *Master) PutRule(_ context.Context, by *Caller, c *lockapi.PutRule) (loc
 	return ruleOf(&r), err
 }
 
-// DeleteRule removes the rule at a path; where there is none it is gone already.
+// DeleteRule removes the rule at a path. Removing a missing rule succeeds.
 func (m *Master) DeleteRule(_ context.Context, by *Caller, c *lockapi.DeleteRule) error {
 	_, err := m.changeAccess(by, &state.DropRule{Path: c.Path})
 	return err
 }
 
-// DeleteRulesBelow removes the rules below a directory, and says whether there were any.
-// The rule at the directory itself stays.
+// DeleteRulesBelow removes the rules below a directory, and reports whether
+// there were any. The rule at the directory itself stays.
 func (m *Master) DeleteRulesBelow(_ context.Context, by *Caller, c *lockapi.DeleteRulesBelow) (lockapi.RulesDeleted, error) {
 	r, err := m.changeAccess(by, &state.DropRules{Dir: top(c.Prefix)})
 	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
@@ -88,7 +88,7 @@ func (m *Master) GetRule(ctx context.Context, q *Read, c *lockapi.GetRule) (lock
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessRule, error) {
 		r, ok := s.Policy().Rule(c.Path)
 		if !ok {
-			return lockapi.AccessRule{}, lockapi.Errorf(lockapi.CodeNotFound, "no rule stands at %q; what is above it decides", lockapi.Clip(c.Path))
+			return lockapi.AccessRule{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no rule at %q; the nearest rule above it decides", lockapi.Clip(c.Path))
 		}
 		return ruleOf(r), nil
 	})
@@ -99,8 +99,8 @@ func ruleOf(r *access.Rule) lockapi.AccessRule {
 		Read: r.Lists[access.Read], Lock: r.Lists[access.Lock], Write: r.Lists[access.Write], Admin: r.Lists[access.Admin]}}
 }
 
-// ListRules reads a page of the rules that the caller may change, in bytewise order of
-// their paths.
+// ListRules reads a page of the rules that the caller may change, in bytewise
+// order of their paths.
 func (m *Master) ListRules(ctx context.Context, q *Read, c *lockapi.ListRules) (lockapi.AccessRuleList, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
 		page := lockapi.AccessRuleList{Rules: []lockapi.AccessRule{}}
@@ -131,8 +131,8 @@ func (by *Caller) administers(s *state.State, path string) bool {
 	return allowed
 }
 
-// CheckAccess tells what a principal may do at a path while access is on, and which
-// rules say so.
+// CheckAccess reports what a principal may do at a path while access is on, and
+// which rules decide it.
 func (m *Master) CheckAccess(ctx context.Context, q *Read, c *lockapi.CheckAccess) (lockapi.AccessCheck, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
 		who := q.Caller.who()
@@ -159,15 +159,15 @@ func (m *Master) CheckAccess(ctx context.Context, q *Read, c *lockapi.CheckAcces
 	})
 }
 
-// PutGroup makes a group, or gives it other members.
+// PutGroup makes a group, or replaces its members.
 func (m *Master) PutGroup(_ context.Context, by *Caller, c *lockapi.PutGroup) (lockapi.Group, error) {
 	g := access.Members{Group: c.Name, Members: c.Members}
 	_, err := m.changeAccess(by, &state.PutGroup{Group: g})
 	return groupOf(&g), err
 }
 
-// DeleteGroup removes a group; where there is none it is gone already. Rules that
-// name it stay: it is nobody.
+// DeleteGroup removes a group. Removing a missing group succeeds. Rules that
+// name the group stay, and grant nothing.
 func (m *Master) DeleteGroup(_ context.Context, by *Caller, c *lockapi.DeleteGroup) error {
 	_, err := m.changeAccess(by, &state.DropGroup{Group: c.Name})
 	return err
@@ -206,7 +206,7 @@ func groupOf(g *access.Members) lockapi.Group {
 	return lockapi.Group{Name: g.Group, GroupMembers: lockapi.GroupMembers{Members: entries(g.Members)}}
 }
 
-// entries is a list that JSON has as one, also where it is empty.
+// entries makes a nil list an empty one, which JSON shows as [].
 func entries(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -214,14 +214,14 @@ func entries(list []string) []string {
 	return list
 }
 
-// PutCellAccess says who observes and who operates the cell.
+// PutCellAccess sets the principals that may observe or operate the cell.
 func (m *Master) PutCellAccess(_ context.Context, by *Caller, c *lockapi.PutCellAccess) (lockapi.CellAccess, error) {
 	rules := access.CellRules{Observe: c.Observe, Operate: c.Operate}
 	_, err := m.changeAccess(by, &state.PutCellRules{Rules: rules})
 	return cellAccessOf(rules), err
 }
 
-// GetCellAccess reads who observes and who operates the cell.
+// GetCellAccess returns the principals that may observe or operate the cell.
 func (m *Master) GetCellAccess(ctx context.Context, q *Read, _ *lockapi.GetCellAccess) (lockapi.CellAccess, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.CellAccess, error) {
 		return cellAccessOf(s.Policy().Cell()), nil
@@ -232,18 +232,18 @@ func cellAccessOf(c access.CellRules) lockapi.CellAccess {
 	return lockapi.CellAccess{Observe: entries(c.Observe), Operate: entries(c.Operate)}
 }
 
-// newSecret is a secret of 256 random bits.
+// newSecret returns a secret of 256 random bits.
 func newSecret() string {
 	var random [sha256.Size]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return lockapi.SecretPrefix + hex.EncodeToString(random[:])
 }
 
-// sumOf is the SHA-256 of a secret: the caller's own, of which it has told the sum,
-// or a new one.
+// sumOf returns the SHA-256 of the caller's own secret, if the caller sent its
+// sum, or else of a new secret.
 func sumOf(given string) (sum []byte, secret string) {
 	if given != "" {
-		sum, _ = hex.DecodeString(given) // it has been looked at
+		sum, _ = hex.DecodeString(given) // validated before
 		return sum, ""
 	}
 	secret = newSecret()
@@ -251,8 +251,8 @@ func sumOf(given string) (sum []byte, secret string) {
 	return all[:], secret
 }
 
-// CreateToken makes a token. Its secret is in the answer and nowhere else. A conflict
-// is one with the secret of another token.
+// CreateToken makes a token. Only the answer has its secret. The error is
+// conflict if another token has the same secret.
 func (m *Master) CreateToken(_ context.Context, by *Caller, c *lockapi.CreateToken) (lockapi.Token, error) {
 	t := state.Token{ID: rand.Text(), Principal: c.Principal, Note: c.Note}
 	var secret string
@@ -262,8 +262,8 @@ func (m *Master) CreateToken(_ context.Context, by *Caller, c *lockapi.CreateTok
 	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(by, &state.AddToken{Token: t})))
 }
 
-// EnableAccess has callers be judged from now on, and makes a token of the root. A
-// conflict is where access is on.
+// EnableAccess turns access checks on and makes a token of the root. The error
+// is conflict if access is on already.
 func (m *Master) EnableAccess(_ context.Context, by *Caller, c *lockapi.EnableAccess) (lockapi.Token, error) {
 	t := state.Token{ID: rand.Text(), Principal: access.Root, Note: "made when access was enabled"}
 	var secret string
@@ -271,14 +271,14 @@ func (m *Master) EnableAccess(_ context.Context, by *Caller, c *lockapi.EnableAc
 	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(by, &state.EnableAccess{Token: t})))
 }
 
-// tokenMade is the answer to who has asked for a token.
+// tokenMade turns the result of a new token into the answer.
 func tokenMade(secret string) func(state.TokenResult, error) (lockapi.Token, error) {
 	return func(r state.TokenResult, err error) (lockapi.Token, error) {
 		switch {
 		case err != nil:
 			return lockapi.Token{}, err
 		case r.Verdict == state.Full:
-			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeTooMany, "there are %d tokens, which is all that there may be; revoke those that nobody uses", state.MaxTokens)
+			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeTooMany, "there are %d tokens, which is the limit; revoke unused ones", state.MaxTokens)
 		case r.Verdict == state.Conflict:
 			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeConflict, "access is on already, or there is a token with that secret")
 		case r.Token == nil:
@@ -299,7 +299,8 @@ func tokenOf(t *state.Token) lockapi.Token {
 	return out
 }
 
-// ListTokens reads a page of tokens, in the order of their ids, without secrets.
+// ListTokens reads a page of tokens, in the order of their ids, without
+// secrets.
 func (m *Master) ListTokens(ctx context.Context, q *Read, c *lockapi.ListTokens) (lockapi.TokenList, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.TokenList, error) {
 		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
@@ -316,7 +317,7 @@ func (m *Master) ListTokens(ctx context.Context, q *Read, c *lockapi.ListTokens)
 	})
 }
 
-// RevokeToken ends a token; one that is not there has ended.
+// RevokeToken ends a token. Revoking a missing token succeeds.
 func (m *Master) RevokeToken(_ context.Context, by *Caller, c *lockapi.RevokeToken) error {
 	_, err := m.changeAccess(by, &state.DropToken{ID: c.ID})
 	return err
@@ -331,7 +332,7 @@ func (m *Master) DisableAccess(_ context.Context, by *Caller, _ *lockapi.Disable
 // AccessOn reports whether access is on, as far as this replica knows.
 func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 
-// GetWhoAmI tells who the caller is taken for.
+// GetWhoAmI returns the principal that the caller counts as.
 func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
 		who := q.Caller.who()
@@ -346,7 +347,7 @@ func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (
 	})
 }
 
-// ruleSize is about what a rule takes in JSON.
+// ruleSize estimates a rule's size in JSON.
 func ruleSize(r *access.Rule) int {
 	n := 80 + textSize(r.Path) + textSize(r.Principal)
 	for _, p := range access.Permissions {
@@ -357,7 +358,7 @@ func ruleSize(r *access.Rule) int {
 	return n
 }
 
-// groupSize is about what a group takes in JSON.
+// groupSize estimates a group's size in JSON.
 func groupSize(g *lockapi.Group) int {
 	n := 32 + textSize(g.Name)
 	for _, entry := range g.Members {

@@ -10,15 +10,15 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// AcquireLock asks for a lock and waits up to req.WaitMS for it. A lock that is
-// held is refused from memory, without a log entry, when the call does not want
-// to wait; who holds it already is answered so, too. A quota that leaves no
-// room for another claim is too_many, and so is one that leaves none for the
-// place in the queue that the call would need.
+// AcquireLock asks for a lock and waits up to req.WaitMS for it. A call that
+// does not want to wait for a lock that is held is refused from memory, without
+// a log entry. A call whose key already holds the lock is answered from memory,
+// too. The error is too_many if a quota has no room for another claim, or for
+// the queue position that the call would need.
 //
-// When ctx ends while the call waits, its wait ends: session and handle leave
-// the queue unless another of their calls waits or the place is a kept one, and
-// a grant that came in the same moment is taken back.
+// When ctx ends while the call waits, its wait ends. Session and handle leave
+// the queue unless another of their calls waits or the position is kept. A
+// grant that arrives at the same moment is withdrawn.
 func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.AcquireLock) (lockapi.Grant, error) {
 	return serve(m, func(o *office) (lockapi.Grant, error) {
 		err := o.admit(by)
@@ -38,10 +38,10 @@ func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.Acqui
 	})
 }
 
-// held answers a caller who may not lock there any more with what it holds there
-// already: a hold stays when the right to it is taken away, and one of which nobody
-// was told is taken back unless its session asks for it. To all others it says that
-// they were denied.
+// held returns the caller's existing hold after it lost the right to lock at
+// that path. A hold outlives the right to it, and an undelivered grant is
+// withdrawn unless its session asks for it. All other callers get the error
+// denied.
 func (o *office) held(by *Caller, req *lockapi.AcquireLock, denied error) (lockapi.Grant, error) {
 	a, s := newAcquire(o, by, req), o.log.State()
 	own, _ := s.Session(req.Session)
@@ -56,13 +56,12 @@ func (o *office) held(by *Caller, req *lockapi.AcquireLock, denied error) (locka
 	return lockapi.Grant{}, denied
 }
 
-// acquire is one call under way.
 type acquire struct {
 	o      *office
 	by     *Caller
 	req    *lockapi.AcquireLock
 	key    claimKey
-	op     state.Acquire // is never changed: the log may have it
+	op     state.Acquire // immutable: the log may have it
 	until  time.Duration // when the call stops waiting
 	claim  *acquires     // guarded by o.mu
 	waiter *waiter
@@ -77,7 +76,7 @@ func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 	return a
 }
 
-// enter registers the call; exit has to follow.
+// enter registers the call. The caller must call exit afterwards.
 func (a *acquire) enter() {
 	a.until = a.o.now() + time.Duration(a.req.WaitMS)*time.Millisecond
 	a.o.mu.Lock()
@@ -88,9 +87,9 @@ func (a *acquire) enter() {
 // exit ends the registration, however the call ended.
 func (a *acquire) exit() { a.o.exit(a.by, a.key, a.claim, a.waiter) }
 
-// refusedAtOnce says that the lock is not to be had now and the call does not
-// want to wait. Where no call of its key is under way the office need not hear
-// of it.
+// refusedAtOnce reports whether the lock is unavailable now and the call does
+// not want to wait. If no call of its key is under way, the office need not
+// register this one.
 func (a *acquire) refusedAtOnce() bool {
 	if a.op.Wait != state.NoWait || a.o.busy(a.key) {
 		return false
@@ -113,9 +112,9 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 	return a.await(ctx, r.Wait.Seq, r.Position)
 }
 
-// decide finds out what the request comes to: from memory where that takes no
-// change, else through the log. full is the quota for which a call that would
-// have waited was proposed as one that does not.
+// decide returns the result of the request: from memory if it changes nothing,
+// else through the log. full is the quota that turned a call that wanted to
+// wait into one that was proposed without waiting.
 func (a *acquire) decide() (r state.AcquireResult, full *quota.Excess, err error) {
 	if r, ok := a.fromMemory(); ok {
 		return r, nil, nil
@@ -143,7 +142,7 @@ func waitFor(req *lockapi.AcquireLock) state.WaitFor {
 	return state.NoWait
 }
 
-// atOnce answers what changes nothing.
+// atOnce returns the result from memory if the request changes nothing.
 func (a *acquire) atOnce() (state.AcquireResult, bool) {
 	r, ok := a.o.fromMemory(&a.op)
 	if !ok {
@@ -152,7 +151,7 @@ func (a *acquire) atOnce() (state.AcquireResult, bool) {
 	return r.(state.AcquireResult), true
 }
 
-// fromMemory is atOnce for a call that is registered.
+// fromMemory is atOnce for a registered call.
 func (a *acquire) fromMemory() (state.AcquireResult, bool) {
 	a.o.mu.Lock()
 	settled := a.claim.withdrawals == 0
@@ -173,23 +172,23 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 		return lockapi.Grant{}, errNoSession(a.key.session)
 	case state.Conflict:
 		if r.Hold != nil {
-			a.told(r.Hold) // the answer says that the caller holds the lock
+			a.told(r.Hold) // the answer shows that the caller holds the lock
 		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
 	return lockapi.Grant{}, a.errHeld()
 }
 
-// told notes that a caller is told of a grant: from now on it is not taken
-// back.
+// markDelivered records that a caller has the grant: it is not withdrawn after
+// that.
 func (a *acquire) told(h *state.Hold) {
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
 	a.claim.told = h.WaitSeq
 }
 
-// errHeld tells who stands in the way, as it is now: the first of them, if
-// there are many.
+// errHeld returns the refusal with the lock's present holders, the first ones
+// if there are many.
 func (a *acquire) errHeld() *lockapi.Error {
 	room := metaBudget(lockapi.MaxRefusalMeta)
 	l := lockOf(a.o, a.o.log.State(), a.key.path, lockapi.MaxRefusalHolders, &room)

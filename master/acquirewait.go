@@ -8,11 +8,11 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What becomes of an acquire that has a place in the queue.
+// An acquire that has a position in the queue.
 
-// await waits for the grant of the wait seq. The call is one of its claim's, so
-// nobody else withdraws it meanwhile. position is that in the queue where the
-// wait was just made, else 0.
+// await waits for the grant of the wait seq. No other call withdraws that wait
+// meanwhile, because this call is registered with its claim. position is the
+// queue position if the wait was just made, else 0.
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
 	a.claim.wait = seq
@@ -21,7 +21,7 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 	defer t.Stop()
 	for {
 		if ctx.Err() != nil {
-			return lockapi.Grant{}, a.errHeld() // nobody reads it; exit sees to the wait
+			return lockapi.Grant{}, a.errHeld() // the caller is gone; exit ends the wait
 		}
 		if done, grant, err := a.look(seq); done {
 			return grant, err
@@ -45,10 +45,11 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 	}
 }
 
-// forbidden ends the wait of a caller who may not have it any more. He is told so
-// when it has ended: a call that was refused has no effect. A grant that was first
-// stays, and is told. A credential that has ended by itself ends the waiting, and
-// takes no kept place away from those who may have it.
+// forbidden ends the wait of a caller that lost the right to it. It returns the
+// refusal once the wait has ended, because a refused call has no effect. If the
+// grant came first, the grant stays and is returned. An expired credential ends
+// only the waiting: a kept position stays if the session's principal may have
+// it.
 func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	if errors.Is(refusal, lockapi.CodeNoMaster) {
 		return lockapi.Grant{}, errUnknown() // the place may be there for a successor
@@ -59,7 +60,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	}
 	a.o.mu.Lock()
 	if len(a.claim.calls) > 1 {
-		a.claim.leave(a.waiter) // the others are judged by themselves
+		a.claim.leave(a.waiter) // the other calls are checked by themselves
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, refusal
 	}
@@ -73,7 +74,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	return lockapi.Grant{}, refusal
 }
 
-// look reads from the state what has become of the wait.
+// checkWait reads from the state what happened to the wait.
 func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	s := a.o.log.State()
 	hold, wait := a.key.in(s)
@@ -87,14 +88,14 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	if _, lives := s.Session(a.key.session); !lives {
 		return true, grant, errNoSession(a.key.session)
 	}
-	if err := a.o.judge(a.by); err != nil { // for which it was ended
+	if err := a.o.judge(a.by); err != nil { // the wait was ended for this
 		return true, grant, err
 	}
 	return true, grant, a.errHeld()
 }
 
-// timedOut ends a wait whose time is up: of a kept one the position is told,
-// another is withdrawn if no other call waits for it.
+// timedOut ends a wait whose time is up. It returns the position of a kept
+// wait; it withdraws any other wait unless another call waits for it, too.
 func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
 	_, wait := a.key.in(a.o.log.State())
@@ -103,8 +104,8 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 		return a.queued(seq, position)
 	}
 	if len(a.claim.calls) > 1 {
-		// It leaves in this very moment: of calls whose time is up together,
-		// the last one has to see that it is the last.
+		// The call leaves under this mutex: when several calls time out
+		// together, the last one must see that it is the last.
 		a.claim.leave(a.waiter)
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
@@ -114,7 +115,7 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	r, err := withdrawn()
 	switch {
 	case err != nil:
-		return lockapi.Grant{}, errUnknown() // also where the withdrawal was not applied: the wait is in the queue
+		return lockapi.Grant{}, errUnknown() // even if the withdrawal was not applied: the wait is still queued
 	case r.Verdict == state.Queued: // kept by a call that came in between
 		return a.queued(seq, 0)
 	case r.Verdict == state.Held:
@@ -124,15 +125,15 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	return grant, err
 }
 
-// queued answers 202, or with the grant that has come by now. A position of 0
-// is looked up.
+// queued returns the queue position (202), or the grant if it has arrived. A
+// position of 0 is looked up.
 func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
 	s := a.o.log.State()
 	_, wait := a.key.in(s)
 	there := wait != nil && wait.Seq == seq
 	if there {
-		a.claim.queued = true // the office has not heard of a grant yet; then it becomes an event
+		a.claim.queued = true // the office has seen no grant yet; a later one becomes an event
 	}
 	a.o.mu.Unlock()
 	if !there {

@@ -8,19 +8,20 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Right is what a call asks for while access is on. The zero value is nobody's but
-// the operators': a call that does not say what it asks for is not let through.
+// Right is what a call needs while access is on. The zero value admits
+// operators only: a call that does not declare its right is denied to everybody
+// else.
 type Right uint8
 
 // The rights.
 const (
 	Undecided Right = iota
 	Nobody          // not even an operator
-	Nothing         // whoever calls; a bad credential is not even looked at
-	Anybody         // whoever calls, unless the credential is bad
-	Somebody        // somebody known; anybody while a rule names anonymous
-	Reader          // somebody known, or anonymous where it may read
-	Known           // somebody known
+	Nothing         // every caller; the credential is not checked
+	Anybody         // every caller, unless the credential is bad
+	Somebody        // a known principal; anybody while a rule names anonymous
+	Reader          // a known principal, or anonymous where it may read
+	Known           // a known principal
 	Observe         // the cell as a whole
 	Operate
 	ReadAt // a permission at a path
@@ -32,23 +33,24 @@ const (
 	NameAt     // WriteAt for a sequential file: Path is a name of its form
 )
 
-// Ask is one thing that a call asks for.
+// Ask is one permission that a call needs.
 type Ask struct {
 	Right Right
 	Path  string // of those at a path
-	// Session is the session that the call is made on behalf of, or that it is
-	// about; empty for none. Where it is the caller's own, somebody known may do it;
-	// otherwise Right is asked for. One that is not there is nobody's business: the
-	// call is told so.
+	// Session is the session that the call acts for or is about; empty
+	// without one. If it belongs to the caller, any known principal may
+	// make the call; otherwise the call needs Right. For a session that
+	// does not exist no right is checked: the call gets session_not_found.
 	Session string
-	// Uses says that a session of nobody known becomes the caller's, if the caller
-	// may lock wherever it holds or waits and write each file that ends with it. To
-	// others it is not there.
+	// Uses lets the caller adopt a session without a principal. The caller
+	// must be allowed to lock wherever the session holds or waits, and to
+	// write each file that ends with it. For other callers such a session
+	// does not exist.
 	Uses bool
 }
 
-// judge finds out who calls, and whether he may do what he asks for. It is the one
-// place where that is decided: every call comes here by admit, linear, read or
+// judge identifies the caller and checks the rights that it asks for. All
+// rights are decided here: every call passes through admit, linear, read or
 // Judge.
 func judge(s *state.State, by *Caller) error {
 	if by.Ask.Right == Nothing {
@@ -80,14 +82,14 @@ func judge(s *state.State, by *Caller) error {
 	return nil
 }
 
-// free reports whether there is nothing to be judged: access is off and the caller
-// brings nothing to be looked at.
+// free reports whether no check is needed: access is off and the caller brings
+// no credential.
 func (by *Caller) free(s *state.State) bool {
 	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero() && by.WhileOff == nil
 }
 
-// end is when the caller's credential ends by itself: zero if it does not, or if that
-// is not known.
+// end returns when the caller's credential expires by itself: zero if it does
+// not, or if that is unknown.
 func (by *Caller) end(s *state.State) time.Time {
 	if by.Secret == nil {
 		return by.Ends
@@ -98,8 +100,8 @@ func (by *Caller) end(s *state.State) time.Time {
 	return time.Time{}
 }
 
-// within is a time to wait, or less: no longer than the caller's credential counts,
-// if that is known. Who waits has it judged then.
+// within returns wait, or the time until the caller's credential expires if
+// that is less. The caller must then be checked again.
 func (by *Caller) within(s *state.State, wait time.Duration) time.Duration {
 	end := by.end(s)
 	if end.IsZero() {
@@ -108,14 +110,14 @@ func (by *Caller) within(s *state.State, wait time.Duration) time.Duration {
 	return min(wait, max(time.Until(end), time.Millisecond))
 }
 
-// ended reports whether the caller's credential has ended by itself.
+// ended reports whether the caller's credential has expired by itself.
 func (by *Caller) ended(s *state.State) bool {
 	end := by.end(s)
 	return !end.IsZero() && !time.Now().Before(end)
 }
 
-// identify finds the principal of a token. That of another proof is known, which
-// may have ended since.
+// identify sets the principal of a token. Other credentials were verified
+// before the call; identify checks only that they have not expired since.
 func (by *Caller) identify(s *state.State) error {
 	if by.Secret == nil {
 		if !by.Ends.IsZero() && !time.Now().Before(by.Ends) {
@@ -131,7 +133,7 @@ func (by *Caller) identify(s *state.State) error {
 	return nil
 }
 
-// who is the principal that is judged.
+// who returns the principal whose rights count.
 func (by *Caller) who() string {
 	if by.Principal == "" {
 		return access.Anonymous
@@ -139,12 +141,12 @@ func (by *Caller) who() string {
 	return by.Principal
 }
 
-// may decides one thing.
+// may checks one right.
 func (by *Caller) may(s *state.State, ask *Ask) error {
 	right := ask.Right
 	if right == NameAt {
 		if right = WriteAt; s.JudgesNames() && s.Policy().HasRules(ask.Path[:len(ask.Path)-state.SequenceDigits]) {
-			right = Somebody // the name itself is judged where it is made
+			right = Somebody // the state checks the name itself when it makes it
 		}
 	}
 	if ask.Session != "" {
@@ -172,9 +174,10 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 	return by.denied(permission, ask.Path)
 }
 
-// mayAdopt reports whether the caller may lock wherever a session holds or waits, and
-// write each file that ends with it: the caller could have made all of that. Without
-// the files, a caller would delete what it may not write by closing the session.
+// mayAdopt reports whether the caller may lock wherever a session holds or
+// waits, and write each file that ends with it. Such a caller could have made
+// all of these itself. Without the check of the files, a caller could delete
+// files that it may not write by closing the session.
 func (by *Caller) mayAdopt(s *state.State, session string) bool {
 	for hold, wait := range s.Claims(session) {
 		if !s.Policy().May(by.who(), access.Lock, pathOf(hold, wait)).Allowed {
@@ -189,11 +192,11 @@ func (by *Caller) mayAdopt(s *state.State, session string) bool {
 	return true
 }
 
-// permissions are those of the rights at a path.
+// permissions maps the rights at a path to permissions.
 var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin,
 	WriteBelow: access.Write, AdminBelow: access.Admin}
 
-// has decides about a right, and names the permission that it takes.
+// has reports whether the caller has a right, and names the permission for it.
 func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string) {
 	who := by.who()
 	switch right {
@@ -222,7 +225,8 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 	return p.Operates(who), lockapi.PermissionOperate
 }
 
-// denied is the refusal of a permission. It says nothing of what there is.
+// denied returns the refusal of a permission. It reveals nothing of the cell's
+// contents.
 func (by *Caller) denied(permission, path string) *lockapi.Error {
 	if by.Principal == "" {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the call is not one that anybody may make, and it brings no credential: send a token as Authorization: Bearer, or show a client's certificate")
@@ -243,7 +247,7 @@ func (by *Caller) sees(s *state.State, path string) bool {
 	return s.MayRead(by.who(), path)
 }
 
-// conceal takes out of a refusal what the caller may not read.
+// conceal removes from a refusal what the caller may not read.
 func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lockapi.Error {
 	if by.sees(s, path) {
 		return err
@@ -259,7 +263,7 @@ func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lock
 	return err
 }
 
-// concealFailure is conceal for what a transaction came to.
+// concealFailure is conceal for the failure of a transaction.
 func (by *Caller) concealFailure(s *state.State, err error, f *state.Failure, steps []state.Step) error {
 	told, ok := err.(*lockapi.Error)
 	if !ok || f == nil || !s.AccessOn {
@@ -283,9 +287,10 @@ func errFounding() error {
 	return errNoMaster("the cell is being founded with access on, which takes all of its replicas, and their found-token-file")
 }
 
-// Judge judges a call that this replica answers itself, by its own state: about the
-// replica, or for events, which WatchEvents judges again. A credential is refused only
-// where the replica answers by its own state: else it may not know of the token yet.
+// Judge checks a call that this replica answers from its own state: about the
+// replica itself, or for events, which WatchEvents checks again. A refusal
+// holds only if the replica may answer from its own state. Otherwise it may
+// not know a new token yet, and the error is no_master.
 func (m *Master) Judge(by *Caller) error {
 	s := m.log.State()
 	if by.Ask.Right == Nothing {
@@ -306,7 +311,7 @@ func (m *Master) Judge(by *Caller) error {
 	return err
 }
 
-// judge is judge for a call that is to be served in this office.
+// judge checks a call that is served in this office.
 func (o *office) judge(by *Caller) error {
 	s := o.log.State()
 	if o.opts.awaitsFounding(s) {
@@ -321,8 +326,8 @@ func (o *office) judge(by *Caller) error {
 	return o.adopt(by)
 }
 
-// adopt makes a session of nobody known the caller's. It is a change of its own,
-// which the audit log has whatever the call is.
+// adopt makes a session without a principal the caller's. This is a change of
+// its own, which the audit log records for every type of call.
 func (o *office) adopt(by *Caller) error {
 	if err := o.readyFor(&state.AdoptSession{}); err != nil {
 		return err

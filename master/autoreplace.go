@@ -9,21 +9,21 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// absences knows for how long each member's directory has not been heard of, in one
-// office. It begins anew with each: what a replica heard before it was master, or
-// while it could not reach anybody, says nothing of the others. A member is so
-// replaced later than it might be, and never sooner.
+// absences records how long each member's directory has been silent, within one
+// office. Every office starts from zero: earlier silence proves nothing about
+// the others, because this replica may itself have been cut off. So a member
+// may be replaced later than necessary, but never sooner.
 type absences struct {
-	at      time.Duration            // when it was looked last
+	at      time.Duration            // of the last poll
 	unheard map[string]time.Duration // server id → for how long
-	answers map[string]uint64        // server id → cell.MemberStatus.Answers at the last look
+	answers map[string]uint64        // server id → membership.MemberStatus.Answers at the last poll
 }
 
-// note records a look at all members, at an instant of the office's clock. A directory
-// was heard of if it has answered a message of Raft's since the look before, or answers
-// now. The time counts only while all others that vote are well, look by look. At most
-// the given time counts since the look before: a master that was paused, or its machine,
-// has asked nobody meanwhile.
+// note records one poll of all members at an instant of the office's clock. A
+// directory is present if it answered a message of Raft's since the previous
+// poll, or answers now. Silence counts only while all other voters are well,
+// poll by poll. Each poll adds at most the given time: a master that was
+// paused, or whose machine was, asked no member in the meantime.
 func (a *absences) note(now, most time.Duration, r roll) {
 	since := min(now-a.at, most)
 	unheard, answers := make(map[string]time.Duration, len(r.members)), make(map[string]uint64, len(r.members))
@@ -31,7 +31,7 @@ func (a *absences) note(now, most time.Duration, r roll) {
 		id := admission.ServerID(v.ID, v.Directory)
 		answers[id] = v.Answers
 		if !r.othersAreWell(v.ID) {
-			continue // the time begins with the first look at which they are
+			continue // silence counts from the first poll at which they are well
 		}
 		heard := v.there || v.Answers != a.answers[id]
 		unheard[id] = 0
@@ -42,13 +42,13 @@ func (a *absences) note(now, most time.Duration, r roll) {
 	a.at, a.unheard, a.answers = now, unheard, answers
 }
 
-// othersAreWell reports whether all members of other names that vote are well.
+// othersAreWell reports whether all voters of other names are well.
 func (r roll) othersAreWell(id string) bool {
 	return !slices.ContainsFunc(r.members, func(v member) bool { return v.ID != id && v.Voter && !v.well })
 }
 
-// of is for how long no directory of a name was heard of: neither the one that has
-// the place, nor one that an operator wants to have it.
+// of returns how long all directories of a name have been silent: the present
+// one, and any that an operator has added to replace it.
 func (a *absences) of(id string, r roll) time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, v := range r.members {
@@ -59,24 +59,25 @@ func (a *absences) of(id string, r roll) time.Duration {
 	return least
 }
 
-// gone is a member whose place is to go to another directory of its name, and that
-// directory. The member was not heard of for so long, while all others that vote were
-// well. The directory answers in its place, belongs to no cell and is on its way to no
-// place. Chubby's replacement (section 2) waits for some hours.
+// gone returns a member to replace and the new directory for it. The member was
+// silent for the given time while all other voters were well. The new directory
+// answers at the member's address, belongs to no cell and is not yet a member.
+// Chubby's replacement (section 2) waits for some hours.
 func (a *absences) gone(after time.Duration, r roll) (old int, directory string, ok bool) {
 	for i, v := range r.members {
 		if v.stranger == "" || a.of(v.ID, r) < after || r.isMember(v.stranger) {
 			continue
 		}
 		if r.hasVoter(v.ID) && !v.Voter {
-			continue // it is about the one that votes
+			continue // the voter's entry decides
 		}
 		return i, v.stranger, true
 	}
 	return 0, "", false
 }
 
-// isMember reports whether a directory is a member's, or is to become one.
+// isMember reports whether a directory is in the membership, with or without a
+// vote.
 func (r roll) isMember(directory string) bool {
 	for _, v := range r.members {
 		if v.Directory == directory {
@@ -86,7 +87,7 @@ func (r roll) isMember(directory string) bool {
 	return false
 }
 
-// hasVoter reports whether a name votes.
+// hasVoter reports whether a voter has that name.
 func (r roll) hasVoter(id string) bool {
 	for _, v := range r.members {
 		if v.ID == id && v.Voter {
@@ -96,8 +97,8 @@ func (r roll) hasVoter(id string) bool {
 	return false
 }
 
-// replaceGone has a new directory take the place of one that is gone, as an operator
-// would by Replace. It reports whether there was one.
+// replaceGone replaces a member that is gone by a new directory, as an operator
+// would with Replace. It reports whether it did.
 func (m *Master) replaceGone(ctx context.Context, a *absences, seen roll) bool {
 	a.note(m.opts.Clock(), m.autoReplacePace()+2*askTimeout, seen)
 	old, directory, ok := a.gone(m.opts.AutoReplace, seen)
@@ -106,11 +107,11 @@ func (m *Master) replaceGone(ctx context.Context, a *absences, seen roll) bool {
 	}
 	v := seen.members[old]
 	m.opts.Logger.Warn().Str("member", v.ID).Str("lost", v.Directory).Str("directory", directory).
-		Dur("unheard_ms", a.of(v.ID, seen)).Msg("auto-replace: a new directory takes the place of one that was not heard of")
+		Dur("unheard_ms", a.of(v.ID, seen)).Msg("auto-replace: a new directory replaces one that is gone")
 	return m.quietly(ctx, func(ctx context.Context) error { return m.takeIn(ctx, seen, v.Member, directory) }) == nil
 }
 
-// autoReplacePace is how often it is looked for members that are gone.
+// autoReplacePace returns the interval between polls for members that are gone.
 func (m *Master) autoReplacePace() time.Duration {
 	return max(memberPace, min(memberRest, m.opts.AutoReplace/4))
 }

@@ -9,26 +9,29 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Backup is the whole state of the cell, for as long as somebody keeps it.
+// Backup is the whole state of the cell at one revision.
 type Backup struct {
 	Header lockapi.BackupHeader // without its format
-	// Snapshot writes the state. It may be called more than once, beside anything.
+	// Snapshot writes the state. It may be called repeatedly and
+	// concurrently.
 	Snapshot func(w io.Writer) error
 }
 
-// GetBackup returns a backup of the cell as of now: with every change that was
-// acknowledged before the call. The error is no_master on a replica that is not the
-// master.
+// GetBackup returns a backup of the cell with every change that was
+// acknowledged before the call. The error is no_master on a replica that is not
+// the master.
 func (m *Master) GetBackup(ctx context.Context, r *Read, _ *lockapi.GetBackup) (Backup, error) {
 	r.Stale = false
 	return read(ctx, m, r, func(_ *office, s *state.State) (Backup, error) { return m.backupOf(s, false), nil })
 }
 
-// OwnBackup is a backup of this replica's own state, also without a master. It is marked
-// stale unless this replica is the master, and held its lease. The error is no_master
-// before the replica has caught up with a master since its start, and before a cell that
-// is founded with access on has it on: a cell restored from such a backup would be open to
-// everybody. It reads no credential, so it has no other bound on how old the state is.
+// OwnBackup returns a backup of this replica's own state, with or without a
+// master. It is marked stale unless this replica is the master and held its
+// lease. The error is no_master before the replica has caught up with a master
+// since its start. It is no_master, too, in a cell founded with access on until
+// access is on: a cell restored from such a backup would be open to everybody.
+// OwnBackup checks no credential, so there is no other bound on the age of the
+// state.
 func (m *Master) OwnBackup() (Backup, error) {
 	o := m.inOffice()
 	s, _, err := m.caughtUp()

@@ -8,39 +8,39 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Audit says which calls of a type the audit log has, besides those that are denied.
+// Audit selects the calls of a type that the audit log records, besides denied ones.
 type Audit uint8
 
-// Which calls the audit log has.
+// Which calls the audit log records.
 const (
 	AuditNever   Audit = iota // reads, and keepalives
-	AuditChanges              // where all changes are asked for
-	AuditOthers               // what is done to another principal's session; else as AuditChanges
+	AuditChanges              // if the audit is configured to record all changes
+	AuditOthers               // calls about another principal's session; others as AuditChanges
 	AuditAlways               // changes of access, members and mastership, and backups
 )
 
-// Row is what the office knows of the calls of one type. Nobody changes it.
+// Row describes the calls of one type. It is immutable.
 type Row struct {
-	Right   Right // that the caller needs while access is on, at Path or in the cell
+	Right   Right // the caller's right while access is on, at Path or in the cell
 	Audit   Audit
 	Reads   bool // changes nothing, and may be answered by a replica's own state
-	Own     bool // is always answered so
+	Own     bool // is always answered by that state
 	Repeats bool // has no effect that a repetition could double
-	Leads   bool // is served by a replica that leads, also out of office
+	Leads   bool // is served by any replica that leads, with or without an office
 
-	keyed bool // its answer says whether it was given before
-	asked bool // the caller has set what the call asks for
+	keyed bool // its answer shows whether it was replayed
+	asked bool // the caller has set Caller.Ask itself
 
-	path  func(lockapi.Call) string   // that the call is about; nil for the cell
-	ask   func(lockapi.Call, *Caller) // for what the call asks besides; nil for nothing
+	path  func(lockapi.Call) string   // returns the call's path; nil for the cell
+	ask   func(lockapi.Call, *Caller) // adds the other rights that the call needs; may be nil
 	heavy func(*Master, lockapi.Call) bool
 	serve func(context.Context, *Master, *Read, lockapi.Call) (any, error)
 }
 
-// RowOf returns the row of the calls of a type; nil where there is none.
+// RowOf returns the row of the calls of a type, or nil.
 func RowOf(call reflect.Type) *Row { return rows[call] }
 
-// Path is the path at which the right to the call is judged; empty for the cell.
+// Path returns the path at which the call needs its right; empty for the cell.
 func (r *Row) Path(c lockapi.Call) string {
 	if r.path == nil {
 		return ""
@@ -48,18 +48,18 @@ func (r *Row) Path(c lockapi.Call) string {
 	return r.path(c)
 }
 
-// Outcome is what a call came to besides its answer or its error.
+// Outcome is what a call returns besides its answer or its error.
 type Outcome struct {
 	Told
 	Revision uint64 // of the state that a read is of; 0 for none
 	Replayed bool   // an earlier answer under the call's key is given again
 }
 
-// Do serves a call for a caller. stale says that a read may be answered from this
-// replica's own state; every other call takes an office. The error is a
-// *lockapi.Error. The caller's right is judged by the call's row. A nil answer is
-// that of a call that has none. A call whose answer takes milliseconds of CPU to make
-// waits for a turn first, see Turns.
+// Do serves a call for a caller and checks the rights that the call's row
+// names. With stale, a read may be answered from this replica's own state;
+// every other call needs an office. The error is a *lockapi.Error. The answer
+// is nil for a call without one. A call whose answer takes milliseconds of CPU
+// to make waits for a turn first, see Turns.
 func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
 	row := rows[reflect.TypeOf(c)]
 	if row == nil {
@@ -86,7 +86,7 @@ func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call)
 	return answer, q.out, err
 }
 
-// asked is a call under way, with what it has come to so far.
+// asked is a call under way, with its outcome so far.
 type asked struct {
 	Read
 	out Outcome
@@ -109,7 +109,7 @@ type entry struct {
 	row  *Row
 }
 
-// change is the entry of a call that changes the cell.
+// change returns the entry of a call that changes the cell.
 func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, *Caller, *C) (A, error)) entry {
 	_, keyed := any(*new(A)).(interface{ again() bool })
 	return entryOf(Row{Right: right, Audit: audit, keyed: keyed}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
@@ -117,14 +117,14 @@ func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*M
 	})
 }
 
-// remove is change for a call that has no answer.
+// remove is change for a call without an answer.
 func remove[C any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, *Caller, *C) error) entry {
 	return entryOf(Row{Right: right, Audit: audit}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
 		return nil, do(m, ctx, r.Caller, c)
 	})
 }
 
-// query is the entry of a call that reads.
+// query returns the entry of a call that reads.
 func query[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, *Read, *C) (A, error)) entry {
 	return entryOf(Row{Right: right, Reads: true}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
 		return do(m, ctx, r, c)
@@ -136,19 +136,19 @@ func list[C, A any](right Right, path func(*C) string, do func(*Master, context.
 	return heavy(query(right, path, do), func(*Master, *C) bool { return true })
 }
 
-// heavy says which calls of an entry have answers that take milliseconds to make.
+// heavy sets which calls of an entry take milliseconds of CPU to answer.
 func heavy[C any](e entry, is func(*Master, *C) bool) entry {
 	e.row.heavy = func(m *Master, c lockapi.Call) bool { return is(m, c.(*C)) }
 	return e
 }
 
-// asking says for what the calls of an entry ask besides, or instead.
+// asking sets what the calls of an entry need besides, or instead.
 func asking[C any](e entry, ask func(*C, *Caller)) entry {
 	e.row.ask = func(c lockapi.Call, by *Caller) { ask(c.(*C), by) }
 	return e
 }
 
-// set changes a row that is being made.
+// set changes a row while it is being built.
 func (e entry) set(change func(*Row)) entry {
 	change(e.row)
 	return e

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// Cell is the cell as this replica knows it. What only the master knows is
-// filled in on the master.
+// Cell returns the cell as this replica knows it. Some fields are known to the
+// master only, and are empty elsewhere.
 func (m *Master) Cell() lockapi.Cell {
 	known, s := m.Known(), m.log.State()
 	out := lockapi.Cell{Cell: m.opts.Cell, Epoch: s.Epoch, Access: s.AccessOn, Level: s.Level, Lease: lockapi.Lease{TermMS: m.opts.leaseMS()}, Replicas: []lockapi.Replica{}}
@@ -40,7 +40,7 @@ func (m *Master) Cell() lockapi.Cell {
 	return out
 }
 
-// onePerName leaves the directories out that are to take a voter's place.
+// onePerName removes the directories that wait to take a voter's place.
 func onePerName(all []membership.MemberStatus) []membership.MemberStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(s membership.MemberStatus) bool {
 		return !s.Voter && slices.ContainsFunc(all, func(o membership.MemberStatus) bool { return o.Voter && o.ID == s.ID })
@@ -57,8 +57,8 @@ func role(id string, voter bool, master string) string {
 	return lockapi.RoleReplica
 }
 
-// memberRole is role in the list of the members, where suffrage tells who
-// votes. The directory that is to take the master's place is not the master.
+// memberRole is role for the list of members, which shows suffrage separately.
+// The directory that waits to take the master's place is not the master.
 func memberRole(s membership.MemberStatus, master string) string {
 	if s.Voter && s.ID == master {
 		return lockapi.RoleMaster
@@ -66,7 +66,7 @@ func memberRole(s membership.MemberStatus, master string) string {
 	return lockapi.RoleReplica
 }
 
-// Replica is this replica's own entry.
+// Replica returns this replica's own entry.
 func (m *Master) Replica() lockapi.Replica {
 	known, health := m.Known(), m.members.Health()
 	uptime := (m.opts.Clock() - m.started).Milliseconds()
@@ -93,7 +93,7 @@ func (m *Master) Replica() lockapi.Replica {
 // View is what a replica knows of its cell and of itself.
 type View struct {
 	CellID string
-	Cell   lockapi.Cell    // what only the master knows is filled in on the master
+	Cell   lockapi.Cell    // some fields are set on the master only
 	Own    lockapi.Replica // this replica's own entry, complete
 	Ready  error           // see Master.Ready
 }
@@ -103,9 +103,10 @@ func (m *Master) View() View {
 	return View{CellID: m.CellID(), Cell: m.Cell(), Own: m.Replica(), Ready: m.Ready()}
 }
 
-// Ready is nil when this replica is the master, or hears of one and answers stale
-// reads. How far it is behind that one the master has to be asked: a follower is told
-// only of commits that it has the entries of.
+// Ready returns nil if this replica is the master with its lease, or if it has
+// contact with a master and answers stale reads. Only the master knows how far
+// this replica is behind: a follower learns of a commit only when it has the
+// entry.
 func (m *Master) Ready() error {
 	if m.opts.awaitsFounding(m.log.State()) {
 		return errFounding()
@@ -121,7 +122,7 @@ func (m *Master) Ready() error {
 	}
 	health := m.members.Health()
 	if bound := m.opts.LeaseTerm * 2; !health.Heard || health.Contact > bound {
-		return errNoMaster("this replica has not heard of the master for %v", health.Contact.Round(time.Millisecond))
+		return errNoMaster("this replica has had no contact with the master for %v", health.Contact.Round(time.Millisecond))
 	}
 	_, _, err := m.ownState()
 	return err

@@ -11,18 +11,17 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// EventFilter says which events of the cell are asked for, and whether with the
-// contents of files. Make it once for a watcher, with NewEventFilter. It is
-// immutable.
+// EventFilter selects events of the cell, with or without the contents of
+// files. Make it once for a watcher, with NewEventFilter. It is immutable.
 type EventFilter struct {
 	filter  events.Filter
 	content bool
 	by      Caller
 }
 
-// NewEventFilter makes a filter of those nodes that any of the paths or prefixes
-// names, all where there are none, and of these types, all where there are none. An
-// unknown type is an invalid_argument.
+// NewEventFilter makes a filter for the nodes that match any path or prefix,
+// and for the event types. An empty list selects everything. An unknown type is
+// an invalid_argument.
 func NewEventFilter(paths, prefixes []string, types []lockapi.EventType, content bool) (EventFilter, error) {
 	var kinds []events.Type
 	for _, name := range types {
@@ -35,41 +34,42 @@ func NewEventFilter(paths, prefixes []string, types []lockapi.EventType, content
 	return EventFilter{filter: events.NewFilter(paths, prefixes, kinds), content: content}, nil
 }
 
-// For is the filter for a caller, who is judged each time: what he may not read is
-// left out.
+// For returns the filter for a caller. Each read checks the caller again and
+// leaves out what it may not read.
 func (f EventFilter) For(by Caller) EventFilter {
 	f.by = by
 	return f
 }
 
-// GetRevision reads the cell's present revision. Linearizable, it is that of every
-// change which was acknowledged before the call, or a later one.
+// GetRevision reads the cell's present revision. A linearizable read includes
+// every change that was acknowledged before the call.
 func (m *Master) GetRevision(ctx context.Context, r *Read, _ *lockapi.GetRevision) (uint64, error) {
 	return read(ctx, m, r, func(_ *office, s *state.State) (uint64, error) { return s.Revision, nil })
 }
 
-// EventWatch reads events that pass its filter, and wakes its reader for these and
-// for nothing else. One goroutine uses it, and closes it.
+// EventWatch reads the events that pass its filter, and wakes its reader for
+// these only. One goroutine uses it, and closes it.
 type EventWatch interface {
-	// Read returns those after a revision, in order, from this replica's own log:
-	// at most limit of them, and no more than make about so many bytes, but one at
-	// least. Everything is told up to the revision that it returns, which is never
-	// below after; the next call goes on from there. The errors are compacted, those of
-	// a caller that may not watch any more, and no_master where the replica does not
-	// answer by its own state any more.
+	// Read returns the events after a revision, in order, from this
+	// replica's own log: at most limit of them and about so many bytes, but
+	// at least one. All matching events up to the returned revision are
+	// included; it is never below after, and the next call continues from
+	// it. The errors are compacted, the refusal of a caller that may not
+	// watch any more, and no_master if the replica may no longer answer
+	// from its own state.
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
-	// Bounds returns the smallest revision after which Read answers, and the one up to
-	// which this replica shows events.
+	// Bounds returns the smallest revision after which Read answers, and
+	// the revision up to which this replica shows events.
 	Bounds() (oldest, told uint64)
-	// Ready has a value when there may be more, and when the caller's credential or the
-	// replica's right to answer has ended. Wait for it after a Read that has found
-	// nothing.
+	// Ready has a value when there may be more events, when the caller's
+	// credential has expired, or when the replica may no longer answer.
+	// Wait for it after a Read that found nothing.
 	Ready() <-chan struct{}
 	Close()
 }
 
-// WatchEvents makes a watch of this replica's own log. The error is that of the first
-// Read on a replica that does not answer by its own state.
+// WatchEvents makes a watch of this replica's own log. If the replica may not
+// answer from its own state, the error is that of Read.
 func (m *Master) WatchEvents(f EventFilter) (EventWatch, error) {
 	s, _, err := m.ownState()
 	if err != nil {
@@ -87,7 +87,7 @@ type eventWatch struct {
 	f EventFilter
 
 	ending *time.Timer // wakes the reader when it may have to stop; nil if that is not known
-	end    time.Time   // for which it is set
+	end    time.Time   // when ending fires
 }
 
 func (w *eventWatch) Close() {
@@ -97,7 +97,7 @@ func (w *eventWatch) Close() {
 	w.Watch.Close()
 }
 
-// wakeAt wakes the reader then, or sooner: it looks again.
+// wakeAt wakes the reader at end or earlier; the reader then checks again.
 func (w *eventWatch) wakeAt(end time.Time) {
 	now := time.Now()
 	if !end.IsZero() && now.Before(w.end) && !end.Before(w.end) {
@@ -120,8 +120,8 @@ func (w *eventWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, 
 	return told, upTo, nil
 }
 
-// eventsOf shows the first of the events that were found, and up to which revision
-// all are shown.
+// eventsOf converts events up to the given size, and returns the revision up to
+// which all are shown.
 func (m *Master) eventsOf(found []events.Event, upTo uint64, content bool, bytes int) ([]lockapi.CellEvent, uint64) {
 	var present *state.State
 	if content {
@@ -138,9 +138,10 @@ func (m *Master) eventsOf(found []events.Event, upTo uint64, content bool, bytes
 	return told, upTo
 }
 
-// visible are the next events that the caller may read, as far as there are any. He
-// is judged each time, when they have been found: by a state that is not behind them,
-// so that who has lost a right is told nothing that came about later.
+// visible returns the next events that the caller may read, if there are any.
+// It checks the caller after the events were found, by a state that is not
+// behind them. So a caller that has lost a right receives nothing that happened
+// later.
 func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, error) {
 	by := &w.f.by
 	for {
@@ -162,7 +163,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 		if gone != nil {
 			return nil, upTo, errCompacted(gone)
 		}
-		none := len(found) == 0 // or else the watch is not waited for yet
+		none := len(found) == 0 // otherwise read on before the reader waits
 		if s.AccessOn {
 			found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Path != "" && !by.sees(s, e.Path) })
 		}
@@ -173,7 +174,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 	}
 }
 
-// contentBytes is about what an event's content takes in JSON.
+// contentBytes estimates the size of an event's content in JSON.
 func contentBytes(e *lockapi.CellEvent) int {
 	switch {
 	case e.File == nil:
@@ -189,18 +190,19 @@ func errCompacted(err error) error {
 	if !errors.As(err, &gone) {
 		return err
 	}
-	return ErrCompacted(gone.Oldest, gone.Revision, "events up to revision %d are not kept any more: read what matters, which is as of revision %d or later, and go on from there", gone.Oldest, gone.Revision)
+	return ErrCompacted(gone.Oldest, gone.Revision, "events up to revision %d are no longer kept: read the state you need, at revision %d or later, and continue from there", gone.Oldest, gone.Revision)
 }
 
-// ErrCompacted returns the error for a caller that has to read the state before it goes on.
+// ErrCompacted returns the error for a caller that must read the state before
+// it continues.
 func ErrCompacted(oldest, present uint64, format string, args ...any) *lockapi.Error {
 	e := lockapi.Errorf(lockapi.CodeCompacted, format, args...)
 	e.Compacted = lockapi.Compacted{Oldest: oldest, Revision: present}
 	return e
 }
 
-// cellEventOf shows an event, with the content of its file where the present state
-// is given and has it still.
+// cellEventOf converts an event. It includes the file's content if the present
+// state is given and still has it.
 func cellEventOf(e events.Event, present *state.State) lockapi.CellEvent {
 	out := lockapi.CellEvent{Revision: e.Revision, Type: lockapi.EventType(e.Type.String()), Path: e.Path, Reason: e.Reason()}
 	switch {

@@ -11,25 +11,26 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// A change of a member is two entries: one of the table of members, which says where
-// each is and which are to stay without a vote, and one of Raft's configuration, or two
-// of the configuration. The second may be missing when a master is lost. The order is
-// such that the next one can tell what was meant, and finishes or undoes it (see
-// settleMembers and step in keepmembers.go): docs/design.md, "The table of members", has
-// a row for each kind of change, and TestHalfChanges makes the half of each.
+// A change of a member takes two entries: one of the table of members, which
+// has each member's addresses and whether it stays without a vote, and one of
+// Raft's configuration; or two of the configuration. The second entry may be
+// missing after a master is lost. The order lets the next master recognize the
+// intent, and finish or undo the change (see settleMembers and step in
+// keepmembers.go). docs/design.md, "The table of members", has a row for each
+// kind of change, and TestHalfChanges makes the first half of each.
 
 const (
-	// membersWait is how long a change of the members waits for another one to end
+	// membersWait is how long a change of the members waits for another one
 	// before it is refused as busy.
 	membersWait = 500 * time.Millisecond
-	// changeBound is how long a change may take to be committed before its outcome
-	// is unknown.
+	// changeBound is how long a change may take to commit before its
+	// outcome is unknown.
 	changeBound = 5 * time.Second
 )
 
-// exclusively makes a change of the members while this master makes no other, and
-// then has keepMembers look what is left to do. The entries of two changes do not
-// mix, and keepMembers does not undo what is under way.
+// exclusively makes a change of the members while this master makes no other,
+// and then wakes keepMembers to finish what is left. So the entries of two
+// changes do not mix, and keepMembers does not undo a change under way.
 func (m *Master) exclusively(ctx context.Context, change func(context.Context) error) error {
 	defer m.memberWakeup.Wake()
 	return m.quietly(ctx, change)
@@ -52,7 +53,7 @@ func (m *Master) quietly(ctx context.Context, change func(context.Context) error
 	return change(ctx)
 }
 
-// putMember puts what the table is to say of a member through the log.
+// putMember proposes a member's row of the table.
 func (m *Master) putMember(o *office, row state.Member) error {
 	op := &state.PutMember{Member: row}
 	if err := o.readyFor(op); err != nil {
@@ -72,13 +73,13 @@ func (m *Master) putMember(o *office, row state.Member) error {
 }
 
 func errFull() error {
-	return lockapi.Errorf(lockapi.CodeConflict, "the cell has as many members as it may have, %d", lockapi.MaxMembers)
+	return lockapi.Errorf(lockapi.CodeConflict, "the cell has the maximum of %d members", lockapi.MaxMembers)
 }
 
-// AddMember makes a replica a member, without a vote. It returns when the cell has
-// taken it in; this master, or the next, gives it a vote once it has caught up,
-// unless it is to stay without one (see keepMembers). To add a member again that
-// is one already changes nothing.
+// AddMember makes a replica a member without a vote. It returns once the
+// replica is a nonvoter. This master or the next gives it a vote when it has
+// caught up, unless it is to stay without one (see keepMembers). Adding an
+// existing member again changes nothing.
 func (m *Master) AddMember(ctx context.Context, by *Caller, req *lockapi.AddMember) (lockapi.MemberChange, error) {
 	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.add(ctx, o, by, req) })
 }
@@ -108,7 +109,8 @@ func (m *Master) add(ctx context.Context, o *office, by *Caller, req *lockapi.Ad
 	})
 }
 
-// mayAdd says why a member can't be added, if so, or that it is there.
+// mayAdd returns why a member can't be added, or reports that it is there
+// already.
 func mayAdd(now []membership.MemberStatus, row state.Member) (there bool, err error) {
 	for _, s := range now {
 		switch {
@@ -120,7 +122,7 @@ func mayAdd(now []membership.MemberStatus, row state.Member) (there bool, err er
 		case s.ID == row.ID:
 			return true, lockapi.Errorf(lockapi.CodeConflict, "the cell has a member %q already, with directory %s; replace its directory, or add the replica by another id", s.ID, s.Directory)
 		case s.Directory == row.Directory:
-			return true, lockapi.Errorf(lockapi.CodeConflict, "directory %s is that of member %q", s.Directory, s.ID)
+			return true, lockapi.Errorf(lockapi.CodeConflict, "directory %s belongs to member %q", s.Directory, s.ID)
 		}
 	}
 	if err := addressesFree(now, row); err != nil {
@@ -132,23 +134,24 @@ func mayAdd(now []membership.MemberStatus, row state.Member) (there bool, err er
 	return false, nil
 }
 
-// addressesFree says which other member has one of a member's addresses.
+// addressesFree returns an error if another member has one of these addresses.
 func addressesFree(now []membership.MemberStatus, row state.Member) error {
 	for _, s := range now {
 		switch {
 		case s.ID == row.ID:
 		case s.RaftAddr == row.RaftAddr:
-			return lockapi.Errorf(lockapi.CodeConflict, "raft_addr %s is that of member %q", row.RaftAddr, s.ID)
+			return lockapi.Errorf(lockapi.CodeConflict, "raft_addr %s belongs to member %q", row.RaftAddr, s.ID)
 		case s.APIURL == row.URL:
-			return lockapi.Errorf(lockapi.CodeConflict, "url %s is that of member %q", row.URL, s.ID)
+			return lockapi.Errorf(lockapi.CodeConflict, "url %s belongs to member %q", row.URL, s.ID)
 		}
 	}
 	return nil
 }
 
-// RemoveMember takes a member out, with all directories of its name. The master hands
-// over first, which is a no_master: the next master is to be asked. A request that names
-// another directory than the member's latest is a conflict.
+// RemoveMember removes a member with all directories of its name. The master
+// hands over before it is removed itself: the error is no_master, and the
+// caller must ask the next master. If the request names a directory other than
+// the member's latest, the error is conflict.
 func (m *Master) RemoveMember(ctx context.Context, by *Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
 	return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.served(func(o *office) error { return m.remove(ctx, o, by, req) })
 }
@@ -176,9 +179,10 @@ func (m *Master) remove(ctx context.Context, o *office, by *Caller, req *lockapi
 	return m.exclusively(ctx, func(ctx context.Context) error { return m.drop(ctx, req.ID, "", seen.index) })
 }
 
-// drop removes all directories of a name, or, where one is to stay, the others without a
-// vote. The configuration has to be the one at index since, else the call is busy: another
-// change came in between. After the first removal an error is an outcome_unknown.
+// drop removes all directories of a name; with but set, it removes only other
+// directories that do not vote. The configuration must be the one at index
+// since, else the error is busy: another change came in between. After the
+// first removal an error is an outcome_unknown.
 func (m *Master) drop(ctx context.Context, id, but string, since uint64) error {
 	for begun := false; ; begun = true {
 		now, err := m.members.Membership()
@@ -201,8 +205,8 @@ func (m *Master) drop(ctx context.Context, id, but string, since uint64) error {
 	}
 }
 
-// goesNext is the place of the next directory that drop removes, or -1. Those without a
-// vote go first, in the order in which they were taken in.
+// goesNext returns the place of the next directory that drop removes, or -1.
+// Nonvoters go first, in the order in which they were added.
 func goesNext(now []membership.MemberStatus, id, but string) int {
 	next := -1
 	for i, s := range now {
@@ -216,7 +220,7 @@ func goesNext(now []membership.MemberStatus, id, but string) int {
 	return next
 }
 
-// place is that of a member in the roll: of its directory that votes, where it
+// place returns the place of a member in the roll: its voting directory if it
 // has one.
 func (r roll) place(id string) (int, error) {
 	i := slices.IndexFunc(r.members, func(v member) bool { return v.ID == id && v.Voter })
@@ -229,8 +233,8 @@ func (r roll) place(id string) (int, error) {
 	return i, nil
 }
 
-// latest is the directory of a name that was taken in last: the one that the name has
-// once everything under way is done.
+// latest returns the directory of a name that was added last, which the name
+// keeps once every pending change is done.
 func (r roll) latest(id string) (directory string) {
 	for _, v := range r.members {
 		if v.ID == id {
@@ -240,21 +244,22 @@ func (r roll) latest(id string) (directory string) {
 	return directory
 }
 
-// mayChange refuses a change that was asked for while a member had another directory,
-// which comes late, maybe: it would undo what was changed since. Empty is any directory.
+// mayChange refuses a request made when the member had another directory: it
+// may have been delayed, and would undo a later change. An empty directory
+// matches any.
 func (r roll) mayChange(id, directory string) error {
 	if now := r.latest(id); directory != "" && directory != now {
-		return lockapi.Errorf(lockapi.CodeConflict, "replica %q has directory %s now, and not %s; see GET %s, and ask again for the one that it has", id, now, directory, lockapi.RouteMembers)
+		return lockapi.Errorf(lockapi.CodeConflict, "replica %q now has directory %s, not %s; see GET %s, and name the present one", id, now, directory, lockapi.RouteMembers)
 	}
 	return nil
 }
 
-// mayLose says why the cell can't lose the vote of a member. This master hands
-// over where the vote is its own, and is none any more.
+// mayLose returns why the cell can't lose a member's vote. If the vote is this
+// master's own, it hands mastership over and returns no_master.
 func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) error {
 	all, _ := seen.voters(place)
 	if all == 0 {
-		return lockapi.Errorf(lockapi.CodeUnsafe, "replica %s is the only one that votes: without it there is no cell", seen.members[place].ID)
+		return lockapi.Errorf(lockapi.CodeUnsafe, "replica %s is the only voter: without it there is no cell", seen.members[place].ID)
 	}
 	if err := seen.mayRemove(place); err != nil && !force {
 		return err
@@ -268,12 +273,12 @@ func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) 
 	if _, err := m.handOff(ctx, ""); err != nil {
 		return err
 	}
-	return errNoMaster("mastership was handed over; the new master is to be asked")
+	return errNoMaster("mastership was handed over; ask the new master")
 }
 
-// SetMember changes where a member is reached, and whether it votes. One that is to get
-// a vote gets it once it has caught up. The master hands over before it loses its
-// own, which is a no_master.
+// SetMember changes a member's addresses, and whether it votes. A member that
+// gains a vote gets it once it has caught up. The master hands over before it
+// loses its own vote: the error is no_master.
 func (m *Master) SetMember(ctx context.Context, by *Caller, req *lockapi.SetMember) (lockapi.Member, error) {
 	return serve(m, func(o *office) (lockapi.Member, error) { return m.setMember(ctx, o, by, req) })
 }
@@ -304,10 +309,10 @@ func (m *Master) setMember(ctx context.Context, o *office, by *Caller, req *lock
 		return lockapi.Member{}, err
 	}
 	if seen, err = m.look(ctx); err != nil {
-		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, and can't be shown: %v", req.ID, err)
+		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, but its present state is unknown: %v", req.ID, err)
 	}
 	if place, err = seen.place(req.ID); err != nil {
-		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, and is no member any more", req.ID)
+		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, and is no longer a member", req.ID)
 	}
 	return m.show(seen).Members[place], nil
 }
@@ -317,7 +322,7 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *
 	switch {
 	case err != nil:
 		return errNoMaster("the membership is not known: %v", err)
-	case now.Index != seen.index, now.Changing: // one that comes late would belie the table
+	case now.Index != seen.index, now.Changing: // a change that commits later would contradict the table
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", membership.ErrBusy)
 	}
 	is := seen.members[place].MemberStatus
@@ -338,7 +343,7 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *
 			return lockapi.Errorf(lockapi.CodeBusy, "another directory is about to take the place of %q; wait for that, or take it back", is.ID)
 		}
 	}
-	// Before the vote is lost: the table is of a level that the cell may lack.
+	// Before the vote is lost: the cell's level may lack the table.
 	if err := o.readyFor(&state.PutMember{}); err != nil {
 		return err
 	}
@@ -359,16 +364,17 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *
 	return halfway(m.move(ctx))
 }
 
-// halfway is the error of a change of two entries of which the first was made: what
-// kept the second from being made is no refusal of the change.
+// halfway returns the error of a change whose first entry was made and whose
+// second failed. It is outcome_unknown, because the failure is no refusal of
+// the whole change.
 func halfway(err error) error {
 	if err == nil || errors.Is(err, lockapi.CodeOutcomeUnknown) {
 		return err
 	}
-	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "a part of the change was made, and the rest was not yet (%v): the master finishes it or undoes it; see GET %s", err, lockapi.RouteMembers)
+	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "only a part of the change was made so far (%v): the master finishes or undoes it; see GET %s", err, lockapi.RouteMembers)
 }
 
-// move has Raft's configuration take the addresses of the table.
+// move updates Raft's configuration to the addresses in the table.
 func (m *Master) move(ctx context.Context) error {
 	for {
 		now, err := m.members.Membership()

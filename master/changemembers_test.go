@@ -284,7 +284,7 @@ func TestChangeRefusals(t *testing.T) {
 		want    lockapi.Code
 		says    string
 	}{
-		"one of three is away":       {3, away("r3"), remove("r2", false), lockapi.CodeUnsafe, "1 of 2 members that vote are well"},
+		"one of three is away":       {3, away("r3"), remove("r2", false), lockapi.CodeUnsafe, "1 of 2 voters are well"},
 		"the master itself":          {3, away("r3"), remove("r1", false), lockapi.CodeUnsafe, "1 of 2"},
 		"demoting is judged as well": {3, away("r3"), set("r2", lockapi.SetMemberRequest{Suffrage: text("nonvoter")}), lockapi.CodeUnsafe, "1 of 2"},
 		"the only one":               {1, nil, remove("r1", false), lockapi.CodeUnsafe, "without it there is no cell"},

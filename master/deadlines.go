@@ -7,29 +7,28 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// deadline is an instant at which something may be due: a session's end, a
-// lock-delay's, or that of a wait which nobody has asked about since the office
-// opened. Whether it really is due is looked up when its time has come: a
-// keepalive only moves what the session counts from, and leaves the deadlines
-// alone.
+// deadline is an instant at which something may be due: the end of a session,
+// of a lock-delay, or of an orphaned wait since the office opened. When the
+// instant has passed, due checks whether it really is due: a keepalive only
+// moves what the session counts from, and leaves the deadline alone.
 type deadline struct {
 	at    time.Duration
 	index int // in the heap, kept by Swap, Push and Pop; -1 outside
 	of    interface {
-		// due does what is due at now. The master lease has run since. o.mu is
-		// held.
+		// due handles what is due at now. The master lease was checked
+		// after now was read. o.mu is held.
 		due(o *office, now time.Duration)
 	}
 }
 
-// deadlines are those of one office, to be kept by keepDeadlines. They are
-// guarded by the office's mutex.
+// deadlines are the deadlines of one office; keepDeadlines handles them. The
+// office's mutex guards them.
 type deadlines struct {
 	heap   deadlineHeap
 	wakeup wait.Wakeup // the first may have changed
 }
 
-// add puts in a deadline, which is not there.
+// add adds a deadline, which must not be in the heap.
 func (d *deadlines) add(x *deadline) {
 	heap.Push(&d.heap, x)
 	if x.index == 0 {
@@ -37,7 +36,7 @@ func (d *deadlines) add(x *deadline) {
 	}
 }
 
-// remove takes out a deadline, if it still is there.
+// remove removes a deadline, if it is in the heap.
 func (d *deadlines) remove(x *deadline) {
 	if x.index >= 0 {
 		heap.Remove(&d.heap, x.index)
@@ -71,12 +70,12 @@ func (h *deadlineHeap) Pop() any {
 	return last
 }
 
-// lapseRecheck is how soon one looks again while the lease is out: nothing ends
-// in that time, and nothing is answered.
+// lapseRecheck is the interval between checks while the lease is out. Sessions
+// do not expire, and calls are not answered, during that time.
 const lapseRecheck = 20 * time.Millisecond
 
-// keepDeadlines does what is due. Timers only wake it; what is due is decided
-// by the clock.
+// keepDeadlines handles deadlines as they become due. Timers only wake it; the
+// clock decides what is due.
 func (o *office) keepDeadlines() {
 	t := stoppedTimer()
 	defer t.Stop()
@@ -91,15 +90,15 @@ func (o *office) keepDeadlines() {
 	}
 }
 
-// stoppedTimer is a timer that is set by its first Reset.
+// stoppedTimer returns a timer that the first Reset starts.
 func stoppedTimer() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
 }
 
-// meetDeadlines does all that is due and returns how long it is to the next
-// look.
+// meetDeadlines handles everything that is due and returns how long to wait
+// until the next check.
 func (o *office) meetDeadlines() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,14 +11,15 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// mostCircles is how many circles are looked for, of which the caller may see some.
+// mostCircles is how many deadlocks are searched for; the caller may see some
+// of them.
 const mostCircles = 10 * lockapi.MaxDeadlocks
 
-// FindDeadlocks finds sessions that wait for each other in circles.
+// FindDeadlocks finds cycles of sessions that wait for each other.
 func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDeadlocks) (lockapi.Deadlocks, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.Deadlocks, error) {
 		out := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{}}
-		_ = ctx.Done() // from now on the caller's leaving is noticed
+		_ = ctx.Done() // from now on a disconnect of the caller is noticed
 		found, err := deadlock.Find(ctx, s, mostCircles)
 		if err != nil {
 			return out, errNoMaster("the caller has gone")
@@ -39,9 +40,9 @@ func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDead
 	})
 }
 
-// circleCount is how many circles a state has, as metrics show it. Scrapes share one
-// search, and searches take at most one part in restOfCount of the time. In a large cell
-// the figure is as old as that makes it.
+// circleCount is the number of deadlocks in a state, for metrics. Scrapes share
+// one search, and searches take at most one part in restOfCount of the time. In
+// a large cell the count is correspondingly old.
 type circleCount struct {
 	mu    sync.Mutex
 	of    uint64 // index of the state
@@ -51,7 +52,7 @@ type circleCount struct {
 
 const restOfCount = 50
 
-// circles returns that figure.
+// circles returns that count.
 func (m *Master) circles() int {
 	c := &m.counted
 	c.mu.Lock()
@@ -66,7 +67,7 @@ func (m *Master) circles() int {
 	return c.n
 }
 
-// deadlockOf shows a circle. now is a wall clock, as for queueOf.
+// deadlockOf converts a cycle. now is a wall clock, as for queueOf.
 func deadlockOf(s *state.State, c deadlock.Circle, now time.Time) lockapi.Deadlock {
 	present := max(now.UnixNano(), s.Now)
 	var out lockapi.Deadlock

@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// delays are the lock-delays in force, by path. They are guarded by the
-// office's mutex, with their deadlines.
+// delays are the lock-delays in force, by path. The office's mutex guards them
+// and their deadlines.
 type delays struct {
 	drift     lease.Drift
 	deadlines *deadlines
@@ -20,8 +20,7 @@ type delay struct {
 	until time.Duration
 }
 
-// start notes a lock-delay. Where one is in force already, the later end
-// counts.
+// start records a lock-delay. If one is in force already, the later end counts.
 func (d *delays) start(path string, id uint64, ms int64, now time.Duration) {
 	until := now + d.drift.Long(time.Duration(ms)*time.Millisecond)
 	before := d.inForce[path]
@@ -50,7 +49,7 @@ func (e delayEnd) due(o *office, now time.Duration) {
 	}
 }
 
-// delayRemaining is what is left of the lock-delay at path, 0 for none.
+// delayRemaining returns the rest of the lock-delay at path, 0 without one.
 func (o *office) delayRemaining(path string) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

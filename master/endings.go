@@ -4,30 +4,29 @@ import (
 	"sync"
 )
 
-// mostEnding bounds how many claims the sessions have together whose ends are
-// proposed at a time. An end frees all of them in one step, at about 10 µs
-// each, and entries that carry many such ends would keep the log from
-// everything else, the renewal of the lease included. A session that has more
-// ends by itself.
+// mostEnding bounds how many claims may be freed by the session ends proposed
+// at a time. One end frees all claims of its session in one step, at about 10
+// µs each. Entries with many such ends would delay everything else in the log,
+// including the renewal of the lease. A session with more claims ends
+// alone.
 const mostEnding = 2_000
 
-// endings are the ends of sessions under way, and those that wait for their
-// turn, first come first served. The mutex guards both; no other is taken under
-// it.
+// endings are the session ends under way, and those that wait, first come,
+// first served. The mutex guards both; no other mutex is taken under it.
 type endings struct {
 	mu     sync.Mutex
-	claims int64 // of those under way
+	claims int64 // freed by the ends under way
 	queue  []*ending
 }
 
-// ending is an end that waits.
+// ending is a session end that waits.
 type ending struct {
 	claims int64
 	turn   chan struct{} // closed when it may be proposed
 }
 
-// begin asks for the turn of a session's end, which is there when the channel
-// of what it returns is closed; finish has to follow then.
+// begin queues a session's end, which may be proposed when the turn channel of
+// the result is closed. The caller must then call finish.
 func (e *endings) begin(claims int64) *ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,7 +36,7 @@ func (e *endings) begin(claims int64) *ending {
 	return next
 }
 
-// finish notes that an end is no longer under way.
+// finish records that an end is no longer under way.
 func (e *endings) finish(one *ending) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -45,7 +44,7 @@ func (e *endings) finish(one *ending) {
 	e.admit()
 }
 
-// admit gives those their turn that fit in. e.mu is held.
+// admit closes the turn channels of the ends that fit in. e.mu is held.
 func (e *endings) admit() {
 	for len(e.queue) > 0 && (e.claims == 0 || e.claims+e.queue[0].claims <= mostEnding) {
 		e.claims += e.queue[0].claims

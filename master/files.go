@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// FileWritten is what a write came to.
+// FileWritten is the result of a write.
 type FileWritten struct {
 	Stat     lockapi.FileStat
 	Created  bool
@@ -25,7 +25,7 @@ type FileWritten struct {
 
 func (w FileWritten) again() bool { return w.Replayed }
 
-// FilesDeleted is what a deletion came to.
+// FilesDeleted is the result of a deletion.
 type FilesDeleted struct {
 	Files    int
 	Revision uint64
@@ -34,9 +34,9 @@ type FilesDeleted struct {
 
 func (d FilesDeleted) again() bool { return d.Replayed }
 
-// WriteFile writes a file. The errors are precondition_failed, not_held, conflict
-// for another call under the key, session_not_found, too_many, and those of every
-// call.
+// WriteFile writes a file. The errors are precondition_failed, not_held,
+// conflict for another call under the key, session_not_found, too_many, and
+// those of every call.
 func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
 	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
@@ -47,7 +47,7 @@ func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) 
 		step.When, step.Revision = state.IfRevision, *w.IfRevision
 	}
 	call := *w
-	call.Content = sum[:] // stands for it in the digest
+	call.Content = sum[:] // the digest has the sum instead of the content
 	r, err := m.transact(by, &state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
 	if err != nil {
 		return FileWritten{}, err
@@ -56,8 +56,8 @@ func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) 
 	return FileWritten{Stat: statOf(f), Created: f.Generation == 1, Replayed: r.Replayed}, nil
 }
 
-// DeleteFiles deletes one file, or those below a directory. The errors are those of
-// WriteFile, and invalid_argument for too many files.
+// DeleteFiles deletes one file, or the files below a directory. The errors are
+// those of WriteFile, and invalid_argument for too many files.
 func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
 	var step state.Step = &state.DeleteBelow{Prefix: d.Prefix}
 	if d.Path != "" {
@@ -74,8 +74,8 @@ func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFil
 	return FilesDeleted{Files: r.Steps[0].Deleted, Revision: r.Revision, Replayed: r.Replayed}, nil
 }
 
-// transact puts a transaction through the log, unless it would change nothing.
-// call is what the caller has asked for, of which the key's digest is made.
+// transact proposes a transaction, unless it would change nothing. The key's
+// digest is made from call, which is what the caller sent.
 func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
 	return serve(m, func(o *office) (state.TransactionResult, error) {
 		if err := o.admit(by); err != nil {
@@ -100,7 +100,7 @@ func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.Tr
 	})
 }
 
-// putThrough puts a transaction through the log when its turn has come, and there is
+// putThrough proposes a transaction once its turn has come and the quotas have
 // room.
 func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Result, err error) {
 	placed := func() {}
@@ -121,12 +121,12 @@ func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Resu
 	return wait()
 }
 
-// digestOf is the fingerprint of a call that came under a key. The state keeps it,
-// and a master of a later release compares the same call with it, sent again. So
-// the JSON of what is fingerprinted (lockapi.WriteFile, DeleteFiles, Transact and
-// SessionRequest) is fixed, field by field: testdata/digests.txt has it.
-// A field that comes later has to be left out where it is not set, by omitzero,
-// for each call that earlier releases know too.
+// digestOf returns the fingerprint of a call with a key. The state keeps it,
+// and a master of a later release compares it with the same call sent again. So
+// the JSON of the fingerprinted types (lockapi.WriteFile, DeleteFiles, Transact
+// and SessionRequest) is fixed, field by field: testdata/digests.txt lists it.
+// A new field must be omitted while unset (omitzero), in each call that earlier
+// releases know.
 func digestOf(call any) []byte {
 	raw, err := json.Marshal(call)
 	if err != nil {
@@ -136,9 +136,10 @@ func digestOf(call any) []byte {
 	return sum[:16]
 }
 
-// judgingNames is a transaction whose sequential files are judged at their names for
-// its caller, once the cell has the level for that. A name is the revision that makes
-// it: only the state knows that.
+// judgingNames returns the transaction with its sequential files marked for a
+// check of the caller's rights at their final names, if the cell has the level
+// for that. A name contains the revision of the write, which only the state
+// knows.
 func (o *office) judgingNames(by *Caller, op *state.Transaction) *state.Transaction {
 	if s := o.log.State(); !s.AccessOn || !s.JudgesNames() || !slices.ContainsFunc(op.Then, isSequential) && !slices.ContainsFunc(op.Else, isSequential) {
 		return op
@@ -148,7 +149,7 @@ func (o *office) judgingNames(by *Caller, op *state.Transaction) *state.Transact
 	return &out
 }
 
-// judgedFor is a branch whose sequential files are judged for a principal.
+// judgedFor returns a branch with its sequential files marked for a principal.
 func judgedFor(who string, branch []state.Step) []state.Step {
 	out := slices.Clone(branch)
 	for i, step := range branch {
@@ -166,7 +167,7 @@ func isSequential(step state.Step) bool {
 	return ok && w.Sequential
 }
 
-// errOf puts what a transaction came to into the errors of the contract.
+// errOf converts the result of a transaction to an error of the contract.
 func errOf(op *state.Transaction, r state.TransactionResult) error {
 	switch r.Verdict {
 	case state.Done:
@@ -177,11 +178,11 @@ func errOf(op *state.Transaction, r state.TransactionResult) error {
 		return lockapi.Errorf(lockapi.CodeConflict, "%s %q was used for another call of session %q; use a fresh key for each write",
 			lockapi.HeaderIdempotencyKey, op.Key, lockapi.Clip(op.Session))
 	case state.TooLong:
-		return lockapi.Invalid(lockapi.HeaderIdempotencyKey, "the answer has more than %d bytes, too many to be remembered under a key: nothing was done; ask for less, or without %s",
+		return lockapi.Invalid(lockapi.HeaderIdempotencyKey, "the answer has more than %d bytes, too many to be remembered under a key: nothing was done; request less, or send no %s",
 			lockapi.MaxRememberedAnswer, lockapi.HeaderIdempotencyKey)
 	case state.NotHeld:
 		q := sequencerOf(*r.Guard)
-		e := lockapi.Errorf(lockapi.CodeNotHeld, "the grant %s is not held any more: nothing was written", q)
+		e := lockapi.Errorf(lockapi.CodeNotHeld, "the grant %s is no longer held: nothing was written", q)
 		e.Sequencer, e.Replayed = q.String(), r.Replayed
 		return e
 	}
@@ -221,7 +222,7 @@ func statOf(f *state.File) lockapi.FileStat {
 		CreatedAt: time.Unix(0, f.CreatedAt).UTC(), ModifiedAt: time.Unix(0, f.ModifiedAt).UTC(), Principal: f.Principal}
 }
 
-// FileRead is a file; Content is not to be changed.
+// FileRead is a file. Content must not be changed.
 type FileRead struct {
 	Stat    lockapi.FileStat
 	Content []byte
@@ -238,8 +239,8 @@ func (m *Master) GetFile(ctx context.Context, q *Read, c *lockapi.GetFile) (File
 	})
 }
 
-// ListFiles reads a page of files in bytewise order. It ends at the limit, or with the
-// file that makes it lockapi.PageBytes long.
+// ListFiles reads a page of files in bytewise order. It ends at the limit, or
+// with the file that makes it lockapi.PageBytes long.
 func (m *Master) ListFiles(ctx context.Context, q *Read, c *lockapi.ListFiles) (lockapi.FileList, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.FileList, error) {
 		if s.AccessOn {
@@ -249,13 +250,14 @@ func (m *Master) ListFiles(ctx context.Context, q *Read, c *lockapi.ListFiles) (
 	})
 }
 
-// filesOf is what a page is read from.
+// filesOf is the source of a page.
 type filesOf interface {
-	// Files walks those whose path begins with prefix and sorts after the path.
+	// Files walks the files whose path begins with prefix and sorts after
+	// the path.
 	Files(prefix, after string) iter.Seq[*state.File]
 }
 
-// visibleFiles are those that a caller may read.
+// visibleFiles are the files that a caller may read.
 type visibleFiles struct {
 	*state.State
 	to *Caller
@@ -271,18 +273,18 @@ func (v visibleFiles) Files(prefix, after string) iter.Seq[*state.File] {
 	}
 }
 
-// behind sorts after whatever comes next in a path: 0xff is in no UTF-8.
+// behind sorts after every continuation of a path: 0xff is in no UTF-8.
 const behind = "\xff"
 
-// filePage is a page of files that is asked for.
+// filePage is a request for a page of files.
 type filePage lockapi.ListFiles
 
-// of reads the page. What a directory stands for is leapt over, however much lies
-// there.
+// of reads the page. It skips everything below a directory that it rolls up,
+// however much that is.
 func (p filePage) of(s filesOf) lockapi.FileList {
 	page := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
 	if p.Delimiter && p.Prefix == "" {
-		p.Prefix = "/" // with which every path begins: the directory / would stand for all
+		p.Prefix = "/" // every path begins with it: otherwise all roll up to the directory /
 	}
 	size, last := 0, ""
 	full := func() bool { return len(page.Files)+len(page.Dirs) == p.Limit || size >= lockapi.PageBytes }
@@ -312,7 +314,8 @@ func (p filePage) of(s filesOf) lockapi.FileList {
 	return page
 }
 
-// directory is what a path is rolled up to, empty for one that is shown itself.
+// directory returns the directory that a path is rolled up to, or empty if the
+// file is listed itself.
 func (p filePage) directory(path string) string {
 	if !p.Delimiter {
 		return ""
@@ -323,7 +326,7 @@ func (p filePage) directory(path string) string {
 	return ""
 }
 
-// FileOf is a file as JSON has it, with or without its content.
+// FileOf returns a file in the form of JSON, with or without its content.
 func FileOf(stat lockapi.FileStat, content []byte, with bool) lockapi.File {
 	out := lockapi.File{FileStat: stat}
 	switch {

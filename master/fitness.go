@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// A master is unfit if its own disk is slow or hangs, if it keeps losing its lease,
-// or if it cannot send a snapshot that a member needs. It serves all the same, or
-// nearly, so that nothing else takes its office away. It hands over, if the others do
-// better without it: a majority of them answers, is up to date and has disks that are
-// fast. So nothing is handed over where all are slow, and after one failure more.
+// A master is unfit if its own disk is slow or hangs, if it keeps losing its
+// lease, or if it cannot send a snapshot that a member needs. Such a master
+// still serves, more or less, so no other mechanism ends its office. It hands
+// over if the cell gains by that: a majority answers without it, is up to date
+// and has fast disks. So nothing is handed over when all disks are slow, or
+// when one more replica has failed.
 //
-// The bounds are parts of the lease's term. What is slow is so against the term and
-// against the others.
+// The bounds are fractions of the lease's term. A disk is slow compared with
+// the term and with the other replicas.
 const (
 	slowDisk       = "slow_disk"
 	lostLease      = "lease"
@@ -22,31 +23,31 @@ const (
 
 	slowPart   = 8  // of the term: the median of a slow disk's writes
 	hangPart   = 4  // of the term: a write under way that may never end
-	slower     = 4  // times as slow as the successor's
+	slower     = 4  // how many times slower than the successor's an unfit disk is
 	mostLapses = 3  // of the lease
-	lately     = 40 // terms in which these lapses are
+	lately     = 40 // terms within which these lapses count
 	unsentFor  = 4  // terms for which snapshots have failed
-	staleAfter = 8  // terms after the last that failed: the member needs none any more
-	drainPart  = 8  // of the term: how long the calls under way, and the closing entry, are waited for
+	staleAfter = 8  // terms after the last failure: the member no longer needs one
+	drainPart  = 8  // of the term: how long to wait for calls under way, and for the closing entry
 )
 
-// unfit is why a master is.
+// unfit is the reason why a master is unfit.
 type unfit struct {
 	reason, found, cure string
 	sync                time.Duration // of its disk, where that is the reason
 }
 
-// fitness is what one office has seen of its own replica.
+// fitness is what one office has measured of its own replica.
 type fitness struct {
 	term   time.Duration
 	lapses []time.Duration // when they were noticed, the last ones
-	lapsed uint64          // how many were
-	unsent uint64          // snapshots in a row, at the last look
+	lapsed uint64          // their number, in all
+	unsent uint64          // snapshots in a row, at the last measurement
 	since  time.Duration   // when the first of them was noticed
 	last   time.Duration   // and the last
 }
 
-// note takes in a look at an instant: how often the lease has lapsed, and how many
+// note records a measurement: how often the lease has lapsed, and how many
 // snapshots in a row could not be sent.
 func (f *fitness) note(now time.Duration, lapsed, unsent uint64) {
 	for ; f.lapsed < lapsed; f.lapsed++ {
@@ -63,8 +64,9 @@ func (f *fitness) note(now time.Duration, lapsed, unsent uint64) {
 	f.unsent = unsent
 }
 
-// unfit returns why this replica is unfit for its office now, or nil. sync is how long
-// a write of its disk takes, and writing how long the one under way has taken.
+// unfit returns why this replica is unfit for its office now, or nil. sync is
+// how long a write to its disk takes, and writing how long the present write
+// has taken.
 func (f *fitness) unfit(now, sync, writing time.Duration) *unfit {
 	const disk = "look at the disk of this replica, and at what else uses it"
 	switch {
@@ -84,8 +86,9 @@ func (f *fitness) unfit(now, sync, writing time.Duration) *unfit {
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// successor is the member that does best in place of a master that is unfit, or empty
-// if the cell gains nothing. term is that of the lease, and own the master's name.
+// successor returns the member that would do best in place of an unfit master,
+// or empty if the cell gains nothing. term is the lease's term, and own the
+// master's name.
 func (r roll) successor(own string, term time.Duration, why *unfit) string {
 	best, fit, voters := "", 0, 0
 	fastest := time.Duration(0)
@@ -96,7 +99,7 @@ func (r roll) successor(own string, term time.Duration, why *unfit) string {
 		voters++
 		took := time.Duration(max(v.card.Sync, v.card.Writing)) * time.Microsecond
 		if v.ID == own || !v.well || v.card.Applied+caughtUpWithin < r.applied || v.card.Sync == 0 || took > term/slowPart {
-			continue // that of an earlier release does not show its disk
+			continue // members of earlier releases do not report their disk
 		}
 		if why.sync > 0 && slower*took > why.sync {
 			continue
@@ -110,13 +113,13 @@ func (r roll) successor(own string, term time.Duration, why *unfit) string {
 		}
 	}
 	if why.reason != unsentSnapshot && fit < voters/2+1 {
-		return "" // the others would have to wait for this replica all the same
+		return "" // the others would need this replica's disk anyway
 	}
 	return best
 }
 
-// rest keeps a replica from giving up its offices again and again: each pause is twice
-// as long as the one before, unless that was long ago.
+// rest keeps a replica from giving up its offices again and again. Each pause
+// is twice as long as the previous one, unless that was long ago.
 type rest struct {
 	mu    sync.Mutex
 	until time.Duration
@@ -145,8 +148,8 @@ func (r *rest) begin(now time.Duration) {
 	r.until = now + r.pause
 }
 
-// keepFit hands the office over when this replica is unfit for it and another one is
-// fit. It ends with the office.
+// keepFit hands the office over when this replica is unfit for it and another
+// one is fit. It returns when the office ends.
 func (m *Master) keepFit(o *office) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -169,7 +172,7 @@ func (m *Master) keepFit(o *office) {
 		if why == nil || now < next || !m.rest.over(now) {
 			continue
 		}
-		next = now + term/4 // so often the others are asked
+		next = now + term/4 // how often the others are polled
 		if to := m.successorFor(ctx, why); to != "" && m.inOffice() == o {
 			m.yield(o, to, why)
 			return
@@ -188,8 +191,8 @@ func (m *Master) lookAtFitness(ctx context.Context, o *office, f *fitness) *unfi
 	return f.unfit(now, time.Duration(card.Sync)*time.Microsecond, time.Duration(card.Writing)*time.Microsecond)
 }
 
-// successorFor asks the others, for half a term, and returns which one is to have the
-// office of this replica. Empty is none.
+// successorFor polls the others, for half a term, and returns the member that
+// should take this replica's office, or empty.
 func (m *Master) successorFor(ctx context.Context, why *unfit) string {
 	ctx, cancel := context.WithTimeout(ctx, m.opts.LeaseTerm/2)
 	defer cancel()

@@ -8,28 +8,28 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// A cell that is founded with access on serves nobody before that is in its log. All
-// of its founders have agreed on that, and have the same token of the root. The first
-// master puts it there; until then it refuses all calls as if there were no master.
-// That goes, too, for a master whose token was taken away in between.
+// A cell founded with access on serves no calls until its log has that setting.
+// All founders have agreed on it and have the same token of the root. The first
+// master proposes it; until then every call is refused with no_master. The same
+// holds for a master whose token was removed in the meantime.
 
-// foundRetry is the pause after an attempt that has failed: not all members have told
-// yet that they know what access is.
+// foundRetry is the pause after a failed attempt: some members may not have
+// reported yet that they know access.
 const foundRetry = 100 * time.Millisecond
 
-// awaitsFounding reports whether access is yet to be enabled before anything else is
-// done in a cell in which nothing has been done but to open offices.
+// awaitsFounding reports whether access must be enabled before anything else is
+// done. It is so in a cell in which only offices were opened so far.
 func (o *Options) awaitsFounding(s *state.State) bool {
 	return (o.FoundToken != nil || o.FoundedWithAccess) && !s.AccessOn && s.Revision == s.Epoch && s.SessionCount() == 0 &&
 		s.TokenCount() == 0 && s.Policy().RuleCount() == 0 && s.Policy().GroupCount() == 0
 }
 
-// found enables access where the cell awaits that, and goes on until it is done or the
-// office has ended.
+// found enables access if the cell awaits that. It retries until it succeeds or
+// the office ends.
 func (o *office) found() {
 	for o.opts.awaitsFounding(o.log.State()) {
 		if o.opts.FoundToken == nil {
-			o.logger.Error().Msg("this cell is founded with access on, and this master has no token of the root to begin with: nobody is served; give it the found-token-file that the others have, and restart it")
+			o.logger.Error().Msg("this cell is founded with access on, but this master has no root token: calls are refused; give it the found-token-file that the others have, and restart it")
 			return
 		}
 		if o.enableAtFounding() == nil {

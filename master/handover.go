@@ -14,13 +14,14 @@ import (
 // successorBound is how long a transfer waits to see the successor in office.
 const successorBound = 5 * time.Second
 
-// askAgain is after how long a successor that is not well is asked again.
+// askAgain is the pause before a successor that is not well is asked again.
 const askAgain = 50 * time.Millisecond
 
-// TransferMastership hands mastership to the named replica, or to any where to is empty,
-// and returns when it is in office. An unknown name is an invalid_argument; one
-// that is not well within askTimeout, and a cell where nobody else votes, are a
-// conflict. This replica's own name changes nothing. It takes no lease: see mayTransfer.
+// TransferMastership hands mastership to the named replica, or to any if to is
+// empty, and returns when it is in office. An unknown name is an
+// invalid_argument. The error is conflict if the replica is not well within
+// askTimeout, or if no other member votes. Naming this replica changes nothing.
+// The call needs no lease: see mayTransfer.
 func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
 		return serve(m, func(o *office) (lockapi.Transferred, error) {
@@ -33,11 +34,12 @@ func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockap
 	return m.handOff(ctx, req.To)
 }
 
-// mayTransfer says why mastership can't be handed over as a call asks. While the lease
-// runs, the office says so. A leader without a lease, or whose office is not open yet, is
-// the one to be replaced. Its answer takes a barrier, which a majority has to store. No
-// later leader was elected then, so that the state behind it has all that was acknowledged
-// before the call began. The rights are judged by that state.
+// mayTransfer returns why mastership can't be handed over as requested. While
+// the lease runs, the office decides. A leader without a lease, or without an
+// open office, may be the very one to be replaced: its answer takes a barrier,
+// which a majority must store. No later leader had been elected then, so the
+// state behind the barrier has everything that was acknowledged before the call
+// began. The rights are checked by that state.
 func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 	if o := m.inOffice(); o != nil && o.leaseValid() {
 		err := m.allowed(func(o *office) error {
@@ -56,7 +58,7 @@ func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 	bounded, cancel := context.WithTimeout(ctx, successorBound)
 	defer cancel()
 	if err := m.log.Barrier(bounded); err != nil {
-		return errNoMaster("the master holds no lease, and within %v no majority of the replicas has answered it: %v", successorBound, err)
+		return errNoMaster("the master holds no lease, and no majority of the replicas answered it within %v: %v", successorBound, err)
 	}
 	if err := m.admitAsLeader(by); err != nil {
 		return err
@@ -64,7 +66,7 @@ func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 	return m.mayHandTo(ctx, to)
 }
 
-// admitAsLeader is admit behind a barrier, where no office need be open.
+// admitAsLeader is admit behind a barrier, when no office need be open.
 func (m *Master) admitAsLeader(by *Caller) error {
 	judged := func() error {
 		s := m.log.State()
@@ -85,7 +87,8 @@ func (m *Master) admitAsLeader(by *Caller) error {
 	return judged()
 }
 
-// mayHandTo says why mastership can't be handed to the named replica, or to any.
+// mayHandTo returns why mastership can't be handed to the named replica, or to
+// any.
 func (m *Master) mayHandTo(ctx context.Context, to string) error {
 	if err := m.canHandTo(to); err != nil {
 		return err
@@ -93,7 +96,8 @@ func (m *Master) mayHandTo(ctx context.Context, to string) error {
 	return m.isWell(ctx, to)
 }
 
-// handOff hands mastership over, to the named replica or to any (see mayHandTo).
+// handOff hands mastership over, to the named replica or to any (see
+// mayHandTo).
 func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
 	defer cancel()
@@ -132,15 +136,15 @@ func (m *Master) canHandTo(to string) error {
 		return lockapi.Invalid("to", "replica %q is not in this cell", lockapi.Clip(to))
 	}
 	if others == 0 {
-		return lockapi.Errorf(lockapi.CodeConflict, "replica %q is the cell's only one that votes: there is nobody to hand mastership to", m.opts.ID)
+		return lockapi.Errorf(lockapi.CodeConflict, "replica %q is the cell's only voter: there is no other to hand mastership to", m.opts.ID)
 	}
 	return nil
 }
 
-// isWell says why the named replica could not take mastership now, before the
-// office is given up for it. One that has just started hears of its master within
-// moments, and is waited for. Nobody is asked where any replica will do, or where
-// there is nothing to hand over.
+// isWell returns why the named replica could not take mastership now, before
+// the office is given up for it. A replica that has just started has contact
+// with its master within moments, so isWell waits for it. It asks no replica if
+// any will do, or if there is nothing to hand over.
 func (m *Master) isWell(ctx context.Context, to string) error {
 	if _, leads := m.log.Leading(); to == "" || !leads {
 		return nil
@@ -152,17 +156,17 @@ func (m *Master) isWell(ctx context.Context, to string) error {
 		if now == "" {
 			return nil
 		}
-		if what == "" || ctx.Err() == nil { // who was not asked to the end lacks what it lacked before
+		if what == "" || ctx.Err() == nil { // an interrupted answer does not replace an earlier one
 			what = now
 		}
 		if !passes || ctx.Err() != nil {
-			return lockapi.Errorf(lockapi.CodeConflict, "replica %q is not well and cannot take mastership: it %s. Nothing was changed; name another, or none", to, what)
+			return lockapi.Errorf(lockapi.CodeConflict, "replica %q is not well and cannot take mastership: it %s. Mastership stays here; name another replica, or none", to, what)
 		}
 	}
 }
 
-// lacks asks the named replica what it lacks for mastership, once; empty for nothing.
-// passes says that this may pass by itself.
+// lacks asks the named replica once what it lacks for mastership, and returns
+// empty if nothing. passes reports that the lack may pass by itself.
 func (m *Master) lacks(ctx context.Context, to string) (what string, passes bool) {
 	card, err := m.members.Ask(ctx, to)
 	switch {
@@ -171,21 +175,21 @@ func (m *Master) lacks(ctx context.Context, to string) (what string, passes bool
 	case card.CellID != m.members.CellID() || !m.votes(to, card.Directory):
 		return fmt.Sprintf("answers with directory %s, which is not the member's", card.Directory), false
 	case !card.Heard:
-		return "does not hear this master", true
+		return "has no contact with this master", true
 	}
 	return "", false
 }
 
-// votes says whether a directory is the one that votes for a member.
+// votes reports whether a directory is a member's voting one.
 func (m *Master) votes(id, directory string) bool {
 	return slices.ContainsFunc(m.members.Members(), func(s membership.MemberStatus) bool {
 		return s.ID == id && s.Directory == directory && s.Voter
 	})
 }
 
-// beginHandover returns the office that is to be given up, nil where there is none,
-// and lets no other be opened meanwhile. It returns false where mastership is being
-// given up already.
+// beginHandover returns the office to be given up, or nil, and lets no other
+// open in the meantime. It returns false if mastership is being given up
+// already.
 func (m *Master) beginHandover() (o *office, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,9 +210,9 @@ func (m *Master) endHandover() {
 }
 
 // handover closes the office, if there is one, in good order and makes another
-// replica the leader. If that fails, this replica may open a new office: it never takes the
-// closed one up again. See resign for its patience: behind a term of the lease the
-// successor need not wait, whether the office is closed or not.
+// replica the leader. If that fails, this replica may open a new office; it
+// never resumes the closed one. resign describes patience: after one term of
+// the lease the successor need not wait, whether the office is closed or not.
 func (m *Master) handover(ctx context.Context, o *office, to string, patience time.Duration) error {
 	logger := m.opts.Logger
 	if o != nil {
@@ -225,9 +229,9 @@ func (m *Master) handover(ctx context.Context, o *office, to string, patience ti
 	return nil
 }
 
-// successor waits until this replica has applied the entry that put another
-// one in office, behind the office of an epoch. A slow disk may have the library
-// give a transfer up that comes about.
+// successor waits until this replica has applied the opening entry of another
+// master, of an epoch after before. With a slow disk the library may report a
+// transfer as failed that succeeds later.
 func (m *Master) successor(ctx context.Context, before uint64) (lockapi.Transferred, error) {
 	ctx, cancel := context.WithTimeout(ctx, successorBound)
 	defer cancel()
@@ -245,9 +249,8 @@ func (m *Master) successor(ctx context.Context, before uint64) (lockapi.Transfer
 	}
 }
 
-// Close gives mastership up in good order, where this replica has it, and
-// stops. ctx bounds it. Calls under way are answered or told that the outcome
-// is unknown.
+// Close gives mastership up in good order, if this replica has it, and stops.
+// ctx bounds it. Calls under way are answered, or end with outcome_unknown.
 func (m *Master) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closing = true
@@ -256,7 +259,8 @@ func (m *Master) Close(ctx context.Context) error {
 	switch {
 	case o == nil:
 	case m.canHandTo("") == nil:
-		// On failure the replica stops all the same; the others elect a master.
+		// On failure the replica stops anyway; the others elect a
+		// master.
 		_ = m.handover(ctx, o, "", m.opts.LeaseTerm)
 	default:
 		o.resign(ctx, stalledAfter, errors.New("this replica is stopping"))

@@ -39,7 +39,7 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 				f.members[i].Voter = f.members[i].ID == "r1"
 			}
 		})
-		transfer("", lockapi.CodeConflict, "only one that votes")
+		transfer("", lockapi.CodeConflict, "only voter")
 		if o := m.inOffice(); o == nil || o.epoch != 1 {
 			t.Error("a refused transfer has cost the master its office")
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// GetHistory is what this replica remembers of the lock and the file at a path. It needs
-// no master, and never blocks.
+// GetHistory returns what this replica remembers of the lock and the file at a
+// path. It needs no master, and never blocks.
 func (m *Master) GetHistory(ctx context.Context, q *Read, c *lockapi.GetHistory) (lockapi.History, error) {
 	q.Stale = true
 	return read(ctx, m, q, func(*office, *state.State) (lockapi.History, error) {
@@ -33,7 +33,7 @@ func (m *Master) GetHistory(ctx context.Context, q *Read, c *lockapi.GetHistory)
 	})
 }
 
-// pastEventOf shows an event with how it came about.
+// pastEventOf converts an event, with how it came about.
 func pastEventOf(e *events.Event) lockapi.PastEvent {
 	out := lockapi.PastEvent{Revision: e.Revision, Type: lockapi.EventType(e.Type.String()), At: time.Unix(0, e.At()).UTC(),
 		Path: e.Path, Reason: e.Reason(), By: e.Ending().By}
@@ -65,7 +65,7 @@ func pastEventOf(e *events.Event) lockapi.PastEvent {
 	return out
 }
 
-// milliseconds is so many nanoseconds in milliseconds.
+// milliseconds converts nanoseconds to milliseconds.
 func milliseconds(ns int64) *int64 {
 	ms := time.Duration(ns).Milliseconds()
 	return &ms

@@ -9,7 +9,7 @@ import (
 
 // Every reply shows a hold through one of the functions of this file.
 
-// pathOf is the path of a claim: a hold or a wait.
+// pathOf returns the path of a claim: a hold or a wait.
 func pathOf(hold *state.Hold, wait *state.Wait) string {
 	if hold != nil {
 		return hold.Path

@@ -9,16 +9,16 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// mostWaiting bounds the keepalives of one session that wait at once. One more
-// ends the oldest. A client needs one or two; without a bound one session could
-// take all the connections that there are.
+// mostWaiting bounds the waiting keepalives of one session. One more ends the
+// oldest. A client needs one or two; without a bound one session could occupy
+// every connection.
 const mostWaiting = 8
 
-// KeepAlive extends a session. It answers after req.WaitMS, or sooner when
-// there is an event, when three quarters of the session's ttl have gone since
-// it was last extended (then the caller has to be quick), or when mostWaiting
-// others have come after it. A session past due is not revived; the call waits
-// for its end and answers session_not_found.
+// KeepAlive extends a session. It answers after req.WaitMS, or earlier for one
+// of three reasons: there is an event; three quarters of the session's ttl have
+// passed since it was last extended, so that the caller must be quick; or
+// mostWaiting later keepalives are waiting. A session past due is not revived:
+// the call waits for its end and returns session_not_found.
 func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
 	return serve(m, func(o *office) (lockapi.Keepalive, error) {
 		if err := o.admit(by); err != nil {
@@ -35,20 +35,19 @@ func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAli
 	})
 }
 
-// keepalive is one call under way.
 type keepalive struct {
 	o      *office
 	began  time.Duration
 	wait   time.Duration
 	ack    uint64
-	deaf   bool // it is an opening by key: its answer has no events
+	deaf   bool // the call is an OpenSession by key: its answer has no events
 	wakeup wait.Wakeup
-	by     *Caller // who is judged again when rights change; nil for nobody known
+	by     *Caller // checked again when rights change; nil without a principal
 
-	crowded bool // it was the oldest of too many; guarded by o.mu
+	crowded bool // the call was the oldest of too many; guarded by o.mu
 }
 
-// newKeepalive is a call that begins now and does not wait.
+// newKeepalive returns a call that begins now and does not wait.
 func newKeepalive(o *office) *keepalive {
 	return &keepalive{o: o, began: o.now(), wakeup: wait.NewWakeup()}
 }
@@ -67,7 +66,7 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 		if again == 0 {
 			return reply, err
 		}
-		if first { // a change of rights before it waited has not woken it
+		if first { // a change of rights before the call waited did not wake it
 			if err := k.judged(id); err != nil {
 				return lockapi.Keepalive{}, err
 			}
@@ -95,7 +94,7 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 	}
 }
 
-// judged judges the caller again.
+// judged checks the caller's rights again.
 func (k *keepalive) judged(session string) error {
 	switch {
 	case k.by != nil:
@@ -111,7 +110,7 @@ func (k *keepalive) join(id string) (*session, error) {
 	k.o.mu.Lock()
 	s := k.o.sessions.byID[id]
 	if s == nil {
-		// The state may be ahead of what the office has been told of it.
+		// The state may be ahead of what the office has followed.
 		if v, ok := k.o.log.State().Session(id); ok {
 			k.o.sessions.add(v, k.o.now())
 			s = k.o.sessions.byID[id]
@@ -130,7 +129,7 @@ func (k *keepalive) join(id string) (*session, error) {
 	return s, nil
 }
 
-// waits lets the call hear of the session's events from now on. o.mu is held.
+// waits registers the call for the session's events. o.mu is held.
 func (k *keepalive) waits(s *session) {
 	if slices.Contains(s.keepalives, k) {
 		return
@@ -150,17 +149,16 @@ func (k *keepalive) leave(s *session) {
 	k.o.mu.Unlock()
 }
 
-// A master with many sessions answers the calls that wait for long together, at
-// most a beat later than they asked for: it would else wake up for each of
-// them, and for each of the requests that follow, which costs more than to
-// answer them.
+// A master with many sessions answers long waits in groups, at most one beat
+// late. Otherwise it would wake up for each of them, and for each of the
+// requests that follow, which costs more than the answers.
 const (
 	beat         = 200 * time.Millisecond
 	longWait     = 20 * beat
 	manySessions = 1000
 )
 
-// answerBy is the instant at which the call is answered at the latest.
+// answerBy returns the latest instant at which the call is answered.
 func (k *keepalive) answerBy(s *session) time.Duration {
 	k.o.mu.Lock()
 	defer k.o.mu.Unlock()
@@ -171,8 +169,8 @@ func (k *keepalive) answerBy(s *session) time.Duration {
 	return min(asked, limit)
 }
 
-// step answers the call if its time has come; otherwise it says how long the
-// call may wait before the next look.
+// step answers the call if its time has come. Otherwise it returns how long the
+// call may wait until the next step.
 func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keepalive, again time.Duration, err error) {
 	k.o.mu.Lock()
 	defer k.o.mu.Unlock()
@@ -200,11 +198,11 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 	return reply, 0, nil
 }
 
-// later has the call wait. One that has to leave, and can't be answered, is
-// refused: without a lease, too, calls must not heap up. o.mu is held.
+// later makes the call wait. It refuses a crowded call that can't be answered
+// now: without a lease, too, calls must not pile up. o.mu is held.
 func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, time.Duration, error) {
 	if k.crowded {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "session %q has %d other keepalives waiting, and the call can't be answered now; send one at a time", s.id, mostWaiting)
+		e := lockapi.Errorf(lockapi.CodeTooMany, "session %q has %d other keepalives waiting, and this one can't be answered now; send one at a time", s.id, mostWaiting)
 		e.RetryAfter = 1
 		return lockapi.Keepalive{}, 0, ownRefusal{e}
 	}
@@ -213,5 +211,5 @@ func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, t
 }
 
 func errNoSession(id string) *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeSessionNotFound, "session %q never was, was closed, or has expired; open a new one", lockapi.Clip(id))
+	return lockapi.Errorf(lockapi.CodeSessionNotFound, "session %q never existed, was closed, or has expired; open a new one", lockapi.Clip(id))
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// KeepAliveAll extends sessions of one caller. It answers when KeepAlive would answer
-// for the first of them, and extends the others at the same time. A session that is
-// not extended has an error in its entry; it delays no other one. A session from
-// before access was enabled is adopted by KeepAlive only.
+// KeepAliveAll extends several sessions of one caller. It answers when
+// KeepAlive would answer for the first of them, and extends the others at the
+// same time. A session that is not extended has an error in its entry and
+// delays no other session. Only KeepAlive adopts a session from before access
+// was enabled.
 func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.KeepAliveAll) (lockapi.Keepalives, error) {
 	return serve(m, func(o *office) (lockapi.Keepalives, error) {
 		if err := o.admit(by); err != nil {
@@ -46,12 +47,13 @@ type keepalives struct {
 	o       *office
 	waiting []waitingKeepalive
 	news    bool          // an entry of out is made: the call is to be answered
-	endsBy  time.Duration // until when it waits for the ends of sessions past due; 0 without news
+	endsBy  time.Duration // how long it waits for the ends of sessions past due; 0 without news
 	out     []lockapi.KeptSession
 }
 
-// endPatience is how long a call that is to be answered waits for the ends of its
-// sessions that are past due. Where many sessions end, their ends wait for their turns.
+// endPatience is how long a call that has an answer waits for the ends of its
+// sessions that are past due. When many sessions end, their ends wait for their
+// turns.
 const endPatience = time.Second
 
 type waitingKeepalive struct {
@@ -61,7 +63,7 @@ type waitingKeepalive struct {
 	answerBy time.Duration
 }
 
-// add judges the caller and finds the session.
+// add checks the caller's rights and finds the session.
 func (a *keepalives) add(at int, k *keepalive, id string) error {
 	if err := k.judged(id); err != nil {
 		return a.refuse(at, err)
@@ -74,8 +76,8 @@ func (a *keepalives) add(at int, k *keepalive, id string) error {
 	return nil
 }
 
-// refuse makes an error the entry of a session. One that is about the office ends the
-// call: it is returned.
+// refuse makes an error the entry of a session. An error about the office ends
+// the whole call: refuse returns it.
 func (a *keepalives) refuse(at int, err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	if own, is := err.(ownRefusal); is {
@@ -103,7 +105,7 @@ func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 		if err != nil || len(a.waiting) == 0 {
 			return err
 		}
-		if first { // a change of rights before it waited has not woken it
+		if first { // a change of rights before the call waited did not wake it
 			judge = true
 			continue
 		}
@@ -121,8 +123,8 @@ func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 	}
 }
 
-// step makes the entries whose time has come, and all once there is one. It returns
-// how long the others may wait.
+// step makes the entries whose time has come, and all of them once there is
+// one. It returns how long the others may wait.
 func (a *keepalives) step(judge bool) (again time.Duration, err error) {
 	for before := !a.news; ; before = false {
 		again = time.Hour
@@ -175,16 +177,16 @@ func (a *keepalives) one(k *waitingKeepalive, judge bool) (time.Duration, error)
 	return again, nil
 }
 
-// membersRevision is a number that changes with the members or their URLs, up to a
-// second later. It is a sum and no counter, so that every master has the same; it is
-// exact in JSON.
+// membersRevision is a number that changes when the members or their URLs
+// change, up to a second later. It is a checksum and no counter, so that every
+// master has the same number. JSON represents it exactly.
 type membersRevision struct {
 	sum   atomic.Uint64
-	until atomic.Int64 // when it is to be summed again, on the Master's clock
+	until atomic.Int64 // when to recompute it, on the Master's clock
 }
 
-// membersRevision sums the members once a second, by one of its callers: the replica
-// may take long to list them, which must not delay the other callers.
+// membersRevision recomputes the checksum once a second, in one of its callers:
+// listing the members may take long and must not delay the other callers.
 func (m *Master) membersRevision() uint64 {
 	r, now := &m.membersRev, m.opts.Clock()
 	until, sum := r.until.Load(), r.sum.Load()

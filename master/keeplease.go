@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/lease"
 )
 
-// keepLease renews the lease every quarter of its term in which nothing else
-// has, and tells the log when it lapses.
+// keepLease renews the lease after each quarter of its term without another
+// renewal, and logs a warning when it lapses.
 func (o *office) keepLease() {
 	t := stoppedTimer()
 	defer t.Stop()
@@ -33,7 +33,7 @@ func (o *office) keepLease() {
 }
 
 // renewal proposes an empty batch if it is time for one, and returns how long
-// it is to the next look.
+// to wait until the next check.
 func (o *office) renewal(v lease.View) time.Duration {
 	quarter := o.opts.LeaseTerm / 4
 	wait := quarter - v.Renewed

@@ -10,37 +10,38 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// How often a master looks whether a change of the members is to be finished.
+// How often a master checks for a change of the members that needs finishing.
 const (
-	memberPace = 500 * time.Millisecond // while there is one
-	memberRest = 10 * time.Second       // while there is none
+	memberPace = 500 * time.Millisecond // during a change
+	memberRest = 10 * time.Second       // otherwise
 )
 
 // caughtUpWithin is how many entries a new directory may be behind when the old
-// one is taken out: fewer than come while it is.
+// one is removed: fewer than arrive during the removal.
 const caughtUpWithin = 256
 
-// keepMembers finishes changes of the membership, whoever began them, and keeps
-// the table of members in the state, for as long as the office lasts.
+// keepMembers finishes changes of the membership, including changes that an
+// earlier master began, and keeps the table of members in the state. It runs
+// for as long as the office.
 //
-// What is left to do stands in the configuration itself, so that a crash or a
-// change of master at any point loses nothing. A nonvoter of the same name as a
-// voter is to take its place, and one of a name that no voter has is to get the
-// place that is free:
+// The remaining work follows from the configuration itself, so a crash or a
+// change of master at any point loses nothing. A nonvoter with a voter's name
+// is to take that voter's place, and a nonvoter whose name has no voter is to
+// get a vote:
 //
 //	voter r1/old                    Replace begins: add r1/new as a nonvoter
 //	voter r1/old, nonvoter r1/new   until r1/new has caught up; then remove r1/old
 //	              nonvoter r1/new   make it a voter
 //	              voter r1/new
 //
-// Of several directories of one name without a vote only the one that was taken in
-// last is to get the place: the others go (see superseded).
+// If one name has several nonvoting directories, only the latest gets the
+// place; the others are removed (see superseded).
 //
-// Before the second step it can be taken back, by one entry that removes
-// r1/new. The old one goes before the new one votes, so that two of one name
-// never vote. Each step is one entry, made by the library when the one before
-// it and an entry of the master's own term are committed. A new directory that
-// never catches up holds nothing up.
+// Before the second step the change can be undone, by one entry that removes
+// r1/new. The old directory is removed before the new one votes, so that two of
+// one name never vote. Each step is one entry. The library makes it once the
+// previous one, and an entry of the master's own term, are committed. A new
+// directory that never catches up blocks nothing.
 func (m *Master) keepMembers(o *office) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -62,8 +63,8 @@ func (m *Master) keepMembers(o *office) {
 	}
 }
 
-// memberRound takes as many steps as it can, and returns how long it is to the
-// next look.
+// memberRound takes as many steps as it can, and returns how long to wait until
+// the next round.
 func (m *Master) memberRound(ctx context.Context, o *office, a *absences) time.Duration {
 	for {
 		if m.quietly(ctx, func(ctx context.Context) error { return m.settleMembers(ctx, o) }) != nil || m.raiseLevel(ctx, o) != nil {
@@ -93,12 +94,12 @@ func (m *Master) memberRound(ctx context.Context, o *office, a *absences) time.D
 	}
 }
 
-// errNoStep says that nothing is to be done for a vote now.
+// errNoStep reports that no member can be given a vote now.
 var errNoStep = errors.New("no member can be given a vote now")
 
-// takeStep takes the next step to a vote, in its turn. Whether a member is to have one
-// is read behind a barrier: a call that said otherwise may have ended without knowing
-// its outcome, and its entry is applied then.
+// takeStep takes the next step towards a vote, exclusively. It reads behind a
+// barrier whether the member is to have one: an earlier call may have decided
+// otherwise and ended with an unknown outcome. Its entry is applied then.
 func (m *Master) takeStep(ctx context.Context, seen roll) error {
 	if err := m.log.Barrier(ctx); err != nil {
 		return err
@@ -109,20 +110,21 @@ func (m *Master) takeStep(ctx context.Context, seen roll) error {
 	return errNoStep
 }
 
-// isToVote reports whether a member is to get a vote that has none.
+// isToVote reports whether a nonvoting member is to get a vote.
 func (m *Master) isToVote(s membership.MemberStatus) bool {
 	put, _ := m.log.State().MemberNamed(s.ID)
 	return !s.Voter && !put.Stays
 }
 
-// settleMembers finishes or undoes what an earlier master has left half done:
-// directories that another one supersedes go, the table drops the members that the
-// configuration lacks, and the configuration takes the addresses of the table.
+// settleMembers finishes or undoes what an earlier master left half done: it
+// removes superseded directories, drops members from the table that the
+// configuration lacks, and updates the configuration to the addresses in the
+// table.
 func (m *Master) settleMembers(ctx context.Context, o *office) error {
 	if now, err := m.members.Membership(); err != nil {
 		return err
 	} else if now.Changing {
-		return membership.ErrBusy // the table may be ahead of a change that comes late
+		return membership.ErrBusy // the table may be ahead of a change that is not committed yet
 	}
 	if err := m.makeWay(ctx); err != nil {
 		return err
@@ -137,7 +139,7 @@ func (m *Master) settleMembers(ctx context.Context, o *office) error {
 	return m.move(ctx)
 }
 
-// makeWay removes the directories that another one supersedes.
+// makeWay removes superseded directories.
 func (m *Master) makeWay(ctx context.Context) error {
 	for {
 		now, err := m.members.Membership()
@@ -154,9 +156,9 @@ func (m *Master) makeWay(ctx context.Context) error {
 	}
 }
 
-// superseded is the place of a directory without a vote behind which another of its
-// name was taken in, or -1. A configuration lists members in the order in which they
-// were taken in.
+// superseded returns the place of a nonvoting directory after which another one
+// of its name was added, or -1. A configuration lists members in the order in
+// which they were added.
 func superseded(members []membership.MemberStatus) int {
 	for i, s := range members {
 		if !s.Voter && slices.ContainsFunc(members[i+1:], func(o membership.MemberStatus) bool { return o.ID == s.ID }) {
@@ -166,9 +168,10 @@ func superseded(members []membership.MemberStatus) int {
 	return -1
 }
 
-// step is the next step of a change that can be taken now, or nil. A directory
-// that is to have the master's own place is not well before the master's
-// process has ended and it runs there: another finishes that.
+// step returns the next step of a change that can be taken now, or nil. A
+// directory that replaces the master's own is not well until the master's
+// process has ended and the directory is in use there. Another master finishes
+// that change.
 func (r roll) step(isToVote func(membership.MemberStatus) bool) func(context.Context, *Master) error {
 	for _, v := range r.members {
 		if !isToVote(v.MemberStatus) || v.Directory != r.latest(v.ID) || !v.well || v.card.Applied+caughtUpWithin < r.applied {
@@ -188,13 +191,13 @@ func (r roll) step(isToVote func(membership.MemberStatus) bool) func(context.Con
 func (r roll) make(change membership.Change, v member) func(context.Context, *Master) error {
 	return func(ctx context.Context, m *Master) error {
 		if change == membership.MakeVoter && !m.isToVote(v.MemberStatus) {
-			return nil // it has come to stay without one
+			return nil // it now stays without a vote
 		}
 		return m.change(ctx, r.index, change, v.MemberStatus)
 	}
 }
 
-// noteMembers has the state know the members as they are.
+// noteMembers updates the table of members in the state.
 func (m *Master) noteMembers(o *office, now []membership.MemberStatus) error {
 	var table []state.Member
 	for _, s := range now {
@@ -207,7 +210,7 @@ func (m *Master) noteMembers(o *office, now []membership.MemberStatus) error {
 	return err
 }
 
-// sameMember leaves out what NoteMembers leaves as it is.
+// sameMember ignores the fields that NoteMembers leaves unchanged.
 func sameMember(a, b state.Member) bool {
 	a.Since, a.Put, a.Stays = b.Since, b.Put, b.Stays
 	return a == b

@@ -8,8 +8,8 @@ import (
 )
 
 // raiseLevel raises the cell's level to the highest that all members know,
-// those without a vote included. One that does not answer has told nothing: the
-// level waits for it, or for its replacement. See state.Level.
+// nonvoters included. A member that does not answer has reported no level:
+// raising waits for it, or for its replacement. See state.Level.
 func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if m.log.State().Level >= m.opts.Level {
 		return nil
@@ -25,12 +25,12 @@ func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if _, err := o.propose(&Caller{}, &state.RaiseLevel{Level: to}); err != nil {
 		return err
 	}
-	o.logger.Info().Uint64("cell_level", to).Msg("the cell's level was raised: replicas of earlier releases can't join any more")
+	o.logger.Info().Uint64("cell_level", to).Msg("the cell's level was raised: replicas of earlier releases can no longer join")
 	return nil
 }
 
-// readyFor raises the cell's level for an operation that it has not reached: who
-// asks for it first need not come again.
+// readyFor raises the cell's level if an operation needs a higher one, so that
+// the first caller need not retry.
 func (o *office) readyFor(op state.Operation) error {
 	if o.log.State().Knows(op) || o.raise == nil {
 		return nil
@@ -40,7 +40,7 @@ func (o *office) readyFor(op state.Operation) error {
 	return o.raise(ctx)
 }
 
-// level is the highest that all members know, up to most.
+// level returns the highest level that all members know, up to most.
 func (r roll) level(most uint64) uint64 {
 	for _, v := range r.members {
 		most = min(most, v.card.Level)
@@ -48,9 +48,9 @@ func (r roll) level(most uint64) uint64 {
 	return most
 }
 
-// errLevel refuses an operation that not every replica would understand.
+// errLevel refuses an operation that some replica may not understand.
 func errLevel(op state.Operation, level uint64) *lockapi.Error {
 	return lockapi.Errorf(lockapi.CodeConflict,
-		"this call needs a later level than the cell has (%d; %s): it comes with the release that all replicas have to run first; see GET %s",
+		"this call needs a higher level than the cell has (%d; %s): first upgrade all replicas to a release that has it; see GET %s",
 		level, state.Name(op), lockapi.RouteMembers)
 }

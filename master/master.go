@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// retryOpening is the pause after an office could not be opened.
+	// retryOpening is the pause after a failed attempt to open an office.
 	retryOpening = 20 * time.Millisecond
-	// stalledAfter ends an office that gets nothing committed for so long, so
-	// that its callers are not kept waiting without end.
+	// stalledAfter ends an office that commits nothing for that long, so
+	// that its callers do not wait forever.
 	stalledAfter = 10 * time.Second
 )
 
-// Master serves the cell's calls while its replica is the master in office, and
-// knows where to send them otherwise. Its methods are safe for concurrent use,
-// and every error they return is a *lockapi.Error.
+// Master serves the cell's calls while its replica is the master in office;
+// otherwise it knows where to send them. Its methods are safe for concurrent
+// use, and every error they return is a *lockapi.Error.
 type Master struct {
 	log     Log
 	members Membership
@@ -37,25 +37,25 @@ type Master struct {
 
 	membersRev   membersRevision
 	memberWakeup wait.Wakeup   // of keepMembers
-	membersTurn  chan struct{} // has room for who changes the members, see exclusively
+	membersTurn  chan struct{} // a semaphore for changes of the members, see exclusively
 
-	rest rest // between two offices that are given up because this replica is unfit
+	rest rest // between offices given up because this replica was unfit
 
 	opening *progress.Step
 	watched atomic.Pointer[office]        // the present one, or the last; read without a mutex
-	hanging atomic.Pointer[progress.Hang] // with which an office ended; nil once it is over
+	hanging atomic.Pointer[progress.Hang] // the hang that ended an office; nil once it is over
 
 	mu      sync.Mutex
 	office  *office
 	changed chan struct{} // closed and replaced when office changes
 	handing bool          // mastership is being given up: open no office
-	closing bool          // and none after that: this replica is stopping
+	closing bool          // this replica is stopping: open no office any more
 
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// Location says where the master is.
+// Location is where the master is.
 type Location struct {
 	Epoch    uint64 // the latest term of office that this replica knows of
 	Revision uint64 // of this replica's own state
@@ -65,7 +65,7 @@ type Location struct {
 	URL      string // base URL of the master's API
 }
 
-// New starts a master on a replica. It ends with Close.
+// New starts a master on a replica. Close ends it.
 func New(log Log, members Membership, o Options) *Master {
 	if o.Patience == 0 {
 		o.Patience = 1200 * time.Millisecond
@@ -76,8 +76,8 @@ func New(log Log, members Membership, o Options) *Master {
 	if o.Level == 0 {
 		o.Level = state.Level
 	}
-	// Batches carry whole milliseconds: a master that counted more for itself
-	// than its successors read in the log would outlive their wait.
+	// Batches carry whole milliseconds: a master that counted more for
+	// itself than its successors read in the log would outlive their wait.
 	o.LeaseTerm = o.LeaseTerm.Truncate(time.Millisecond)
 	if o.Progress == nil {
 		o.Progress = progress.New(o.Clock)
@@ -124,7 +124,7 @@ func (m *Master) run(ctx context.Context) {
 	}
 }
 
-// watch returns when the office has ended, and ends it when the replica no
+// watch returns when the office has ended. It ends the office if the replica no
 // longer leads in its term.
 func (m *Master) watch(ctx context.Context, o *office) {
 	for {
@@ -159,7 +159,7 @@ func (m *Master) setOffice(o *office) {
 	m.broadcast()
 }
 
-// broadcast tells those who wait on officeChanged. m.mu is held.
+// broadcast wakes the goroutines that wait on officeChanged. m.mu is held.
 func (m *Master) broadcast() {
 	close(m.changed)
 	m.changed = make(chan struct{})
@@ -177,7 +177,7 @@ func (m *Master) mayOpen() bool {
 	return !m.handing && !m.closing
 }
 
-// inOffice is the present office, or nil where this replica is not the master
+// inOffice returns the present office, or nil if this replica is not the master
 // or is giving mastership up.
 func (m *Master) inOffice() *office {
 	m.mu.Lock()
@@ -193,9 +193,9 @@ func (m *Master) inOffice() *office {
 	}
 }
 
-// admit judges the caller of a change that is to be served in this office, and
-// judges it again once the audit log has the call. From then on the caller is
-// known, by a token as well.
+// admit checks the caller of a change in this office, and checks it again once
+// the audit log has the call. After that the caller's principal is known, also
+// for a token.
 func (o *office) admit(by *Caller) error {
 	if err := o.judge(by); err != nil || by.Admitted == nil {
 		return err
@@ -203,10 +203,10 @@ func (o *office) admit(by *Caller) error {
 	if err := by.Admitted(by.found()); err != nil {
 		return err
 	}
-	return o.judge(by) // that may have taken a while
+	return o.judge(by) // the audit may have taken a while
 }
 
-// Known is what this replica knows now of the master; it never blocks.
+// Known returns what this replica knows now of the master; it never blocks.
 func (m *Master) Known() Location {
 	s := m.log.State()
 	loc := Location{Epoch: s.Epoch, Revision: s.Revision}
@@ -224,9 +224,9 @@ func (m *Master) Known() Location {
 	return loc
 }
 
-// Lease is this replica's lease as master, also while it hands its office over:
-// none where it has no office. To look at it is no licence to act, see package
-// lease.
+// Lease returns this replica's lease as master, also while it hands its office
+// over. It is zero without an office. Reading it does not authorize acting; see
+// package lease.
 func (m *Master) Lease() lease.View {
 	m.mu.Lock()
 	o := m.office
@@ -251,7 +251,7 @@ func (m *Master) Locate(ctx context.Context) (Location, error) {
 		case <-leadership:
 		case <-offices:
 		case <-patience.C:
-			return Location{}, errNoMaster("no master was elected within %v; a majority of the replicas has to be up", m.opts.Patience)
+			return Location{}, errNoMaster("no master was elected within %v; a majority of the replicas must be up", m.opts.Patience)
 		case <-ctx.Done():
 			return Location{}, errNoMaster("the call ended while it waited for a master")
 		}
@@ -260,7 +260,7 @@ func (m *Master) Locate(ctx context.Context) (Location, error) {
 
 func errNotMaster() *lockapi.Error { return errNoMaster("this replica is not the master") }
 
-// errNoMaster says that a call had no effect.
+// errNoMaster reports that a call had no effect.
 func errNoMaster(format string, args ...any) *lockapi.Error {
 	e := lockapi.Errorf(lockapi.CodeNoMaster, format, args...)
 	e.RetryAfter = 1

@@ -13,17 +13,17 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// askTimeout is what a member has to tell how it is.
+// askTimeout bounds how long a member has to report its status.
 const askTimeout = time.Second
 
-// CellID is the id of the cell that this replica belongs to.
+// CellID returns the id of the cell that this replica belongs to.
 func (m *Master) CellID() string { return m.members.CellID() }
 
-// Directory is the id of this replica's data directory.
+// Directory returns the id of this replica's data directory.
 func (m *Master) Directory() string { return m.members.Directory() }
 
-// ListMembers tells who the members are and how they are, as this replica sees
-// them. On the master it is linearizable.
+// ListMembers returns the members and their health, as this replica sees them.
+// On the master it is linearizable.
 func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMembers) (lockapi.Members, error) {
 	if q.Stale {
 		if _, err := read(ctx, m, q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
@@ -37,12 +37,14 @@ func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMember
 	if q.Stale {
 		return m.show(seen), nil
 	}
-	// The members were asked before the lease is checked: they are as they were then.
+	// The members were polled before the lease is checked: the answer was
+	// true at that time.
 	return linear(ctx, m, q, func(*office, *state.State) (lockapi.Members, error) { return m.show(seen), nil })
 }
 
-// GetURLs tells where the replicas are called: as of the last change of the members on the
-// master, as this replica has heard elsewhere. No other replica is asked.
+// GetURLs returns the URLs of the replicas. On the master they are as of the
+// last change of the members, elsewhere as of this replica's configuration. No
+// other replica is asked.
 func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lockapi.URLs, error) {
 	return read(ctx, m, q, func(*office, *state.State) (lockapi.URLs, error) {
 		out := lockapi.URLs{CellID: m.members.CellID(), Replicas: []lockapi.ReplicaURL{}}
@@ -53,25 +55,26 @@ func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lock
 	})
 }
 
-// member is one as it answered.
+// member is one member with its answer to a poll.
 type member struct {
 	membership.MemberStatus
 	card admission.Card
-	// there says that it answered and is that very directory; well, that it leads or
-	// hears a leader besides. stranger is the directory that answered in its place and
-	// belongs to no cell; empty for none.
+	// there reports that the member answered from that very directory;
+	// well, that it also leads or has contact with a leader. stranger is
+	// the directory that answered in its place and belongs to no cell, or
+	// empty.
 	there, well bool
 	stranger    string
 }
 
-// roll is the membership with what became of asking all.
+// roll is the membership with the answers of a poll.
 type roll struct {
 	index   uint64 // of the configuration
 	applied uint64 // here
 	members []member
 }
 
-// look asks all members at the same time.
+// look polls all members concurrently.
 func (m *Master) look(ctx context.Context) (roll, error) {
 	now, err := m.members.Membership()
 	if err != nil {
@@ -100,8 +103,8 @@ func (m *Master) look(ctx context.Context) (roll, error) {
 	return out, nil
 }
 
-// voters are the members that vote, and how many of them are well, without the
-// one at the given place (-1 for all).
+// voters returns the number of voters and how many of them are well, without
+// the member at the given place (-1 counts all).
 func (r roll) voters(but int) (all, well int) {
 	for i, v := range r.members {
 		if v.Voter && i != but {
@@ -114,7 +117,7 @@ func (r roll) voters(but int) (all, well int) {
 	return all, well
 }
 
-// tolerates is how many more of the well members may fail.
+// tolerates returns how many more of the well members may fail.
 func (r roll) tolerates() int {
 	all, well := r.voters(-1)
 	return max(0, well-(all/2+1))
@@ -143,12 +146,12 @@ func (m *Master) show(r roll) lockapi.Members {
 	return out
 }
 
-// ReplaceMember has another directory take the place of a member's. It returns when
-// the cell has taken the new one in as a nonvoter; this master, or the next,
-// does the rest (see keepMembers). A directory that is on its way to the place
-// goes on, and that which has it keeps it; any other that is on its way is
-// taken back. A request that is to replace another directory than the member's latest is
-// a conflict, unless the latest is the one that it wants.
+// ReplaceMember replaces a member's directory by another one. It returns once
+// the new directory is a nonvoter; this master or the next does the rest (see
+// keepMembers). If the new directory is pending already, the replacement
+// continues; if it is the present one, it stays. Any other pending directory is
+// removed. If the request names a directory to replace that is not the member's
+// latest, the error is conflict, unless the latest is the new one.
 func (m *Master) ReplaceMember(ctx context.Context, by *Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
 	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.replace(ctx, o, by, req) })
 }
@@ -185,7 +188,8 @@ func (m *Master) replace(ctx context.Context, o *office, by *Caller, req *lockap
 	})
 }
 
-// mayRemove says what would be lost by the removal of the member at a place.
+// mayRemove returns the error of removing the member at a place if the cell
+// would lose its majority.
 func (r roll) mayRemove(place int) error {
 	all, well := r.voters(place)
 	if well > all/2 && all > 0 {
@@ -193,13 +197,14 @@ func (r roll) mayRemove(place int) error {
 	}
 	v := r.members[place]
 	return lockapi.Errorf(lockapi.CodeUnsafe,
-		"without replica %s with directory %s, %d of %d members that vote are well, and %d have to be for the cell to go on; mend the others first, or force it",
+		"without replica %s with directory %s, %d of %d voters are well, and the cell needs %d; repair the others first, or force it",
 		v.ID, v.Directory, well, all, all/2+1)
 }
 
-// takeIn makes the new directory a nonvoter, and then has an earlier one make
-// way that was to have the same place and does not vote. The new one comes first, so
-// that there is always one of the name: the cell would not know it any more.
+// takeIn makes the new directory a nonvoter, and then removes an earlier
+// nonvoter that was to have the same place. The new one is added first, so that
+// the configuration always has the name: otherwise the cell would forget the
+// member.
 func (m *Master) takeIn(ctx context.Context, seen roll, as membership.Member, directory string) error {
 	if err := m.change(ctx, seen.index, membership.AddNonvoter, membership.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
@@ -207,8 +212,7 @@ func (m *Master) takeIn(ctx context.Context, seen roll, as membership.Member, di
 	return halfway(m.makeWay(ctx))
 }
 
-// change makes one change and puts what became of it into the errors of the
-// contract.
+// change makes one change and converts its result to an error of the contract.
 func (m *Master) change(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error {
 	err := m.members.ChangeMember(ctx, since, change, s)
 	switch {
@@ -221,5 +225,5 @@ func (m *Master) change(ctx context.Context, since uint64, change membership.Cha
 	case errors.Is(err, membership.ErrNotApplied):
 		return errNoMaster("mastership was lost before the membership was changed")
 	}
-	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not come about: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)
+	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not take effect: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)
 }

@@ -17,21 +17,21 @@ import (
 
 // office is one term of office: everything volatile that a master knows. It is
 // made when the office opens and dropped when it ends; nothing in it outlives
-// that. The package comment says why it has the mutexes that it has.
+// that. The package comment explains its mutexes.
 type office struct {
 	proposer
 	epoch   uint64
 	term    uint64 // raft term
 	logger  zerolog.Logger
 	vitals  *vitals
-	lapse   time.Duration               // not told to the log yet; of the goroutine that calls accepted
+	lapse   time.Duration               // not logged yet; owned by the goroutine that calls accepted
 	lapses  atomic.Uint64               // how often the lease has lapsed
 	quotas  *quota.Ledger               // has a mutex of its own
 	endings endings                     // has a mutex of its own
 	turns   turns                       // has a mutex of its own
 	raise   func(context.Context) error // the cell's level; nil in tests of parts
 
-	mu        sync.Mutex // guards the five below, and all that they hold
+	mu        sync.Mutex // guards the five fields below and everything in them
 	sessions  sessions
 	waiters   waiters
 	delays    delays
@@ -42,8 +42,8 @@ type office struct {
 	done    chan struct{} // closed when the office has ended
 }
 
-// makeOffice is an office that opened at an instant, and knows only what counts for quotas.
-// Waits numbered up to openSeq are of earlier offices.
+// makeOffice makes an office that opened at an instant, with only the totals
+// that quotas need. Waits numbered up to openSeq are of earlier offices.
 func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v *vitals, r *quota.Refusals) *office {
 	o := &office{
 		proposer: proposer{opts: opts, log: log}, vitals: v, logger: opts.Logger,
@@ -57,9 +57,9 @@ func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v 
 	return o
 }
 
-// newOffice fills the office from the state that its opening entry left: each
-// session gets one whole ttl, each lock-delay starts anew, both counted from
-// now.
+// newOffice fills the office from the state that its opening entry left. Each
+// session gets one whole ttl, and each lock-delay starts anew, both counted
+// from now.
 func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *office {
 	opened := m.opts.Clock()
 	s := m.log.State() // nothing is accepted after the opening entry before the batcher runs
@@ -90,7 +90,7 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	o.raise = func(ctx context.Context) error { return m.raiseLevel(ctx, o) }
 	go o.keepLease()
 	go o.keepDeadlines()
-	if s.AccessOn && s.WaitCount() > 0 { // an earlier office may have ended before it was through
+	if s.AccessOn && s.WaitCount() > 0 { // an earlier office may not have finished the check
 		o.mu.Lock()
 		o.judgeAgain("/")
 		o.mu.Unlock()
@@ -99,8 +99,9 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	return o
 }
 
-// accepted is told of every batch of this office, in log order, before any
-// caller is: it renews the lease and takes note of what the batch did.
+// accepted receives every batch of this office, in log order, before any caller
+// sees its result. It renews the lease and applies the batch's changes to the
+// office.
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
 	now := o.now()
 	o.vitals.renewed(p, now, o.lease.View(now))
@@ -117,8 +118,9 @@ func (o *office) accepted(p time.Duration, out *state.Outcome) {
 	}
 }
 
-// follow takes note of what a batch did, all at once. The sessions that expired
-// are returned for the log, which is not written under the mutex.
+// follow applies a batch's changes to the office, all at once. It returns log
+// entries for the sessions that expired, because nothing is logged under the
+// mutex.
 func (o *office) follow(out *state.Outcome) (expired []*zerolog.Event) {
 	now := o.now()
 	o.quotas.Follow(out.Changes) // first: calls that are woken below may need what is free now
@@ -135,7 +137,7 @@ func (o *office) follow(out *state.Outcome) (expired []*zerolog.Event) {
 	return expired
 }
 
-// changed takes note of one change other than a session's end. o.mu is held.
+// changed handles one change other than a session's end. o.mu is held.
 func (o *office) changed(c state.Change, now time.Duration) {
 	switch c := c.(type) {
 	case state.SessionOpened:
@@ -162,7 +164,7 @@ func (o *office) changed(c state.Change, now time.Duration) {
 }
 
 // end closes the office at once: mastership is lost, or may be. Calls under way
-// learn that their outcome is unknown.
+// end with outcome_unknown.
 func (o *office) end(why error) {
 	o.endOnce.Do(func() {
 		o.lease.Drop()
@@ -173,12 +175,13 @@ func (o *office) end(why error) {
 	})
 }
 
-// resign closes the office in good order: it drops the lease for good, lets the
-// calls under way end, and proposes the closing entry as its last act, so that
-// the successor need not wait. It waits for the calls, and then for the entry, for as
-// long as patience and ctx allow: neither ends while this replica's disk hangs. The
-// outcome of later calls is unknown then, or the state refuses them behind the closing
-// entry. That entry counts also where it is only in the log of a majority.
+// resign closes the office in good order. It drops the lease permanently, lets
+// the calls under way end, and proposes the closing entry as its last act, so
+// that the successor need not wait. It waits for the calls, and then for the
+// entry, for as long as patience and ctx allow: neither ends while this
+// replica's disk hangs. Later calls end with outcome_unknown then, or the state
+// refuses them behind the closing entry. That entry counts even if it is only
+// in the logs of a majority.
 func (o *office) resign(ctx context.Context, patience time.Duration, why error) {
 	defer o.end(why)
 	o.lease.Drop()

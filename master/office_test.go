@@ -397,9 +397,9 @@ func TestTransferIsValidated(t *testing.T) {
 		_, err = c.node("r2").master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
 		code(t, err, lockapi.CodeNoMaster)
 		for says, set := range map[string]func(f *fakeConf){
-			"does not answer":           func(f *fakeConf) { delete(f.at, "r3") },
-			"which is not the member's": func(f *fakeConf) { f.at["r3"] = "00c0ffee00c0ffee" },
-			"does not hear this master": func(f *fakeConf) { f.at["r3"], f.deaf = founder("r3"), map[string]bool{"r3": true} },
+			"does not answer":                 func(f *fakeConf) { delete(f.at, "r3") },
+			"which is not the member's":       func(f *fakeConf) { f.at["r3"] = "00c0ffee00c0ffee" },
+			"has no contact with this master": func(f *fakeConf) { f.at["r3"], f.deaf = founder("r3"), map[string]bool{"r3": true} },
 		} {
 			c.set(set)
 			_, err = n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})

@@ -27,8 +27,8 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
 	caughtUp := m.opts.Clock()
-	// Read after the barrier: now the state tells what every earlier master
-	// could have promised itself.
+	// Read after the barrier: now the state shows the longest lease that
+	// any earlier master could have had.
 	waited, err := m.outwait(ctx, term, m.log.State().Office)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (m *Master) await(ctx context.Context, term uint64, outcome func() (*state.
 		changed := m.log.Changed()
 		if now, leading := m.log.Leading(); !leading || now != term {
 			changed = nil
-			t := time.NewTimer(time.Second) // it mostly answers at once then
+			t := time.NewTimer(time.Second) // the log mostly answers at once then
 			defer t.Stop()
 			select {
 			case a := <-got:

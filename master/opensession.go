@@ -10,12 +10,11 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// OpenSession opens a session. With an idempotency key, the session that was
-// opened with that key and the same request is given again, and extended as by
-// a keepalive: the caller may have tried for longer than its ttl. One that is
-// past due is not revived; the call waits for its end and opens another.
-// Another request under the key is a conflict. A quota that is used up is
-// too_many.
+// OpenSession opens a session. A repeated request with the same idempotency key
+// returns the same session, extended as by a keepalive: the caller may have
+// tried for longer than its ttl. A session past due is not revived: the call
+// waits for its end and opens another. Another request under the key is a
+// conflict. If a quota is used up, the error is too_many.
 func (m *Master) OpenSession(ctx context.Context, by *Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
 	return serve(m, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, by, req) })
 }
@@ -41,12 +40,13 @@ func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenS
 		case v == nil || !errors.Is(err, lockapi.CodeSessionNotFound):
 			return lockapi.Session{}, err
 		}
-		// It has ended meanwhile: the key is free.
+		// The session has ended in the meantime: the key is free.
 	}
 }
 
-// ownKey is an idempotency key as the cell knows it: each principal has keys of its
-// own. NUL is in no key and no principal. Callers without a name share theirs.
+// ownKey returns an idempotency key as the cell stores it: each principal has
+// keys of its own. NUL is in no key and no principal. Callers without a
+// principal share their keys.
 func (by *Caller) ownKey(key string) string {
 	if key == "" || by.Principal == "" {
 		return key
@@ -54,9 +54,9 @@ func (by *Caller) ownKey(key string) string {
 	return by.Principal + "\x00" + key
 }
 
-// sessionUnder finds the session that was opened with an operation's
-// idempotency key, or opens it. Whether one that it finds still lives, a
-// keepalive has to see.
+// sessionUnder returns the session that was opened with an operation's
+// idempotency key, or opens it. A session that it finds may be past due; a
+// keepalive must check that.
 func (o *office) sessionUnder(by *Caller, key string, op *state.OpenSession) (*state.Session, error) {
 	if r, changes := o.log.State().Would(op); !changes {
 		switch found, _ := r.(state.SessionResult); {
@@ -86,8 +86,8 @@ func errOtherBody(key string) error {
 		"%s %q was used for a session with another body; use a fresh key for a new session", lockapi.HeaderIdempotencyKey, key)
 }
 
-// CloseSession ends a session and frees all that it holds, without lock-delay.
-// A session that is not there is closed already.
+// CloseSession ends a session and frees everything it holds, without
+// lock-delay. Closing a missing session succeeds.
 func (m *Master) CloseSession(_ context.Context, by *Caller, req *lockapi.CloseSession) error {
 	return m.served(func(o *office) error {
 		if err := o.admit(by); err != nil {

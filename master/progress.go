@@ -8,10 +8,10 @@ import (
 	"github.com/stoutlock/stout/internal/progress"
 )
 
-// watchProgress ends the office if one of its steps hangs for longer than the lease's term:
-// a write to the log, an entry that is applied, an answer, a mutex. It takes no mutex
-// itself. The replica falls silent by the same watch, so that the others elect a
-// master, also where nothing here goes on.
+// watchProgress ends the office if one of its steps hangs for longer than the
+// lease's term: a write to the log, an entry being applied, an answer, a mutex.
+// It takes no mutex itself. The same watch mutes the replica, so that the
+// others elect a master even if everything here hangs.
 func (m *Master) watchProgress(ctx context.Context, term time.Duration) {
 	tick := time.NewTicker(term / 4)
 	defer tick.Stop()
@@ -42,7 +42,7 @@ func (m *Master) lookForHangs(term time.Duration) {
 	go o.end(h) // which may hang as well
 }
 
-// ended reports whether the office has.
+// ended reports whether the office has ended.
 func (o *office) ended() bool {
 	select {
 	case <-o.done:
@@ -52,8 +52,8 @@ func (o *office) ended() bool {
 	}
 }
 
-// Hangs is an error while a step hangs with which this replica has lost its office,
-// or one that has taken so long that the replica is of no use. It takes no mutex.
+// Hangs returns an error while a step hangs that ended this replica's office,
+// or that has hung for so long that the replica is useless. It takes no mutex.
 func (m *Master) Hangs() error {
 	h := m.opts.Progress.Hangs(stalledAfter)
 	if m.hanging.Load() != nil {
@@ -65,8 +65,8 @@ func (m *Master) Hangs() error {
 	return h
 }
 
-// tryMutexes takes the mutexes that calls take, again and again. It hangs where one
-// of them is held.
+// tryMutexes locks and unlocks the mutexes that calls use, again and again. It
+// hangs if one of them stays locked.
 func (m *Master) tryMutexes(ctx context.Context, term time.Duration) {
 	step := m.opts.Progress.Step("mutex")
 	defer m.opts.Progress.Remove(step)
@@ -93,6 +93,6 @@ func (m *Master) tryAll(step *progress.Step) {
 	}
 	for _, mu := range []sync.Locker{&o.mu, o.quotas.Mutex(), &o.endings.mu, &o.turns.mu, o.batcher.Mutex()} {
 		mu.Lock()
-		mu.Unlock() //lint:ignore SA2001 it is enough to have had it
+		mu.Unlock() //lint:ignore SA2001 only the locking matters
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// proposer is what an office may do: answer from memory what changes nothing,
-// while its lease runs, and propose the rest. It has no mutex; its parts have
-// their own.
+// proposer answers from memory what changes nothing, while the lease runs, and
+// proposes the rest. It has no mutex; its parts have their own.
 type proposer struct {
 	opts    *Options
 	log     Log
@@ -23,12 +22,12 @@ type proposer struct {
 
 func (p *proposer) now() time.Duration { return p.opts.Clock() }
 
-// leaseValid reports whether the lease runs now: to be asked behind what it is
-// to allow, not before.
+// leaseValid reports whether the lease runs now. Call it after the action that
+// it is to allow, not before.
 func (p *proposer) leaseValid() bool { return p.lease.Valid(p.now()) }
 
-// fromMemory is what an operation comes to, where that changes nothing: it
-// reads, and then checks the lease. Without that the log decides.
+// fromMemory returns an operation's result if it changes nothing: it reads, and
+// then checks the lease. If it returns false, the log must decide.
 func (p *proposer) fromMemory(op state.Operation) (state.Result, bool) {
 	if r, changes := p.log.State().Would(op); !changes && r != nil && p.leaseValid() {
 		return r, true
@@ -37,15 +36,15 @@ func (p *proposer) fromMemory(op state.Operation) (state.Result, bool) {
 }
 
 // propose puts an operation through the log and waits for its result. The error
-// is a *lockapi.Error: no_master where it certainly has no effect,
-// outcome_unknown where it may have.
+// is a *lockapi.Error: no_master if the operation certainly has no effect,
+// outcome_unknown if it may have one.
 func (p *proposer) propose(by *Caller, op state.Operation) (state.Result, error) {
 	return p.begin(by, op)()
 }
 
-// begin is propose in two steps: the operation has its place in the log's order
-// when begin returns; the function that it returns waits for the result and is
-// to be called once.
+// begin is propose in two steps. The operation has its place in the log's order
+// when begin returns. The returned function waits for the result and must be
+// called once.
 func (p *proposer) begin(by *Caller, op state.Operation) func() (state.Result, error) {
 	if s := p.log.State(); !s.Knows(op) {
 		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
@@ -60,7 +59,7 @@ func (p *proposer) begin(by *Caller, op state.Operation) func() (state.Result, e
 	return func() (state.Result, error) { return outcomeOf(wait()) }
 }
 
-// outcomeOf puts what became of an operation into the errors of the contract.
+// outcomeOf converts the outcome of an operation to an error of the contract.
 func outcomeOf(r state.Result, err error) (state.Result, error) {
 	switch {
 	case err == nil && r == nil:
@@ -78,7 +77,7 @@ func errUnknown() *lockapi.Error {
 		"mastership was lost while the call was under way: it may or may not have taken effect; the same call may be sent again safely")
 }
 
-// resultOf is a result of the type that the operation names.
+// resultOf returns a result as the type that the operation names.
 func resultOf[R any](r state.Result, err error) (R, error) {
 	got, _ := r.(R)
 	return got, err

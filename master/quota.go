@@ -2,19 +2,19 @@ package master
 
 import "github.com/stoutlock/stout/master/internal/quota"
 
-// Quotas bound what sessions may take up in the cell; see package quota.
+// Quotas bound what sessions may use in the cell; see package quota.
 type Quotas = quota.Quotas
 
-// QuotaUse is how far a quota is used up.
+// QuotaUse is how much of a quota is used.
 type QuotaUse struct {
 	Name    string // that of the setting
 	Max     int64  // 0 for none
-	Used    int64  // what there is, and what calls under way may add to it
+	Used    int64  // present use, and what calls under way may add to it
 	Known   bool   // Used is known: on the master, for quotas of the whole cell
 	Refused int64  // calls that were refused since this replica started
 }
 
-// Quotas tells how far each quota is used up.
+// Quotas returns the use of each quota.
 func (m *Master) Quotas() []QuotaUse {
 	var used quota.Sums
 	o := m.inOffice()

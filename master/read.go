@@ -8,10 +8,10 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// linear makes a linearizable read: it names the office, reads, and checks then
-// that this very office's lease still runs. What was read is thrown away where
-// it does not, and read again once the lease is regained; that takes a log
-// entry of this office, which is the barrier.
+// linear makes a linearizable read. It notes the office, reads, and then checks
+// that the same office's lease still runs. If it does not, linear discards the
+// answer and reads again once the lease is regained. The lease is regained by a
+// log entry of this office, which is the barrier.
 func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
 	var none T
 	o := m.inOffice()
@@ -44,8 +44,8 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 	}
 }
 
-// read is linear, or a stale read of this replica's own state, whose office is
-// nil.
+// read is linear or, for a stale read, reads this replica's own state with a
+// nil office.
 func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *state.State) (T, error)) (T, error) {
 	began := time.Now()
 	defer func() { m.vitals.read(q.Stale, time.Since(began)) }()
@@ -60,7 +60,7 @@ func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *s
 	return linear(ctx, m, q, f)
 }
 
-// judged reads from a state, if by that very state the caller may.
+// judged checks the caller's rights by a state, and reads from that same state.
 func judged[T any](o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Caller == nil {
 		q.Caller = &Caller{}
@@ -156,9 +156,10 @@ func (m *Master) CheckSequencer(ctx context.Context, q *Read, c *lockapi.CheckSe
 	})
 }
 
-// sessionStateOf shows a session; o is nil in a stale read, which knows neither
-// what is left of its lease nor which of its grants may be taken back. Claims of
-// another's session where the caller may not read are left out.
+// sessionStateOf returns a session with its claims. o is nil in a stale read,
+// which knows neither the rest of the session's lease nor which of its grants
+// may be withdrawn. If the session is another principal's, claims at paths that
+// the caller may not read are left out.
 func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) lockapi.SessionState {
 	own := v.Principal != "" && v.Principal == by.Principal
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}

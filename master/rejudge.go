@@ -9,20 +9,21 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// rejudging is what has to be judged again since rights have changed. Changes add to
-// it, and one goroutine works it off: changes that come while it works are one pass.
-// The office's mutex guards it.
+// rejudging is what must be checked again because rights have changed. Changes
+// add to it, and one goroutine works it off. Changes that arrive during a pass
+// share the next one. The office's mutex guards it.
 type rejudging struct {
 	running bool
 	below   map[string]bool // the waits at these paths and below them; "/" for all waits and calls
 }
 
-// expelledAtOnce is how many waits are ended, or their calls woken, at the same time.
+// expelledAtOnce is how many waits are ended, or their calls woken, at the same
+// time.
 const expelledAtOnce = 256
 
-// judgeAgain has the waits at and below a path judged again, since rights have changed
-// there. Calls look by themselves when they are woken, and places in queues are given
-// up by the log. Grants stay until they are released. o.mu is held.
+// judgeAgain has the waits at and below a path checked again because rights
+// have changed there. Calls check themselves when they are woken, and the log
+// ends queue positions. Grants stay until they are released. o.mu is held.
 func (o *office) judgeAgain(below string) {
 	r := &o.rejudging
 	if r.below == nil {
@@ -35,8 +36,8 @@ func (o *office) judgeAgain(below string) {
 	}
 }
 
-// rejudge judges until there is nothing more to be judged. Where mastership is lost,
-// the next office judges all.
+// rejudge runs until nothing is left to check. If mastership is lost, the next
+// office checks everything.
 func (o *office) rejudge() {
 	for {
 		o.mu.Lock()
@@ -53,7 +54,8 @@ func (o *office) rejudge() {
 	}
 }
 
-// judgeAll judges by a state. It returns false where mastership is lost.
+// judgeAll checks all waits by one state. It returns false if mastership is
+// lost.
 func (o *office) judgeAll(s *state.State, below map[string]bool) bool {
 	if below["/"] {
 		o.wakeAll()
@@ -77,7 +79,7 @@ func isBelow(paths map[string]bool, path string) bool {
 	return false
 }
 
-// wakeAll has all calls that wait judge themselves again.
+// wakeAll makes all waiting calls check their rights again.
 func (o *office) wakeAll() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,9 +93,9 @@ func (o *office) wakeAll() {
 	}
 }
 
-// judgeBelow ends the waits at and below a path whose sessions' principals may not lock
-// there, and wakes the calls of the others. A wait that comes later was judged by a
-// later state.
+// judgeBelow ends the waits at and below a path whose sessions' principals may
+// not lock there, and wakes the calls of the others. A later wait was checked
+// by a later state.
 func (o *office) judgeBelow(s *state.State, path string) error {
 	part := make([]*state.Wait, 0, expelledAtOnce)
 	for w := range s.WaitsBelow(path) {
@@ -132,8 +134,7 @@ func (o *office) judgePart(s *state.State, waits []*state.Wait) error {
 	return err
 }
 
-// mayWait reports whether a place in a queue is one that its session's principal may
-// have.
+// mayWait reports whether a wait's session has a principal that may lock there.
 func mayWait(s *state.State, w *state.Wait) bool {
 	v, lives := s.Session(w.Session)
 	if !s.AccessOn || !lives {

@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// ReleaseLock ends the hold or the wait of (session, handle) at path; with a token
-// other than 0 only that very grant. Where there is nothing to release it costs
-// no log entry.
+// ReleaseLock ends the hold or the wait of (session, handle) at path; with a
+// token other than 0 it ends only that grant. If there is nothing to release,
+// it makes no log entry.
 func (m *Master) ReleaseLock(_ context.Context, by *Caller, req *lockapi.ReleaseLock) (lockapi.Released, error) {
 	return serve(m, func(o *office) (lockapi.Released, error) {
 		if err := o.admit(by); err != nil {
@@ -34,9 +34,9 @@ func released(op *state.Release, r state.Result, err error) (lockapi.Released, e
 	return lockapi.Released{Released: r == state.Done}, nil
 }
 
-// nothingToRelease answers from memory where there is nothing to change. An
-// acquire that is under way may be about to change that: then the log decides,
-// in its order.
+// nothingToRelease answers from memory if there is nothing to release. An
+// acquire under way may be about to change that; then the log decides, in its
+// order.
 func (o *office) nothingToRelease(op *state.Release) (state.Result, bool) {
 	if o.busy(claimKey{op.Session, op.Path, op.Handle}) {
 		return nil, false

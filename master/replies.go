@@ -7,23 +7,23 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What locks look like in replies, and how long replies may get. A session's
-// metadata is up to 64 KiB, and stands beside each of its holds and places:
-// what a reply may take of it is bounded, and so are holders and pages. The
-// quotas bound what there is, not how often it is told.
+// Locks in replies, and the size of replies. A session's metadata may have 64
+// KiB, and appears beside each of its holds and waits. So the metadata in one
+// reply is bounded, as are holders and pages. The quotas bound what exists, not
+// how often a reply repeats it.
 
-// metaBudget is what is left, in bytes, for the metadata of sessions in one
+// metaBudget is how many bytes are left for the metadata of sessions in one
 // reply.
 type metaBudget int
 
-// fit is the metadata where there is room for it, else nil. What is too long
-// leaves the room to others.
+// fit returns the metadata if it fits into the budget, else nil. Metadata that
+// does not fit uses no budget.
 func (r *metaBudget) fit(meta map[string]string) map[string]string {
 	raw := 0
 	for k, v := range meta {
 		raw += len(k) + len(v)
 	}
-	if raw > int(*r) { // a glance, which is all that most of very many get
+	if raw > int(*r) { // a cheap check first: in long replies most metadata fails it
 		return nil
 	}
 	size := metaSize(meta)
@@ -34,9 +34,9 @@ func (r *metaBudget) fit(meta map[string]string) map[string]string {
 	return meta
 }
 
-// lockOf shows a lock with up to so many of its holders, the first ones; o is
-// nil in a stale read, which knows only the whole length of a lock-delay and
-// not what is left of it.
+// lockOf returns a lock with its first holders, at most so many. o is nil in a
+// stale read, which knows only the whole length of a lock-delay and not its
+// rest.
 func lockOf(o *office, s *state.State, path string, most int, room *metaBudget) lockapi.Lock {
 	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
 	l, ok := s.Lock(path)
@@ -70,9 +70,9 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaBudget) 
 	return out
 }
 
-// queueOf shows the first places in a queue, at most so many. now is a wall
-// clock, and may be behind that of the master which took a place: the state's
-// own time counts where it is later.
+// queueOf returns the first waits in a queue, at most so many. now is a wall
+// clock, and may be behind that of the master that queued a wait: the state's
+// own time counts if it is later.
 func queueOf(s *state.State, path string, most int, now time.Time, room *metaBudget) []lockapi.Waiter {
 	out := []lockapi.Waiter{}
 	present := max(now.UnixNano(), s.Now)
@@ -90,18 +90,18 @@ func queueOf(s *state.State, path string, most int, now time.Time, room *metaBud
 	return out
 }
 
-// manyItems is from how many holders, or claims, on the reply about one lock or
-// session takes as long as that about a list of them.
+// manyItems is the number of holders or claims from which a reply about one
+// lock or session takes as long as a list.
 const manyItems = lockapi.DefaultListLimit
 
-// isCrowdedLock says that very many hold a lock, as this replica knows. It never
-// blocks.
+// isCrowdedLock reports whether a lock has very many holders, as this replica
+// knows. It never blocks.
 func (m *Master) isCrowdedLock(path string) bool {
 	l, ok := m.log.State().Lock(path)
 	return ok && l.Holders > manyItems
 }
 
-// isCrowdedSession says that a session holds and waits for very much, as this
+// isCrowdedSession reports whether a session has very many claims, as this
 // replica knows. It never blocks.
 func (m *Master) isCrowdedSession(id string) bool {
 	n := 0
@@ -113,7 +113,7 @@ func (m *Master) isCrowdedSession(id string) bool {
 	return false
 }
 
-// Sizes of what replies show, in bytes of JSON. What is not text in it is
+// Sizes of the parts of replies, in bytes of JSON. Parts that are not text are
 // estimated from above.
 const (
 	lockFrame    = 150
@@ -174,7 +174,7 @@ func metaSize(meta map[string]string) int {
 	return n
 }
 
-// textSize is how long a text is in JSON, at the most: a control character
+// textSize returns the maximum length of a text in JSON: a control character
 // takes up to six bytes.
 func textSize(text string) int {
 	n := len(text)

@@ -8,64 +8,66 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Timeline notes what the log did for a call that is traced.
+// Timeline records what the log did for a traced call.
 type Timeline = batch.Timeline
 
-// Caller is who a call is made for, and what it asks for. The zero value is the
-// cell itself, in what a master does unasked.
+// Caller is the caller of a call, with the rights that the call needs. The zero
+// value is the cell itself, for what a master does unasked.
 type Caller struct {
-	// Principal is who the caller has proved to be, and How; empty for nobody
-	// known. It goes into the log with what is done for it (state.Command).
+	// Principal is the caller's proved identity and How its proof; empty
+	// without one. The log records it with the caller's changes
+	// (state.Command).
 	Principal, How string
-	// Ends is when that counts no more; zero for never.
+	// Ends is when the proof expires; zero for never.
 	Ends time.Time
-	// Secret is the SHA-256 of the token that the caller brings; nil without one.
-	// Whose it is, is found out where the call is judged.
+	// Secret is the SHA-256 of the caller's token; nil without one. The
+	// check of the call finds the token's principal.
 	Secret *[32]byte
-	// Ask is what the call asks for, and Also what it asks for besides. For is about
-	// the session on behalf of which it is made, if it is.
+	// Ask is the right that the call needs, and Also are further ones. For
+	// is about the session that the call acts for, if there is one.
 	Ask, For Ask
 	Also     []Ask
 
-	// Told, where it is not nil, is told what judging the call has found out.
+	// Told, if not nil, receives what the check has found out.
 	Told *Told
-	// Admitted, where it is not nil, is called with what judging a change has found
-	// out, before the change has any effect; its error refuses the change. Reads don't
+	// Admitted, if not nil, is called with the findings of the check before
+	// a change has any effect; its error refuses the change. Reads do not
 	// call it.
 	Admitted func(Told) error
-	// Adopts, where it is not nil, is called so before the call makes a session the
-	// caller's; its error refuses the call.
+	// Adopts, if not nil, is called in the same way before the call makes a
+	// session the caller's; its error refuses the call.
 	Adopts func(Told) error
 
-	// WhileOff, where it is not nil, refuses the call while access is off.
+	// WhileOff, if not nil, refuses the call while access is off.
 	WhileOff error
 
-	// Turns, where it is not nil, gives turns to heavy calls.
+	// Turns, if not nil, gives turns to heavy calls.
 	Turns Turns
-	// Timeline, where it is not nil, takes what the log does for the call.
+	// Timeline, if not nil, records what the log does for the call.
 	Timeline *Timeline
 
-	adopts string // session that is to become the caller's
-	// RemoteAddr is where the call came from, as host and port. Nothing is
-	// decided by it.
+	adopts string // the session to be adopted by the caller
+	// RemoteAddr is the host and port of the caller. It decides nothing.
 	RemoteAddr string
 }
 
-// Turns bounds how many answers that take milliseconds of CPU are made at a time.
+// Turns bounds how many answers that take milliseconds of CPU are made at a
+// time.
 type Turns interface {
-	// TakeTurn waits for the turn of a call. Its error refuses the call, which then had
-	// no effect. The caller ends the turn when the answer is encoded.
+	// TakeTurn waits for the turn of a call. Its error refuses the call,
+	// which then had no effect. The caller ends the turn when the answer is
+	// encoded.
 	TakeTurn(ctx context.Context) error
 }
 
-// Told is what judging a call has found out about who makes it.
+// Told is what the check of a call has found out about its caller.
 type Told struct {
-	Principal, How string // as those of Caller; empty before it was judged, and while access is off
-	Others         bool   // the session that the call is about is another principal's
-	Adopted        string // session that the call has made the principal's; empty for none
+	Principal, How string // as in Caller; empty before the check, and while access is off
+	Others         bool   // the call is about another principal's session
+	Adopted        string // the session that the call has adopted; empty for none
 }
 
-// found is what judging the call has found out so far.
+// found returns the findings of the check so far.
 func (by *Caller) found() Told {
 	if by.Told == nil {
 		return Told{Principal: by.Principal, How: by.How}
@@ -73,18 +75,18 @@ func (by *Caller) found() Told {
 	return *by.Told
 }
 
-// Read is who asks and how. A stale read is answered from this replica's own
-// state, master or not; any other is linearizable.
+// Read is the caller and the kind of a read. A stale read is answered from this
+// replica's own state, on the master as elsewhere; any other is linearizable.
 type Read struct {
-	Caller *Caller // nil for nobody known
+	Caller *Caller // nil without a principal
 	Stale  bool
-	// AsOf, where it is not nil, takes the revision of the state that the answer is
-	// of, errors that the state gave included: all changes up to it, and none after,
-	// are in the answer.
+	// AsOf, if not nil, receives the revision of the state that gave the
+	// answer or the error: the answer includes all changes up to it, and no
+	// later ones.
 	AsOf *uint64
 }
 
-// of notes the state that is read.
+// of records the state that is read.
 func (r *Read) of(s *state.State) {
 	if r.AsOf != nil {
 		*r.AsOf = s.Revision

@@ -85,8 +85,8 @@ var accessCalls = []entry{
 	query(Anybody, nil, (*Master).GetWhoAmI),
 }
 
-// top is the path at which a list of what begins with a prefix is judged: all that it
-// shows is there or below, or is judged by itself.
+// top returns the path at which a list by prefix is authorized. Everything the
+// list shows is at or below that path, or is checked item by item.
 func top(prefix string) string {
 	if trimmed := strings.TrimSuffix(prefix, "/"); trimmed != "" {
 		return trimmed
@@ -94,7 +94,7 @@ func top(prefix string) string {
 	return "/"
 }
 
-// pathOfWrite is where a file is written. A sequential one is written at a name that
+// pathOfWrite returns the path of a write. A sequential file has a name that
 // ends in digits.
 func pathOfWrite(c *lockapi.WriteFile) string {
 	if c.Sequential {
@@ -110,22 +110,23 @@ func pathOfDeletion(c *lockapi.DeleteFiles) string {
 	return c.Path
 }
 
-// sequential is a name that a sequential file may get: a rule for it stands above.
+// sequential returns a possible name of a sequential file: a rule for that name
+// also covers the others.
 func sequential(prefix string) string {
 	return prefix + strings.Repeat("0", lockapi.SequentialDigits)
 }
 
-// about has the call be about a session: where it is another principal's, it takes
-// the right of the call's row.
+// about makes the call one about a session. If the session is another
+// principal's, the call needs the right of its row.
 func (by *Caller) about(session string, uses bool) { by.Ask.Session, by.Ask.Uses = session, uses }
 
-// forSession has the call be made on behalf of a session, which has to be the
-// caller's own; empty for none.
+// forSession makes the call act for a session, which must be the caller's own;
+// empty for none.
 func (by *Caller) forSession(session string) {
 	by.For = Ask{Right: Nobody, Session: session, Uses: true}
 }
 
-// also adds what the call asks for besides.
+// also adds another right that the call needs.
 func (by *Caller) also(right Right, path string) {
 	by.Also = append(by.Also, Ask{Right: right, Path: path})
 }
@@ -137,7 +138,7 @@ func (by *Caller) guarded(sequencers []lockapi.Sequencer) {
 	}
 }
 
-// transacting asks for all that the parts of a transaction do.
+// transacting adds the rights for all parts of a transaction.
 func (by *Caller) transacting(t *lockapi.Transaction) {
 	by.forSession(t.Session)
 	for _, c := range t.If {
@@ -158,14 +159,14 @@ func (by *Caller) transacting(t *lockapi.Transaction) {
 			by.operating(&branch[i])
 		}
 	}
-	by.Ask.Right = Known // a transaction without any part, and releases
+	by.Ask.Right = Known // for a transaction without parts, or with releases only
 	if t.Session == "" && len(by.Also) > 0 {
 		by.Ask.Right = Somebody
 	}
 }
 
-// operating asks for what an operation does; for nothing if it is a release of one's
-// own.
+// operating adds the right for an operation; a release of the session's own
+// hold needs none.
 func (by *Caller) operating(o *lockapi.Operation) {
 	switch {
 	case o.Put != nil:

@@ -8,26 +8,26 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// sessionEvents are the grants, and the ends of waits, that a session has to hear of and has
-// not acknowledged, by number. They are guarded by the office's mutex.
+// sessionEvents are a session's events that it has not acknowledged, by number:
+// grants, and the ends of waits. The office's mutex guards them.
 type sessionEvents []sessionEvent
 
-// sessionEvent is a grant to be told. It may come behind one with a higher number that
-// was shown and acknowledged already: an acknowledgement counts only for what
-// was shown.
+// sessionEvent is a grant or the end of a wait. It may be added after an event
+// with a higher number was shown and acknowledged: an acknowledgement covers
+// only events that were shown.
 type sessionEvent struct {
 	seq   uint64
 	hold  *state.Hold // or
-	wait  *state.Wait // that was ended, since its session's principal may not lock there
-	loss  *state.Loss // of a hold, without its session's doing
+	wait  *state.Wait // ended because its session's principal may not lock there, or
+	loss  *state.Loss // of a hold, other than by its session
 	shown bool
 }
 
 func (e sessionEvent) compare(seq uint64) int { return cmp.Compare(e.seq, seq) }
 
-// inherit takes over the grant of an earlier office. That may have shown it,
-// and the acknowledgement may be on its way: it counts as shown. sort has to
-// follow.
+// inherit adds a grant of an earlier office. That office may have shown it, and
+// the acknowledgement may be on its way, so it counts as shown. The caller must
+// call sort afterwards.
 func (es *sessionEvents) inherit(h *state.Hold) {
 	*es = append(*es, sessionEvent{seq: h.EventSeq, hold: h, shown: true})
 }
@@ -36,19 +36,19 @@ func (es sessionEvents) sort() {
 	slices.SortFunc(es, func(a, b sessionEvent) int { return a.compare(b.seq) })
 }
 
-// inheritLoss takes over a loss of an earlier office, as inherit does a grant.
-func (es *notices) inheritLoss(l *state.Loss) {
-	*es = append(*es, notice{seq: l.EventSeq, loss: l, shown: true})
+// inheritLoss adds a loss of an earlier office, as inherit adds a grant.
+func (es *sessionEvents) inheritLoss(l *state.Loss) {
+	*es = append(*es, sessionEvent{seq: l.EventSeq, loss: l, shown: true})
 }
 
-// lossReasons are the contract's words.
+// lossReasons maps the reasons to the words of the contract.
 var lossReasons = map[state.LossReason]string{
 	state.LostByForce:       lockapi.ReasonForced,
 	state.LostByUndo:        lockapi.ReasonRemoved,
 	state.LostByTransaction: lockapi.ReasonReplaced,
 }
 
-// add reports whether the grant is a new event.
+// add reports whether the event is new.
 func (es *sessionEvents) add(e sessionEvent) bool {
 	i, known := slices.BinarySearchFunc(*es, e.seq, sessionEvent.compare)
 	if !known {
@@ -67,7 +67,7 @@ func (es *sessionEvents) acknowledge(seq uint64) {
 	*es = slices.DeleteFunc(*es, func(e sessionEvent) bool { return e.shown && e.seq <= seq })
 }
 
-// show is the events in the form of the wire, to be put into an answer.
+// show returns the events for an answer and marks them as shown.
 func (es sessionEvents) show() []lockapi.Event {
 	out := make([]lockapi.Event, len(es))
 	for i := range es {

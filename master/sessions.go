@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// sessions are those that live, with what the office knows of them beyond the
-// state. They are guarded by the office's mutex, with their deadlines.
+// sessions are the live sessions, with what the office knows of them beyond the
+// state. The office's mutex guards them and their deadlines.
 type sessions struct {
 	opened    time.Duration // when the office opened
 	drift     lease.Drift
@@ -20,24 +20,24 @@ type sessions struct {
 }
 
 // session is what the office knows of a session: when it ends unless it is kept
-// alive, and what it has to be told. id and ttl are constant.
+// alive, and which events it has. id and ttl are constant.
 type session struct {
 	id  string
 	ttl time.Duration
 
-	base       time.Duration // the lease counts from here: an answer, the opening, or the creation
-	lapsed     time.Duration // what lease.Lapsed was at base: time that passed in a lapse is given back
+	base       time.Duration // the lease counts from here: an answer, the office's opening, or the creation
+	lapsed     time.Duration // lease.Lapsed at base: lapses since then are added to the session
 	expiring   bool          // its end has been proposed; nothing revives it
 	ended      bool
-	deadline   deadline // no later than it is due
+	deadline   deadline // no later than due
 	events     sessionEvents
-	keepalives []*keepalive // that wait, oldest first
+	keepalives []*keepalive // waiting, oldest first
 }
 
 // add begins a session's lease at now.
 func (ss *sessions) add(v *state.Session, now time.Duration) {
 	if ss.byID[v.ID] != nil {
-		return // a keepalive that came right behind its opening has begun it
+		return // a keepalive right after the opening has added it
 	}
 	s := &session{id: v.ID, ttl: time.Duration(v.TTLMS) * time.Millisecond, base: now, lapsed: ss.lease.Lapsed()}
 	ss.byID[v.ID] = s
@@ -45,21 +45,22 @@ func (ss *sessions) add(v *state.Session, now time.Duration) {
 	ss.deadlines.add(&s.deadline)
 }
 
-// due is when a session is past due: its ttl, and the slack that covers clocks
-// of different rates, after base.
+// due returns when a session is past due: its ttl after base, plus the slack
+// that covers clocks of different rates, plus any lapse of the master lease
+// since.
 func (ss *sessions) due(s *session) time.Duration {
 	return s.base + ss.drift.SessionSpan(s.ttl) + ss.lease.Lapsed() - s.lapsed
 }
 
-// extend has a session's lease count from now, if that is later.
+// extend makes a session's lease count from now, if that is later.
 func (ss *sessions) extend(s *session, now time.Duration) {
 	if now > s.base {
 		s.base, s.lapsed = now, ss.lease.Lapsed()
 	}
 }
 
-// remaining is what is left of a session's lease, without the slack. A session
-// that the office has not been told of yet is not known.
+// remaining returns the rest of a session's lease, without the slack. A session
+// that the office has not followed yet is unknown.
 func (ss *sessions) remaining(id string, now time.Duration) (left time.Duration, known bool) {
 	s := ss.byID[id]
 	if s == nil {
@@ -72,12 +73,12 @@ func (ss *sessions) left(s *session, now time.Duration) time.Duration {
 	return max(0, s.base+s.ttl+ss.lease.Lapsed()-s.lapsed-now)
 }
 
-// orphanGrace is how long a wait that an earlier office left behind is kept for
-// a caller who may send its call again. A shorter ttl counts instead.
+// orphanGrace is how long a wait of an earlier office is kept for a caller that
+// may repeat its call. A shorter ttl counts instead.
 const orphanGrace = 5 * time.Second
 
-// graceEnds is when the waits of a session that this office has inherited are
-// given up, unless somebody asks about them.
+// graceEnds returns when the inherited waits of a session are withdrawn unless
+// a call asks about them.
 func (ss *sessions) graceEnds(id string) time.Duration {
 	grace := orphanGrace
 	if s := ss.byID[id]; s != nil {
@@ -86,7 +87,7 @@ func (ss *sessions) graceEnds(id string) time.Duration {
 	return ss.opened + grace
 }
 
-// inherit takes over the events of earlier offices.
+// inherit adds the events of earlier offices.
 func (ss *sessions) inherit(s *state.State) {
 	for h := range s.Holds() {
 		if h.EventSeq != 0 {
@@ -119,7 +120,7 @@ func (ss *sessions) expelled(c state.Expelled) {
 
 // lost makes the loss of a hold an event for its session.
 func (ss *sessions) lost(c state.HoldLost) {
-	if s := ss.byID[c.Session]; s != nil && s.events.add(notice{seq: c.Loss.EventSeq, loss: c.Loss}) {
+	if s := ss.byID[c.Session]; s != nil && s.events.add(sessionEvent{seq: c.Loss.EventSeq, loss: c.Loss}) {
 		s.wake()
 	}
 }
@@ -131,8 +132,8 @@ func (ss *sessions) released(h *state.Hold) {
 	}
 }
 
-// end tells a session's waiting keepalives of its end, and forgets it. It is
-// nil where it is not known.
+// end forgets a session and wakes its waiting keepalives. It returns nil if the
+// session is unknown.
 func (ss *sessions) end(id string) *session {
 	s := ss.byID[id]
 	if s == nil {
@@ -145,17 +146,17 @@ func (ss *sessions) end(id string) *session {
 	return s
 }
 
-// wake has the waiting keepalives look again.
+// wake makes the waiting keepalives check again.
 func (s *session) wake() {
 	for _, k := range s.keepalives {
 		k.wakeup.Wake()
 	}
 }
 
-// due proposes the end of a session that was not kept alive. It is right even
-// where the lease ends before the proposal arrives: the deadline had passed
-// while the lease ran, so the session could have been kept alive until then,
-// and nothing has revived it since.
+// due proposes the end of a session that was not kept alive. The proposal is
+// right even if the lease ends before it is applied. The deadline passed while
+// the lease ran, so the session could have been kept alive until then, and
+// nothing has revived it since.
 func (s *session) due(o *office, now time.Duration) {
 	if s.ended {
 		return
@@ -173,8 +174,8 @@ func (s *session) due(o *office, now time.Duration) {
 	go o.proposeEnd(&Caller{}, op, s.id)
 }
 
-// sessionEnded takes note of a session's end, and returns what there is to log
-// of it, nil for nothing. o.mu is held.
+// sessionEnded handles a session's end, and returns a log entry if it expired,
+// else nil. o.mu is held.
 func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 	s := o.sessions.end(e.Session.ID)
 	if s == nil || !e.Expired {
@@ -184,7 +185,7 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 		Dur("ttl_ms", s.ttl).Dur("silent_ms", o.now()-s.base)
 }
 
-// proposeEnd is propose for the end of a session, when its turn has come.
+// proposeEnd proposes the end of a session once its turn has come.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
 	e := o.endings.begin(1 + o.quotas.Claims(session))
 	select {

@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// TransactionDone is what a transaction came to.
+// TransactionDone is the result of a transaction.
 type TransactionDone struct {
 	lockapi.TransactionResult
 	Replayed bool // an earlier answer under the key is given again
@@ -19,9 +19,9 @@ type TransactionDone struct {
 
 func (d TransactionDone) again() bool { return d.Replayed }
 
-// Transact does several things at one moment, or none of them. The errors are
-// precondition_failed with the operation that can't be done, conflict for another
-// call under the key, session_not_found, too_many, and those of every call.
+// Transact makes several changes atomically, or none. The errors are
+// precondition_failed with the operation that failed, conflict for another call
+// under the key, session_not_found, too_many, and those of every call.
 func (m *Master) Transact(_ context.Context, by *Caller, req *lockapi.Transact) (TransactionDone, error) {
 	return serve(m, func(o *office) (TransactionDone, error) {
 		if err := o.admit(by); err != nil {
@@ -44,17 +44,17 @@ func (m *Master) Transact(_ context.Context, by *Caller, req *lockapi.Transact) 
 	})
 }
 
-// transaction is one call under way.
 type transaction struct {
 	o   *office
 	by  *Caller
 	req *lockapi.Transact
-	op  *state.Transaction // is never changed: the log may have it
+	op  *state.Transaction // immutable: the log may have it
 }
 
-// fromMemory answers what changes nothing, as single calls do. What is about claims
-// of which other calls are under way is left to the log, and so is the grant of a
-// lock that is held already: whoever is told of that keeps it.
+// fromMemory returns the result of a transaction that changes nothing, as for
+// single calls. The log decides if other calls for the same claims are under
+// way, or if the transaction acquires a lock that is held already: the answer
+// delivers that grant, which must not be withdrawn after that.
 func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 	takes := false
 	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
@@ -75,8 +75,8 @@ func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 	return r, ok && !(takes && r.Verdict == state.Done)
 }
 
-// propose puts the transaction through the log, if it keeps the quotas. While the call is
-// under way its locks are not taken back, as with any acquire.
+// propose puts the transaction through the log if the quotas allow it. While
+// the call is under way, its locks are not withdrawn, as with any acquire.
 func (t *transaction) propose() (state.TransactionResult, error) {
 	reserved, err := t.o.quotas.Transaction(t.op)
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		claims[a.key] = a
 	}
 	r, err := resultOf[state.TransactionResult](t.o.propose(t.by, t.op))
-	if r.Replayed { // of a grant that may be over: it says nothing of the present one
+	if r.Replayed { // the grant may be over: it proves nothing about the present one
 		return r, err
 	}
 	for _, s := range r.Steps {
@@ -108,13 +108,13 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 	return r, err
 }
 
-// acquire is the call that a step would be alone.
+// acquire returns the call that a step would be by itself.
 func (t *transaction) acquire(s *state.Take) *acquire {
 	return newAcquire(t.o, t.by, &lockapi.AcquireLock{Path: s.Path, LockRequest: lockapi.LockRequest{
 		Session: t.op.Session, Handle: s.Handle, Mode: mode(s.Mode), Limit: s.Limit, LockDelayMS: s.DelayMS}})
 }
 
-// answer turns what it came to into a reply.
+// answer turns a result into a reply.
 func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error) {
 	branch, steps := t.req.Else, t.op.Else
 	if r.Succeeded {
@@ -141,8 +141,8 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 	return done, nil
 }
 
-// errFailed tells which operation can't be done, and what stood in its way when that
-// was judged.
+// errFailed returns the operation that failed, with what prevented it at that
+// time.
 func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
 	if f.Why == state.TooLong {
 		return errResults(f)
@@ -151,21 +151,22 @@ func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
 	if take, ok := step.(*state.Take); ok {
 		e = errNotTaken(take.Path, f)
 	}
-	e.Detail = lockapi.Errorf(e.Code, "operation %d can't be done: %s", f.Step, e.Detail).Detail
+	e.Detail = lockapi.Errorf(e.Code, "operation %d failed: %s", f.Step, e.Detail).Detail
 	e.Operation = &f.Step
 	return e
 }
 
-// errResults reports the operation with which the results have more content than
-// an answer may.
+// errResults reports the operation with which the results exceed the content
+// limit of an answer.
 func errResults(f *state.Failure) *lockapi.Error {
-	e := lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the results have more than %d bytes of content as JSON: nothing was changed; "+
+	e := lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the results exceed %d bytes of content as JSON: nothing was changed; "+
 		"get fewer files in one transaction, or get large files by themselves", f.Step, state.MaxResults)
 	e.Operation = &f.Step
 	return e
 }
 
-// errNotTaken tells who holds a lock that a transaction could not have.
+// errNotTaken returns the holders of a lock that a transaction could not
+// acquire.
 func errNotTaken(path string, f *state.Failure) *lockapi.Error {
 	why := fmt.Sprintf("was not granted (holders: %d, waiters: %d)", f.Lock.Held, f.Lock.Waiters)
 	switch f.Why {
@@ -243,7 +244,7 @@ func writeOf(w *lockapi.WriteOperation) *state.Write {
 	return &state.Write{Path: w.Path, Content: content, Sum: sum[:], Owner: ownerOf(w.Ephemeral)}
 }
 
-// ownerOf says with what a file is to end; nil leaves that as it is.
+// ownerOf returns when a file is to end; nil leaves its owner unchanged.
 func ownerOf(ephemeral *bool) state.Owner {
 	switch {
 	case ephemeral == nil:
@@ -254,7 +255,7 @@ func ownerOf(ephemeral *bool) state.Owner {
 	return state.Permanent
 }
 
-// resultFor is what an operation came to.
+// resultFor returns the result of an operation.
 func resultFor(o *lockapi.Operation, r state.StepResult) lockapi.OperationResult {
 	switch {
 	case o.Delete != nil:

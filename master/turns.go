@@ -9,34 +9,35 @@ import (
 )
 
 const (
-	turnReturn = 3 * time.Millisecond   // that long a file waits for the caller who was refused to come back
-	turnWait   = 100 * time.Millisecond // that long a call waits for its turn, then it goes without
+	turnReturn = 3 * time.Millisecond   // how long a file waits for the refused caller to return
+	turnWait   = 100 * time.Millisecond // how long a call waits for its turn before it proceeds without
 )
 
-// turns has those who write one file by compare-and-set take turns. Of callers
-// who all come with the present revision only one can win; the others have tried
-// in vain, each at the cost of a log entry, and who is nearest to the master wins
-// most. Here no more than two calls for a file are in the log: one that wins, and
-// one behind it, which is refused, and told what the file holds by then. It has
-// the next turn if it comes back soon, while those who have waited longest follow.
-// So an increment takes two tries, whoever makes it.
+// turns lets the writers of one file by compare-and-set take turns. If several
+// callers send the present revision, only one can win. The others would fail,
+// each at the cost of a log entry, and the caller nearest to the master would
+// win most. With turns, at most two calls for a file are in the log: the
+// winner, and one behind it that is refused and receives the file's new
+// content. The refused caller has the next turn if it returns soon, followed by
+// the caller that has waited longest. So an increment takes two tries, for
+// every caller.
 //
-// It only delays calls, and for turnWait at most: what they come to is decided
-// behind it, by the state alone.
+// Turns only delay calls, by turnWait at most. The state alone decides the
+// outcome.
 type turns struct {
 	log Log
 
 	mu    sync.Mutex
-	files map[string]*turn // those that are written so, or wait for somebody to come back
+	files map[string]*turn // files being written, or waiting for a refused caller
 }
 
-// turn is a round of one file, and who waits for the next.
+// turn is a round of one file, with the calls that wait for the next round.
 type turn struct {
 	begun, over int       // calls of this round
 	placed      bool      // the first of them has its place in the log's order
-	sessions    [2]string // whose they are
+	sessions    [2]string // of these calls
 	refused     [2]bool
-	returns     string // no round begins before this session comes or time has passed; empty for no such
+	returns     string // no round begins before this session returns or turnReturn passes; may be empty
 	round       int
 	queue       []*turnCall
 }
@@ -50,8 +51,9 @@ type turnCall struct {
 	ready    chan struct{} // closed when its turn has come
 }
 
-// contestant is the call that a transaction is which writes or deletes one file by
-// compare-and-set, on behalf of a session; nil for any other.
+// contestant returns the turnCall of a transaction that writes or deletes one
+// file by compare-and-set on behalf of a session. It returns nil for any other
+// transaction.
 func contestant(op *state.Transaction) *turnCall {
 	if len(op.Then) != 1 || len(op.If) > 0 || op.Session == "" {
 		return nil
@@ -70,8 +72,8 @@ func contestant(op *state.Transaction) *turnCall {
 	return c
 }
 
-// enter waits until c may go on, or until done is closed. It reports whether it is
-// its turn: if not c goes on all the same.
+// enter waits until it is c's turn, until turnWait has passed, or until done is
+// closed. It reports whether c has its turn; without one c proceeds anyway.
 func (t *turns) enter(c *turnCall, done <-chan struct{}) bool {
 	t.join(c)
 	late := time.NewTimer(turnWait)
@@ -113,8 +115,8 @@ func (t *turns) join(c *turnCall) {
 	t.admit(x)
 }
 
-// admit has the next call go on, if one may. A round begins with one that is to win:
-// who is behind it is told what it has written.
+// admit lets the next call proceed, if one may. A round begins with a call that
+// is expected to win; the call behind it receives what the winner wrote.
 func (t *turns) admit(x *turn) {
 	next := 0
 	switch {
@@ -131,8 +133,8 @@ func (t *turns) admit(x *turn) {
 	close(c.ready)
 }
 
-// placed is to be called when c has its place in the log's order: who is to be behind
-// it comes now, and mostly into the same entry.
+// placed must be called when c has its place in the log's order. It admits the
+// call behind c, which mostly joins the same entry.
 func (t *turns) placed(c *turnCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +142,8 @@ func (t *turns) placed(c *turnCall) {
 	t.admit(c.turn)
 }
 
-// leave is to be called when c, whose turn had come, is over. refused is whether the
-// file was at another revision.
+// leave must be called when c has had its turn and ended. refused reports that
+// the file was at another revision.
 func (t *turns) leave(c *turnCall, refused bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +170,7 @@ func (t *turns) leave(c *turnCall, refused bool) {
 	})
 }
 
-// next begins a round with those who wait; without any the file is forgotten.
+// next begins a round with the waiting calls. Without any it forgets the file.
 func (t *turns) next(path string, x *turn) {
 	x.returns = ""
 	if t.admit(x); x.begun == 0 {

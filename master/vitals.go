@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// vitals are counted where they arise, over all offices of this replica.
+// vitals count events over all offices of this replica.
 type vitals struct {
 	set                         metric.Set
 	offices, expired            atomic.Uint64
@@ -30,35 +30,35 @@ func newVitals(term time.Duration) *vitals {
 		v.resigned[reason] = new(atomic.Uint64)
 	}
 	set := &v.set
-	set.Counter("stout_offices_total", "How often this replica took office since it was started.", v.offices.Load)
-	set.Counters("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by reason: the step that hung, slow_disk, lease or snapshot.",
+	set.Counter("stout_offices_total", "How often this replica became master since it was started.", v.offices.Load)
+	set.Counters("stout_offices_resigned_total", "How often this replica gave up mastership by itself since it was started, by reason: the step that hung, slow_disk, lease or snapshot.",
 		[]string{"reason"}, func(show metric.Show) {
 			for reason, n := range v.resigned {
 				show(float64(n.Load()), reason)
 			}
 		})
 	set.Counter("stout_sessions_expired_total", "Sessions that expired while this replica was the master.", v.expired.Load)
-	v.committed = set.Histogram("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master to its being applied.",
+	v.committed = set.Histogram("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master until it was applied.",
 		500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s)
-	v.margin = set.Histogram("stout_lease_renewal_margin_seconds", "What was left of the lease when it was renewed; 0 where it had lapsed.",
+	v.margin = set.Histogram("stout_lease_renewal_margin_seconds", "Rest of the lease when it was renewed; 0 if it had lapsed.",
 		0, term/10, term/5, 3*term/10, 2*term/5, term/2, 3*term/5, 7*term/10, 4*term/5, 9*term/10)
-	v.waited = set.Histogram("stout_lock_wait_duration_seconds", "Time in a lock's queue, of those who got the lock from this replica as master.",
+	v.waited = set.Histogram("stout_lock_wait_duration_seconds", "Time that a request waited in a lock's queue before this replica as master granted it.",
 		10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour)
-	v.held = set.Histogram("stout_lock_hold_duration_seconds", "Time from a lock's grant to its end, of those that ended while this replica was the master; by the wall clock.",
+	v.held = set.Histogram("stout_lock_hold_duration_seconds", "Time from a lock's grant to its end, for grants that ended while this replica was the master; by the wall clock.",
 		ms, 10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour, 7*24*time.Hour)
 	v.queued, v.replied = set.In(metric.WriteStage, "queue"), set.In(metric.WriteStage, "reply")
 	read := metric.Family{Name: "stout_read_duration_seconds", Help: "Time to read the state for a call: linear as the master with its lease, stale as any replica.", Label: "kind",
 		Bounds: []time.Duration{us, 2500 * time.Nanosecond, 5 * us, 10 * us, 25 * us, 50 * us, 100 * us, 250 * us, 500 * us, ms, 5 * ms, 25 * ms, 100 * ms, 500 * ms, 2 * s}}
 	v.linear, v.stale = set.In(read, "linear"), set.In(read, "stale")
-	// A ttl counts as one second.
-	v.keptAlive = set.Histogram("stout_session_keepalive_margin_ratio", "What was left of a session's lease when a keepalive of it came to this replica as master, in parts of its ttl.",
+	// A whole ttl is observed as one second.
+	v.keptAlive = set.Histogram("stout_session_keepalive_margin_ratio", "Rest of a session's lease when this replica as master received a keepalive, as a fraction of its ttl.",
 		0, s/20, s/10, s/5, 3*s/10, 2*s/5, s/2, 3*s/5, 7*s/10, 4*s/5, 9*s/10, 19*s/20)
 	v.barrier, v.outwaited, v.opening = set.In(metric.FailoverStep, "barrier"), set.In(metric.FailoverStep, "wait"), set.In(metric.FailoverStep, "open")
 	return v
 }
 
-// reasons are those for which a master gives up its office: a step that hangs, and
-// what makes it unfit (see unfit).
+// reasons are the reasons for which a master gives up its office: a step that
+// hangs, and the reasons of unfit.
 var reasons = []string{"disk", "apply", "raft", "propose", "answer", "mutex", "open", slowDisk, lostLease, unsentSnapshot}
 
 // resignedFor counts an office that ended by itself.
@@ -77,20 +77,20 @@ func (v *vitals) read(stale bool, took time.Duration) {
 	}
 }
 
-// kept counts a keepalive that came with so much of the ttl left.
+// kept counts a keepalive that arrived with so much of the ttl left.
 func (v *vitals) kept(left, ttl time.Duration) {
 	v.keptAlive.Observe(time.Duration(float64(left) / float64(ttl) * float64(time.Second)))
 }
 
-// opened counts an office that was opened, by how long each step took.
+// opened counts an office that was opened, with the duration of each step.
 func (v *vitals) opened(barrier, outwaited, opening time.Duration) {
 	v.barrier.Observe(barrier)
 	v.outwaited.Observe(outwaited)
 	v.opening.Observe(opening)
 }
 
-// renewed counts a batch that was accepted: proposed at p, accepted now, with
-// what was left of the lease.
+// renewed counts an accepted batch: proposed at p, accepted now, with the rest
+// of the lease.
 func (v *vitals) renewed(p, now time.Duration, left lease.View) {
 	v.committed.Observe(now - p)
 	v.margin.Observe(left.Remaining)
@@ -112,23 +112,22 @@ func (v *vitals) happened(c state.Change) {
 	}
 }
 
-// Metrics are those of this replica, by which people watch a cell and are called when
-// it is not well.
+// Metrics returns the metrics of this replica, for dashboards and alerts.
 func (m *Master) Metrics() metric.Set {
 	s := slices.Concat(m.vitals.set, m.members.Metrics())
-	s.Gauge("stout_ready", "1 where this replica is the master with its lease, or has heard of one lately.", func() float64 { return metric.If(m.Ready() == nil) })
-	s.Gauge("stout_has_master", "1 where this replica knows a master.", func() float64 { return metric.If(m.Known().ID != "") })
-	s.Gauge("stout_is_master", "1 where this replica is the master in office.", func() float64 { return metric.If(m.Known().Self) })
-	s.Gauge("stout_epoch", "The latest term of office that this replica knows of.", func() float64 { return float64(m.Known().Epoch) })
-	s.Gauge("stout_lease_held", "1 where this replica is the master and its lease runs.", func() float64 { return metric.If(m.Lease().Held) })
-	s.Gauge("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.", func() float64 { return m.Lease().Remaining.Seconds() })
-	s.Gauge("stout_lease_term_seconds", "The term of the lease that this replica takes as master.", m.opts.LeaseTerm.Seconds)
-	s.Gauge("stout_raft_last_contact_seconds", "Time since this replica heard of a leader, or since it was started; 0 on the leader.",
+	s.Gauge("stout_ready", "1 if this replica is the master with its lease, or has had recent contact with a master.", func() float64 { return metric.If(m.Ready() == nil) })
+	s.Gauge("stout_has_master", "1 if this replica knows a master.", func() float64 { return metric.If(m.Known().ID != "") })
+	s.Gauge("stout_is_master", "1 if this replica is the master in office.", func() float64 { return metric.If(m.Known().Self) })
+	s.Gauge("stout_epoch", "The latest epoch that this replica knows.", func() float64 { return float64(m.Known().Epoch) })
+	s.Gauge("stout_lease_held", "1 if this replica is the master and its lease runs.", func() float64 { return metric.If(m.Lease().Held) })
+	s.Gauge("stout_lease_remaining_seconds", "Rest of this replica's lease as master; 0 without one.", func() float64 { return m.Lease().Remaining.Seconds() })
+	s.Gauge("stout_lease_term_seconds", "The term of this replica's lease as master.", m.opts.LeaseTerm.Seconds)
+	s.Gauge("stout_raft_last_contact_seconds", "Time since this replica had contact with a leader, or since it was started; 0 on the leader.",
 		func() float64 { return float64(m.Replica().LastContactMS) / 1000 })
 	s.Gauge("stout_sessions", "Open sessions in this replica's state.", func() float64 { return float64(m.log.State().SessionCount()) })
-	s.Gauge("stout_locks", "Locks in this replica's state that are held, waited for or delayed.", func() float64 { return float64(m.log.State().LockCount()) })
-	s.Gauge("stout_waiters", "Places in queues in this replica's state.", func() float64 { return float64(m.log.State().WaitCount()) })
-	s.Gauge("stout_deadlocks", "Circles of sessions in this replica's state that wait for each other; 100 are many.", func() float64 { return float64(m.circles()) })
+	s.Gauge("stout_locks", "Locks in this replica's state that are held, waited for or within a lock-delay.", func() float64 { return float64(m.log.State().LockCount()) })
+	s.Gauge("stout_waiters", "Queue positions in this replica's state.", func() float64 { return float64(m.log.State().WaitCount()) })
+	s.Gauge("stout_deadlocks", "Deadlocks (cycles of waiting sessions) in this replica's state, counted up to 100.", func() float64 { return float64(m.circles()) })
 	s.Gauge("stout_files", "Files in this replica's state.", func() float64 { return float64(m.log.State().FileCount()) })
 	s.Gauge("stout_content_bytes", "Bytes of content of the files in this replica's state.", func() float64 { return float64(m.log.State().ContentBytes()) })
 	quota := func(show func(metric.Show, QuotaUse)) func(metric.Show) {
@@ -138,11 +137,11 @@ func (m *Master) Metrics() metric.Set {
 			}
 		}
 	}
-	s.Gauges("stout_quota_max", "The quota of this replica, which counts while it is master; 0 is none.", []string{"quota"},
+	s.Gauges("stout_quota_max", "The quota of this replica, which applies while it is master; 0 means no quota.", []string{"quota"},
 		quota(func(show metric.Show, u QuotaUse) { show(float64(u.Max), u.Name) }))
 	s.Counters("stout_quota_refused_total", "Calls that this replica refused as master because the quota was used up.", []string{"quota"},
 		quota(func(show metric.Show, u QuotaUse) { show(float64(u.Refused), u.Name) }))
-	s.Gauges("stout_quota_used", "What there is of what the quota bounds, on the master, for quotas of the whole cell.", []string{"quota"},
+	s.Gauges("stout_quota_used", "Present use of a quota of the whole cell, on the master.", []string{"quota"},
 		quota(func(show metric.Show, u QuotaUse) {
 			if u.Known {
 				show(float64(u.Used), u.Name)

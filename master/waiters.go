@@ -8,23 +8,22 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// claimKey is what identifies a hold or a place in a queue: session, path and
-// the session's handle.
+// claimKey identifies a hold or a queue position: session, path and handle.
 type claimKey struct{ session, path, handle string }
 
 func holdKey(h *state.Hold) claimKey        { return claimKey{h.Session, h.Path, h.Handle} }
 func waitKey(w *state.Wait) claimKey        { return claimKey{w.Session, w.Path, w.Handle} }
 func acquireKey(op *state.Acquire) claimKey { return claimKey{op.Session, op.Path, op.Handle} }
 
-// in is the claim of that key in a state: one of the two, or neither.
+// in returns the claim of that key in a state: a hold, a wait, or neither.
 func (k claimKey) in(s *state.State) (*state.Hold, *state.Wait) {
 	return s.Claim(k.session, k.path, k.handle)
 }
 
-// waiters are the acquires under way, by what they want. They see to it that
-// every grant from a queue is told, to a call or as an event of its session, or
-// taken back: nobody holds a lock unawares. They are guarded by the office's
-// mutex, which guards the sessions, too.
+// waiters are the acquires under way, by claim key. They ensure that every
+// grant from a queue is delivered to a call, becomes an event of its session,
+// or is withdrawn: no session holds a lock without knowing it. The office's
+// mutex guards them, as it guards the sessions.
 type waiters struct {
 	openSeq  uint64 // waits numbered up to here are of earlier offices
 	log      Log
@@ -33,13 +32,13 @@ type waiters struct {
 }
 
 // acquires is what the office knows of the calls for one claim key. It exists
-// while one is under way, while a 202 has yet to be followed by its grant, and
-// while an orphaned wait is given time.
+// while one of three things is pending: a call, the grant that follows a 202,
+// or an orphaned wait within its grace.
 type acquires struct {
 	calls       []*waiter
 	wait        uint64 // number of the wait that a call waited for last, or that was granted under one
-	told        uint64 // number of the wait whose grant some call was answered with, or was made an event
-	queued      bool   // some call was answered 202: the grant is an event for its session
+	told        uint64 // number of the wait whose grant a call returned, or that became an event
+	queued      bool   // a call was answered 202: the grant becomes an event of the session
 	orphan      uint64 // number of a wait of an earlier office that no call has asked about
 	withdrawals int    // under way: answer nothing from memory
 }
@@ -47,7 +46,7 @@ type acquires struct {
 // waiter is one acquire under way. It is woken when its claim has changed.
 type waiter struct{ wakeup wait.Wakeup }
 
-// enter registers a call. From then on it hears of every change.
+// enter registers a call. It is woken by every change from then on.
 func (ws *waiters) enter(key claimKey) (*acquires, *waiter) {
 	c := ws.claims[key]
 	if c == nil {
@@ -60,14 +59,14 @@ func (ws *waiters) enter(key claimKey) (*acquires, *waiter) {
 	return c, w
 }
 
-// leave takes a call out, if it is there.
+// leave removes a call, if it is there.
 func (c *acquires) leave(w *waiter) {
 	c.calls = slices.DeleteFunc(c.calls, func(other *waiter) bool { return other == w })
 }
 
-// abandoned sees to what a claim's last call leaves behind. A place in the
-// queue is to be given up, and so is a grant that nobody was told of: its
-// number is returned, else 0. A kept place stays, and what it was granted
+// abandoned handles what a claim's last call leaves behind. It returns the
+// number of a wait that must be withdrawn, else 0: a queue position that is not
+// kept, or a grant that was not delivered. A kept position stays, and its grant
 // becomes an event.
 func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
 	hold, wait := key.in(ws.log.State())
@@ -91,15 +90,15 @@ func (ws *waiters) notify(c *acquires, h *state.Hold) {
 	ws.sessions.notify(h)
 }
 
-// collect forgets a claim that nobody needs any more.
+// collect forgets a claim that is no longer needed.
 func (ws *waiters) collect(key claimKey, c *acquires) {
 	if len(c.calls) == 0 && !c.queued && c.orphan == 0 && c.withdrawals == 0 && ws.claims[key] == c {
 		delete(ws.claims, key)
 	}
 }
 
-// granted wakes the calls that wait for this grant. Where none does, or a 202
-// went out, the session is to be told instead.
+// granted wakes the calls that wait for this grant. If no call waits, or a 202
+// was sent, the grant becomes an event of the session instead.
 func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 	key := holdKey(h)
 	c := ws.claims[key]
@@ -113,7 +112,7 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 	}
 }
 
-// withdrawn wakes the calls whose place in the queue is gone.
+// withdrawn wakes the calls whose queue position is gone.
 func (ws *waiters) withdrawn(w *state.Wait) {
 	key := waitKey(w)
 	if c := ws.claims[key]; c != nil {
@@ -130,18 +129,18 @@ func (ws *waiters) wake(key claimKey, c *acquires) {
 }
 
 // adopt remembers a wait of an earlier office whose calls are gone, and gives
-// them time to come back.
+// them time to return.
 func (ws *waiters) adopt(w *state.Wait) {
 	key := waitKey(w)
 	ws.claims[key] = &acquires{orphan: w.Seq, wait: w.Seq}
 	ws.sessions.deadlines.add(&deadline{at: ws.sessions.graceEnds(w.Session), of: orphan(key)})
 }
 
-// orphan is the deadline of a wait that was adopted.
+// orphan is the deadline of an adopted wait.
 type orphan claimKey
 
-// due withdraws a wait that nobody has asked about, and what it may have been
-// granted meanwhile: otherwise a lock could be held that nobody knows of.
+// due withdraws an adopted wait that no call has asked about, and its grant if
+// it was granted. Otherwise a session could hold a lock without knowing it.
 func (w orphan) due(o *office, _ time.Duration) {
 	key := claimKey(w)
 	if c := o.waiters.claims[key]; c != nil && c.orphan != 0 {
@@ -154,17 +153,17 @@ func (w orphan) due(o *office, _ time.Duration) {
 // leastUnclaimed is the shortest time that the wire can carry.
 const leastUnclaimed = time.Millisecond
 
-// unclaimedFor is for how long a grant from a place that was not kept may still
-// be asked for before it is taken back; 0 for one that never will be, since
-// some caller was told of it. Where a call is about to be told, or one that
-// broke off is cleaned up after, that is no time at all, and the least that can
-// be shown. The grant may be one of a state that is not the latest.
+// unclaimedFor returns how long a grant from a queue position that was not kept
+// may still be asked for before it is withdrawn. It is 0 for a delivered grant,
+// which is never withdrawn. It is leastUnclaimed if the grant is about to be
+// delivered, or is about to be withdrawn because its call broke off. h may be
+// from a state that is not the latest.
 func (ws *waiters) unclaimedFor(h *state.Hold, now time.Duration) time.Duration {
 	c := ws.claims[holdKey(h)]
 	switch {
 	case c == nil:
 		if _, lasts := ws.log.State().HoldByToken(h.Path, h.Token); !lasts {
-			return leastUnclaimed // it has ended since it was read, and may have been taken back
+			return leastUnclaimed // it has ended since it was read, and may have been withdrawn
 		}
 		return 0
 	case c.told == h.WaitSeq:
@@ -177,8 +176,8 @@ func (ws *waiters) unclaimedFor(h *state.Hold, now time.Duration) time.Duration 
 	return leastUnclaimed
 }
 
-// busy reports whether a claim may be about to change, since the office knows
-// of calls for it.
+// busy reports whether a claim may be about to change because the office has
+// calls for it.
 func (o *office) busy(key claimKey) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -190,20 +189,19 @@ func (o *office) exit(by *Caller, key claimKey, c *acquires, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.leave(w)
-	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else it is the business of the claim that followed
+	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else a later claim took over
 		if seq := o.waiters.abandoned(key, c); seq != 0 {
-			go o.withdraw(new(*by), key, c, seq, true)() // the caller goes on with its own
+			go o.withdraw(new(*by), key, c, seq, true)() // a copy: the caller keeps using its own
 		}
 	}
 	o.waiters.collect(key, c)
 }
 
-// withdraw gives up a claim's place in a queue, with undo also what the place
-// was granted; the function that it returns waits for the outcome and has to be
-// called. It is for a claim without any other call. One that comes while the
-// withdrawal is under way goes through the log and finds its place behind it:
-// otherwise it could be told of a grant that is about to be taken back. o.mu is
-// held.
+// withdraw gives up a claim's queue position, and with undo also the grant made
+// from it. The caller must call the returned function, which waits for the
+// outcome. The claim must have no other call. A call that arrives during the
+// withdrawal goes through the log behind it. Otherwise that call could be
+// answered with a grant that is about to be withdrawn. o.mu is held.
 func (o *office) withdraw(by *Caller, key claimKey, c *acquires, seq uint64, undo bool) func() (state.AcquireResult, error) {
 	c.withdrawals++
 	wait := o.begin(by, &state.Withdraw{Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})

@@ -1,8 +1,9 @@
-// Package batch joins the commands of an office into log entries, and hands each caller the
-// result of its command. The meaning of commands does not belong here, nor does the lease
-// that an entry renews.
+// Package batch joins the commands of an office into log entries, and returns
+// to each caller the result of its command. It knows neither the meaning of
+// commands nor the lease that an entry renews.
 //
-// A proposal's instant is read before the proposal (batches.go): the lease counts from it.
+// The clock is read before a batch is proposed (batches.go): the lease counts
+// from there.
 package batch
 
 import (
@@ -20,48 +21,50 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Options say for which office a batcher works.
+// Options configure a batcher for one office.
 type Options struct {
 	Epoch   uint64
 	LeaseMS int64
 	Clock   func() time.Duration
-	// Submit hands a batch to the log, and Due returns a command that the log itself is
-	// to be given with it; see master.Log.
+	// Submit hands a batch to the log. Due returns a command that the log
+	// itself wants to add to it; see master.Log.
 	Submit func(state.Batch) func() (*state.Outcome, error)
 	Due    func() (state.Command, bool)
-	// Accepted takes each accepted batch and the instant at which its proposal began,
-	// in log order on one goroutine, before any caller gets its result.
+	// Accepted receives each accepted batch and the instant at which its
+	// proposal began, in log order on one goroutine, before any caller gets
+	// its result.
 	Accepted func(p time.Duration, out *state.Outcome)
-	// Queued is how long each command gathered with others for an entry, and
-	// Replied how long after that was applied its caller went on.
+	// Queued observes how long each command waited for its entry to be
+	// sent. Replied observes how long after the entry was applied the
+	// caller continued.
 	Queued, Replied *metric.Histogram
 	// Progress watches the loops.
 	Progress *progress.Watch
-	// Failed takes the error of the first batch that was not accepted. No command is
-	// taken after it.
+	// Failed receives the error of the first batch that was not accepted.
+	// The batcher refuses all commands after it.
 	Failed func(error)
 }
 
 // Batcher joins the commands of many callers into log entries: while entries
 // are under way, commands gather for the next (batches.go). There is no timer;
-// a lone command leaves at once. One batcher serves one office.
+// a single command leaves at once. One batcher serves one office.
 type Batcher struct {
 	opts  Options
-	spare sync.Pool // of calls whose answer was taken: nobody else has them any more
+	spare sync.Pool // calls that were answered: no other goroutine refers to them
 
 	mu      sync.Mutex
 	pending []*call
-	waiting int // callers inside Do, or between Begin and its result
+	waiting int // callers in Do, or between Begin and its result
 	renew   bool
 	pace    pace
-	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
+	refuse  error         // set by Drain, Close or a failure; refuses all later commands
 	drained chan struct{} // set by Drain; closed when the last caller has left Do
 	closed  bool
 	wakeup  wait.Wakeup
 
 	slots    chan struct{}
 	inflight chan flight
-	done     chan struct{} // closed when nothing is taken any more
+	done     chan struct{} // closed by Close
 	loops    sync.WaitGroup
 }
 
@@ -85,7 +88,7 @@ type flight struct {
 	wait     func() (*state.Outcome, error)
 }
 
-// New starts a batcher, which ends with Close.
+// New starts a batcher. Close ends it.
 func New(o Options) *Batcher {
 	b := &Batcher{
 		opts:     o,
@@ -101,14 +104,14 @@ func New(o Options) *Batcher {
 }
 
 // Do proposes one command and waits for its result. The error wraps
-// membership.ErrNotApplied when the command certainly has no effect, and
-// membership.ErrUnknown when it may have one.
+// membership.ErrNotApplied if the command certainly has no effect, and
+// membership.ErrUnknown if it may have one.
 func (b *Batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd, nil)() }
 
-// Begin takes one command and returns at once: a command that is begun later
-// comes behind it in the log. The returned function waits for the result as Do
-// does, and is to be called once. What becomes of the command is noted in traced,
-// which may be nil.
+// Begin accepts one command and returns at once: a command that begins later is
+// behind it in the log. The returned function waits for the result as Do does,
+// and must be called once. traced, which may be nil, records what happens to
+// the command.
 func (b *Batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Result, error) {
 	asked := time.Now()
 	b.mu.Lock()
@@ -149,8 +152,8 @@ func (b *Batcher) leave() {
 	}
 }
 
-// abandon is the way out of a call that waits when the batcher ends: it had no
-// effect if it was not handed over yet.
+// abandon returns the error of a call that waits when the batcher ends. The
+// call had no effect if it was not handed over yet.
 func (b *Batcher) abandon(c *call) (state.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,8 +179,8 @@ func (b *Batcher) Renew() {
 	b.wakeup.Wake()
 }
 
-// Drain takes no more commands, with why as the reason, and returns when all
-// that were taken have been answered, or ctx ends.
+// Drain refuses further commands, with why as the reason, and returns when all
+// accepted ones have been answered, or ctx ends.
 func (b *Batcher) Drain(ctx context.Context, why error) error {
 	b.mu.Lock()
 	if b.refuse == nil {
@@ -200,7 +203,7 @@ func (b *Batcher) Drain(ctx context.Context, why error) error {
 	}
 }
 
-// Close takes no more commands and lets every waiting caller go, with why as
+// Close refuses further commands and releases every waiting caller, with why as
 // the reason. It does not wait for entries under way.
 func (b *Batcher) Close(why error) {
 	b.mu.Lock()
@@ -214,13 +217,13 @@ func (b *Batcher) Close(why error) {
 	}
 }
 
-// Mutex is the batcher's, for the watch that looks for hanging ones.
+// Mutex returns the batcher's mutex, for the watch that looks for hanging ones.
 func (b *Batcher) Mutex() sync.Locker { return &b.mu }
 
 // Wait returns when the entries under way at Close have ended.
 func (b *Batcher) Wait() { b.loops.Wait() }
 
-// receive takes outcomes in log order.
+// receive handles outcomes in log order.
 func (b *Batcher) receive() {
 	step := b.opts.Progress.Step("answer")
 	defer b.opts.Progress.Remove(step)

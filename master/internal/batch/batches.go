@@ -8,17 +8,18 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// maxBatchCommands bounds a batch, as do membership.MaxBatchBytes.
+// maxBatchCommands bounds a batch, as does membership.MaxBatchBytes.
 const maxBatchCommands = 128
 
-// pace says when what has gathered is worth an entry: when no entry is under
-// way, or when it is half of what the last two held together.
+// pace decides when the gathered commands are worth an entry: when no entry is
+// under way, or when there are half as many as the last two entries held
+// together.
 //
-// Without the second condition large and tiny batches take turns: the first
-// caller to come back with a new command after a large batch finds a slot free
-// and takes it alone, and everybody else waits for an entry to end. Since the
-// end of the entry under way lets anything go, nobody waits longer than that
-// for company.
+// Without the second condition large and tiny batches alternate. The first
+// caller that returns with a new command after a large batch would find a free
+// slot and take it alone, and all others would wait for an entry to end. The
+// end of the entry under way lets any number leave, so no command waits longer
+// than that.
 type pace struct {
 	underway int    // entries
 	last     [2]int // commands in the last two
@@ -26,11 +27,11 @@ type pace struct {
 
 func (p *pace) worth(n int) bool { return p.underway == 0 || 2*n >= p.last[0]+p.last[1] }
 
-// left notes that an entry of n commands is on its way.
+// left records that an entry of n commands is on its way.
 func (p *pace) left(n int) { p.underway, p.last = p.underway+1, [2]int{p.last[1], n} }
 
-// send forms batches: it takes a slot first, so that a batch holds whatever has
-// gathered by the time that it can leave.
+// send forms batches. It takes a slot first, so that a batch holds everything
+// that has gathered by the time it can leave.
 func (b *Batcher) send() {
 	defer close(b.inflight)
 	step := b.opts.Progress.Step("propose")
@@ -54,8 +55,8 @@ func (b *Batcher) send() {
 	}
 }
 
-// batch is that of the calls, and behind their commands what the log is due.
-// Nobody waits for the result of that one.
+// batch returns the batch of the calls, with the log's own command at its end
+// if one is due. No caller waits for the result of that command.
 func (b *Batcher) batch(calls []*call) state.Batch {
 	out := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
 	due, isDue := b.opts.Due()
@@ -72,8 +73,8 @@ func (b *Batcher) batch(calls []*call) state.Batch {
 	return out
 }
 
-// gather waits for something worth an entry and takes as much as one batch
-// holds.
+// gather waits until the commands are worth an entry, and takes as many as one
+// batch holds.
 func (b *Batcher) gather() ([]*call, bool) {
 	for {
 		b.mu.Lock()
@@ -102,7 +103,7 @@ func (b *Batcher) gather() ([]*call, bool) {
 	}
 }
 
-// fits counts how many of the pending commands go into one batch.
+// fits counts how many of the pending commands fit into one batch.
 func (b *Batcher) fits() int {
 	size := 0
 	for i, c := range b.pending {
@@ -114,7 +115,7 @@ func (b *Batcher) fits() int {
 	return len(b.pending)
 }
 
-// arrived notes that an entry is no longer under way.
+// arrived records that an entry is no longer under way.
 func (b *Batcher) arrived() {
 	b.mu.Lock()
 	b.pace.underway--

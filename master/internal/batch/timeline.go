@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Timeline notes what the log did for a call that is traced. It is safe for
+// Timeline records what the log did for a traced call. It is safe for
 // concurrent use, and the zero value is empty.
 type Timeline struct {
 	mu     sync.Mutex
@@ -21,7 +21,7 @@ type Write struct {
 	With  int       // how many commands the entry has
 }
 
-// Writes are those that are done, in the order in which they were.
+// Writes returns the finished commands, in the order in which they finished.
 func (t *Timeline) Writes() []Write {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,11 +7,13 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Ledger is what an office knows of the use of quotas. It is made when the office opens:
-// no call is under way then, and no entry of an earlier office is applied any more.
+// Ledger is what an office knows of the use of quotas. It is made when the
+// office opens: then no call is under way, and no entry of an earlier office
+// can still be applied.
 //
-// Its mutex guards the fields below it. No other mutex is taken while it is held. The
-// state is read under it, so that a call whose reservation has ended is in that state.
+// Its mutex guards the fields below it. No other mutex is taken while it is
+// held. The state is read under it, so that a call whose reservation has ended
+// is in that state.
 type Ledger struct {
 	quotas  *Quotas
 	refused *Refusals
@@ -23,28 +25,29 @@ type Ledger struct {
 	calls    map[call]int // copies under way of each call
 }
 
-// account is what a session has, by the changes that the log has made, and what its calls
+// account is what a session has, by the changes in the log, plus what its calls
 // under way may add.
 type account struct {
 	Sums
 	keyed int // keyed calls under way
 }
 
-// call names the copies of one call, which share a reservation. The zero value is a call
-// that has no copies.
+// call identifies the copies of one call, which share a reservation. The zero
+// value is a call without copies.
 type call struct {
 	kind    byte
 	a, b, c string
 }
 
-// Reservation is what a call under way may add. The zero value is nothing.
+// Reservation is what a call under way may add. The zero value reserves
+// nothing.
 type Reservation struct {
 	call call
-	own  *account // nil for what counts for no session
+	own  *account // nil if no session is charged
 	cost Sums
 }
 
-// New is the ledger of an office that opens with a state.
+// New makes the ledger of an office that opens with a state.
 func New(q *Quotas, refused *Refusals, current func() *state.State) *Ledger {
 	l := &Ledger{quotas: q, refused: refused, state: current, sessions: map[string]*account{}, calls: map[call]int{}}
 	s := current()
@@ -61,7 +64,7 @@ func New(q *Quotas, refused *Refusals, current func() *state.State) *Ledger {
 	return l
 }
 
-// open begins a session's account, unless that has happened. l.mu is held.
+// open begins a session's account, unless it exists. l.mu is held.
 func (l *Ledger) open(v *state.Session) *account {
 	own := l.sessions[v.ID]
 	if own == nil {
@@ -71,8 +74,9 @@ func (l *Ledger) open(v *state.Session) *account {
 	return own
 }
 
-// account finds a session's account, nil if the session does not live. The state may be
-// ahead of the changes that the ledger knows. l.mu is held.
+// account returns a session's account, or nil if the session does not exist.
+// The state may be ahead of the changes that the ledger has followed. l.mu is
+// held.
 func (l *Ledger) account(s *state.State, id string) *account {
 	if own := l.sessions[id]; own != nil {
 		return own
@@ -92,7 +96,8 @@ func (l *Ledger) countClaim(session, path, handle string, claims, waiters int64)
 	}
 }
 
-// Follow takes note of what an entry did, before any call learns of it.
+// Follow applies the changes of an entry to the ledger, before any call gets
+// its result.
 func (l *Ledger) Follow(changes []state.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +130,8 @@ func (l *Ledger) Follow(changes []state.Change) {
 	}
 }
 
-// exceeds returns the first quota that more would exceed. own may be nil. l.mu is held.
+// exceeds returns the first quota that more would exceed. own may be nil. l.mu
+// is held.
 func (l *Ledger) exceeds(s *state.State, own *account, more *Sums) *Excess {
 	cell := SumsOf(s)
 	settled := cell.All()
@@ -146,8 +152,8 @@ func (l *Ledger) exceeds(s *state.State, own *account, more *Sums) *Excess {
 	return nil
 }
 
-// enter counts a call in full, if more keeps the quotas. Further copies of the call need
-// nothing. l.mu is held.
+// enter counts a call in full if more is within the quotas. Further copies of
+// the call need nothing. l.mu is held.
 func (l *Ledger) enter(s *state.State, r Reservation, more *Sums) *Excess {
 	if l.calls[r.call] == 0 {
 		if e := l.exceeds(s, r.own, more); e != nil {
@@ -168,8 +174,8 @@ func (l *Ledger) count(r *Reservation, times int64) {
 	}
 }
 
-// Release ends a reservation, when the call's outcome is applied and followed, or the call
-// has failed for good.
+// Release ends a reservation. Call it when the call's outcome is applied and
+// followed, or when the call has finally failed.
 func (l *Ledger) Release(r Reservation) {
 	if r.cost == (Sums{}) {
 		return
@@ -194,7 +200,7 @@ func (l *Ledger) Refuse(e *Excess) error {
 	return e.err()
 }
 
-// Used returns what the cell has, and what calls under way may add.
+// Used returns what the cell has, plus what calls under way may add.
 func (l *Ledger) Used() Sums {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +209,8 @@ func (l *Ledger) Used() Sums {
 	return used
 }
 
-// Claims returns how many claims a session has, with those that calls under way may make.
+// Claims returns how many claims a session has, with those that calls under way
+// may make.
 func (l *Ledger) Claims(session string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +220,7 @@ func (l *Ledger) Claims(session string) int64 {
 	return 0
 }
 
-// Mutex is the ledger's, for the watch that looks for hanging ones.
+// Mutex returns the ledger's mutex, for the watch that looks for hanging ones.
 func (l *Ledger) Mutex() sync.Locker { return &l.mu }
 
 // The kinds of calls that have copies.
@@ -224,7 +231,7 @@ const (
 	keyedCall
 )
 
-// Session reserves what a session takes that is about to be opened.
+// Session reserves what a session needs that is about to be opened.
 func (l *Ledger) Session(op *state.OpenSession) (Reservation, error) {
 	r := Reservation{own: &account{}, cost: Sums{Sessions: 1, Bytes: op.Bytes(), SessionBytes: op.Bytes()}}
 	more := r.cost
@@ -240,7 +247,8 @@ func (l *Ledger) Session(op *state.OpenSession) (Reservation, error) {
 	return l.reserve(s, r, &more)
 }
 
-// reserve is enter for a call that is refused if there is no room. l.mu is held.
+// reserve is enter for a call that is refused if there is no room. l.mu is
+// held.
 func (l *Ledger) reserve(s *state.State, r Reservation, more *Sums) (Reservation, error) {
 	if e := l.enter(s, r, more); e != nil {
 		return Reservation{}, l.Refuse(e)
@@ -248,8 +256,8 @@ func (l *Ledger) reserve(s *state.State, r Reservation, more *Sums) (Reservation
 	return r, nil
 }
 
-// Acquire reserves what an acquire may take. If there is room for a hold and none for a
-// queue position, the call must not wait, and full is why.
+// Acquire reserves what an acquire may need. If there is room for a hold but
+// not for a queue position, the call must not wait, and full is the reason.
 func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -286,7 +294,7 @@ func claimSums(path, handle string) Sums {
 	return Sums{Holds: 1, Bytes: n, SessionBytes: n}
 }
 
-// mustWait reports whether an acquire would come to a queue position.
+// mustWait reports whether an acquire would get a queue position.
 func mustWait(s *state.State, op *state.Acquire) bool {
 	once := *op
 	once.Wait = state.NoWait

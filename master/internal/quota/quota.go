@@ -1,24 +1,26 @@
-// Package quota keeps what clients take up within bounds.
+// Package quota bounds what clients may use.
 //
-// The state counts what there is in the whole cell. A Ledger counts what calls under way
-// may add, and what each session has. It lets a call go on only if everything together
-// keeps the quotas. Decisions about rights, waiting and the log do not belong here, nor
-// do the bounds on connections and watchers.
+// The state counts the use of the whole cell. A Ledger counts what calls under
+// way may add, and what each session has. It admits a call only if everything
+// together is within the quotas. Rights, waiting and the log do not belong
+// here, nor do the bounds on connections and watchers.
 //
 // # Why no quota is exceeded
 //
-// Take the most that the state can come to: each call under way may be applied or not, in
-// any order, also behind deletions and releases that nobody has asked for yet. At one
-// path, under one claim and under one idempotency key there is one thing at a time.
-// So the most is at most the state and, in full, what each call under way writes.
+// Consider the maximum that the state can reach. Each call under way may be
+// applied or not, in any order, and behind deletions and releases that are not
+// even requested yet. One path, one claim and one idempotency key each hold one
+// thing at a time. So the maximum is at most the state plus, in full, what each
+// call under way writes.
 //
-// A call raises the most by no more than what it adds to the state as it is now: where a
-// file is overwritten, by the difference. The Ledger compares the state, the calls under
-// way and this addition with the quotas, and then counts the call in full until its
-// outcome is known. A call that adds nothing raises nothing, and is not refused.
+// A call raises the maximum by no more than it adds to the present state: an
+// overwritten file counts by the difference. The Ledger compares the state, the
+// calls under way and this addition with the quotas. It then counts the call in
+// full until its outcome is known. A call that adds nothing
+// is not refused.
 //
-// Near a bound a call may be refused while others are under way that come to less. A call
-// alone is refused only if it does not fit.
+// Near a bound a call may be refused because of calls under way that turn out
+// to use less. A call that is alone is refused only if it does not fit.
 package quota
 
 import (
@@ -28,26 +30,28 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Quotas bound what sessions may take up in the cell. 0 is no bound.
+// Quotas bound what sessions may use in the cell. 0 means no bound.
 //
-// They are a setting of each replica, and those of the master count. What is there already
+// They are a setting of each replica; the master's settings apply. Existing use
 // stays, however low a quota is set.
 //
-// The state could refuse as well, by limits that an office's opening brings into the log.
-// But then the estimates of memory decide what a command does, and can change only with
-// the cell's level.
+// The state could refuse as well, by limits that an office's opening brings
+// into the log. But then the estimates of memory would decide the result of a
+// command, and could change only with the cell's level.
 type Quotas struct {
 	// Sessions bounds the open sessions.
 	Sessions int64
-	// Holds bounds the grants and queue positions together, since a position becomes a
-	// grant by itself; Waiters bounds the positions alone.
+	// Holds bounds the grants and queue positions together, because a
+	// position becomes a grant by itself; Waiters bounds the positions
+	// alone.
 	Holds, Waiters int64
-	// Files bounds the files, and Content the bytes of content of them all.
+	// Files bounds the number of files, and Content their total bytes of
+	// content.
 	Files, Content int64
-	// Bytes bounds the memory that the state takes, as State.Bytes estimates it.
+	// Bytes bounds the memory of the state, as State.Bytes estimates it.
 	Bytes int64
 	// The same for each single session. Its bytes are those of its name and
-	// metadata, of all that it holds and waits for, and of the answers that are
+	// metadata, of its holds and waits, and of the answers that are
 	// remembered for it.
 	SessionHolds, SessionWaiters, SessionBytes int64
 }
@@ -55,9 +59,9 @@ type Quotas struct {
 // Kind is one of the quotas.
 type Kind int
 
-// The kinds. Those of a single session come first: a call that exceeds several quotas is
-// refused because of the first, and a session's own is one about which the caller can do
-// something.
+// The kinds. The quotas of a single session come first: a call that exceeds
+// several quotas is refused because of the first one, and the caller can do
+// something about its own session.
 const (
 	SessionHolds Kind = iota
 	SessionWaiters
@@ -71,11 +75,11 @@ const (
 	Kinds // how many there are
 )
 
-// OfCell reports whether a quota is one of the whole cell.
+// OfCell reports whether a quota bounds the whole cell.
 func (k Kind) OfCell() bool { return k >= Sessions }
 
-// texts are what people read of a quota: its name, which is that of the setting, what it
-// counts, and what makes room.
+// texts are the texts of a quota: the name of its setting, what it counts, and
+// how to make room.
 var texts = [Kinds]struct{ name, counts, remedy string }{
 	Sessions:       {"max-sessions", "the cell has %d open sessions", "close sessions that are not needed, or have the quota raised"},
 	Holds:          {"max-holds", "the cell has %d holds and places in queues", "release what is not needed, or have the quota raised"},
@@ -88,15 +92,15 @@ var texts = [Kinds]struct{ name, counts, remedy string }{
 	SessionBytes:   {"max-session-bytes", "the session takes %d bytes of the state", "release what is not needed, use further sessions, or have the quota raised"},
 }
 
-// Name is the name of the setting.
+// Name returns the name of the setting.
 func (k Kind) Name() string { return texts[k].name }
 
-// All are the values of the quotas.
+// All returns the values of the quotas.
 func (q *Quotas) All() [Kinds]int64 {
 	return [Kinds]int64{q.SessionHolds, q.SessionWaiters, q.SessionBytes, q.Sessions, q.Holds, q.Waiters, q.Files, q.Content, q.Bytes}
 }
 
-// Sums are what quotas count.
+// Sums are the quantities that quotas bound.
 type Sums struct {
 	Sessions, Holds, Waiters, Files, Content, Bytes int64
 
@@ -104,7 +108,7 @@ type Sums struct {
 	rules        int64
 }
 
-// All are the sums that the quotas bound.
+// All returns the sums in the order of the kinds.
 func (s *Sums) All() [Kinds]int64 {
 	return [Kinds]int64{s.Holds, s.Waiters, s.SessionBytes, s.Sessions, s.Holds, s.Waiters, s.Files, s.Content, s.Bytes}
 }
@@ -120,16 +124,17 @@ func (s *Sums) add(more *Sums, times int64) {
 	s.rules += times * more.rules
 }
 
-// SumsOf are those of the whole cell.
+// SumsOf returns the sums of the whole cell.
 func SumsOf(s *state.State) Sums {
 	return Sums{Sessions: int64(s.SessionCount()), Holds: int64(s.HoldCount() + s.WaitCount()), Waiters: int64(s.WaitCount()),
 		Files: int64(s.FileCount()), Content: s.ContentBytes(), Bytes: s.Bytes()}
 }
 
-// Refusals counts the calls that each quota refused, over all offices of a replica.
+// Refusals counts the calls that each quota refused, over all offices of a
+// replica.
 type Refusals [Kinds]atomic.Int64
 
-// The advice, in seconds, for when to try again: sessions and holds rarely end within
+// When to try again, in seconds: sessions and holds rarely end within
 // milliseconds, calls under way do.
 const (
 	retryAfter = 5
@@ -140,7 +145,7 @@ const (
 type Excess struct {
 	kind               Kind
 	most, used, wanted int64
-	soon               bool // it fits when the calls under way have come to nothing
+	soon               bool // it would fit without the calls under way
 }
 
 // err reports that the call had no effect because of a quota.

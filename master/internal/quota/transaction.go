@@ -6,15 +6,15 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Transaction reserves what a transaction may write in the larger of its branches, the
-// locks of both, and its answer if that is remembered.
+// Transaction reserves what a transaction may write in the larger of its
+// branches, the locks of both branches, and its answer if that is remembered.
 //
-// Deletions give no credit for what is written beside them: the files may be gone before
-// the transaction's turn comes.
+// Deletions earn no credit for the writes beside them: the files may be gone
+// before the transaction is applied.
 //
-// An answer takes the place of the oldest if the session has as many as are remembered.
-// A transaction that only deletes and releases is not refused because of its answer: it
-// makes room.
+// An answer replaces the oldest one if the session has as many as are
+// remembered. A transaction that only deletes and releases is not refused
+// because of its answer: it makes room.
 func (l *Ledger) Transaction(op *state.Transaction) (Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,8 @@ func (l *Ledger) Transaction(op *state.Transaction) (Reservation, error) {
 	return r, err
 }
 
-// files returns what the files take that a branch writes, in full and in addition to those
-// that are there. A sequential file has no name yet.
+// files returns what the files written by a branch need, in full and in
+// addition to the present files. A sequential file has no name yet.
 func files(s *state.State, branch []state.Step) (cost, more Sums) {
 	last := map[string]int{}
 	for _, step := range branch {
@@ -85,7 +85,8 @@ func fileSums(path string, content int) Sums {
 	return Sums{Files: 1, Content: int64(content), Bytes: state.BytesOfFile(path, content)}
 }
 
-// larger is the larger of the sums of two branches, for each quota of files.
+// larger returns the larger of the sums of two branches, for each quota of
+// files.
 func larger(a, b Sums) Sums {
 	return Sums{Files: max(a.Files, b.Files), Content: max(a.Content, b.Content), Bytes: max(a.Bytes, b.Bytes)}
 }
@@ -113,7 +114,7 @@ func takes(s *state.State, op *state.Transaction, cost, more *Sums) {
 	}
 }
 
-// onlyRemoves reports whether a transaction does nothing but delete and release.
+// onlyRemoves reports whether a transaction only deletes and releases.
 func onlyRemoves(op *state.Transaction) bool {
 	for _, branch := range [2][]state.Step{op.Then, op.Else} {
 		for _, step := range branch {
@@ -127,13 +128,13 @@ func onlyRemoves(op *state.Transaction) bool {
 	return len(op.Then)+len(op.Else) > 0
 }
 
-// operatorsRules is how many of access.MaxRules are kept for operators: they can still
-// put the rule that helps when administrators of paths have put all they can. For the
-// same reason Bytes, in which rules and groups count, does not bind operators, and
-// nothing is reserved for their rules.
+// operatorsRules is how many of access.MaxRules are reserved for operators:
+// they can still put a helpful rule after administrators of paths have used up
+// the rest. For the same reason Bytes, which counts rules and groups, does not
+// bind operators, and no quota is reserved for their rules.
 const operatorsRules = 1000
 
-// Rule reserves what the rule of an administrator takes that is no operator.
+// Rule reserves what a rule needs. The rule's administrator is not an operator.
 func (l *Ledger) Rule(rule *access.Rule) (Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +152,7 @@ func (l *Ledger) Rule(rule *access.Rule) (Reservation, error) {
 }
 
 func errRules(n int64) error {
-	e := lockapi.Errorf(lockapi.CodeTooMany, "the cell has %d rules; of %d the last %d are kept for operators; delete rules that are not needed, such as all below a path (DELETE %s?prefix=/path/)",
+	e := lockapi.Errorf(lockapi.CodeTooMany, "the cell has %d rules; of %d the last %d are reserved for operators; delete unneeded rules, such as all below a path (DELETE %s?prefix=/path/)",
 		n, access.MaxRules, operatorsRules, lockapi.RouteRules)
 	e.RetryAfter = retryAfter
 	return e
