@@ -27,7 +27,7 @@ func (d Drift) Long(span time.Duration) time.Duration {
 
 // SessionSpan returns how long the server waits before it ends a session whose
 // client counts ttl plainly on its own clock: ttl × (1 + drift)/(1 − drift),
-// rounded up. The server bears all the slack.
+// rounded up. All the slack is on the server's side.
 func (d Drift) SessionSpan(ttl time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl) * (1 + float64(d)) / (1 - float64(d))))
 }

@@ -28,7 +28,8 @@ func (p *Promises) Stored(term uint64, now time.Duration) {
 	defer p.mu.Unlock()
 	switch {
 	case p.recorded && term < p.term:
-		// An entry of a lower term replaced a suffix that was never committed.
+		// An entry of a lower term replaced a suffix that was never
+		// committed.
 		p.earlier = max(p.earlier, now)
 	case p.recorded && term == p.term:
 		p.at = max(p.at, now)

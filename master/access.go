@@ -50,7 +50,7 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 // reserveRule reserves quota for a rule. The rules of operators are unlimited.
 func (o *office) reserveRule(by *Caller, op state.Operation) (quota.Reservation, error) {
 	put, ok := op.(*state.PutRule)
-	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.who()) {
+	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.identity()) {
 		return quota.Reservation{}, nil
 	}
 	rule := put.Rule
@@ -135,11 +135,11 @@ func (by *Caller) administers(s *state.State, path string) bool {
 // which rules decide it.
 func (m *Master) CheckAccess(ctx context.Context, q *Read, c *lockapi.CheckAccess) (lockapi.AccessCheck, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
-		who := q.Caller.who()
+		who := q.Caller.identity()
 		if c.Principal != nil {
 			who = *c.Principal
 		}
-		if s.AccessOn && who != q.Caller.who() && !q.Caller.administers(s, c.Path) {
+		if s.AccessOn && who != q.Caller.identity() && !q.Caller.administers(s, c.Path) {
 			permission := lockapi.PermissionAdmin
 			if c.Path == "/" {
 				permission = lockapi.PermissionOperate
@@ -335,7 +335,7 @@ func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 // GetWhoAmI returns the principal that the caller counts as.
 func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
-		who := q.Caller.who()
+		who := q.Caller.identity()
 		out := lockapi.WhoAmI{Principal: who, How: q.Caller.How}
 		if c.Rights {
 			out.Observe, out.Operate = !s.AccessOn || s.Policy().Observes(who), !s.AccessOn || s.Policy().Operates(who)

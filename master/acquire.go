@@ -12,9 +12,9 @@ import (
 
 // AcquireLock asks for a lock and waits up to req.WaitMS for it. A call that
 // does not want to wait for a lock that is held is refused from memory, without
-// a log entry. A call whose key already holds the lock is answered from memory,
-// too. The error is too_many if a quota has no room for another claim, or for
-// the queue position that the call would need.
+// a log entry. A call for a hold that exists is answered from memory, too. The
+// error is too_many if a quota has no room for another claim, or for the queue
+// position that the call would need.
 //
 // When ctx ends while the call waits, its wait ends. Session and handle leave
 // the queue unless another of their calls waits or the position is kept. A
@@ -166,13 +166,13 @@ func (a *acquire) fromMemory() (state.AcquireResult, bool) {
 func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
-		a.told(r.Hold)
+		a.markDelivered(r.Hold)
 		return grantOf(r.Hold), nil
 	case state.NoSession:
 		return lockapi.Grant{}, errNoSession(a.key.session)
 	case state.Conflict:
 		if r.Hold != nil {
-			a.told(r.Hold) // the answer shows that the caller holds the lock
+			a.markDelivered(r.Hold) // the answer shows that the caller holds the lock
 		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
@@ -181,10 +181,10 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 
 // markDelivered records that a caller has the grant: it is not withdrawn after
 // that.
-func (a *acquire) told(h *state.Hold) {
+func (a *acquire) markDelivered(h *state.Hold) {
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
-	a.claim.told = h.WaitSeq
+	a.claim.delivered = h.WaitSeq
 }
 
 // errHeld returns the refusal with the lock's present holders, the first ones

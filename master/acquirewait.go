@@ -10,9 +10,9 @@ import (
 
 // An acquire that has a position in the queue.
 
-// await waits for the grant of the wait seq. No other call withdraws that wait
-// meanwhile, because this call is registered with its claim. position is the
-// queue position if the wait was just made, else 0.
+// await waits for the grant of the wait seq. No other call withdraws that wait,
+// because this call is registered with its claim. position is the queue
+// position if the wait was just made, else 0.
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
 	a.claim.wait = seq
@@ -23,10 +23,10 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		if ctx.Err() != nil {
 			return lockapi.Grant{}, a.errHeld() // the caller is gone; exit ends the wait
 		}
-		if done, grant, err := a.look(seq); done {
+		if done, grant, err := a.checkWait(seq); done {
 			return grant, err
 		}
-		if err := a.o.judge(a.by); err != nil {
+		if err := a.o.authorize(a.by); err != nil {
 			return a.forbidden(seq, err)
 		}
 		left := a.until - a.o.now()
@@ -75,7 +75,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 }
 
 // checkWait reads from the state what happened to the wait.
-func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
+func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	s := a.o.log.State()
 	hold, wait := a.key.in(s)
 	switch {
@@ -88,13 +88,13 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	if _, lives := s.Session(a.key.session); !lives {
 		return true, grant, errNoSession(a.key.session)
 	}
-	if err := a.o.judge(a.by); err != nil { // the wait was ended for this
+	if err := a.o.authorize(a.by); err != nil { // the wait was ended for this
 		return true, grant, err
 	}
 	return true, grant, a.errHeld()
 }
 
-// timedOut ends a wait whose time is up. It returns the position of a kept
+// timedOut ends a wait after its time. It returns the position of a kept
 // wait; it withdraws any other wait unless another call waits for it, too.
 func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
@@ -121,7 +121,7 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	case r.Verdict == state.Held:
 		return a.answer(r)
 	}
-	_, grant, err := a.look(seq)
+	_, grant, err := a.checkWait(seq)
 	return grant, err
 }
 
@@ -137,7 +137,7 @@ func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	}
 	a.o.mu.Unlock()
 	if !there {
-		_, grant, err := a.look(seq)
+		_, grant, err := a.checkWait(seq)
 		return grant, err
 	}
 	if position == 0 {

@@ -49,10 +49,10 @@ type Ask struct {
 	Uses bool
 }
 
-// judge identifies the caller and checks the rights that it asks for. All
+// authorize identifies the caller and checks the rights that it asks for. All
 // rights are decided here: every call passes through admit, linear, read or
 // Judge.
-func judge(s *state.State, by *Caller) error {
+func authorize(s *state.State, by *Caller) error {
 	if by.Ask.Right == Nothing {
 		return nil
 	}
@@ -133,8 +133,8 @@ func (by *Caller) identify(s *state.State) error {
 	return nil
 }
 
-// who returns the principal whose rights count.
-func (by *Caller) who() string {
+// identity returns the principal whose rights count.
+func (by *Caller) identity() string {
 	if by.Principal == "" {
 		return access.Anonymous
 	}
@@ -180,12 +180,12 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 // files that it may not write by closing the session.
 func (by *Caller) mayAdopt(s *state.State, session string) bool {
 	for hold, wait := range s.Claims(session) {
-		if !s.Policy().May(by.who(), access.Lock, pathOf(hold, wait)).Allowed {
+		if !s.Policy().May(by.identity(), access.Lock, pathOf(hold, wait)).Allowed {
 			return false
 		}
 	}
 	for f := range s.Ephemeral(session) {
-		if !s.Policy().May(by.who(), access.Write, f.Path).Allowed {
+		if !s.Policy().May(by.identity(), access.Write, f.Path).Allowed {
 			return false
 		}
 	}
@@ -198,7 +198,7 @@ var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: acces
 
 // has reports whether the caller has a right, and names the permission for it.
 func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string) {
-	who := by.who()
+	who := by.identity()
 	switch right {
 	case Anybody:
 		return true, ""
@@ -244,7 +244,7 @@ func (by *Caller) denied(permission, path string) *lockapi.Error {
 
 // sees reports whether the caller may read at a path.
 func (by *Caller) sees(s *state.State, path string) bool {
-	return s.MayRead(by.who(), path)
+	return s.MayRead(by.identity(), path)
 }
 
 // conceal removes from a refusal what the caller may not read.
@@ -265,20 +265,20 @@ func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lock
 
 // concealFailure is conceal for the failure of a transaction.
 func (by *Caller) concealFailure(s *state.State, err error, f *state.Failure, steps []state.Step) error {
-	told, ok := err.(*lockapi.Error)
+	refusal, ok := err.(*lockapi.Error)
 	if !ok || f == nil || !s.AccessOn {
 		return err
 	}
 	if f.Current != nil {
-		return by.conceal(s, told, f.Current.Path)
+		return by.conceal(s, refusal, f.Current.Path)
 	}
 	switch step := steps[f.Step].(type) {
 	case *state.Take:
-		return by.conceal(s, told, step.Path)
+		return by.conceal(s, refusal, step.Path)
 	case *state.Write:
-		return by.conceal(s, told, step.Path)
+		return by.conceal(s, refusal, step.Path)
 	case *state.Delete:
-		return by.conceal(s, told, step.Path)
+		return by.conceal(s, refusal, step.Path)
 	}
 	return err
 }
@@ -302,7 +302,7 @@ func (m *Master) Judge(by *Caller) error {
 	if by.free(s) {
 		return nil
 	}
-	err := judge(s, by)
+	err := authorize(s, by)
 	if err != nil && (by.Secret != nil || by.Principal != "") {
 		if _, _, behind := m.ownState(); behind != nil {
 			return behind
@@ -311,8 +311,8 @@ func (m *Master) Judge(by *Caller) error {
 	return err
 }
 
-// judge checks a call that is served in this office.
-func (o *office) judge(by *Caller) error {
+// authorize checks a call that is served in this office.
+func (o *office) authorize(by *Caller) error {
 	s := o.log.State()
 	if o.opts.awaitsFounding(s) {
 		return errFounding()
@@ -320,7 +320,7 @@ func (o *office) judge(by *Caller) error {
 	if by.free(s) {
 		return nil
 	}
-	if err := judge(s, by); err != nil || by.adopts == "" {
+	if err := authorize(s, by); err != nil || by.adopts == "" {
 		return err
 	}
 	return o.adopt(by)

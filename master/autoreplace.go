@@ -23,8 +23,8 @@ type absences struct {
 // directory is present if it answered a message of Raft's since the previous
 // poll, or answers now. Silence counts only while all other voters are well,
 // poll by poll. Each poll adds at most the given time: a master that was
-// paused, or whose machine was, asked no member in the meantime.
-func (a *absences) note(now, most time.Duration, r roll) {
+// paused, by itself or with its machine, asked no member in the meantime.
+func (a *absences) note(now, most time.Duration, r pollResult) {
 	since := min(now-a.at, most)
 	unheard, answers := make(map[string]time.Duration, len(r.members)), make(map[string]uint64, len(r.members))
 	for _, v := range r.members {
@@ -43,13 +43,13 @@ func (a *absences) note(now, most time.Duration, r roll) {
 }
 
 // othersAreWell reports whether all voters of other names are well.
-func (r roll) othersAreWell(id string) bool {
+func (r pollResult) othersAreWell(id string) bool {
 	return !slices.ContainsFunc(r.members, func(v member) bool { return v.ID != id && v.Voter && !v.well })
 }
 
 // of returns how long all directories of a name have been silent: the present
 // one, and any that an operator has added to replace it.
-func (a *absences) of(id string, r roll) time.Duration {
+func (a *absences) of(id string, r pollResult) time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, v := range r.members {
 		if v.ID == id {
@@ -63,7 +63,7 @@ func (a *absences) of(id string, r roll) time.Duration {
 // silent for the given time while all other voters were well. The new directory
 // answers at the member's address, belongs to no cell and is not yet a member.
 // Chubby's replacement (section 2) waits for some hours.
-func (a *absences) gone(after time.Duration, r roll) (old int, directory string, ok bool) {
+func (a *absences) gone(after time.Duration, r pollResult) (old int, directory string, ok bool) {
 	for i, v := range r.members {
 		if v.stranger == "" || a.of(v.ID, r) < after || r.isMember(v.stranger) {
 			continue
@@ -78,7 +78,7 @@ func (a *absences) gone(after time.Duration, r roll) (old int, directory string,
 
 // isMember reports whether a directory is in the membership, with or without a
 // vote.
-func (r roll) isMember(directory string) bool {
+func (r pollResult) isMember(directory string) bool {
 	for _, v := range r.members {
 		if v.Directory == directory {
 			return true
@@ -88,7 +88,7 @@ func (r roll) isMember(directory string) bool {
 }
 
 // hasVoter reports whether a voter has that name.
-func (r roll) hasVoter(id string) bool {
+func (r pollResult) hasVoter(id string) bool {
 	for _, v := range r.members {
 		if v.ID == id && v.Voter {
 			return true
@@ -99,7 +99,7 @@ func (r roll) hasVoter(id string) bool {
 
 // replaceGone replaces a member that is gone by a new directory, as an operator
 // would with Replace. It reports whether it did.
-func (m *Master) replaceGone(ctx context.Context, a *absences, seen roll) bool {
+func (m *Master) replaceGone(ctx context.Context, a *absences, seen pollResult) bool {
 	a.note(m.opts.Clock(), m.autoReplacePace()+2*askTimeout, seen)
 	old, directory, ok := a.gone(m.opts.AutoReplace, seen)
 	if !ok {

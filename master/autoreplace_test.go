@@ -143,11 +143,11 @@ func TestTimeBeginsWithALook(t *testing.T) {
 	away := wiped()
 	away.members[2].well = false
 	for at, look := range []struct {
-		roll
+		pollResult
 		want time.Duration
 	}{{wiped(), 0}, {wiped(), 10 * time.Second}, {away, 0}, {wiped(), 0}, {wiped(), 10 * time.Second}} {
-		a.note(time.Duration(at)*10*time.Second, most, look.roll)
-		if got := a.of("r2", look.roll); got != look.want {
+		a.note(time.Duration(at)*10*time.Second, most, look.pollResult)
+		if got := a.of("r2", look.pollResult); got != look.want {
 			t.Errorf("at the look %d it was not heard of for %v, want %v", at, got, look.want)
 		}
 	}
@@ -214,8 +214,8 @@ func TestNonvoterIsReplaced(t *testing.T) {
 
 // wiped is what became of asking three, where r2 has lost its directory, and with
 // further members.
-func wiped(more ...member) roll {
-	var r roll
+func wiped(more ...member) pollResult {
+	var r pollResult
 	for _, id := range []string{"r1", "r2", "r3"} {
 		one := member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: id}, Directory: "d" + id, Voter: true}, there: true, well: true}
 		if id == "r2" {

@@ -8,7 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Audit selects the calls of a type that the audit log records, besides denied ones.
+// Audit selects the calls of a type that the audit log records, besides denied
+// ones.
 type Audit uint8
 
 // Which calls the audit log records.

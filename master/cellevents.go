@@ -60,7 +60,7 @@ type EventWatch interface {
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
 	// Bounds returns the smallest revision after which Read answers, and
 	// the revision up to which this replica shows events.
-	Bounds() (oldest, told uint64)
+	Bounds() (oldest, newest uint64)
 	// Ready has a value when there may be more events, when the caller's
 	// credential has expired, or when the replica may no longer answer.
 	// Wait for it after a Read that found nothing.
@@ -78,7 +78,7 @@ func (m *Master) WatchEvents(f EventFilter) (EventWatch, error) {
 	if err := f.by.identify(s); err != nil {
 		return nil, err
 	}
-	return &eventWatch{Watch: m.log.Events().WatchAs(f.by.who(), f.filter), m: m, f: f}, nil
+	return &eventWatch{Watch: m.log.Events().WatchAs(f.by.identity(), f.filter), m: m, f: f}, nil
 }
 
 type eventWatch struct {
@@ -116,8 +116,8 @@ func (w *eventWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, 
 	if err != nil {
 		return nil, upTo, err
 	}
-	told, upTo := w.m.eventsOf(found, upTo, w.f.content, bytes)
-	return told, upTo, nil
+	shown, upTo := w.m.eventsOf(found, upTo, w.f.content, bytes)
+	return shown, upTo, nil
 }
 
 // eventsOf converts events up to the given size, and returns the revision up to
@@ -127,15 +127,15 @@ func (m *Master) eventsOf(found []events.Event, upTo uint64, content bool, bytes
 	if content {
 		present = m.log.State()
 	}
-	told, size := make([]lockapi.CellEvent, 0, len(found)), 0
+	shown, size := make([]lockapi.CellEvent, 0, len(found)), 0
 	for _, e := range found {
 		one := cellEventOf(e, present)
-		if size += contentBytes(&one); size > bytes && len(told) > 0 {
-			return told, told[len(told)-1].Revision
+		if size += contentBytes(&one); size > bytes && len(shown) > 0 {
+			return shown, shown[len(shown)-1].Revision
 		}
-		told = append(told, one)
+		shown = append(shown, one)
 	}
-	return told, upTo
+	return shown, upTo
 }
 
 // visible returns the next events that the caller may read, if there are any.
@@ -151,7 +151,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 			return nil, after, err
 		}
 		if !by.free(s) {
-			if err := judge(s, by); err != nil {
+			if err := authorize(s, by); err != nil {
 				return nil, after, err
 			}
 		}

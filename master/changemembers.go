@@ -160,7 +160,7 @@ func (m *Master) remove(ctx context.Context, o *office, by *Caller, req *lockapi
 	if err := o.admit(by); err != nil {
 		return err
 	}
-	seen, err := m.look(ctx)
+	seen, err := m.poll(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,9 +220,9 @@ func goesNext(now []membership.MemberStatus, id, but string) int {
 	return next
 }
 
-// place returns the place of a member in the roll: its voting directory if it
+// place returns the place of a member in a poll: its voting directory if it
 // has one.
-func (r roll) place(id string) (int, error) {
+func (r pollResult) place(id string) (int, error) {
 	i := slices.IndexFunc(r.members, func(v member) bool { return v.ID == id && v.Voter })
 	if i < 0 {
 		i = slices.IndexFunc(r.members, func(v member) bool { return v.ID == id })
@@ -235,7 +235,7 @@ func (r roll) place(id string) (int, error) {
 
 // latest returns the directory of a name that was added last, which the name
 // keeps once every pending change is done.
-func (r roll) latest(id string) (directory string) {
+func (r pollResult) latest(id string) (directory string) {
 	for _, v := range r.members {
 		if v.ID == id {
 			directory = v.Directory
@@ -247,7 +247,7 @@ func (r roll) latest(id string) (directory string) {
 // mayChange refuses a request made when the member had another directory: it
 // may have been delayed, and would undo a later change. An empty directory
 // matches any.
-func (r roll) mayChange(id, directory string) error {
+func (r pollResult) mayChange(id, directory string) error {
 	if now := r.latest(id); directory != "" && directory != now {
 		return lockapi.Errorf(lockapi.CodeConflict, "replica %q now has directory %s, not %s; see GET %s, and name the present one", id, now, directory, lockapi.RouteMembers)
 	}
@@ -256,7 +256,7 @@ func (r roll) mayChange(id, directory string) error {
 
 // mayLose returns why the cell can't lose a member's vote. If the vote is this
 // master's own, it hands mastership over and returns no_master.
-func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) error {
+func (m *Master) mayLose(ctx context.Context, seen pollResult, place int, force bool) error {
 	all, _ := seen.voters(place)
 	if all == 0 {
 		return lockapi.Errorf(lockapi.CodeUnsafe, "replica %s is the only voter: without it there is no cell", seen.members[place].ID)
@@ -290,7 +290,7 @@ func (m *Master) setMember(ctx context.Context, o *office, by *Caller, req *lock
 	if err := req.Validate(); err != nil {
 		return lockapi.Member{}, err
 	}
-	seen, err := m.look(ctx)
+	seen, err := m.poll(ctx)
 	if err != nil {
 		return lockapi.Member{}, err
 	}
@@ -308,7 +308,7 @@ func (m *Master) setMember(ctx context.Context, o *office, by *Caller, req *lock
 	if err != nil {
 		return lockapi.Member{}, err
 	}
-	if seen, err = m.look(ctx); err != nil {
+	if seen, err = m.poll(ctx); err != nil {
 		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, but its present state is unknown: %v", req.ID, err)
 	}
 	if place, err = seen.place(req.ID); err != nil {
@@ -317,7 +317,7 @@ func (m *Master) setMember(ctx context.Context, o *office, by *Caller, req *lock
 	return m.show(seen).Members[place], nil
 }
 
-func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req *lockapi.SetMember, demote bool) error {
+func (m *Master) set(ctx context.Context, o *office, seen pollResult, place int, req *lockapi.SetMember, demote bool) error {
 	now, err := m.members.Membership()
 	switch {
 	case err != nil:

@@ -12,7 +12,8 @@
 // lock-delays. The next office, here or elsewhere, starts from the replicated
 // state.
 //
-// Safety rests on the order of steps in three places; package lease says why:
+// Safety rests on the order of steps in three places; package lease has the
+// reasons:
 //
 //   - the clock is read before a batch is proposed (internal/batch)
 //   - a read is checked after it was made, against the lease of the office in
@@ -72,9 +73,9 @@
 //   - office, lease: the clock is read under the office's mutex, and the lease is
 //     checked after that, for a deadline as for a keepalive.
 //
-// No other mutex is taken under those of the Master, the ledger, the endings or
-// the batcher. No mutex is held while something waits for the log or while a
-// line is logged. The state is read under a mutex wherever the answer is
-// compared with what that mutex guards. The state is never behind what the
+// No other mutex is taken under the mutex of the Master, the ledger, the
+// endings or the batcher. No mutex is held while something waits for the log or
+// while a line is logged. The state is read under a mutex wherever the answer
+// is compared with what that mutex guards. The state is never behind what the
 // office has followed, and may be ahead.
 package master

@@ -11,7 +11,7 @@ import (
 // alone.
 const mostEnding = 2_000
 
-// endings are the session ends under way, and those that wait, first come,
+// endings are the session ends under way and the waiting ones, first come,
 // first served. The mutex guards both; no other mutex is taken under it.
 type endings struct {
 	mu     sync.Mutex

@@ -35,8 +35,8 @@ type FilesDeleted struct {
 func (d FilesDeleted) again() bool { return d.Replayed }
 
 // WriteFile writes a file. The errors are precondition_failed, not_held,
-// conflict for another call under the key, session_not_found, too_many, and
-// those of every call.
+// conflict for another call under the key, session_not_found, too_many, and the
+// errors of every call.
 func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
 	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
@@ -56,8 +56,8 @@ func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) 
 	return FileWritten{Stat: statOf(f), Created: f.Generation == 1, Replayed: r.Replayed}, nil
 }
 
-// DeleteFiles deletes one file, or the files below a directory. The errors are
-// those of WriteFile, and invalid_argument for too many files.
+// DeleteFiles deletes one file, or the files below a directory. It returns the
+// errors of WriteFile, and invalid_argument for too many files.
 func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
 	var step state.Step = &state.DeleteBelow{Prefix: d.Prefix}
 	if d.Path != "" {
@@ -84,7 +84,7 @@ func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.Tr
 		if op.Key != "" {
 			op.Digest = digestOf(call)
 		}
-		op := o.judgingNames(by, op)
+		op := o.withNameChecks(by, op)
 		found, ok := o.fromMemory(op)
 		if !ok {
 			var err error
@@ -104,7 +104,7 @@ func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.Tr
 // room.
 func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Result, err error) {
 	placed := func() {}
-	if c := contestant(op); c != nil && o.turns.enter(c, o.done) {
+	if c := compareAndSetCall(op); c != nil && o.turns.enter(c, o.done) {
 		placed = func() { o.turns.placed(c) }
 		defer func() {
 			r, _ := found.(state.TransactionResult)
@@ -136,27 +136,28 @@ func digestOf(call any) []byte {
 	return sum[:16]
 }
 
-// judgingNames returns the transaction with its sequential files marked for a
+// withNameChecks returns the transaction with its sequential files marked for a
 // check of the caller's rights at their final names, if the cell has the level
 // for that. A name contains the revision of the write, which only the state
 // knows.
-func (o *office) judgingNames(by *Caller, op *state.Transaction) *state.Transaction {
+func (o *office) withNameChecks(by *Caller, op *state.Transaction) *state.Transaction {
 	if s := o.log.State(); !s.AccessOn || !s.JudgesNames() || !slices.ContainsFunc(op.Then, isSequential) && !slices.ContainsFunc(op.Else, isSequential) {
 		return op
 	}
 	out := *op
-	out.Then, out.Else = judgedFor(by.who(), op.Then), judgedFor(by.who(), op.Else)
+	out.Then, out.Else = nameChecksFor(by.identity(), op.Then), nameChecksFor(by.identity(), op.Else)
 	return &out
 }
 
-// judgedFor returns a branch with its sequential files marked for a principal.
-func judgedFor(who string, branch []state.Step) []state.Step {
+// nameChecksFor returns a branch with its sequential files marked for a
+// principal.
+func nameChecksFor(who string, branch []state.Step) []state.Step {
 	out := slices.Clone(branch)
 	for i, step := range branch {
 		if isSequential(step) {
-			judged := *step.(*state.Write)
-			judged.Judged = who
-			out[i] = &judged
+			checked := *step.(*state.Write)
+			checked.Judged = who
+			out[i] = &checked
 		}
 	}
 	return out
@@ -228,7 +229,7 @@ type FileRead struct {
 	Content []byte
 }
 
-// GetFile reads a file. The errors are not_found and those of every read.
+// GetFile reads a file. The errors are not_found and the errors of every read.
 func (m *Master) GetFile(ctx context.Context, q *Read, c *lockapi.GetFile) (FileRead, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (FileRead, error) {
 		f, ok := s.File(c.Path)
@@ -252,8 +253,8 @@ func (m *Master) ListFiles(ctx context.Context, q *Read, c *lockapi.ListFiles) (
 
 // filesOf is the source of a page.
 type filesOf interface {
-	// Files walks the files whose path begins with prefix and sorts after
-	// the path.
+	// Files walks the files with a path that begins with prefix and sorts
+	// after the other argument.
 	Files(prefix, after string) iter.Seq[*state.File]
 }
 

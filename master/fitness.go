@@ -89,7 +89,7 @@ func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 // successor returns the member that would do best in place of an unfit master,
 // or empty if the cell gains nothing. term is the lease's term, and own the
 // master's name.
-func (r roll) successor(own string, term time.Duration, why *unfit) string {
+func (r pollResult) successor(own string, term time.Duration, why *unfit) string {
 	best, fit, voters := "", 0, 0
 	fastest := time.Duration(0)
 	for _, v := range r.members {
@@ -196,7 +196,7 @@ func (m *Master) lookAtFitness(ctx context.Context, o *office, f *fitness) *unfi
 func (m *Master) successorFor(ctx context.Context, why *unfit) string {
 	ctx, cancel := context.WithTimeout(ctx, m.opts.LeaseTerm/2)
 	defer cancel()
-	seen, err := m.look(ctx)
+	seen, err := m.poll(ctx)
 	if err != nil {
 		return ""
 	}

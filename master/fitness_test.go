@@ -89,7 +89,7 @@ func TestSuccessor(t *testing.T) {
 		{"a snapshot that is for the fastest", snapshot, func(_, r3 *member) { r3.card.Applied = 1 }, "r2"},
 		{"a snapshot that none can send", snapshot, func(r2, r3 *member) { r2.card.Unsent, r3.card.Unsent = 1, 1 }, ""},
 	} {
-		r := roll{applied: 1200, members: []member{voter(1, 0), voter(2, 3*ms), voter(3, 2*ms)}}
+		r := pollResult{applied: 1200, members: []member{voter(1, 0), voter(2, 3*ms), voter(3, 2*ms)}}
 		c.change(&r.members[1], &r.members[2])
 		if got := r.successor("r1", 800*ms, c.why); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

@@ -11,7 +11,7 @@ import (
 // A cell founded with access on serves no calls until its log has that setting.
 // All founders have agreed on it and have the same token of the root. The first
 // master proposes it; until then every call is refused with no_master. The same
-// holds for a master whose token was removed in the meantime.
+// holds for a master that lost its token in the meantime.
 
 // foundRetry is the pause after a failed attempt: some members may not have
 // reported yet that they know access.

@@ -175,7 +175,7 @@ func changeRows(t *testing.T) map[string]string {
 // supersedes, it does not get the vote, though it has caught up.
 func TestSupersededTakesNoPlace(t *testing.T) {
 	away := standing("r2", founder("r2"), true)
-	seen := roll{members: []member{
+	seen := pollResult{members: []member{
 		{MemberStatus: standing("r1", founder("r1"), true), there: true, well: true}, {MemberStatus: away},
 		{MemberStatus: standing("r2", earlier, false), there: true, well: true}, {MemberStatus: standing("r2", newDirectory, false)},
 		{MemberStatus: standing("r3", founder("r3"), true), there: true, well: true},

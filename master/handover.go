@@ -68,7 +68,7 @@ func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 
 // admitAsLeader is admit behind a barrier, when no office need be open.
 func (m *Master) admitAsLeader(by *Caller) error {
-	judged := func() error {
+	check := func() error {
 		s := m.log.State()
 		switch {
 		case m.opts.awaitsFounding(s):
@@ -76,15 +76,15 @@ func (m *Master) admitAsLeader(by *Caller) error {
 		case by.free(s):
 			return nil
 		}
-		return judge(s, by)
+		return authorize(s, by)
 	}
-	if err := judged(); err != nil || by.Admitted == nil {
+	if err := check(); err != nil || by.Admitted == nil {
 		return err
 	}
 	if err := by.Admitted(by.found()); err != nil {
 		return err
 	}
-	return judged()
+	return check()
 }
 
 // mayHandTo returns why mastership can't be handed to the named replica, or to

@@ -42,8 +42,8 @@ func grantOf(h *state.Hold) lockapi.Grant {
 		Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h), GrantedAt: &at}
 }
 
-// holderOf returns a hold as a lock lists it. The caller fills in what belongs to
-// the session: its name, metadata and principal.
+// holderOf returns a hold as a lock lists it. The caller fills in what belongs
+// to the session: its name, metadata and principal.
 func holderOf(h *state.Hold) lockapi.Holder {
 	return lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token,
 		GrantedAt: time.Unix(0, h.GrantedAt).UTC(), LockDelayMS: h.DelayMS}

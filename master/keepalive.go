@@ -36,13 +36,13 @@ func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAli
 }
 
 type keepalive struct {
-	o      *office
-	began  time.Duration
-	wait   time.Duration
-	ack    uint64
-	deaf   bool // the call is an OpenSession by key: its answer has no events
-	wakeup wait.Wakeup
-	by     *Caller // checked again when rights change; nil without a principal
+	o        *office
+	began    time.Duration
+	wait     time.Duration
+	ack      uint64
+	noEvents bool // the call is an OpenSession by key: its answer has no events
+	wakeup   wait.Wakeup
+	by       *Caller // checked again when rights change; nil without a principal
 
 	crowded bool // the call was the oldest of too many; guarded by o.mu
 }
@@ -67,7 +67,7 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 			return reply, err
 		}
 		if first { // a change of rights before the call waited did not wake it
-			if err := k.judged(id); err != nil {
+			if err := k.reauthorize(id); err != nil {
 				return lockapi.Keepalive{}, err
 			}
 		}
@@ -78,12 +78,12 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 		select {
 		case <-t.C:
 			if k.by != nil && k.by.identify(k.o.log.State()) != nil {
-				if err := k.judged(id); err != nil {
+				if err := k.reauthorize(id); err != nil {
 					return lockapi.Keepalive{}, err
 				}
 			}
 		case <-k.wakeup:
-			if err := k.judged(id); err != nil {
+			if err := k.reauthorize(id); err != nil {
 				return lockapi.Keepalive{}, err
 			}
 		case <-k.o.done:
@@ -94,15 +94,15 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 	}
 }
 
-// judged checks the caller's rights again.
-func (k *keepalive) judged(session string) error {
+// reauthorize checks the caller's rights again.
+func (k *keepalive) reauthorize(session string) error {
 	switch {
 	case k.by != nil:
-		return k.o.judge(k.by)
-	case k.deaf || !k.o.log.State().AccessOn:
+		return k.o.authorize(k.by)
+	case k.noEvents || !k.o.log.State().AccessOn:
 		return nil
 	}
-	return k.o.judge(&Caller{Ask: Ask{Right: Nobody, Session: session}})
+	return k.o.authorize(&Caller{Ask: Ask{Right: Nobody, Session: session}})
 }
 
 // join finds the session.
@@ -118,7 +118,7 @@ func (k *keepalive) join(id string) (*session, error) {
 	}
 	if s != nil {
 		s.events.acknowledge(k.ack)
-		if !k.deaf {
+		if !k.noEvents {
 			k.o.vitals.kept(k.o.sessions.left(s, k.began), s.ttl)
 		}
 	}
@@ -192,7 +192,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 		HeldMS: k.o.opts.Drift.Held(now - k.began).Milliseconds(),
 		Epoch:  k.o.epoch,
 	}
-	if !k.deaf {
+	if !k.noEvents {
 		reply.Events = s.events.show()
 	}
 	return reply, 0, nil

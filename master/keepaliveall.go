@@ -65,7 +65,7 @@ type waitingKeepalive struct {
 
 // add checks the caller's rights and finds the session.
 func (a *keepalives) add(at int, k *keepalive, id string) error {
-	if err := k.judged(id); err != nil {
+	if err := k.reauthorize(id); err != nil {
 		return a.refuse(at, err)
 	}
 	s, err := k.join(id)
@@ -81,7 +81,7 @@ func (a *keepalives) add(at int, k *keepalive, id string) error {
 func (a *keepalives) refuse(at int, err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	if own, is := err.(ownRefusal); is {
-		refused, ok = own.told, true
+		refused, ok = own.refusal, true
 	}
 	if !ok || refused.Code == lockapi.CodeNoMaster || refused.Code == lockapi.CodeOutcomeUnknown {
 		return err
@@ -100,21 +100,21 @@ func (a *keepalives) leave() {
 func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 	t := stoppedTimer()
 	defer t.Stop()
-	for judge, first := false, true; ; first = false {
-		again, err := a.step(judge)
+	for recheck, first := false, true; ; first = false {
+		again, err := a.step(recheck)
 		if err != nil || len(a.waiting) == 0 {
 			return err
 		}
 		if first { // a change of rights before the call waited did not wake it
-			judge = true
+			recheck = true
 			continue
 		}
 		t.Reset(again)
 		select {
 		case <-t.C:
-			judge = false
+			recheck = false
 		case <-woken:
-			judge = true
+			recheck = true
 		case <-a.o.done:
 			return errNoMaster("mastership was lost while the call waited; send it again")
 		case <-ctx.Done():
@@ -125,12 +125,12 @@ func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 
 // step makes the entries whose time has come, and all of them once there is
 // one. It returns how long the others may wait.
-func (a *keepalives) step(judge bool) (again time.Duration, err error) {
+func (a *keepalives) step(recheck bool) (again time.Duration, err error) {
 	for before := !a.news; ; before = false {
 		again = time.Hour
 		left := a.waiting[:0]
 		for _, k := range a.waiting {
-			wait, err := a.one(&k, judge)
+			wait, err := a.one(&k, recheck)
 			if err != nil {
 				return 0, err
 			}
@@ -148,10 +148,10 @@ func (a *keepalives) step(judge bool) (again time.Duration, err error) {
 }
 
 // one makes the entry of a session, or returns how long it may wait.
-func (a *keepalives) one(k *waitingKeepalive, judge bool) (time.Duration, error) {
+func (a *keepalives) one(k *waitingKeepalive, recheck bool) (time.Duration, error) {
 	state := a.o.log.State()
-	if judge || k.by != nil && k.by.identify(state) != nil {
-		if err := k.judged(k.s.id); err != nil {
+	if recheck || k.by != nil && k.by.identify(state) != nil {
+		if err := k.reauthorize(k.s.id); err != nil {
 			return 0, a.refuse(k.at, err)
 		}
 	}

@@ -25,9 +25,8 @@ const caughtUpWithin = 256
 // for as long as the office.
 //
 // The remaining work follows from the configuration itself, so a crash or a
-// change of master at any point loses nothing. A nonvoter with a voter's name
-// is to take that voter's place, and a nonvoter whose name has no voter is to
-// get a vote:
+// change of master at any point is harmless. A nonvoter with a voter's name is
+// to take that voter's place. A nonvoter without such a voter is to get a vote:
 //
 //	voter r1/old                    Replace begins: add r1/new as a nonvoter
 //	voter r1/old, nonvoter r1/new   until r1/new has caught up; then remove r1/old
@@ -78,7 +77,7 @@ func (m *Master) memberRound(ctx context.Context, o *office, a *absences) time.D
 		if !toVote && m.opts.AutoReplace == 0 {
 			return memberRest
 		}
-		seen, err := m.look(ctx)
+		seen, err := m.poll(ctx)
 		if err != nil {
 			return memberPace
 		}
@@ -100,7 +99,7 @@ var errNoStep = errors.New("no member can be given a vote now")
 // takeStep takes the next step towards a vote, exclusively. It reads behind a
 // barrier whether the member is to have one: an earlier call may have decided
 // otherwise and ended with an unknown outcome. Its entry is applied then.
-func (m *Master) takeStep(ctx context.Context, seen roll) error {
+func (m *Master) takeStep(ctx context.Context, seen pollResult) error {
 	if err := m.log.Barrier(ctx); err != nil {
 		return err
 	}
@@ -172,7 +171,7 @@ func superseded(members []membership.MemberStatus) int {
 // directory that replaces the master's own is not well until the master's
 // process has ended and the directory is in use there. Another master finishes
 // that change.
-func (r roll) step(isToVote func(membership.MemberStatus) bool) func(context.Context, *Master) error {
+func (r pollResult) step(isToVote func(membership.MemberStatus) bool) func(context.Context, *Master) error {
 	for _, v := range r.members {
 		if !isToVote(v.MemberStatus) || v.Directory != r.latest(v.ID) || !v.well || v.card.Applied+caughtUpWithin < r.applied {
 			continue
@@ -188,7 +187,7 @@ func (r roll) step(isToVote func(membership.MemberStatus) bool) func(context.Con
 	return nil
 }
 
-func (r roll) make(change membership.Change, v member) func(context.Context, *Master) error {
+func (r pollResult) make(change membership.Change, v member) func(context.Context, *Master) error {
 	return func(ctx context.Context, m *Master) error {
 		if change == membership.MakeVoter && !m.isToVote(v.MemberStatus) {
 			return nil // it now stays without a vote

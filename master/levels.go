@@ -14,7 +14,7 @@ func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if m.log.State().Level >= m.opts.Level {
 		return nil
 	}
-	seen, err := m.look(ctx)
+	seen, err := m.poll(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (o *office) readyFor(op state.Operation) error {
 }
 
 // level returns the highest level that all members know, up to most.
-func (r roll) level(most uint64) uint64 {
+func (r pollResult) level(most uint64) uint64 {
 	for _, v := range r.members {
 		most = min(most, v.card.Level)
 	}

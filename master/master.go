@@ -197,13 +197,13 @@ func (m *Master) inOffice() *office {
 // the audit log has the call. After that the caller's principal is known, also
 // for a token.
 func (o *office) admit(by *Caller) error {
-	if err := o.judge(by); err != nil || by.Admitted == nil {
+	if err := o.authorize(by); err != nil || by.Admitted == nil {
 		return err
 	}
 	if err := by.Admitted(by.found()); err != nil {
 		return err
 	}
-	return o.judge(by) // the audit may have taken a while
+	return o.authorize(by) // the audit may have taken a while
 }
 
 // Known returns what this replica knows now of the master; it never blocks.

@@ -30,7 +30,7 @@ func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMember
 			return lockapi.Members{}, err
 		}
 	}
-	seen, err := m.look(ctx)
+	seen, err := m.poll(ctx)
 	if err != nil {
 		return lockapi.Members{}, err
 	}
@@ -67,22 +67,22 @@ type member struct {
 	stranger    string
 }
 
-// roll is the membership with the answers of a poll.
-type roll struct {
+// pollResult is the membership with the answers of a poll.
+type pollResult struct {
 	index   uint64 // of the configuration
 	applied uint64 // here
 	members []member
 }
 
-// look polls all members concurrently.
-func (m *Master) look(ctx context.Context) (roll, error) {
+// poll polls all members concurrently.
+func (m *Master) poll(ctx context.Context) (pollResult, error) {
 	now, err := m.members.Membership()
 	if err != nil {
-		return roll{}, errNoMaster("the membership is not known: %v", err)
+		return pollResult{}, errNoMaster("the membership is not known: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	out := roll{index: now.Index, members: make([]member, len(now.Members))}
+	out := pollResult{index: now.Index, members: make([]member, len(now.Members))}
 	var asking sync.WaitGroup
 	for i, s := range now.Members {
 		asking.Go(func() {
@@ -105,7 +105,7 @@ func (m *Master) look(ctx context.Context) (roll, error) {
 
 // voters returns the number of voters and how many of them are well, without
 // the member at the given place (-1 counts all).
-func (r roll) voters(but int) (all, well int) {
+func (r pollResult) voters(but int) (all, well int) {
 	for i, v := range r.members {
 		if v.Voter && i != but {
 			all++
@@ -118,12 +118,12 @@ func (r roll) voters(but int) (all, well int) {
 }
 
 // tolerates returns how many more of the well members may fail.
-func (r roll) tolerates() int {
+func (r pollResult) tolerates() int {
 	all, well := r.voters(-1)
 	return max(0, well-(all/2+1))
 }
 
-func (m *Master) show(r roll) lockapi.Members {
+func (m *Master) show(r pollResult) lockapi.Members {
 	known, s := m.Known(), m.log.State()
 	out := lockapi.Members{CellID: m.members.CellID(), Members: []lockapi.Member{}, Tolerates: r.tolerates()}
 	for _, v := range r.members {
@@ -163,7 +163,7 @@ func (m *Master) replace(ctx context.Context, o *office, by *Caller, req *lockap
 	if err := req.Validate(); err != nil {
 		return err
 	}
-	seen, err := m.look(ctx)
+	seen, err := m.poll(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (m *Master) replace(ctx context.Context, o *office, by *Caller, req *lockap
 
 // mayRemove returns the error of removing the member at a place if the cell
 // would lose its majority.
-func (r roll) mayRemove(place int) error {
+func (r pollResult) mayRemove(place int) error {
 	all, well := r.voters(place)
 	if well > all/2 && all > 0 {
 		return nil
@@ -205,7 +205,7 @@ func (r roll) mayRemove(place int) error {
 // nonvoter that was to have the same place. The new one is added first, so that
 // the configuration always has the name: otherwise the cell would forget the
 // member.
-func (m *Master) takeIn(ctx context.Context, seen roll, as membership.Member, directory string) error {
+func (m *Master) takeIn(ctx context.Context, seen pollResult, as membership.Member, directory string) error {
 	if err := m.change(ctx, seen.index, membership.AddNonvoter, membership.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}

@@ -31,12 +31,12 @@ type office struct {
 	turns   turns                       // has a mutex of its own
 	raise   func(context.Context) error // the cell's level; nil in tests of parts
 
-	mu        sync.Mutex // guards the five fields below and everything in them
-	sessions  sessions
-	waiters   waiters
-	delays    delays
-	deadlines deadlines
-	rejudging rejudging
+	mu         sync.Mutex // guards the five fields below and everything in them
+	sessions   sessions
+	waiters    waiters
+	delays     delays
+	deadlines  deadlines
+	rechecking rechecking
 
 	endOnce sync.Once
 	done    chan struct{} // closed when the office has ended
@@ -92,7 +92,7 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	go o.keepDeadlines()
 	if s.AccessOn && s.WaitCount() > 0 { // an earlier office may not have finished the check
 		o.mu.Lock()
-		o.judgeAgain("/")
+		o.recheckBelow("/")
 		o.mu.Unlock()
 	}
 	go o.found()
@@ -159,7 +159,7 @@ func (o *office) changed(c state.Change, now time.Duration) {
 	case state.HoldLost:
 		o.sessions.lost(c)
 	case state.AccessChanged:
-		o.judgeAgain(c.Below)
+		o.recheckBelow(c.Below)
 	}
 }
 

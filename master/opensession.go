@@ -31,7 +31,7 @@ func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenS
 		v, err := o.sessionUnder(by, req.Key, c)
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
-			k.deaf = true
+			k.noEvents = true
 			_, err = k.run(ctx, v.ID)
 		}
 		switch {

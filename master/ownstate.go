@@ -29,13 +29,13 @@ func (m *Master) ownState() (s *state.State, left time.Duration, err error) {
 	return s, left, nil
 }
 
-// caughtUp returns this replica's own state, and an instant as of which it has
-// everything that was acknowledged. The error is no_master until the replica
-// has caught up with a master since its start: its log may have more than it
-// has applied, and it does not know how much of that is committed. The error is
-// no_master, too, before a cell's first master, because its founding may begin
-// anew with another id. It is no_master as well in a cell founded with access
-// on until access is on.
+// caughtUp returns this replica's own state, and an instant: everything that
+// was acknowledged before it is in the state. The error is no_master until the
+// replica has caught up with a master since its start: its log may have more
+// than it has applied, and it does not know how much of that is committed. The
+// error is no_master, too, before a cell's first master, because its founding
+// may begin anew with another id. It is no_master as well in a cell founded
+// with access on until access is on.
 func (m *Master) caughtUp() (s *state.State, asOf time.Duration, err error) {
 	asOf, known := m.log.AsOf() // before the state, which only advances
 	s = m.log.State()

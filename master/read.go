@@ -24,7 +24,7 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 		if o.opts.awaitsFounding(s) {
 			return none, errFounding()
 		}
-		v, err := judged(o, s, q, read)
+		v, err := authorizedRead(o, s, q, read)
 		if o.leaseValid() {
 			return v, err
 		}
@@ -55,18 +55,19 @@ func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *s
 			var none T
 			return none, err
 		}
-		return judged(nil, s, q, f)
+		return authorizedRead(nil, s, q, f)
 	}
 	return linear(ctx, m, q, f)
 }
 
-// judged checks the caller's rights by a state, and reads from that same state.
-func judged[T any](o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
+// authorizedRead checks the caller's rights by a state, and reads from that
+// same state.
+func authorizedRead[T any](o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Caller == nil {
 		q.Caller = &Caller{}
 	}
 	if !q.Caller.free(s) {
-		if err := judge(s, q.Caller); err != nil {
+		if err := authorize(s, q.Caller); err != nil {
 			var none T
 			return none, err
 		}
@@ -105,8 +106,8 @@ func (m *Master) ListSessions(ctx context.Context, q *Read, c *lockapi.ListSessi
 	})
 }
 
-// GetLock reads one lock, with the first positions in its queue. Holders are shown
-// up to lockapi.MaxHolders, and metadata of sessions up to
+// GetLock reads one lock, with the first positions in its queue. Holders are
+// shown up to lockapi.MaxHolders, and metadata of sessions up to
 // lockapi.MaxReplyMeta.
 func (m *Master) GetLock(ctx context.Context, q *Read, c *lockapi.GetLock) (lockapi.Lock, error) {
 	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.Lock, error) {
@@ -119,9 +120,9 @@ func (m *Master) GetLock(ctx context.Context, q *Read, c *lockapi.GetLock) (lock
 	})
 }
 
-// ListLocks reads a page of the locks that are not free, in bytewise order of their
-// paths. It ends at c.Limit, or with the lock that makes it lockapi.PageBytes
-// long.
+// ListLocks reads a page of the locks that are not free, in bytewise order of
+// their paths. It ends at c.Limit, or with the lock that makes it
+// lockapi.PageBytes long.
 func (m *Master) ListLocks(ctx context.Context, q *Read, c *lockapi.ListLocks) (lockapi.LockList, error) {
 	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}

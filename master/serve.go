@@ -22,8 +22,8 @@ func serve[T any](m *Master, call func(o *office) (T, error)) (T, error) {
 	}
 	began := o.now()
 	v, err := call(o)
-	if told := o.vouch(began, err); told != err {
-		return none, told
+	if sent := o.vouch(began, err); sent != err {
+		return none, sent
 	}
 	return v, err
 }
@@ -55,7 +55,7 @@ func (m *Master) allowed(call func(o *office) error) error {
 // Every result that the log gives to the call itself is from such a batch.
 func (o *office) vouch(began time.Duration, err error) error {
 	if own, ok := err.(ownRefusal); ok {
-		return own.told
+		return own.refusal
 	}
 	switch {
 	case errors.Is(err, lockapi.CodeNoMaster), errors.Is(err, lockapi.CodeOutcomeUnknown):
@@ -70,6 +70,6 @@ func (o *office) vouch(began time.Duration, err error) error {
 
 // ownRefusal is a refusal that states nothing about the cell: it concerns the
 // calls that the office serves.
-type ownRefusal struct{ told *lockapi.Error }
+type ownRefusal struct{ refusal *lockapi.Error }
 
-func (r ownRefusal) Error() string { return r.told.Error() }
+func (r ownRefusal) Error() string { return r.refusal.Error() }

@@ -21,7 +21,7 @@ func (d TransactionDone) again() bool { return d.Replayed }
 
 // Transact makes several changes atomically, or none. The errors are
 // precondition_failed with the operation that failed, conflict for another call
-// under the key, session_not_found, too_many, and those of every call.
+// under the key, session_not_found, too_many, and the errors of every call.
 func (m *Master) Transact(_ context.Context, by *Caller, req *lockapi.Transact) (TransactionDone, error) {
 	return serve(m, func(o *office) (TransactionDone, error) {
 		if err := o.admit(by); err != nil {
@@ -29,7 +29,7 @@ func (m *Master) Transact(_ context.Context, by *Caller, req *lockapi.Transact) 
 		}
 		t := &transaction{o: o, by: by, req: req, op: &state.Transaction{Session: req.Session, Key: req.Key,
 			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
-		t.op = o.judgingNames(by, t.op)
+		t.op = o.withNameChecks(by, t.op)
 		if req.Key != "" {
 			t.op.Digest = digestOf(req)
 		}
@@ -101,7 +101,7 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 	for _, s := range r.Steps {
 		if s.Hold != nil {
 			if a := claims[holdKey(s.Hold)]; a != nil {
-				a.told(s.Hold)
+				a.markDelivered(s.Hold)
 			}
 		}
 	}

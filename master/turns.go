@@ -51,10 +51,10 @@ type turnCall struct {
 	ready    chan struct{} // closed when its turn has come
 }
 
-// contestant returns the turnCall of a transaction that writes or deletes one
-// file by compare-and-set on behalf of a session. It returns nil for any other
-// transaction.
-func contestant(op *state.Transaction) *turnCall {
+// compareAndSetCall returns the turnCall of a transaction that writes or
+// deletes one file by compare-and-set on behalf of a session. It returns nil
+// for any other transaction.
+func compareAndSetCall(op *state.Transaction) *turnCall {
 	if len(op.Then) != 1 || len(op.If) > 0 || op.Session == "" {
 		return nil
 	}

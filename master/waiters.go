@@ -37,7 +37,7 @@ type waiters struct {
 type acquires struct {
 	calls       []*waiter
 	wait        uint64 // number of the wait that a call waited for last, or that was granted under one
-	told        uint64 // number of the wait whose grant a call returned, or that became an event
+	delivered   uint64 // number of the wait that led to a delivered grant: returned by a call, or made an event
 	queued      bool   // a call was answered 202: the grant becomes an event of the session
 	orphan      uint64 // number of a wait of an earlier office that no call has asked about
 	withdrawals int    // under way: answer nothing from memory
@@ -73,7 +73,7 @@ func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
 	switch {
 	case wait != nil && !wait.Keep:
 		return wait.Seq // or it is granted before the withdrawal arrives
-	case hold == nil || c.wait == 0 || hold.WaitSeq != c.wait || c.told == c.wait:
+	case hold == nil || c.wait == 0 || hold.WaitSeq != c.wait || c.delivered == c.wait:
 	case hold.EventSeq == 0:
 		return c.wait
 	default:
@@ -85,7 +85,7 @@ func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
 // notify makes a grant an event for its session.
 func (ws *waiters) notify(c *acquires, h *state.Hold) {
 	if c != nil {
-		c.told = h.WaitSeq
+		c.delivered = h.WaitSeq
 	}
 	ws.sessions.notify(h)
 }
@@ -112,7 +112,7 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 	}
 }
 
-// withdrawn wakes the calls whose queue position is gone.
+// withdrawn wakes the calls of a wait that has left the queue.
 func (ws *waiters) withdrawn(w *state.Wait) {
 	key := waitKey(w)
 	if c := ws.claims[key]; c != nil {
@@ -128,8 +128,8 @@ func (ws *waiters) wake(key claimKey, c *acquires) {
 	ws.collect(key, c)
 }
 
-// adopt remembers a wait of an earlier office whose calls are gone, and gives
-// them time to return.
+// adopt remembers a wait of an earlier office without its calls, and gives them
+// time to return.
 func (ws *waiters) adopt(w *state.Wait) {
 	key := waitKey(w)
 	ws.claims[key] = &acquires{orphan: w.Seq, wait: w.Seq}
@@ -166,7 +166,7 @@ func (ws *waiters) unclaimedFor(h *state.Hold, now time.Duration) time.Duration 
 			return leastUnclaimed // it has ended since it was read, and may have been withdrawn
 		}
 		return 0
-	case c.told == h.WaitSeq:
+	case c.delivered == h.WaitSeq:
 		return 0
 	case c.orphan == h.WaitSeq:
 		return max(leastUnclaimed, ws.sessions.graceEnds(h.Session)-now)

@@ -12,8 +12,8 @@ import (
 // can still be applied.
 //
 // Its mutex guards the fields below it. No other mutex is taken while it is
-// held. The state is read under it, so that a call whose reservation has ended
-// is in that state.
+// held. The state is read under it, so that the outcome of a call is in it once
+// the call's reservation has ended.
 type Ledger struct {
 	quotas  *Quotas
 	refused *Refusals
@@ -209,8 +209,8 @@ func (l *Ledger) Used() Sums {
 	return used
 }
 
-// Claims returns how many claims a session has, with those that calls under way
-// may make.
+// Claims returns how many claims a session has, including any that calls under
+// way may make.
 func (l *Ledger) Claims(session string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,9 +50,8 @@ type Quotas struct {
 	Files, Content int64
 	// Bytes bounds the memory of the state, as State.Bytes estimates it.
 	Bytes int64
-	// The same for each single session. Its bytes are those of its name and
-	// metadata, of its holds and waits, and of the answers that are
-	// remembered for it.
+	// The same for each single session. Its bytes count its name and
+	// metadata, its holds and waits, and its remembered answers.
 	SessionHolds, SessionWaiters, SessionBytes int64
 }
 

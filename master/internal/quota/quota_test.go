@@ -221,7 +221,7 @@ func TestRules(t *testing.T) {
 	for i := range access.MaxRules - operatorsRules - 1 {
 		c.under(rule(fmt.Sprint("/", i)))
 	}
-	if _, err := c.admit(rule("/q")); !errors.Is(err, lockapi.CodeTooMany) || !strings.Contains(err.Error(), "kept for operators") {
+	if _, err := c.admit(rule("/q")); !errors.Is(err, lockapi.CodeTooMany) || !strings.Contains(err.Error(), "reserved for operators") {
 		t.Error(err)
 	}
 	c.must(rule("/p", "user:a"))

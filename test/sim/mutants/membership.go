@@ -95,7 +95,7 @@ func membership() []Mutant {
 		{"others-well-at-the-end", section, "the other voters must be well the whole time",
 			"one of five returns just before another has been gone for long enough",
 			overlay.Edit{File: auto,
-				Old: "\t\tif !r.othersAreWell(v.ID) {\n\t\t\tcontinue // the time begins with the first look at which they are\n\t\t}\n\t\theard := v.there || v.Answers != a.answers[id]\n\t\tunheard[id] = 0\n\t\tif was, known := a.unheard[id]; known && !heard {\n\t\t\tunheard[id] = was + since\n\t\t}\n",
+				Old: "\t\tif !r.othersAreWell(v.ID) {\n\t\t\tcontinue // silence counts from the first poll at which they are well\n\t\t}\n\t\theard := v.there || v.Answers != a.answers[id]\n\t\tunheard[id] = 0\n\t\tif was, known := a.unheard[id]; known && !heard {\n\t\t\tunheard[id] = was + since\n\t\t}\n",
 				New: "\t\theard := v.there || v.Answers != a.answers[id]\n\t\tunheard[id] = 0\n\t\tif was, known := a.unheard[id]; known && !heard {\n\t\t\tif unheard[id] = max(was, -was) + since; !r.othersAreWell(v.ID) {\n\t\t\t\tunheard[id] *= -1\n\t\t\t}\n\t\t}\n"}},
 		{"superseded-stays", section, "of several directories without a vote the latest one counts",
 			"a nonvoter is replaced, and the master is lost between the two entries",

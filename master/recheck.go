@@ -9,10 +9,10 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// rejudging is what must be checked again because rights have changed. Changes
+// rechecking is what must be checked again because rights have changed. Changes
 // add to it, and one goroutine works it off. Changes that arrive during a pass
 // share the next one. The office's mutex guards it.
-type rejudging struct {
+type rechecking struct {
 	running bool
 	below   map[string]bool // the waits at these paths and below them; "/" for all waits and calls
 }
@@ -21,48 +21,48 @@ type rejudging struct {
 // time.
 const expelledAtOnce = 256
 
-// judgeAgain has the waits at and below a path checked again because rights
+// recheckBelow has the waits at and below a path checked again because rights
 // have changed there. Calls check themselves when they are woken, and the log
 // ends queue positions. Grants stay until they are released. o.mu is held.
-func (o *office) judgeAgain(below string) {
-	r := &o.rejudging
+func (o *office) recheckBelow(below string) {
+	r := &o.rechecking
 	if r.below == nil {
 		r.below = map[string]bool{}
 	}
 	r.below[below] = true
 	if !r.running {
 		r.running = true
-		go o.rejudge()
+		go o.recheck()
 	}
 }
 
-// rejudge runs until nothing is left to check. If mastership is lost, the next
+// recheck runs until nothing is left to check. If mastership is lost, the next
 // office checks everything.
-func (o *office) rejudge() {
+func (o *office) recheck() {
 	for {
 		o.mu.Lock()
-		below := o.rejudging.below
-		o.rejudging = rejudging{running: len(below) > 0}
+		below := o.rechecking.below
+		o.rechecking = rechecking{running: len(below) > 0}
 		o.mu.Unlock()
 		if len(below) == 0 {
 			return
 		}
 		s := o.log.State()
-		if s.AccessOn && !o.judgeAll(s, below) {
+		if s.AccessOn && !o.recheckAll(s, below) {
 			return
 		}
 	}
 }
 
-// judgeAll checks all waits by one state. It returns false if mastership is
+// recheckAll checks all waits by one state. It returns false if mastership is
 // lost.
-func (o *office) judgeAll(s *state.State, below map[string]bool) bool {
+func (o *office) recheckAll(s *state.State, below map[string]bool) bool {
 	if below["/"] {
 		o.wakeAll()
-		return o.judgeBelow(s, "/") == nil
+		return o.recheckPath(s, "/") == nil
 	}
 	for _, path := range slices.Sorted(maps.Keys(below)) {
-		if !isBelow(below, path) && o.judgeBelow(s, path) != nil {
+		if !isBelow(below, path) && o.recheckPath(s, path) != nil {
 			return false
 		}
 	}
@@ -93,23 +93,23 @@ func (o *office) wakeAll() {
 	}
 }
 
-// judgeBelow ends the waits at and below a path whose sessions' principals may
-// not lock there, and wakes the calls of the others. A later wait was checked
-// by a later state.
-func (o *office) judgeBelow(s *state.State, path string) error {
+// recheckPath checks the waits at and below a path. It ends a wait if the
+// session's principal may not lock there, and wakes the calls of the others. A
+// later wait was checked by a later state.
+func (o *office) recheckPath(s *state.State, path string) error {
 	part := make([]*state.Wait, 0, expelledAtOnce)
 	for w := range s.WaitsBelow(path) {
 		if part = append(part, w); len(part) == cap(part) {
-			if err := o.judgePart(s, part); err != nil {
+			if err := o.recheckPart(s, part); err != nil {
 				return err
 			}
 			part = part[:0]
 		}
 	}
-	return o.judgePart(s, part)
+	return o.recheckPart(s, part)
 }
 
-func (o *office) judgePart(s *state.State, waits []*state.Wait) error {
+func (o *office) recheckPart(s *state.State, waits []*state.Wait) error {
 	o.mu.Lock()
 	for _, w := range waits {
 		if c := o.waiters.claims[waitKey(w)]; c != nil {
@@ -141,5 +141,5 @@ func mayWait(s *state.State, w *state.Wait) bool {
 		return true
 	}
 	who := Caller{Principal: v.Principal}
-	return s.Policy().May(who.who(), access.Lock, w.Path).Allowed
+	return s.Policy().May(who.identity(), access.Lock, w.Path).Allowed
 }

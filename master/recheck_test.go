@@ -69,11 +69,11 @@ func TestChangesAreJudgedTogether(t *testing.T) {
 		pass(time.Second)
 		o.mu.Lock()
 		for _, path := range []string{"/a/b/c", "/a", "/a/b", "/a!", "/b/c"} {
-			o.judgeAgain(path)
+			o.recheckBelow(path)
 		}
 		alone := map[string]bool{}
-		for path := range o.rejudging.below {
-			if !isBelow(o.rejudging.below, path) {
+		for path := range o.rechecking.below {
+			if !isBelow(o.rechecking.below, path) {
 				alone[path] = true
 			}
 		}
@@ -84,7 +84,7 @@ func TestChangesAreJudgedTogether(t *testing.T) {
 		pass(time.Second)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if r := &o.rejudging; r.running || len(r.below) > 0 {
+		if r := &o.rechecking; r.running || len(r.below) > 0 {
 			t.Errorf("%+v is left", r)
 		}
 	})
