@@ -9,12 +9,12 @@ import (
 )
 
 // sessionEvents are a session's events that it has not acknowledged, by number:
-// grants, and the ends of waits. The office's mutex guards them.
+// grants, ended waits and lost holds. The office's mutex guards them.
 type sessionEvents []sessionEvent
 
-// sessionEvent is a grant or the end of a wait. It may be added after an event
-// with a higher number was shown and acknowledged: an acknowledgement covers
-// only events that were shown.
+// sessionEvent is a grant, the end of a wait, or the loss of a hold. It may be
+// added after an event with a higher number was shown and acknowledged: an
+// acknowledgement covers only events that were shown.
 type sessionEvent struct {
 	seq   uint64
 	hold  *state.Hold // or

@@ -39,7 +39,7 @@ func files() []Mutant {
 			"the file changes before a compare-and-set gets its turn, and the call is retried",
 			overlay.Edit{File: "master/files.go",
 				Old: "\treserved, err := o.quotas.Transaction(op)\n",
-				New: "\tif c := contestant(op); c != nil {\n\t\tif f, _ := o.log.State().File(c.path); f == nil || f.Revision != c.revision {\n\t\t\treturn state.TransactionResult{Verdict: state.Failed, Failure: &state.Failure{Current: f}}, nil\n\t\t}\n\t}\n\treserved, err := o.quotas.Transaction(op)\n"}},
+				New: "\tif c := compareAndSetCall(op); c != nil {\n\t\tif f, _ := o.log.State().File(c.path); f == nil || f.Revision != c.revision {\n\t\t\treturn state.TransactionResult{Verdict: state.Failed, Failure: &state.Failure{Current: f}}, nil\n\t\t}\n\t}\n\treserved, err := o.quotas.Transaction(op)\n"}},
 		{"reservation-kept", "guarantees", "quotas count what exists and what calls under way may add",
 			"calls end, and mastership changes: the new office counts less",
 			overlay.Edit{File: "master/internal/quota/ledger.go",
