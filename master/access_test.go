@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// securely runs f on a single replica in office, with access on. Rules stand at /p:
-// user:a may do everything there, user:b may lock, user:c read.
+// securely runs f on a single replica in office, with access on. There is a
+// rule at /p: user:a has all permissions, user:b may lock, user:c may read.
 func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell)) {
 	t.Helper()
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -32,8 +32,8 @@ func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell
 	})
 }
 
-// by is a caller who has proved who he is, and asks for a right; empty for nobody
-// known.
+// by returns a caller with a proved principal (empty for an unknown one) that
+// needs a right.
 func by(principal string, right Right, path ...string) Caller {
 	ask := Ask{Right: right}
 	if len(path) > 0 {
@@ -44,7 +44,7 @@ func by(principal string, right Right, path ...string) Caller {
 
 func root(right Right) Caller { return by(lockapi.PrincipalRoot, right) }
 
-// using adds the session that a call is made on behalf of.
+// using adds the session that a call acts for.
 func using(c Caller, session string) Caller {
 	c.For = Ask{Right: Nobody, Session: session, Uses: true}
 	return c
@@ -59,7 +59,7 @@ func sessionOfCaller(t *testing.T, m *Master, who string) string {
 	return s.ID
 }
 
-// request asks for a lock on behalf of a caller.
+// request asks for a lock for a caller.
 type request struct {
 	by Caller
 	lockapi.AcquireLock
@@ -73,8 +73,8 @@ func locking(who, session string, change ...func(*lockapi.LockRequest)) request 
 	return request{using(by(who, LockAt, "/p/l"), session), lockapi.AcquireLock{Path: "/p/l", LockRequest: want(session, change...)}}
 }
 
-// TestAccessWaitsForItsLevel: as long as one member does not know it; after that who
-// asks for it first need not ask twice.
+// TestAccessWaitsForItsLevel: access can't be enabled while one member does not
+// know its level. After that the first request succeeds without a retry.
 func TestAccessWaitsForItsLevel(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		_, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})
@@ -86,9 +86,9 @@ func TestAccessWaitsForItsLevel(t *testing.T) {
 	})
 }
 
-// TestFoundedWithAccess: nobody is served before access is on, which waits for all
-// members; a cell that is there already, or in which access was disabled, takes no
-// notice.
+// TestFoundedWithAccess: calls are refused until access is on, which needs all
+// members. An existing cell, or one in which access was disabled, ignores the
+// setting.
 func TestFoundedWithAccess(t *testing.T) {
 	sum := sha256.Sum256([]byte("stout_root"))
 	bearer := Caller{Secret: &sum, Ask: Ask{Right: Operate}}
@@ -125,7 +125,8 @@ func TestFoundedWithAccess(t *testing.T) {
 		}
 		newSession(t, last.master, time.Minute)
 	})
-	// One whose token was taken away serves nobody, and does not serve everybody.
+	// A master whose token was removed refuses all calls; it does not admit
+	// everybody.
 	inCell(t, 1, Options{Drift: drift, FoundedWithAccess: true}, func(t *testing.T, c *fakeCell) {
 		first := c.office("r1")
 		pass(time.Minute)
@@ -146,8 +147,8 @@ func TestFoundedWithAccess(t *testing.T) {
 	})
 }
 
-// TestTokens: who they are of, until they expire or are revoked, and whether access
-// is on or not.
+// TestTokens: a token names its principal until it expires or is revoked,
+// whether access is on or off.
 func TestTokens(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		made := map[string]lockapi.Token{}
@@ -186,9 +187,9 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// TestProofsThatEnd: a JWT or a certificate counts until its end, to the
-// nanosecond: for calls, for what waits when rights change, and for watchers before
-// they are told anything more. For calls it is so while access is off, too.
+// TestProofsThatEnd: a JWT or a certificate counts until its expiry, to the
+// nanosecond: for calls, for waiting calls when rights change, and for watchers
+// before further events. Calls check it while access is off, too.
 func TestProofsThatEnd(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
@@ -234,7 +235,7 @@ func TestProofsThatEnd(t *testing.T) {
 	})
 }
 
-// TestForgottenAsksAreDenied: to all but operators.
+// TestForgottenAsksAreDenied to all but operators.
 func TestForgottenAsksAreDenied(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		_, err := m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
@@ -247,9 +248,10 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 	})
 }
 
-// TestSessionsAreTheirOpeners: and one that nobody known has opened is that of the
-// first who uses it and may lock wherever it holds or waits. Keys of sessions are
-// their principals', too.
+// TestSessionsAreTheirOpeners: a session belongs to its opener. A session
+// without a principal becomes the property of the first caller that uses it and
+// may lock wherever it holds or waits. Idempotency keys of sessions belong to
+// their principals, too.
 func TestSessionsAreTheirOpeners(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
@@ -290,9 +292,10 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 	})
 }
 
-// TestAdoption: a session that held or waited before access was enabled belongs to a
-// principal who may lock at each of those paths. To others it is not there, unless
-// they may do the call with anybody's session. Adopting is announced, and reported.
+// TestAdoption: a session that held or waited before access was enabled is
+// adopted by a principal that may lock at each of those paths. For other
+// callers it does not exist, unless they may make the call for any session. The
+// adoption is announced and reported.
 func TestAdoption(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
@@ -350,8 +353,9 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-// TestAdoptionOfFiles: a session with a file that ends with it belongs to a principal
-// who may write that file. Others cannot end it, nor delete the file by that.
+// TestAdoptionOfFiles: a session with an ephemeral file is adopted by a
+// principal that may write that file. Other callers cannot end the session, and
+// so cannot delete the file that way.
 func TestAdoptionOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
@@ -385,8 +389,8 @@ func TestAdoptionOfFiles(t *testing.T) {
 	})
 }
 
-// TestNamesOfSequentialFilesAreJudged: write is asked for at the name that is made,
-// whatever it is when the call takes effect.
+// TestNamesOfSequentialFilesAreJudged: the right to write is checked at the
+// final name, as it is when the call takes effect.
 func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		next := func(prefix string, ahead uint64) string {
@@ -454,7 +458,8 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 		if e := code(t, second(m.WriteFile(t.Context(), new(writer), &write)), lockapi.CodePrecondition); e.Current != nil {
 			t.Errorf("%+v", e)
 		}
-		// A write tells the same where there is a file and where there is none.
+		// A refused write looks the same whether the file exists or
+		// not.
 		other := uint64(lockapi.MaxToken)
 		unlike := lockapi.WriteFile{Path: "/p/f", IfRevision: &other}
 		there := answered(t, code(t, second(m.WriteFile(t.Context(), new(writer), &unlike)), lockapi.CodePrecondition))
@@ -481,7 +486,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 	})
 }
 
-// soon is what comes within a minute.
+// soon returns an item that arrives within a minute.
 func soon[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
@@ -495,14 +500,14 @@ func soon[T any](t *testing.T, c <-chan T) T {
 
 func second[T any](_ T, err error) error { return err }
 
-// changeRule puts another rule at /p.
+// changeRule replaces the rule at /p.
 func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
 	t.Helper()
 	_, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lists})
 	return err
 }
 
-// TestRightsThatAreTakenAway: what waits is judged again, what is held stays.
+// TestRightsThatAreTakenAway: waiting calls are checked again, holds stay.
 func TestRightsThatAreTakenAway(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
@@ -549,8 +554,9 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	})
 }
 
-// TestHoldsStayWhenTheRightIsTakenAway: whoever was not told of a grant, since the
-// master changed, still claims it so. It is no way to another one.
+// TestHoldsStayWhenTheRightIsTakenAway: a caller that missed its grant because
+// of a change of master can still claim it. It cannot get another grant that
+// way.
 func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
@@ -601,8 +607,8 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 	})
 }
 
-// TestPlacesOutliveCredentials: a JWT or a token may well end while a call waits. It
-// is answered then with its kept place, which the next call finds again.
+// TestPlacesOutliveCredentials: a JWT or a token may expire while a call waits.
+// The call then returns its kept position, which the next call finds again.
 func TestPlacesOutliveCredentials(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
@@ -642,8 +648,8 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 	})
 }
 
-// TestNextOfficeJudgesWaits: the one in which rights changed may have ended before it
-// was through with the queues.
+// TestNextOfficeJudgesWaits: the office in which rights changed may have ended
+// before it had checked all queues.
 func TestNextOfficeJudgesWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
@@ -673,7 +679,8 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 	})
 }
 
-// TestEmptyReplicaJudgesNoToken: one that has just come knows none yet, and says so.
+// TestEmptyReplicaJudgesNoToken: a new replica does not know tokens yet, and
+// returns that error.
 func TestEmptyReplicaJudgesNoToken(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		sum := sha256.Sum256([]byte("stout_whatever"))
@@ -681,8 +688,8 @@ func TestEmptyReplicaJudgesNoToken(t *testing.T) {
 	})
 }
 
-// TestRefusedWaitIsOver when its caller is told so, also where its place was to be
-// kept: what was refused has no effect later.
+// TestRefusedWaitIsOver when its caller gets the refusal, even for a kept
+// position: a refused call has no effect later.
 func TestRefusedWaitIsOver(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
@@ -719,7 +726,8 @@ func TestRefusedWaitIsOver(t *testing.T) {
 	})
 }
 
-// TestRevokedTokensEndWhatWaits: keepalives, and watchers are told.
+// TestRevokedTokensEndWhatWaits: waiting keepalives and watchers get the
+// refusal.
 func TestRevokedTokensEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
@@ -751,7 +759,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 	})
 }
 
-// answered is a refusal as it is sent.
+// answered returns a refusal as it is sent.
 func answered(t *testing.T, e *lockapi.Error) string {
 	t.Helper()
 	b, err := json.Marshal(e)
@@ -761,8 +769,8 @@ func answered(t *testing.T, e *lockapi.Error) string {
 	return string(b)
 }
 
-// TestCredentialsThatEndEndWhatWaits: at the moment when they end, so that nobody is
-// granted a lock, or has a session extended, by one that counts no more.
+// TestCredentialsThatEndEndWhatWaits at the moment of expiry: an expired
+// credential gets no lock and extends no session.
 func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const ttl = 5 * time.Second
@@ -820,7 +828,8 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 	})
 }
 
-// TestEnablingIsForWhatWaits, too: a call that came while everybody might do everything.
+// TestEnablingIsForWhatWaits, too: also for a call from the time when every
+// caller was allowed everything.
 func TestEnablingIsForWhatWaits(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
@@ -847,8 +856,8 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 	})
 }
 
-// TestRefusalsNeedTheLease: a master that is cut off does not know what rights
-// another one has given.
+// TestRefusalsNeedTheLease: a master that is cut off does not know which rights
+// another master has given.
 func TestRefusalsNeedTheLease(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
@@ -873,8 +882,9 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 	})
 }
 
-// TestCallsBehindARevocationHaveNoEffect: the calls of many callers beside changes of
-// a rule. One that began after a change was acknowledged is judged by it.
+// TestCallsBehindARevocationHaveNoEffect: many callers run beside changes of a
+// rule. A call that began after a change was acknowledged is checked by the new
+// rule.
 func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for i := range 20 {

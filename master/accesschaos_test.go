@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestAccessChaos: rights come and go while masters do, and calls are judged by what
-// was acknowledged before they began, whichever replica is asked.
+// TestAccessChaos: rights and masters change at random. Each call is checked by
+// what was acknowledged before it began, at any replica.
 func TestAccessChaos(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 3, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -48,15 +48,15 @@ func TestAccessChaos(t *testing.T) {
 	}
 }
 
-// accessChaos is a cell under faults in which one caller's right to write is given
-// and taken.
+// accessChaos is a cell under faults in which one caller's right to write is
+// given and revoked.
 type accessChaos struct {
 	chaos
 	changes []rightChange // one after the other
 	writes  []rightWrite  // guarded by chaos.mu
 }
 
-// rightChange is a change of the right, which came about between two instants.
+// rightChange is a change of the right that took effect between two instants.
 type rightChange struct {
 	allow        bool
 	began, acked time.Time
@@ -69,8 +69,8 @@ type rightWrite struct {
 	err          error
 }
 
-// toggle gives the right and takes it. A change whose outcome is not known is made
-// again until it is acknowledged.
+// toggle gives and revokes the right. It repeats a change with an unknown
+// outcome until it is acknowledged.
 func (x *accessChaos) toggle() {
 	for allow := true; x.work.Err() == nil; allow = !allow {
 		change := lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{}}}
@@ -93,9 +93,9 @@ func (x *accessChaos) toggle() {
 	}
 }
 
-// attempt makes the change at some replica, and does not wait for one that is cut off.
-// What it has begun there comes about in the same office as what follows, and before
-// that, or never.
+// attempt makes the change at some replica, without waiting for a replica that
+// is cut off. The change takes effect in the same office as the next one, and
+// before it, or never.
 func (x *accessChaos) attempt(change lockapi.PutRule) bool {
 	done := make(chan error, 1)
 	go func() { done <- second(x.anyMaster().PutRule(context.Background(), new(root(Operate)), &change)) }()
@@ -123,7 +123,7 @@ func (x *accessChaos) write(writer int) {
 	}
 }
 
-// judge compares what the callers were told with what has happened.
+// judge compares the answers that callers got with what happened.
 func (x *accessChaos) judge() {
 	node := x.c.nodes[0]
 	for _, n := range x.c.nodes {
@@ -166,8 +166,8 @@ func (x *accessChaos) judge() {
 	}
 }
 
-// rightAt tells whether the writer had the right, and whether it was the same all the
-// time that the write was under way.
+// rightAt reports whether the writer had the right, and whether that was
+// constant during the write.
 func (x *accessChaos) rightAt(w rightWrite) (allowed, certain bool) {
 	for i, c := range x.changes {
 		last := i+1 == len(x.changes)

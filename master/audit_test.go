@@ -14,7 +14,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestHappenings: each office's beginning and end is told, with its epoch.
+// TestHappenings: the beginning and end of each office are reported, with its
+// epoch.
 func TestHappenings(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
@@ -37,8 +38,9 @@ func TestHappenings(t *testing.T) {
 	})
 }
 
-// TestAdmitted: who may make a change is asked about it before it has any effect,
-// who may not is not, and what was refused has none. Whoever judged tells who it was.
+// TestAdmitted: a permitted change is announced before it has any effect; a
+// denied one is not. A refused change has no effect. The announcement has the
+// caller's principal.
 func TestAdmitted(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		refusal := errors.New("no line")
@@ -106,8 +108,8 @@ func TestAdmitted(t *testing.T) {
 	})
 }
 
-// TestRightsEndWhileTheCallIsAnnounced: the audit log may take its time for the line
-// that has to come before a change. Rights that are taken away by then count.
+// TestRightsEndWhileTheCallIsAnnounced: the audit log may take long to write
+// the line before a change. Rights that are revoked in that time count.
 func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		sum := sha256.Sum256([]byte("stout_a"))

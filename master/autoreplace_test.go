@@ -15,7 +15,7 @@ const (
 	early = 8 * time.Second // members are looked at every 2 s then
 )
 
-// inAutoCell is a cell whose masters replace directories by themselves.
+// inAutoCell is a cell with automatic replacement of directories.
 func inAutoCell(t *testing.T, n int, what func(t *testing.T, c *fakeCell)) {
 	inCell(t, n, Options{Drift: drift, AutoReplace: auto}, what)
 }
@@ -25,7 +25,7 @@ func inEarlyCell(t *testing.T, n int, what func(t *testing.T, c *fakeCell)) {
 	inCell(t, n, Options{Drift: drift, AutoReplace: early}, what)
 }
 
-// wipe has a new directory answer in a member's place.
+// wipe lets a new directory answer in a member's place.
 func wipe(f *fakeConf, id, directory string) {
 	f.at[id] = directory
 	if f.blank == nil {
@@ -34,13 +34,14 @@ func wipe(f *fakeConf, id, directory string) {
 	f.blank[directory] = true
 }
 
-// changes are those made so far.
+// changes returns the changes made so far.
 func changes(c *fakeCell) (out []string) {
 	c.set(func(f *fakeConf) { out = slices.Clone(f.changes) })
 	return out
 }
 
-// TestAutoReplace: not before the time is over, and then as Replace does.
+// TestAutoReplace: the replacement happens after the time is over, as Replace
+// would do it.
 func TestAutoReplace(t *testing.T) {
 	inAutoCell(t, 3, func(t *testing.T, c *fakeCell) {
 		c.office("r1")
@@ -55,7 +56,7 @@ func TestAutoReplace(t *testing.T) {
 		if got := changes(c); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-		// The new one may be lost as well.
+		// The new directory may be lost as well.
 		c.set(func(f *fakeConf) { wipe(f, "r2", "00000000000000bb") })
 		pass(auto + 10*time.Second)
 		if got := changes(c); len(got) != 6 || got[5] != "make a voter r2/00000000000000bb" {
@@ -64,8 +65,8 @@ func TestAutoReplace(t *testing.T) {
 	})
 }
 
-// TestNotReplaced: whatever may come back, and where the cell would be the worse for
-// it, the place is kept.
+// TestNotReplaced: the place is kept if the directory may return, or if the
+// cell would be worse off.
 func TestNotReplaced(t *testing.T) {
 	for name, happens := range map[string]func(*fakeConf){
 		"nobody knocks":                      func(f *fakeConf) { delete(f.at, "r2") },
@@ -115,8 +116,8 @@ func TestAbsenceIsBroken(t *testing.T) {
 	})
 }
 
-// TestOthersAreWellAllTheWhile: the time counts from when the last of the others that
-// vote is well again.
+// TestOthersAreWellAllTheWhile: the time counts from when the last of the other
+// voters is well again.
 func TestOthersAreWellAllTheWhile(t *testing.T) {
 	inEarlyCell(t, 5, func(t *testing.T, c *fakeCell) {
 		c.office("r1")
@@ -153,8 +154,8 @@ func TestTimeBeginsWithALook(t *testing.T) {
 	}
 }
 
-// TestAnswersToRaftAreHeard: a directory that answers the master's messages is not gone,
-// whatever answers in its place when it is asked.
+// TestAnswersToRaftAreHeard: a directory that answers the master's messages is
+// not gone, even if another one answers the poll in its place.
 func TestAnswersToRaftAreHeard(t *testing.T) {
 	inEarlyCell(t, 3, func(t *testing.T, c *fakeCell) {
 		c.office("r1")
@@ -176,7 +177,8 @@ func TestAnswersToRaftAreHeard(t *testing.T) {
 	})
 }
 
-// TestNextMasterCountsAnew: what the master before has heard is not known to it.
+// TestNextMasterCountsAnew: a master does not know what the previous one
+// received.
 func TestNextMasterCountsAnew(t *testing.T) {
 	inAutoCell(t, 5, func(t *testing.T, c *fakeCell) {
 		c.office("r1")
@@ -195,7 +197,7 @@ func TestNextMasterCountsAnew(t *testing.T) {
 	})
 }
 
-// TestNonvoterIsReplaced, which is to stay one.
+// TestNonvoterIsReplaced and stays a nonvoter.
 func TestNonvoterIsReplaced(t *testing.T) {
 	inMembersCellWith(t, 3, Options{Drift: drift, AutoReplace: auto}, func(t *testing.T, c *fakeCell, m *Master) {
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
@@ -212,8 +214,8 @@ func TestNonvoterIsReplaced(t *testing.T) {
 	})
 }
 
-// wiped is what became of asking three, where r2 has lost its directory, and with
-// further members.
+// wiped is the result of polling three members of which r2 has lost its
+// directory, and further members.
 func wiped(more ...member) pollResult {
 	var r pollResult
 	for _, id := range []string{"r1", "r2", "r3"} {
@@ -228,7 +230,7 @@ func wiped(more ...member) pollResult {
 }
 
 // TestPausedMasterCountsNothing: a master that was stopped for a day, with its
-// machine, has asked nobody in that day.
+// machine, did not poll during that day.
 func TestPausedMasterCountsNothing(t *testing.T) {
 	const most = 12 * time.Second
 	var a absences
@@ -246,9 +248,9 @@ func TestPausedMasterCountsNothing(t *testing.T) {
 	}
 }
 
-// TestOperatorsReplacementGoesFirst: where an operator has named a directory that is
-// to have the place, another that knocks does not get in its way before that one was
-// not heard of for as long.
+// TestOperatorsReplacementGoesFirst: if an operator has named a new directory,
+// another one that asks to join must wait until the named one has been silent
+// for as long.
 func TestOperatorsReplacementGoesFirst(t *testing.T) {
 	const most = time.Minute
 	named := member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: "r2"}, Directory: "named"}, stranger: newDirectory}

@@ -10,7 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestBackupHasWhatWasAcknowledged, says what it has, and is restored as that.
+// TestBackupHasWhatWasAcknowledged, describes its contents, and can be
+// restored.
 func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
@@ -43,8 +44,8 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
-// TestBackupOfAReplica is its own state, and says so; the cell's is the master's to
-// give.
+// TestBackupOfAReplica: it is the replica's own state and marked so; only the
+// master gives the cell's.
 func TestBackupOfAReplica(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
 		c.office("r1")

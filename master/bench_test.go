@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// instantLog is a log in memory that takes each entry at once, of a replica
-// that leads for ever.
+// instantLog is a log in memory that accepts each entry at once, of a replica
+// that leads forever.
 type instantLog struct {
 	current atomic.Pointer[state.State]
 	mu      sync.Mutex // over Submit
@@ -43,7 +43,7 @@ func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {
 	return func() (*state.Outcome, error) { return &out, nil }
 }
 
-// alone is a membership that nobody can read: there are no members to look after.
+// alone is a membership that can't be read: there are no members to look after.
 type alone struct{ members }
 
 type members = Membership
@@ -112,8 +112,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionTable is what is done to one session among many: a keepalive
-// that is answered at once, and an opening with its closing.
+// BenchmarkSessionTable measures the work for one session among many: a
+// keepalive that is answered at once, and an opening with its closing.
 func BenchmarkSessionTable(b *testing.B) {
 	for _, n := range []int{100, 20_000} {
 		m, sessions := benchMaster(b, n)

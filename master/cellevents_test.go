@@ -45,8 +45,8 @@ func TestEventsOfLocks(t *testing.T) {
 	})
 }
 
-// TestContentOfEvents is that of the event, while the file has it; and so much is
-// told at a time.
+// TestContentOfEvents is the content of the event, as long as the file has it;
+// one read has a limited amount.
 func TestContentOfEvents(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		for range 2 {

@@ -14,8 +14,8 @@ import (
 
 const fourth = "00000000000000a4"
 
-// inMembersCell is a cell of n whose releases all know the level of members, with
-// a fourth replica that knocks.
+// inMembersCell is a cell of n replicas with releases that know the level of
+// members, and a fourth replica that asks to join.
 func inMembersCell(t *testing.T, n int, f func(t *testing.T, c *fakeCell, m *Master)) {
 	inMembersCellWith(t, n, Options{Drift: drift}, f)
 }
@@ -45,8 +45,8 @@ func suffrage(s string) *lockapi.SetMember {
 	return &lockapi.SetMember{ID: "r4", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: &s}}
 }
 
-// wantMembers looks at the configuration ("+" for a vote) and at the table, which
-// have the same members.
+// wantMembers checks the configuration ("+" for a vote) and the table, which
+// must have the same members.
 func (c *fakeCell) wantMembers(t *testing.T, when string, m *Master, want ...string) {
 	t.Helper()
 	s := m.log.State()
@@ -71,8 +71,8 @@ func (c *fakeCell) wantMembers(t *testing.T, when string, m *Master, want ...str
 	})
 }
 
-// TestAdd: a new member votes once it has caught up, and one that is to stay
-// without a vote stays so until it is told otherwise.
+// TestAdd: a new member gets a vote once it has caught up. A member that is to
+// stay without a vote stays so until a call changes that.
 func TestAdd(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, caughtUpWithin+10)
@@ -123,8 +123,9 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// TestLateChange: a change of which the outcome is not known comes about after the master
-// has looked at the members again and again. What was said of the member stays.
+// TestLateChange: a change with an unknown outcome takes effect after the
+// master has polled the members again and again. The member keeps the settings
+// of the table.
 func TestLateChange(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) { f.late = true })
@@ -142,8 +143,8 @@ func TestLateChange(t *testing.T) {
 	})
 }
 
-// TestNoChangeBesideALateOne: a vote that is given late is not belied by a call that says
-// meanwhile that the member is to have none: that call is busy, and has no effect.
+// TestNoChangeBesideALateOne: a vote is given late, while a call wants the
+// member to have no vote. That call is busy and has no effect.
 func TestNoChangeBesideALateOne(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, caughtUpWithin+10)
@@ -168,8 +169,9 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 	})
 }
 
-// TestOthersChangeInBetween: a set and a removal go by the members as they were looked
-// at. Where another change comes in between, they are busy and have no effect.
+// TestOthersChangeInBetween: a change and a removal are based on a poll of the
+// members. If another change comes in between, they are busy and have no
+// effect.
 func TestOthersChangeInBetween(t *testing.T) {
 	for name, do := range map[string]func(*testing.T, *Master) error{
 		"set": func(t *testing.T, m *Master) error {
@@ -210,7 +212,7 @@ func TestOthersChangeInBetween(t *testing.T) {
 	}
 }
 
-// TestMasterRemovesItself: it hands over, and is removed by the next one; the
+// TestMasterRemovesItself: it hands over, and the next master removes it; the
 // same for its vote.
 func TestMasterRemovesItself(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -250,7 +252,7 @@ func TestMasterRemovesItself(t *testing.T) {
 	}
 }
 
-// TestChangeRefusals: with what would be lost, and nothing is changed.
+// TestChangeRefusals: each names what would be lost, and nothing is changed.
 func TestChangeRefusals(t *testing.T) {
 	remove := func(id string, force bool) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
@@ -344,8 +346,8 @@ func TestChangeRefusals(t *testing.T) {
 	}
 }
 
-// TestOneChangeAtATime: who comes while another change is made waits a moment,
-// and is busy then.
+// TestOneChangeAtATime: a call during another change waits a moment and is busy
+// then.
 func TestOneChangeAtATime(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, _ *fakeCell, m *Master) {
 		m.membersTurn <- struct{}{}
@@ -359,8 +361,8 @@ func TestOneChangeAtATime(t *testing.T) {
 	})
 }
 
-// TestMoveOfANewDirectory: a directory that is to take a member's place moves with it,
-// also before the table has a row for it.
+// TestMoveOfANewDirectory: a directory that replaces a member's old one moves
+// with the member, even before the table has a row for it.
 func TestMoveOfANewDirectory(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) {
@@ -379,8 +381,8 @@ func TestMoveOfANewDirectory(t *testing.T) {
 	})
 }
 
-// TestHalfIsNoRefusal: what keeps the second entry of a change from being made, when
-// the first has come about, is told as an outcome that is not known.
+// TestHalfIsNoRefusal: if the first entry of a change is made and the second is
+// not, the outcome is unknown.
 func TestHalfIsNoRefusal(t *testing.T) {
 	set := func(q lockapi.SetMemberRequest) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
@@ -413,8 +415,8 @@ func TestHalfIsNoRefusal(t *testing.T) {
 	}
 }
 
-// TestTableIsNotedOnce: a table that says what it is to say is not put into the log
-// again and again, also where an operator has put something there.
+// TestTableIsNotedOnce: a table that is up to date is not proposed again, even
+// after an operator has put a row.
 func TestTableIsNotedOnce(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
@@ -436,8 +438,9 @@ func TestTableIsNotedOnce(t *testing.T) {
 	})
 }
 
-// TestNoVoteBesideAnEntry: an entry that denies a member its vote is under way after
-// its call has ended. The next look at the members comes behind that entry.
+// TestNoVoteBesideAnEntry: an entry that denies a member its vote is under way
+// after its call has ended. The next poll of the members comes after that
+// entry.
 func TestNoVoteBesideAnEntry(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, caughtUpWithin+10)

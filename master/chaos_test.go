@@ -13,9 +13,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// chaos is a cell under faults with clients at work, all in virtual time. What
-// is judged is what the clients believe: by its own clock, and by what it was
-// told, at most one of them holds the lock.
+// chaos is a cell under faults with clients at work, all in virtual time. The
+// test checks what the clients believe: by its own clock and the answers it
+// got, at most one of them holds the lock.
 type chaos struct {
 	t       *testing.T
 	c       *fakeCell
@@ -27,8 +27,8 @@ type chaos struct {
 	told map[uint64]int // token → the client that was told of it
 }
 
-// contender is a client that keeps a session alive and takes a lock again and
-// again. It calls through a slow network, and counts on a clock of its own.
+// contender is a client that keeps a session alive and acquires a lock again
+// and again. It calls through a slow network, and uses a clock of its own.
 type contender struct {
 	*chaos
 	id   int
@@ -113,7 +113,7 @@ func (x *chaos) faults(rounds int) {
 	}
 }
 
-// heal brings everything back and leaves one master in office.
+// heal repairs everything and leaves one master in office.
 func (x *chaos) heal() {
 	x.c.setDelay(fakeDelay)
 	for _, n := range x.c.nodes {
@@ -131,7 +131,7 @@ func (x *chaos) heal() {
 	}
 }
 
-// watch looks every millisecond at what the clients believe.
+// watch checks every millisecond what the clients believe.
 func (x *chaos) watch() {
 	for x.work.Err() == nil {
 		pass(time.Millisecond)
@@ -149,7 +149,8 @@ func (x *chaos) watch() {
 	}
 }
 
-// nothingLeft: with nobody at work no grant is left that nobody knows of.
+// nothingLeft checks that no unknown grant is left once all clients have
+// stopped.
 func (x *chaos) nothingLeft() {
 	for _, n := range x.c.nodes {
 		o := n.master.inOffice()
@@ -182,8 +183,8 @@ func (k *contender) clock() time.Duration {
 	return time.Duration(float64(time.Since(k.c.began)) * k.rate)
 }
 
-// call sends a call to the master, over a network that takes its time, until
-// the answer is definite or ctx ends.
+// call sends a call to the master, over a slow network, until the answer is
+// definite or ctx ends.
 func (k *contender) call(ctx context.Context, f func(m *Master) error) error {
 	for {
 		err := error(lockapi.CodeNoMaster)
@@ -205,7 +206,7 @@ func (k *contender) call(ctx context.Context, f func(m *Master) error) error {
 	}
 }
 
-// keepAlive keeps a session, and opens another where it has ended.
+// keepAlive keeps a session, and opens another after it has ended.
 func (k *contender) keepAlive(ctx context.Context) {
 	for ctx.Err() == nil {
 		k.mu.Lock()
@@ -240,8 +241,8 @@ func (k *contender) keepAlive(ctx context.Context) {
 	}
 }
 
-// reconcile is what the contract asks for where the epoch has changed: a call
-// whose outcome the client never learned may have left a grant behind.
+// reconcile does what the contract requires after a change of epoch: a call
+// with an unknown outcome may have left a grant.
 func (k *contender) reconcile(ctx context.Context, id string) {
 	var s lockapi.SessionState
 	_ = k.call(ctx, func(m *Master) (err error) {
@@ -273,9 +274,9 @@ func (k *contender) open(ctx context.Context) {
 	_ = k.call(ctx, func(m *Master) error {
 		s, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, Key: key})
 		if err == nil {
-			// An answer to a repeated call may tell of a session that is older
-			// than the call: only a keepalive makes the client sure of its
-			// lease.
+			// The answer to a repeated call may name a session that
+			// is older than the call: only a keepalive makes the
+			// client sure of its lease.
 			k.mu.Lock()
 			k.session = s.ID
 			k.mu.Unlock()
@@ -284,7 +285,7 @@ func (k *contender) open(ctx context.Context) {
 	})
 }
 
-// contend takes the lock again and again, in all the ways that there are.
+// contend acquires the lock again and again, in all possible ways.
 func (k *contender) contend() {
 	for n := 0; k.work.Err() == nil; n++ {
 		pass(k.upTo(300 * time.Millisecond))

@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// answer is what a keepalive came to, and which of several it was.
+// answer is the result of a keepalive, and its number.
 type answer struct {
 	i     int
 	alive lockapi.Keepalive
@@ -16,7 +16,7 @@ type answer struct {
 	took  time.Duration
 }
 
-// crowd sends so many keepalives of a session, one after the other, each of
+// crowd sends that many keepalives of a session, one after the other, each of
 // which waits for a minute.
 func crowd(m *Master, id string, n int) <-chan answer {
 	answers := make(chan answer, n)
@@ -32,8 +32,8 @@ func crowd(m *Master, id string, n int) <-chan answer {
 	return answers
 }
 
-// TestOneKeepaliveTooManyEndsTheOldest, as if its wait had run out. One that
-// does not wait ends none, and neither does another session's.
+// TestOneKeepaliveTooManyEndsTheOldest, as if its wait had run out. A keepalive
+// that does not wait ends none, and neither does another session's.
 func TestOneKeepaliveTooManyEndsTheOldest(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		id, other := newSession(t, m, time.Hour), newSession(t, m, time.Hour)
@@ -69,8 +69,8 @@ func TestOneKeepaliveTooManyEndsTheOldest(t *testing.T) {
 	})
 }
 
-// TestKeepalivesDoNotHeapUpWithoutALease: those that have to make room can't be
-// answered then, and are refused.
+// TestKeepalivesDoNotHeapUpWithoutALease: keepalives that must make room can't
+// be answered then, and are refused.
 func TestKeepalivesDoNotHeapUpWithoutALease(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -95,7 +95,7 @@ func TestKeepalivesDoNotHeapUpWithoutALease(t *testing.T) {
 	})
 }
 
-// TestEndOfASessionAnswersTheCrowd: nobody of it is left waiting.
+// TestEndOfASessionAnswersTheCrowd: all of its keepalives return.
 func TestEndOfASessionAnswersTheCrowd(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		id := newSession(t, m, time.Hour)

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestDeadlocks: a circle is shown with who waits for what for how long, at the
-// master and by what another replica knows, until one of its sessions is ended.
+// TestDeadlocks: a cycle is shown with its waits and their times, at the master
+// and in another replica's state, until one of its sessions is ended.
 func TestDeadlocks(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master

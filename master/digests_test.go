@@ -14,8 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record the golden files anew")
 
-// keyedCalls are what digests are made of: each kind of call with nothing set,
-// and with everything.
+// keyedCalls are the calls that digests are made of: each type of call with no
+// field set, and with every field set.
 func keyedCalls() []any {
 	text := "<é&\u2028>"
 	guards := []lockapi.Sequencer{{Mode: lockapi.Exclusive, Token: 1<<53 - 1, Path: "/a"}, {Mode: lockapi.Shared, Token: 1, Path: "/b"}}
@@ -36,8 +36,9 @@ func keyedCalls() []any {
 	}
 }
 
-// TestGoldenDigests: the same call has the same digest in every release, or it would
-// be a conflict with itself when it is sent again behind an upgrade.
+// TestGoldenDigests: the same call has the same digest in every release.
+// Otherwise a call that is repeated after an upgrade would conflict with
+// itself.
 func TestGoldenDigests(t *testing.T) {
 	var now strings.Builder
 	set := map[reflect.Type]map[string]bool{}

@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Sessions with many claims that end at one time, expired or closed, do so a
-// part at a time, and one that has more than that by itself.
+// When sessions with many claims end at the same time, expired or closed, they
+// end in groups. A session with more claims than a group may have ends alone.
 func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		sizes := []int{mostEnding * 3 / 8, mostEnding * 3 / 8, mostEnding * 3 / 8, mostEnding * 5 / 4, 1, 1}

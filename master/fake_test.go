@@ -94,7 +94,7 @@ func (c *fakeCell) node(id string) *node {
 }
 
 // elect makes id the leader of the next raft term. A leader that is cut off
-// does not hear of it.
+// does not notice.
 func (c *fakeCell) elect(id string) *node {
 	n := c.node(id)
 	c.log.Elect(n.Node)
@@ -134,7 +134,7 @@ func (c *fakeCell) inOffice(n *node, d time.Duration) *office {
 // cutOff takes a replica away from the others, or brings it back.
 func (c *fakeCell) cutOff(id string, cut bool) { c.log.Cut(c.node(id).Node, cut) }
 
-// depose makes a leader notice that it is none any more.
+// depose makes a leader notice that it has lost leadership.
 func (c *fakeCell) depose(id string) { c.log.Depose(c.node(id).Node) }
 
 func (c *fakeCell) setDelay(d time.Duration) {
@@ -148,7 +148,7 @@ func (n *node) leads() bool {
 	return leads
 }
 
-// term is the raft term that n leads in, or led in last.
+// term returns the raft term that n leads in, or led in last.
 func (n *node) term() uint64 {
 	term, _ := n.Leading()
 	return term
@@ -163,7 +163,7 @@ func (n *node) change(f func(s *state.State)) {
 	})
 }
 
-// sent is what this node handed over so far.
+// sent returns what this node has handed over so far.
 func (n *node) sent() []state.Batch {
 	batches, _ := n.Sent()
 	return batches

@@ -11,8 +11,9 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// fakeConf is the membership of a fake cell, and what runs at each name. It is
-// guarded by the cell's mu, under which the log's own may be taken.
+// fakeConf is the membership of a fake cell, with the directories that run at
+// each name. The cell's mu guards it; the log's own mutex may be taken under
+// that.
 type fakeConf struct {
 	index    uint64
 	members  []membership.MemberStatus
@@ -34,7 +35,7 @@ type fakeConf struct {
 	lost     bool              // whether a name had nobody, at any time
 }
 
-// founder is the directory that a member of the fake cell has at first.
+// founder returns the first directory of a member of the fake cell.
 func founder(id string) string { return memlog.Directory(id) }
 
 func newFakeConf(nodes []*node) fakeConf {
@@ -83,14 +84,14 @@ func (c *fakeConf) change(what membership.Change, s membership.MemberStatus) {
 	}
 }
 
-// set changes what c.mu guards.
+// set changes fields that c.mu guards.
 func (c *fakeCell) set(change func(*fakeConf)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.conf)
 }
 
-// What follows makes a node a Membership.
+// The methods below make a node a Membership.
 
 func (n *node) Members() []membership.MemberStatus {
 	m, _ := n.Membership()

@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// counted is a state's files, and how many of them were looked at.
+// counted is a state's files, and counts how many were walked.
 type counted struct {
 	paths   []string // sorted
 	visited int
@@ -32,8 +32,8 @@ func (c *counted) Files(prefix, after string) iter.Seq[*state.File] {
 	}
 }
 
-// TestPagesLeapOverDirectories: what a directory stands for is not walked, and
-// nothing beside it is left out, wherever a page ends.
+// TestPagesLeapOverDirectories: files below a rolled-up directory are not
+// walked, and no other file is left out, wherever a page ends.
 func TestPagesLeapOverDirectories(t *testing.T) {
 	files := &counted{}
 	for i := range 1000 {

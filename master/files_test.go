@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// put writes a file for nobody in particular.
+// put writes a file without a session.
 func put(t *testing.T, m *Master, path, content string) lockapi.FileStat {
 	t.Helper()
 	w, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: path, Content: []byte(content)})
@@ -21,7 +21,7 @@ func put(t *testing.T, m *Master, path, content string) lockapi.FileStat {
 	return w.Stat
 }
 
-// TestReadsAreOfARevision: each read tells the revision of the state that it saw.
+// TestReadsAreOfARevision: each read reports the revision of its state.
 func TestReadsAreOfARevision(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
@@ -56,8 +56,8 @@ func TestReadsAreOfARevision(t *testing.T) {
 	})
 }
 
-// TestReplayedRefusal: a condition that did not hold is answered the same again, and
-// not judged again.
+// TestReplayedRefusal: a failed condition gets the same answer again, without
+// another check.
 func TestReplayedRefusal(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
@@ -88,8 +88,8 @@ func TestReplayedRefusal(t *testing.T) {
 	})
 }
 
-// TestRefusalsTellTheContent: where it is asked for, as it was when the condition was
-// judged, and again so under the key.
+// TestRefusalsTellTheContent on request, as it was when the condition was
+// checked, and the same again under the key.
 func TestRefusalsTellTheContent(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
@@ -123,7 +123,8 @@ func TestRefusalsTellTheContent(t *testing.T) {
 	})
 }
 
-// TestTooLongToTell: a refusal that can't be remembered is not given under a key.
+// TestTooLongToTell: a refusal that can't be remembered is not given under a
+// key.
 func TestTooLongToTell(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
@@ -142,7 +143,7 @@ func TestTooLongToTell(t *testing.T) {
 	})
 }
 
-// TestPagesAreBounded: whatever the contents are, and however JSON writes them.
+// TestPagesAreBounded for any contents, however JSON writes them.
 func TestPagesAreBounded(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for _, content := range []string{"x", "\x01", "\xff", `"`} {

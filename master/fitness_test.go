@@ -12,7 +12,8 @@ import (
 
 const ms = time.Millisecond
 
-// TestUnfit: what is slow against the term, what keeps lapsing, and what cannot be sent.
+// TestUnfit: a disk that is slow for the term, a lease that keeps lapsing, and
+// a snapshot that cannot be sent.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
 	const term = 800 * ms
@@ -56,7 +57,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestSuccessor: the fastest of those that are well, and only where the others are a
+// TestSuccessor: the fastest member that is well, and only if the others are a
 // majority without the master.
 func TestSuccessor(t *testing.T) {
 	t.Parallel()
@@ -97,8 +98,8 @@ func TestSuccessor(t *testing.T) {
 	}
 }
 
-// TestRest: each pause is twice as long as the one before, and they begin anew when all
-// was well for a while.
+// TestRest: each pause is twice as long as the previous one; after a good time
+// they begin anew.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	var r rest
@@ -115,7 +116,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// unfitCell is a cell of three whose disks are fast, with r1 in office.
+// unfitCell is a cell of three with fast disks and r1 in office.
 func unfitCell(t *testing.T, f func(t *testing.T, c *fakeCell, m *Master)) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) {
@@ -130,8 +131,8 @@ func unfitCell(t *testing.T, f func(t *testing.T, c *fakeCell, m *Master)) {
 	})
 }
 
-// TestUnfitMasterHandsOver, to the best of the others, within a term of the lease, and
-// counts it. The successor need not wait for a lease.
+// TestUnfitMasterHandsOver to the best of the others, within a term of the
+// lease, and counts it. The successor need not wait for a lease.
 func TestUnfitMasterHandsOver(t *testing.T) {
 	for reason, fault := range map[string]func(c *fakeCell, m *Master){
 		slowDisk:  func(c *fakeCell, _ *Master) { c.set(func(f *fakeConf) { f.sync["r1"] = 300_000 }) },
@@ -155,8 +156,9 @@ func TestUnfitMasterHandsOver(t *testing.T) {
 	}
 }
 
-// TestMasterWhoseDiskHangsHandsOver: neither the calls under way nor the closing entry
-// get an outcome while it does. The office ends within a term of the lease all the same.
+// TestMasterWhoseDiskHangsHandsOver: the calls under way and the closing entry
+// get no outcome while the disk hangs. The office still ends within a term of
+// the lease.
 func TestMasterWhoseDiskHangsHandsOver(t *testing.T) {
 	unfitCell(t, func(t *testing.T, c *fakeCell, m *Master) {
 		o := m.inOffice()
@@ -175,7 +177,8 @@ func TestMasterWhoseDiskHangsHandsOver(t *testing.T) {
 	})
 }
 
-// TestNoHandOverWithoutGain: where another one is no better, and again and again.
+// TestNoHandOverWithoutGain: if no other member is better, or if it happened
+// recently.
 func TestNoHandOverWithoutGain(t *testing.T) {
 	unfitCell(t, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) { f.sync["r1"], f.sync["r2"] = 300_000, 290_000 })

@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// halfChange is a change of two entries, of which the first alone comes about.
+// halfChange is a change of two entries of which only the first is made.
 type halfChange struct {
 	before    func(*testing.T, *fakeCell, *Master) // nil for nothing
 	call      func(*testing.T, *Master) error
@@ -22,7 +22,7 @@ type halfChange struct {
 
 const earlier = "00000000000000bb"
 
-// halfChanges has one for each row of docs/design.md's table of changes.
+// halfChanges has one change for each row of docs/design.md's table of changes.
 func halfChanges() map[string]halfChange {
 	replace := func(id, by string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
@@ -76,8 +76,8 @@ func halfChanges() map[string]halfChange {
 	}
 }
 
-// TestHalfChanges: each change is made by its call, and the master is lost between its
-// two entries. The next one finishes it or undoes it.
+// TestHalfChanges: each change is made by its call, and the master is lost
+// between its two entries. The next master finishes or undoes it.
 func TestHalfChanges(t *testing.T) {
 	rows, all := changeRows(t), halfChanges()
 	for name := range all {
@@ -115,9 +115,9 @@ func TestHalfChanges(t *testing.T) {
 	}
 }
 
-// half makes the call, of which only the first entry comes about. One of the table is
-// followed by none of the configuration; after one of the configuration the master is
-// none any more.
+// half makes the call so that only the first entry takes effect. After an entry
+// of the table, the entry of the configuration fails; after an entry of the
+// configuration, the master loses leadership.
 func (tc halfChange) half(t *testing.T, c *fakeCell, m *Master, first string) {
 	table, made := m.log.State().Members, max(1, tc.made)
 	before := len(changes(c))
@@ -149,8 +149,8 @@ func (tc halfChange) half(t *testing.T, c *fakeCell, m *Master, first string) {
 	}
 }
 
-// changeRows are the rows of docs/design.md's table of changes, and where the first entry
-// of each is.
+// changeRows are the rows of docs/design.md's table of changes, with the place
+// of the first entry of each.
 func changeRows(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/design.md")
@@ -171,8 +171,8 @@ func changeRows(t *testing.T) map[string]string {
 	return rows
 }
 
-// TestSupersededTakesNoPlace: while an earlier directory is still there that another one
-// supersedes, it does not get the vote, though it has caught up.
+// TestSupersededTakesNoPlace: a superseded directory gets no vote, although it
+// has caught up.
 func TestSupersededTakesNoPlace(t *testing.T) {
 	away := standing("r2", founder("r2"), true)
 	seen := pollResult{members: []member{
@@ -190,9 +190,9 @@ func TestSupersededTakesNoPlace(t *testing.T) {
 	}
 }
 
-// TestDirectoriesGoInOrder: of several directories of a name the vote goes last, and those
-// without one in the order in which they came, so that none of those that are left is one
-// that another had superseded.
+// TestDirectoriesGoInOrder: of several directories of a name the voter goes
+// last, and the others in the order in which they were added. So no superseded
+// directory is ever the only one left.
 func TestDirectoriesGoInOrder(t *testing.T) {
 	all := []membership.MemberStatus{standing("r1", founder("r1"), true), standing("r2", founder("r2"), true), standing("r2", earlier, false), standing("r2", newDirectory, false)}
 	for but, want := range map[string][]string{"": {earlier, newDirectory, founder("r2")}, founder("r2"): {earlier, newDirectory}, newDirectory: {earlier}} {

@@ -10,9 +10,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestNoHandOverToANonvoter: a member without a vote is no successor, by its name or as
-// any, and neither is a directory without one that answers in a voter's place. Nothing is
-// given up for it.
+// TestNoHandOverToANonvoter: a member without a vote is no successor, by name
+// or as any. Neither is a nonvoting directory that answers in a voter's place.
+// The office is not given up for it.
 func TestNoHandOverToANonvoter(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		transfer := func(to string, want lockapi.Code, says string) {
@@ -46,8 +46,9 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 	})
 }
 
-// TestHandOverWithoutALease: a leader that holds no lease is the one to be replaced. It
-// takes a majority that answers, slowly or not, and the caller's right as of the call.
+// TestHandOverWithoutALease: a leader without a lease may be replaced. It takes
+// an answer from a majority, slow or fast, and the caller's right at the time
+// of the call.
 func TestHandOverWithoutALease(t *testing.T) {
 	transfer := func(t *testing.T, n *node, who Caller, to string) (lockapi.Transferred, time.Duration, error) {
 		began := time.Now()

@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// inCell runs f in a bubble with a cell of n replicas, and watches all the time
+// inCell runs f in a bubble with a cell of n replicas, and checks all the time
 // that no two of them hold a valid lease.
 func inCell(t *testing.T, n int, o Options, f func(t *testing.T, c *fakeCell), rates ...float64) {
 	t.Helper()
@@ -45,7 +45,7 @@ func one(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell)) {
 	})
 }
 
-// oneLease fails the test where two replicas hold a valid lease.
+// oneLease fails the test if two replicas hold a valid lease.
 func (c *fakeCell) oneLease() {
 	var valid []string
 	for _, n := range c.nodes {
@@ -61,7 +61,7 @@ func (c *fakeCell) oneLease() {
 	}
 }
 
-// openOffice is the present office of n; the test ends without one.
+// openOffice returns the present office of n; the test ends without one.
 func openOffice(t *testing.T, n *node) *office {
 	t.Helper()
 	o := n.master.inOffice()
@@ -84,7 +84,7 @@ func keepalive1(m *Master, id string, wait time.Duration, ack uint64) (lockapi.K
 	return m.KeepAlive(context.Background(), &Caller{}, &lockapi.KeepAlive{Session: id, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}})
 }
 
-// want is what an acquire asks for, with the defaults of the contract.
+// want returns the request of an acquire, with the defaults of the contract.
 func want(session string, change ...func(*lockapi.LockRequest)) lockapi.LockRequest {
 	r := lockapi.NewLockRequest(session)
 	for _, f := range change {
@@ -140,7 +140,7 @@ func begin(ctx context.Context, m *Master, path string, r lockapi.LockRequest) *
 	return a
 }
 
-// running fails the test where the call has been answered.
+// running fails the test if the call has returned.
 func (a *acquiring) running(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -151,8 +151,7 @@ func (a *acquiring) running(t *testing.T) {
 	}
 }
 
-// answered waits for the answer, which has to be there by now or within a few
-// messages.
+// answered waits for the answer, which must arrive within a few messages.
 func (a *acquiring) answered(t *testing.T) *acquiring {
 	t.Helper()
 	select {
@@ -163,7 +162,7 @@ func (a *acquiring) answered(t *testing.T) *acquiring {
 	return a
 }
 
-// code checks that err is of the given code.
+// code checks the code of err.
 func code(t *testing.T, err error, want lockapi.Code) *lockapi.Error {
 	t.Helper()
 	var e *lockapi.Error
@@ -173,10 +172,10 @@ func code(t *testing.T, err error, want lockapi.Code) *lockapi.Error {
 	return e
 }
 
-// waits counts the places in all queues, as n sees them.
+// waits counts the waits in all queues, as n sees them.
 func waits(n *node) int { return n.State().WaitCount() }
 
-// holder is the session that holds path, or empty.
+// holder returns the session that holds path, or empty.
 func holder(s *state.State, path string) string {
 	for h := range s.Holders(path) {
 		return h.Session

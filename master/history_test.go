@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// historyText is what a replica remembers of a path, an event a line.
+// historyText returns what a replica remembers of a path, one event a line.
 func historyText(t *testing.T, m *Master, path string, limit int) (string, lockapi.History) {
 	t.Helper()
 	h, err := m.GetHistory(t.Context(), &Read{Caller: new(root(ReadAt))}, &lockapi.GetHistory{Path: path, Limit: limit})
@@ -35,8 +35,9 @@ func lasting(t *testing.T, m *Master, name string, ttl time.Duration) string {
 	return s.ID
 }
 
-// TestHistory: who held a lock, who waited for how long, why each ended, and the
-// masters between; newest first, and the same at each replica.
+// TestHistory: the holders of a lock, the times of its waits, the reason of
+// each end, and the masters between; newest first, and the same on each
+// replica.
 func TestHistory(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -80,7 +81,8 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestHistoryNamesWhoForced a release, and who ended a session that is not his.
+// TestHistoryNamesWhoForced a release, and who ended another principal's
+// session.
 func TestHistoryNamesWhoForced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		for i := range 2 {
@@ -106,7 +108,7 @@ func TestHistoryNamesWhoForced(t *testing.T) {
 	})
 }
 
-// TestHistoryOfFiles: who wrote one, and who deleted it.
+// TestHistoryOfFiles: the principals that wrote and deleted a file.
 func TestHistoryOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		must(t, putSized(t, m, "/f", 100))

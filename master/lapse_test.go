@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestReadAfterTheLeaseLapsedIsMadeAgain: what was read before is thrown away.
+// TestReadAfterTheLeaseLapsedIsMadeAgain: the first answer is discarded.
 func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -20,8 +20,8 @@ func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 				return
 			}
 			pause = false
-			// The reader stands still between its read and its check, while the
-			// next master grants the lock.
+			// The reader pauses between its read and its check,
+			// while the next master grants the lock.
 			c.cutOff("r1", true)
 			c.office("r2")
 			mustHold(t, c.node("r2").master, "/a", want(id))
@@ -36,7 +36,8 @@ func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestReadRidesOutALapse: regained within its patience, it is read again.
+// TestReadRidesOutALapse: if the lease is regained within its patience, it
+// reads again.
 func TestReadRidesOutALapse(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -56,8 +57,8 @@ func TestReadRidesOutALapse(t *testing.T) {
 	})
 }
 
-// TestRefusalNeedsTheLease: a lock that is held is not refused from memory
-// without it.
+// TestRefusalNeedsTheLease: without the lease, a held lock is not refused from
+// memory.
 func TestRefusalNeedsTheLease(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -72,7 +73,8 @@ func TestRefusalNeedsTheLease(t *testing.T) {
 	})
 }
 
-// TestLapseGivesSessionsTimeBack: nobody could be kept alive in it.
+// TestLapseGivesSessionsTimeBack: sessions could not be kept alive during the
+// lapse.
 func TestLapseGivesSessionsTimeBack(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -132,7 +134,7 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 }
 
 // TestKeepaliveInALapseDoesNotCountItTwice: a call that waits for the lease
-// moves nothing, and the session gets the lapse back once.
+// extends nothing, and the session gets the lapse back once.
 func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 	const ttl = 4 * time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -162,8 +164,8 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 }
 
 // TestExpiryThatALapseMovesIsNotForgotten: the deadline passes while the lease
-// is out, and moves when the lease is regained; nobody keeps the session alive
-// meanwhile. It ends when the whole lapse has been given back.
+// is out, and moves when the lease is regained. The session is not kept alive
+// in the meantime, and ends once the whole lapse has been given back.
 func TestExpiryThatALapseMovesIsNotForgotten(t *testing.T) {
 	const ttl = 4 * time.Second
 	for _, delay := range []time.Duration{fakeDelay, 300 * time.Millisecond} { // with it, several batches end the lapse
@@ -192,8 +194,8 @@ func TestExpiryThatALapseMovesIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestSessionsOfAfterALapseGetNothingOfIt: those that were opened or kept alive
-// behind it live one ttl.
+// TestSessionsOfAfterALapseGetNothingOfIt: sessions that were opened or kept
+// alive after it live one ttl.
 func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 	const ttl = 4 * time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -227,9 +229,9 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 	})
 }
 
-// TestSlowOpeningTakesNothingFromSessions: they and the lock-delays count from
-// when the office is open, not from when its opening was proposed: until then
-// nobody could keep a session alive.
+// TestSlowOpeningTakesNothingFromSessions: sessions and lock-delays count from
+// when the office is open, not from the proposal of its opening, because
+// sessions could not be kept alive before.
 func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 	const ttl = time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {

@@ -8,9 +8,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLateCopies: a removal or a replacement that names the directory that the member had
-// when it was asked for is refused once the member has another, or is about to. One that
-// was made already changes nothing.
+// TestLateCopies: a removal or a replacement names the directory that the
+// member had at that time. It is refused once the member has another one, or is
+// about to. A change that was made already has no effect.
 func TestLateCopies(t *testing.T) {
 	old := founder("r2")
 	replace := func(by, inPlaceOf string) func(*testing.T, *Master) error {

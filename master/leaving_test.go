@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestLateExitSparesTheNextCall: a call that ended long ago, and only now gets
-// to its exit, does not take the place of calls that came after.
+// TestLateExitSparesTheNextCall: a call that ended long ago and exits only now
+// does not withdraw the position of later calls.
 func TestLateExitSparesTheNextCall(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -37,9 +37,9 @@ func TestLateExitSparesTheNextCall(t *testing.T) {
 	})
 }
 
-// TestTimeUpAsTheOfficeCloses: the withdrawal comes too late to be taken, so
-// the place is in the queue still; to say that the call had no effect would be
-// wrong.
+// TestTimeUpAsTheOfficeCloses: the withdrawal comes too late to be accepted, so
+// the position is still in the queue. It would be wrong to report that the call
+// had no effect.
 func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -55,9 +55,9 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 	})
 }
 
-// TestGrantUnderACallThatWantsSomethingElse: it wakes a call for the claim that
-// does not wait for it, when the one that did has gone. It becomes an event
-// where the place was a kept one, and is taken back otherwise.
+// TestGrantUnderACallThatWantsSomethingElse: a grant wakes a call for the claim
+// that does not wait for it, after the call that did has gone. The grant
+// becomes an event if the position was kept, and is withdrawn otherwise.
 func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -95,7 +95,7 @@ func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 }
 
 // TestEventIsNotToldTwice: a call that wants something else leaves after the
-// session has heard of the grant.
+// session has got the event of the grant.
 func TestEventIsNotToldTwice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -121,7 +121,7 @@ func TestEventIsNotToldTwice(t *testing.T) {
 }
 
 // releaseUnheard releases path behind the office's back: the state is ahead of
-// what the office has been told, as it is for a moment after every entry.
+// what the office has followed, as it is for a moment after every entry.
 func (n *node) releaseUnheard(o *office, session, path string) (released *state.Outcome) {
 	term := n.term()
 	n.Replace(func(now *state.State) *state.State {
@@ -133,8 +133,8 @@ func (n *node) releaseUnheard(o *office, session, path string) (released *state.
 	return released
 }
 
-// TestGrantBehindA202IsAnEvent, also when another call for it is answered with
-// it, whichever comes first: that call's look, or the change.
+// TestGrantBehindA202IsAnEvent, even if another call for the claim returns it,
+// in either order of that call's read and the office's change.
 func TestGrantBehindA202IsAnEvent(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -165,7 +165,7 @@ func TestGrantBehindA202IsAnEvent(t *testing.T) {
 	}
 }
 
-// TestBreakBeforeTheOfficeHearsOfTheGrant: it is taken back all the same.
+// TestBreakBeforeTheOfficeHearsOfTheGrant: the grant is still withdrawn.
 func TestBreakBeforeTheOfficeHearsOfTheGrant(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)

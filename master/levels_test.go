@@ -11,9 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestLevelIsRaisedWhenAllKnowIt: not before every member has told so, the one
-// that is away and the one without a vote included; and by the next master,
-// too.
+// TestLevelIsRaisedWhenAllKnowIt: the level waits for every member, including
+// an absent one and a nonvoter. The next master raises it, too.
 func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift, Level: 2}, func(t *testing.T, c *fakeCell) {
 		level := func(when string, want uint64) {
@@ -41,7 +40,7 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 	})
 }
 
-// TestEarlyOperationsAreRefused: what belongs to a later level never gets to
+// TestEarlyOperationsAreRefused: an operation of a later level never gets into
 // the log.
 func TestEarlyOperationsAreRefused(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -49,8 +48,8 @@ func TestEarlyOperationsAreRefused(t *testing.T) {
 		level := func(l uint64) {
 			n.change(func(s *state.State) { s.Level = l })
 		}
-		// In this instant nothing is applied: a renewal of the lease would be to a state
-		// that has no level.
+		// Nothing is applied at this instant: a renewal of the lease
+		// would be applied to a state without a level.
 		synctest.Wait()
 		was := n.State().Level
 		level(0) // every operation is of a later one

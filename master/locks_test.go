@@ -128,7 +128,8 @@ func TestQueueKeepsThePlace(t *testing.T) {
 	})
 }
 
-// TestLockDelay: nobody gets the lock of an expired session before it is over.
+// TestLockDelay: the lock of an expired session is not granted before the
+// lock-delay is over.
 func TestLockDelay(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, dead := newSession(t, m, time.Hour), newSession(t, m, 2*time.Second)
@@ -305,8 +306,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestWhereTheMasterIs: Known, Locate, Ready and Cell, on the master and beside
-// it.
+// TestWhereTheMasterIs: Known, Locate, Ready and Cell, on the master and
+// elsewhere.
 func TestWhereTheMasterIs(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		found := make(chan Location, 1)

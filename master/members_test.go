@@ -17,8 +17,8 @@ func replaceBy(directory string) lockapi.ReplaceMemberRequest {
 	return lockapi.ReplaceMemberRequest{Directory: directory}
 }
 
-// TestReplaceIsFinished: the new directory is taken in, and when it has caught
-// up the old one goes before the new one votes.
+// TestReplaceIsFinished: the new directory is added. When it has caught up, the
+// old one is removed before the new one votes.
 func TestReplaceIsFinished(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -57,7 +57,7 @@ func TestReplaceIsFinished(t *testing.T) {
 	})
 }
 
-// TestMembersTellTheirRevision: also where they may be out of date.
+// TestMembersTellTheirRevision, even in an answer that may be out of date.
 func TestMembersTellTheirRevision(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -70,7 +70,7 @@ func TestMembersTellTheirRevision(t *testing.T) {
 	})
 }
 
-// write opens sessions, an entry each.
+// write opens sessions, each with an entry of its own.
 func write(t *testing.T, m *Master, n int) {
 	t.Helper()
 	for range n {
@@ -78,8 +78,7 @@ func write(t *testing.T, m *Master, n int) {
 	}
 }
 
-// TestNextMasterFinishes: whatever point a change has come to when the master
-// is lost, the next one goes on from there.
+// TestNextMasterFinishes a change at whichever point the master is lost.
 func TestNextMasterFinishes(t *testing.T) {
 	for point, prepare := range map[string]func(*fakeConf){
 		"taken in": func(f *fakeConf) { f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) },
@@ -103,8 +102,8 @@ func TestNextMasterFinishes(t *testing.T) {
 	}
 }
 
-// TestMasterIsReplaced: it stays until its process has ended, for its name has
-// one address, and the next one takes it out.
+// TestMasterIsReplaced: it stays until its process has ended, because its name
+// has one address. The next master removes it.
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -134,9 +133,8 @@ func TestMasterIsReplaced(t *testing.T) {
 	})
 }
 
-// TestReplacementIsTakenBack: the directory that has the place is named again,
-// and the one that was to get it goes, whether it was mistyped or has come
-// meanwhile.
+// TestReplacementIsTakenBack: if the present directory is named again, the
+// pending one is removed, whether it was mistyped or was added in the meantime.
 func TestReplacementIsTakenBack(t *testing.T) {
 	for name, comes := range map[string]bool{"it never came": false, "it is behind": true} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +167,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestReplaceRefusals: with what would be lost, and nothing is changed.
+// TestReplaceRefusals: each names what would be lost, and nothing is changed.
 func TestReplaceRefusals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*fakeConf)
@@ -219,7 +217,7 @@ func TestReplaceRefusals(t *testing.T) {
 	}
 }
 
-// TestJoinerThatNeverComesHoldsNothingUp: another takes its place.
+// TestJoinerThatNeverComesHoldsNothingUp: another directory takes its place.
 func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -245,8 +243,9 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// TestNameIsNeverLost: whichever directories come and go, and whenever the
-// master does, the cell knows the name. It could not be replaced any more.
+// TestNameIsNeverLost: the cell knows a member's name at any time, whichever
+// directories are added and removed and whenever the master changes. Otherwise
+// the member could no longer be replaced.
 func TestNameIsNeverLost(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
@@ -296,9 +295,8 @@ func TestNameIsNeverLost(t *testing.T) {
 	})
 }
 
-// TestTakingBackComesTooLate: the old directory is taken out while the call
-// that wants to keep it looks around. The new one is then all that the cell
-// knows the name by.
+// TestTakingBackComesTooLate: the old directory is removed while the call that
+// wants to keep it polls the members. The name then has only the new directory.
 func TestTakingBackComesTooLate(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -320,8 +318,8 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	})
 }
 
-// TestReplacedHalfway: where the new directory was taken in, or one of two was taken
-// back, and the rest is refused, a part has come about. That is no refusal.
+// TestReplacedHalfway: the new directory was added, or one of two was removed,
+// and the rest is refused. A part took effect, so the error is no refusal.
 func TestReplacedHalfway(t *testing.T) {
 	busy := func(f *fakeConf) { f.busy = true }
 	for name, tt := range map[string]struct {
@@ -356,7 +354,7 @@ func TestReplacedHalfway(t *testing.T) {
 }
 
 // TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but
-// without the old one too few would be well.
+// without the old one too few voters would be well.
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master

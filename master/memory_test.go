@@ -13,9 +13,9 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// TestMemoryEstimates measures what things take on a master, in the state and
-// in the office, against the estimates that quotas of bytes go by: they are
-// never below two thirds of the truth, nor above twice of it.
+// TestMemoryEstimates measures the memory of items on a master, in the state
+// and in the office. It compares them with the estimates that quotas of bytes
+// use: between two thirds of the truth and twice the truth.
 func TestMemoryEstimates(t *testing.T) {
 	const sessions, claims = 2_000, 10_000
 	long := strings.Repeat("/long-segment-of-a-path", 10)
@@ -135,8 +135,7 @@ func groupFor(i, members int) *access.Members {
 	return g
 }
 
-// growth is a state and the office that takes note of it, without a log
-// between.
+// growth is a state and the office that follows it, without a log between them.
 type growth struct {
 	Log
 	state  atomic.Pointer[state.State]

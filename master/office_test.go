@@ -16,8 +16,8 @@ import (
 
 const drift = 0.01
 
-// openedWithin is how long after d a replica must be in office: the messages
-// that it takes.
+// openedWithin is how long after d a replica must be in office: the time of the
+// messages.
 func openedWithin(t *testing.T, began time.Time, low, high time.Duration) {
 	t.Helper()
 	if d := time.Since(began); d < low || d > high {
@@ -45,9 +45,9 @@ func TestSuccessorWaitsOutAnOpenOffice(t *testing.T) {
 	})
 }
 
-// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right behind
-// the end of what it has promised, on its own clock. Where that is fast, timers
-// wake it late.
+// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right after
+// the end of its promise, on its own clock. If that clock is fast, timers wake
+// it late.
 func TestSuccessorIsNotAMillisecondEarly(t *testing.T) {
 	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -79,8 +79,8 @@ func TestSuccessorDoesNotWaitAfterAClosing(t *testing.T) {
 	})
 }
 
-// TestFirstOfficeNeedsNoWait: nobody can hold a lease in a cell that never had
-// an office.
+// TestFirstOfficeNeedsNoWait: a cell that never had an office has no lease to
+// wait for.
 func TestFirstOfficeNeedsNoWait(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		began := time.Now()
@@ -89,8 +89,8 @@ func TestFirstOfficeNeedsNoWait(t *testing.T) {
 	})
 }
 
-// TestLongestLeaseCounts: what a successor waits out is what the log carried,
-// not its own setting.
+// TestLongestLeaseCounts: a successor waits for the lease that the log carried,
+// not for its own setting.
 func TestLongestLeaseCounts(t *testing.T) {
 	const long = 9 * time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -107,8 +107,8 @@ func TestLongestLeaseCounts(t *testing.T) {
 	})
 }
 
-// TestOwnTermsBatchesDoNotCount: an attempt whose outcome stayed unknown, made
-// and repeated within the term, does not put the wait off.
+// TestOwnTermsBatchesDoNotCount: an attempt with an unknown outcome, repeated
+// within the term, does not delay the opening.
 func TestOwnTermsBatchesDoNotCount(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.office("r1")
@@ -124,8 +124,8 @@ func TestOwnTermsBatchesDoNotCount(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheProposal and not from the answer, which here comes
-// late.
+// TestLeaseCountsFromTheProposal and not from the answer, which arrives late
+// here.
 func TestLeaseCountsFromTheProposal(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.setDelay(600 * time.Millisecond)
@@ -187,8 +187,8 @@ func TestIdleMasterKeepsItsOffice(t *testing.T) {
 }
 
 // TestNeverTwoLeases is the attack on the invariant: partitions and changes of
-// master at all phases of a renewal, with clocks at the ends of what drift
-// allows and terms that are no whole milliseconds. The bubble's watcher judges.
+// master at all phases of a renewal, with clocks at the limits of the drift and
+// terms that are no whole milliseconds. inCell checks the leases.
 func TestNeverTwoLeases(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -225,7 +225,7 @@ func TestNeverTwoLeases(t *testing.T) {
 	}
 }
 
-// TestOfficeEndsWithoutMajority: within its bound, so that no call hangs.
+// TestOfficeEndsWithoutMajority within its bound, so that no call hangs.
 func TestOfficeEndsWithoutMajority(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -239,8 +239,8 @@ func TestOfficeEndsWithoutMajority(t *testing.T) {
 	})
 }
 
-// TestEntryAdmittedBeforeTheLossNeverTakesEffect, also when mastership comes
-// back to the same replica.
+// TestEntryAdmittedBeforeTheLossNeverTakesEffect, even if mastership returns to
+// the same replica.
 func TestEntryAdmittedBeforeTheLossNeverTakesEffect(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -259,7 +259,8 @@ func TestEntryAdmittedBeforeTheLossNeverTakesEffect(t *testing.T) {
 	})
 }
 
-// TestRefusedBatchEndsTheOffice: whoever is refused once is no master.
+// TestRefusedBatchEndsTheOffice: a replica with a refused batch is no longer
+// the master.
 func TestRefusedBatchEndsTheOffice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		o := openOffice(t, n)
@@ -282,8 +283,8 @@ func TestRefusedBatchEndsTheOffice(t *testing.T) {
 	})
 }
 
-// TestLostLeadershipLeavesTheOutcomeUnknown, whether the entry is kept by the
-// next leader or dropped; a kept one of the old epoch has its effect once.
+// TestLostLeadershipLeavesTheOutcomeUnknown, whether the next leader keeps the
+// entry or drops it; a kept entry of the old epoch takes effect once.
 func TestLostLeadershipLeavesTheOutcomeUnknown(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(map[bool]string{true: "kept", false: "dropped"}[kept], func(t *testing.T) {
@@ -333,7 +334,8 @@ func TestResignDropsTheLeaseBeforeTheClosingEntry(t *testing.T) {
 			t.Error("the office is open after the closing entry")
 		}
 		pass(time.Second)
-		// The same replica leads still: a new office, and never the closed one.
+		// The same replica still leads: it opens a new office, and
+		// never resumes the closed one.
 		if next := c.inOffice(n, time.Second); next.epoch != o.epoch+1 {
 			t.Errorf("epoch %d after epoch %d was closed", next.epoch, o.epoch)
 		}
@@ -366,8 +368,8 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 	})
 }
 
-// TestTransferToOneThatHasJustStarted: it answers, and hears the master, a moment
-// later, and is waited for.
+// TestTransferToOneThatHasJustStarted: it answers and has contact with the
+// master a moment later, and the transfer waits for it.
 func TestTransferToOneThatHasJustStarted(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -422,7 +424,7 @@ func TestTransferIsValidated(t *testing.T) {
 }
 
 // TestCloseHandsOver: a replica that stops leaves a successor in office at
-// once, and one that is alone closes its office.
+// once; a replica that is alone closes its office.
 func TestCloseHandsOver(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -444,8 +446,8 @@ func TestCloseHandsOver(t *testing.T) {
 	})
 }
 
-// TestEndsOfAnOfficeStandAlone: what the log is due rides on renewals, and not
-// on the batches that open and close an office.
+// TestEndsOfAnOfficeStandAlone: the log's own commands join renewals, and not
+// the batches that open and close an office.
 func TestEndsOfAnOfficeStandAlone(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		for range 100 {
@@ -475,7 +477,8 @@ func TestEndsOfAnOfficeStandAlone(t *testing.T) {
 	})
 }
 
-// TestCloseIsForGood: whatever becomes of the handing over, no office follows.
+// TestCloseIsForGood: no office follows, whether the handover succeeds or
+// fails.
 func TestCloseIsForGood(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -514,8 +517,8 @@ func closes(b state.Batch) bool {
 	return closing
 }
 
-// TestLeaseBoundsAgree: the bound that the state enforces is the one that every
-// replica waits out at the worst.
+// TestLeaseBoundsAgree: the state enforces the same bound that every replica
+// waits out at worst.
 func TestLeaseBoundsAgree(t *testing.T) {
 	if lease.MaxTerm != state.MaxLeaseMS*time.Millisecond {
 		t.Errorf("lease.MaxTerm is %v, state.MaxLeaseMS is %d", lease.MaxTerm, state.MaxLeaseMS)

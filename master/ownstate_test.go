@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// watching makes a watch that there has to be.
+// watching makes a watch, which must succeed.
 func watching(t *testing.T, m *Master, f EventFilter) EventWatch {
 	t.Helper()
 	w, err := m.WatchEvents(f)
@@ -21,7 +21,8 @@ func watching(t *testing.T, m *Master, f EventFilter) EventWatch {
 	return w
 }
 
-// ownAnswers are all that a replica answers by its own state, whoever is master.
+// ownAnswers are the answers that a replica gives from its own state, as master
+// or not.
 func ownAnswers(m *Master) map[string]func(Caller) error {
 	ctx := context.Background()
 	stale := func(by Caller) Read { return Read{Caller: new(by), Stale: true} }
@@ -63,7 +64,8 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 
 func third[T, U any](_ T, _ U, err error) error { return err }
 
-// wantOwnAnswers checks that a replica answers by its own state, or why it does not.
+// wantOwnAnswers checks that a replica answers from its own state, or the
+// error.
 func wantOwnAnswers(t *testing.T, when string, n *node, by Caller, want error) {
 	t.Helper()
 	for what, ask := range ownAnswers(n.master) {
@@ -73,7 +75,8 @@ func wantOwnAnswers(t *testing.T, when string, n *node, by Caller, want error) {
 	}
 }
 
-// accessible has all of a cell know the level of access, and its first master turn it on.
+// accessible waits until all of a cell know the level of access, and its first
+// master has enabled it.
 func accessible(t *testing.T, c *fakeCell) *node {
 	t.Helper()
 	c.set(func(f *fakeConf) {
@@ -90,9 +93,9 @@ func accessible(t *testing.T, c *fakeCell) *node {
 	return n
 }
 
-// TestReplicaThatStarts answers nothing by its own state, backs nothing up and is not
-// ready, until it has caught up. Before that it refuses no credential, either: it may not
-// know of it yet.
+// TestReplicaThatStarts answers nothing from its own state, makes no backup and
+// is not ready, until it has caught up. Before that it does not refuse
+// credentials, either: it may not know them yet.
 func TestReplicaThatStarts(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		none := c.node("r2")
@@ -123,8 +126,9 @@ func TestReplicaThatStarts(t *testing.T) {
 	})
 }
 
-// TestReplicaThatIsCutOff answers by its own state for stale-for, and no longer, while
-// access is on. A watch wakes its reader then, and a machine that slept counts its sleep.
+// TestReplicaThatIsCutOff answers from its own state for stale-for, and no
+// longer, while access is on. A watch wakes its reader then, and a machine's
+// sleep counts.
 func TestReplicaThatIsCutOff(t *testing.T) {
 	const bound = 30 * time.Second
 	inCell(t, 3, Options{Drift: drift, StaleFor: bound}, func(t *testing.T, c *fakeCell) {
@@ -175,8 +179,9 @@ func TestReplicaThatIsCutOff(t *testing.T) {
 	})
 }
 
-// TestMasterThatIsCutOff: with its lease a master answers whatever it is asked; without
-// it is a replica as any other, also while it believes to be in office.
+// TestMasterThatIsCutOff: a master with its lease answers everything. Without
+// the lease it is like any other replica, even while it believes to be in
+// office.
 func TestMasterThatIsCutOff(t *testing.T) {
 	const bound = 30 * time.Second
 	inCell(t, 3, Options{Drift: drift, StaleFor: bound}, func(t *testing.T, c *fakeCell) {

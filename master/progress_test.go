@@ -13,8 +13,9 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// TestMasterThatHangsLosesItsOffice: the log takes no entry, and within two terms
-// of the lease the office is over. The probes report it until the stage goes on.
+// TestMasterThatHangsLosesItsOffice: the log accepts no entry, and the office
+// is over within two terms of the lease. The probes report it until the stage
+// continues.
 func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		o := openOffice(t, n)
@@ -42,8 +43,8 @@ func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 	})
 }
 
-// TestHeldMutexEndsTheOffice: the batches that renew the lease need none of these
-// mutexes, so that a master would stay in office without serving.
+// TestHeldMutexEndsTheOffice: the batches that renew the lease need none of
+// these mutexes. Otherwise a master would stay in office without serving.
 func TestHeldMutexEndsTheOffice(t *testing.T) {
 	for name, mutex := range map[string]func(m *Master, o *office) sync.Locker{
 		"master": func(m *Master, _ *office) sync.Locker { return &m.mu },

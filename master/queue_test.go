@@ -19,9 +19,9 @@ func named(t *testing.T, m *Master, name string, meta map[string]string) string 
 	return s.ID
 }
 
-// TestWhoWaits: a read shows the first places of the queue in order, with whose
-// they are and since when; a change of master and calls that are sent again
-// make nobody's wait shorter.
+// TestWhoWaits: a read shows the first waits of a queue in order, with their
+// sessions and times. A change of master and repeated calls make no wait
+// shorter.
 func TestWhoWaits(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -65,7 +65,7 @@ func TestWhoWaits(t *testing.T) {
 	})
 }
 
-// TestQueueIsShownOnlyWhereItIsAskedFor, and is empty where nobody waits.
+// TestQueueIsShownOnlyWhereItIsAskedFor, and is empty if no session waits.
 func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -86,7 +86,7 @@ func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 }
 
 // TestNobodyWaitsForLessThanNothing: the clock of the replica that answers may
-// be behind that of the master which took the place.
+// be behind the clock of the master that queued the wait.
 func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)

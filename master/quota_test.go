@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// quotas are so small that every one of them can be used up.
+// quotas are so small that each of them can be used up.
 var quotas = Quotas{Sessions: 3, Holds: 6, Waiters: 3, SessionHolds: 4, SessionWaiters: 2}
 
 func withQuotas(t *testing.T, q Quotas, f func(t *testing.T, m *Master, n *node, c *fakeCell)) {
@@ -30,7 +30,7 @@ func withQuotas(t *testing.T, q Quotas, f func(t *testing.T, m *Master, n *node,
 }
 
 // refusedBy checks that a call was refused because of the named quota, and that
-// the error tells a person what to do.
+// the error has a remedy.
 func refusedBy(t *testing.T, err error, quota string) {
 	t.Helper()
 	e := code(t, err, lockapi.CodeTooMany)
@@ -39,7 +39,8 @@ func refusedBy(t *testing.T, err error, quota string) {
 	}
 }
 
-// settled checks, when no call is under way, that the office counts what the state has.
+// settled checks, when no call is under way, that the office counts what the
+// state has.
 func settled(t *testing.T, n *node) {
 	t.Helper()
 	o := openOffice(t, n)
@@ -171,8 +172,8 @@ func TestQuotaOfBytes(t *testing.T) {
 	})
 }
 
-// TestQuotasAfterAChangeOfMaster: a new master counts what there is, and lets it be,
-// however low its quotas are.
+// TestQuotasAfterAChangeOfMaster: a new master counts the present use, and
+// leaves it, however low its quotas are.
 func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -232,8 +233,8 @@ func putSized(t *testing.T, m *Master, path string, size int) error {
 	return err
 }
 
-// TestRepeatedCreationIsNotRefused: neither beside the first one nor after it, in a
-// lapse of the lease.
+// TestRepeatedCreationIsNotRefused: neither beside the first one nor after it,
+// during a lapse of the lease.
 func TestRepeatedCreationIsNotRefused(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01, Quotas: Quotas{Files: 1, SessionHolds: 1}}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -409,7 +410,7 @@ func TestUseIsCountedRight(t *testing.T) {
 	}
 }
 
-// anyCall makes a random call with one of five idempotency keys' sessions,
+// anyCall makes a random call, with one of five sessions' idempotency keys,
 // three paths and three handles.
 func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map) error {
 	key := strconv.Itoa(rng.IntN(8))
@@ -493,7 +494,7 @@ func TestClaimMadeAnewByACallInTheLog(t *testing.T) {
 	}
 }
 
-// must fails the test where a call was refused.
+// must fails the test if a call was refused.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

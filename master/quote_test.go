@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// An id that a caller made up comes back in part, however long it is.
+// An error quotes only a part of a long session id that the caller made up.
 func TestUnknownIDsAreQuotedInPart(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		made := strings.Repeat("é", 30_000)

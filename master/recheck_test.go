@@ -61,8 +61,8 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 	})
 }
 
-// TestChangesAreJudgedTogether: those that come while one goroutine judges are one
-// pass, in which a wait is judged once.
+// TestChangesAreJudgedTogether: changes that arrive during a pass share the
+// next pass, in which each wait is checked once.
 func TestChangesAreJudgedTogether(t *testing.T) {
 	securely(t, func(t *testing.T, _ *Master, n *node, _ *fakeCell) {
 		o := openOffice(t, n)

@@ -8,9 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestReleaseBehindAnAcquireThatIsOnItsWay: it is not said from memory that
-// there is nothing to release; the log has both, in the order in which they
-// came.
+// TestReleaseBehindAnAcquireThatIsOnItsWay: the release is not answered from
+// memory; the log has both, in their order.
 func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 	for _, queued := range []bool{false, true} { // a grant is on its way, or a place in the queue
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -37,7 +36,7 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestNothingToReleaseNeedsTheLease: a master that is cut off doesn't know.
+// TestNothingToReleaseNeedsTheLease: a master that is cut off does not know.
 func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		old := c.office("r1")
@@ -57,8 +56,8 @@ func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 	})
 }
 
-// TestSessionThatCannotBe: an id that no session can have is one of none, and
-// to say so costs no log entry.
+// TestSessionThatCannotBe: a malformed session id counts as unknown, and the
+// answer makes no log entry.
 func TestSessionThatCannotBe(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const id = "a\x00b"

@@ -15,7 +15,7 @@ func openKeyed(t *testing.T, m *Master, key string, ttl time.Duration) (lockapi.
 }
 
 // TestOpeningAgainExtends: the caller may have retried for longer than the ttl,
-// and counts on a whole one from when it sent the call that was answered.
+// and counts on a whole ttl from when it sent the call that was answered.
 func TestOpeningAgainExtends(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -37,7 +37,7 @@ func TestOpeningAgainExtends(t *testing.T) {
 }
 
 // TestOpeningTwiceAtOnceExtends: the second call finds the session of the first
-// in the log, behind it.
+// one in the log, before it.
 func TestOpeningTwiceAtOnceExtends(t *testing.T) {
 	const ttl = time.Second
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -61,8 +61,8 @@ func TestOpeningTwiceAtOnceExtends(t *testing.T) {
 	})
 }
 
-// TestOpeningAgainDoesNotRevive: past due, it waits for the end of the session
-// that there is, and opens another.
+// TestOpeningAgainDoesNotRevive: past due, it waits for the end of the existing
+// session, and opens another.
 func TestOpeningAgainDoesNotRevive(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		first, err := openKeyed(t, m, "k", time.Second)
@@ -84,8 +84,8 @@ func TestOpeningAgainDoesNotRevive(t *testing.T) {
 	})
 }
 
-// TestOpeningAgainTakesNoEvents: its answer has no events, so that none of them
-// counts as shown, and an acknowledgement of a later one does not drop it.
+// TestOpeningAgainTakesNoEvents: its answer has no events, so no event counts
+// as shown, and a later acknowledgement does not drop one.
 func TestOpeningAgainTakesNoEvents(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
@@ -104,7 +104,7 @@ func TestOpeningAgainTakesNoEvents(t *testing.T) {
 }
 
 // TestOpeningAgainNeedsTheLease: a master that is cut off knows neither that
-// the session lives yet nor that its key is taken.
+// the session still lives nor that its key is in use.
 func TestOpeningAgainNeedsTheLease(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -149,7 +149,7 @@ func TestClosingNeedsTheLease(t *testing.T) {
 	})
 }
 
-// unanswered: the call was told nothing but that mastership was lost.
+// unanswered checks that the call's only answer was that mastership was lost.
 func unanswered(err error) bool {
 	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeOutcomeUnknown)
 }

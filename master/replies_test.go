@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// jsonSize is how long v is in a reply.
+// jsonSize returns the length of v in a reply.
 func jsonSize(t *testing.T, v any) int {
 	t.Helper()
 	var b bytes.Buffer
@@ -25,7 +25,7 @@ func jsonSize(t *testing.T, v any) int {
 	return b.Len()
 }
 
-// longMeta is as much metadata as a session may have.
+// longMeta returns as much metadata as a session may have.
 func longMeta() map[string]string {
 	meta := map[string]string{}
 	for i := range 15 {
@@ -34,11 +34,11 @@ func longMeta() map[string]string {
 	return meta
 }
 
-// shortItem bounds what is shown of a holder or waiter besides metadata.
+// shortItem bounds the parts of a holder or waiter other than metadata.
 const shortItem = 300
 
-// holdOften has a session hold a lock so many times. The calls go together: one
-// by one they would take long.
+// holdOften makes a session hold a lock many times. The calls run concurrently:
+// one by one they would take long.
 func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	t.Helper()
 	var calls sync.WaitGroup
@@ -52,8 +52,9 @@ func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	calls.Wait()
 }
 
-// TestMetadataIsBounded: however many holds and places a session of much
-// metadata has, a reply shows that once, and those of others where they fit.
+// TestMetadataIsBounded: however many holds and waits a session with much
+// metadata has, a reply shows the metadata once, and the metadata of other
+// sessions if it fits.
 func TestMetadataIsBounded(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		long, short := longMeta(), map[string]string{"pid": "811", "\x01": "\""}
@@ -90,7 +91,7 @@ func TestMetadataIsBounded(t *testing.T) {
 }
 
 // TestRefusalsAreShort: a lock_held shows the first of many holders and counts
-// the others, with little metadata; one holder of usual metadata is shown
+// the others, with little metadata. One holder with usual metadata is shown
 // whole.
 func TestRefusalsAreShort(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
@@ -131,8 +132,8 @@ func TestHoldersAreBounded(t *testing.T) {
 	})
 }
 
-// TestPagesEnd: a page ends with the item that makes it a megabyte long; page
-// by page everything comes once.
+// TestPagesEnd: a page ends with the item that makes it a megabyte long. The
+// pages together have each item once.
 func TestPagesEnd(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		name := strings.Repeat("\x01", lockapi.MaxNameBytes)
@@ -186,7 +187,7 @@ func TestPagesEnd(t *testing.T) {
 	})
 }
 
-// TestCrowded: what takes as long as a list is told beforehand.
+// TestCrowded: calls that take as long as a list are recognized beforehand.
 func TestCrowded(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, 24*time.Hour)

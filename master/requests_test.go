@@ -10,9 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestCallersAreInTheLog: each command has the principal of the call that it is
-// for, also where that call is cleaned up after, and none where the master acts
-// unasked.
+// TestCallersAreInTheLog: each command has the principal of its call, also when
+// it cleans up after that call. It has none when the master acts unasked.
 func TestCallersAreInTheLog(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		ctx := t.Context()
@@ -54,7 +53,7 @@ func TestCallersAreInTheLog(t *testing.T) {
 	})
 }
 
-// proposedBy is what n has proposed for a principal.
+// proposedBy returns the commands that n has proposed for a principal.
 func (n *node) proposedBy(principal string) (ops []string) {
 	for _, b := range n.sent() {
 		for _, c := range b.Commands {

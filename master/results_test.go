@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLargeResultsAreRefused: the refusal names the bound and the operation, changes
-// nothing, and is given again under a key.
+// TestLargeResultsAreRefused: the refusal names the bound and the operation,
+// changes nothing, and is repeated under a key.
 func TestLargeResultsAreRefused(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, lockapi.PrincipalRoot)
@@ -45,7 +45,7 @@ func TestLargeResultsAreRefused(t *testing.T) {
 	})
 }
 
-// TestListsEndAtABound: also those that were whole, or short, before.
+// TestListsEndAtABound, including lists that were whole, or short, before.
 func TestListsEndAtABound(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		var members []string

@@ -27,8 +27,9 @@ func putRule(t *testing.T, m *Master, who, path string, lists lockapi.AccessList
 	return err
 }
 
-// TestRulesCountInBytes: an administrator is refused when max-bytes is used up, and an
-// operator is not. A rule that gets shorter is never refused, nor is a deletion.
+// TestRulesCountInBytes: an administrator is refused when max-bytes is used up,
+// and an operator is not. A rule that gets shorter is never refused, nor is a
+// deletion.
 func TestRulesCountInBytes(t *testing.T) {
 	const most = 400_000
 	ruled(t, Quotas{Bytes: most}, func(t *testing.T, m *Master, n *node) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// heldCell is a cell of three with access on, and something of everything in it.
+// heldCell is a cell of three with access on, and an item of each kind in it.
 type heldCell struct {
 	*fakeCell
 	n             *node
@@ -53,7 +53,7 @@ func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 	return h
 }
 
-// leaving is a call, and what it is answered while all is well.
+// leaving is a call, with its answer while the lease runs.
 type leaving struct {
 	code lockapi.Code // "" for a success
 	call func(h *heldCell, by Caller) error
@@ -61,8 +61,8 @@ type leaving struct {
 
 var withoutEnd = context.Background()
 
-// calls are those of a Master whose answer is a statement about the cell, by
-// method, with each way to answer them from what the master knows.
+// calls are the methods of a Master with an answer about the cell, with each
+// way to answer them from memory.
 var calls = map[string][]leaving{
 	"OpenSession": {
 		{"", func(h *heldCell, by Caller) error { return h.open(by, 3_600_000) }},
@@ -276,8 +276,8 @@ var calls = map[string][]leaving{
 	}}},
 }
 
-// ofTheReplica are the calls that a replica answers for itself, master or not, and Do,
-// which makes the others.
+// ofTheReplica are the calls that a replica answers for itself, as master or
+// not, and Do, which makes the others.
 var ofTheReplica = map[string]bool{"Close": true, "Do": true, "Hangs": true, "GetHistory": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
 
 func (h *heldCell) open(by Caller, ttl int64) error {
@@ -300,9 +300,9 @@ func (h *heldCell) replace(by Caller, id, directory string) error {
 	return second(h.m.ReplaceMember(withoutEnd, new(by), &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}}))
 }
 
-// TestNoAnswerLeavesWithoutTheLease: no answer of any method of a Master leaves, good
-// or bad, if the lease ends at any of the call's looks at the state, unless the log
-// has accepted something since the call began.
+// TestNoAnswerLeavesWithoutTheLease: no method of a Master returns an answer,
+// good or bad, if the lease ends at any of the call's reads of the state. The
+// exception is that the log has accepted an entry since the call began.
 func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
 	methods := reflect.TypeFor[*Master]()
 	for i := range methods.NumMethod() {
@@ -325,11 +325,11 @@ func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
 	}
 }
 
-// make is call as a function with a name, for onStack.
+// make returns call as a function with a name, for onStack.
 func (l *leaving) make(h *heldCell, by Caller) error { return l.call(h, by) }
 
-// without makes the call while the lease ends before it, at its first look at the
-// state, its second, and so on, until it does not look as often.
+// without makes the call while the lease ends before it, at its first read of
+// the state, its second, and so on, until it makes fewer reads.
 func (l *leaving) without(t *testing.T, by Caller) {
 	for at, lapsed := 0, true; lapsed; at++ {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -372,7 +372,7 @@ func (l *leaving) without(t *testing.T, by Caller) {
 	}
 }
 
-// isCode reports whether err is of the code, or nil for none.
+// isCode reports whether err has the code, or is nil for an empty code.
 func isCode(err error, code lockapi.Code) bool {
 	e, ok := err.(*lockapi.Error)
 	return err == nil && code == "" || ok && e.Code == code

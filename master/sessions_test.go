@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// alive is how long a session lives from now on, to a hundredth of a second, as
-// its lock tells.
+// alive measures how long a session lives from now on, to a hundredth of a
+// second, by its lock.
 func alive(n *node, id string, most time.Duration) time.Duration {
 	began := time.Now()
 	for time.Since(began) < most {
@@ -28,8 +28,8 @@ func alive(n *node, id string, most time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// TestExpiryIsNeverEarlyAndASecondLateAtMost, whatever the clocks of server and
-// client do within the drift: the client counts ttl on its own clock from the
+// TestExpiryIsNeverEarlyAndASecondLateAtMost, with any clocks of server and
+// client within the drift: the client counts ttl on its own clock from the
 // answer.
 func TestExpiryIsNeverEarlyAndASecondLateAtMost(t *testing.T) {
 	const ttl = 12 * time.Second
@@ -74,7 +74,7 @@ func TestKeepaliveTellsHowLongItWasHeld(t *testing.T) {
 	})
 }
 
-// TestManySessionsAreAnsweredTogether: not before they asked for, at most a
+// TestManySessionsAreAnsweredTogether: not before the requested time, at most a
 // beat later, and never when their leases are short.
 func TestManySessionsAreAnsweredTogether(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
@@ -118,8 +118,7 @@ func TestManySessionsAreAnsweredTogether(t *testing.T) {
 	})
 }
 
-// TestKeepaliveAnswersBeforeTheLeaseIsShort: when three quarters of the ttl
-// have gone.
+// TestKeepaliveAnswersBeforeTheLeaseIsShort: after three quarters of the ttl.
 func TestKeepaliveAnswersBeforeTheLeaseIsShort(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		id := newSession(t, m, 4*time.Second)
@@ -139,7 +138,7 @@ func TestKeepaliveAnswersBeforeTheLeaseIsShort(t *testing.T) {
 	})
 }
 
-// TestKeepaliveDoesNotRevive: one that finds the session past due waits for the
+// TestKeepaliveDoesNotRevive: a keepalive of a session past due waits for the
 // outcome of the expiry.
 func TestKeepaliveDoesNotRevive(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -165,7 +164,7 @@ func TestKeepaliveOfAnUnknownSession(t *testing.T) {
 }
 
 // TestKeepaliveNeedsTheLease: without it nothing is promised, and the answer is
-// that of the office in which the call began.
+// from the office in which the call began.
 func TestKeepaliveNeedsTheLease(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -187,7 +186,7 @@ func TestKeepaliveNeedsTheLease(t *testing.T) {
 }
 
 // TestKeepaliveRightBehindTheOpening: the state is ahead of what the office has
-// been told; a session that is in it lives.
+// followed; a session in the state lives.
 func TestKeepaliveRightBehindTheOpening(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		o := openOffice(t, n)
@@ -204,7 +203,8 @@ func TestKeepaliveRightBehindTheOpening(t *testing.T) {
 	})
 }
 
-// granted202 makes b queue for path, which a holds, be told 202, and get it.
+// granted202 makes b queue for path, which a holds, get a 202, and get the
+// lock.
 func granted202(t *testing.T, m *Master, path, a, b string) {
 	t.Helper()
 	mustHold(t, m, path, want(a))
@@ -249,7 +249,8 @@ func TestEventsComeAgainUntilAcknowledged(t *testing.T) {
 	})
 }
 
-// TestNextOfficeTellsAgain what was not acknowledged to the earlier one.
+// TestNextOfficeTellsAgain what the session has not acknowledged to the earlier
+// office.
 func TestNextOfficeTellsAgain(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -276,8 +277,8 @@ func TestNextOfficeTellsAgain(t *testing.T) {
 	})
 }
 
-// TestAcknowledgementCountsForWhatWasShown: a grant that becomes an event after
-// one with a higher number was acknowledged is told all the same.
+// TestAcknowledgementCountsForWhatWasShown: a grant may become an event after
+// an event with a higher number was acknowledged. It is still shown.
 func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -302,7 +303,7 @@ func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 	})
 }
 
-// TestExpiryIsLoggedOutsideTheMutex: a slow disk under the log must not hold up
+// TestExpiryIsLoggedOutsideTheMutex: a slow disk under the log must not delay
 // the office.
 func TestExpiryIsLoggedOutsideTheMutex(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -347,7 +348,7 @@ func TestReleaseDropsTheEvent(t *testing.T) {
 	})
 }
 
-// TestNoEventWithoutA202: a grant that a call was answered with is none.
+// TestNoEventWithoutA202: a grant that a call returned is no event.
 func TestNoEventWithoutA202(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)

@@ -29,7 +29,7 @@ func transacting(t *testing.T, m *Master, key, body string) (TransactionDone, er
 	return m.Transact(t.Context(), &Caller{}, req)
 }
 
-// TestTransaction: each operation once, and what it answers.
+// TestTransaction: each operation once, with its result.
 func TestTransaction(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
@@ -70,8 +70,8 @@ func TestTransaction(t *testing.T) {
 	})
 }
 
-// TestTransactionThatCantBeDone: it says which operation, and why, and nothing of it
-// is done.
+// TestTransactionThatCantBeDone: the error names the operation and the reason,
+// and nothing is changed.
 func TestTransactionThatCantBeDone(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
@@ -115,7 +115,8 @@ func TestTransactionThatCantBeDone(t *testing.T) {
 	})
 }
 
-// TestRefusedLockIsToldTheSameAgain: who held the lock then, and not who does now.
+// TestRefusedLockIsToldTheSameAgain: a replay shows the holder at that time,
+// not the present one.
 func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
@@ -140,8 +141,8 @@ func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
 	})
 }
 
-// TestReplayTakesNothingBack: that an earlier grant is told again does not make the
-// office forget that the present one was told.
+// TestReplayTakesNothingBack: a replay of an earlier grant does not make the
+// office forget that the present grant was delivered.
 func TestReplayTakesNothingBack(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
@@ -170,8 +171,8 @@ func TestReplayTakesNothingBack(t *testing.T) {
 	})
 }
 
-// TestTransactionOnce: under a key it is done once, and an answer that is too long to
-// be remembered is refused before anything is done.
+// TestTransactionOnce: a transaction with a key is made once. It is refused
+// beforehand if its answer is too long to be remembered.
 func TestTransactionOnce(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
@@ -211,7 +212,7 @@ func TestTransactionOnce(t *testing.T) {
 	})
 }
 
-// TestTransactionQuota: locks of transactions count as all others do.
+// TestTransactionQuota: locks of transactions count like all others.
 func TestTransactionQuota(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		m.opts.Quotas.Holds = 1
@@ -225,8 +226,8 @@ func TestTransactionQuota(t *testing.T) {
 	})
 }
 
-// TestLargestTransactions: each that the contract allows has room in the log, and
-// what has none is refused without the end of the office.
+// TestLargestTransactions: the log has room for every transaction that the
+// contract allows. A larger one is refused without ending the office.
 func TestLargestTransactions(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// swap writes a file by compare-and-set. It returns the revision that the file has.
+// swap writes a file by compare-and-set. It returns the file's revision.
 func swap(t *testing.T, m *Master, session, key string, revision uint64) (now uint64, done bool) {
 	t.Helper()
 	w, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/f", Content: []byte(key), Session: session, Key: key, IfRevision: &revision})
@@ -28,7 +28,7 @@ func swap(t *testing.T, m *Master, session, key string, revision uint64) (now ui
 	return revision, false
 }
 
-// nobodysTurn fails the test if the office has anything in mind about turns.
+// nobodysTurn fails the test if the office remembers any turn.
 func nobodysTurn(t *testing.T, n *node) {
 	t.Helper()
 	synctest.Wait() // a timer that fires at this moment may not have run yet
@@ -40,8 +40,9 @@ func nobodysTurn(t *testing.T, n *node) {
 	}
 }
 
-// TestTurns: who counts up one file by compare-and-set needs two tries for each
-// increment, and all get as far, however near to the master they are.
+// TestTurns: callers that increment one file by compare-and-set need two tries
+// for each increment. All make the same progress, however near to the master
+// they are.
 func TestTurns(t *testing.T) {
 	for _, writers := range []int{2, 3, 16} {
 		t.Run(fmt.Sprintf("writers=%d", writers), func(t *testing.T) {
@@ -80,8 +81,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnOfWhoLeft: who was refused and does not come back holds up the others for
-// turnReturn, and who is alone waits for nobody.
+// TestTurnOfWhoLeft: a refused caller that does not return delays the others
+// for turnReturn. A caller that is alone does not wait.
 func TestTurnOfWhoLeft(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		const round = time.Millisecond
@@ -120,8 +121,8 @@ func TestTurnOfWhoLeft(t *testing.T) {
 	})
 }
 
-// TestTurnComesToAll: no call waits longer than turnWait for its turn, however many
-// there are, nor for an office that has ended.
+// TestTurnComesToAll: no call waits longer than turnWait for its turn, however
+// many there are, nor for an office that has ended.
 func TestTurnComesToAll(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		at := put(t, m, "/f", "x").Revision

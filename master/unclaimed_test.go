@@ -7,7 +7,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// holdOf is what a session's state shows of its hold at path.
+// holdOf returns how a session shows its hold at path.
 func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) {
 	t.Helper()
 	s, err := m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: session})
@@ -22,9 +22,8 @@ func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) 
 	return lockapi.Hold{}, false
 }
 
-// heir makes b wait for /a, which a holds, in a place that is not kept;
-// mastership moves, b's call is told that its outcome is unknown, and a
-// releases.
+// heir makes b wait for /a, which a holds, in a queue position that is not
+// kept. Mastership moves, b's call ends with outcome_unknown, and a releases.
 func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b string) {
 	t.Helper()
 	m := c.office("r1").master
@@ -41,8 +40,8 @@ func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b stri
 	return next, a, b
 }
 
-// TestInheritedGrantShowsForHowLongItMayBeClaimed, and is taken back then;
-// reading of it is no claim.
+// TestInheritedGrantShowsForHowLongItMayBeClaimed, and is withdrawn then; a
+// read does not claim it.
 func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
 	for ttl, grace := range map[time.Duration]time.Duration{time.Hour: orphanGrace, 3 * time.Second: 3 * time.Second} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -73,8 +72,8 @@ func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
 	}
 }
 
-// TestClaimedGrantIsThePairsOwn, for good and over changes of master, whether
-// the claim was answered with the grant or with how it contradicts it.
+// TestClaimedGrantIsThePairsOwn, permanently and over changes of master,
+// whether the claim got the grant or the conflict with it.
 func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 	for _, mode := range []lockapi.Mode{lockapi.Exclusive, lockapi.Shared} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -101,7 +100,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 	}
 }
 
-// TestUnclaimedGrantCanBeGivenBack by whoever does not want it.
+// TestUnclaimedGrantCanBeGivenBack by a caller that does not want it.
 func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		next, a, b := heir(t, c, time.Hour)
@@ -116,9 +115,9 @@ func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	})
 }
 
-// TestGrantsThatStayAreNotUnclaimed: those made at once, those of kept places,
-// those that a waiting call was answered with, and those of earlier offices, of
-// which nobody can say whether a caller was told.
+// TestGrantsThatStayAreNotUnclaimed: immediate grants, grants from kept
+// positions, grants that a waiting call returned, and grants of earlier
+// offices, which may have been delivered.
 func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -143,7 +142,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 				}
 			}
 		}
-		// Neither does a call for it that comes and goes change that.
+		// A call for it that starts and ends does not change that.
 		o := openOffice(t, c.node("r2"))
 		key := claimKey{b, "/waited", ""}
 		own, w := enter(o, key)
@@ -158,8 +157,8 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 	})
 }
 
-// TestGrantIsUnclaimedUntilItsCallIsAnswered: if the connection is broken by
-// then, it is taken back.
+// TestGrantIsUnclaimedUntilItsCallIsAnswered: if the connection breaks before
+// that, it is withdrawn.
 func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -191,8 +190,8 @@ func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 	}
 }
 
-// TestReadOfAGrantThatIsTakenBackMeanwhile: the reader has a state with it, and
-// looks who may be told of it when all is over.
+// TestReadOfAGrantThatIsTakenBackMeanwhile: the reader has a state with the
+// grant, and checks its delivery only after the withdrawal.
 func TestReadOfAGrantThatIsTakenBackMeanwhile(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		next, _, b := heir(t, c, time.Hour)

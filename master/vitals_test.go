@@ -67,8 +67,8 @@ func TestVitals(t *testing.T) {
 	})
 }
 
-// Each write has waited in the queue and was answered, each read took its time,
-// and a keepalive is counted by what it had left.
+// Each write waited in the queue and was answered, each read took its time, and
+// a keepalive is counted by the rest of its session's lease.
 func TestStages(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		v := m.vitals
@@ -103,8 +103,8 @@ func TestStages(t *testing.T) {
 	})
 }
 
-// What was left of the lease when it was renewed shows how near its end came:
-// nothing where it had lapsed.
+// The rest of the lease at its renewal shows how close the lease was to its
+// end: zero if it had lapsed.
 func TestRenewalMargin(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		term := m.opts.LeaseTerm

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestTwoCallsForOneClaim share one place: it lasts as long as one of them
-// waits, and both are told of the grant.
+// TestTwoCallsForOneClaim share one queue position: it lasts as long as one of
+// them waits, and both return the grant.
 func TestTwoCallsForOneClaim(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -32,8 +32,8 @@ func TestTwoCallsForOneClaim(t *testing.T) {
 	})
 }
 
-// TestCallsOfOnePairThatEndTogether: each may think that the other one keeps
-// the place; still it goes.
+// TestCallsOfOnePairThatEndTogether: each may believe that the other keeps the
+// position; it is still withdrawn.
 func TestCallsOfOnePairThatEndTogether(t *testing.T) {
 	for _, how := range []string{"time", "break", "both", "conflict"} {
 		t.Run(how, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCallsOfOnePairThatEndTogether(t *testing.T) {
 	}
 }
 
-// TestBrokenWaiterLeaves, and what it is granted in that moment is taken back.
+// TestBrokenWaiterLeaves, and a grant that arrives at that moment is withdrawn.
 func TestBrokenWaiterLeaves(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -114,8 +114,8 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 	})
 }
 
-// TestRetryBehindABreakIsNotUndone: a client whose connection broke sends the
-// call again; what it is told then stays true.
+// TestRetryBehindABreakIsNotUndone: a client repeats a call after its
+// connection broke; the answer stays true.
 func TestRetryBehindABreakIsNotUndone(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -140,7 +140,7 @@ func TestRetryBehindABreakIsNotUndone(t *testing.T) {
 	})
 }
 
-// TestBrokenCallOfAPairWithAnother leaves the place to the other.
+// TestBrokenCallOfAPairWithAnother leaves the position to the other call.
 func TestBrokenCallOfAPairWithAnother(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -162,8 +162,8 @@ func TestBrokenCallOfAPairWithAnother(t *testing.T) {
 	})
 }
 
-// TestBrokenCallOfAKeptPlace: the place stays, and its grant is an event even
-// when it came in the moment of the break.
+// TestBrokenCallOfAKeptPlace: the position stays, and its grant is an event
+// even if it arrived at the moment of the break.
 func TestBrokenCallOfAKeptPlace(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for _, race := range []time.Duration{-1, fakeDelay / 2, fakeDelay} {
@@ -209,8 +209,8 @@ func TestDeleteOfAWaitAnswersItsCall(t *testing.T) {
 	})
 }
 
-// TestOrphanedWaits: those of an earlier office go after the grace, also when
-// they were granted meanwhile, unless their call comes back.
+// TestOrphanedWaits: waits of an earlier office are withdrawn after the grace,
+// even if they were granted in the meantime, unless their call returns.
 func TestOrphanedWaits(t *testing.T) {
 	for _, tc := range []struct {
 		name                string
@@ -259,8 +259,8 @@ func TestOrphanedWaits(t *testing.T) {
 }
 
 // TestOrphanAskedForOtherwise: a call for the same claim in another mode is
-// refused, and the wait that nobody wants any more goes. What it was granted
-// stays: the refusal says that the caller holds it.
+// refused, and the orphaned wait is withdrawn. Its grant stays if it had one:
+// the refusal shows that the caller holds the lock.
 func TestOrphanAskedForOtherwise(t *testing.T) {
 	for _, granted := range []bool{false, true} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -284,7 +284,7 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 	}
 }
 
-// placed makes a call by hand, which stands still with its place in the queue.
+// placed makes a call by hand that pauses with its place in the queue.
 func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *acquire, place uint64) {
 	t.Helper()
 	call = newAcquire(openOffice(t, n), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
@@ -312,9 +312,9 @@ func (a *acquire) breakOff(place uint64) {
 	a.exit()
 }
 
-// TestGrantInTheMomentOfTheBreak: the office has woken the call, the call finds
-// its caller gone before it looks. A grant that nobody was told of is taken
-// back; that of a kept place becomes an event.
+// TestGrantInTheMomentOfTheBreak: the office has woken the call, and the call
+// finds its caller gone before it reads the state. An undelivered grant is
+// withdrawn; a grant from a kept position becomes an event.
 func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -340,9 +340,10 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 	}
 }
 
-// TestGrantToldByATransactionStays: no call waits for the lock when the transaction
-// looks for one. Before it reads the state one comes, gets the lock, and breaks off,
-// so that this grant is on its way back. The transaction returns a grant that stays.
+// TestGrantToldByATransactionStays: no call waits for the lock when the
+// transaction checks. Before it reads the state, a call arrives, gets the lock,
+// and breaks off, so that this grant is about to be withdrawn. The transaction
+// returns a grant that stays.
 func TestGrantToldByATransactionStays(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
