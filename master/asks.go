@@ -127,7 +127,7 @@ func (by *Caller) identify(s *state.State) error {
 	}
 	t, ok := s.TokenOf(*by.Secret)
 	if !ok || t.ExpiresAt != 0 && time.Now().UnixNano() >= t.ExpiresAt {
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not one of this cell, or it has ended or expired")
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is unknown to this cell: it was revoked, has expired, or belongs to another cell")
 	}
 	by.Principal, by.How = t.Principal, lockapi.HowToken
 	return nil
@@ -229,14 +229,14 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 // contents.
 func (by *Caller) denied(permission, path string) *lockapi.Error {
 	if by.Principal == "" {
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the call is not one that anybody may make, and it brings no credential: send a token as Authorization: Bearer, or show a client's certificate")
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the call needs a credential: send a token as Authorization: Bearer, or use a client certificate")
 	}
-	e := lockapi.Errorf(lockapi.CodePermissionDenied, "%s may not do this: it takes %s of the cell", by.Principal, permission)
+	e := lockapi.Errorf(lockapi.CodePermissionDenied, "%s may not do this: it needs %s on the cell", by.Principal, permission)
 	switch {
 	case permission == "none":
 		e.Detail = lockapi.Errorf(e.Code, "%s may not do this: the session is another principal's", by.Principal).Detail
 	case path != "":
-		e.Detail = lockapi.Errorf(e.Code, "%s may not do this: it takes %s at %q", by.Principal, permission, lockapi.Clip(path)).Detail
+		e.Detail = lockapi.Errorf(e.Code, "%s may not do this: it needs %s at %q", by.Principal, permission, lockapi.Clip(path)).Detail
 	}
 	e.Principal, e.Permission, e.Path = by.Principal, permission, path
 	return e
@@ -258,7 +258,7 @@ func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lock
 	case lockapi.CodeLockHeld:
 		err.Detail = lockapi.Errorf(err.Code, "lock %q was not granted; wait with wait_ms or queue", path).Detail
 	case lockapi.CodePrecondition:
-		err.Detail = lockapi.Errorf(err.Code, "it is not as the call wants it at %q, where you may not read: nothing was changed", lockapi.Clip(path)).Detail
+		err.Detail = lockapi.Errorf(err.Code, "a condition at %q, where you may not read, does not hold: nothing was changed", lockapi.Clip(path)).Detail
 	}
 	return err
 }
@@ -284,7 +284,7 @@ func (by *Caller) concealFailure(s *state.State, err error, f *state.Failure, st
 }
 
 func errFounding() error {
-	return errNoMaster("the cell is being founded with access on, which takes all of its replicas, and their found-token-file")
+	return errNoMaster("the cell is being founded with access on, which needs all of its replicas and their found-token-file")
 }
 
 // Judge checks a call that this replica answers from its own state: about the

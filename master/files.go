@@ -196,7 +196,7 @@ func errFailure(f *state.Failure) *lockapi.Error {
 	if f.Why == state.Busy {
 		return lockapi.Invalid("prefix", "there are more than %d files below it: nothing was deleted; delete them in parts", state.MaxDeleted)
 	}
-	e := lockapi.Errorf(lockapi.CodePrecondition, "the file is not as the call wants it: nothing was changed")
+	e := lockapi.Errorf(lockapi.CodePrecondition, "the file does not meet the condition: nothing was changed")
 	if f.Current != nil {
 		now := FileOf(statOf(f.Current), f.Current.Content, f.Whole)
 		e.Current = &now

@@ -22,7 +22,7 @@ func wantMetrics(t *testing.T, m *Master, want ...string) {
 	}
 }
 
-// What happens in an office is counted, over all offices of the replica.
+// TestVitals counts the events of all offices of the replica.
 func TestVitals(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		wantMetrics(t, m, "stout_offices_total 1", "stout_is_master 1", "stout_has_master 1", "stout_ready 1", "stout_epoch 1",
