@@ -179,7 +179,7 @@ func TestReplaceRefusals(t *testing.T) {
 		"unknown":      {nil, "r9", replaceBy(newDirectory), lockapi.CodeNotFound, `"r9"`},
 		"malformed":    {nil, "r2", replaceBy("xyz"), lockapi.CodeInvalidArgument, "xyz"},
 		"two are away": {func(f *fakeConf) { delete(f.at, "r2"); delete(f.at, "r3") }, "r2", replaceBy(newDirectory), lockapi.CodeUnsafe, "1 of 2 voters are well"},
-		"busy":         {func(f *fakeConf) { f.busy = true }, "r2", replaceBy(newDirectory), lockapi.CodeBusy, "under way"},
+		"busy":         {func(f *fakeConf) { f.busy = true }, "r2", replaceBy(newDirectory), lockapi.CodeBusy, "in progress"},
 		"another's": {func(f *fakeConf) { f.members[2].Directory = newDirectory; f.at["r3"] = newDirectory }, "r2",
 			replaceBy(newDirectory), lockapi.CodeConflict, newDirectory},
 		"the place it has": {func(f *fakeConf) { f.members[1].Directory = newDirectory }, "r2", replaceBy(newDirectory), "", ""},
