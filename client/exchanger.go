@@ -259,7 +259,7 @@ func (e *exchanger) plain(r *route, q *call, within time.Duration, as []field) *
 func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (a wire.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	vigil := wire.NewVigil(&q.hedge, q.hedge.patience)
+	vigil := wire.NewWatchdog(&q.hedge, q.hedge.patience)
 	stop := vigil.During(cancel)
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}

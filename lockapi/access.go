@@ -23,11 +23,11 @@ const (
 )
 
 // Who calls is a principal: a known one, which is PrefixUser and a name, or
-// PrincipalAnonymous. Lists may have groups and Everybody, too.
+// PrincipalAnonymous. Lists may have groups and AllPrincipals, too.
 const (
 	PrincipalRoot      = "user:root" // may always do everything; comes by a token only
 	PrincipalAnonymous = "anonymous" // whoever has not proved who he is
-	Everybody          = "*"         // in a list: everybody who is known
+	AllPrincipals      = "*"         // in a list: everybody who is known
 	PrefixUser         = "user:"
 	PrefixGroup        = "group:"
 )
@@ -284,7 +284,7 @@ func isName(name string) bool {
 
 func validateEntries(field string, list []string) error {
 	return validateList(field, list, func(entry string) bool {
-		return entry == Everybody || entry == PrincipalAnonymous || IsMember(entry)
+		return entry == AllPrincipals || entry == PrincipalAnonymous || IsMember(entry)
 	}, "user:NAME, group:NAME, * or anonymous")
 }
 

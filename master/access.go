@@ -40,7 +40,7 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		switch r {
 		case state.Full:
 			return r, lockapi.Errorf(lockapi.CodeTooMany, "the limit on rules, groups or group members is reached (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
-		case state.Circle:
+		case state.Cycle:
 			return r, lockapi.Invalid("members", "the group would contain itself through one of its members")
 		}
 		return r, nil

@@ -46,13 +46,13 @@ func root(right Right) Caller { return by(lockapi.PrincipalRoot, right) }
 
 // using adds the session that a call acts for.
 func using(c Caller, session string) Caller {
-	c.For = Ask{Right: Nobody, Session: session, Uses: true}
+	c.For = Ask{Right: NoCaller, Session: session, Uses: true}
 	return c
 }
 
 func sessionOfCaller(t *testing.T, m *Master, who string) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), new(by(who, Anybody)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
+	s, err := m.OpenSession(t.Context(), new(by(who, AnyCaller)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +102,8 @@ func TestFoundedWithAccess(t *testing.T) {
 		code(t, second(first.master.ListLocks(t.Context(), &Read{Stale: true}, &lockapi.ListLocks{Limit: 1})), lockapi.CodeNoMaster)
 		for _, n := range []*node{first, c.node("r2")} {
 			code(t, n.master.Ready(), lockapi.CodeNoMaster)
-			code(t, n.master.Judge(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
-			if err := n.master.Judge(&Caller{Ask: Ask{Right: Nothing}}); err != nil {
+			code(t, n.master.Authorize(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
+			if err := n.master.Authorize(&Caller{Ask: Ask{Right: Nothing}}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -161,7 +161,7 @@ func TestTokens(t *testing.T) {
 		}
 		who := func(name string) (lockapi.WhoAmI, error) {
 			sum := sha256.Sum256([]byte(made[name].Secret))
-			return m.GetWhoAmI(t.Context(), &Read{Caller: &Caller{Secret: &sum, Ask: Ask{Right: Anybody}}}, &lockapi.GetWhoAmI{})
+			return m.GetWhoAmI(t.Context(), &Read{Caller: &Caller{Secret: &sum, Ask: Ask{Right: AnyCaller}}}, &lockapi.GetWhoAmI{})
 		}
 		for name := range made {
 			if got, err := who(name); err != nil || got != (lockapi.WhoAmI{Principal: "user:a", How: "token"}) {
@@ -193,7 +193,7 @@ func TestTokens(t *testing.T) {
 func TestProofsThatEnd(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
-		by := Caller{Principal: "user:a", How: lockapi.HowJWT, Ends: time.Now().Add(time.Minute), Ask: Ask{Right: Anybody}}
+		by := Caller{Principal: "user:a", How: lockapi.HowJWT, Ends: time.Now().Add(time.Minute), Ask: Ask{Right: AnyCaller}}
 		who := func() error {
 			got, err := m.GetWhoAmI(t.Context(), &Read{Caller: new(by)}, &lockapi.GetWhoAmI{})
 			if err == nil && got != (lockapi.WhoAmI{Principal: "user:a", How: lockapi.HowJWT}) {
@@ -203,7 +203,7 @@ func TestProofsThatEnd(t *testing.T) {
 		}
 		called := make(chan error)
 		keeping := by
-		keeping.Ask = Ask{Right: Nobody, Session: s}
+		keeping.Ask = Ask{Right: NoCaller, Session: s}
 		go func() {
 			called <- second(m.KeepAlive(context.Background(), new(keeping), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
@@ -229,7 +229,7 @@ func TestProofsThatEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		code(t, who(), lockapi.CodeUnauthenticated)
-		if err := m.Judge(&by); err == nil {
+		if err := m.Authorize(&by); err == nil {
 			t.Error("a replica takes it for its own answers")
 		}
 	})
@@ -318,8 +318,8 @@ func TestAdoption(t *testing.T) {
 			v, _ := n.State().Session(old)
 			return v.Principal
 		}
-		keep := func(who string, told *Told, announce func(Told) error) error {
-			caller := by(who, Nobody)
+		keep := func(who string, told *Checked, announce func(Checked) error) error {
+			caller := by(who, NoCaller)
 			caller.Ask.Session, caller.Ask.Uses = old, true
 			caller.Told, caller.Adopts = told, announce
 			_, err := m.KeepAlive(t.Context(), new(caller), &lockapi.KeepAlive{Session: old})
@@ -336,16 +336,16 @@ func TestAdoption(t *testing.T) {
 			t.Errorf("an administrator of the path may release: %v", err)
 		}
 		refusal := errors.New("no line")
-		if err := keep("user:b", &Told{}, func(Told) error { return refusal }); err != refusal || owner() != "" {
+		if err := keep("user:b", &Checked{}, func(Checked) error { return refusal }); err != refusal || owner() != "" {
 			t.Errorf("without its line: %v, and the session is %q's", err, owner())
 		}
-		told := Told{}
+		told := Checked{}
 		announced := 0
-		err := keep("user:b", &told, func(Told) error { announced++; return nil })
+		err := keep("user:b", &told, func(Checked) error { announced++; return nil })
 		if err != nil || owner() != "user:b" || told.Adopted != old || announced != 1 {
 			t.Errorf("%v, the session is %q's, told %+v, announced %d times", err, owner(), told, announced)
 		}
-		told = Told{}
+		told = Checked{}
 		if err := keep("user:b", &told, nil); err != nil || told.Adopted != "" {
 			t.Errorf("the next call: %v, told %+v", err, told)
 		}
@@ -371,7 +371,7 @@ func TestAdoptionOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		keep := func(who string) error {
-			caller := by(who, Nobody)
+			caller := by(who, NoCaller)
 			caller.Ask.Session, caller.Ask.Uses = old, true
 			_, err := m.KeepAlive(t.Context(), new(caller), &lockapi.KeepAlive{Session: old})
 			return err
@@ -406,7 +406,7 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 			return m.WriteFile(t.Context(), new(by(who, NameAt, next(prefix, 1))), &lockapi.WriteFile{Path: prefix, Sequential: true})
 		}
 		transact := func(who, prefix string) error {
-			caller := by(who, Somebody)
+			caller := by(who, KnownCaller)
 			caller.Also = []Ask{{Right: NameAt, Path: next(prefix, 1)}}
 			content := "x"
 			_, err := m.Transact(t.Context(), new(caller), &lockapi.Transact{Transaction: lockapi.Transaction{
@@ -469,14 +469,14 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 			t.Errorf("a file that may not be read: %s; none: %s", there, absent)
 		}
 		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
-			read := Read{Caller: new(by(who, Anybody))}
+			read := Read{Caller: new(by(who, AnyCaller))}
 			locks, err := m.ListLocks(t.Context(), new(read), &lockapi.ListLocks{Limit: 10})
 			files, err2 := m.ListFiles(t.Context(), new(read), &lockapi.ListFiles{Delimiter: true, Prefix: "/", Limit: 10})
 			if err != nil || err2 != nil || len(locks.Locks) != sees || len(files.Dirs) != sees {
 				t.Errorf("%q sees %v and %v; %v, %v", who, locks, files, err, err2)
 			}
 			filter, _ := NewEventFilter(nil, nil, nil, false)
-			watch := watching(t, m, filter.For(by(who, Anybody)))
+			watch := watching(t, m, filter.For(by(who, AnyCaller)))
 			found, upTo, err := watch.Read(1, 1, 1<<20)
 			watch.Close()
 			if err != nil || len(found) != sees || sees == 0 && upTo != m.log.State().Revision {
@@ -684,7 +684,7 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 func TestEmptyReplicaJudgesNoToken(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		sum := sha256.Sum256([]byte("stout_whatever"))
-		code(t, c.node("r1").master.Judge(&Caller{Secret: &sum, Ask: Ask{Right: Anybody}}), lockapi.CodeNoMaster)
+		code(t, c.node("r1").master.Authorize(&Caller{Secret: &sum, Ask: Ask{Right: AnyCaller}}), lockapi.CodeNoMaster)
 	})
 }
 
@@ -737,11 +737,11 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		sum, s := sha256.Sum256([]byte(token.Secret)), sessionOfCaller(t, m, "user:a")
 		called := make(chan error)
 		go func() {
-			called <- second(m.KeepAlive(context.Background(), &Caller{Secret: &sum, Ask: Ask{Right: Nobody, Session: s}}, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+			called <- second(m.KeepAlive(context.Background(), &Caller{Secret: &sum, Ask: Ask{Right: NoCaller, Session: s}}, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		pass(time.Second)
 		filter, _ := NewEventFilter(nil, nil, nil, false)
-		watch := watching(t, m, filter.For(Caller{Secret: &sum, Ask: Ask{Right: Anybody}}))
+		watch := watching(t, m, filter.For(Caller{Secret: &sum, Ask: Ask{Right: AnyCaller}}))
 		defer watch.Close()
 		if found, _, err := watch.Read(m.log.State().Revision, 10, 1000); err != nil || len(found) > 0 {
 			t.Fatalf("%v, %v", found, err)
@@ -789,7 +789,7 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 		}
 		for _, proof := range []Caller{{Secret: &sum}, {Principal: "user:a", Ends: time.Now().Add(ttl)}} {
 			watcher := proof
-			watcher.Ask = Ask{Right: Anybody}
+			watcher.Ask = Ask{Right: AnyCaller}
 			go func() {
 				watch := watching(t, m, all.For(watcher))
 				defer watch.Close()
@@ -804,7 +804,7 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 			s := sessionOfCaller(t, m, "user:a")
 			req := locking("user:a", s, waiting(time.Hour))
 			req.by.Secret, req.by.Ends = proof.Secret, proof.Ends
-			proof.Ask = Ask{Right: Nobody, Session: s}
+			proof.Ask = Ask{Right: NoCaller, Session: s}
 			go func() { called <- second(ask(context.Background(), m, req)) }()
 			go func() {
 				_, err := m.KeepAlive(context.Background(), new(proof), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}})

@@ -15,14 +15,14 @@ type Right uint8
 
 // The rights.
 const (
-	Undecided Right = iota
-	Nobody          // not even an operator
-	Nothing         // every caller; the credential is not checked
-	Anybody         // every caller, unless the credential is bad
-	Somebody        // a known principal; anybody while a rule names anonymous
-	Reader          // a known principal, or anonymous where it may read
-	Known           // a known principal
-	Observe         // the cell as a whole
+	Undecided   Right = iota
+	NoCaller          // not even an operator
+	Nothing           // every caller; the credential is not checked
+	AnyCaller         // every caller, unless the credential is bad
+	KnownCaller       // a known principal; anybody while a rule names anonymous
+	Reader            // a known principal, or anonymous where it may read
+	Known             // a known principal
+	Observe           // the cell as a whole
 	Operate
 	ReadAt // a permission at a path
 	LockAt
@@ -60,7 +60,7 @@ func authorize(s *state.State, by *Caller) error {
 		return err
 	}
 	if by.Told != nil {
-		*by.Told = Told{Principal: by.Principal, How: by.How, Adopted: by.Told.Adopted}
+		*by.Told = Checked{Principal: by.Principal, How: by.How, Adopted: by.Told.Adopted}
 	}
 	if !s.AccessOn {
 		return by.WhileOff
@@ -145,8 +145,8 @@ func (by *Caller) identity() string {
 func (by *Caller) may(s *state.State, ask *Ask) error {
 	right := ask.Right
 	if right == NameAt {
-		if right = WriteAt; s.JudgesNames() && s.Policy().HasRules(ask.Path[:len(ask.Path)-state.SequenceDigits]) {
-			right = Somebody // the state checks the name itself when it makes it
+		if right = WriteAt; s.ChecksNames() && s.Policy().HasRules(ask.Path[:len(ask.Path)-state.SequenceDigits]) {
+			right = KnownCaller // the state checks the name itself when it makes it
 		}
 	}
 	if ask.Session != "" {
@@ -200,9 +200,9 @@ var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: acces
 func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string) {
 	who := by.identity()
 	switch right {
-	case Anybody:
+	case AnyCaller:
 		return true, ""
-	case Somebody:
+	case KnownCaller:
 		return by.Principal != "" || p.NamesAnonymous(), "name"
 	case Reader:
 		return by.Principal != "" || p.May(who, access.Read, path).Allowed, "name"
@@ -210,7 +210,7 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 		return by.Principal != "", "name"
 	case Observe:
 		return p.Observes(who), lockapi.PermissionObserve
-	case Nobody:
+	case NoCaller:
 		return false, "none"
 	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow, AdminBelow:
 		permission := permissions[right]
@@ -287,11 +287,11 @@ func errFounding() error {
 	return errNoMaster("the cell is being founded with access on, which needs all of its replicas and their found-token-file")
 }
 
-// Judge checks a call that this replica answers from its own state: about the
+// Authorize checks a call that this replica answers from its own state: about the
 // replica itself, or for events, which WatchEvents checks again. A refusal
 // holds only if the replica may answer from its own state. Otherwise it may
 // not know a new token yet, and the error is no_master.
-func (m *Master) Judge(by *Caller) error {
+func (m *Master) Authorize(by *Caller) error {
 	s := m.log.State()
 	if by.Ask.Right == Nothing {
 		return nil

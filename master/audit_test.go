@@ -19,7 +19,7 @@ import (
 func TestHappenings(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
-	o := Options{Drift: drift, Happened: func(h Happening) {
+	o := Options{Drift: drift, Happened: func(h Notification) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, fmt.Sprint(h.Event, " ", h.Member, " ", h.Epoch))
@@ -45,9 +45,9 @@ func TestAdmitted(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		refusal := errors.New("no line")
 		asked := 0
-		caller := func(by Caller, told *Told, err error) Caller {
+		caller := func(by Caller, told *Checked, err error) Caller {
 			by.Told = told
-			by.Admitted = func(Told) error {
+			by.Admitted = func(Checked) error {
 				asked++
 				return err
 			}
@@ -89,7 +89,7 @@ func TestAdmitted(t *testing.T) {
 			},
 			func(by Caller) error { return second(m.ReplaceMember(t.Context(), new(by), &lockapi.ReplaceMember{})) },
 		} {
-			var told Told
+			var told Checked
 			asked = 0
 			if err := change(caller(root(Operate), &told, refusal)); !errors.Is(err, refusal) || asked != 1 {
 				t.Errorf("%v, asked %d times", err, asked)
@@ -124,7 +124,7 @@ func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 		}
 		write := func(announced func()) error {
 			by := Caller{Secret: &sum, Ask: Ask{Right: WriteAt, Path: "/p/f"}}
-			by.Admitted = func(Told) error { announced(); return nil }
+			by.Admitted = func(Checked) error { announced(); return nil }
 			_, err := m.WriteFile(t.Context(), new(by), &lockapi.WriteFile{Path: "/p/f"})
 			return err
 		}

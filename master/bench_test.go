@@ -51,8 +51,8 @@ type members = Membership
 func (alone) Membership() (membership.Membership, error) {
 	return membership.Membership{}, errors.New("none")
 }
-func (alone) Ask(context.Context, string) (admission.Card, error) {
-	return admission.Card{}, errors.New("none")
+func (alone) Ask(context.Context, string) (admission.Info, error) {
+	return admission.Info{}, errors.New("none")
 }
 
 // benchMaster is a master in office on an instantLog, with n sessions.

@@ -51,7 +51,7 @@ func (r *Row) Path(c lockapi.Call) string {
 
 // Outcome is what a call returns besides its answer or its error.
 type Outcome struct {
-	Told
+	Checked
 	Revision uint64 // of the state that a read is of; 0 for none
 	Replayed bool   // an earlier answer under the call's key is given again
 }
@@ -67,8 +67,8 @@ func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call)
 		return nil, out, fmt.Errorf("no row for a %T", c)
 	}
 	q := &asked{Read: Read{Caller: by, Stale: stale && row.Reads || row.Own}}
-	q.out.Told = Told{Principal: by.Principal, How: by.How}
-	q.AsOf, by.Told = &q.out.Revision, &q.out.Told
+	q.out.Checked = Checked{Principal: by.Principal, How: by.How}
+	q.AsOf, by.Told = &q.out.Revision, &q.out.Checked
 	if !row.asked {
 		by.Ask = Ask{Right: row.Right, Path: row.Path(c)}
 	}

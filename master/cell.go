@@ -75,7 +75,7 @@ func (m *Master) Replica() lockapi.Replica {
 		AppliedIndex: health.Applied, LastContactMS: health.Contact.Milliseconds(),
 		Version: m.opts.Version, UptimeMS: &uptime,
 	}
-	if !health.Heard {
+	if !health.HasLeader {
 		out.LastContactMS = uptime
 	}
 	out.Directory = m.members.Directory()
@@ -121,7 +121,7 @@ func (m *Master) Ready() error {
 		return errNoMaster("no master is known")
 	}
 	health := m.members.Health()
-	if bound := m.opts.LeaseTerm * 2; !health.Heard || health.Contact > bound {
+	if bound := m.opts.LeaseTerm * 2; !health.HasLeader || health.Contact > bound {
 		return errNoMaster("this replica has had no contact with the master for %v", health.Contact.Round(time.Millisecond))
 	}
 	_, _, err := m.ownState()

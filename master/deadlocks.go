@@ -68,7 +68,7 @@ func (m *Master) circles() int {
 }
 
 // deadlockOf converts a cycle. now is a wall clock, as for queueOf.
-func deadlockOf(s *state.State, c deadlock.Circle, now time.Time) lockapi.Deadlock {
+func deadlockOf(s *state.State, c deadlock.Cycle, now time.Time) lockapi.Deadlock {
 	present := max(now.UnixNano(), s.Now)
 	var out lockapi.Deadlock
 	for i, l := range c {

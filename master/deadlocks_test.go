@@ -19,7 +19,7 @@ func TestDeadlocks(t *testing.T) {
 		first, second := mustHold(t, m, "/1", want(a)), mustHold(t, m, "/2", want(b))
 		find := func(m *Master, stale bool) []lockapi.Deadlock {
 			t.Helper()
-			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(root(Anybody)), Stale: stale}, &lockapi.FindDeadlocks{})
+			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(root(AnyCaller)), Stale: stale}, &lockapi.FindDeadlocks{})
 			must(t, err)
 			return d.Deadlocks
 		}
@@ -73,7 +73,7 @@ func TestDeadlocksLeaveOut(t *testing.T) {
 			ask(other, paths[0])
 		}
 		for who, seen := range map[string]int{"user:c": 1, "user:root": 2, "user:zoe": 0} {
-			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(by(who, Anybody))}, &lockapi.FindDeadlocks{})
+			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(by(who, AnyCaller))}, &lockapi.FindDeadlocks{})
 			must(t, err)
 			if len(d.Deadlocks) != seen {
 				t.Errorf("%s sees %+v", who, d.Deadlocks)
@@ -105,7 +105,7 @@ func TestCirclesAreCounted(t *testing.T) {
 
 // TestLongCirclesAreCut: the rest of the links is counted.
 func TestLongCirclesAreCut(t *testing.T) {
-	c := slices.Repeat(deadlock.Circle{{Wait: &state.Wait{Path: "/l"}}}, lockapi.MaxDeadlockLinks+2)
+	c := slices.Repeat(deadlock.Cycle{{Wait: &state.Wait{Path: "/l"}}}, lockapi.MaxDeadlockLinks+2)
 	if d := deadlockOf(state.New(), c, time.Now()); len(d.Links) != lockapi.MaxDeadlockLinks || d.MoreLinks != 2 {
 		t.Errorf("%d links and %d more", len(d.Links), d.MoreLinks)
 	}

@@ -124,7 +124,7 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change membership.C
 	return nil
 }
 
-func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
+func (n *node) Ask(_ context.Context, id string) (admission.Info, error) {
 	name, _ := admission.Split(id)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -136,14 +136,14 @@ func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
 		directory, ok = n.Directory(), true // as a replica does, without asking
 	}
 	if !ok {
-		return admission.Card{}, errors.New("nobody answers")
+		return admission.Info{}, errors.New("nobody answers")
 	}
 	applied := n.Node.Health().Applied
 	in := "c1"
 	if n.c.conf.blank[directory] && !slices.ContainsFunc(n.c.conf.members, func(s membership.MemberStatus) bool { return s.Directory == directory }) {
 		in = ""
 	}
-	return admission.Card{ID: name, Directory: directory, CellID: in, Heard: !n.c.conf.deaf[name], Version: "test", Level: max(1, n.c.conf.level[directory]),
+	return admission.Info{ID: name, Directory: directory, CellID: in, HasLeader: !n.c.conf.deaf[name], Version: "test", Level: max(1, n.c.conf.level[directory]),
 		Sync: n.c.conf.sync[name], Writing: n.c.conf.writing[name], Unsent: n.c.conf.unsent[name],
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
@@ -152,7 +152,7 @@ func (n *node) Health() membership.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	h := n.Node.Health()
-	h.Heard = !n.c.conf.deaf[n.id]
+	h.HasLeader = !n.c.conf.deaf[n.id]
 	h.Behind += n.c.conf.behind[founder(n.id)]
 	return h
 }

@@ -39,7 +39,7 @@ func (d FilesDeleted) again() bool { return d.Replayed }
 // errors of every call.
 func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
-	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
+	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), WithContent: w.Tell}
 	switch {
 	case w.IfAbsent:
 		step.When = state.IfAbsent
@@ -141,7 +141,7 @@ func digestOf(call any) []byte {
 // for that. A name contains the revision of the write, which only the state
 // knows.
 func (o *office) withNameChecks(by *Caller, op *state.Transaction) *state.Transaction {
-	if s := o.log.State(); !s.AccessOn || !s.JudgesNames() || !slices.ContainsFunc(op.Then, isSequential) && !slices.ContainsFunc(op.Else, isSequential) {
+	if s := o.log.State(); !s.AccessOn || !s.ChecksNames() || !slices.ContainsFunc(op.Then, isSequential) && !slices.ContainsFunc(op.Else, isSequential) {
 		return op
 	}
 	out := *op
@@ -156,7 +156,7 @@ func nameChecksFor(who string, branch []state.Step) []state.Step {
 	for i, step := range branch {
 		if isSequential(step) {
 			checked := *step.(*state.Write)
-			checked.Judged = who
+			checked.CheckedFor = who
 			out[i] = &checked
 		}
 	}

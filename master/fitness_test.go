@@ -65,7 +65,7 @@ func TestSuccessor(t *testing.T) {
 	snapshot := &unfit{reason: unsentSnapshot}
 	voter := func(i int, sync time.Duration) member {
 		return member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: fmt.Sprintf("r%d", i)}, Voter: true},
-			card: admission.Card{Applied: 1000, Heard: true, Sync: uint64(sync.Microseconds())}, there: true, well: true}
+			card: admission.Info{Applied: 1000, HasLeader: true, Sync: uint64(sync.Microseconds())}, there: true, well: true}
 	}
 	for _, c := range []struct {
 		name   string

@@ -174,7 +174,7 @@ func (m *Master) lacks(ctx context.Context, to string) (what string, passes bool
 		return fmt.Sprintf("does not answer (%v)", err), true
 	case card.CellID != m.members.CellID() || !m.votes(to, card.Directory):
 		return fmt.Sprintf("answers with directory %s, which is not the member's", card.Directory), false
-	case !card.Heard:
+	case !card.HasLeader:
 		return "has no contact with this master", true
 	}
 	return "", false

@@ -86,7 +86,7 @@ func TestHistory(t *testing.T) {
 func TestHistoryNamesWhoForced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		for i := range 2 {
-			s, err := m.OpenSession(t.Context(), new(by("user:a", Anybody)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
+			s, err := m.OpenSession(t.Context(), new(by("user:a", AnyCaller)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
 			must(t, err)
 			_, err = m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, "/p/l"), s.ID)), &lockapi.AcquireLock{Path: "/p/l", LockRequest: want(s.ID)})
 			must(t, err)

@@ -102,7 +102,7 @@ func (k *keepalive) reauthorize(session string) error {
 	case k.noEvents || !k.o.log.State().AccessOn:
 		return nil
 	}
-	return k.o.authorize(&Caller{Ask: Ask{Right: Nobody, Session: session}})
+	return k.o.authorize(&Caller{Ask: Ask{Right: NoCaller, Session: session}})
 }
 
 // join finds the session.

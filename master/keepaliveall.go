@@ -29,7 +29,7 @@ func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.Keep
 			k := &keepalive{o: o, began: began, wakeup: woken, ack: s.Ack, wait: time.Duration(req.WaitMS) * time.Millisecond}
 			if by.Principal != "" || by.Secret != nil || access {
 				each := *by
-				each.Ask = Ask{Right: Nobody, Session: s.ID}
+				each.Ask = Ask{Right: NoCaller, Session: s.ID}
 				k.by = &each
 			}
 			if err := all.add(i, k, s.ID); err != nil {

@@ -58,7 +58,7 @@ func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lock
 // member is one member with its answer to a poll.
 type member struct {
 	membership.MemberStatus
-	card admission.Card
+	card admission.Info
 	// there reports that the member answered from that very directory;
 	// well, that it also leads or has contact with a leader. stranger is
 	// the directory that answered in its place and belongs to no cell, or
@@ -93,9 +93,9 @@ func (m *Master) poll(ctx context.Context) (pollResult, error) {
 				stranger = card.Directory
 			}
 			if !there {
-				card = admission.Card{}
+				card = admission.Info{}
 			}
-			out.members[i] = member{s, card, there, there && card.Heard, stranger}
+			out.members[i] = member{s, card, there, there && card.HasLeader, stranger}
 		})
 	}
 	asking.Wait()

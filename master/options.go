@@ -57,7 +57,7 @@ type Membership interface {
 	// status, by its name or its server id.
 	Membership() (membership.Membership, error)
 	ChangeMember(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error
-	Ask(ctx context.Context, id string) (admission.Card, error)
+	Ask(ctx context.Context, id string) (admission.Info, error)
 	CellID() string
 	Directory() string
 	URL(id string) string
@@ -102,18 +102,18 @@ type Options struct {
 	// Happened, if not nil, is called for the audit log with each change of
 	// mastership and of the members, and with a founding with access on. It
 	// must not block.
-	Happened func(Happening)
+	Happened func(Notification)
 	Logger   zerolog.Logger
 }
 
-// Happening is an event for the audit log that no call caused.
-type Happening struct {
+// Notification is an event for the audit log that no call caused.
+type Notification struct {
 	Event           string // one of those below
 	Member          string // the member concerned
 	Epoch, Revision uint64
 }
 
-// The events of a Happening.
+// The events of a Notification.
 const (
 	Elected       = "master_elected" // this replica is the master
 	Ended         = "master_ended"   // this replica is no longer the master
@@ -130,7 +130,7 @@ var memberEvents = map[membership.Change]string{membership.AddNonvoter: MemberAd
 
 func (o *Options) happened(log Log, event, member string, epoch uint64) {
 	if o.Happened != nil {
-		o.Happened(Happening{event, member, epoch, log.State().Revision})
+		o.Happened(Notification{event, member, epoch, log.State().Revision})
 	}
 }
 

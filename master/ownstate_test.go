@@ -101,7 +101,7 @@ func TestReplicaThatStarts(t *testing.T) {
 		none := c.node("r2")
 		wantOwnAnswers(t, "before there was a master", none, Caller{Ask: Ask{Right: Operate}}, lockapi.CodeNoMaster)
 		accessible(t, c)
-		n, watch := c.node("r3"), watching(t, c.node("r3").master, EventFilter{}.For(root(Anybody)))
+		n, watch := c.node("r3"), watching(t, c.node("r3").master, EventFilter{}.For(root(AnyCaller)))
 		defer watch.Close()
 		secret := Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}
 		for _, behind := range []bool{true, false} {
@@ -120,8 +120,8 @@ func TestReplicaThatStarts(t *testing.T) {
 			if _, err := n.master.OwnBackup(); !errors.Is(err, want) {
 				t.Errorf("behind %v, it backs up %v", behind, err)
 			}
-			code(t, n.master.Judge(&secret), judged.(lockapi.Code))
-			code(t, n.master.Judge(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeUnauthenticated)
+			code(t, n.master.Authorize(&secret), judged.(lockapi.Code))
+			code(t, n.master.Authorize(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeUnauthenticated)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestReplicaThatIsCutOff(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift, StaleFor: bound}, func(t *testing.T, c *fakeCell) {
 		accessible(t, c)
 		n := c.node("r3")
-		watch := watching(t, n.master, EventFilter{}.For(root(Anybody)))
+		watch := watching(t, n.master, EventFilter{}.For(root(AnyCaller)))
 		defer watch.Close()
 		if err := third(watch.Read(n.State().Revision, 1, 1<<20)); err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestReplicaThatIsCutOff(t *testing.T) {
 			t.Error("a watch does not wake its reader when stale-for is over")
 		}
 		code(t, third(watch.Read(n.State().Revision, 1, 1<<20)), lockapi.CodeNoMaster)
-		code(t, n.master.Judge(&Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
+		code(t, n.master.Authorize(&Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
 		if _, err := n.master.OwnBackup(); err != nil {
 			t.Errorf("it backs nothing up: %v", err)
 		}
@@ -189,7 +189,7 @@ func TestMasterThatIsCutOff(t *testing.T) {
 		n.SetAsOf(time.Nanosecond)
 		wantOwnAnswers(t, "with its lease", n, root(Operate), nil)
 		pass(time.Second)
-		watch := watching(t, n.master, EventFilter{}.For(root(Anybody)))
+		watch := watching(t, n.master, EventFilter{}.For(root(AnyCaller)))
 		defer watch.Close()
 		must(t, third(watch.Read(n.State().Revision, 1, 1<<20)))
 		c.cutOff("r1", true)

@@ -29,14 +29,14 @@ type Caller struct {
 	Also     []Ask
 
 	// Told, if not nil, receives what the check has found out.
-	Told *Told
+	Told *Checked
 	// Admitted, if not nil, is called with the findings of the check before
 	// a change has any effect; its error refuses the change. Reads do not
 	// call it.
-	Admitted func(Told) error
+	Admitted func(Checked) error
 	// Adopts, if not nil, is called in the same way before the call makes a
 	// session the caller's; its error refuses the call.
-	Adopts func(Told) error
+	Adopts func(Checked) error
 
 	// WhileOff, if not nil, refuses the call while access is off.
 	WhileOff error
@@ -60,17 +60,17 @@ type Turns interface {
 	TakeTurn(ctx context.Context) error
 }
 
-// Told is what the check of a call has found out about its caller.
-type Told struct {
+// Checked is what the check of a call has found out about its caller.
+type Checked struct {
 	Principal, How string // as in Caller; empty before the check, and while access is off
 	Others         bool   // the call is about another principal's session
 	Adopted        string // the session that the call has adopted; empty for none
 }
 
 // found returns the findings of the check so far.
-func (by *Caller) found() Told {
+func (by *Caller) found() Checked {
 	if by.Told == nil {
-		return Told{Principal: by.Principal, How: by.How}
+		return Checked{Principal: by.Principal, How: by.How}
 	}
 	return *by.Told
 }

@@ -23,7 +23,7 @@ func TestLargeResultsAreRefused(t *testing.T) {
 		get := lockapi.Operation{Get: &lockapi.FileOperation{Path: "/p/f"}}
 		put := lockapi.Operation{Put: &lockapi.WriteOperation{Path: "/p/g", Content: new("x")}}
 		ask := func(key string, ops ...lockapi.Operation) (TransactionDone, error) {
-			return m.Transact(t.Context(), new(using(root(Anybody), s)), &lockapi.Transact{Key: key, Transaction: lockapi.Transaction{Session: s, Then: ops}})
+			return m.Transact(t.Context(), new(using(root(AnyCaller), s)), &lockapi.Transact{Key: key, Transaction: lockapi.Transaction{Session: s, Then: ops}})
 		}
 		if done, err := ask("", slices.Repeat([]lockapi.Operation{get}, 4)...); err != nil || len(done.Results) != 4 {
 			t.Fatalf("%d results, %v", len(done.Results), err)

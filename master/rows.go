@@ -8,7 +8,7 @@ import (
 
 var sessionCalls = []entry{
 	change(Known, AuditChanges, nil, (*Master).OpenSession),
-	asking(change(Nobody, AuditNever, nil, (*Master).KeepAlive), func(c *lockapi.KeepAlive, by *Caller) { by.about(c.Session, true) }).
+	asking(change(NoCaller, AuditNever, nil, (*Master).KeepAlive), func(c *lockapi.KeepAlive, by *Caller) { by.about(c.Session, true) }).
 		set(func(r *Row) { r.Repeats = true }),
 	change(Known, AuditNever, nil, (*Master).KeepAliveAll).set(func(r *Row) { r.Repeats = true }),
 	asking(remove(Operate, AuditOthers, nil, (*Master).CloseSession), func(c *lockapi.CloseSession, by *Caller) { by.about(c.Session, true) }),
@@ -60,7 +60,7 @@ var cellCalls = []entry{
 	change(Operate, AuditAlways, nil, (*Master).RemoveMember),
 	change(Operate, AuditAlways, nil, (*Master).ReplaceMember),
 	change(Operate, AuditAlways, nil, (*Master).TransferMastership).set(func(r *Row) { r.Leads = true }),
-	query(Somebody, nil, (*Master).GetRevision).set(func(r *Row) { r.asked = true }),
+	query(KnownCaller, nil, (*Master).GetRevision).set(func(r *Row) { r.asked = true }),
 	query(Operate, nil, (*Master).GetBackup).set(func(r *Row) { r.Audit = AuditAlways }),
 }
 
@@ -82,7 +82,7 @@ var accessCalls = []entry{
 	remove(Operate, AuditAlways, nil, (*Master).RevokeToken),
 	change(Operate, AuditAlways, nil, (*Master).EnableAccess),
 	remove(Operate, AuditAlways, nil, (*Master).DisableAccess),
-	query(Anybody, nil, (*Master).GetWhoAmI),
+	query(AnyCaller, nil, (*Master).GetWhoAmI),
 }
 
 // top returns the path at which a list by prefix is authorized. Everything the
@@ -123,7 +123,7 @@ func (by *Caller) about(session string, uses bool) { by.Ask.Session, by.Ask.Uses
 // forSession makes the call act for a session, which must be the caller's own;
 // empty for none.
 func (by *Caller) forSession(session string) {
-	by.For = Ask{Right: Nobody, Session: session, Uses: true}
+	by.For = Ask{Right: NoCaller, Session: session, Uses: true}
 }
 
 // also adds another right that the call needs.
@@ -161,7 +161,7 @@ func (by *Caller) transacting(t *lockapi.Transaction) {
 	}
 	by.Ask.Right = Known // for a transaction without parts, or with releases only
 	if t.Session == "" && len(by.Also) > 0 {
-		by.Ask.Right = Somebody
+		by.Ask.Right = KnownCaller
 	}
 }
 

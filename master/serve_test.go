@@ -68,7 +68,7 @@ var calls = map[string][]leaving{
 		{"", func(h *heldCell, by Caller) error { return h.open(by, 3_600_000) }},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.open(by, 1_800_000) }},
 		{"", func(h *heldCell, by Caller) error { // its own session, under a key that another principal has used, too
-			by.Principal, by.Ask = "user:"+by.Principal[5:]+"x", Ask{Right: Anybody}
+			by.Principal, by.Ask = "user:"+by.Principal[5:]+"x", Ask{Right: AnyCaller}
 			return h.open(by, 3_600_000)
 		}},
 	},
@@ -101,7 +101,7 @@ var calls = map[string][]leaving{
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.holder, shared(2))) }},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want("none")) }},
 		{"", func(h *heldCell, by Caller) error { // the right is gone, and the hold stays
-			by.Principal, by.Ask = lockapi.PrincipalRoot, Ask{Right: Nobody}
+			by.Principal, by.Ask = lockapi.PrincipalRoot, Ask{Right: NoCaller}
 			return h.acquire(by, "/l", want(h.holder))
 		}},
 	},

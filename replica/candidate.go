@@ -66,7 +66,7 @@ func (c *Candidate) Standby() Standby {
 // directory. The error comes from ctx or from the disk.
 func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
-	seeker := admission.Seeker{
+	seeker := admission.Finder{
 		Self: admission.Self{
 			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(), Access: c.opts.FoundAccess,
 			NewDirectory: admission.NewDirectory, Joins: c.opts.Join != nil,

@@ -133,7 +133,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		}
 		return err
 	}
-	f.restored.Store(true) // before the state is visible, see Replica.Card
+	f.restored.Store(true) // before the state is visible, see Replica.Info
 	f.current.Store(s)
 	f.publisher.restored(s)
 	f.promises.Restored(f.clock())

@@ -81,10 +81,10 @@ func (h *host) believes(server string) error {
 
 // askBelieved is Ask for a replica that does not run yet. It refuses the card
 // of a replica that the cell has removed.
-func (h *host) askBelieved(ctx context.Context, id string) (admission.Card, error) {
+func (h *host) askBelieved(ctx context.Context, id string) (admission.Info, error) {
 	card, err := h.Ask(ctx, id)
 	if known := h.dir.Identity().Known; err == nil && known.Gone(card.ServerID()) {
-		return admission.Card{}, errGone(card.ServerID())
+		return admission.Info{}, errGone(card.ServerID())
 	}
 	return card, err
 }
@@ -117,17 +117,17 @@ func (r *Replica) memberIDs() []string {
 }
 
 // card returns this replica's card for a directory that asks.
-func (h *host) card(asks string) admission.Card {
+func (h *host) card(asks string) admission.Info {
 	if r := h.running.Load(); r != nil {
-		return r.CardFor(asks)
+		return r.InfoFor(asks)
 	}
 	return h.opts.card(h.dir.Identity())
 }
 
 // card returns the card of a replica that does not run yet.
-func (o *Options) card(who admission.Identity) admission.Card {
+func (o *Options) card(who admission.Identity) admission.Info {
 	self, _ := o.member(o.ID)
-	card := admission.Card{
+	card := admission.Info{
 		Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: self.RaftAddr, Names: o.names(),
 		Founding: who.Founding, CellID: who.CellID, Version: o.Version, Level: state.Level,
 	}
@@ -206,14 +206,14 @@ func (h *host) addresses(name string) (all []string) {
 // Ask asks a replica for its card. For a name, the first address that answers
 // counts. For a server id, the first address where that directory answers
 // counts; if none does, the card of another directory is returned.
-func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
+func (h *host) Ask(ctx context.Context, id string) (admission.Info, error) {
 	name, directory := admission.Split(id)
 	addresses := h.addresses(name)
 	if len(addresses) == 0 {
-		return admission.Card{}, fmt.Errorf("no address of replica %q is known", name)
+		return admission.Info{}, fmt.Errorf("no address of replica %q is known", name)
 	}
-	var other atomic.Pointer[admission.Card]
-	card, err := reach(ctx, addresses, func(ctx context.Context, addr string) (admission.Card, error) {
+	var other atomic.Pointer[admission.Info]
+	card, err := reach(ctx, addresses, func(ctx context.Context, addr string) (admission.Info, error) {
 		card, err := h.askAt(ctx, name, addr)
 		if err == nil && directory != "" && card.Directory != directory {
 			other.Store(&card)
@@ -227,7 +227,7 @@ func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
 	return card, err
 }
 
-func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Card, err error) {
+func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Info, err error) {
 	who := h.dir.Identity()
 	raw, err := h.caller.AskCard(ctx, addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {

@@ -158,8 +158,8 @@ func (c *committed) latest() uint64 {
 	return c.index
 }
 
-// Card returns what this replica reports about itself to the others.
-func (r *Replica) Card() admission.Card {
+// Info returns what this replica reports about itself to the others.
+func (r *Replica) Info() admission.Info {
 	card := r.opts.card(r.stores.Identity)
 	// Read the state's index before the configuration. Configurations arrive in
 	// the log's order, so the configuration is then the latest up to that
@@ -172,16 +172,16 @@ func (r *Replica) Card() admission.Card {
 	if card.Applied = card.ConfigIndex; known {
 		card.Applied = max(applied, card.ConfigIndex)
 	}
-	card.Heard = r.hasLeader()
+	card.HasLeader = r.hasLeader()
 	card.Sync, card.Writing = uint64(r.disk.Sync().Microseconds()), uint64(r.disk.WritingFor().Microseconds())
 	card.Unsent = r.snapshots.unsent.Load()
 	card.Removed = r.roll.now.Load().Removed
 	return card
 }
 
-// CardFor is Card for a directory that asks, named by its server id.
-func (r *Replica) CardFor(server string) admission.Card {
-	card := r.Card()
+// InfoFor is Info for a directory that asks, named by its server id.
+func (r *Replica) InfoFor(server string) admission.Info {
+	card := r.Info()
 	if card.Leads = r.raft.State() == raft.Leader; card.Leads {
 		card.Stored = r.wire.Stored(server, r.raft.CurrentTerm())
 	}
@@ -235,16 +235,16 @@ func (r *Replica) askNames(ctx context.Context) []string {
 // Ask asks a member for its card. id is a server id, or a name, which means the
 // voting directory of that name. It returns the card of another directory of
 // that name only if the wanted one answers at no known address.
-func (r *Replica) Ask(ctx context.Context, id string) (admission.Card, error) {
+func (r *Replica) Ask(ctx context.Context, id string) (admission.Info, error) {
 	name, directory := admission.Split(id)
 	if name == r.opts.ID {
-		return r.Card(), nil
+		return r.Info(), nil
 	}
 	if votes, err := r.voter(name); directory == "" && err == nil {
 		id = string(votes.ID)
 	}
 	if r.peers.Ask == nil {
-		return admission.Card{}, errors.New("this replica has no way to ask other replicas")
+		return admission.Info{}, errors.New("this replica has no way to ask other replicas")
 	}
 	return r.peers.Ask(ctx, id)
 }
@@ -312,7 +312,7 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	// Members that reported the removal may have been removed since; their
 	// answers no longer count. The roll has what they reported.
 	answers = maps.Clone(answers)
-	answers[r.opts.ID] = admission.Answer{Card: r.roll.now.Load().Card(r.opts.ID, r.CellID())}
+	answers[r.opts.ID] = admission.Answer{Info: r.roll.now.Load().Info(r.opts.ID, r.CellID())}
 	d, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity, ConfigIndex: own.Index}, answers)
 	if !ok {
 		return nil

@@ -88,7 +88,7 @@ func TestEmptiedDirectory(t *testing.T) {
 	change(t, leader, membership.RemoveMember, oldOne)
 	change(t, leader, membership.MakeVoter, s)
 	until(t, "it is a voter", func() bool {
-		card := back.Card()
+		card := back.Info()
 		return len(card.Members) == 3 && card.ConfigIndex > 0 && !card.Founding.Has(string(back.self()))
 	})
 
@@ -195,7 +195,7 @@ func TestVotersAreOnTheCard(t *testing.T) {
 	leader, _ := lead(t, r)
 	change(t, leader, membership.AddNonvoter, membership.MemberStatus{Member: membership.Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
 	until(t, "the card tells", func() bool {
-		card := r.Card()
+		card := r.Info()
 		return slices.Equal(card.Members, []string{string(r.self()), "r2/d2"}) && slices.Equal(card.Voters, []string{string(r.self())}) &&
 			card.Applied >= card.ConfigIndex
 	})
@@ -209,15 +209,15 @@ func TestCardOfARestoredState(t *testing.T) {
 	_, epoch := lead(t, r)
 	write(t, r, epoch, "a", 3)
 	must(t, r.raft.Snapshot().Error())
-	told := r.Card()
+	told := r.Info()
 	snapshots := r.stores.Snapshots
 	r.fsm.restored.Store(true)
 	r.stores.Snapshots = raft.NewInmemSnapshotStore()
-	if card := r.Card(); card.Applied != card.ConfigIndex {
+	if card := r.Info(); card.Applied != card.ConfigIndex {
 		t.Errorf("without the snapshot's configuration the card tells %d of %d", card.ConfigIndex, card.Applied)
 	}
 	r.stores.Snapshots = snapshots
-	if card := r.Card(); card.Applied < told.Applied || card.Applied <= card.ConfigIndex {
+	if card := r.Info(); card.Applied < told.Applied || card.Applied <= card.ConfigIndex {
 		t.Errorf("with it %d of %d", card.ConfigIndex, card.Applied)
 	}
 }
@@ -242,7 +242,7 @@ func TestReplacementThatCannotBeNoted(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
-	answers := map[string]admission.Answer{"r2": {Card: admission.Card{CellID: r.CellID(), ConfigIndex: 1 << 20, Members: []string{"r1/another"}}}}
+	answers := map[string]admission.Answer{"r2": {Info: admission.Info{CellID: r.CellID(), ConfigIndex: 1 << 20, Members: []string{"r1/another"}}}}
 	save := r.stores.Save
 	r.stores.Save = func(admission.Identity) error { return errDisk }
 	if err := r.isReplaced(answers); !errors.Is(err, errDisk) || errors.Is(err, ErrReplaced) {

@@ -12,7 +12,7 @@ type Peers struct {
 	Transport rafttransport.Wire
 	// Ask asks another replica for its card, by its name or its server id. Nil
 	// if there are no others.
-	Ask func(ctx context.Context, id string) (admission.Card, error)
+	Ask func(ctx context.Context, id string) (admission.Info, error)
 	// Others returns the names of replicas to ask, in addition to the replicas
 	// in the log. A replica that joins has nothing of the log yet, so it knows
 	// no others. May be nil.

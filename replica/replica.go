@@ -153,9 +153,9 @@ func (r *Replica) correct() (err error) {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	r.opts.Progress.Add("disk", r.disk.WritingFor)
-	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Landed
+	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Stored
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Clings: r.clingsAsCandidate,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, IsStuckCandidate: r.clingsAsCandidate,
 		CommitLimit: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Committed: r.fsm.publisher.committed, Forgot: r.logForgotten,
 		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent,
 	})

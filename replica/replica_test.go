@@ -211,7 +211,7 @@ func TestReplicaAloneComesBack(t *testing.T) {
 	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("opened twice: %v", err)
 	}
-	if h := r.Health(); !h.Heard || h.Applied < 101 {
+	if h := r.Health(); !h.HasLeader || h.Applied < 101 {
 		t.Errorf("health %+v", h)
 	}
 	before := dump(t, r.State())

@@ -14,7 +14,7 @@ import (
 
 // roll holds the members that this replica knows, and the removed ones.
 type roll struct {
-	now     atomic.Pointer[admission.Roll]
+	now     atomic.Pointer[admission.Roster]
 	changed chan struct{} // has a value when now is not on the disk yet
 
 	saving sync.Mutex // serializes writes to the disk; locked before mu
@@ -35,11 +35,11 @@ func (r *Replica) noteCommitted(index uint64, conf raft.Configuration) {
 	for _, s := range conf.Servers {
 		members = append(members, string(s.ID))
 	}
-	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Note(index, members, nil) })
+	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Note(index, members, nil) })
 }
 
 // enroll changes the roll, and closes the connections of removed replicas.
-func (r *Replica) enroll(change func(*admission.Roll) *admission.Roll) {
+func (r *Replica) enroll(change func(*admission.Roster) *admission.Roster) {
 	r.roll.mu.Lock()
 	was := r.roll.now.Load()
 	next := change(was)
@@ -154,7 +154,7 @@ func (r *Replica) Member(server string) error {
 // later than the roll. An earlier one may list a server that was removed since:
 // a replica that is added or was away has a log that is behind what members
 // have reported.
-func (r *Replica) logged(now *admission.Roll) []raft.Server {
+func (r *Replica) logged(now *admission.Roster) []raft.Server {
 	if r.disk.LastConfiguration() <= now.Index {
 		return nil
 	}
@@ -172,7 +172,7 @@ func lists(servers []raft.Server, server string) bool {
 // isLed reports whether this replica leads, or has contact with a leader that
 // it knows as a member. It turns false when the library begins to look for
 // another leader: a candidate unknown here must still get this replica's vote.
-func (r *Replica) isLed(now *admission.Roll, servers []raft.Server) bool {
+func (r *Replica) isLed(now *admission.Roster, servers []raft.Server) bool {
 	_, leader := r.raft.LeaderWithID()
 	switch id := string(leader); {
 	case id == "":
@@ -187,12 +187,12 @@ func (r *Replica) isLed(now *admission.Roll, servers []raft.Server) bool {
 // believed returns the answers of replicas that were not removed. It records
 // the latest configuration that members among them know.
 func (r *Replica) believed(answers map[string]admission.Answer) map[string]admission.Answer {
-	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Learn(r.CellID(), answers) })
+	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Learn(r.CellID(), answers) })
 	now := r.roll.now.Load()
 	servers := r.logged(now)
 	kept := now.Without(answers)
 	for name, a := range answers {
-		if lists(servers, a.Card.ServerID()) {
+		if lists(servers, a.Info.ServerID()) {
 			kept[name] = a
 		}
 	}

@@ -123,7 +123,7 @@ func TestRollAheadOfTheLog(t *testing.T) {
 	others := without(all, leader)
 	behind, gone := others[0], string(others[1].self())
 	until(t, "it is a member", func() bool { return behind.roll.now.Load().Lists(gone) })
-	behind.enroll(func(l *admission.Roll) *admission.Roll {
+	behind.enroll(func(l *admission.Roster) *admission.Roster {
 		return l.Note(1<<20, []string{string(leader.self()), string(behind.self())}, nil)
 	})
 	if !lists(behind.servers(), gone) {
@@ -135,8 +135,8 @@ func TestRollAheadOfTheLog(t *testing.T) {
 	if behind.Member(gone) == nil {
 		t.Errorf("the word of %s counts", gone)
 	}
-	card := admission.Card{ID: others[1].ID(), Directory: others[1].Directory()}
-	if kept := behind.believed(map[string]admission.Answer{card.ID: {Card: card}}); len(kept) > 0 {
+	card := admission.Info{ID: others[1].ID(), Directory: others[1].Directory()}
+	if kept := behind.believed(map[string]admission.Answer{card.ID: {Info: card}}); len(kept) > 0 {
 		t.Errorf("the card of %s counts", gone)
 	}
 	must(t, behind.Believes(string(leader.self())))
@@ -152,7 +152,7 @@ func TestRemovedByTheRoll(t *testing.T) {
 	if err := r.isReplaced(map[string]admission.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Note(1<<20, []string{"r4/d"}, nil) })
+	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Note(1<<20, []string{"r4/d"}, nil) })
 	if err := r.isReplaced(map[string]admission.Answer{}); !errors.Is(err, ErrRemoved) {
 		t.Errorf("its removal: %v", err)
 	}
@@ -258,7 +258,7 @@ func TestAwayWhileOneCameAgain(t *testing.T) {
 	write(t, leader, epoch, "a", 5)
 
 	back := start(t, away.opts)
-	if !refuses(back, string(r4.self()), wasRemoved) && back.roll.now.Load().Index < leader.Card().ConfigIndex {
+	if !refuses(back, string(r4.self()), wasRemoved) && back.roll.now.Load().Index < leader.Info().ConfigIndex {
 		t.Error("it believes one that it knows as removed")
 	}
 	same(t, leader, back)
@@ -277,11 +277,11 @@ func TestCardsOfTheRemoved(t *testing.T) {
 	change(t, r, membership.AddNonvoter, removed)
 	change(t, r, membership.RemoveMember, removed)
 	until(t, "it is removed", func() bool { return refuses(r, "r4/d", wasRemoved) })
-	card := admission.Card{
+	card := admission.Info{
 		ID: "r4", Directory: "x", CellID: r.CellID(), ConfigIndex: 1 << 40, Members: []string{"r4/x"},
 		Leads: true, Stored: admission.Stored{Term: 1 << 40, Index: 1 << 40},
 	}
-	answers := r.believed(map[string]admission.Answer{"r4": {Card: card}})
+	answers := r.believed(map[string]admission.Answer{"r4": {Info: card}})
 	if err := r.isReplaced(answers); err != nil {
 		t.Errorf("it is replaced: %v", err)
 	}

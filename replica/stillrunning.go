@@ -49,7 +49,7 @@ func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone
 		}
 	}
 	keys, caller := slices.Sorted(maps.Keys(places)), &peerconn.Caller{Security: s}
-	answers := admission.AskAll(ctx, "", keys, func(ctx context.Context, key string) (card admission.Card, err error) {
+	answers := admission.AskAll(ctx, "", keys, func(ctx context.Context, key string) (card admission.Info, err error) {
 		at := places[key]
 		raw, err := caller.AskCard(ctx, at.addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name})
 		if err == nil {
@@ -62,13 +62,13 @@ func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone
 	}
 	for _, key := range keys {
 		a, name := answers[key], places[key].name
-		if a.Err != nil || a.Card.CellID != who.CellID {
+		if a.Err != nil || a.Info.CellID != who.CellID {
 			continue
 		}
 		if name == who.ID {
-			return fmt.Errorf("replica %s of this cell runs, at %s, with directory %s, in place of this one, %s: recover from that one, or stop it permanently: two cells that continue from one log grant the same locks", name, a.Card.RaftAddr, a.Card.Directory, who.Directory)
+			return fmt.Errorf("replica %s of this cell runs, at %s, with directory %s, in place of this one, %s: recover from that one, or stop it permanently: two cells that continue from one log grant the same locks", name, a.Info.RaftAddr, a.Info.Directory, who.Directory)
 		}
-		return fmt.Errorf("replica %s of this cell runs, at %s: stop it permanently: two cells that continue from one log grant the same locks; if a majority still runs, nothing is lost: start this replica again instead", name, a.Card.RaftAddr)
+		return fmt.Errorf("replica %s of this cell runs, at %s: stop it permanently: two cells that continue from one log grant the same locks; if a majority still runs, nothing is lost: start this replica again instead", name, a.Info.RaftAddr)
 	}
 	for _, key := range keys {
 		if at, err := places[key], answers[key].Err; peerconn.Connected(err) && !slices.Contains(gone, at.name) {

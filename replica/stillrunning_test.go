@@ -42,7 +42,7 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 		at := in.Addr().String()
 		other := peerconn.Listen(in, peerconn.Rules{
 			Admit: func(peerconn.Hello) ([]byte, error) {
-				return cbor.Marshal(admission.Card{Cell: o.Cell, ID: o.ID, Directory: tt.directory, CellID: tt.cellID, RaftAddr: at})
+				return cbor.Marshal(admission.Info{Cell: o.Cell, ID: o.ID, Directory: tt.directory, CellID: tt.cellID, RaftAddr: at})
 			},
 			Members: func() []string { return nil },
 		})
@@ -77,10 +77,10 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 	}
 	refuses := judged(func(peerconn.Hello) ([]byte, error) { return nil, errors.New("this is replica r3, not r2") })
 	answers := judged(func(peerconn.Hello) ([]byte, error) {
-		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: id, RaftAddr: "there"})
+		return cbor.Marshal(admission.Info{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: id, RaftAddr: "there"})
 	})
 	another := judged(func(peerconn.Hello) ([]byte, error) {
-		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: "another", RaftAddr: "there"})
+		return cbor.Marshal(admission.Info{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: "another", RaftAddr: "there"})
 	})
 	hangs := listen().Addr().String() // it takes connections as the system does for a process that is stopped
 	closing := listen()

@@ -31,7 +31,7 @@ func stranger(t *testing.T, o Options, kind peerconn.Kind, from string) (net.Con
 	t.Helper()
 	raw, err := new(peerconn.Caller).AskCard(t.Context(), o.RaftListen, peerconn.Hello{Cell: o.Cell, From: from, To: o.ID})
 	must(t, err)
-	var card admission.Card
+	var card admission.Info
 	must(t, cbor.Unmarshal(raw, &card))
 	c, err := new(peerconn.Caller).Dial(t.Context(), o.RaftListen, peerconn.Hello{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
 	if err == nil {

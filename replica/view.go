@@ -87,7 +87,7 @@ func (r *Replica) member(name string) membership.Member {
 
 // Health describes the replica now.
 func (r *Replica) Health() membership.Health {
-	h := membership.Health{Applied: r.raft.AppliedIndex(), Heard: true}
+	h := membership.Health{Applied: r.raft.AppliedIndex(), HasLeader: true}
 	if commit := r.raft.CommitIndex(); commit > h.Applied {
 		h.Behind = commit - h.Applied
 	}
@@ -95,7 +95,7 @@ func (r *Replica) Health() membership.Health {
 		return h
 	}
 	last := r.raft.LastContact()
-	if h.Heard = !last.IsZero(); h.Heard {
+	if h.HasLeader = !last.IsZero(); h.HasLeader {
 		h.Contact = time.Since(last)
 	}
 	return h

@@ -37,7 +37,7 @@ func (n *Node) Directory() string { return Directory(n.id) }
 func (n *Node) Health() membership.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return membership.Health{Heard: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
+	return membership.Health{HasLeader: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
 }
 
 // Metrics returns no metrics, because there is no log on disk.
@@ -67,15 +67,15 @@ func (n *Node) ChangeMember(context.Context, uint64, membership.Change, membersh
 }
 
 // Ask returns the card of a node that is in reach.
-func (n *Node) Ask(_ context.Context, id string) (admission.Card, error) {
+func (n *Node) Ask(_ context.Context, id string) (admission.Info, error) {
 	name, _ := admission.Split(id)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	for _, r := range n.c.nodes {
 		if r.id == name && n.c.reach(n, r) {
-			return admission.Card{ID: r.id, Directory: r.Directory(), CellID: r.CellID(), Heard: r.leader != "", Version: "memlog",
+			return admission.Info{ID: r.id, Directory: r.Directory(), CellID: r.CellID(), HasLeader: r.leader != "", Version: "memlog",
 				Level: state.Level, Applied: uint64(r.applied)}, nil
 		}
 	}
-	return admission.Card{}, fmt.Errorf("%s does not answer", name)
+	return admission.Info{}, fmt.Errorf("%s does not answer", name)
 }

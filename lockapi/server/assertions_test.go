@@ -215,7 +215,7 @@ func TestForgedHeaders(t *testing.T) {
 // behind.
 type lagging struct{ *standIn }
 
-func (lagging) Judge(*master.Caller) error {
+func (lagging) Authorize(*master.Caller) error {
 	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
 }
 
@@ -337,7 +337,7 @@ func (r *resigning) Do(context.Context, *master.Caller, bool, lockapi.Call) (any
 // forgetful is one whose state knows no token.
 type forgetful struct{ *resigning }
 
-func (forgetful) Judge(by *master.Caller) error { return lagging{}.Judge(by) }
+func (forgetful) Authorize(by *master.Caller) error { return lagging{}.Authorize(by) }
 
 // noting is a master that notes who calls.
 type noting struct {

@@ -15,13 +15,13 @@ import (
 type noted struct {
 	audits    master.Audit
 	route     string
-	told      master.Told  // by whoever judged it
-	code      lockapi.Code // that it was refused with
-	id        string       // of the request, once it was asked for
-	begun     bool         // a line says that it is about to take effect
-	refused   bool         // since there could be no such line
-	elsewhere bool         // another replica has judged it, and answered
-	denied    bool         // it is a denial whatever its code is
+	told      master.Checked // by whoever judged it
+	code      lockapi.Code   // that it was refused with
+	id        string         // of the request, once it was asked for
+	begun     bool           // a line says that it is about to take effect
+	refused   bool           // since there could be no such line
+	elsewhere bool           // another replica has judged it, and answered
+	denied    bool           // it is a denial whatever its code is
 }
 
 // isDenial reports whether a refusal is for who calls, or from where.
@@ -35,7 +35,7 @@ func (x *exchange) watch(by *master.Caller) {
 	if x.opts.Audit == nil {
 		return
 	}
-	x.noted.told = master.Told{Principal: by.Principal, How: by.How}
+	x.noted.told = master.Checked{Principal: by.Principal, How: by.How}
 	by.Told = &x.noted.told
 	if !x.opts.Audit.Required() {
 		return
@@ -60,7 +60,7 @@ func (x *exchange) matters() bool {
 // announce notes that a change is about to take effect, where it must not without,
 // for the caller that was found out. While the log can't be written no change is made,
 // also where it would have no line: who is denied would have none.
-func (x *exchange) announce(found master.Told) error {
+func (x *exchange) announce(found master.Checked) error {
 	x.noted.told = found
 	err := x.opts.Audit.Err()
 	if err == nil && x.matters() && !x.noted.begun {
@@ -113,7 +113,7 @@ func (x *exchange) record(status int) audit.Record {
 	told := x.noted.told
 	if told.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
 		// Another replica was to judge the call, and its answer was lost.
-		_ = x.master.Judge(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}, Told: &told})
+		_ = x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}, Told: &told})
 	}
 	r := audit.Record{
 		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),

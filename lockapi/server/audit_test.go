@@ -371,12 +371,12 @@ type knowing struct {
 	token [sha256.Size]byte
 }
 
-func (k knowing) Judge(by *master.Caller) error {
+func (k knowing) Authorize(by *master.Caller) error {
 	if by.Secret == nil || *by.Secret != k.token {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
 	}
 	if by.Told != nil {
-		*by.Told = master.Told{Principal: "user:operator", How: lockapi.HowToken}
+		*by.Told = master.Checked{Principal: "user:operator", How: lockapi.HowToken}
 	}
 	return nil
 }

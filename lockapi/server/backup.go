@@ -54,7 +54,7 @@ func readBackup(x *exchange) error {
 // takes, so that calls find a processor beside it.
 func (x *exchange) writeBackup() error {
 	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
-	x.noted.told = out.Told
+	x.noted.told = out.Checked
 	if err != nil {
 		return err
 	}

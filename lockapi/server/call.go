@@ -96,7 +96,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	t.run = func(ctx context.Context) (int, any, error) {
 		adopted := x.noted.told.Adopted // by an attempt before
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
-		x.noted.told = out.Told
+		x.noted.told = out.Checked
 		x.noted.told.Adopted = cmp.Or(out.Adopted, adopted)
 		if row.Reads && (err == nil || !errors.Is(err, lockapi.CodeNoMaster)) {
 			x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(out.Revision, 10)}

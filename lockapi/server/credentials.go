@@ -136,7 +136,7 @@ func (x *exchange) keepGlass() error {
 	if x.proven || !x.broke && !x.misplaced {
 		return nil
 	}
-	err := x.master.Judge(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}})
+	err := x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}})
 	if err != nil {
 		x.broke, x.misplaced = false, true
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "it is no token here: %v", err) // fail says more

@@ -55,7 +55,7 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 
 // isStrange reports whether access is on and the call brings no credential.
 func (x *exchange) isStrange() bool {
-	return !x.peer && !x.brought && x.master.Judge(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
+	return !x.peer && !x.brought && x.master.Authorize(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
 }
 
 // watch is one call for events. It costs a place after which it has yet to be told,
@@ -197,7 +197,7 @@ func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 	}
 	x.also = seen(paths, prefixes)
 	by := x.caller()
-	if err := x.master.Judge(by); err != nil {
+	if err := x.master.Authorize(by); err != nil {
 		return none, err
 	}
 	return filter.For(*by), nil

@@ -175,7 +175,7 @@ func (x *exchange) refuseStranger(refused lockapi.Code) error {
 		}
 		return nil
 	}
-	_, _, err := x.master.Do(x.ctx(), &master.Caller{Ask: master.Ask{Right: master.Somebody}}, false, &lockapi.GetRevision{})
+	_, _, err := x.master.Do(x.ctx(), &master.Caller{Ask: master.Ask{Right: master.KnownCaller}}, false, &lockapi.GetRevision{})
 	if errors.Is(err, lockapi.CodeUnauthenticated) {
 		return err
 	}
@@ -185,10 +185,10 @@ func (x *exchange) refuseStranger(refused lockapi.Code) error {
 // stranger is the refusal of a caller without a credential to which, by this
 // replica's own state, no call is open; nil for others.
 func (x *exchange) stranger() error {
-	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.Anybody {
+	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.AnyCaller {
 		return nil
 	}
-	err := x.master.Judge(&master.Caller{Ask: master.Ask{Right: master.Somebody}})
+	err := x.master.Authorize(&master.Caller{Ask: master.Ask{Right: master.KnownCaller}})
 	if errors.Is(err, lockapi.CodeUnauthenticated) {
 		return err
 	}
@@ -217,7 +217,7 @@ func (s *Server) isClosed() bool {
 	if at == nil {
 		return false
 	}
-	return errors.Is(at.Judge(&master.Caller{Ask: master.Ask{Right: master.Somebody}}), lockapi.CodeUnauthenticated)
+	return errors.Is(at.Authorize(&master.Caller{Ask: master.Ask{Right: master.KnownCaller}}), lockapi.CodeUnauthenticated)
 }
 
 // admit looks at the credential that the call brings, and judges it where this
@@ -235,7 +235,7 @@ func (x *exchange) admit(r *route) (err error) {
 	if !r.local {
 		return nil
 	}
-	return x.master.Judge(x.caller())
+	return x.master.Authorize(x.caller())
 }
 
 // panicked answers a panic of the operation, where nothing was written yet.

@@ -63,7 +63,7 @@ func (knowing) Hangs() error { return nil }
 
 func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http://m"} }
 
-func (knowing) Judge(*master.Caller) error { return nil }
+func (knowing) Authorize(*master.Caller) error { return nil }
 
 func (knowing) Metrics() metric.Set { return nil }
 

@@ -32,7 +32,7 @@ type Office interface {
 	// Do serves a call: see master.Master.
 	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
 	// Judge judges a call that this replica answers itself, by its own state.
-	Judge(by *master.Caller) error
+	Authorize(by *master.Caller) error
 }
 
 // Locator finds the master.

@@ -14,9 +14,9 @@ import (
 )
 
 // newSpare makes the spare connections of s.
-func (s *Server) newSpare() *gate.Spare {
+func (s *Server) newSpare() *gate.Reserve {
 	engine := s.engineOf(false, guests(), errNoConnection)
-	return gate.NewSpare(&wire.Server{
+	return gate.NewReserve(&wire.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "close")
 			serve(engine, w, r)
@@ -58,8 +58,8 @@ func (x *exchange) Principal(met gate.Names) string {
 	}
 	name, ok := met[*x.secret]
 	if !ok {
-		by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}}
-		_ = x.master.Judge(&by) // of a token that is none it leaves the name empty
+		by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}}
+		_ = x.master.Authorize(&by) // of a token that is none it leaves the name empty
 		name = by.Principal
 		met[*x.secret] = name
 	}

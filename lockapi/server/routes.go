@@ -78,7 +78,7 @@ var routes = table{
 		params: []param{paramOnBehalf, paramSequencer}}),
 	serves(http.MethodPost, lockapi.RouteTransactions, lockapi.RouteTransactions, 0, plan[lockapi.Transact]{decode: decodeTransaction, reply: transacted,
 		body: lockapi.MaxTransactionBytes}),
-	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, asks: master.Somebody, local: true, peers: true, handle: readEvents,
+	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, asks: master.KnownCaller, local: true, peers: true, handle: readEvents,
 		params: []param{paramAfter, paramPaths, paramPrefixes, paramTypes, paramContent, paramWaitMS, paramLimit}},
 	serves(http.MethodGet, lockapi.RouteHistory, lockapi.RouteHistory, 0, plan[lockapi.GetHistory]{reply: past}),
 	serves[lockapi.FindDeadlocks](http.MethodGet, lockapi.RouteDeadlocks, lockapi.RouteDeadlocks, http.StatusOK),

@@ -164,22 +164,22 @@ type Server struct {
 	// processors, so that however many ask for lists, Raft and the other calls
 	// find one.
 	lists    chan struct{}
-	spare    *gate.Spare
+	spare    *gate.Reserve
 	browsers *browser.Policy
 	engine   *gin.Engine
 	http     *wire.Server
-	calls    *http.Server // those of other members
-	served   gate.Room    // for their calls
-	half     gate.Room    // for their bytes that have arrived in part
-	unread   gate.Room    // for the bytes of answers to them
-	sent     gate.Room    // for calls that this replica has sent to others
-	watched  *peers.Watch // the same
-	watching gate.Room    // for calls that wait for events, streams and others
+	calls    *http.Server  // those of other members
+	served   gate.Capacity // for their calls
+	half     gate.Capacity // for their bytes that have arrived in part
+	unread   gate.Capacity // for the bytes of answers to them
+	sent     gate.Capacity // for calls that this replica has sent to others
+	watched  *peers.Watch  // the same
+	watching gate.Capacity // for calls that wait for events, streams and others
 	// strangers is room for those without a credential while access is on.
 	strangers gate.Sources
 	told      toldEvents
-	backups   gate.Room     // that are under way
-	streamed  gate.Room     // for the bytes of events that streams are about to send
+	backups   gate.Capacity // that are under way
+	streamed  gate.Capacity // for the bytes of events that streams are about to send
 	stopping  chan struct{} // closed by Drain
 	stopOnce  sync.Once
 }
@@ -192,15 +192,15 @@ func New(opts Options) *Server {
 		log:     opts.Logger,
 		metrics: newMetrics(opts.Registry, opts.version()),
 
-		served: gate.Room{Most: peers.MostServed},
-		half:   gate.Room{Most: maxHalfBytes},
-		unread: gate.Room{Most: maxUnreadBytes},
-		sent:   gate.Room{Most: peers.MostForwarded},
+		served: gate.Capacity{Most: peers.MostServed},
+		half:   gate.Capacity{Most: maxHalfBytes},
+		unread: gate.Capacity{Most: maxUnreadBytes},
+		sent:   gate.Capacity{Most: peers.MostForwarded},
 
-		watching:  gate.Room{Most: orNoBound(opts.MaxWatchers)},
+		watching:  gate.Capacity{Most: orNoBound(opts.MaxWatchers)},
 		strangers: gate.Sources{Most: orNoBound(opts.MaxAnonymousWatchers)},
-		streamed:  gate.Room{Most: maxUnreadBytes},
-		backups:   gate.Room{Most: mostBackups},
+		streamed:  gate.Capacity{Most: maxUnreadBytes},
+		backups:   gate.Capacity{Most: mostBackups},
 
 		conns:    gate.NewConns(opts.MaxConnections),
 		attempts: gate.Attempts{Every: opts.AttemptEvery},

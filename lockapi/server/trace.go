@@ -55,7 +55,7 @@ func (x *exchange) mayTrace() bool {
 	}
 	by := x.caller()
 	by.Ask = master.Ask{Right: master.Known}
-	return x.master.Judge(by) == nil
+	return x.master.Authorize(by) == nil
 }
 
 // endSpan ends the span of the call with what became of it. Each of its commands in

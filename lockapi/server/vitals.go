@@ -88,7 +88,7 @@ type memberView struct {
 func (s *Server) memberViews(at *attached) []memberView {
 	view, all := at.View(), []memberView(nil)
 	for _, r := range view.Cell.Replicas {
-		last, applied, heard := s.others.Heard(r.ID)
+		last, applied, heard := s.others.LastAnswer(r.ID)
 		m := memberView{Replica: r, up: heard && time.Since(last) < upFor}
 		m.AppliedIndex = applied
 		m.faster, m.err, m.clocked = s.others.ClockRate(r.ID)

@@ -9,7 +9,7 @@ import (
 
 // Answer is the result of asking one replica for its card.
 type Answer struct {
-	Card Card
+	Info Info
 	Err  error // why there is no card
 }
 
@@ -148,9 +148,9 @@ func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 
 // belong decides for a directory without a cell, if others have one.
 func (s Self) belong(answers map[string]Answer) (Decision, bool) {
-	var latest Card
+	var latest Info
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
-		theirs := answers[name].Card
+		theirs := answers[name].Info
 		if theirs.CellID == "" {
 			continue
 		}
@@ -165,7 +165,7 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 			return s.begin(s.Founding, theirs.CellID, 0), true
 		case !prepared && latest.lists(s.ServerID()):
 			d := s.begin(theirs.Founding, theirs.CellID, latest.ConfigIndex)
-			d.Identity.Known = *new(Roll).Note(latest.ConfigIndex, latest.Members, latest.Removed)
+			d.Identity.Known = *new(Roster).Note(latest.ConfigIndex, latest.Members, latest.Removed)
 			return d, true
 		}
 	}
@@ -191,7 +191,7 @@ func (s Self) begin(f Founding, cellID string, admitted uint64) Decision {
 	return Decision{Step: Go, Identity: next}
 }
 
-func (s Self) stranger(card Card, happened string) Decision {
+func (s Self) stranger(card Info, happened string) Decision {
 	member := "has no member of that name"
 	if card.ConfigIndex == 0 {
 		member = "gives its members only after it has a master"
@@ -217,9 +217,9 @@ func (s Self) stranger(card Card, happened string) Decision {
 
 // newest returns the card of a member of the cell with the latest
 // configuration, and among several the one that has applied most.
-func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
+func newest(answers map[string]Answer, cellID string) (best Info, ok bool) {
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
-		c := answers[name].Card
+		c := answers[name].Info
 		if c.CellID == cellID && (!ok || c.newer(best)) {
 			best, ok = c, true
 		}
@@ -233,7 +233,7 @@ func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
 func Foreign(answers map[string]Answer, cellID string) string {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
-		if c := answers[name].Card; c.CellID != "" && c.CellID != cellID {
+		if c := answers[name].Info; c.CellID != "" && c.CellID != cellID {
 			others = append(others, name+" belongs to cell id "+c.CellID)
 		}
 	}
@@ -244,7 +244,7 @@ func Foreign(answers map[string]Answer, cellID string) string {
 // leader's record counts.
 func Known(answers map[string]Answer, cellID string) (latest Stored) {
 	for _, a := range answers {
-		if s := a.Card.Stored; a.Card.CellID == cellID && s.Term > latest.Term {
+		if s := a.Info.Stored; a.Info.CellID == cellID && s.Term > latest.Term {
 			latest = s
 		}
 	}
@@ -279,12 +279,12 @@ func (s Self) found(answers map[string]Answer) Decision {
 			missing = append(missing, name)
 		case a.Err != nil:
 			missing = append(missing, fmt.Sprintf("%s (%v)", name, a.Err))
-		case !slices.Equal(a.Card.Names, s.Names):
-			return wait("the founding list of %s is %s, but the list of %s is %s: configure the same list on every replica", name, list(a.Card.Names), s.ID, list(s.Names))
-		case a.Card.Access != s.Access:
-			return wait("%s: configure the same found-token-file on every replica, or on none", differ(name, a.Card.Access, s.ID, s.Access))
+		case !slices.Equal(a.Info.Names, s.Names):
+			return wait("the founding list of %s is %s, but the list of %s is %s: configure the same list on every replica", name, list(a.Info.Names), s.ID, list(s.Names))
+		case a.Info.Access != s.Access:
+			return wait("%s: configure the same found-token-file on every replica, or on none", differ(name, a.Info.Access, s.ID, s.Access))
 		default:
-			proposed = append(proposed, Founder{ID: name, Directory: a.Card.Directory, RaftAddr: a.Card.RaftAddr})
+			proposed = append(proposed, Founder{ID: name, Directory: a.Info.Directory, RaftAddr: a.Info.RaftAddr})
 		}
 	}
 	if missing != nil {
@@ -317,7 +317,7 @@ func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 		if name == s.ID {
 			continue
 		}
-		theirs := answers[name].Card.Founding
+		theirs := answers[name].Info.Founding
 		if theirs != nil && !slices.Equal(theirs, proposed) {
 			return wait("%s has prepared another founding, and is about to give it up", name)
 		}

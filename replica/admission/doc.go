@@ -2,7 +2,7 @@
 // founding one together with all others of the founding list, or by being
 // admitted in place of another directory. It is pure: it computes the next step
 // from what a replica knows about itself (Identity) and from the answers of the
-// others (Card).
+// others (Info).
 //
 // A member of a cell is a name *and* a directory (ServerID). When a disk is
 // wiped, its new directory is another server. So no member relies on what the

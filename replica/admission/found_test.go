@@ -87,9 +87,9 @@ func (c *cellar) putBack(name string) {
 	c.note("%s has its disk %s as it was when it was new", name, was.Directory)
 }
 
-func (c *cellar) card(name string) Card {
+func (c *cellar) card(name string) Info {
 	d := c.nodes[name].disk
-	return Card{Cell: d.Cell, ID: name, Directory: d.Directory, Names: c.names, Founding: d.Founding, CellID: d.CellID}
+	return Info{Cell: d.Cell, ID: name, Directory: d.Directory, Names: c.names, Founding: d.Founding, CellID: d.CellID}
 }
 
 // ask makes a replica collect one more card, or find that the other is away.
@@ -103,7 +103,7 @@ func (c *cellar) ask(name string, away bool) {
 		if _, asked := n.answers[other]; asked || other == name {
 			continue
 		}
-		a := Answer{Card: c.card(other)}
+		a := Answer{Info: c.card(other)}
 		if away {
 			a = Answer{Err: errors.New("away")}
 		}
@@ -246,59 +246,59 @@ func TestDecide(t *testing.T) {
 	all := Founding{{"r1", "a", ""}, {"r2", "b", ""}, {"r3", "c", ""}}
 	other := Founding{{"r1", "a", ""}, {"r2", "b", ""}, {"r3", "z", ""}}
 	id := all.CellID("c")
-	card := func(name, directory string) Card {
-		return Card{Cell: "c", ID: name, Directory: directory, Names: names}
+	card := func(name, directory string) Info {
+		return Info{Cell: "c", ID: name, Directory: directory, Names: names}
 	}
-	with := func(c Card, change func(*Card)) Card { change(&c); return c }
-	prepared := func(c Card) Card { return with(c, func(c *Card) { c.Founding = all }) }
-	member := func(c Card, at uint64, of ...string) Card {
-		return with(c, func(c *Card) { c.Founding, c.CellID, c.Members, c.ConfigIndex = all, id, of, at })
+	with := func(c Info, change func(*Info)) Info { change(&c); return c }
+	prepared := func(c Info) Info { return with(c, func(c *Info) { c.Founding = all }) }
+	member := func(c Info, at uint64, of ...string) Info {
+		return with(c, func(c *Info) { c.Founding, c.CellID, c.Members, c.ConfigIndex = all, id, of, at })
 	}
 	blank := Identity{Cell: "c", ID: "r1", Directory: "a"}
 	ready, gone := blank, blank
 	ready.Founding = all
 	other1 := blank
 	other1.Founding = other
-	votes := func(c Card, of ...string) Card { return with(c, func(c *Card) { c.Voters = of }) }
+	votes := func(c Info, of ...string) Info { return with(c, func(c *Info) { c.Voters = of }) }
 	gone.Founding, gone.CellID, gone.Replaced = all, id, 9
 	for name, tc := range map[string]struct {
 		self   Identity
-		others []Card // no card of r3: it is away
+		others []Info // no card of r3: it is away
 		step   Step
 		why    string
 		want   func(Identity) bool
 	}{
-		"one is away":                  {blank, []Card{card("r2", "b")}, Wait, "r3 (away)", nil},
-		"another list":                 {blank, []Card{card("r2", "b"), with(card("r3", "c"), func(c *Card) { c.Names = names[1:] })}, Wait, "configure the same list", nil},
-		"all are there":                {blank, []Card{card("r2", "b"), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) && w.CellID == "" }},
-		"another has prepared":         {blank, []Card{prepared(card("r2", "b")), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) }},
-		"not all have prepared":        {ready, []Card{prepared(card("r2", "b")), card("r3", "c")}, Wait, "have prepared", nil},
-		"all have prepared":            {ready, []Card{prepared(card("r2", "b")), prepared(card("r3", "c"))}, Go, "", func(w Identity) bool { return w.CellID == id }},
-		"another is prepared else":     {blank, []Card{card("r2", "b"), with(card("r3", "c"), func(c *Card) { c.Founding = other })}, Wait, "another founding", nil},
-		"a founder has a new disk":     {ready, []Card{prepared(card("r2", "b")), card("r3", "z")}, Save, "r3 has directory z and had c", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
-		"and is away":                  {ready, []Card{prepared(card("r2", "b"))}, Wait, "r3", nil},
-		"it founded before the others": {ready, []Card{member(card("r2", "b"), 0), card("r3", "z")}, Go, "", func(w Identity) bool { return w.CellID == id }},
-		"it was replaced before":       {ready, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Stranger, "knows r1 by directory x", nil},
-		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
-		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 0)}, Stranger, "gives its members only after it has a master", nil},
-		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
-		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") && w.Admitted == 7 }},
-		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
-		"put back as before founding":  {blank, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
-		"and replaced meanwhile":       {blank, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" }},
-		"and it has prepared another":  {other1, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
-		"put back as before admission": {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r1/n")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
-		"admitted, and others vote":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r2/b", "r3/c")}, Go, "", nil},
+		"one is away":                  {blank, []Info{card("r2", "b")}, Wait, "r3 (away)", nil},
+		"another list":                 {blank, []Info{card("r2", "b"), with(card("r3", "c"), func(c *Info) { c.Names = names[1:] })}, Wait, "configure the same list", nil},
+		"all are there":                {blank, []Info{card("r2", "b"), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) && w.CellID == "" }},
+		"another has prepared":         {blank, []Info{prepared(card("r2", "b")), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) }},
+		"not all have prepared":        {ready, []Info{prepared(card("r2", "b")), card("r3", "c")}, Wait, "have prepared", nil},
+		"all have prepared":            {ready, []Info{prepared(card("r2", "b")), prepared(card("r3", "c"))}, Go, "", func(w Identity) bool { return w.CellID == id }},
+		"another is prepared else":     {blank, []Info{card("r2", "b"), with(card("r3", "c"), func(c *Info) { c.Founding = other })}, Wait, "another founding", nil},
+		"a founder has a new disk":     {ready, []Info{prepared(card("r2", "b")), card("r3", "z")}, Save, "r3 has directory z and had c", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
+		"and is away":                  {ready, []Info{prepared(card("r2", "b"))}, Wait, "r3", nil},
+		"it founded before the others": {ready, []Info{member(card("r2", "b"), 0), card("r3", "z")}, Go, "", func(w Identity) bool { return w.CellID == id }},
+		"it was replaced before":       {ready, []Info{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Stranger, "knows r1 by directory x", nil},
+		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
+		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 0)}, Stranger, "gives its members only after it has a master", nil},
+		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
+		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") && w.Admitted == 7 }},
+		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
+		"put back as before founding":  {blank, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
+		"and replaced meanwhile":       {blank, []Info{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" }},
+		"and it has prepared another":  {other1, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
+		"put back as before admission": {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r1/n")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
+		"admitted, and others vote":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r2/b", "r3/c")}, Go, "", nil},
 		"a member alone":               {Identity{Cell: "c", ID: "r1", Directory: "a", Founding: all, CellID: id}, nil, Go, "", nil},
-		"replaced":                     {gone, []Card{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
+		"replaced":                     {gone, []Info{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
 		"replaced, and nobody answers": {gone, nil, Stranger, "it was removed or replaced, and no member of the cell answers at r1, r2, r3; if these", nil},
-		"replaced, and one lags":       {gone, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
-		"replaced and admitted again":  {gone, []Card{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 && w.Admitted == 11 }},
+		"replaced, and one lags":       {gone, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
+		"replaced and admitted again":  {gone, []Info{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 && w.Admitted == 11 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := map[string]Answer{"r2": {Err: errors.New("away")}, "r3": {Err: errors.New("away")}}
 			for _, c := range tc.others {
-				answers[c.ID] = Answer{Card: c}
+				answers[c.ID] = Answer{Info: c}
 			}
 			d := Decide(Self{Identity: tc.self, Names: names, NewDirectory: func() string { return "new" }}, answers)
 			if d.Step != tc.step || !strings.Contains(d.Why, tc.why) {
@@ -318,24 +318,24 @@ func TestFindReplaced(t *testing.T) {
 	const own = 100
 	with, without := []string{"r1/a", "r2/b"}, []string{"r1/n", "r2/b"}
 	for name, tc := range map[string]struct {
-		cards []Card
+		cards []Info
 		want  uint64
 	}{
-		"behind one's own":                 {[]Card{{CellID: "x", ConfigIndex: 101, Members: without}}, 101},
-		"and it lists one":                 {[]Card{{CellID: "x", ConfigIndex: 101, Members: with}}, 0},
-		"in its place":                     {[]Card{{CellID: "x", ConfigIndex: 100, Members: without}}, 100},
-		"another cell's":                   {[]Card{{CellID: "y", ConfigIndex: 101, Members: without}}, 0},
-		"before it, and others are behind": {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}}, 0},
-		"before it, and others are not":    {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 100, Members: without}}, 96},
-		"and it lists one, still":          {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 5000, Members: with}}, 0},
-		"one of the others is not behind":  {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}, {CellID: "x", ConfigIndex: 96, Applied: 100, Members: without}}, 96},
-		"one of the others knows better":   {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}, {CellID: "x", ConfigIndex: 98, Applied: 98, Members: with}}, 0},
+		"behind one's own":                 {[]Info{{CellID: "x", ConfigIndex: 101, Members: without}}, 101},
+		"and it lists one":                 {[]Info{{CellID: "x", ConfigIndex: 101, Members: with}}, 0},
+		"in its place":                     {[]Info{{CellID: "x", ConfigIndex: 100, Members: without}}, 100},
+		"another cell's":                   {[]Info{{CellID: "y", ConfigIndex: 101, Members: without}}, 0},
+		"before it, and others are behind": {[]Info{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}}, 0},
+		"before it, and others are not":    {[]Info{{CellID: "x", ConfigIndex: 96, Applied: 100, Members: without}}, 96},
+		"and it lists one, still":          {[]Info{{CellID: "x", ConfigIndex: 96, Applied: 5000, Members: with}}, 0},
+		"one of the others is not behind":  {[]Info{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}, {CellID: "x", ConfigIndex: 96, Applied: 100, Members: without}}, 96},
+		"one of the others knows better":   {[]Info{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}, {CellID: "x", ConfigIndex: 98, Applied: 98, Members: with}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}, ConfigIndex: own}
 			answers := map[string]Answer{"r4": {Err: errors.New("away")}}
 			for i, c := range tc.cards {
-				answers[fmt.Sprintf("r%d", 2+i)] = Answer{Card: c}
+				answers[fmt.Sprintf("r%d", 2+i)] = Answer{Info: c}
 			}
 			d, ok := FindReplaced(self, answers)
 			if ok != (tc.want > 0) || ok && d.Identity.Replaced != tc.want {
@@ -347,22 +347,22 @@ func TestFindReplaced(t *testing.T) {
 	// other does not know yet what was committed there.
 	admitted := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "n", CellID: "x", Admitted: 100}, ConfigIndex: 1}
 	for applied, want := range map[uint64]bool{99: false, 100: true} {
-		c := Card{CellID: "x", ConfigIndex: 1, Applied: applied, Members: with}
-		if d, ok := FindReplaced(admitted, map[string]Answer{"r2": {Card: c}}); ok != want {
+		c := Info{CellID: "x", ConfigIndex: 1, Applied: applied, Members: with}
+		if d, ok := FindReplaced(admitted, map[string]Answer{"r2": {Info: c}}); ok != want {
 			t.Errorf("admitted at 100, by one that has applied all up to %d: %+v", applied, d)
 		}
 	}
 	// The first replica has no log yet, and the other has founded and does not
 	// run.
 	self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}}
-	if d, ok := FindReplaced(self, map[string]Answer{"r2": {Card: Card{CellID: "x"}}}); ok {
+	if d, ok := FindReplaced(self, map[string]Answer{"r2": {Info: Info{CellID: "x"}}}); ok {
 		t.Errorf("%+v by a card without a configuration", d)
 	}
 }
 
 func TestForeign(t *testing.T) {
 	answers := map[string]Answer{
-		"r2": {Card: Card{CellID: "theirs"}}, "r3": {Card: Card{CellID: "ours"}}, "r4": {Err: errors.New("refused")}, "r5": {},
+		"r2": {Info: Info{CellID: "theirs"}}, "r3": {Info: Info{CellID: "ours"}}, "r4": {Err: errors.New("refused")}, "r5": {},
 	}
 	for mine, want := range map[string]string{
 		"ours":   "r2 belongs to cell id theirs",
@@ -377,10 +377,10 @@ func TestForeign(t *testing.T) {
 
 func TestKnown(t *testing.T) {
 	answers := map[string]Answer{
-		"r1": {Card: Card{CellID: "c", Stored: Stored{Term: 3, Index: 50}}},
-		"r2": {Card: Card{CellID: "c", Stored: Stored{Term: 5, Index: 40}}},
-		"r3": {Card: Card{CellID: "another", Stored: Stored{Term: 9, Index: 90}}},
-		"r4": {Card: Card{CellID: "c"}},
+		"r1": {Info: Info{CellID: "c", Stored: Stored{Term: 3, Index: 50}}},
+		"r2": {Info: Info{CellID: "c", Stored: Stored{Term: 5, Index: 40}}},
+		"r3": {Info: Info{CellID: "another", Stored: Stored{Term: 9, Index: 90}}},
+		"r4": {Info: Info{CellID: "c"}},
 	}
 	known := Known(answers, "c")
 	if known != (Stored{Term: 5, Index: 40}) {
@@ -412,8 +412,8 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 		{"x", "y", "the found-token-files of r2 and r1 have different secrets"},
 	} {
 		self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a"}, Names: []string{"r1", "r2"}, Access: c.own}
-		card := Card{Cell: "c", ID: "r2", Directory: "b", Names: self.Names, Access: c.theirs}
-		d := Decide(self, map[string]Answer{"r2": {Card: card}})
+		card := Info{Cell: "c", ID: "r2", Directory: "b", Names: self.Names, Access: c.theirs}
+		d := Decide(self, map[string]Answer{"r2": {Info: card}})
 		if c.why != "" {
 			if d.Step != Wait || !strings.Contains(d.Why, c.why) {
 				t.Errorf("%q and %q: %+v", c.own, c.theirs, d)
@@ -425,7 +425,7 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 		}
 		self.Identity, self.Access, card.Founding = d.Identity, "", d.Identity.Founding
 		card.Access = ""
-		if d = Decide(self, map[string]Answer{"r2": {Card: card}}); d.Step != Go || d.Identity.Access != c.own {
+		if d = Decide(self, map[string]Answer{"r2": {Info: card}}); d.Step != Go || d.Identity.Access != c.own {
 			t.Errorf("%q, taken away when it was prepared: %+v", c.own, d)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 // TestGoldenCard: replicas of two releases exchange cards, so each field keeps
 // its number.
 func TestGoldenCard(t *testing.T) {
-	card := Card{
+	card := Info{
 		Cell: "prod", ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", Names: []string{"r1", "r2"},
 		Founding: Founding{{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201"}},
-		CellID:   "5cfd2797946bf3c3", Members: []string{"r1/0123456789abcdef"}, ConfigIndex: 9, Applied: 10, Heard: true,
+		CellID:   "5cfd2797946bf3c3", Members: []string{"r1/0123456789abcdef"}, ConfigIndex: 9, Applied: 10, HasLeader: true,
 		Version: "v1.0.0", Leads: true, Stored: Stored{Term: 11, Index: 12, Lost: true}, Voters: []string{"r1/0123456789abcdef"},
 		Level: 13, Access: "digest", Sync: 14, Writing: 15, Unsent: 16, Removed: []string{"r2/fedcba9876543210", "r2"},
 	}
@@ -33,7 +33,7 @@ func TestGoldenCard(t *testing.T) {
 	if got := hex.EncodeToString(raw); err != nil || got != want {
 		t.Errorf("%v: it is\n%s and was\n%s", err, got, want)
 	}
-	var again Card
+	var again Info
 	if err := cbor.Unmarshal(raw, &again); err != nil || !reflect.DeepEqual(again, card) {
 		t.Errorf("read %+v, %v", again, err)
 	}

@@ -34,7 +34,7 @@ type Identity struct {
 	// directory. It then waits to be admitted again. Otherwise it is 0.
 	Replaced uint64 `json:"replaced,omitempty"`
 	// Known is the latest that the directory knew about the cell's members.
-	Known Roll `json:"known,omitzero"`
+	Known Roster `json:"known,omitzero"`
 }
 
 // ServerID returns the id of the replica in Raft.
@@ -109,8 +109,8 @@ func (f Founding) directory(name string) string {
 	return ""
 }
 
-// Card is the description of itself that a replica sends to another on request.
-type Card struct {
+// Info is the description of itself that a replica sends to another on request.
+type Info struct {
 	Cell      string   `cbor:"1,keyasint"`
 	ID        string   `cbor:"2,keyasint"`
 	Directory string   `cbor:"3,keyasint"`
@@ -125,9 +125,9 @@ type Card struct {
 	// Applied is an index up to which it has applied every entry. The
 	// configuration on the card is the latest up to there. Heard is set if it
 	// leads or is in contact with a leader.
-	Applied uint64 `cbor:"10,keyasint,omitempty"`
-	Heard   bool   `cbor:"11,keyasint,omitempty"`
-	Version string `cbor:"12,keyasint,omitempty"`
+	Applied   uint64 `cbor:"10,keyasint,omitempty"`
+	HasLeader bool   `cbor:"11,keyasint,omitempty"`
+	Version   string `cbor:"12,keyasint,omitempty"`
 	// Leads is set if it leads. Stored is what the requesting directory has
 	// reported to it as stored, if anything.
 	Leads  bool   `cbor:"13,keyasint,omitempty"`
@@ -146,7 +146,7 @@ type Card struct {
 	Sync    uint64 `cbor:"18,keyasint,omitempty"`
 	Writing uint64 `cbor:"19,keyasint,omitempty"`
 	Unsent  uint64 `cbor:"20,keyasint,omitempty"`
-	// Removed lists the replicas that the cell has removed: see Roll.
+	// Removed lists the replicas that the cell has removed: see Roster.
 	Removed []string `cbor:"21,keyasint,omitempty"`
 }
 
@@ -161,15 +161,15 @@ type Stored struct {
 }
 
 // ServerID returns the id of the replica in Raft.
-func (c Card) ServerID() string { return ServerID(c.ID, c.Directory) }
+func (c Info) ServerID() string { return ServerID(c.ID, c.Directory) }
 
-func (c Card) lists(server string) bool { return slices.Contains(c.Members, server) }
+func (c Info) lists(server string) bool { return slices.Contains(c.Members, server) }
 
-func (c Card) votes(server string) bool { return slices.Contains(c.Voters, server) }
+func (c Info) votes(server string) bool { return slices.Contains(c.Voters, server) }
 
 // newer reports whether c is more recent than another card. It has a later
 // configuration, or has applied more under the same one.
-func (c Card) newer(than Card) bool {
+func (c Info) newer(than Info) bool {
 	if c.ConfigIndex != than.ConfigIndex {
 		return c.ConfigIndex > than.ConfigIndex
 	}

@@ -11,8 +11,8 @@ import (
 func TestJoinerFoundsNothing(t *testing.T) {
 	founding := Founding{{"r1", "a", ""}, {"r2", "b", ""}}
 	id := founding.CellID("c")
-	member := func(of ...string) Card {
-		return Card{Cell: "c", ID: "r1", Directory: "a", Founding: founding, CellID: id, Members: of, ConfigIndex: 7}
+	member := func(of ...string) Info {
+		return Info{Cell: "c", ID: "r1", Directory: "a", Founding: founding, CellID: id, Members: of, ConfigIndex: 7}
 	}
 	for name, tc := range map[string]struct {
 		answers map[string]Answer
@@ -21,12 +21,12 @@ func TestJoinerFoundsNothing(t *testing.T) {
 		known   bool
 	}{
 		"nobody":                       {nil, Wait, "no route", false},
-		"one that founds":              {map[string]Answer{"r1": {Card: Card{Cell: "c", ID: "r1", Directory: "a", Names: []string{"r4"}}}}, Wait, "no cell yet", false},
+		"one that founds":              {map[string]Answer{"r1": {Info: Info{Cell: "c", ID: "r1", Directory: "a", Names: []string{"r4"}}}}, Wait, "no cell yet", false},
 		"one is away":                  {map[string]Answer{"r1": {Err: errors.New("away")}}, Wait, "r1 (away)", false},
-		"a cell that does not know it": {map[string]Answer{"r1": {Card: member("r1/a", "r2/b")}}, Stranger, "no member of that name", false},
-		"a cell that has its name":     {map[string]Answer{"r1": {Card: member("r1/a", "r4/x")}}, Stranger, "knows r4 by directory x", true},
-		"a cell that just starts":      {map[string]Answer{"r1": {Card: Card{Cell: "c", ID: "r1", Founding: founding, CellID: id}}}, Stranger, "gives its members only after it has a master", false},
-		"a cell that lists it":         {map[string]Answer{"r1": {Card: member("r1/a", "r4/n")}}, Go, "", false},
+		"a cell that does not know it": {map[string]Answer{"r1": {Info: member("r1/a", "r2/b")}}, Stranger, "no member of that name", false},
+		"a cell that has its name":     {map[string]Answer{"r1": {Info: member("r1/a", "r4/x")}}, Stranger, "knows r4 by directory x", true},
+		"a cell that just starts":      {map[string]Answer{"r1": {Info: Info{Cell: "c", ID: "r1", Founding: founding, CellID: id}}}, Stranger, "gives its members only after it has a master", false},
+		"a cell that lists it":         {map[string]Answer{"r1": {Info: member("r1/a", "r4/n")}}, Go, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide(Self{Identity: Identity{Cell: "c", ID: "r4", Directory: "n"}, Names: []string{"r4"}, Joins: true, Unanswered: errors.New("no route")}, tc.answers)
@@ -45,7 +45,7 @@ func TestJoinerFoundsNothing(t *testing.T) {
 func TestFindRemoved(t *testing.T) {
 	self := Self{Identity: Identity{Cell: "c", ID: "r4", Directory: "n", CellID: "id"}, ConfigIndex: 5}
 	for members, want := range map[string]bool{"r1/a": false, "r1/a r4/x": true} {
-		d, ok := FindReplaced(self, map[string]Answer{"r1": {Card: Card{CellID: "id", ConfigIndex: 9, Members: strings.Fields(members)}}})
+		d, ok := FindReplaced(self, map[string]Answer{"r1": {Info: Info{CellID: "id", ConfigIndex: 9, Members: strings.Fields(members)}}})
 		if !ok || d.Member != want || d.Identity.Replaced != 9 {
 			t.Errorf("%s: %v %+v", members, ok, d)
 		}

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Seeker asks and decides until its directory is a member's.
-type Seeker struct {
+// Finder asks and decides until its directory is a member's.
+type Finder struct {
 	Self Self
 	// Others returns the names of the replicas to ask; nil for the founding
 	// list.
 	Others func(ctx context.Context) ([]string, error)
 	// Ask asks another replica for its card.
-	Ask func(ctx context.Context, name string) (Card, error)
+	Ask func(ctx context.Context, name string) (Info, error)
 	// Save stores an identity durably before it returns. From then on the
 	// replica's own card shows that identity.
 	Save func(Identity) error
@@ -30,7 +30,7 @@ const (
 
 // Run returns when the directory is a member's, or with the error of ctx or
 // Save.
-func (s *Seeker) Run(ctx context.Context) (Identity, error) {
+func (s *Finder) Run(ctx context.Context) (Identity, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		var answers map[string]Answer
 		if !s.Self.settled() {
@@ -69,7 +69,7 @@ func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 // what the first that leads the cell knows the asking directory to have stored.
 // It does not wait for the others. The result is zero if none leads, or if ctx
 // ends first.
-func AskLeader(ctx context.Context, except, cellID string, names []string, ask func(context.Context, string) (Card, error)) Stored {
+func AskLeader(ctx context.Context, except, cellID string, names []string, ask func(context.Context, string) (Info, error)) Stored {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan Answer, len(names))
@@ -81,14 +81,14 @@ func AskLeader(ctx context.Context, except, cellID string, names []string, ask f
 		asked++
 		go func() {
 			card, err := ask(ctx, name)
-			answers <- Answer{Card: card, Err: err}
+			answers <- Answer{Info: card, Err: err}
 		}()
 	}
 	for range asked {
 		select {
 		case a := <-answers:
-			if a.Err == nil && a.Card.Leads && a.Card.CellID == cellID {
-				return a.Card.Stored
+			if a.Err == nil && a.Info.Leads && a.Info.CellID == cellID {
+				return a.Info.Stored
 			}
 		case <-ctx.Done():
 			return Stored{}
@@ -98,7 +98,7 @@ func AskLeader(ctx context.Context, except, cellID string, names []string, ask f
 }
 
 // AskAll asks the named replicas, except one, at the same time.
-func AskAll(ctx context.Context, except string, names []string, ask func(context.Context, string) (Card, error)) map[string]Answer {
+func AskAll(ctx context.Context, except string, names []string, ask func(context.Context, string) (Info, error)) map[string]Answer {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var (
@@ -114,7 +114,7 @@ func AskAll(ctx context.Context, except string, names []string, ask func(context
 			card, err := ask(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
-			answers[name] = Answer{Card: card, Err: err}
+			answers[name] = Answer{Info: card, Err: err}
 		})
 	}
 	work.Wait()

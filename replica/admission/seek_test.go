@@ -10,13 +10,13 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// seeker returns a Seeker that asks the given function, and a counter of its
+// seeker returns a Finder that asks the given function, and a counter of its
 // calls.
-func seeker(who Identity, answer func() (Card, error)) (s *Seeker, asked *int) {
+func seeker(who Identity, answer func() (Info, error)) (s *Finder, asked *int) {
 	asked = new(int)
-	return &Seeker{
+	return &Finder{
 		Self: Self{Identity: who, Names: []string{"r1", "r2"}},
-		Ask: func(context.Context, string) (Card, error) {
+		Ask: func(context.Context, string) (Info, error) {
 			*asked++
 			return answer()
 		},
@@ -31,7 +31,7 @@ func TestMemberStartsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		who := Identity{Cell: "c", ID: "r1", Directory: "d1", CellID: "id"}
-		s, asked := seeker(who, func() (Card, error) { return Card{}, errors.New("nobody is there") })
+		s, asked := seeker(who, func() (Info, error) { return Info{}, errors.New("nobody is there") })
 		if got, err := s.Run(t.Context()); err != nil || got.CellID != "id" {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -42,8 +42,8 @@ func TestMemberStartsAlone(t *testing.T) {
 		who.Replaced = 7
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		s, asked = seeker(who, func() (Card, error) {
-			return Card{ID: "r2", CellID: "id", ConfigIndex: 7, Members: []string{"r1/d2"}}, nil
+		s, asked = seeker(who, func() (Info, error) {
+			return Info{ID: "r2", CellID: "id", ConfigIndex: 7, Members: []string{"r1/d2"}}, nil
 		})
 		if _, err := s.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || *asked == 0 {
 			t.Errorf("one that was replaced asked %d times: %v", *asked, err)
@@ -54,34 +54,34 @@ func TestMemberStartsAlone(t *testing.T) {
 // TestAskLeader: the first answer from a leader counts, without waiting for
 // others.
 func TestAskLeader(t *testing.T) {
-	leads := func(after time.Duration, cell string, index uint64) func(context.Context) (Card, error) {
-		return func(ctx context.Context) (Card, error) {
+	leads := func(after time.Duration, cell string, index uint64) func(context.Context) (Info, error) {
+		return func(ctx context.Context) (Info, error) {
 			time.Sleep(after)
-			return Card{CellID: cell, Leads: true, Stored: Stored{Term: 3, Index: index}}, ctx.Err()
+			return Info{CellID: cell, Leads: true, Stored: Stored{Term: 3, Index: index}}, ctx.Err()
 		}
 	}
-	hangs := func(ctx context.Context) (Card, error) { <-ctx.Done(); return Card{}, ctx.Err() }
-	refuses := func(context.Context) (Card, error) { return Card{}, errors.New("nobody is there") }
-	follows := func(context.Context) (Card, error) {
-		return Card{CellID: "id", Stored: Stored{Term: 9, Index: 9}}, nil
+	hangs := func(ctx context.Context) (Info, error) { <-ctx.Done(); return Info{}, ctx.Err() }
+	refuses := func(context.Context) (Info, error) { return Info{}, errors.New("nobody is there") }
+	follows := func(context.Context) (Info, error) {
+		return Info{CellID: "id", Stored: Stored{Term: 9, Index: 9}}, nil
 	}
 	for name, c := range map[string]struct {
-		ask  map[string]func(context.Context) (Card, error)
+		ask  map[string]func(context.Context) (Info, error)
 		want uint64
 		took time.Duration
 	}{
-		"one leads, and another hangs": {map[string]func(context.Context) (Card, error){"r2": hangs, "r3": leads(time.Millisecond, "id", 7)}, 7, time.Millisecond},
-		"nobody is there":              {map[string]func(context.Context) (Card, error){"r2": refuses, "r3": refuses}, 0, 0},
-		"nobody leads":                 {map[string]func(context.Context) (Card, error){"r2": follows, "r3": follows}, 0, 0},
-		"nobody answers":               {map[string]func(context.Context) (Card, error){"r2": hangs, "r3": hangs}, 0, time.Second},
-		"another cell's leader":        {map[string]func(context.Context) (Card, error){"r2": leads(0, "other", 7), "r3": follows}, 0, 0},
+		"one leads, and another hangs": {map[string]func(context.Context) (Info, error){"r2": hangs, "r3": leads(time.Millisecond, "id", 7)}, 7, time.Millisecond},
+		"nobody is there":              {map[string]func(context.Context) (Info, error){"r2": refuses, "r3": refuses}, 0, 0},
+		"nobody leads":                 {map[string]func(context.Context) (Info, error){"r2": follows, "r3": follows}, 0, 0},
+		"nobody answers":               {map[string]func(context.Context) (Info, error){"r2": hangs, "r3": hangs}, 0, time.Second},
+		"another cell's leader":        {map[string]func(context.Context) (Info, error){"r2": leads(0, "other", 7), "r3": follows}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				began := time.Now()
-				got := AskLeader(ctx, "r1", "id", []string{"r1", "r2", "r3"}, func(ctx context.Context, name string) (Card, error) { return c.ask[name](ctx) })
+				got := AskLeader(ctx, "r1", "id", []string{"r1", "r2", "r3"}, func(ctx context.Context, name string) (Info, error) { return c.ask[name](ctx) })
 				if took := time.Since(began); got.Index != c.want || took != c.took {
 					t.Errorf("%+v after %v, want %d after %v", got, took, c.want, c.took)
 				}

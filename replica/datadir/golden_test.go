@@ -32,7 +32,7 @@ func TestGoldenIdentity(t *testing.T) {
 		Format: dataFormat, Cell: "prod", ID: "r1", Directory: "0123456789abcdef",
 		Founding: admission.Founding{{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201"}},
 		Access:   "digest", CellID: "5cfd2797946bf3c3", Founded: true, Admitted: 7, Replaced: 8,
-		Known: admission.Roll{Index: 9, Members: []string{"r1/0123456789abcdef"}, Removed: []string{"r2/fedcba9876543210", "r2"}},
+		Known: admission.Roster{Index: 9, Members: []string{"r1/0123456789abcdef"}, Removed: []string{"r2/fedcba9876543210", "r2"}},
 	}
 	must(t, writeIdentity(dir, who))
 	raw, err := os.ReadFile(filepath.Join(dir, identityFile))

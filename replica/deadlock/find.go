@@ -17,9 +17,9 @@ type Link struct {
 	Ahead *state.Wait
 }
 
-// Circle is a sequence of sessions in which each waits for the next, and the
+// Cycle is a sequence of sessions in which each waits for the next, and the
 // last for the first.
-type Circle []Link
+type Cycle []Link
 
 // mostWalks bounds the search for circles. In total it follows at most this
 // many times the number of links in the graph, plus one search for the first
@@ -33,10 +33,10 @@ const mostWalks = 64
 //
 // Find takes time in proportion to the queue positions and the holders of their
 // locks. It ends early when ctx does, with its error.
-func Find(ctx context.Context, s *state.State, most int) ([]Circle, error) {
+func Find(ctx context.Context, s *state.State, most int) ([]Cycle, error) {
 	g := &graph{byID: map[string]*vertex{}, ended: ctx.Err}
 	g.read(s)
-	var found []Circle
+	var found []Cycle
 	for _, knot := range g.knots(true) {
 		for i, v := range knot {
 			if v.caught || len(found) == most || i > 0 && g.walked > mostWalks*g.size {
@@ -370,7 +370,7 @@ func (g *graph) close(n *node) {
 
 // shortest returns a shortest circle through a session of a knot, or nil if the
 // search must end.
-func (g *graph) shortest(v *vertex) Circle {
+func (g *graph) shortest(v *vertex) Cycle {
 	first := &v.node
 	g.walks++
 	first.from = nil
@@ -387,7 +387,7 @@ func (g *graph) shortest(v *vertex) Circle {
 			reached = append(reached, to)
 		}
 	}
-	var c Circle
+	var c Cycle
 	for at := first; len(c) == 0 || at != first; {
 		b := at.from
 		before := b.from

@@ -45,7 +45,7 @@ func (c *cell) ask(session, path string, more ...func(*state.Acquire)) {
 }
 
 // find returns circles of a state.
-func find(t interface{ Fatal(...any) }, s *state.State, most int) []deadlock.Circle {
+func find(t interface{ Fatal(...any) }, s *state.State, most int) []deadlock.Cycle {
 	found, err := deadlock.Find(context.Background(), s, most)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func handle(h string) func(*state.Acquire) { return func(op *state.Acquire) { op
 
 // text describes circles: each session with the lock and the session for which
 // it waits.
-func text(circles []deadlock.Circle) string {
+func text(circles []deadlock.Cycle) string {
 	var all []string
 	for _, c := range circles {
 		var links []string

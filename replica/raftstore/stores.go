@@ -90,10 +90,10 @@ func (s *Stores) WaitCommitted(index, term uint64) error { return s.async.waitCo
 // Elsewhere already reports it.
 func (s *Stores) Acknowledged() { s.async.acknowledged() }
 
-// Landed returns when an entry was submitted to this replica's disk, and when
+// Stored returns when an entry was submitted to this replica's disk, and when
 // it was written (0 before that). It knows the last entries that this replica
 // proposed as leader. An entry is submitted before any follower is sent it.
-func (s *Stores) Landed(index, term uint64) (left, arrived time.Duration, own bool) {
+func (s *Stores) Stored(index, term uint64) (left, arrived time.Duration, own bool) {
 	return s.async.landed.find(index, term)
 }
 

@@ -42,7 +42,7 @@ func TestCandidateWithALostLeaderVotes(t *testing.T) {
 		_, inmem := raft.NewInmemTransport("r1")
 		wire, quit := alone{inmem, make(chan raft.RPC)}, make(chan struct{})
 		var r *raft.Raft
-		to := New(wire, Options{Committed: func(uint64, uint64, bool) {}, Clings: func() (uint64, bool) {
+		to := New(wire, Options{Committed: func(uint64, uint64, bool) {}, IsStuckCandidate: func() (uint64, bool) {
 			at, _ := r.LeaderWithID()
 			return r.CurrentTerm(), r.State() == raft.Candidate && at != ""
 		}})

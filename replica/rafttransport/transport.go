@@ -29,9 +29,9 @@ type Options struct {
 	// Mute returns why the replica must not send to followers, or nil if it
 	// may.
 	Mute func() error
-	// Clings reports whether the library campaigns although it knows a leader,
+	// IsStuckCandidate reports whether the library campaigns although it knows a leader,
 	// and its term. May be nil. See Pass.
-	Clings func() (term uint64, clings bool)
+	IsStuckCandidate func() (term uint64, clings bool)
 	// CommitLimit returns the highest index that messages may report as committed.
 	// This replica has applied it.
 	CommitLimit func() uint64

@@ -110,10 +110,10 @@ func (t Transport) disagrees(q *raft.InstallSnapshotRequest) error {
 // of a requested campaign the library stays a candidate and forgets the leader,
 // which is enough for its vote. In a later round it becomes a follower.
 func (t Transport) stepDown(quit <-chan struct{}) bool {
-	if t.opts.Clings == nil {
+	if t.opts.IsStuckCandidate == nil {
 		return true
 	}
-	term, clings := t.opts.Clings()
+	term, clings := t.opts.IsStuckCandidate()
 	if !clings {
 		return true
 	}

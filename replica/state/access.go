@@ -65,8 +65,8 @@ func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {
 	switch {
 	case errors.Is(err, access.ErrFull):
 		return Full, false
-	case errors.Is(err, access.ErrCircle):
-		return Circle, false
+	case errors.Is(err, access.ErrCycle):
+		return Cycle, false
 	}
 	return Done, true
 }
@@ -124,7 +124,7 @@ func doneIf(there bool) (Result, bool) {
 	return Done, true
 }
 
-// PutGroup creates a group or replaces its members. The result is Done, Circle,
+// PutGroup creates a group or replaces its members. The result is Done, Cycle,
 // Full, or Nothing if the members are the same.
 type PutGroup struct {
 	Group access.Members `cbor:"1,keyasint"`

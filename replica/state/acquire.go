@@ -29,10 +29,10 @@ type Acquire struct {
 // AcquireResult is the result of Acquire: Held, Queued, Busy, Delayed, Conflict
 // or NoSession. Withdraw also returns one.
 type AcquireResult struct {
-	Verdict Verdict
-	Clash   Clash
-	Hold    *Hold // nil from Would if the operation would change something
-	Wait    *Wait // nil from Would if the operation would change something
+	Verdict  Verdict
+	Mismatch Mismatch
+	Hold     *Hold // nil from Would if the operation would change something
+	Wait     *Wait // nil from Would if the operation would change something
 	// Position is the queue position of a new wait. It is 0 for an existing
 	// one, since finding it takes a walk (State.Position).
 	Position int
@@ -91,26 +91,26 @@ func (op *Acquire) would(s *State) (Result, bool) {
 // persistent.
 func (op *Acquire) again(has claim) (Result, bool) {
 	if h := has.hold; h != nil {
-		if clash := op.clash(h.Mode, h.Limit); clash != NoClash {
-			return AcquireResult{Verdict: Conflict, Clash: clash, Hold: h}, false
+		if clash := op.clash(h.Mode, h.Limit); clash != NoMismatch {
+			return AcquireResult{Verdict: Conflict, Mismatch: clash, Hold: h}, false
 		}
 		return AcquireResult{Verdict: Held, Hold: h}, false
 	}
 	w := has.wait
-	if clash := op.clash(w.Mode, w.Limit); clash != NoClash {
-		return AcquireResult{Verdict: Conflict, Clash: clash, Wait: w}, false
+	if clash := op.clash(w.Mode, w.Limit); clash != NoMismatch {
+		return AcquireResult{Verdict: Conflict, Mismatch: clash, Wait: w}, false
 	}
 	return AcquireResult{Verdict: Queued, Wait: w}, op.Wait == Persistent && !w.Keep
 }
 
-func (op *Acquire) clash(mode Mode, limit int64) Clash {
+func (op *Acquire) clash(mode Mode, limit int64) Mismatch {
 	switch {
 	case mode != op.Mode:
-		return ClashMode
+		return MismatchMode
 	case limit != op.Limit:
-		return ClashLimit
+		return MismatchLimit
 	}
-	return NoClash
+	return NoMismatch
 }
 
 // decide returns the result of an acquire that has no claim yet and does not
@@ -118,7 +118,7 @@ func (op *Acquire) clash(mode Mode, limit int64) Clash {
 func (l *Lock) decide(mode Mode, limit int64) AcquireResult {
 	switch {
 	case mode == Shared && l.shared > 0 && l.Limit != limit:
-		return AcquireResult{Verdict: Conflict, Clash: ClashOther}
+		return AcquireResult{Verdict: Conflict, Mismatch: MismatchOther}
 	case l.DelayID != 0 && l.Holders == 0:
 		return AcquireResult{Verdict: Delayed}
 	case l.DelayID != 0, l.Waiters > 0, !l.admits(mode, limit):

@@ -4,17 +4,17 @@ package state
 // it is now, without the transaction's earlier steps. It depends on the state
 // alone and not on the master's memory, so repeating the call returns the same.
 type Failure struct {
-	Step    int       `cbor:"1,keyasint"`           // its index in the branch taken, from 0
-	Why     Verdict   `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; else the verdict of an Acquire
-	Current *File     `cbor:"3,keyasint,omitempty"` // as it is now; nil if there is no file
-	Clash   Clash     `cbor:"4,keyasint,omitempty"`
-	Whole   bool      `cbor:"5,keyasint,omitempty"` // Current has its content
-	Lock    *Standing `cbor:"6,keyasint,omitempty"` // set for a Take
-	Path    string    `cbor:"7,keyasint,omitempty"` // Denied: the name
+	Step     int         `cbor:"1,keyasint"`           // its index in the branch taken, from 0
+	Why      Verdict     `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; else the verdict of an Acquire
+	Current  *File       `cbor:"3,keyasint,omitempty"` // as it is now; nil if there is no file
+	Mismatch Mismatch    `cbor:"4,keyasint,omitempty"`
+	Whole    bool        `cbor:"5,keyasint,omitempty"` // Current has its content
+	Lock     *LockStatus `cbor:"6,keyasint,omitempty"` // set for a Take
+	Path     string      `cbor:"7,keyasint,omitempty"` // Denied: the name
 }
 
-// Standing describes a lock's present holders, waiters and lock-delay.
-type Standing struct {
+// LockStatus describes a lock's present holders, waiters and lock-delay.
+type LockStatus struct {
 	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first MaxStandingHolders of them
 	Held    int       `cbor:"2,keyasint,omitempty"` // the number of all holders
 	Waiters int       `cbor:"3,keyasint,omitempty"`
@@ -32,8 +32,8 @@ type Holding struct {
 	Principal string `cbor:"7,keyasint,omitempty"` // the session's principal
 }
 
-// MaxStandingHolders bounds the holders listed in a Standing.
-const MaxStandingHolders = 100
+// MaxStatusHolders bounds the holders listed in a LockStatus.
+const MaxStatusHolders = 100
 
 // describe adds to a failure what is in the way.
 func (f *Failure) describe(s *State, branch []Step) {
@@ -44,7 +44,7 @@ func (f *Failure) describe(s *State, branch []Step) {
 	case *Take:
 		f.Lock = s.standing(step.Path)
 	case *Write:
-		f.Whole = step.Tell
+		f.Whole = step.WithContent
 		f.look(s)
 	default:
 		f.look(s)
@@ -62,8 +62,8 @@ func (f *Failure) look(s *State) {
 	}
 }
 
-func (s *State) standing(path string) *Standing {
-	out := &Standing{}
+func (s *State) standing(path string) *LockStatus {
+	out := &LockStatus{}
 	n, ok := s.Lock(path)
 	if !ok {
 		return out
@@ -73,7 +73,7 @@ func (s *State) standing(path string) *Standing {
 		out.DelayMS = n.DelayMS
 	}
 	for h := range s.Holders(path) {
-		if len(out.Holders) == MaxStandingHolders {
+		if len(out.Holders) == MaxStatusHolders {
 			break
 		}
 		v, _ := s.Session(h.Session)

@@ -41,7 +41,7 @@ func fullBatch() state.Batch {
 				&state.GrantHeld{Sequencer: state.Sequencer{Mode: state.Shared, Token: 43, Path: "/c"}},
 				&state.SessionLives{Session: "s2"}, &state.LockFree{Path: "/d"}},
 			Then: []state.Step{
-				&state.Write{Path: "/a", Content: []byte("content\x00\xff"), Sum: make([]byte, 32), Owner: state.OwnedBy, When: state.IfRevision, Revision: 57, Sequential: true, Tell: true},
+				&state.Write{Path: "/a", Content: []byte("content\x00\xff"), Sum: make([]byte, 32), Owner: state.OwnedBy, When: state.IfRevision, Revision: 57, Sequential: true, WithContent: true},
 				&state.Delete{Path: "/a", When: state.IfRevision, Revision: 57}, &state.DeleteBelow{Prefix: "/a/"}, &state.Get{Path: "/a"}},
 			Else: []state.Step{&state.Take{Path: "/x", Handle: "h", Mode: state.Shared, Limit: 2, DelayMS: 1000}, &state.Free{Path: "/x", Handle: "h", Token: 44}}},
 		&state.PutRule{Rule: access.Rule{Path: "/a", Lists: map[access.Permission][]string{

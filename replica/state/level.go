@@ -18,9 +18,9 @@ const Level = 5
 // operation removes the rules below a path.
 const levelRights = 4
 
-// JudgesNames reports whether a Write may name a principal in Judged, for a
+// ChecksNames reports whether a Write may name a principal in Judged, for a
 // check of its right to write the sequential name.
-func (s *State) JudgesNames() bool { return s.Level >= levelRights }
+func (s *State) ChecksNames() bool { return s.Level >= levelRights }
 
 // RaiseLevel raises the cell's level.
 type RaiseLevel struct {

@@ -108,7 +108,7 @@ func (op *Transaction) AnswerAtMost() int64 {
 			switch step := step.(type) {
 			case *Write:
 				all += bytesOfResult(step.Path, SequenceDigits)
-				if step.Tell {
+				if step.WithContent {
 					all += maxAnswer
 				}
 			case *Delete:

@@ -107,7 +107,7 @@ func parseStep(word string) (state.Step, error) {
 		return write(path, content, state.Write{When: state.IfRevision, Revision: revision}), nil
 	case "swap": // put-at, which tells the content where it fails
 		revision, path := parseAt(path)
-		return write(path, content, state.Write{When: state.IfRevision, Revision: revision, Tell: true}), nil
+		return write(path, content, state.Write{When: state.IfRevision, Revision: revision, WithContent: true}), nil
 	case "own":
 		return write(path, content, state.Write{Owner: state.OwnedBy}), nil
 	case "permanent":
@@ -115,7 +115,7 @@ func parseStep(word string) (state.Step, error) {
 	case "seq":
 		return write(path, content, state.Write{Sequential: true}), nil
 	case "seq-a", "seq-nobody": // which user:a, or somebody without a name, has to be allowed
-		return write(path, content, state.Write{Sequential: true, Judged: map[string]string{"seq-a": "user:a", "seq-nobody": access.Anonymous}[what]}), nil
+		return write(path, content, state.Write{Sequential: true, CheckedFor: map[string]string{"seq-a": "user:a", "seq-nobody": access.Anonymous}[what]}), nil
 	case "del":
 		return &state.Delete{Path: of}, nil
 	case "del-at":

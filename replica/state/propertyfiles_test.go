@@ -94,9 +94,9 @@ func (r *run) step(t *rapid.T, inSession bool) state.Step {
 		w.When, w.Revision = state.IfRevision, r.revisionOf(t, path)
 	case 2:
 		w.Sequential = true
-		w.Judged = rapid.SampledFrom([]string{"", "user:a", "user:b", "anonymous"}).Draw(t, "judged")
+		w.CheckedFor = rapid.SampledFrom([]string{"", "user:a", "user:b", "anonymous"}).Draw(t, "judged")
 	}
-	w.Tell = rapid.Bool().Draw(t, "tell")
+	w.WithContent = rapid.Bool().Draw(t, "tell")
 	w.Owner = rapid.SampledFrom([]state.Owner{state.SameOwner, state.SameOwner, state.Permanent}).Draw(t, "owner")
 	if inSession && rapid.Bool().Draw(t, "ephemeral") {
 		w.Owner = state.OwnedBy

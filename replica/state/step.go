@@ -50,25 +50,25 @@ const (
 
 // Write writes a whole file.
 type Write struct {
-	Path       string `cbor:"1,keyasint"`
-	Content    []byte `cbor:"-"`          // after the body, see transactioncode.go
-	Sum        []byte `cbor:"3,keyasint"` // SHA-256 of Content, computed by the master
-	Owner      Owner  `cbor:"4,keyasint,omitempty"`
-	When       When   `cbor:"5,keyasint,omitempty"`
-	Revision   uint64 `cbor:"6,keyasint,omitempty"` // for IfRevision
-	Sequential bool   `cbor:"7,keyasint,omitempty"` // append the revision of the write to Path
-	Tell       bool   `cbor:"8,keyasint,omitempty"` // if When does not hold, the answer has the file's content
-	// Judged is the principal that needs the right to write the name that
+	Path        string `cbor:"1,keyasint"`
+	Content     []byte `cbor:"-"`          // after the body, see transactioncode.go
+	Sum         []byte `cbor:"3,keyasint"` // SHA-256 of Content, computed by the master
+	Owner       Owner  `cbor:"4,keyasint,omitempty"`
+	When        When   `cbor:"5,keyasint,omitempty"`
+	Revision    uint64 `cbor:"6,keyasint,omitempty"` // for IfRevision
+	Sequential  bool   `cbor:"7,keyasint,omitempty"` // append the revision of the write to Path
+	WithContent bool   `cbor:"8,keyasint,omitempty"` // if When does not hold, the answer has the file's content
+	// CheckedFor is the principal that needs the right to write the name that
 	// Sequential makes, while access is on: a user or access.Anonymous. It is
 	// empty if no check is needed, and below levelRights.
-	Judged string `cbor:"9,keyasint,omitempty"`
+	CheckedFor string `cbor:"9,keyasint,omitempty"`
 }
 
-func (w *Write) size() int { return 96 + len(w.Path) + len(w.Content) + len(w.Judged) }
+func (w *Write) size() int { return 96 + len(w.Path) + len(w.Content) + len(w.CheckedFor) }
 
 func (w *Write) sound(op *Transaction) bool {
 	return w.Path != "" && plain(w.Path) && soundFile(w.Content, w.Sum) && w.Owner <= OwnedBy && w.When <= IfRevision &&
-		(w.Owner != OwnedBy || op.Session != "") && (!w.Sequential || w.When == Always) && (w.Judged == "" || w.Sequential)
+		(w.Owner != OwnedBy || op.Session != "") && (!w.Sequential || w.When == Always) && (w.CheckedFor == "" || w.Sequential)
 }
 
 func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
@@ -76,7 +76,7 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	if w.Sequential {
 		path += sequenceName(e.Revision + 1)
 	}
-	if w.Judged != "" && e.AccessOn && !e.policy.May(w.Judged, access.Write, path).Allowed {
+	if w.CheckedFor != "" && e.AccessOn && !e.policy.May(w.CheckedFor, access.Write, path).Allowed {
 		return StepResult{}, &Failure{Why: Denied, Path: path}
 	}
 	old, there := e.File(path)
@@ -232,7 +232,7 @@ func (t *Take) take(e *editor, session string) (StepResult, *Failure) {
 	}
 	r := found.(AcquireResult)
 	if r.Verdict != Held {
-		return StepResult{}, &Failure{Why: r.Verdict, Clash: r.Clash}
+		return StepResult{}, &Failure{Why: r.Verdict, Mismatch: r.Mismatch}
 	}
 	return StepResult{Hold: r.Hold}, nil
 }

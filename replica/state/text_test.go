@@ -81,7 +81,7 @@ func lockText(l *state.Node) string {
 		opt("delay-seq", l.DelayID), opt("delay", l.DelayMS))
 }
 
-func clashText(c state.Clash) string {
+func clashText(c state.Mismatch) string {
 	return [...]string{"", "over mode", "over limit", "over limit of others"}[c]
 }
 
@@ -104,7 +104,7 @@ func resultText(r state.Result) string {
 		}
 		return fields(r.Verdict.String(), tokenText(r.Token))
 	case state.AcquireResult:
-		text := fields(r.Verdict.String(), clashText(r.Clash))
+		text := fields(r.Verdict.String(), clashText(r.Mismatch))
 		if r.Hold != nil {
 			text += " " + holdText(r.Hold)
 		}

@@ -19,7 +19,7 @@ const (
 	NotHeld                      // a guard's grant is not held
 	TooLong                      // the answer is too long to be remembered under its key
 	Full                         // a limit on their number or size is reached
-	Circle                       // a group would be a member of itself
+	Cycle                        // a group would be a member of itself
 	Denied                       // a principal may not write at the name that a sequential file gets
 )
 
@@ -31,13 +31,13 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict-%d", uint8(v))
 }
 
-// Clash is the cause of a Conflict.
-type Clash uint8
+// Mismatch is the cause of a Conflict.
+type Mismatch uint8
 
-// Values of Clash.
+// Values of Mismatch.
 const (
-	NoClash    Clash = iota
-	ClashMode        // the existing claim has another mode
-	ClashLimit       // the existing claim has another limit
-	ClashOther       // the present holders and waiters have another limit
+	NoMismatch    Mismatch = iota
+	MismatchMode           // the existing claim has another mode
+	MismatchLimit          // the existing claim has another limit
+	MismatchOther          // the present holders and waiters have another limit
 )

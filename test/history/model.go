@@ -17,7 +17,7 @@ const (
 	refuse                      // the pair is refused at once
 	place                       // the pair gets its queue position, which lasts until it is granted or released
 	leave                       // the pair stops waiting without a grant
-	revoke                    // the pair's hold is revoked, if no answer reported its grant
+	revoke                      // the pair's hold is revoked, if no answer reported its grant
 	release                     // the pair's hold ends, or its queue position if queued allows for one
 	releaseNone                 // the pair has nothing to release
 	gone                        // a call finds that the session has ended

@@ -80,7 +80,7 @@ func (a *Access) Below(dir string) []string {
 	})
 }
 
-// Circle reports whether a group is among members, or below one of them.
+// Cycle reports whether a group is among members, or below one of them.
 func (a *Access) Circle(group string, members []string) bool {
 	return slices.ContainsFunc(members, func(m string) bool {
 		name, isGroup := strings.CutPrefix(m, "group:")
@@ -152,7 +152,7 @@ func (m *Model) changeAccess(op state.Operation) (state.Result, bool) {
 		}
 	case *state.PutGroup:
 		if a.Circle(op.Group.Group, op.Group.Members) {
-			return state.Circle, true
+			return state.Cycle, true
 		}
 		was, there := a.Groups[op.Group.Group]
 		changes = !there || !slices.Equal(was, op.Group.Members)

@@ -102,7 +102,7 @@ func (m *Model) decideAll(op *state.Transaction) state.TransactionResult {
 			}
 			if f := failure.Current; f != nil {
 				failure.Current = m.Files[f.Path] // earlier steps of the transaction were undone
-				if w, ok := s.(*state.Write); ok && w.Tell && failure.Current != nil {
+				if w, ok := s.(*state.Write); ok && w.WithContent && failure.Current != nil {
 					failure.Whole = true
 				} else {
 					failure.Current = without(failure.Current)
@@ -116,9 +116,9 @@ func (m *Model) decideAll(op *state.Transaction) state.TransactionResult {
 	return r
 }
 
-func (m *Model) standing(path string) *state.Standing {
+func (m *Model) standing(path string) *state.LockStatus {
 	l := m.Lock(path)
-	out := &state.Standing{Held: len(l.Holders), Waiters: len(l.Queue), DelayMS: l.DelayMS}
+	out := &state.LockStatus{Held: len(l.Holders), Waiters: len(l.Queue), DelayMS: l.DelayMS}
 	for _, h := range l.Holders {
 		out.Holders = append(out.Holders, state.Holding{Session: h.Session, Name: m.Session(h.Session).Name, Handle: h.Handle,
 			Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt, Principal: m.Session(h.Session).Principal})
@@ -181,7 +181,7 @@ func (m *Model) step(s state.Step, session string) (state.StepResult, *state.Fai
 	case *state.Take:
 		r := m.acquire(&state.Acquire{Session: session, Path: s.Path, Handle: s.Handle, Mode: s.Mode, Limit: s.Limit, DelayMS: s.DelayMS}).(state.AcquireResult)
 		if r.Verdict != state.Held {
-			return state.StepResult{}, &state.Failure{Why: r.Verdict, Clash: r.Clash}
+			return state.StepResult{}, &state.Failure{Why: r.Verdict, Mismatch: r.Mismatch}
 		}
 		return state.StepResult{Hold: r.Hold}, nil
 	case *state.Free:
@@ -196,7 +196,7 @@ func (m *Model) write(w *state.Write, session string) (state.StepResult, *state.
 	if w.Sequential {
 		path = fmt.Sprintf("%s%016d", path, m.Revision+1)
 	}
-	if who := w.Judged; who != "" && !m.Access.May(who, access.Write, path) {
+	if who := w.CheckedFor; who != "" && !m.Access.May(who, access.Write, path) {
 		return state.StepResult{}, &state.Failure{Why: state.Denied, Path: path}
 	}
 	old := m.Files[path]

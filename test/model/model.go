@@ -396,12 +396,12 @@ func (m *Model) decide(path string, mode state.Mode, limit int64) state.AcquireR
 	if mode == state.Shared {
 		for _, h := range l.Holders {
 			if h.Mode == state.Shared && h.Limit != limit {
-				return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashOther}
+				return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchOther}
 			}
 		}
 		for _, w := range l.Queue {
 			if w.Mode == state.Shared && w.Limit != limit {
-				return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashOther}
+				return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchOther}
 			}
 		}
 	}
@@ -430,15 +430,15 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 	h, w := m.Claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && h.Mode != c.Mode:
-		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashMode, Hold: h}
+		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchMode, Hold: h}
 	case h != nil && h.Limit != c.Limit:
-		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashLimit, Hold: h}
+		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Hold: h}
 	case h != nil:
 		return state.AcquireResult{Verdict: state.Held, Hold: h}
 	case w != nil && w.Mode != c.Mode:
-		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashMode, Wait: w}
+		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchMode, Wait: w}
 	case w != nil && w.Limit != c.Limit:
-		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashLimit, Wait: w}
+		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Wait: w}
 	case w != nil:
 		now := *w
 		now.Keep = w.Keep || c.Wait == state.Persistent

@@ -51,7 +51,7 @@ type conn struct {
 type rest struct {
 	deadline time.Time
 	ctx      context.Context
-	vigil    *Vigil
+	vigil    *Watchdog
 	stalled  bool
 }
 

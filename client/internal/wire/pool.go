@@ -61,7 +61,7 @@ type Request struct {
 	// answer. A client that only keeps a session alive has one connection then.
 	Aside bool
 
-	vigil Vigil // of the exchange that is made
+	vigil Watchdog // of the exchange that is made
 }
 
 // Do makes one exchange. A Request is used for one exchange only. The answer is
@@ -77,7 +77,7 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 		return Answer{}, err
 	}
 	deadline := time.Now().Add(q.Within)
-	q.vigil = NewVigil(q.Hedger, q.Patience)
+	q.vigil = NewWatchdog(q.Hedger, q.Patience)
 	c, dialled := p.take(q.Addr), false
 	for {
 		if c == nil {
@@ -114,7 +114,7 @@ func unheard(err error) error {
 }
 
 // connect makes a connection within the time there is.
-func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vigil *Vigil) (*conn, error) {
+func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vigil *Watchdog) (*conn, error) {
 	dialling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := vigil.During(cancel)

@@ -12,7 +12,7 @@ type silence struct {
 	c        *conn
 	ctx      context.Context
 	deadline time.Time
-	vigil    *Vigil
+	vigil    *Watchdog
 	unlink   func() bool // of the context that the vigil returned
 }
 

@@ -30,8 +30,8 @@ func openAudit(c *config.Config, log zerolog.Logger) (*audit.Log, error) {
 }
 
 // happened notes what a master does by itself.
-func happened(to *audit.Log) func(master.Happening) {
-	return func(h master.Happening) {
+func happened(to *audit.Log) func(master.Notification) {
+	return func(h master.Notification) {
 		to.Note(audit.Record{Event: h.Event, Member: h.Member, Epoch: h.Epoch, Revision: h.Revision})
 	}
 }

@@ -24,8 +24,8 @@ func (g *Members) Same(other *Members) bool {
 
 // Errors of a change.
 var (
-	ErrCircle = errors.New("the group would be a member of itself")
-	ErrFull   = errors.New("the policy is full")
+	ErrCycle = errors.New("the group would be a member of itself")
+	ErrFull  = errors.New("the policy is full")
 )
 
 // group is a group with its own name and the names of all groups that contain
@@ -59,7 +59,7 @@ func (p *Policy) Groups(after string) iter.Seq[*Members] {
 func (p *Policy) GroupCount() int { return p.groups.Len() }
 
 // PutGroup returns the policy with the group, which replaces one of the same
-// name. The errors are ErrCircle and ErrFull.
+// name. The errors are ErrCycle and ErrFull.
 func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 	var before []string
 	was, there := p.groups.Get(g.Group)
@@ -73,7 +73,7 @@ func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 	for _, m := range g.Members {
 		name, isGroup := strings.CutPrefix(m, groupPrefix)
 		if _, inside := slices.BinarySearch(above, name); isGroup && (inside || name == g.Group) {
-			return nil, ErrCircle
+			return nil, ErrCycle
 		}
 	}
 	out := *p

@@ -7,11 +7,11 @@ import (
 )
 
 // A principal is a known user, written as user: and a name, or Anonymous. A
-// list may also contain groups and Everybody.
+// list may also contain groups and AllPrincipals.
 const (
-	Root      = "user:root" // may always do everything
-	Anonymous = "anonymous" // a caller without a valid credential
-	Everybody = "*"         // in a list: every known principal
+	Root          = "user:root" // may always do everything
+	Anonymous     = "anonymous" // a caller without a valid credential
+	AllPrincipals = "*"         // in a list: every known principal
 
 	userPrefix  = "user:"
 	groupPrefix = "group:"
@@ -52,10 +52,10 @@ func IsMember(entry string) bool {
 	return ok && IsName(name) || IsUser(entry)
 }
 
-// IsEntry reports whether a list may have this entry: a member, Everybody or
+// IsEntry reports whether a list may have this entry: a member, AllPrincipals or
 // Anonymous.
 func IsEntry(entry string) bool {
-	return entry == Everybody || entry == Anonymous || IsMember(entry)
+	return entry == AllPrincipals || entry == Anonymous || IsMember(entry)
 }
 
 // sound reports whether a list is within its bounds and has only valid entries.

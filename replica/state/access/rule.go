@@ -102,7 +102,7 @@ func ready(entries []string) *list {
 	for _, entry := range entries {
 		name, isGroup := strings.CutPrefix(entry, groupPrefix)
 		switch {
-		case entry == Everybody:
+		case entry == AllPrincipals:
 			l.everybody = true
 		case entry == Anonymous:
 			l.anonymous = true

@@ -25,7 +25,7 @@ func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica
 	m, disk := p.m, p.disk
 	err := disk.claim(log)
 	if err == nil && !p.dead() {
-		seeker := admission.Seeker{
+		seeker := admission.Finder{
 			Self: admission.Self{Identity: disk.who, RaftAddr: m.id, Names: m.names(), Joins: m.joins, NewDirectory: admission.NewDirectory},
 			Ask:  p.ask, Save: disk.save,
 			Note: func(d admission.Decision) {
@@ -84,7 +84,7 @@ func (p *process) others(ctx context.Context) (names []string, err error) {
 	}
 	names, err = []string{p.m.id}, errNobody
 	for _, a := range admission.AskAll(ctx, p.m.id, all, p.ask) {
-		for _, server := range a.Card.Members {
+		for _, server := range a.Info.Members {
 			err = nil
 			if name, _ := admission.Split(server); !slices.Contains(names, name) {
 				names = append(names, name)
@@ -98,22 +98,22 @@ func (p *process) others(ctx context.Context) (names []string, err error) {
 var errNobody = errors.New("no machine returned a list of the members")
 
 // card returns the process's description of itself to a directory that asks.
-func (p *process) card(asks string) admission.Card {
+func (p *process) card(asks string) admission.Info {
 	if p.replica != nil {
-		card := p.replica.CardFor(asks)
+		card := p.replica.InfoFor(asks)
 		card.Level = min(card.Level, p.level)
 		return card
 	}
 	who := p.disk.who
-	return admission.Card{Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: who.ID,
+	return admission.Info{Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: who.ID,
 		Names: p.m.names(), Founding: who.Founding, CellID: who.CellID}
 }
 
 // ask asks another machine for its card, over the network.
-func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
+func (p *process) ask(ctx context.Context, id string) (admission.Info, error) {
 	name, _ := admission.Split(id)
 	type answer struct {
-		card admission.Card
+		card admission.Info
 		err  error
 	}
 	w, from := p.m.w, p.m.id
@@ -143,9 +143,9 @@ func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
 		p.point()
 		return a.card, a.err
 	case <-ctx.Done():
-		return admission.Card{}, ctx.Err()
+		return admission.Info{}, ctx.Err()
 	case <-p.gone.Done():
-		return admission.Card{}, errReset
+		return admission.Info{}, errReset
 	}
 }
 
@@ -178,7 +178,7 @@ func (w *world) voters() (ids []string, ok bool) {
 		if p == nil || p.replica == nil || m.disk.hangs { // its answer would wait for the disk and block the oracle
 			continue
 		}
-		committed = max(committed, p.replica.Card().ConfigIndex)
+		committed = max(committed, p.replica.Info().ConfigIndex)
 		if now, err := p.replica.Membership(); err == nil && now.Index > latest.Index {
 			latest = now
 		}

@@ -107,9 +107,9 @@ type process struct {
 	api     http.Handler
 	peers   http.Handler // the same, for calls of other replicas
 	server  *server.Server
-	kept    admission.Roll  // the members and the removed ones, from its disk
-	opened  chan struct{}   // closed when it has started, or died before
-	gone    context.Context // ends with the process
+	kept    admission.Roster // the members and the removed ones, from its disk
+	opened  chan struct{}    // closed when it has started, or died before
+	gone    context.Context  // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
 	seen    *state.State    // the last one that the oracle has checked

@@ -102,5 +102,5 @@ func (o *oracle) mayName(w *write, index uint64, path string) bool {
 	}
 	p.needs = []need{{access.Write, w.paths[0] + digits(0)}}
 	since := t.by[min(p.floor, index-1):index]
-	return slices.ContainsFunc(since, func(r *rights) bool { return !r.On }) || !o.before(p.floor).JudgesNames() && o.permitted(&p, index)
+	return slices.ContainsFunc(since, func(r *rights) bool { return !r.On }) || !o.before(p.floor).ChecksNames() && o.permitted(&p, index)
 }

@@ -224,7 +224,7 @@ func (g *operator) list(inherit int, always ...string) []string {
 		}
 	}
 	if g.op.rng.IntN(10) == 0 {
-		out = append(out, lockapi.Everybody)
+		out = append(out, lockapi.AllPrincipals)
 	}
 	if g.op.rng.IntN(10) == 0 {
 		out = append(out, lockapi.PrincipalAnonymous)

@@ -66,7 +66,7 @@ func (w *world) knows(leader, m *machine) admission.Stored {
 	if leader.process == nil || leader.process.replica == nil {
 		return admission.Stored{}
 	}
-	return leader.process.replica.CardFor(m.disk.who.ServerID()).Stored
+	return leader.process.replica.InfoFor(m.disk.who.ServerID()).Stored
 }
 
 // allHave reports whether all other machines have the same entries.

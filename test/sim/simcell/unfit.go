@@ -49,7 +49,7 @@ func (w *world) slowOthers(old *machine, slow time.Duration) bool {
 	return w.soonIn(12*old.lease, func() bool {
 		for _, m := range slowed {
 			r := m.process
-			if r == nil || r.replica == nil || time.Duration(r.replica.Card().Sync)*time.Microsecond < slow {
+			if r == nil || r.replica == nil || time.Duration(r.replica.Info().Sync)*time.Microsecond < slow {
 				return false
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Asker calls replicas.
-type Asker struct {
+// Poller calls replicas.
+type Poller struct {
 	Servers []string                              // named by the caller: base URLs and DNS names
 	TLS     func() *tls.Config                    // nil for the system's CAs
 	Token   func(context.Context) (string, error) // nil for none
@@ -35,7 +35,7 @@ var ErrNoAnswer = errors.New("no answer in time")
 const mostAnswer = 8 << 20
 
 // Get asks for a route of the replica at a base URL.
-func (a *Asker) Get(ctx context.Context, base, route string, out any) (http.Header, error) {
+func (a *Poller) Get(ctx context.Context, base, route string, out any) (http.Header, error) {
 	return a.Call(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+route, nil, out)
 }
 
@@ -43,7 +43,7 @@ func (a *Asker) Get(ctx context.Context, base, route string, out any) (http.Head
 // into out: metrics into a *Metrics, other answers as JSON, and nothing into
 // nil. An answer other than 200 is a *lockapi.Error if it has the form of one.
 // The token goes only to a URL that MayCall allows.
-func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
+func (a *Poller) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
@@ -102,7 +102,7 @@ func (a *Asker) Call(ctx context.Context, method, url string, in, out any) (http
 
 // MayCall returns why a URL from the cell must not be called. A caller that
 // uses https must not send requests, let alone a token, over http.
-func (a *Asker) MayCall(url string) error {
+func (a *Poller) MayCall(url string) error {
 	isSecure := func(u string) bool { return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "dns+https:") }
 	named := func(u string) bool { return strings.HasPrefix(url+"/", strings.TrimRight(u, "/")+"/") }
 	if isSecure(url) || slices.ContainsFunc(a.Servers, named) || !slices.ContainsFunc(a.Servers, isSecure) {

@@ -179,7 +179,7 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 		switch {
 		case len(list) == 0:
 			return at + " allows no callers"
-		case slices.Equal(list, []string{lockapi.Everybody}):
+		case slices.Equal(list, []string{lockapi.AllPrincipals}):
 			return at + " allows authenticated users only"
 		}
 		return fmt.Sprintf("%s allows %s", at, entries(list, 6))
@@ -190,7 +190,7 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 		return "by " + at
 	case entry == principal:
 		return fmt.Sprintf("%s names %s", at, clean(principal))
-	case entry == lockapi.Everybody:
+	case entry == lockapi.AllPrincipals:
 		return at + " allows every authenticated user"
 	}
 	reason := fmt.Sprintf("%s names %s, which has the member %s", at, clean(entry), clean(principal))
@@ -206,8 +206,8 @@ func (b *rulebook) entryFor(ctx context.Context, list []string, principal string
 	switch {
 	case slices.Contains(list, principal):
 		return principal, nil
-	case slices.Contains(list, lockapi.Everybody) && principal != lockapi.PrincipalAnonymous:
-		return lockapi.Everybody, nil
+	case slices.Contains(list, lockapi.AllPrincipals) && principal != lockapi.PrincipalAnonymous:
+		return lockapi.AllPrincipals, nil
 	}
 	for _, e := range list {
 		if through, in := b.leads(ctx, e, principal, nil); in {

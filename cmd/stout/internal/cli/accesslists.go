@@ -90,7 +90,7 @@ func parseList(flag string, given []string) ([]string, error) {
 		case word == nobody:
 		case word == "":
 			return nil, usagef("--%s is empty or has an empty entry; use %q for an empty list", flag, nobody)
-		case word != lockapi.Everybody && word != lockapi.PrincipalAnonymous && !lockapi.IsMember(word):
+		case word != lockapi.AllPrincipals && word != lockapi.PrincipalAnonymous && !lockapi.IsMember(word):
 			return nil, badPrincipal(word, "user:NAME, group:NAME, * or anonymous")
 		default:
 			list = append(list, word)

@@ -11,9 +11,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// asker returns an Asker for calls to single replicas.
-func (a *app) asker() ask.Asker {
-	return ask.Asker{Servers: slices.Clone(a.opts.servers), TLS: a.tlsSource(), Token: a.token, Agent: "stout/" + buildinfo.Version(), Via: a.via}
+// asker returns an Poller for calls to single replicas.
+func (a *app) asker() ask.Poller {
+	return ask.Poller{Servers: slices.Clone(a.opts.servers), TLS: a.tlsSource(), Token: a.token, Agent: "stout/" + buildinfo.Version(), Via: a.via}
 }
 
 // cellIDAt returns the id of the cell of the replica at url. It is empty if

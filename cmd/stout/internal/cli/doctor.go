@@ -47,8 +47,8 @@ func (c *runDoctor) run(ctx context.Context, _ []string) error {
 	if c.watched < 0 || c.watched > 10*time.Minute {
 		return usagef("--for is %v; it must be from 0s to 10m", c.watched)
 	}
-	look := doctor.Looker{
-		Client: a.client, Asker: a.asker(), Version: buildinfo.Version(),
+	look := doctor.Prober{
+		Client: a.client, Poller: a.asker(), Version: buildinfo.Version(),
 		Step: min(a.opts.timeout, defaultTimeout), For: c.watched,
 		Doing: func(what string) { a.ui.progress("doctor", what) },
 	}
@@ -85,7 +85,7 @@ func doctorFailure(seen *doctor.Seen, report doctor.Report) error {
 }
 
 var areaTitles = map[string]string{
-	doctor.AreaWay: "The connection from here", doctor.AreaCell: "The cell", doctor.AreaReplicas: "The replicas",
+	doctor.AreaNetwork: "The connection from here", doctor.AreaCell: "The cell", doctor.AreaReplicas: "The replicas",
 }
 
 func (a *app) showReport(report doctor.Report) {

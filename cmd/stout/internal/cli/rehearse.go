@@ -95,11 +95,11 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 		}
 	}
 	run := rehearse.Rehearsal{
-		Client: a.client, Asker: a.asker(),
+		Client: a.client, Poller: a.asker(),
 		Path: r.path, To: r.to, Lead: r.lead, Settle: r.settle,
 		Doing: func(what string) { a.ui.progress(what, what) },
 	}
-	run.Asker.Via = &http.Transport{
+	run.Poller.Via = &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, TLSHandshakeTimeout: 2 * time.Second,
 		TLSClientConfig: a.tlsConfig().Clone(),
 	}
@@ -118,7 +118,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	if err := run.Rights(looking, before); err != nil {
 		return err
 	}
-	concerns := rehearse.Beforehand(before)
+	concerns := rehearse.Assess(before)
 	if !rehearse.Go(concerns) {
 		return a.noGo(concerns)
 	}
@@ -167,12 +167,12 @@ func interrupted(f *failure, report rehearse.Report) {
 // rehearsed is the answer in JSON.
 type rehearsed struct {
 	Go       bool               `json:"go"`
-	Concerns []rehearse.Concern `json:"concerns"`
+	Concerns []rehearse.Warning `json:"concerns"`
 	Report   *rehearse.Report   `json:"report,omitempty"`
 }
 
 // noGo returns the error of a rehearsal that should not begin.
-func (a *app) noGo(concerns []rehearse.Concern) error {
+func (a *app) noGo(concerns []rehearse.Warning) error {
 	out := &failure{code: exitFailed, message: "no-go: nothing was changed"}
 	if a.ui.json {
 		if err := a.ui.object(rehearsed{false, concerns, nil}); err != nil {
@@ -188,7 +188,7 @@ func (a *app) noGo(concerns []rehearse.Concern) error {
 }
 
 // plan describes what will be done.
-func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
+func plan(b *rehearse.Before, concerns []rehearse.Warning) string {
 	to := "another replica"
 	if b.To != "" {
 		to = clean(b.To)

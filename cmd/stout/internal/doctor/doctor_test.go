@@ -36,7 +36,7 @@ func wellCell() *Seen {
 			URL: "https://" + host + ":7101", Named: true, Members: []string{id}, Host: host, Literal: true, Addresses: []string{host},
 			Dials: []Dial{{Address: host, Took: time.Millisecond}},
 			TLS:   &Handshake{Version: tls.VersionTLS13, Shown: []*x509.Certificate{leaf}, Trusted: []*x509.Certificate{leaf, ca}},
-			Took:  2 * time.Millisecond, CellID: "c0ffee", Dated: true, Date: Window{-900 * time.Millisecond, 200 * time.Millisecond},
+			Took:  2 * time.Millisecond, CellID: "c0ffee", Dated: true, Date: Interval{-900 * time.Millisecond, 200 * time.Millisecond},
 			Replica: &lockapi.Replica{ID: id, Version: "v1.2.0", UptimeMS: &up, RaftAddr: host + ":7201"},
 			Figures: figuresOf(wellFigures), Samples: samplesAt(0),
 		})
@@ -183,9 +183,9 @@ func TestFindings(t *testing.T) {
 		{"a CA that ends", func(_ *Seen, r *Server) { r.TLS.Trusted[1] = certUntil(day) }, "certificates: warn", `CA "x" expires in 1 day`},
 		{"plain text", func(_ *Seen, r *Server) { r.URL, r.TLS = "http://10.0.0.1:7101", nil }, "encryption: warn", "http://10.0.0.1:7101"},
 		{"two cells", func(_ *Seen, r *Server) { r.CellID = "other" }, "one cell: bad", "other at https://10.0.0.1:7101"},
-		{"a wall clock ahead", func(_ *Seen, r *Server) { r.Date = Window{wallWarn, wallWarn + time.Second} }, "wall clock: warn", "ahead of this host by at least 5.0s"},
-		{"one that may be ahead", func(_ *Seen, r *Server) { r.Date = Window{wallWarn - 1, wallWarn + time.Second} }, "", ""},
-		{"one far behind", func(_ *Seen, r *Server) { r.Date = Window{-wallBad - time.Second, -wallBad} }, "wall clock: bad", "behind"},
+		{"a wall clock ahead", func(_ *Seen, r *Server) { r.Date = Interval{wallWarn, wallWarn + time.Second} }, "wall clock: warn", "ahead of this host by at least 5.0s"},
+		{"one that may be ahead", func(_ *Seen, r *Server) { r.Date = Interval{wallWarn - 1, wallWarn + time.Second} }, "", ""},
+		{"one far behind", func(_ *Seen, r *Server) { r.Date = Interval{-wallBad - time.Second, -wallBad} }, "wall clock: bad", "behind"},
 		{"a JWT that ends", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon - 1) }, "token: warn", "expires in 59m59s"},
 		{"one that is over", func(s *Seen, _ *Server) { s.TokenEnds = now }, "token: bad", "expired"},
 		{"one that lasts", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon) }, "", ""},
@@ -385,7 +385,7 @@ func TestNobodyAnswers(t *testing.T) {
 		}
 	}
 	s := &Seen{Servers: []*Server{{Err: errors.New("refused")}}}
-	l := &Looker{Step: time.Second}
+	l := &Prober{Step: time.Second}
 	l.askCell(t.Context(), s)
 	l.askWho(t.Context(), s)
 	if s.WhoErr == nil || s.WhoErr.Error() != "no server answers" {

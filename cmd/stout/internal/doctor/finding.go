@@ -27,7 +27,7 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 
 // Areas of findings, in the order in which they are shown.
 const (
-	AreaWay      = "way"      // from here to the replicas
+	AreaNetwork  = "way"      // from here to the replicas
 	AreaCell     = "cell"     // the cell as a whole
 	AreaReplicas = "replicas" // each replica
 )
@@ -52,19 +52,19 @@ var checks = []struct {
 	area, name string
 	check      func(*Seen, *gathered)
 }{
-	{AreaWay, "names", names},
-	{AreaWay, "connect", connections},
-	{AreaWay, "proxy", proxies},
-	{AreaWay, "tls", handshakes},
-	{AreaWay, "certificates", certificates},
-	{AreaWay, "encryption", plaintext},
-	{AreaWay, "answers", answers},
-	{AreaWay, "latency", latency},
-	{AreaWay, "one cell", sameCell},
-	{AreaWay, "wall clock", wallClock},
-	{AreaWay, "token", tokenEnd},
-	{AreaWay, "who we are", credential},
-	{AreaWay, "this program", clientVersion},
+	{AreaNetwork, "names", names},
+	{AreaNetwork, "connect", connections},
+	{AreaNetwork, "proxy", proxies},
+	{AreaNetwork, "tls", handshakes},
+	{AreaNetwork, "certificates", certificates},
+	{AreaNetwork, "encryption", plaintext},
+	{AreaNetwork, "answers", answers},
+	{AreaNetwork, "latency", latency},
+	{AreaNetwork, "one cell", sameCell},
+	{AreaNetwork, "wall clock", wallClock},
+	{AreaNetwork, "token", tokenEnd},
+	{AreaNetwork, "who we are", credential},
+	{AreaNetwork, "this program", clientVersion},
 	{AreaCell, "master", office},
 	{AreaCell, "tolerance", spare},
 	{AreaCell, "acknowledged changes", lostChanges},

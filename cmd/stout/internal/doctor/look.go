@@ -21,14 +21,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Looker examines a cell and the connection to it. It changes nothing.
-type Looker struct {
-	ask.Asker // has at least one server
-	Client    *client.Client
-	Version   string        // of this program
-	Step      time.Duration // time limit of one question
-	For       time.Duration // for how long clocks are watched
-	Doing     func(string)  // called at each step
+// Prober examines a cell and the connection to it. It changes nothing.
+type Prober struct {
+	ask.Poller // has at least one server
+	Client     *client.Client
+	Version    string        // of this program
+	Step       time.Duration // time limit of one question
+	For        time.Duration // for how long clocks are watched
+	Doing      func(string)  // called at each step
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 )
 
 // Look observes everything. Errors of failed observations are in the result.
-func (l *Looker) Look(ctx context.Context) *Seen {
+func (l *Prober) Look(ctx context.Context) *Seen {
 	s := &Seen{At: time.Now(), Version: l.Version}
 	if slices.ContainsFunc(l.Servers, ask.IsName) { // the client resolves it
 		step, cancel := context.WithTimeout(ctx, l.Step)
@@ -103,7 +103,7 @@ func (s *Seen) addMembers() (fresh []*Server) {
 // askCell asks all answering replicas for the state of the cell. It keeps the
 // view with a master in office, or else the newest. If all refuse, the error is
 // a denial.
-func (l *Looker) askCell(ctx context.Context, s *Seen) {
+func (l *Prober) askCell(ctx context.Context, s *Seen) {
 	var mu sync.Mutex
 	s.CellErr = errors.New("no server answers")
 	ask.Each(s.Servers, func(_ int, at *Server) {
@@ -143,7 +143,7 @@ func better(view, than lockapi.Cell) bool {
 	return held && !other || held == other && view.Epoch > than.Epoch
 }
 
-func (l *Looker) askWho(ctx context.Context, s *Seen) {
+func (l *Prober) askWho(ctx context.Context, s *Seen) {
 	ctx, cancel := context.WithTimeout(ctx, l.Step)
 	defer cancel()
 	if l.Token != nil {
@@ -182,13 +182,13 @@ func endOf(token string) time.Time {
 // visit examines one server, step by step, like a call.
 type visit struct {
 	*Server
-	l   *Looker
-	ask ask.Asker
+	l   *Prober
+	ask ask.Poller
 	via *http.Transport // with keep-alive, like the SDK
 }
 
-func (l *Looker) visit(at *Server) *visit {
-	v := &visit{Server: at, l: l, ask: l.Asker, via: &http.Transport{
+func (l *Prober) visit(at *Server) *visit {
+	v := &visit{Server: at, l: l, ask: l.Poller, via: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: l.Step, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 		TLSClientConfig: l.tls(),
 	}}
@@ -199,7 +199,7 @@ func (l *Looker) visit(at *Server) *visit {
 	return v
 }
 
-func (l *Looker) tls() *tls.Config {
+func (l *Prober) tls() *tls.Config {
 	if l.TLS == nil {
 		return new(tls.Config)
 	}
@@ -328,7 +328,7 @@ func (v *visit) askItself(ctx context.Context) {
 		// second of its Date. Without Round, monotonic clocks would be
 		// compared.
 		if t, err := http.ParseTime(header.Get("Date")); err == nil {
-			v.Date, v.Dated = Window{t.Sub(got.Round(0)), t.Add(time.Second).Sub(sent.Round(0))}, true
+			v.Date, v.Dated = Interval{t.Sub(got.Round(0)), t.Add(time.Second).Sub(sent.Round(0))}, true
 		}
 	}
 }

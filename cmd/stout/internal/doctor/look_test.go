@@ -64,8 +64,8 @@ func TestTokenStaysPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	l := Looker{
-		Client: c, Asker: ask.Asker{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
+	l := Prober{
+		Client: c, Poller: ask.Poller{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
 		Step: 10 * time.Second, For: 100 * time.Millisecond, Doing: func(string) {},
 	}
 	s := l.Look(t.Context())
@@ -101,7 +101,7 @@ func TestLookWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := (&Looker{Client: c, Asker: ask.Asker{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
+	s := (&Prober{Client: c, Poller: ask.Poller{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
 	if !ask.IsDenial(s.CellErr) || !ask.IsDenial(s.MembersErr) || s.Who == nil || s.Who.Principal != "user:low" {
 		t.Errorf("cell %v, members %v, who %+v (%v)", s.CellErr, s.MembersErr, s.Who, s.WhoErr)
 	}
@@ -134,7 +134,7 @@ func TestNamesOfTheDNS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		l := Looker{Client: c, Asker: ask.Asker{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
+		l := Prober{Client: c, Poller: ask.Poller{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
 		s := l.Look(t.Context())
 		if len(s.Servers) != 1 || s.Servers[0].URL != server.URL || s.Servers[0].TLS == nil {
 			t.Fatalf("%s: %v, %+v", name, s.NamesErr, s.Servers)

@@ -50,7 +50,7 @@ type Server struct {
 	Err     error         // why it gave no answer
 	Took    time.Duration // the fastest of its answers
 	CellID  string
-	Date    Window // how far its wall clock is ahead of ours
+	Date    Interval // how far its wall clock is ahead of ours
 	Dated   bool
 	Replica *lockapi.Replica
 
@@ -77,8 +77,8 @@ type Handshake struct {
 	Err      error // why it failed
 }
 
-// Window is an interval that certainly contains a value.
-type Window struct{ Low, High time.Duration }
+// Interval is an interval that certainly contains a value.
+type Interval struct{ Low, High time.Duration }
 
 // loopback reports whether all addresses belong to this machine.
 func (s *Server) loopback() bool {

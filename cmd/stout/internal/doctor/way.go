@@ -152,9 +152,9 @@ func wallClock(s *Seen, g *gathered) {
 }
 
 // least returns the distance of a window from zero.
-func (w Window) least() time.Duration { return max(0, w.Low, -w.High) }
+func (w Interval) least() time.Duration { return max(0, w.Low, -w.High) }
 
-func (w Window) side() string {
+func (w Interval) side() string {
 	if w.Low > 0 {
 		return "ahead of"
 	}

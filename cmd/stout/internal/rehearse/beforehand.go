@@ -22,8 +22,8 @@ type Before struct {
 	Lacks    []string // required rights that the caller lacks
 }
 
-// Concern is an objection: a no-go, or one for the operator to weigh.
-type Concern struct {
+// Warning is an objection: a no-go, or one for the operator to weigh.
+type Warning struct {
 	NoGo bool   `json:"no_go"`
 	What string `json:"what"`
 }
@@ -40,10 +40,10 @@ const (
 // an election.
 func (b *Before) Gap() time.Duration { return time.Duration(b.Cell.Lease.TermMS) * time.Millisecond }
 
-// Beforehand returns the objections to a change of master, the worst first.
-func Beforehand(b *Before) []Concern {
-	var out []Concern
-	no := func(format string, args ...any) { out = append(out, Concern{true, fmt.Sprintf(format, args...)}) }
+// Assess returns the objections to a change of master, the worst first.
+func Assess(b *Before) []Warning {
+	var out []Warning
+	no := func(format string, args ...any) { out = append(out, Warning{true, fmt.Sprintf(format, args...)}) }
 	if b.Cell.Master == nil || !b.Cell.Lease.Held {
 		no("no master holds its lease")
 		return out
@@ -87,7 +87,7 @@ func Beforehand(b *Before) []Concern {
 
 // sessions returns concerns about sessions that may not survive the gap: those
 // with late keepalives or with little time left.
-func (b *Before) sessions() []Concern {
+func (b *Before) sessions() []Warning {
 	var late, short []lockapi.SessionState
 	for _, s := range b.Sessions {
 		switch left := leftOf(s); {
@@ -98,12 +98,12 @@ func (b *Before) sessions() []Concern {
 			short = append(short, s)
 		}
 	}
-	var out []Concern
+	var out []Warning
 	if len(late) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, so keepalives seem to be missing: %s", format.Plural(len(late), "session"), nearest(late))})
+		out = append(out, Warning{false, fmt.Sprintf("%s with less than a quarter of the ttl left, so keepalives seem to be missing: %s", format.Plural(len(late), "session"), nearest(late))})
 	}
 	if len(short) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s may nearly expire in a gap of %s: %s", format.Plural(len(short), "session"), b.Gap(), nearest(short))})
+		out = append(out, Warning{false, fmt.Sprintf("%s may nearly expire in a gap of %s: %s", format.Plural(len(short), "session"), b.Gap(), nearest(short))})
 	}
 	return out
 }
@@ -134,8 +134,8 @@ func nearest(all []lockapi.SessionState) string {
 }
 
 // Go reports whether no concern is a no-go.
-func Go(concerns []Concern) bool {
-	return !slices.ContainsFunc(concerns, func(c Concern) bool { return c.NoGo })
+func Go(concerns []Warning) bool {
+	return !slices.ContainsFunc(concerns, func(c Warning) bool { return c.NoGo })
 }
 
 // Rights records in b which rights the caller lacks.
@@ -145,7 +145,7 @@ func (r *Rehearsal) Rights(ctx context.Context, b *Before) (err error) {
 	}
 	var who lockapi.WhoAmI // with rights, which the client does not request
 	for _, base := range r.URLs {
-		if _, err = r.Asker.Get(ctx, base, lockapi.RouteWhoAmI+"?rights=true", &who); err == nil {
+		if _, err = r.Poller.Get(ctx, base, lockapi.RouteWhoAmI+"?rights=true", &who); err == nil {
 			break
 		}
 	}

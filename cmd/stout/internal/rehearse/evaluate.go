@@ -25,7 +25,7 @@ type Seen struct {
 	Reads, Writes []Attempt
 	Gone          map[string]string // by id, why sessions ended, as far as known
 	Ends          map[string]time.Duration
-	Before, After Sighting
+	Before, After Listing
 	Own           Own
 	Notes         []string // failed observations
 }
@@ -52,8 +52,8 @@ type Near struct {
 	LeftMS  int64  `json:"left_ms"`
 }
 
-// Fates counts what became of holds, or of waiters.
-type Fates struct {
+// Outcomes counts what became of holds, or of waiters.
+type Outcomes struct {
 	Seen int `json:"seen"`
 	Kept int `json:"kept"`
 	// Granted counts waiters that got the lock.
@@ -91,8 +91,8 @@ type Report struct {
 	Jeopardy   int      `json:"sessions_in_jeopardy"`
 	Closed     int      `json:"sessions_closed"`
 	Expired    []Near   `json:"sessions_expired,omitempty"`
-	Holds      Fates    `json:"holds"`
-	Waiters    Fates    `json:"waiters"`
+	Holds      Outcomes `json:"holds"`
+	Waiters    Outcomes `json:"waiters"`
 	Verdict    string   `json:"verdict"`
 	Why        []string `json:"why,omitempty"`
 
@@ -167,7 +167,7 @@ func (r *Report) fates(s *Seen) {
 	}
 	for id, one := range s.Before.Sessions {
 		_, lives := s.After.Sessions[id]
-		gone := func(f *Fates) *int {
+		gone := func(f *Outcomes) *int {
 			if lives {
 				return &f.Given
 			}

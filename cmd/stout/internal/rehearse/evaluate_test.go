@@ -68,11 +68,11 @@ func TestBeforehand(t *testing.T) {
 			t.Parallel()
 			b := wellCell()
 			c.change(b)
-			got := Beforehand(b)
+			got := Assess(b)
 			if c.want == "" && len(got) > 0 {
 				t.Fatalf("got %+v, want nothing", got)
 			}
-			if c.want != "" && !slices.ContainsFunc(got, func(x Concern) bool { return x.NoGo == c.noGo && strings.Contains(x.What, c.want) }) {
+			if c.want != "" && !slices.ContainsFunc(got, func(x Warning) bool { return x.NoGo == c.noGo && strings.Contains(x.What, c.want) }) {
 				t.Errorf("got %+v, want %q", got, c.want)
 			}
 			if Go(got) == c.noGo {
@@ -88,7 +88,7 @@ func TestManySessionsAreSummarised(t *testing.T) {
 	for i := range 5000 {
 		b.Sessions = append(b.Sessions, session(fmt.Sprintf("s%04d", 4999-i), 12*time.Second, time.Duration(4999-i)*time.Microsecond*100))
 	}
-	got := Beforehand(b)
+	got := Assess(b)
 	if len(got) != 1 || !strings.HasPrefix(got[0].What, "5000 sessions with less") {
 		t.Fatalf("got %+v", got)
 	}
@@ -149,8 +149,8 @@ func lookedAt() *Seen {
 		From: Office{"r1", 3}, To: Office{"r2", 4}, Last: Office{"r2", 4}, Change: time.Second, Office: 1900 * ms, End: 10 * time.Second,
 		Reads: steady(), Writes: steady(),
 		Ends:   map[string]time.Duration{"a": 9 * time.Second, "b": 8 * time.Second},
-		Before: Sighting{Begun: 900 * ms, Ended: 950 * ms, Sessions: sessions},
-		After:  Sighting{Begun: 9 * time.Second, Ended: 9100 * ms, Sessions: map[string]lockapi.SessionState{"a": a, "b": b}},
+		Before: Listing{Begun: 900 * ms, Ended: 950 * ms, Sessions: sessions},
+		After:  Listing{Begun: 9 * time.Second, Ended: 9100 * ms, Sessions: map[string]lockapi.SessionState{"a": a, "b": b}},
 		Own:    Own{LockKept: true, Waiters: 3, InOrder: 3},
 	}
 }

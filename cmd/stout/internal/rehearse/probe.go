@@ -31,7 +31,7 @@ const (
 // it reads a lock, and takes and releases a shared hold of it. Unlike the
 // client it retries nothing, so it sees the whole time without service.
 type prober struct {
-	ask           ask.Asker
+	ask           ask.Poller
 	urls          []string
 	session, path string
 	begun         time.Time

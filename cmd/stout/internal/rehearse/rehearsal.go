@@ -19,7 +19,7 @@ import (
 type Rehearsal struct {
 	Client *client.Client
 	URLs   []string // of the replicas, for the prober
-	Asker  ask.Asker
+	Poller ask.Poller
 	Path   string        // prefix of its own locks
 	To     string        // the new master; empty for any
 	Lead   time.Duration // how long it observes before the change
@@ -42,7 +42,7 @@ const (
 	mostAsked  = 20 // sessions to look up in the history
 )
 
-// Look reads what Beforehand needs.
+// Look reads what Assess needs.
 func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 	b, err := r.glance(ctx)
 	if err != nil || b.Cell.Master == nil {
@@ -68,7 +68,7 @@ func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
 
 // NoGo is the error of a rehearsal that became unsafe before it changed
 // anything.
-type NoGo struct{ Concerns []Concern }
+type NoGo struct{ Concerns []Warning }
 
 func (n *NoGo) Error() string {
 	var all []string
@@ -90,9 +90,9 @@ func (r *Rehearsal) still(ctx context.Context, b *Before) error {
 		if err != nil {
 			return fmt.Errorf("before anything was changed: %w", err)
 		}
-		concerns := Beforehand(now)
+		concerns := Assess(now)
 		if was, is := b.Cell, now.Cell; is.Master != nil && is.Epoch != was.Epoch {
-			concerns = append(concerns, Concern{true, fmt.Sprintf("mastership has changed: %s was master in epoch %d, now %s is in epoch %d", was.Master.ID, was.Epoch, is.Master.ID, is.Epoch)})
+			concerns = append(concerns, Warning{true, fmt.Sprintf("mastership has changed: %s was master in epoch %d, now %s is in epoch %d", was.Master.ID, was.Epoch, is.Master.ID, is.Epoch)})
 		}
 		if Go(concerns) {
 			return nil
@@ -130,7 +130,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 		return report, fmt.Errorf("before anything was changed: %w", err)
 	}
 	begun := time.Now()
-	p := &prober{ask: r.Asker, urls: r.URLs, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
+	p := &prober{ask: r.Poller, urls: r.URLs, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
 	w := newWatcher(r.Client, begun, mine.holder.ID(), mine.waiter.ID())
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup

@@ -176,12 +176,12 @@ func rehearsed(t *testing.T, c *testCell, between func(), f func(ctx context.Con
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := Rehearsal{
-			Client: sdk, URLs: []string{"http://r1"}, Asker: ask.Asker{Via: c}, Path: "/r",
+			Client: sdk, URLs: []string{"http://r1"}, Poller: ask.Poller{Via: c}, Path: "/r",
 			Lead: Lead, Settle: Settle, Doing: func(string) {},
 		}
 		before, err := r.Look(ctx)
-		if err != nil || !Go(Beforehand(before)) {
-			t.Fatal(err, Beforehand(before))
+		if err != nil || !Go(Assess(before)) {
+			t.Fatal(err, Assess(before))
 		}
 		between()
 		go f(ctx, cancel)
@@ -295,7 +295,7 @@ func TestRights(t *testing.T) {
 			}
 			sdk := c.client(t)
 			defer sdk.Close()
-			r := Rehearsal{Client: sdk, URLs: []string{"http://r1"}, Asker: ask.Asker{Via: c}, Path: "/r"}
+			r := Rehearsal{Client: sdk, URLs: []string{"http://r1"}, Poller: ask.Poller{Via: c}, Path: "/r"}
 			b, err := r.Look(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -303,7 +303,7 @@ func TestRights(t *testing.T) {
 			if err := r.Rights(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			got := Beforehand(b)
+			got := Assess(b)
 			if Go(got) != (want == "") || want != "" && !strings.Contains(got[0].What, want) {
 				t.Errorf("without %q: %+v, want %q", lacks, got, want)
 			}

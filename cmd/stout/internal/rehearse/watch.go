@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Sighting is one listing of all sessions.
-type Sighting struct {
+// Listing is one listing of all sessions.
+type Listing struct {
 	Begun, Ended time.Duration
 	Sessions     map[string]lockapi.SessionState
 }
@@ -29,7 +29,7 @@ type watcher struct {
 	// ends has, for each session, until when it certainly lives, from listings
 	// before the change; latest is the last listing.
 	ends   map[string]time.Duration
-	latest Sighting
+	latest Listing
 	frozen time.Duration // when the change was about to be made; 0 before
 }
 
@@ -46,7 +46,7 @@ func newWatcher(c *client.Client, begun time.Time, but ...string) *watcher {
 // look lists the sessions once. The time left was true at some instant of the
 // listing, so it counts from its beginning.
 func (w *watcher) look(ctx context.Context) error {
-	s := Sighting{Begun: time.Since(w.begun), Sessions: make(map[string]lockapi.SessionState)}
+	s := Listing{Begun: time.Since(w.begun), Sessions: make(map[string]lockapi.SessionState)}
 	for one, err := range w.list(ctx) {
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (w *watcher) look(ctx context.Context) error {
 
 // freeze ends the observation before the change, and returns the ends of the
 // sessions and the last listing.
-func (w *watcher) freeze() (map[string]time.Duration, Sighting) {
+func (w *watcher) freeze() (map[string]time.Duration, Listing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.frozen = time.Since(w.begun)
@@ -80,7 +80,7 @@ func (w *watcher) freeze() (map[string]time.Duration, Sighting) {
 }
 
 // last returns the last listing.
-func (w *watcher) last() Sighting {
+func (w *watcher) last() Listing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.latest

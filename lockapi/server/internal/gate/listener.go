@@ -12,12 +12,12 @@ import (
 type listener struct {
 	net.Listener
 	conns *Conns
-	spare *Spare
+	spare *Reserve
 }
 
 // Listen returns a listener whose connections p counts. Where it has no room they
 // become spare ones.
-func (p *Conns) Listen(l net.Listener, spare *Spare) net.Listener {
+func (p *Conns) Listen(l net.Listener, spare *Reserve) net.Listener {
 	return listener{l, p, spare}
 }
 

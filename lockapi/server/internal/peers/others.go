@@ -94,9 +94,9 @@ func (o *Others) look(ctx context.Context, way http.RoundTripper, r *lockapi.Rep
 	r.Unreached = got.Unreached
 }
 
-// Heard returns when a replica last answered, and how far it was; false if it never
+// LastAnswer returns when a replica last answered, and how far it was; false if it never
 // did.
-func (o *Others) Heard(id string) (at time.Time, applied uint64, ok bool) {
+func (o *Others) LastAnswer(id string) (at time.Time, applied uint64, ok bool) {
 	got, ok := o.contacts.heard(id)
 	return got.at, got.applied, ok
 }

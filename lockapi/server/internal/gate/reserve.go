@@ -21,8 +21,8 @@ const (
 	spareTime  = time.Second // for each: the request, each 64 KiB of the reply to be taken
 )
 
-// Spare is the spare connections. They come on top of max-connections.
-type Spare struct {
+// Reserve is the spare connections. They come on top of max-connections.
+type Reserve struct {
 	server *wire.Server
 
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ type Spare struct {
 // guest is one of the spare connections.
 type guest struct {
 	net.Conn
-	spare *Spare
+	spare *Reserve
 	from  Source
 	busy  bool // its request has arrived whole; guarded by spare.mu
 	// place is what it counts as once it has replaced another connection; nil
@@ -43,21 +43,21 @@ type guest struct {
 	closed bool
 }
 
-// NewSpare returns spare connections whose requests a server answers. Of that one it
+// NewReserve returns spare connections whose requests a server answers. Of that one it
 // sets what it needs itself: the deadlines, Waits and Calls.
-func NewSpare(server *wire.Server) *Spare {
-	p := &Spare{server: server}
+func NewReserve(server *wire.Server) *Reserve {
+	p := &Reserve{server: server}
 	server.HeaderTimeout, server.BodyTimeout, server.WriteTimeout, server.IdleTimeout = spareTime, spareTime, spareTime, spareTime
 	server.Waits, server.Calls = func(net.Conn) {}, p.calls
 	return p
 }
 
 // Close closes all of them.
-func (p *Spare) Close() error { return p.server.Close() }
+func (p *Reserve) Close() error { return p.server.Close() }
 
 // admit takes a connection for which there is no other place, or closes it. It
 // does not block.
-func (p *Spare) admit(c net.Conn) {
+func (p *Reserve) admit(c net.Conn) {
 	g := &guest{Conn: c, spare: p, from: SourceOf(c.RemoteAddr())}
 	if !p.join(g) {
 		_ = c.Close()
@@ -67,7 +67,7 @@ func (p *Spare) admit(c net.Conn) {
 }
 
 // join gives g a place, where there is one or somebody makes way.
-func (p *Spare) join(g *guest) bool {
+func (p *Reserve) join(g *guest) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.guests) >= spareConns {
@@ -85,7 +85,7 @@ func (p *Spare) join(g *guest) bool {
 }
 
 // calls notes that a connection's request has arrived whole.
-func (p *Spare) calls(c net.Conn) bool {
+func (p *Reserve) calls(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.(*guest).busy = true
@@ -144,7 +144,7 @@ func (g *guest) SyscallConn() (syscall.RawConn, error) { return syscallConn(g.Co
 
 // Counts returns how many connections came when there was none but the spare ones,
 // and how many of them were closed to make room for others, or at once.
-func (p *Spare) Counts() (taken, dropped uint64) {
+func (p *Reserve) Counts() (taken, dropped uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken, p.dropped

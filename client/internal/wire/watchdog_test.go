@@ -50,7 +50,7 @@ func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string
 		serve(far)
 	}()
 	q := &Request{Method: http.MethodPut, Host: "h", Target: "/", Body: []byte(body)}
-	q.vigil = NewVigil(s, 300*time.Millisecond)
+	q.vigil = NewWatchdog(s, 300*time.Millisecond)
 	a, _, err := newConn(near).exchange(ctx, q, time.Now().Add(10*time.Second), new(bytes.Buffer), 1<<20)
 	took := time.Since(s.start)
 	near.Close()
@@ -170,7 +170,7 @@ func TestVigilDuring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under, end := context.WithCancel(t.Context())
 		s := &hedger{start: time.Now(), again: time.Second, under: under}
-		v := NewVigil(s, 300*time.Millisecond)
+		v := NewWatchdog(s, 300*time.Millisecond)
 		cut := make(chan time.Duration, 1)
 		stop := v.During(func() { cut <- time.Since(s.start) })
 		time.AfterFunc(2*time.Second, end)
@@ -181,11 +181,11 @@ func TestVigilDuring(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.want(t, 300*time.Millisecond, 1300*time.Millisecond)
 
-		still := Vigil{}
+		still := Watchdog{}
 		still.During(func() { t.Error("cut without a hedger") })()
 
 		again := &hedger{start: time.Now()}
-		v = NewVigil(again, 300*time.Millisecond)
+		v = NewWatchdog(again, 300*time.Millisecond)
 		stop = v.During(func() { t.Error("cut after it was stopped") })
 		time.Sleep(100 * time.Millisecond)
 		stop()
@@ -204,7 +204,7 @@ func TestHedgedDial(t *testing.T) {
 	under, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &hedger{start: time.Now(), under: under}
-	v := NewVigil(s, time.Nanosecond)
+	v := NewWatchdog(s, time.Nanosecond)
 	v.late() // as if during the dialling
 	if _, err := new(Pool).connect(t.Context(), l.Addr().String(), time.Now().Add(time.Minute), &v); err == nil {
 		t.Error("dialled though the hedger has ended it")

@@ -2,12 +2,12 @@ package admission
 
 import "slices"
 
-// Roll is what a replica knows about the cell's members. It is immutable.
+// Roster is what a replica knows about the cell's members. It is immutable.
 //
 // A certificate names a replica and not its directory: the key of a removed
 // replica opens connections for any directory of its name. So a name without
 // any directory in the configuration is removed as a whole.
-type Roll struct {
+type Roster struct {
 	Index   uint64   `json:"index"`             // of the latest configuration known to be committed; 0 if unknown
 	Members []string `json:"members,omitempty"` // server ids of that configuration
 	// Removed lists server ids that an earlier configuration had and this one
@@ -20,10 +20,10 @@ type Roll struct {
 const maxRemoved = 256
 
 // Lists reports whether a server is a member.
-func (r *Roll) Lists(server string) bool { return slices.Contains(r.Members, server) }
+func (r *Roster) Lists(server string) bool { return slices.Contains(r.Members, server) }
 
 // Gone reports whether a server was removed and has not become a member again.
-func (r *Roll) Gone(server string) bool {
+func (r *Roster) Gone(server string) bool {
 	name, _ := Split(server)
 	return !r.Lists(server) && (slices.Contains(r.Removed, server) || slices.Contains(r.Removed, name))
 }
@@ -32,8 +32,8 @@ func (r *Roll) Gone(server string) bool {
 // servers that another roll lists as removed. Configurations may come in any
 // order. A server that an earlier one lists and the latest does not was removed
 // in between.
-func (r *Roll) Note(index uint64, members, removed []string) *Roll {
-	next := &Roll{Index: r.Index, Members: r.Members, Removed: slices.Clone(r.Removed)}
+func (r *Roster) Note(index uint64, members, removed []string) *Roster {
+	next := &Roster{Index: r.Index, Members: r.Members, Removed: slices.Clone(r.Removed)}
 	was := members
 	if index == 0 {
 		was = nil
@@ -52,7 +52,7 @@ func (r *Roll) Note(index uint64, members, removed []string) *Roll {
 
 // remove adds a server and its name to the removed ones, unless they are a
 // member's.
-func (r *Roll) remove(server string) {
+func (r *Roster) remove(server string) {
 	name, _ := Split(server)
 	for _, id := range []string{server, name} {
 		if !r.has(id) && !slices.Contains(r.Removed, id) {
@@ -62,7 +62,7 @@ func (r *Roll) remove(server string) {
 }
 
 // has reports whether a server id or a name belongs to a member.
-func (r *Roll) has(id string) bool {
+func (r *Roster) has(id string) bool {
 	return slices.ContainsFunc(r.Members, func(m string) bool {
 		name, _ := Split(m)
 		return m == id || name == id
@@ -71,29 +71,29 @@ func (r *Roll) has(id string) bool {
 
 // Without returns the answers without the answers of removed replicas. Such a replica
 // could otherwise make a member end, or quarantine its directory.
-func (r *Roll) Without(answers map[string]Answer) map[string]Answer {
+func (r *Roster) Without(answers map[string]Answer) map[string]Answer {
 	kept := map[string]Answer{}
 	for name, a := range answers {
-		if a.Err != nil || !r.Gone(a.Card.ServerID()) {
+		if a.Err != nil || !r.Gone(a.Info.ServerID()) {
 			kept[name] = a
 		}
 	}
 	return kept
 }
 
-// Card returns the card of a replica that knows about a cell what the roll has.
-func (r *Roll) Card(id, cellID string) Card {
-	return Card{ID: id, CellID: cellID, Members: r.Members, ConfigIndex: r.Index, Applied: r.Index}
+// Info returns the info of a replica that knows about a cell what the roll has.
+func (r *Roster) Info(id, cellID string) Info {
+	return Info{ID: id, CellID: cellID, Members: r.Members, ConfigIndex: r.Index, Applied: r.Index}
 }
 
 // Learn returns the roll after the cards of members. One of them may know a
 // later configuration, if the members changed while this replica was away.
 // Members are matched by name, because a member may have another directory by
 // now.
-func (r *Roll) Learn(cellID string, answers map[string]Answer) *Roll {
+func (r *Roster) Learn(cellID string, answers map[string]Answer) *Roster {
 	vouching := map[string]Answer{}
 	for name, a := range answers {
-		if a.Err == nil && r.has(a.Card.ID) {
+		if a.Err == nil && r.has(a.Info.ID) {
 			vouching[name] = a
 		}
 	}

@@ -42,7 +42,7 @@ func TestRoll(t *testing.T) {
 		"no index":                  {[]note{{5, "r1/a", ""}, {0, "r9/z", ""}}, "r1/a", "", "r9/z", 5, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := new(Roll)
+			r := new(Roster)
 			for _, n := range test.notes {
 				r = r.Note(n.index, strings.Fields(n.members), strings.Fields(n.removed))
 			}
@@ -70,7 +70,7 @@ func TestRoll(t *testing.T) {
 
 // TestRollIsBounded: the latest removals are kept.
 func TestRollIsBounded(t *testing.T) {
-	r := new(Roll).Note(1, []string{"r1/a"}, nil)
+	r := new(Roster).Note(1, []string{"r1/a"}, nil)
 	for i := range uint64(maxRemoved) {
 		r = r.Note(2*i+2, []string{"r1/a", fmt.Sprintf("x%d/d", i)}, nil).Note(2*i+3, []string{"r1/a"}, nil)
 	}
@@ -82,13 +82,13 @@ func TestRollIsBounded(t *testing.T) {
 
 // TestLearn: only the cards of members count.
 func TestLearn(t *testing.T) {
-	mine := new(Roll).Note(1, []string{"r1/a", "r2/b", "r4/d"}, nil).Note(5, []string{"r1/a", "r2/b"}, nil)
+	mine := new(Roster).Note(1, []string{"r1/a", "r2/b", "r4/d"}, nil).Note(5, []string{"r1/a", "r2/b"}, nil)
 	card := func(server string, index uint64, members string) Answer {
 		id, directory := Split(server)
-		return Answer{Card: Card{ID: id, Directory: directory, CellID: "c", ConfigIndex: index, Members: strings.Fields(members), Removed: []string{"r6/f", "r6"}}}
+		return Answer{Info: Info{ID: id, Directory: directory, CellID: "c", ConfigIndex: index, Members: strings.Fields(members), Removed: []string{"r6/f", "r6"}}}
 	}
 	other := card("r2/b", 9, "r1/a r2/b r4/e")
-	other.Card.CellID = "another"
+	other.Info.CellID = "another"
 	for name, test := range map[string]struct {
 		answers []Answer
 		index   uint64
@@ -123,12 +123,12 @@ func TestLearn(t *testing.T) {
 // TestAdmittedWithTheRoll: an admitted directory knows the members and the
 // removed replicas before it has any of the log.
 func TestAdmittedWithTheRoll(t *testing.T) {
-	told := Card{Cell: "c", ID: "r2", Directory: "b", CellID: "cell", ConfigIndex: 7, Members: []string{"r2/b", "r5/n"}, Removed: []string{"r4/d", "r4"},
+	told := Info{Cell: "c", ID: "r2", Directory: "b", CellID: "cell", ConfigIndex: 7, Members: []string{"r2/b", "r5/n"}, Removed: []string{"r4/d", "r4"},
 		Founding: Founding{{ID: "r2", Directory: "b"}}}
-	answers := map[string]Answer{"r2": {Card: told}}
+	answers := map[string]Answer{"r2": {Info: told}}
 	for name, self := range map[string]Self{
 		"a new one":           {Identity: Identity{Cell: "c", ID: "r5", Directory: "n"}},
-		"one that comes back": {Identity: Identity{Cell: "c", ID: "r5", Directory: "n", CellID: "cell", Replaced: 3, Known: Roll{Index: 3, Members: []string{"r2/b"}, Removed: []string{"r5/n", "r5", "r9/z", "r9"}}}},
+		"one that comes back": {Identity: Identity{Cell: "c", ID: "r5", Directory: "n", CellID: "cell", Replaced: 3, Known: Roster{Index: 3, Members: []string{"r2/b"}, Removed: []string{"r5/n", "r5", "r9/z", "r9"}}}},
 	} {
 		d := Decide(self, answers)
 		known := d.Identity.Known

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Room counts what there is, up to a bound. It is safe for concurrent use.
-type Room struct {
+// Capacity counts what there is, up to a bound. It is safe for concurrent use.
+type Capacity struct {
 	Most int // does not change
 
 	mu    sync.Mutex
@@ -15,7 +15,7 @@ type Room struct {
 }
 
 // Enter takes room for n, if there is so much.
-func (r *Room) Enter(n int) bool {
+func (r *Capacity) Enter(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n > r.Most-r.used {
@@ -26,7 +26,7 @@ func (r *Room) Enter(n int) bool {
 }
 
 // Add is Enter where the bound does not count: somebody is about to leave.
-func (r *Room) Add(n int) bool {
+func (r *Capacity) Add(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.used += n
@@ -35,7 +35,7 @@ func (r *Room) Add(n int) bool {
 
 // EnterBelow is Enter with some of the room kept free.
 // Enter takes room for n, if there is so much.
-func (r *Room) EnterBelow(n, free int) bool {
+func (r *Capacity) EnterBelow(n, free int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n > r.Most-free-r.used {
@@ -46,7 +46,7 @@ func (r *Room) EnterBelow(n, free int) bool {
 }
 
 // Leave gives room for n back.
-func (r *Room) Leave(n int) {
+func (r *Capacity) Leave(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.used -= n; r.used == 0 && r.empty != nil {
@@ -56,14 +56,14 @@ func (r *Room) Leave(n int) {
 }
 
 // Count is how much is under way.
-func (r *Room) Count() int {
+func (r *Capacity) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used
 }
 
 // Emptied waits until there is nothing.
-func (r *Room) Emptied(ctx context.Context) error {
+func (r *Capacity) Emptied(ctx context.Context) error {
 	r.mu.Lock()
 	if r.used == 0 {
 		r.mu.Unlock()

@@ -83,7 +83,7 @@ func letterOf(letter byte) Source {
 // the others soon.
 func TestSpareConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewSpare(&wire.Server{Refuse: func(int, string) []byte { return nil }})
+		p := NewReserve(&wire.Server{Refuse: func(int, string) []byte { return nil }})
 		var ended []<-chan time.Duration
 		began := time.Now()
 		for range 3 * spareConns {

@@ -15,24 +15,24 @@ type Hedger interface {
 	Late() (again time.Duration, under context.Context)
 }
 
-// Vigil is kept over one exchange: its dialling and its waiting for an answer.
+// Watchdog is kept over one exchange: its dialling and its waiting for an answer.
 // The zero value is never over.
-type Vigil struct {
+type Watchdog struct {
 	hedger Hedger
 	next   time.Time       // when to call Late; zero for never
 	under  context.Context // what Late returned
 }
 
-// NewVigil has h called first when patience is over; 0 is never.
-func NewVigil(h Hedger, patience time.Duration) Vigil {
+// NewWatchdog has h called first when patience is over; 0 is never.
+func NewWatchdog(h Hedger, patience time.Duration) Watchdog {
 	if h == nil || patience <= 0 {
-		return Vigil{}
+		return Watchdog{}
 	}
-	return Vigil{hedger: h, next: time.Now().Add(patience)}
+	return Watchdog{hedger: h, next: time.Now().Add(patience)}
 }
 
 // before is when to look again: at the deadline, or when the patience is over.
-func (v *Vigil) before(deadline time.Time) time.Time {
+func (v *Watchdog) before(deadline time.Time) time.Time {
 	if v.next.IsZero() || deadline.Before(v.next) {
 		return deadline
 	}
@@ -40,7 +40,7 @@ func (v *Vigil) before(deadline time.Time) time.Time {
 }
 
 // late calls the hedger.
-func (v *Vigil) late() {
+func (v *Watchdog) late() {
 	again, under := v.hedger.Late()
 	v.next = time.Time{}
 	if again > 0 {
@@ -52,7 +52,7 @@ func (v *Vigil) late() {
 }
 
 // ended returns why the exchange must end, if the hedger has ended it.
-func (v *Vigil) ended() error {
+func (v *Watchdog) ended() error {
 	if v.under == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (v *Vigil) ended() error {
 
 // During keeps the vigil, by a timer, over what the caller does until it calls
 // stop. cancel is called when that is to end, in a goroutine of its own.
-func (v *Vigil) During(cancel func()) (stop func()) {
+func (v *Watchdog) During(cancel func()) (stop func()) {
 	if v.next.IsZero() && v.under == nil {
 		return func() {}
 	}
