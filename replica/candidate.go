@@ -83,7 +83,7 @@ func (c *Candidate) note(d admission.Decision) {
 	who := c.host.dir.Identity()
 	d.Why += c.elsewhere(d)
 	now := Standby{ID: who.ID, Directory: who.Directory, CellID: who.CellID, Why: d.Why}
-	if d.Step == admission.Stranger {
+	if d.Step == admission.Outsider {
 		now.CellID = d.CellID
 		if now.Command = fmt.Sprintf("stout member replace %s --directory %s", who.ID, who.Directory); !d.Member {
 			self, _ := c.opts.member(who.ID)
@@ -110,7 +110,7 @@ func (c *Candidate) note(d admission.Decision) {
 func (c *Candidate) elsewhere(d admission.Decision) string {
 	told := c.host.told.Load()
 	self, _ := c.opts.member(c.opts.ID)
-	if d.Step != admission.Stranger || !d.Member || told == nil {
+	if d.Step != admission.Outsider || !d.Member || told == nil {
 		return ""
 	}
 	for _, m := range *told {

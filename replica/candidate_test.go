@@ -33,7 +33,7 @@ func TestNameOfAMemberElsewhere(t *testing.T) {
 		if _, err := c.host.others(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.note(admission.Decision{Step: admission.Stranger, Member: tc.member, Why: "why"})
+		c.note(admission.Decision{Step: admission.Outsider, Member: tc.member, Why: "why"})
 		now := c.Standby()
 		if got := strings.Contains(now.Why, "that member is at "+at) && strings.Contains(now.Why, "stout member set r1 --raft-addr "+o.RaftListen); got != tc.says {
 			t.Errorf("%+v: %+v", tc, now)

@@ -229,7 +229,7 @@ func (h *host) Ask(ctx context.Context, id string) (admission.Info, error) {
 
 func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Info, err error) {
 	who := h.dir.Identity()
-	raw, err := h.caller.AskCard(ctx, addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
+	raw, err := h.caller.AskInfo(ctx, addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {
 		return card, err
 	}

@@ -51,7 +51,7 @@ func (r *Stopped) StillRuns(ctx context.Context, given []membership.Member, gone
 	keys, caller := slices.Sorted(maps.Keys(places)), &peerconn.Caller{Security: s}
 	answers := admission.AskAll(ctx, "", keys, func(ctx context.Context, key string) (card admission.Info, err error) {
 		at := places[key]
-		raw, err := caller.AskCard(ctx, at.addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name})
+		raw, err := caller.AskInfo(ctx, at.addr, peerconn.Hello{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name})
 		if err == nil {
 			err = cbor.Unmarshal(raw, &card)
 		}

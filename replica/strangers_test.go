@@ -29,7 +29,7 @@ import (
 // for the card first, which has all that an opening needs.
 func stranger(t *testing.T, o Options, kind peerconn.Kind, from string) (net.Conn, error) {
 	t.Helper()
-	raw, err := new(peerconn.Caller).AskCard(t.Context(), o.RaftListen, peerconn.Hello{Cell: o.Cell, From: from, To: o.ID})
+	raw, err := new(peerconn.Caller).AskInfo(t.Context(), o.RaftListen, peerconn.Hello{Cell: o.Cell, From: from, To: o.ID})
 	must(t, err)
 	var card admission.Info
 	must(t, cbor.Unmarshal(raw, &card))

@@ -83,7 +83,7 @@ func (x *exchange) takePlace(r *route) error {
 		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
 	}
 	x.call.Keeps = r.template == routeKeepalive || r.template == lockapi.RouteKeepalives
-	if x.conns.Seat(x.ctx(), &x.call) {
+	if x.conns.Reserve(x.ctx(), &x.call) {
 		return nil
 	}
 	if x.call.Keeps {

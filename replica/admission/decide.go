@@ -21,7 +21,7 @@ const (
 	Wait     Step = iota // only ask again
 	Save                 // store Decision.Identity, durably, and ask again
 	Go                   // store Decision.Identity; the directory is a member's
-	Stranger             // wait to be admitted, and ask again
+	Outsider             // wait to be admitted, and ask again
 )
 
 func (s Step) String() string {
@@ -101,7 +101,7 @@ func (s Self) cellUnreachable() Decision {
 	if !s.Joins {
 		why += "; if these are no longer the members, start it with --join and the URL of a member"
 	}
-	return Decision{Step: Stranger, CellID: s.CellID, Member: !s.Joins, Why: why}
+	return Decision{Step: Outsider, CellID: s.CellID, Member: !s.Joins, Why: why}
 }
 
 // awaitCell decides for a directory that is to join a cell, when no member of
@@ -210,7 +210,7 @@ func (s Self) stranger(card Info, happened string) Decision {
 	case happened == gone:
 		happened = "it was removed"
 	}
-	return Decision{Step: Stranger, CellID: card.CellID, Member: known, Why: fmt.Sprintf(
+	return Decision{Step: Outsider, CellID: card.CellID, Member: known, Why: fmt.Sprintf(
 		"data directory %s of replica %s is not a member of cell %q: %s, and the cell (id %s, as %s reports) %s",
 		s.Directory, s.ID, s.Cell, happened, card.CellID, card.ID, member)}
 }

@@ -204,10 +204,10 @@ func (c *cellar) settle() error {
 		}
 	}
 	for _, name := range c.names {
-		if d := last[name]; d.Step != Go && d.Step != Stranger {
+		if d := last[name]; d.Step != Go && d.Step != Outsider {
 			return fmt.Errorf("%s ends with %v: %s", name, d.Step, d.Why)
 		}
-		if own := c.nodes[name].disk; last[name].Step == Stranger && c.cells()[last[name].CellID].Has(own.ServerID()) {
+		if own := c.nodes[name].disk; last[name].Step == Outsider && c.cells()[last[name].CellID].Has(own.ServerID()) {
 			return fmt.Errorf("%s is told to have %s admitted, which is a member", name, own.Directory)
 		}
 	}
@@ -278,10 +278,10 @@ func TestDecide(t *testing.T) {
 		"a founder has a new disk":     {ready, []Info{prepared(card("r2", "b")), card("r3", "z")}, Save, "r3 has directory z and had c", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
 		"and is away":                  {ready, []Info{prepared(card("r2", "b"))}, Wait, "r3", nil},
 		"it founded before the others": {ready, []Info{member(card("r2", "b"), 0), card("r3", "z")}, Go, "", func(w Identity) bool { return w.CellID == id }},
-		"it was replaced before":       {ready, []Info{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Stranger, "knows r1 by directory x", nil},
-		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
-		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 0)}, Stranger, "gives its members only after it has a master", nil},
-		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
+		"it was replaced before":       {ready, []Info{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Outsider, "knows r1 by directory x", nil},
+		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Outsider, "knows r1 by directory a", nil},
+		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 0)}, Outsider, "gives its members only after it has a master", nil},
+		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Outsider, "no member of that name", nil},
 		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") && w.Admitted == 7 }},
 		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
 		"put back as before founding":  {blank, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
@@ -290,9 +290,9 @@ func TestDecide(t *testing.T) {
 		"put back as before admission": {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r1/n")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
 		"admitted, and others vote":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Info{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r2/b", "r3/c")}, Go, "", nil},
 		"a member alone":               {Identity{Cell: "c", ID: "r1", Directory: "a", Founding: all, CellID: id}, nil, Go, "", nil},
-		"replaced":                     {gone, []Info{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
-		"replaced, and nobody answers": {gone, nil, Stranger, "it was removed or replaced, and no member of the cell answers at r1, r2, r3; if these", nil},
-		"replaced, and one lags":       {gone, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
+		"replaced":                     {gone, []Info{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Outsider, "another was put in its place", nil},
+		"replaced, and nobody answers": {gone, nil, Outsider, "it was removed or replaced, and no member of the cell answers at r1, r2, r3; if these", nil},
+		"replaced, and one lags":       {gone, []Info{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Outsider, "", nil},
 		"replaced and admitted again":  {gone, []Info{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 && w.Admitted == 11 }},
 	} {
 		t.Run(name, func(t *testing.T) {

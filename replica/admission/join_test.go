@@ -23,9 +23,9 @@ func TestJoinerFoundsNothing(t *testing.T) {
 		"nobody":                       {nil, Wait, "no route", false},
 		"one that founds":              {map[string]Answer{"r1": {Info: Info{Cell: "c", ID: "r1", Directory: "a", Names: []string{"r4"}}}}, Wait, "no cell yet", false},
 		"one is away":                  {map[string]Answer{"r1": {Err: errors.New("away")}}, Wait, "r1 (away)", false},
-		"a cell that does not know it": {map[string]Answer{"r1": {Info: member("r1/a", "r2/b")}}, Stranger, "no member of that name", false},
-		"a cell that has its name":     {map[string]Answer{"r1": {Info: member("r1/a", "r4/x")}}, Stranger, "knows r4 by directory x", true},
-		"a cell that just starts":      {map[string]Answer{"r1": {Info: Info{Cell: "c", ID: "r1", Founding: founding, CellID: id}}}, Stranger, "gives its members only after it has a master", false},
+		"a cell that does not know it": {map[string]Answer{"r1": {Info: member("r1/a", "r2/b")}}, Outsider, "no member of that name", false},
+		"a cell that has its name":     {map[string]Answer{"r1": {Info: member("r1/a", "r4/x")}}, Outsider, "knows r4 by directory x", true},
+		"a cell that just starts":      {map[string]Answer{"r1": {Info: Info{Cell: "c", ID: "r1", Founding: founding, CellID: id}}}, Outsider, "gives its members only after it has a master", false},
 		"a cell that lists it":         {map[string]Answer{"r1": {Info: member("r1/a", "r4/n")}}, Go, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestTenThousandConnections(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				asked := time.Now()
-				_, err := AskCard(ctx, l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, member)
+				_, err := AskInfo(ctx, l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, member)
 				cancel()
 				switch took := time.Since(asked); {
 				case err == nil:
@@ -231,7 +231,7 @@ func TestNobodyElseIsTold(t *testing.T) {
 		"another cell's":          trusting{other.source(t, of("r2")), c}.mutual(t),
 		"that of a name with r2/": c.source(t, of("r2/b")),
 	} {
-		card, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, s)
+		card, err := AskInfo(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, s)
 		if err == nil || card != nil || strings.Contains(err.Error(), "card of") || strings.Contains(err.Error(), "cell id") {
 			t.Errorf("%s certificate: %q, %v", name, card, err)
 		}

@@ -22,8 +22,8 @@ func (r *Caller) Dial(ctx context.Context, addr string, o Hello) (net.Conn, erro
 	return c, err
 }
 
-// AskCard asks the replica at addr for its card, as the other end encoded it.
-func (r *Caller) AskCard(ctx context.Context, addr string, o Hello) ([]byte, error) {
+// AskInfo asks the replica at addr for its card, as the other end encoded it.
+func (r *Caller) AskInfo(ctx context.Context, addr string, o Hello) ([]byte, error) {
 	o.Kind = Ask
 	c, card, err := r.open(ctx, addr, o)
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *Caller) AskCard(ctx context.Context, addr string, o Hello) ([]byte, err
 	return card, c.Close()
 }
 
-// Connected reports whether an error of Dial or AskCard came after the
+// Connected reports whether an error of Dial or AskInfo came after the
 // connection was accepted. So some program listens there, even if it does not
 // answer.
 func Connected(err error) bool {

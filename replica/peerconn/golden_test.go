@@ -17,7 +17,7 @@ func TestGoldenOpening(t *testing.T) {
 		want      string
 	}{
 		"hello": {&hello, new(Hello), "73746f75742d7265706c6963612d310a00000027a50102026470726f64037035636664323739373934366266336333046472322f62056472312f61"},
-		"reply": {&reply{Refused: "why", Card: []byte("card")}, new(reply), "73746f75742d7265706c6963612d310a0000000ca20163776879024463617264"},
+		"reply": {&reply{Refused: "why", Info: []byte("card")}, new(reply), "73746f75742d7265706c6963612d310a0000000ca20163776879024463617264"},
 	} {
 		var b bytes.Buffer
 		if err := writeFrame(&b, magic, tc.say); err != nil {

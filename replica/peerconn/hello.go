@@ -40,7 +40,7 @@ type Hello struct {
 // reply is the answer to a hello.
 type reply struct {
 	Refused string `cbor:"1,keyasint,omitempty"` // the reason; the connection then ends
-	Card    []byte `cbor:"2,keyasint,omitempty"` // Ask only
+	Info    []byte `cbor:"2,keyasint,omitempty"` // Ask only
 }
 
 // ErrRefused reports that the other end answered and refused: it is not the
@@ -142,5 +142,5 @@ func open(c net.Conn, o Hello, deadline time.Time) ([]byte, error) {
 	if r.Refused != "" {
 		return nil, fmt.Errorf("%w: %s", ErrRefused, r.Refused)
 	}
-	return r.Card, c.SetDeadline(time.Time{})
+	return r.Info, c.SetDeadline(time.Time{})
 }

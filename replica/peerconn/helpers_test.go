@@ -10,7 +10,7 @@ func Dial(ctx context.Context, addr string, o Hello, s Security) (net.Conn, erro
 	return (&Caller{Security: s}).Dial(ctx, addr, o)
 }
 
-// AskCard calls AskCard of a new Caller.
-func AskCard(ctx context.Context, addr string, o Hello, s Security) ([]byte, error) {
-	return (&Caller{Security: s}).AskCard(ctx, addr, o)
+// AskInfo calls AskInfo of a new Caller.
+func AskInfo(ctx context.Context, addr string, o Hello, s Security) ([]byte, error) {
+	return (&Caller{Security: s}).AskInfo(ctx, addr, o)
 }

@@ -69,7 +69,7 @@ func TestOpeningReachesItsKind(t *testing.T) {
 		}
 		_, _ = c.Close(), other.Close()
 	}
-	card, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, nil)
+	card, err := AskInfo(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, nil)
 	if err != nil || string(card) != "card of r1" {
 		t.Errorf("%q, %v", card, err)
 	}
@@ -146,7 +146,7 @@ func TestTooManyUnopened(t *testing.T) {
 		quiet = append(quiet, c)
 		defer c.Close()
 	}
-	if _, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, nil); err != nil {
+	if _, err := AskInfo(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, nil); err != nil {
 		t.Errorf("no place beside %d that say nothing: %v", len(quiet), err)
 	}
 	l.mu.Lock()
@@ -313,7 +313,7 @@ func TestNoAnswerInTheSameWords(t *testing.T) {
 			words := map[string]bool{}
 			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				_, err := AskCard(ctx, in.Addr().String(), good(Ask), nil)
+				_, err := AskInfo(ctx, in.Addr().String(), good(Ask), nil)
 				cancel()
 				if err == nil {
 					t.Fatal("there was a card")

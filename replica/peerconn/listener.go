@@ -227,7 +227,7 @@ func (l *Listener) handOver(c net.Conn, o Hello) error {
 		return err
 	}
 	if o.Kind == Ask {
-		_ = writeFrame(c, magic, reply{Card: card})
+		_ = writeFrame(c, magic, reply{Info: card})
 		_ = c.Close()
 		return nil
 	}

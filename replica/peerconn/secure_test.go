@@ -102,7 +102,7 @@ func TestSecureOpening(t *testing.T) {
 	if _, err := io.ReadFull(conn, b); err != nil || string(b) != "hello" {
 		t.Errorf("%q, %v", b, err)
 	}
-	card, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, r2)
+	card, err := AskInfo(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, r2)
 	if err != nil || string(card) != "card of r1" {
 		t.Errorf("%q, %v", card, err)
 	}
@@ -318,7 +318,7 @@ func TestTooManyHandshakes(t *testing.T) {
 		_, _ = io.WriteString(conn, hello[:len(hello)/2])
 		quiet = append(quiet, conn)
 	}
-	if _, err := AskCard(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, c.source(t, of("r2"))); err != nil {
+	if _, err := AskInfo(t.Context(), l.Addr().String(), Hello{Cell: "c", From: "r2/b", To: "r1"}, c.source(t, of("r2"))); err != nil {
 		t.Errorf("no place beside %d half handshakes: %v", len(quiet), err)
 	}
 	for _, conn := range quiet {

@@ -30,7 +30,7 @@ func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica
 			Ask:  p.ask, Save: disk.save,
 			Note: func(d admission.Decision) {
 				p.point()
-				p.stranger = d.Step == admission.Stranger
+				p.stranger = d.Step == admission.Outsider
 				m.w.trace.note(m.id, "%v: %s", d.Step, d.Why)
 			},
 		}

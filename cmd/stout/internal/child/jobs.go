@@ -6,7 +6,7 @@ import "syscall"
 
 // Names of the ways to ask a command to stop and to kill it.
 const (
-	TellWord = "SIGTERM"
+	TermWord = "SIGTERM"
 	KillWord = "SIGKILL"
 )
 

@@ -8,7 +8,7 @@ import (
 
 // Names of the ways to ask a command to stop and to kill it.
 const (
-	TellWord = "Ctrl-Break"
+	TermWord = "Ctrl-Break"
 	KillWord = "terminated"
 )
 

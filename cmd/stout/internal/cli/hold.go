@@ -120,7 +120,7 @@ func (a *app) runCommand(c child.Command, lease child.Lease, describe func(child
 func happened(e child.Event, name, why, stake string) string {
 	switch e {
 	case child.Asked:
-		return fmt.Sprintf("%s; asked %s to stop (%s)", why, clean(name), child.TellWord)
+		return fmt.Sprintf("%s; asked %s to stop (%s)", why, clean(name), child.TermWord)
 	case child.Killed:
 		return fmt.Sprintf("%s; killed %s (%s)", why, clean(name), child.KillWord)
 	}

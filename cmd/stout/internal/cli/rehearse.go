@@ -135,7 +135,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	report, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
 	a.ui.progress("", "")
 	if late, ok := errors.AsType[*rehearse.NoGo](err); ok {
-		return a.noGo(late.Concerns)
+		return a.noGo(late.Warnings)
 	}
 	if f, ok := errors.AsType[*failure](err); ok {
 		interrupted(f, report)
@@ -167,7 +167,7 @@ func interrupted(f *failure, report rehearse.Report) {
 // rehearsed is the answer in JSON.
 type rehearsed struct {
 	Go       bool               `json:"go"`
-	Concerns []rehearse.Warning `json:"concerns"`
+	Warnings []rehearse.Warning `json:"concerns"`
 	Report   *rehearse.Report   `json:"report,omitempty"`
 }
 

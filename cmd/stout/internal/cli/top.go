@@ -88,7 +88,7 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.ID)+" "+f.What)
 		if f.deaf {
-			out.Deaf = append(out.Deaf, f.ID)
+			out.Unreached = append(out.Unreached, f.ID)
 		}
 		if f.Command != "" {
 			out.Findings = append(out.Findings, mending(seen.Cell)+f.Command)
@@ -121,8 +121,8 @@ func (s *topSource) output(width int, command func(*app) error) (string, error) 
 	return text.String(), err
 }
 
-// Say implements top.Source.
-func (s *topSource) Say(err error) *top.Trouble {
+// Describe implements top.Source.
+func (s *topSource) Describe(err error) *top.Trouble {
 	f := s.a.explain(err)
 	if errors.Is(err, client.ErrSessionNotFound) {
 		return &top.Trouble{Text: "This session no longer exists: it was closed or has expired."}

@@ -68,11 +68,11 @@ func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
 
 // NoGo is the error of a rehearsal that became unsafe before it changed
 // anything.
-type NoGo struct{ Concerns []Warning }
+type NoGo struct{ Warnings []Warning }
 
 func (n *NoGo) Error() string {
 	var all []string
-	for _, c := range n.Concerns {
+	for _, c := range n.Warnings {
 		all = append(all, c.What)
 	}
 	return "before anything was changed: " + strings.Join(all, "; ")

@@ -245,7 +245,7 @@ func TestGoIsJudgedAgain(t *testing.T) {
 				}
 			}
 			rehearsed(t, cell, between, beside, func(r Report, err error) {
-				if late, ok := errors.AsType[*NoGo](err); !ok || Go(late.Concerns) || !strings.Contains(err.Error(), c.want) {
+				if late, ok := errors.AsType[*NoGo](err); !ok || Go(late.Warnings) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if len(cell.calls)+len(cell.sessions) > 0 {

@@ -124,7 +124,7 @@ func (m *Model) glance(c lockapi.Cell) []string {
 func (m *Model) verdict(c lockapi.Cell) string {
 	var ill []string
 	for _, r := range c.Replicas {
-		if !r.Healthy || slices.Contains(m.look.Deaf, r.ID) {
+		if !r.Healthy || slices.Contains(m.look.Unreached, r.ID) {
 			ill = append(ill, format.Clean(r.ID))
 		}
 	}
@@ -158,7 +158,7 @@ func (m *Model) roleCell(r lockapi.Replica) cell {
 
 func (m *Model) healthCell(r lockapi.Replica) cell {
 	switch {
-	case slices.Contains(m.look.Deaf, r.ID):
+	case slices.Contains(m.look.Unreached, r.ID):
 		return cell{text: "no master", style: m.paint.fail}
 	case r.Healthy:
 		return cell{text: "ok", style: m.paint.good}

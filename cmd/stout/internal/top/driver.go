@@ -22,7 +22,7 @@ type Source interface {
 	Explain(ctx context.Context, path string, width int, stale bool) (string, error)
 	Session(ctx context.Context, id string, width int, stale bool) (string, error)
 	// Say explains an error to the user.
-	Say(err error) *Trouble
+	Describe(err error) *Trouble
 }
 
 // Times between questions to the cell, and the limit for an answer.
@@ -179,7 +179,7 @@ func (d *driver) trouble(err error) *Trouble {
 	if err == nil {
 		return nil
 	}
-	return d.source.Say(err)
+	return d.source.Describe(err)
 }
 
 // members reads the members and the deadlocks. Deadlocks are optional: older
@@ -194,7 +194,7 @@ func (d *driver) members(ctx context.Context) {
 		}
 		msg := Membered{At: time.Now(), Members: members, Err: d.trouble(err)}
 		if err == nil {
-			msg.Circles, _ = d.client.Deadlocks(bounded, d.options()...) // older releases report none
+			msg.Cycles, _ = d.client.Deadlocks(bounded, d.options()...) // older releases report none
 		}
 		d.send(msg)
 	})

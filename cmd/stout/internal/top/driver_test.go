@@ -117,7 +117,7 @@ func (*source) Session(context.Context, string, int, bool) (string, error) {
 	return "", client.ErrSessionNotFound
 }
 
-func (*source) Say(err error) *Trouble {
+func (*source) Describe(err error) *Trouble {
 	return &Trouble{Text: err.Error(), Denied: errors.Is(err, client.ErrPermissionDenied)}
 }
 

@@ -55,7 +55,7 @@ func guarded() Looked {
 func deafLook() Look {
 	c := theCell(3, "r1")
 	c.Replicas[2].Promise, c.Replicas[2].LastContactMS = nil, 8000
-	return Look{Cell: c, Findings: []string{"r3 answers but does not reach the master: no master is known; last contact 8s ago"}, Deaf: []string{"r3"}}
+	return Look{Cell: c, Findings: []string{"r3 answers but does not reach the master: no master is known; last contact 8s ago"}, Unreached: []string{"r3"}}
 }
 
 func nastyThings() []any {
@@ -70,7 +70,7 @@ func nastyThings() []any {
 	link := lockapi.DeadlockLink{Session: nasty, SessionName: nasty, Path: nasty, Mode: nasty}
 	return []any{
 		Tick(start), Looked{At: start, Look: Look{Cell: cell}},
-		Membered{At: start, Members: members, Circles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link, link}}}},
+		Membered{At: start, Members: members, Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link, link}}}},
 		LocksRead{all(""), []lockapi.Lock{l, held(wide, 0, holder("S", wide, 2)), held("/"+strings.Repeat("long/", 200)+"end", 0, holder("S", strings.Repeat("n", 128), 3))}},
 		SessionsRead{all(""), []lockapi.SessionState{s, theSession("S9", wide, 9000)}},
 		DirRead{all("/"), []client.DirEntry{{Path: "/" + nasty + "/"}, {Path: "/" + nasty, File: &client.File{FileStat: lockapi.FileStat{Path: "/" + nasty, Principal: nasty, Session: nasty}}}}},
@@ -140,7 +140,7 @@ var screens = []struct {
 	}})},
 	{"members", script(well(), keys("6"))},
 	{"members-without-master", script(well(), keys("6"), Looked{At: start, Look: noMasterLook()}, Membered{At: start, Members: unled()})},
-	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: theMembers(3, 1), Circles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
+	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: theMembers(3, 1), Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
 		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}})},
 	{"paused", script(well(), keys("2", "p"), Tick(at(30)), Happened{at(10), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, "released")}})},
 	{"missed", script(well(), keys("2"), Missed{At: at(1)}, Tick(at(1)))},

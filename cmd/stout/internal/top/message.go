@@ -26,7 +26,7 @@ type (
 	Membered struct {
 		At      time.Time
 		Members lockapi.Members
-		Circles []lockapi.Deadlock
+		Cycles  []lockapi.Deadlock
 		Err     *Trouble
 	}
 	// Happened has events in order.
@@ -76,8 +76,8 @@ type Look struct {
 	// Findings describes problems of replicas, each beginning with the
 	// replica's id, followed by the command that repairs it, if there is one.
 	Findings []string
-	// Deaf lists replicas that answer but do not reach the master.
-	Deaf []string
+	// Unreached lists replicas that answer but do not reach the master.
+	Unreached []string
 }
 
 // Trouble is why something could not be read.

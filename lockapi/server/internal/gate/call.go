@@ -70,9 +70,9 @@ func (c *Call) Unpark() {
 	}
 }
 
-// Seat has a call that came by a spare connection take a place among the others, and
+// Reserve has a call that came by a spare connection take a place among the others, and
 // reports whether it has one.
-func (p *Conns) Seat(ctx context.Context, c *Call) bool {
+func (p *Conns) Reserve(ctx context.Context, c *Call) bool {
 	g, ok := wire.ConnOf(ctx).(*guest)
 	return ok && g.sit(p.replace(c, g.Conn))
 }
