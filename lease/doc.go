@@ -4,17 +4,17 @@
 // of the question, on the replica's own clock (see internal/boottime).
 //
 // The master lease is carried by the log ("the log is the lease"). Every log
-// entry is a batch with a lease term. The master notes its clock before it
-// hands the batch over; once the batch is accepted the master may act, from its
+// entry is a batch with a lease term. The master reads its clock before it
+// proposes the batch. Once the batch is accepted the master may act, from its
 // own memory and alone, until that instant plus the term. A replica that stores
-// the entry has thereby promised to let no other master act before it has run
+// the entry thereby promises that no other master acts before the lease has run
 // out: when it is elected itself, it first waits one term from when it last
-// stored such an entry. Since an entry that made a lease is in the log of every
-// later leader, and was stored there after its maker had noted the clock, the
-// wait ends after the lease. Related work: Paxos Made Live (Chandra et al.
-// 2007), section 5.2; LeaseGuard (arXiv 2512.15659).
+// stored such an entry. An entry that made a lease is in the log of every later
+// leader, and was stored there after its master had read the clock. So the wait
+// ends after the lease. Related work: Paxos Made Live (Chandra et al. 2007),
+// section 5.2; LeaseGuard (arXiv 2512.15659).
 //
 // Clocks may run at different rates. Drift bounds how far a replica's clock may
-// run from true time, and each replica applies its own on both sides of the
-// bargain: it counts what it may use short and what it owes long.
+// run from true time. Each replica applies its own bound in both roles: it
+// shortens the time that it may use and lengthens the time that it owes.
 package lease

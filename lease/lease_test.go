@@ -44,8 +44,8 @@ func TestMasterLease(t *testing.T) {
 	}
 }
 
-// TestVouches: for the past a lease vouches while it runs, and a batch that was
-// accepted vouches for ever, also behind Drop.
+// TestVouches: a running lease vouches for any instant of the past. An accepted
+// batch vouches permanently, even after Drop, for instants up to its proposal.
 func TestVouches(t *testing.T) {
 	var m Master
 	check := func(since, now time.Duration, want bool) {
@@ -99,7 +99,7 @@ func TestPromisesCountOnlyEarlierTerms(t *testing.T) {
 	}
 }
 
-// TestSuccessorOutwaitsLease runs the bargain between two clocks that drift
+// TestSuccessorOutwaitsLease runs lease and promise on two clocks that drift
 // apart as far as the bound allows: whenever the successor may act, the lease
 // is over in true time.
 func TestSuccessorOutwaitsLease(t *testing.T) {
@@ -124,7 +124,8 @@ func TestSuccessorOutwaitsLease(t *testing.T) {
 }
 
 // TestClientLeaseEndsFirst runs the keepalive's arithmetic with clocks of
-// different rates: the client's own count ends before the server may expire.
+// different rates: the client's lease ends before the server may expire the
+// session.
 func TestClientLeaseEndsFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drift := rapid.Float64Range(0, 0.1).Draw(t, "drift")

@@ -8,13 +8,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// otherClock is a clock beside this one, and the way to it.
+// otherClock is the clock of another process, and the network to it.
 type otherClock struct {
 	rate      float64
-	at        time.Duration // what it reads when this clock reads 0
+	at        time.Duration // its reading when this clock reads 0
 	there     time.Duration // how long a question travels
 	back      time.Duration // and an answer
-	paused    time.Duration // when it stands still
+	paused    time.Duration // when it stops for pausedFor
 	pausedFor time.Duration
 }
 
@@ -70,13 +70,13 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// After a start of the other end its clock may count from anywhere.
+// After a restart, the other clock may count from any instant.
 func TestRatesAfterARestart(t *testing.T) {
 	const s = time.Second
 	for name, c := range map[string]struct {
 		origin string
 		at     time.Duration
-	}{"of the process": {"2", time.Hour}, "of the machine, which nothing tells": {"1", 0}} {
+	}{"of the process": {"2", time.Hour}, "of the machine, with the same origin": {"1", 0}} {
 		t.Run(name, func(t *testing.T) {
 			var r Rates
 			before, after := otherClock{rate: 1, at: time.Hour}, otherClock{rate: 1, at: c.at}
@@ -84,7 +84,7 @@ func TestRatesAfterARestart(t *testing.T) {
 				r.Saw("1", before.look(time.Duration(i)*s))
 			}
 			if _, ok := r.Worst(10 * s); !ok {
-				t.Fatal("nothing is known: the test shows nothing")
+				t.Fatal("the rate is unknown: the test shows nothing")
 			}
 			r.Saw(c.origin, after.look(10*s))
 			if got, ok := r.Worst(11 * s); ok {
@@ -100,7 +100,7 @@ func TestRatesAfterARestart(t *testing.T) {
 	}
 }
 
-// Looks come at any pace, and may overtake each other.
+// Sights may come at any rate and out of order.
 func TestRatesKeepOneLookASecond(t *testing.T) {
 	var r Rates
 	c := otherClock{rate: 1, there: ms, back: ms}
@@ -116,8 +116,8 @@ func TestRatesKeepOneLookASecond(t *testing.T) {
 	}
 }
 
-// Of a clock that has not been seen for two minutes nothing is told any more, though
-// none was seen since that could take its place.
+// Worst returns false two minutes after the last sight of a clock, even if no
+// other clock replaced it.
 func TestRatesAreForgotten(t *testing.T) {
 	var r Rates
 	c := otherClock{rate: 1.05, there: ms, back: ms}
