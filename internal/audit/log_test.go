@@ -22,7 +22,7 @@ import (
 type disk struct {
 	mu      sync.Mutex
 	got     bytes.Buffer
-	room    int // what it takes before it is full; below 0 for any
+	room    int // bytes until it is full; negative for no limit
 	hangs   chan struct{}
 	writes  int
 	reopens int
@@ -59,7 +59,7 @@ func (d *disk) set(room int) {
 	d.room = room
 }
 
-// lines are what the disk has, by what happened or who called.
+// lines returns the lines on the disk; a torn line has only the field "torn".
 func (d *disk) lines(t *testing.T) (out []map[string]any) {
 	t.Helper()
 	d.mu.Lock()
@@ -74,7 +74,8 @@ func (d *disk) lines(t *testing.T) (out []map[string]any) {
 	return out
 }
 
-func (d *disk) told(t *testing.T) string {
+// summary returns the event or the principal of each line.
+func (d *disk) summary(t *testing.T) string {
 	var out []string
 	for _, l := range d.lines(t) {
 		switch {
@@ -91,7 +92,7 @@ func (d *disk) told(t *testing.T) string {
 	return strings.Join(out, " ")
 }
 
-// ownLog is what a log says of itself.
+// ownLog collects the messages that a log writes about itself.
 type ownLog struct {
 	mu  sync.Mutex
 	got strings.Builder
@@ -109,9 +110,10 @@ func (o *ownLog) String() string {
 	return o.got.String()
 }
 
-func who(name string) Record { return Record{Principal: name} }
+func by(name string) Record { return Record{Principal: name} }
 
-// begin is a log on a disk, in a bubble, closed at its end; its own log is text.
+// begin returns a log on a disk, in a bubble, and the messages about the log. The
+// log is closed at the end of the test.
 func begin(t *testing.T, d *disk, required bool) (*Log, *ownLog) {
 	text := new(ownLog)
 	l := newLog(d, required, zerolog.New(text))
@@ -124,7 +126,7 @@ func begin(t *testing.T, d *disk, required bool) (*Log, *ownLog) {
 	return l, text
 }
 
-// A line has the fields of the contract and no other.
+// A line has exactly the fields of the contract.
 func TestFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
@@ -140,7 +142,7 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// What others have chosen can be no line of its own, and does nothing to a terminal.
+// Texts that callers choose cannot add a line, and are harmless to a terminal.
 func TestTextsAreHarmless(t *testing.T) {
 	for _, text := range []string{"/a\nb", "/\x1b[2J", "/\u009b2J", "/\u202eb", "/\"\\", "/\U000e0001", "/é😀", "/\xff", "/\u2028", "/\u200b", "/\x7f"} {
 		line := string(format(&Record{Path: text, Principal: text, Method: text}))
@@ -156,20 +158,20 @@ func TestTextsAreHarmless(t *testing.T) {
 	}
 }
 
-// A disk that is full costs the lines that it does not take, and is said once a
-// minute; when there is room again the log says how many are missing.
+// A full disk loses lines, which the log reports once a minute. Once there is
+// space again, the log has a line with the number of lost lines.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l, text := begin(t, d, false)
 		d.set(10)
 		for range 100 {
-			l.Note(who("lost"))
+			l.Note(by("lost"))
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(3 * time.Minute)
 		if n := strings.Count(text.String(), "cannot be written"); n < 2 || n > 5 {
-			t.Errorf("said %d times in three minutes:\n%s", n, text)
+			t.Errorf("reported %d times in three minutes:\n%s", n, text)
 		}
 		d.mu.Lock()
 		if d.writes > 200 {
@@ -181,9 +183,9 @@ func TestFullDisk(t *testing.T) {
 		}
 		d.set(-1)
 		time.Sleep(2 * retryEvery)
-		l.Note(who("again"))
+		l.Note(by("again"))
 		synctest.Wait()
-		if got := d.told(t); got != "audit_started torn audit_lost 100 again" {
+		if got := d.summary(t); got != "audit_started torn audit_lost 100 again" {
 			t.Error(got)
 		}
 		if c := l.Counts(); c.Failing || c.Written != 2 || !strings.Contains(text.String(), "written again") {
@@ -192,18 +194,18 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// Nothing is promised to a caller whose line the disk has not taken.
+// Demand returns an error unless the disk has written the caller's line.
 func TestDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l, text := begin(t, d, true)
-		if err := l.Demand(t.Context(), who("a")); err != nil || d.told(t) != "audit_started a" {
-			t.Fatalf("%v: %s", err, d.told(t))
+		if err := l.Demand(t.Context(), by("a")); err != nil || d.summary(t) != "audit_started a" {
+			t.Fatalf("%v: %s", err, d.summary(t))
 		}
 		d.set(0)
 		for range 3 {
 			began := time.Now()
-			if err := l.Demand(t.Context(), who("b")); !errors.Is(err, syscall.ENOSPC) || time.Since(began) > 0 {
+			if err := l.Demand(t.Context(), by("b")); !errors.Is(err, syscall.ENOSPC) || time.Since(began) > 0 {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 		}
@@ -212,14 +214,14 @@ func TestDemand(t *testing.T) {
 		}
 		d.set(-1)
 		time.Sleep(2 * retryEvery)
-		if err := l.Demand(t.Context(), who("c")); err != nil || d.told(t) != "audit_started a audit_lost 1 c" {
-			t.Errorf("%v: %s", err, d.told(t)) // two have been refused without a try
+		if err := l.Demand(t.Context(), by("c")); err != nil || d.summary(t) != "audit_started a audit_lost 1 c" {
+			t.Errorf("%v: %s", err, d.summary(t)) // two were refused without a write
 		}
 	})
 }
 
-// A disk that hangs keeps a call for so long, those after it not at all, and
-// whoever only notes never.
+// When a disk hangs, Demand waits for its patience once, and then fails at once.
+// Note never waits.
 func TestHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
@@ -229,7 +231,7 @@ func TestHangingDisk(t *testing.T) {
 		d.mu.Unlock()
 		began := time.Now()
 		for range 3 * mostQueued {
-			l.Note(who("a"))
+			l.Note(by("a"))
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("noting took %v", took)
@@ -239,19 +241,19 @@ func TestHangingDisk(t *testing.T) {
 		}
 		for i, want := range []time.Duration{patience, 0, 0} {
 			began := time.Now()
-			if err := l.Demand(t.Context(), who("b")); err == nil || time.Since(began) != want {
+			if err := l.Demand(t.Context(), by("b")); err == nil || time.Since(began) != want {
 				t.Errorf("%d: %v after %v", i, err, time.Since(began))
 			}
 		}
 		close(d.hangs)
 		time.Sleep(2 * retryEvery)
-		if err := l.Demand(t.Context(), who("c")); err != nil || !strings.HasSuffix(d.told(t), " c") {
+		if err := l.Demand(t.Context(), by("c")); err != nil || !strings.HasSuffix(d.summary(t), " c") {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-// A line that comes late is no reason to refuse those after it for ever.
+// After a line that was written too late, later lines are accepted again.
 func TestLateLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
@@ -266,28 +268,28 @@ func TestLateLine(t *testing.T) {
 				close(d.hangs)
 				d.hangs = nil
 			})
-			_ = l.Demand(t.Context(), who("a"))
+			_ = l.Demand(t.Context(), by("a"))
 			time.Sleep(2 * retryEvery)
-			if err := l.Demand(t.Context(), who("b")); err != nil {
+			if err := l.Demand(t.Context(), by("b")); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
 }
 
-// What is left when the log is closed is written; what nobody takes is left.
+// Close writes the queued lines. If the disk hangs, it gives up.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l := newLog(d, false, zerolog.Nop())
 		for i := range 200 {
-			l.Note(who(fmt.Sprint("user:", i)))
+			l.Note(by(fmt.Sprint("user:", i)))
 		}
-		if err := l.Close(t.Context()); err != nil || !strings.HasSuffix(d.told(t), " user:198 user:199") || len(d.lines(t)) != 201 {
-			t.Errorf("%v: %s", err, d.told(t))
+		if err := l.Close(t.Context()); err != nil || !strings.HasSuffix(d.summary(t), " user:198 user:199") || len(d.lines(t)) != 201 {
+			t.Errorf("%v: %s", err, d.summary(t))
 		}
-		if err := l.Demand(t.Context(), who("late")); err == nil {
-			t.Error("a line is taken that nobody writes")
+		if err := l.Demand(t.Context(), by("late")); err == nil {
+			t.Error("a closed log accepts a line")
 		}
 
 		stuck := &disk{room: -1, hangs: make(chan struct{})}
@@ -301,18 +303,18 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A nil log takes everything.
+// A nil log accepts all calls and does nothing.
 func TestNone(t *testing.T) {
 	var l *Log
-	l.Note(who("a"))
+	l.Note(by("a"))
 	l.Reopen()
 	if l.Denied("a", "") || l.Required() || l.Err() != nil || l.Close(t.Context()) != nil {
 		t.Error("a nil log does something")
 	}
 }
 
-// Of each address so many denials have lines; the rest are counted. Neither the
-// lines nor the memory grow with the attack.
+// A few denials per address have lines; the log counts the rest. Lines and memory
+// do not grow with the attack.
 func TestDenialsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
@@ -330,13 +332,13 @@ func TestDenialsAreBounded(t *testing.T) {
 		deny("10.0.0.2:1", 10)
 		deny("[2001:db8::1]:1", 6)
 		deny("[2001:db8::ffff]:1", 6) // the same network
-		deny("", 11)                  // by another member, who has not said
+		deny("", 11)                  // from another member, which sent no address
 		if lines != 4*denialsOfOne {
 			t.Errorf("%d lines", lines)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := d.told(t); got != "audit_started denials_suppressed 10.0.0.120 denials_suppressed 2001:db8::/642 denials_suppressed 1" {
+		if got := d.summary(t); got != "audit_started denials_suppressed 10.0.0.120 denials_suppressed 2001:db8::/642 denials_suppressed 1" {
 			t.Error(got)
 		}
 		deny("10.0.0.1:1", 1)
@@ -352,7 +354,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		}
 		l.denials.mu.Lock()
 		if lines != denialsOfAll || len(l.denials.of) > mostCounted+1 {
-			t.Errorf("%d lines for 100000 addresses, of which %d are known", lines, len(l.denials.of))
+			t.Errorf("%d lines for 100000 addresses; %d are remembered", lines, len(l.denials.of))
 		}
 		l.denials.mu.Unlock()
 		before := len(d.lines(t))
@@ -369,8 +371,8 @@ func TestDenialsAreBounded(t *testing.T) {
 	})
 }
 
-// Denials of strangers use up no line of a known caller, be they of the same address
-// or of thousands.
+// Denials of unknown callers use up no line of a known caller, whether they come from
+// the same address or from thousands.
 func TestDenialsOfStrangersHideNoKnownCaller(t *testing.T) {
 	const here = "10.0.0.1:1"
 	for name, strangers := range map[string]func(l *Log){

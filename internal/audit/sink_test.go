@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// open is a log that must open.
+// open opens a log that must open.
 func open(t *testing.T, o Options) *Log {
 	t.Helper()
 	l, err := Open(o)
@@ -25,20 +25,20 @@ func open(t *testing.T, o Options) *Log {
 	return l
 }
 
-// writes has a log take a line.
+// writes writes a line to a log.
 func writes(t *testing.T, l *Log, name string) {
 	t.Helper()
-	if err := l.Demand(t.Context(), who(name)); err != nil {
+	if err := l.Demand(t.Context(), by(name)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// until waits for what another goroutine does.
+// until waits for an effect of another goroutine.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("not within 30 s: ", what)
+			t.Fatal("did not happen within 30 s: ", what)
 		}
 	}
 }
@@ -52,8 +52,8 @@ func read(t *testing.T, path string) string {
 	return string(got)
 }
 
-// The file is its owner's alone, is gone on with, and a line in which a process
-// before has ended does not spoil the next.
+// Only its owner can access the file. A restart appends to it, and a line that an
+// earlier process left incomplete does not spoil the next.
 func TestRegularFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, Options{Path: path})
@@ -78,7 +78,7 @@ func TestRegularFile(t *testing.T) {
 	}
 }
 
-// What can't be an audit log is said at the start.
+// Open refuses a file that cannot be an audit log.
 func TestRefusedFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
@@ -110,8 +110,8 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// After logrotate has moved the file away, a SIGHUP has a new one begun; where that
-// can't be, the old one stays.
+// After logrotate has moved the file away, Reopen begins a new file. If that fails,
+// the log continues in the old file.
 func TestReopen(t *testing.T) {
 	for _, size := range []int64{0, 1 << 20} {
 		dir := filepath.Join(t.TempDir(), "d")
@@ -154,14 +154,14 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.Reopen(); err == nil {
-		t.Error("a file in no directory is opened")
+		t.Error("a file in a missing directory is opened")
 	}
 	if n, err := f.Write([]byte("x")); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 }
 
-// Files are put aside at a size, and only so many are kept.
+// Files are rotated at a size, and a limited number is kept.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, Options{Path: filepath.Join(dir, "audit.log"), MaxBytes: 1 << 20, Keep: 2})
@@ -189,7 +189,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A named pipe need have no reader yet, may lose it, and may have another.
+// A named pipe may have no reader yet, may lose it, and may get another.
 func TestNamedPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -202,7 +202,7 @@ func TestNamedPipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "somebody reads", func() bool { return l.Demand(t.Context(), who("user:a")) == nil })
+		until(t, "somebody reads", func() bool { return l.Demand(t.Context(), by("user:a")) == nil })
 		in := bufio.NewReader(r)
 		for {
 			line, err := in.ReadString('\n')
@@ -214,20 +214,20 @@ func TestNamedPipe(t *testing.T) {
 			}
 		}
 		_ = r.Close()
-		until(t, "nobody reads any more", func() bool { return l.Demand(t.Context(), who("user:b")) != nil })
+		until(t, "nobody reads any more", func() bool { return l.Demand(t.Context(), by("user:b")) != nil })
 	}
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// The kernel's own full disk.
+// /dev/full is the kernel's full disk.
 func TestDevFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
 	}
 	l := open(t, Options{Path: "/dev/full", Required: true, Logger: zerolog.Nop()})
-	if err := l.Demand(t.Context(), who("a")); !errors.Is(err, syscall.ENOSPC) {
+	if err := l.Demand(t.Context(), by("a")); !errors.Is(err, syscall.ENOSPC) {
 		t.Error(err)
 	}
 	_ = l.Close(t.Context())

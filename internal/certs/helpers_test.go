@@ -9,7 +9,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// order makes files in a new directory and returns it.
+// order makes the files of an order in a new directory and returns the directory.
 func order(t *testing.T, o Order) string {
 	t.Helper()
 	o.Dir = filepath.Join(t.TempDir(), "certs")
@@ -22,16 +22,16 @@ func order(t *testing.T, o Order) string {
 	return o.Dir
 }
 
-// r1 is an order for the replica of that name.
+// r1 is an order for the replica r1.
 var r1 = Order{Replicas: []Replica{{ID: "r1", Hosts: []string{"127.0.0.1"}}}}
 
-// filesOf are those of a name in a directory.
+// filesOf returns the files for a name in a directory.
 func filesOf(dir, name string) Files {
 	at := func(file string) string { return filepath.Join(dir, file) }
 	return Files{Cert: at(name + ".pem"), Key: at(name + "-key.pem"), CA: at("ca.pem")}
 }
 
-// put makes the files of one directory those of another.
+// put copies files from one directory to another.
 func put(t *testing.T, to, from string, names ...string) {
 	t.Helper()
 	for _, name := range names {

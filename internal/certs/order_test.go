@@ -67,8 +67,8 @@ func open(t *testing.T, f Files) *Source {
 	return s
 }
 
-// What would give a client a replica's name, or two one file, is refused before
-// anything is written.
+// An order that gives a client a replica's name, or one file to two names, is
+// refused before anything is written.
 func TestRefusedOrders(t *testing.T) {
 	replica := func(ids ...string) (all []Replica) {
 		for _, id := range ids {
@@ -114,8 +114,8 @@ func TestRefusedOrders(t *testing.T) {
 	}
 }
 
-// A directory's CA signs for those who come later; nothing is overwritten, and
-// what is refused leaves nothing behind.
+// A directory's CA signs later certificates. No file is overwritten, and a refused
+// order leaves no file behind.
 func TestMakeMore(t *testing.T) {
 	dir := order(t, r1)
 	before := open(t, filesOf(dir, "r1")).Set().CAs[0]
@@ -132,7 +132,7 @@ func TestMakeMore(t *testing.T) {
 		t.Error("a certificate outlasts its CA")
 	}
 	if !made.Ends.Equal(set.Certificate.Leaf.NotAfter) {
-		t.Errorf("it is said to end at %v, and does at %v", made.Ends, set.Certificate.Leaf.NotAfter)
+		t.Errorf("the reported end is %v, the certificate's is %v", made.Ends, set.Certificate.Leaf.NotAfter)
 	}
 	again := Order{Dir: dir, Replicas: []Replica{{"r2", []string{"h"}}}, Clients: []string{"billing"}, Ends: more.Ends}
 	if _, err := again.Make(); err == nil || !strings.Contains(err.Error(), "billing.pem exists already") {

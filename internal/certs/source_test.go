@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What cannot be used is refused with the file's name and the reason.
+// Unusable files are refused with the file's name and the reason.
 func TestRefusedFiles(t *testing.T) {
 	dir, other := order(t, r1), order(t, r1)
 	good := filesOf(dir, "r1")
@@ -96,8 +96,8 @@ func watch(t *testing.T, f Files, check Check, every ...time.Duration) *watched 
 	return w
 }
 
-// after lets time pass, and returns what was said in it.
-func (w *watched) after(d time.Duration) (said []string) {
+// after lets time pass and returns the messages of that time.
+func (w *watched) after(d time.Duration) (messages []string) {
 	time.Sleep(d)
 	synctest.Wait()
 	w.mu.Lock()
@@ -105,30 +105,30 @@ func (w *watched) after(d time.Duration) (said []string) {
 	for _, n := range w.notices {
 		switch {
 		case n.Taken:
-			said = append(said, "taken")
+			messages = append(messages, "taken")
 		case n.Refused != nil:
-			said = append(said, "refused: "+n.Refused.Error())
+			messages = append(messages, "refused: "+n.Refused.Error())
 		default:
-			said = append(said, fmt.Sprintf("ends in %v, %v", time.Until(n.Ends).Round(time.Hour), n.OfCAs))
+			messages = append(messages, fmt.Sprintf("ends in %v, %v", time.Until(n.Ends).Round(time.Hour), n.OfCAs))
 		}
 	}
 	w.notices = nil
-	return said
+	return messages
 }
 
-func wantSaid(t *testing.T, when string, said []string, want ...string) {
+func wantMessages(t *testing.T, when string, messages []string, want ...string) {
 	t.Helper()
-	ok := len(said) == len(want)
+	ok := len(messages) == len(want)
 	for i := 0; ok && i < len(want); i++ {
-		ok = strings.Contains(said[i], want[i])
+		ok = strings.Contains(messages[i], want[i])
 	}
 	if !ok {
-		t.Errorf("%s: it says %q, want %q", when, said, want)
+		t.Errorf("%s: messages %q, want %q", when, messages, want)
 	}
 }
 
-// Files that change are taken when they are whole and stay the same; else those
-// before stay, and it is said once why.
+// Changed files are used once they are complete and stay the same. Otherwise the old
+// files stay in use, and the reason is reported once.
 func TestFilesThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, other, third := order(t, r1), order(t, r1), order(t, r1)
@@ -139,32 +139,32 @@ func TestFilesThatChange(t *testing.T) {
 			return open(t, filesOf(dir, "r1")).Set().Certificate.Leaf.SerialNumber.String()
 		}
 		first := serial()
-		wantSaid(t, "at first", w.after(time.Hour))
+		wantMessages(t, "at first", w.after(time.Hour))
 
 		put(t, dir, other, all...)
-		wantSaid(t, "at the first look", w.after(time.Second))
+		wantMessages(t, "at the first look", w.after(time.Second))
 		if serial() != first {
-			t.Error("what was seen once is taken")
+			t.Error("files that were seen once are in force")
 		}
-		wantSaid(t, "at the second look", w.after(time.Second), "taken")
+		wantMessages(t, "at the second look", w.after(time.Second), "taken")
 		if serial() != of(other) {
 			t.Error("the new certificate is not in force")
 		}
 
 		put(t, dir, third, "r1.pem")
-		wantSaid(t, "with half of it", w.after(time.Hour), "refused: "+dir)
+		wantMessages(t, "with half of it", w.after(time.Hour), "refused: "+dir)
 		put(t, dir, third, all...)
-		wantSaid(t, "with all of it", w.after(2*time.Second), "taken")
+		wantMessages(t, "with all of it", w.after(2*time.Second), "taken")
 		if err := os.Remove(filepath.Join(dir, "ca.pem")); err != nil {
 			t.Fatal(err)
 		}
-		wantSaid(t, "without the CA", w.after(time.Hour), "refused: open "+dir)
+		wantMessages(t, "without the CA", w.after(time.Hour), "refused: open "+dir)
 		put(t, dir, third, "ca.pem")
-		wantSaid(t, "with the CA again", w.after(time.Hour))
+		wantMessages(t, "with the CA again", w.after(time.Hour))
 		put(t, dir, other, "ca.pem")
-		wantSaid(t, "with another CA", w.after(time.Hour), "refused: the other replicas would not accept")
+		wantMessages(t, "with another CA", w.after(time.Hour), "refused: the other replicas would not accept")
 		if serial() != of(third) || len(w.Set().CAs) != 1 {
-			t.Error("what was refused is in force")
+			t.Error("the refused files are in force")
 		}
 		if c := w.Counts(); c.Taken != 2 || c.Refused != 3 {
 			t.Errorf("%+v", c)
@@ -172,7 +172,7 @@ func TestFilesThatChange(t *testing.T) {
 	})
 }
 
-// A file that changes at every look is not taken before it rests.
+// A file that changes at every look is not used before it stays the same.
 func TestFilesThatAreBeingWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := order(t, r1)
@@ -186,19 +186,20 @@ func TestFilesThatAreBeingWritten(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "ca.pem"), content[:100*n], 0o600); err != nil {
 				t.Fatal(err)
 			}
-			wantSaid(t, "while it is written", w.after(time.Second))
+			wantMessages(t, "while it is written", w.after(time.Second))
 		}
 		if w.Set() != before {
-			t.Error("it was taken")
+			t.Error("the changing file is in force")
 		}
 		if err := os.WriteFile(filepath.Join(dir, "ca.pem"), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		wantSaid(t, "when it is written", w.after(2*time.Second), "taken")
+		wantMessages(t, "when it is written", w.after(2*time.Second), "taken")
 	})
 }
 
-// A new certificate that has ended waits until the one in force has, too.
+// A new certificate that has expired is not used until the certificate in force has
+// expired, too.
 func TestCertificatesThatHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := order(t, Order{Replicas: r1.Replicas, Ends: time.Now().Add(20 * time.Hour)})
@@ -206,23 +207,23 @@ func TestCertificatesThatHaveEnded(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		w := watch(t, filesOf(dir, "r1"), nil, time.Minute)
 		put(t, dir, ended, "r1.pem", "r1-key.pem")
-		wantSaid(t, "with one that has ended", w.after(time.Hour), "ends in 17h0m0s, false", "refused: the new certificate in "+dir)
-		wantSaid(t, "when both have", w.after(18*time.Hour), "taken", "ends in -2")
+		wantMessages(t, "with one that has ended", w.after(time.Hour), "ends in 17h0m0s, false", "refused: the new certificate in "+dir)
+		wantMessages(t, "when both have", w.after(18*time.Hour), "taken", "ends in -2")
 	})
 }
 
-// What ends soon is spoken of at the start, and then daily.
+// Certificates that expire soon are reported at the start, and then daily.
 func TestEndsAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := order(t, Order{Replicas: r1.Replicas, Ends: time.Now().Add(15 * 24 * time.Hour)})
 		w := watch(t, filesOf(dir, "r1"), nil, time.Hour)
-		wantSaid(t, "15 days before", w.after(23*time.Hour))
-		wantSaid(t, "14 days before", w.after(25*time.Hour), "ends in 312h0m0s, false")
+		wantMessages(t, "15 days before", w.after(23*time.Hour))
+		wantMessages(t, "14 days before", w.after(25*time.Hour), "ends in 312h0m0s, false")
 		for day := 12; day >= -1; day-- {
-			wantSaid(t, "daily", w.after(24*time.Hour), fmt.Sprintf("ends in %v", time.Duration(day)*24*time.Hour))
+			wantMessages(t, "daily", w.after(24*time.Hour), fmt.Sprintf("ends in %v", time.Duration(day)*24*time.Hour))
 		}
 		put(t, dir, order(t, r1), "r1.pem", "r1-key.pem")
-		wantSaid(t, "with a new one", w.after(48*time.Hour), "taken")
+		wantMessages(t, "with a new one", w.after(48*time.Hour), "taken")
 		certificate, cas := w.Ends()
 		if EndsSoon(certificate) || EndsSoon(cas) || EndsSoon(time.Time{}) || cas.Year() != 2010 {
 			t.Errorf("%v, %v", certificate, cas)
@@ -230,8 +231,8 @@ func TestEndsAreToldOf(t *testing.T) {
 	})
 }
 
-// A server's configuration is that of the certificate in force, made once for
-// each.
+// A server's configuration has the certificate in force, and is made once per
+// certificate.
 func TestServerConfigIsMadeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := order(t, r1)
@@ -246,12 +247,12 @@ func TestServerConfigIsMadeOnce(t *testing.T) {
 		}
 		first := get(optional)
 		if first != get(optional) || first == get(required) || get(required).ClientAuth != tls.RequireAndVerifyClientCert {
-			t.Error("it is made for each handshake, or shared by servers that differ")
+			t.Error("the configuration is made for each handshake, or shared by servers that differ")
 		}
 		put(t, dir, order(t, r1), "r1.pem", "r1-key.pem", "ca.pem")
-		wantSaid(t, "with a new one", w.after(2*time.Second), "taken")
+		wantMessages(t, "with a new one", w.after(2*time.Second), "taken")
 		if get(optional) == first || get(optional).ClientCAs.Equal(first.ClientCAs) {
-			t.Error("it is the one before")
+			t.Error("the configuration has the old certificate")
 		}
 	})
 }

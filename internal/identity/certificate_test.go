@@ -22,8 +22,8 @@ func uris(all ...string) (parsed []*url.URL) {
 	return parsed
 }
 
-// TestNamesInCertificates: the first URI, else the first DNS name, else the common
-// name; no other where that one can't be a principal.
+// TestNamesInCertificates: the name is the first URI, else the first DNS name, else
+// the common name. If it cannot be a principal, no other name is used.
 func TestNamesInCertificates(t *testing.T) {
 	long := strings.Repeat("x", 250)
 	for name, test := range map[string]struct {
@@ -76,7 +76,7 @@ func TestNamesInCertificates(t *testing.T) {
 	}
 }
 
-// A connection that is kept counts until a certificate of its chain ends.
+// A kept connection authenticates until a certificate of its chain expires.
 func TestKeptConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := time.Now().Add(time.Hour)
@@ -94,7 +94,7 @@ func TestKeptConnections(t *testing.T) {
 			}
 		}
 		if p, err := OfCertificate(&tls.ConnectionState{PeerCertificates: last}, ""); err == nil || !strings.Contains(err.Error(), "it was not verified") {
-			t.Errorf("a certificate that nobody verified: %+v, %v", p, err)
+			t.Errorf("an unverified certificate: %+v, %v", p, err)
 		}
 		if p, err := OfCertificate(state, ""); err != nil || p.Principal != "user:billing" || !p.Ends.Equal(ends) {
 			t.Fatalf("%+v, %v", p, err)
@@ -110,8 +110,7 @@ func TestKeptConnections(t *testing.T) {
 	})
 }
 
-// A prefix stands before each name, and makes no name the root's or longer than one
-// may be.
+// A prefix comes before each name. The result is never root's name, nor too long.
 func TestPrefixedNames(t *testing.T) {
 	long := strings.Repeat("x", 250)
 	for _, test := range []struct{ prefix, name, want, fail string }{

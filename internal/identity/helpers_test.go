@@ -23,10 +23,10 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// The tests make their tokens by hand, of the standard library alone: what they
-// send is what they say, and not what the library under test would write.
+// The tests make their tokens by hand, with the standard library alone. So they can
+// send tokens that the library under test would not write.
 
-// issuer is somebody who makes JWTs.
+// issuer makes JWTs.
 type issuer struct {
 	rsa *rsa.PrivateKey
 	ec  *ecdsa.PrivateKey
@@ -43,10 +43,10 @@ func newIssuer() *issuer {
 	return &issuer{r, e, d}
 }
 
-// ours makes the tokens that count, theirs has keys that nobody here knows.
+// ours makes valid tokens; the keys of theirs are unknown.
 var ours, theirs = sync.OnceValue(newIssuer), sync.OnceValue(newIssuer)
 
-// key is the private one for an algorithm.
+// key returns the private key for an algorithm.
 func (i *issuer) key(alg string) crypto.Signer {
 	switch alg {
 	case "RS256":
@@ -60,8 +60,8 @@ func (i *issuer) key(alg string) crypto.Signer {
 // object is a JSON object.
 type object map[string]any
 
-// and is the object with others' members instead; those that are nil are left
-// out.
+// and returns the object with members replaced by those in others. A nil member is
+// removed.
 func (o object) and(others ...object) object {
 	all := object{}
 	for _, one := range append([]object{o}, others...) {
@@ -75,7 +75,7 @@ func (o object) and(others ...object) object {
 	return all
 }
 
-// jwk is the public key of an algorithm as a member of a JWKS.
+// jwk returns the public key of an algorithm as a member of a JWKS.
 func (i *issuer) jwk(alg, kid string, more ...object) object {
 	raw, err := jose.JSONWebKey{Key: i.key(alg).Public(), KeyID: kid, Algorithm: alg, Use: "sig"}.MarshalJSON()
 	if err != nil {
@@ -98,7 +98,7 @@ func jwks(keys ...object) string {
 
 var b64 = base64.RawURLEncoding
 
-// signed is a token with these texts and the signature that the key makes.
+// signed returns a token with the given header and payload, signed with key.
 func signed(header, payload string, key any) string {
 	input := b64.EncodeToString([]byte(header)) + "." + b64.EncodeToString([]byte(payload))
 	sum := sha256.Sum256([]byte(input))
@@ -126,7 +126,7 @@ func signed(header, payload string, key any) string {
 	return input + "." + b64.EncodeToString(signature)
 }
 
-// token is a JWT with this header and these claims.
+// token returns a JWT with the given header and claims.
 func token(header, claims object, key any) string {
 	h, err1 := json.Marshal(header)
 	c, err2 := json.Marshal(claims)
@@ -136,7 +136,7 @@ func token(header, claims object, key any) string {
 	return signed(string(h), string(c), key)
 }
 
-// The tokens that are taken, but for what a test changes in them.
+// The issuer and the audience of valid tokens.
 const (
 	iss = "https://id.example.com"
 	aud = "stout"
@@ -151,7 +151,7 @@ func goodClaims() object {
 
 func good(alg string) string { return token(goodHeader(alg), goodClaims(), ours().key(alg)) }
 
-// keyFile writes a file of keys.
+// keyFile writes a file of keys and returns its name.
 func keyFile(t testing.TB, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "keys.json")
@@ -161,12 +161,12 @@ func keyFile(t testing.TB, content string) string {
 	return name
 }
 
-// ourKeys are those of ours.
+// ourKeys returns the public keys of ours as a JWKS.
 func ourKeys() string {
 	return jwks(ours().jwk("RS256", "RS256"), ours().jwk("ES256", "ES256"), ours().jwk("EdDSA", "EdDSA"))
 }
 
-// newJWTs judges by a file of keys with that content.
+// newJWTs returns a verifier with a file of keys with the given content.
 func newJWTs(t testing.TB, content string) *JWTs {
 	t.Helper()
 	keys, err := OpenKeys(keyFile(t, content))

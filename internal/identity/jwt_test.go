@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Good tokens of each algorithm are taken, and what may be in them besides.
+// Valid tokens of each algorithm are accepted, also with further permitted fields.
 func TestGoodTokens(t *testing.T) {
 	j := newJWTs(t, ourKeys())
 	long := strings.Repeat("x", 256)
@@ -48,7 +48,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// badTokens are tokens of every kind that is refused, and why.
+// badTokens returns a token of each refused kind, and part of the error.
 func badTokens(alg string) map[string][2]string {
 	now := time.Now().Unix()
 	key := ours().key(alg)
@@ -176,8 +176,8 @@ func badTokens(alg string) map[string][2]string {
 	}
 }
 
-// TestBadTokens: each bad kind, by each algorithm, is refused for its very fault,
-// and no answer has control characters or is without bound.
+// TestBadTokens: each bad token is refused for its own fault, with each algorithm.
+// Errors have a bounded length and no control characters.
 func TestBadTokens(t *testing.T) {
 	j := newJWTs(t, ourKeys())
 	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
@@ -185,7 +185,7 @@ func TestBadTokens(t *testing.T) {
 			p, err := j.Prove(test[0])
 			switch {
 			case err == nil:
-				t.Errorf("%s, %s: taken for %+v", name, alg, p)
+				t.Errorf("%s, %s: accepted as %+v", name, alg, p)
 			case !strings.Contains(err.Error(), test[1]):
 				t.Errorf("%s, %s: %v, want %q", name, alg, err, test[1])
 			case len(err.Error()) > 512 || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x9b }):
@@ -195,7 +195,7 @@ func TestBadTokens(t *testing.T) {
 	}
 }
 
-// Another claim may name the principal, and that one only.
+// Another claim may be set to name the principal; then `sub` does not name it.
 func TestClaims(t *testing.T) {
 	j := newJWTs(t, ourKeys())
 	j.Claim = "https://example.com/name"
@@ -211,8 +211,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A token that was taken counts until its end and the leeway, to the second, also
-// where it is remembered.
+// A token is valid until its expiry plus the leeway, to the second, even if it is
+// remembered.
 func TestTokensEnd(t *testing.T) {
 	j := newJWTs(t, ourKeys())
 	synctest.Test(t, func(t *testing.T) {
@@ -231,12 +231,12 @@ func TestTokensEnd(t *testing.T) {
 			t.Errorf("at its end: %v", err)
 		}
 		if _, err := newJWTs(t, ourKeys()).Prove(text); err == nil {
-			t.Error("at its end, by who has not seen it: taken")
+			t.Error("at its end, a verifier that has not seen it: accepted")
 		}
 	})
 }
 
-// What is remembered is bounded, and forgotten with the keys.
+// The number of remembered tokens is bounded, and new keys clear them.
 func TestRememberedTokens(t *testing.T) {
 	var p proved
 	for i := range 3 * mostProved {
@@ -256,12 +256,12 @@ func TestRememberedTokens(t *testing.T) {
 	}
 	j.Keys.present.Store(set)
 	if _, err := j.Prove(text); err == nil {
-		t.Error("the key is gone, and its token is taken")
+		t.Error("the key is gone, but its token is accepted")
 	}
 }
 
-// FuzzMutatedTokens: any other text than the token itself is refused. The bytes
-// say where which byte is changed, taken out or put in.
+// FuzzMutatedTokens: any text other than the token itself is refused. Four bytes
+// each describe an edit: position, byte, and change, removal, insertion or cut.
 func FuzzMutatedTokens(f *testing.F) {
 	j := newJWTs(f, ourKeys())
 	j.Claim = "name" // so that no claim is in an allowed form by chance
@@ -299,13 +299,13 @@ func FuzzMutatedTokens(f *testing.F) {
 			return
 		}
 		if p, err := j.Prove(string(mutated)); err == nil {
-			t.Fatalf("%q is taken for %+v", mutated, p)
+			t.Fatalf("%q is accepted as %+v", mutated, p)
 		}
 	})
 }
 
-// TestLastCharacters: every other last character of each part is refused, also
-// those that stand for the same bytes.
+// TestLastCharacters: every other last character of each part is refused, even if it
+// decodes to the same bytes.
 func TestLastCharacters(t *testing.T) {
 	j := newJWTs(t, ourKeys())
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -318,15 +318,15 @@ func TestLastCharacters(t *testing.T) {
 			for _, c := range []byte(alphabet) {
 				mutated := text[:i] + string(c) + text[i+1:]
 				if _, err := j.Prove(mutated); err == nil && mutated != text {
-					t.Errorf("%s: %q for %q at %d is taken", alg, c, text[i], i)
+					t.Errorf("%s: %q for %q at %d is accepted", alg, c, text[i], i)
 				}
 			}
 		}
 	}
 }
 
-// FuzzSignedTokens: whatever an issuer signs comes to a principal that may be, or
-// to an error; never to the root.
+// FuzzSignedTokens: any token of the issuer gives a valid principal or an error, but
+// never root.
 func FuzzSignedTokens(f *testing.F) {
 	j := newJWTs(f, ourKeys())
 	for _, test := range badTokens("EdDSA") {

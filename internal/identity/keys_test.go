@@ -29,7 +29,7 @@ func jwkOf(key any, kid string) object {
 	return i.jwk("ES256", kid, object{"alg": nil})
 }
 
-// Files that can't be used are refused with the reason.
+// Unusable files are refused with the reason.
 func TestRefusedKeys(t *testing.T) {
 	small, err1 := rsa.GenerateKey(rand.Reader, 1024)
 	p384, err2 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
@@ -73,15 +73,15 @@ func TestRefusedKeys(t *testing.T) {
 		if _, err := OpenKeys(file); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		} else if strings.Contains(err.Error(), "AAAAAAAA") {
-			t.Errorf("%s: the error tells a secret: %v", name, err)
+			t.Errorf("%s: the error reveals a secret: %v", name, err)
 		}
 	}
 	if _, err := OpenKeys(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("no file is read")
+		t.Error("a missing file is accepted")
 	}
 }
 
-// Keys that are of no use stand beside others, and none of them is taken.
+// Unusable keys are skipped; the other keys of the file are used.
 func TestSkippedKeys(t *testing.T) {
 	secret := object{"kty": "oct", "kid": "s", "k": b64.EncodeToString(make([]byte, 32))}
 	j := newJWTs(t, jwks(secret, ours().jwk("ES256", "ES256"), ours().jwk("RS256", "RS256", object{"use": "enc"}), object{"kty": "new"}, ours().jwk("EdDSA", "")))
@@ -99,11 +99,11 @@ func TestSkippedKeys(t *testing.T) {
 	}
 }
 
-// watched follows a file in a bubble.
+// watched records the notices about a watched file, in a bubble.
 type watched struct {
 	*JWTs
-	mu    sync.Mutex
-	heard []string
+	mu      sync.Mutex
+	notices []string
 }
 
 func watch(t *testing.T, content string) *watched {
@@ -112,9 +112,9 @@ func watch(t *testing.T, content string) *watched {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n.Taken {
-			w.heard = append(w.heard, "taken")
+			w.notices = append(w.notices, "taken")
 		} else {
-			w.heard = append(w.heard, n.Refused.Error())
+			w.notices = append(w.notices, n.Refused.Error())
 		}
 	})
 	return w
@@ -127,14 +127,14 @@ func (w *watched) write(t *testing.T, content string) {
 	}
 }
 
-func (w *watched) said() string {
+func (w *watched) reported() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Join(w.heard, "; ")
+	return strings.Join(w.notices, "; ")
 }
 
-// A file that has changed is in force within seconds; the old key's tokens are not
-// taken from then on.
+// A changed file is in force within seconds. From then on tokens of the old key are
+// refused.
 func TestKeysChange(t *testing.T) {
 	ourKeys, our := ourKeys(), good // made outside the bubble
 	synctest.Test(t, func(t *testing.T) {
@@ -147,19 +147,19 @@ func TestKeysChange(t *testing.T) {
 		w.write(t, jwks(theirs().jwk("ES256", "ES256")))
 		time.Sleep(3 * time.Second)
 		if _, err := w.Prove(old); err == nil {
-			t.Error("the old key counts")
+			t.Error("the old key is accepted")
 		}
 		if _, err := w.Prove(next); err != nil {
 			t.Errorf("the new key: %v", err)
 		}
-		if w.said() != "taken" || w.Keys.Counts() != (Counts{Taken: 1}) {
-			t.Errorf("said: %s; %+v", w.said(), w.Keys.Counts())
+		if w.reported() != "taken" || w.Keys.Counts() != (Counts{Taken: 1}) {
+			t.Errorf("reported: %s; %+v", w.reported(), w.Keys.Counts())
 		}
 	})
 }
 
-// A file that can't be used, or has gone, leaves the keys before in force. It is
-// said once, and counted once; what is half written is not said at all.
+// After an unusable or missing file, the old keys stay in force. The failure is
+// reported once and counted once. A half-written file is not reported.
 func TestBrokenKeys(t *testing.T) {
 	ourKeys := ourKeys()
 	theirKeys := jwks(theirs().jwk("EdDSA", "EdDSA"))
@@ -170,8 +170,8 @@ func TestBrokenKeys(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond) // seen once
 		w.write(t, ourKeys)
 		time.Sleep(10 * time.Second)
-		if w.said() != "" {
-			t.Errorf("half a file is told of: %s", w.said())
+		if w.reported() != "" {
+			t.Errorf("half a file is reported: %s", w.reported())
 		}
 		w.write(t, theirKeys[:50])
 		time.Sleep(time.Hour)
@@ -185,18 +185,18 @@ func TestBrokenKeys(t *testing.T) {
 		if _, err := w.Prove(good("RS256")); err != nil {
 			t.Errorf("without the file: %v", err)
 		}
-		if said := w.said(); strings.Count(said, "it is not a JWKS") != 1 || strings.Count(said, "no such file") != 1 || w.Keys.Counts() != (Counts{Refused: 2}) {
-			t.Errorf("said: %s; %+v", said, w.Keys.Counts())
+		if all := w.reported(); strings.Count(all, "it is not a JWKS") != 1 || strings.Count(all, "no such file") != 1 || w.Keys.Counts() != (Counts{Refused: 2}) {
+			t.Errorf("reported: %s; %+v", all, w.Keys.Counts())
 		}
 		w.write(t, theirKeys)
 		time.Sleep(3 * time.Second)
-		if _, err := w.Prove(good("RS256")); err == nil || !strings.HasSuffix(w.said(), "; taken") {
-			t.Errorf("the next file: %v; %s", err, w.said())
+		if _, err := w.Prove(good("RS256")); err == nil || !strings.HasSuffix(w.reported(), "; taken") {
+			t.Errorf("the next file: %v; %s", err, w.reported())
 		}
 	})
 }
 
-// FuzzKeys: whatever the file has in it, it is refused or has usable keys only.
+// FuzzKeys: any file is refused, or gives usable keys only.
 func FuzzKeys(f *testing.F) {
 	f.Add(ourKeys())
 	f.Add(jwks(ours().jwk("EdDSA", "a", object{"use": "enc"}), object{"kty": "oct", "k": "AA", "kid": "b"}))
