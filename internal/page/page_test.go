@@ -13,11 +13,11 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// maxBytes is what all files weigh together at most: a person on a slow line waits for
-// them.
+// maxBytes limits the total size of the files, for people on slow lines.
 const maxBytes = 96 << 10
 
-// TestFilesAreTheirOwn: nothing that the policy forbids, and nothing that is elsewhere.
+// TestFilesAreTheirOwn: the files use nothing that the policy forbids, and name no other
+// host.
 func TestFilesAreTheirOwn(t *testing.T) {
 	total := 0
 	for _, name := range page.Names() {
@@ -34,7 +34,7 @@ func TestFilesAreTheirOwn(t *testing.T) {
 		}
 		for _, ban := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "createContextualFragment", "DOMParser", "localStorage", "document.cookie", "srcdoc"} {
 			if strings.Contains(text, ban) {
-				t.Errorf("%s has %s: what others chose is text", name, ban)
+				t.Errorf("%s has %s: show names that others chose as text only", name, ban)
 			}
 		}
 		if strings.HasSuffix(name, ".html") {
@@ -42,9 +42,9 @@ func TestFilesAreTheirOwn(t *testing.T) {
 		}
 	}
 	if total > maxBytes {
-		t.Errorf("the page weighs %d bytes, more than %d", total, maxBytes)
+		t.Errorf("the page has %d bytes, more than %d", total, maxBytes)
 	}
-	t.Logf("the page weighs %d bytes in %d files", total, len(page.Names()))
+	t.Logf("the page has %d bytes in %d files", total, len(page.Names()))
 }
 
 var inline = regexp.MustCompile(`(?i)<script(\s[^>]*)?>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:`)
@@ -56,13 +56,13 @@ func checkDocument(t *testing.T, name, text string) {
 	}
 	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(text, -1) {
 		if _, ok := page.Find(m[1]); !ok && !strings.HasPrefix(m[1], "#") {
-			t.Errorf("%s has %s, which is not there", name, m[1])
+			t.Errorf("%s has %s, which does not exist", name, m[1])
 		}
 	}
 }
 
-// TestImportsAreThere: each name that a module imports is one that the other exports,
-// and is used. There is no build step that would say so.
+// TestImportsAreThere: each name that a module imports is exported and used. There is no
+// build step that would find such errors.
 func TestImportsAreThere(t *testing.T) {
 	imports := regexp.MustCompile(`(?m)^import \{ ([^}]+) \} from '\./([^']+)';$`)
 	for _, name := range page.Names() {
@@ -79,7 +79,7 @@ func TestImportsAreThere(t *testing.T) {
 		for _, m := range found {
 			from, ok := page.Find(m[2])
 			if !ok {
-				t.Errorf("%s imports from %s, which is not there", name, m[2])
+				t.Errorf("%s imports from %s, which does not exist", name, m[2])
 				continue
 			}
 			for _, one := range strings.Split(m[1], ", ") {
@@ -95,14 +95,14 @@ func TestImportsAreThere(t *testing.T) {
 	}
 }
 
-// evaluated is what an expression is in a module that has some names of the page's own
-// ones, by node; without node the test is skipped.
+// evaluated returns the values of expressions by name. Node evaluates them in a module
+// that imports names of the page. Without node the test is skipped.
 func evaluated(t *testing.T, expressions map[string]string, imports string) map[string]string {
 	t.Helper()
-	testrun.E2E(t) // it takes node
+	testrun.E2E(t) // needs node
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node here")
+		t.Skip("node is not installed")
 	}
 	dir := t.TempDir()
 	put := func(name string, content []byte) {
@@ -135,8 +135,8 @@ func evaluated(t *testing.T, expressions map[string]string, imports string) map[
 	return got
 }
 
-// says checks what expressions are: pairs of one and what it is.
-func says(t *testing.T, imports string, wants map[string]string) {
+// equal checks the values of expressions, given by expression.
+func equal(t *testing.T, imports string, wants map[string]string) {
 	t.Helper()
 	asked := map[string]string{}
 	for expression := range wants {
@@ -144,63 +144,65 @@ func says(t *testing.T, imports string, wants map[string]string) {
 	}
 	for name, got := range evaluated(t, asked, imports) {
 		if expression := asked[name]; got != wants[expression] {
-			t.Errorf("%s\nis  %s\nnot %s", expression, got, wants[expression])
+			t.Errorf("%s\ngot  %s\nwant %s", expression, got, wants[expression])
 		}
 	}
 }
 
-// TestWhatAReleaseLeaves: who has a lock after a release by force depends on who else holds it.
+// TestWhatAReleaseLeaves: the holders of a lock after a release by force depend on its
+// other holders.
 func TestWhatAReleaseLeaves(t *testing.T) {
 	const next = `queue: [{session_name: 'next', mode: 'exclusive'}]`
 	const some = `queue: [{session_name: 'a', mode: 'shared'}, {session_name: 'b', mode: 'shared'}, {session_name: 'c', mode: 'exclusive'}]`
-	says(t, "const { freed, heirs } = await import('./words.js');", map[string]string{
-		`heirs({waiters: 0, mode: 'exclusive'}, 0)`:                      "Nobody waits: the lock is free at once, without lock-delay.",
-		`heirs({waiters: 0, mode: 'shared'}, 2)`:                         "Nobody waits; the 2 other holders still have it.",
-		`heirs({waiters: 1, mode: 'exclusive', ` + next + `}, 0)`:        "next is next and gets the lock at once, without lock-delay.",
-		`heirs({waiters: 1, mode: 'shared', ` + next + `}, 1)`:           "next is next, and still waits for the 1 other holder.",
-		`heirs({waiters: 3, mode: 'exclusive', ` + some + `}, 0)`:        "a and the next 1 of those who wait get the lock at once, without lock-delay.",
-		`heirs({waiters: 3, mode: 'shared', limit: 3, ` + some + `}, 2)`: "a is next and gets the lock at once, without lock-delay.",
-		`heirs({waiters: 3, mode: 'shared'}, 1)`:                         "Who is first in the queue is next, without lock-delay.",
-		`freed([])`:                                                      "It holds no lock.",
-		`freed([{mode: 'exclusive'}])`:                                   "Its lock is free at once, without lock-delay; who waits gets it.",
-		`freed([{mode: 'exclusive'}, {mode: 'exclusive'}])`:              "Its 2 locks are free at once, without lock-delay; who waits gets them.",
-		`freed([{mode: 'shared'}]).includes('free at once')`:             "false",
-		`freed([{mode: 'shared'}]).includes('these still have')`:         "true",
+	equal(t, "const { afterRelease, freed } = await import('./words.js');", map[string]string{
+		`afterRelease({waiters: 0, mode: 'exclusive'}, 0)`:                      "No session is waiting: the lock is free at once, without lock-delay.",
+		`afterRelease({waiters: 0, mode: 'shared'}, 2)`:                         "No session is waiting; the 2 other holders still have it.",
+		`afterRelease({waiters: 1, mode: 'exclusive', ` + next + `}, 0)`:        "next is next and gets the lock at once, without lock-delay.",
+		`afterRelease({waiters: 1, mode: 'shared', ` + next + `}, 1)`:           "next is next, and still waits for the 1 other holder.",
+		`afterRelease({waiters: 3, mode: 'exclusive', ` + some + `}, 0)`:        "a and the next request get the lock at once, without lock-delay.",
+		`afterRelease({waiters: 3, mode: 'shared', limit: 3, ` + some + `}, 2)`: "a is next and gets the lock at once, without lock-delay.",
+		`afterRelease({waiters: 3, mode: 'shared'}, 1)`:                         "The first in the queue is next, without lock-delay.",
+		`freed([])`:                    "It holds no lock.",
+		`freed([{mode: 'exclusive'}])`: "Its lock is free at once, without lock-delay; the next in the queue gets it.",
+		`freed([{mode: 'exclusive'}, {mode: 'exclusive'}])`:          "Its 2 locks are free at once, without lock-delay; the next in each queue gets them.",
+		`freed([{mode: 'shared'}]).includes('free at once')`:         "false",
+		`freed([{mode: 'shared'}]).includes('Other holders keep a')`: "true",
 	})
 }
 
-// TestVerdict: a cell is not well with a replica that answers and hears no master.
+// TestVerdict: a cell is unhealthy if a replica answers but has no contact with the
+// master.
 func TestVerdict(t *testing.T) {
 	const cell = `{master: {id: 'r1'}, lease: {held: true, term_ms: 2000}, replicas: [{id: 'r1', healthy: true, last_contact_ms: 0}, {id: 'r2', healthy: true, promise: {to: 'r1'}, last_contact_ms: 9000}, {id: 'r3', healthy: true, last_contact_ms: %d}]}`
 	at := func(contact int) string {
 		return fmt.Sprintf(`(Object.assign(store, {cell: `+cell+`, members: {tolerates: 1}}), verdict().join(': '))`, contact)
 	}
-	says(t, "const { verdict } = await import('./view-cell.js');\nconst { store } = await import('./store.js');", map[string]string{
-		at(100):  "good: All replicas are well. One more replica may fail.",
-		at(8000): "warn: r3 is not well. One more replica may fail.",
+	equal(t, "const { verdict } = await import('./view-cell.js');\nconst { store } = await import('./store.js');", map[string]string{
+		at(100):  "good: All replicas are healthy. One more replica may fail.",
+		at(8000): "warn: r3 is unhealthy. One more replica may fail.",
 	})
 }
 
-// TestOfMembers: how far one is behind that is not well nobody knows, and without a master
-// it is not said what the cell bears.
+// TestOfMembers: the page does not show how far an unhealthy member is behind, and
+// without a master not how many failures the cell tolerates.
 func TestOfMembers(t *testing.T) {
-	const tell = `(store.members = {cell_id: 'c', tolerates: 0, members: %s}, text(membersView.draw()))`
+	const shown = `(store.members = {cell_id: 'c', tolerates: 0, members: %s}, text(membersView.draw()))`
 	imports := `const { membersView } = await import('./view-cell.js');
 const { store } = await import('./store.js');
 const text = x => (x === null || x === undefined || x === false ? '' : Array.isArray(x) ? x.map(text).join('') : x.tag ? text(x.children) + '|' : String(x));`
-	says(t, imports, map[string]string{
-		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('hears no master')":    "true",
-		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('is borne')":           "false",
-		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('There is no master')": "true",
-		fmt.Sprintf(tell, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('behind')":                 "false",
-		fmt.Sprintf(tell, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('No further failure')":     "true",
+	equal(t, imports, map[string]string{
+		fmt.Sprintf(shown, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('no contact with a master')": "true",
+		fmt.Sprintf(shown, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('tolerates')":                "false",
+		fmt.Sprintf(shown, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('There is no master')":       "true",
+		fmt.Sprintf(shown, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('behind')":                       "false",
+		fmt.Sprintf(shown, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('tolerates no further failure')": "true",
 	})
 }
 
-// TestAtLeast: a master that took office knows nothing of the keepalives before.
+// TestAtLeast: a new master does not know earlier keepalives.
 func TestAtLeast(t *testing.T) {
 	const end = `{at: '2026-03-01T03:00:12Z', silent_ms: 12000}`
-	says(t, "const { atLeast } = await import('./words.js');", map[string]string{
+	equal(t, "const { atLeast } = await import('./words.js');", map[string]string{
 		`'<' + atLeast(` + end + `, [{type: 'master_changed', at: '2026-03-01T03:00:00.4Z'}]) + '>'`: "<at least >",
 		`'<' + atLeast(` + end + `, [{type: 'master_changed', at: '2026-03-01T02:59:00Z'}]) + '>'`:   "<>",
 	})

@@ -79,9 +79,9 @@ var looks = []struct {
 	window             size
 	scheme             string
 }{
-	{"cell-light", "", "All replicas are well", desk, "light"},
-	{"cell-dark", "cell", "All replicas are well", desk, "dark"},
-	{"cell-phone", "cell", "All replicas are well", phone, "light"},
+	{"cell-light", "", "All replicas are healthy", desk, "light"},
+	{"cell-dark", "cell", "All replicas are healthy", desk, "dark"},
+	{"cell-phone", "cell", "All replicas are healthy", phone, "light"},
 	{"locks-light", "locks", "billing@host7", desk, "light"},
 	{"locks-phone", "locks", "billing@host7", phone, "dark"},
 	{"lock-light", "lock/db/migrate", "Holder", desk, "light"},
@@ -218,12 +218,12 @@ func TestFailOver(t *testing.T) {
 	next := c.WaitMasterOf(t, c.Others(master)...)
 	t.Logf("the note is seen %v after the harness has seen the new master", p.shows(".note", next.ID+" is master now").Round(time.Millisecond))
 	p.shows(".office", next.ID)
-	p.shows("main", master.ID+" is not well. No further failure is borne.")
+	p.shows("main", master.ID+" is unhealthy. The cell tolerates no further failure.")
 	p.shoot("failover")
 	if err := master.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.shows("main", "All replicas are well. One more replica may fail.")
+	p.shows("main", "All replicas are healthy. One more replica may fail.")
 	// The page's own replica goes down and returns; the page reports the
 	// changes of that time.
 	if err := stays.Kill(); err != nil {
@@ -231,7 +231,7 @@ func TestFailOver(t *testing.T) {
 	}
 	p.shows("#link", "not live")
 	p.shows(".note.bad", "does not answer")
-	p.shows(".verdict", "Not known")
+	p.shows(".verdict", "State unknown")
 	p.shoot("away")
 	left := c.Others(stays)
 	at := calls{t: t, at: c.WaitMasterOf(t, left...)}
@@ -321,7 +321,7 @@ func TestAccess(t *testing.T) {
 	// before.
 	p.to("lock/mine/lock")
 	p.click(`td.act button`)
-	p.shows("dialog", "Only what checks fencing tokens keeps it out.")
+	p.shows("dialog", "Only services that check fencing tokens refuse it.")
 	p.shoot("confirm")
 	p.click(`dialog button`) // Cancel
 	p.until(`!document.querySelector('dialog').open`)
@@ -331,7 +331,7 @@ func TestAccess(t *testing.T) {
 	p.click(`td.act button`)
 	p.click(`dialog button.danger`)
 	p.shows(".note", "was released by force")
-	p.shows("main", "Nobody holds it.")
+	p.shows("main", "No session holds it.")
 	p.shows(".timeline", "released by force by user:reader")
 	// The root is offered the other actions.
 	p.click(`#bar .end button`)
@@ -349,7 +349,7 @@ func TestAccess(t *testing.T) {
 	p.click(`.head button.danger`)
 	p.shows("dialog", "locks are free at once")
 	p.click(`dialog button.danger`)
-	p.shows("main", "There is no such session any more")
+	p.shows("main", "This session no longer exists")
 }
 
 // lists waits until a lock is among the visible ones.

@@ -22,14 +22,14 @@ func TestHungReplica(t *testing.T) {
 	p := open(t, stands.URL, "cell", desk, "light")
 	p.expects("Failed to load resource")
 	p.shows("#link", "live")
-	p.shows(".verdict", "All replicas are well")
+	p.shows(".verdict", "All replicas are healthy")
 	if err := stands.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	p.shows(".verdict", "this replica does not answer")
-	p.shows(".note.bad", "The page of another: ")
+	p.shows(".note.bad", "The page of another replica: ")
 	p.shows("#link", "no answer")
-	p.shows("table", "was well")
+	p.shows("table", "was healthy")
 	p.shoot("hung")
 	at := calls{t: t, at: c.WaitMasterOf(t, c.Others(stands)...)}
 	at.lock(at.session("holder", hour, nil), "/meanwhile")
@@ -37,7 +37,7 @@ func TestHungReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.shows("#link", "live")
-	p.shows(".verdict", "All replicas are well")
+	p.shows(".verdict", "All replicas are healthy")
 	p.shows(".lines", "/meanwhile")
 	p.until(`!document.querySelector('.note.bad')`)
 }

@@ -1,10 +1,10 @@
-// Calls to the replica that the page is from. The token, where there is one, lives
-// in this tab's session storage and goes nowhere but into the header.
+// Calls to the replica that served the page. The token, if any, is kept in this tab's
+// session storage and is sent only in the header.
 
 const base = new URL('..', location.href);
 const KEY = 'stout-token';
 
-// Failed is an answer that is none of success, or no answer at all: status 0.
+// Failed is an answer other than success; status 0 means that no answer arrived.
 export class Failed extends Error {
   constructor(status, problem, retryAfter) {
     super(problem.detail || problem.title || 'no answer');
@@ -20,21 +20,22 @@ export const token = {
   },
 };
 
-// clock is the cell's wall clock as the last answer has it, where it differs from the
-// browser's by more than its second.
+// clock returns the cell's wall clock, from the last answer if it differs from the
+// browser's clock by more than the header's precision of a second allows.
 let skew = 0;
 export const clock = () => Date.now() + skew;
 
-// withoutMaster is when a call was last refused since there was no master.
+// withoutMaster is the time at which a call was last refused because there was no
+// master.
 let withoutMaster = -Infinity;
 
-const PATIENCE = 10_000; // a replica without a master says so within half of that
+const PATIENCE = 10_000; // a replica without a master answers within half of this
 
-// unanswered is a call that came to nothing: the replica is down, or stands still.
+// unanswered returns the error of a call without an answer: the replica is down or hangs.
 const unanswered = () => new Failed(0, { detail: 'the replica does not answer' });
 
-// send makes a call; what is no success is thrown as Failed. A read that has no signal
-// of its own is given up after a while.
+// send makes a call and throws Failed unless it succeeds. A read without a signal of
+// its own times out.
 export async function send(path, { headers, ...init } = {}) {
   const all = new Headers(headers);
   if (token.get()) all.set('Authorization', `Bearer ${token.get()}`);
@@ -54,9 +55,9 @@ export async function send(path, { headers, ...init } = {}) {
   throw new Failed(response.status, problem, Number(response.headers.get('Retry-After')) || 0);
 }
 
-// read is a read whose answer is JSON: linearizable, or, while there is no master,
-// this replica's own. The answer has its revision and whether it may be out of date. A
-// replica looks for a master for seconds: that is not waited for twice in a row.
+// read reads JSON: linearizably, or from this replica's own state while there is no
+// master. It returns the revision and whether the answer may be stale. A replica looks
+// for a master for seconds, so after a failure read does not wait for that again.
 export async function read(path) {
   let response, stale = performance.now() - withoutMaster < 500;
   try {
@@ -70,19 +71,19 @@ export async function read(path) {
   return { body, stale, revision: Number(response.headers.get('Stout-Revision')) || 0 };
 }
 
-// LOCAL are what each replica answers by itself, and in one way only.
+// LOCAL matches reads that each replica always answers from its own state.
 const LOCAL = /^v1\/(cell|history)/;
 
 const own = path => (LOCAL.test(path) ? path : path + (path.includes('?') ? '&' : '?') + 'consistency=stale');
 
-// final is whether the same read, asked again, is refused again.
+// final reports whether repeating the read would fail again.
 export const final = error => error?.status >= 400 && error.status < 500 && error.status !== 429;
 
-// change makes a call that changes something.
+// change makes a call that changes the cell.
 export const change = (method, path, body) =>
   send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });
 
-// escaped is a node's path in a URL.
+// escaped escapes a path of a lock or file for a URL.
 export const escaped = path => path.split('/').map(encodeURIComponent).join('/');
 
 export const query = values => new URLSearchParams(values).toString();

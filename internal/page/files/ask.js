@@ -1,11 +1,11 @@
-// Actions: each says what it will do, and is asked for once more.
+// Actions. Each shows its effect and asks for confirmation.
 
 import { change } from './api.js';
 import { byId, h, render } from './dom.js';
 import { note } from './store.js';
-import { freed, heirs } from './words.js';
+import { afterRelease, freed } from './words.js';
 
-// ask shows what an action will do, and does it when that is confirmed.
+// ask shows what an action will do, and runs it if the user confirms.
 export function ask({ title, says, verb, run, done }) {
   const dialog = byId('dialog');
   let busy = false, error = '';
@@ -15,7 +15,7 @@ export function ask({ title, says, verb, run, done }) {
     error && h('p', { class: 'error', role: 'alert' }, error),
     h('div', { class: 'buttons' },
       h('button', { type: 'button', onclick: () => dialog.close(), autofocus: true, disabled: busy }, 'Cancel'),
-      h('button', { type: 'button', class: 'danger', disabled: busy, onclick: go }, busy ? 'Under way…' : verb)));
+      h('button', { type: 'button', class: 'danger', disabled: busy, onclick: go }, busy ? 'In progress…' : verb)));
   async function go() {
     busy = true;
     error = '';
@@ -36,38 +36,38 @@ export function ask({ title, says, verb, run, done }) {
 
 const path = (...parts) => parts.map(encodeURIComponent).join('/');
 
-// transfer hands mastership over.
+// transfer makes another replica the master.
 export const transfer = (from, to) => ask({
   title: `Make ${to} the master?`,
   says: [
-    `${from ?? 'The present master'} ends its office and ${to} takes over. Calls wait meanwhile, for some tenths of a second as a rule.`,
-    'Sessions, locks and places in queues stay. Each session gets its whole ttl anew.',
+    `${from ?? 'The current master'} ends its office and ${to} takes over. Calls wait until then, usually a few tenths of a second.`,
+    'Sessions, locks and queue positions stay. Each session gets its full ttl again.',
   ],
   verb: `Make ${to} the master`,
   run: () => change('POST', 'v1/cell/transfer', { to }),
   done: `${to} was asked to be the master.`,
 });
 
-// release takes a lock from one of its holders.
+// release releases one hold of a lock by force.
 export const release = (lock, holder, name) => ask({
   title: 'Release by force?',
   says: [
-    `${name} loses ${lock.path}, which it holds ${holder.mode === 'shared' ? 'shared' : 'alone'}, by token ${holder.token}.`,
-    'Its program is not asked, and may go on as if it had the lock. Only what checks fencing tokens keeps it out.',
-    heirs(lock, lock.holders.length - 1 + (lock.more_holders ?? 0)),
+    `${name} loses ${lock.path}, which it holds ${holder.mode === 'shared' ? 'shared' : 'exclusively'}, with token ${holder.token}.`,
+    'Its program is not asked and may continue as if it had the lock. Only services that check fencing tokens refuse it.',
+    afterRelease(lock, lock.holders.length - 1 + (lock.more_holders ?? 0)),
   ],
   verb: 'Release by force',
   run: () => change('DELETE', `v1/locks${lock.path.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`),
   done: `${lock.path} was released by force.`,
 });
 
-// endSession closes somebody's session.
+// endSession closes another program's session.
 export const endSession = (session, name) => ask({
   title: `End ${name}?`,
   says: [
     freed(session.holds),
-    `${session.waits.length ? `Its ${session.waits.length === 1 ? 'place in a queue goes' : `${session.waits.length} places in queues go`}. ` : ''}Files that end with it are deleted.`,
-    'Its program is not asked. It learns of it with its next call, and may go on until then as if it had its locks.',
+    `${session.waits.length ? `It loses its ${session.waits.length === 1 ? 'queue position' : `${session.waits.length} queue positions`}. ` : ''}Its ephemeral files are deleted.`,
+    'Its program is not asked. It learns of the end with its next call; until then it may continue as if it had its locks.',
   ],
   verb: 'End the session',
   run: () => change('DELETE', `v1/${path('sessions', session.id)}`),

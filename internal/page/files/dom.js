@@ -1,13 +1,13 @@
-// Elements as values, and their way into the document. A string is text wherever it
-// comes from: nothing here turns one into markup.
+// Elements as values, and their rendering into the document. A string always becomes
+// text; no code here turns a string into markup.
 
-// What is not shown as it is, as stout shows it at a terminal: control characters,
-// those that turn the text around them, those of no width, and odd blanks, but the
-// narrow one in our own figures.
+// HIDDEN matches characters that are shown as escapes, as stout does at a terminal:
+// control and direction characters, characters without width, and unusual blanks,
+// except for the narrow blank in the page's own figures.
 const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{Variation_Selector}\p{Default_Ignorable_Code_Point}\u00a0\u1680\u2000-\u200a\u205f\u2800\u3000]/gu;
 
-// seen is text with escapes for what is hidden: names are others' choice. Where lines
-// are kept, their ends and tabs are.
+// seen escapes hidden characters in text, since others choose names. With lines it
+// keeps line ends and tabs.
 export const seen = (text, lines) => text.replace(HIDDEN, (c, at) =>
   (lines && (c === '\n' || c === '\t' || (c === '\r' && text[at + 1] === '\n')) ? c : named(c.codePointAt(0).toString(16))));
 
@@ -15,14 +15,14 @@ const named = hex => (hex.length < 3 ? `\\x${hex.padStart(2, '0')}` : hex.length
 
 const there = child => child !== null && child !== undefined && child !== false;
 
-// h describes an element. Props: on… are listeners, vars are custom properties of
-// CSS, key tells children apart that move, and all else is an attribute.
+// h describes an element. Props: on… are listeners, vars are custom properties of CSS,
+// key identifies a child that may move, and all others are attributes.
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: children.flat(Infinity).filter(there) };
 }
 
-// render makes the children of a node what is described. Elements that are there
-// already are kept, and with them focus, scroll and selection.
+// render makes the children of a node match the description. It keeps existing
+// elements, and with them focus, scroll position and selection.
 export function render(parent, ...described) {
   const children = described.flat(Infinity).filter(there);
   const wanted = new Set(children.map(child => child.props?.key));
@@ -47,7 +47,7 @@ function removed(node) {
   return next;
 }
 
-// find is the node for a child: the one at its place or of its key, or a new one.
+// find returns the node for a child: the node at its place or with its key, or a new one.
 function find(child, at, keyed, lines) {
   if (child.tag === undefined) {
     const text = seen(String(child), lines);

@@ -1,13 +1,13 @@
-// The stream of the cell's events, gone on with after every break. EventSource can't
-// send a token, so the stream is read by fetch.
+// The stream of the cell's events, resumed after each failure. EventSource cannot send
+// a token, so fetch reads the stream.
 
 import { Failed, send } from './api.js';
 
-const SILENCE = 15_000; // a stream says something every 10 s at least
+const SILENCE = 15_000; // a stream sends something at least every 10 s
 const PAUSES = [200, 500, 1000, 2000, 4000];
 
-// follow reads events until stop. to.after is the revision that is known; 0 begins
-// from now on.
+// follow reads events until stop. to.after is the last known revision; with 0 the
+// stream begins with the next event.
 export function follow(to) {
   let over = false, sleeping = false, abort = new AbortController(), wake = () => {}, failures = 0, was = false, brokenAt = 0;
 

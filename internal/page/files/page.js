@@ -1,4 +1,4 @@
-// The page: what stands above every view, and which view is shown.
+// The page: the bar and notes above every view, and the choice of the view.
 
 import { token } from './api.js';
 import { byId, h, render, seen } from './dom.js';
@@ -18,14 +18,14 @@ const views = {
   files: filesView, file: fileView, events: eventsView, members: membersView,
 };
 
-// NAV are the places of the menu; those that take observe are there for who has it.
+// NAV lists the entries of the menu; true marks views that need the right to observe.
 const NAV = [['cell', 'Cell', true], ['locks', 'Locks'], ['sessions', 'Sessions', true], ['files', 'Files'], ['events', 'Events'], ['members', 'Members', true]];
 
 let name = '', view, asking = false, signError = '', timer;
 
-const may = ([, , observe]) => !observe || store.who?.observe;
+const may = ([, , observe]) => !observe || store.caller?.observe;
 
-// plain is a part of the address as it is meant; one that can't be is taken as it is.
+// plain decodes a part of the address; it returns a malformed part unchanged.
 function plain(part) {
   try {
     return decodeURIComponent(part);
@@ -38,7 +38,7 @@ function plain(part) {
 function go(event) {
   const [where, params] = location.hash.slice(2).split('?');
   const [first, ...rest] = where.split('/').map(plain);
-  name = views[first] ? first : store.who && !store.who.observe ? 'locks' : 'cell';
+  name = views[first] ? first : store.caller && !store.caller.observe ? 'locks' : 'cell';
   view = views[name];
   view.enter?.(`/${rest.join('/')}`, new URLSearchParams(params));
   pace.cell = view.pace ?? 2000;
@@ -69,25 +69,25 @@ function draw() {
   if (document.title !== full) document.title = full;
 }
 
-// shown is the view, or what is asked for before it.
+// shown returns the view, or the form or message that comes before it.
 function shown() {
   if (asking || store.refused) return sign();
-  if (!store.who) return h('p', { class: 'empty' }, store.cellError ? store.cellError.message : 'Asking the cell…');
+  if (!store.caller) return h('p', { class: 'empty' }, store.cellError ? store.cellError.message : 'Loading the cell…');
   if (!may(NAV.find(([n]) => n === (view.under ?? name)))) {
-    return [h('h1', null, 'Not for everybody'), h('p', null, `${store.who.principal} may not see the cell as a whole. Give a token that may, or look at the locks and files that are yours to see.`), h('p', null, h('button', { type: 'button', onclick: askToken }, 'Give a token'), ' ', link('#/locks', 'Locks'))];
+    return [h('h1', null, 'Permission needed'), h('p', null, `${store.caller.principal} may not observe the whole cell. Enter a token that may, or view the locks and files that you may read.`), h('p', null, h('button', { type: 'button', onclick: askToken }, 'Enter a token'), ' ', link('#/locks', 'Locks'))];
   }
   return view.draw(draw);
 }
 
 function bar() {
-  const { who, link: l, cell } = store;
+  const { caller, link: l, cell } = store;
   return [
     h('a', { class: 'brand', href: '#/cell' }, h('img', { src: 'icon.svg', alt: '', width: 22, height: 22 }), h('span', null, 'Stout'), cell && h('span', { class: 'quiet cellname' }, cell.cell)),
     h('nav', { 'aria-label': 'Views' }, NAV.filter(may).map(([n, text]) => link(`#/${n === 'files' ? 'files/' : n}`, text, { key: n, 'aria-current': (view.under ?? name) === n ? 'page' : null }))),
     h('div', { class: 'end' }, h('span', { id: 'link', title: l.why || null }, linkState(l)),
-      who && (who.how !== 'none' || token.get()
-        ? h('button', { type: 'button', class: 'quietly', onclick: leave, title: 'Forget the token' }, who.principal)
-        : h('button', { type: 'button', class: 'quietly', onclick: askToken }, who.operate ? 'Token' : 'Give a token'))),
+      caller && (caller.how !== 'none' || token.get()
+        ? h('button', { type: 'button', class: 'quietly', onclick: leave, title: 'Forget the token' }, caller.principal)
+        : h('button', { type: 'button', class: 'quietly', onclick: askToken }, caller.operate ? 'Token' : 'Enter a token'))),
   ];
 }
 
@@ -101,14 +101,14 @@ function linkState({ state, since }) {
   return status('wait', 'connecting');
 }
 
-// trouble says what is wrong with the way to the cell, while it is.
+// trouble returns a note while there is a problem with the connection to the cell.
 function trouble() {
   const { link: l, cell, cellError, members } = store;
   const [kind, says] = verdict();
   if (hung() || (l.state === 'broken' && cellError?.status === 0)) {
     const others = (members?.members ?? []).filter(m => !m.url.startsWith(location.origin));
-    return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer; what is shown is as it was. The page tries again.'),
-      others.length ? h('span', null, 'The page of another: ', others.map(m => [' ', link(new URL('/ui/', m.url).href, m.id)])) : null);
+    return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer. The page shows the last known state and retries.'),
+      others.length ? h('span', null, 'The page of another replica: ', others.map(m => [' ', link(new URL('/ui/', m.url).href, m.id)])) : null);
   }
   if (kind === 'bad' && cell && !cell.master) return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, says));
   if (l.state === 'broken' && l.why) return h('div', { class: 'note warn', key: 'trouble' }, h('span', null, `Not live: ${l.why}`));
@@ -129,14 +129,14 @@ function leave() {
 
 function sign() {
   return h('form', { class: 'card sign', onsubmit: submit },
-    h('h1', null, 'Who asks?'),
-    h('p', null, 'Access is on in this cell, or may be. Give a token of the cell (', h('code', null, 'stout_…'), ') or a JWT. It is kept for this tab only, and forgotten when you close it.'),
+    h('h1', null, 'Sign in'),
+    h('p', null, 'Access is on in this cell, or may be. Enter a token of the cell (', h('code', null, 'stout_…'), ') or a JWT. Only this tab keeps it, until you close the tab.'),
     h('label', { for: 'token' }, 'Token'),
     h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true }),
     (signError || store.refused) && h('p', { class: 'error', role: 'alert' }, signError || store.refused),
     h('div', { class: 'buttons' },
-      h('button', { type: 'button', onclick() { asking = false; store.refused = ''; draw(); } }, 'Go on without'),
-      h('button', { type: 'submit', class: 'main' }, 'Go on')));
+      h('button', { type: 'button', onclick() { asking = false; store.refused = ''; draw(); } }, 'Continue without a token'),
+      h('button', { type: 'submit', class: 'main' }, 'Sign in')));
 }
 
 async function submit(event) {
@@ -155,7 +155,7 @@ async function submit(event) {
   }
 }
 
-// A slash goes to the search, as it does on many pages.
+// A slash moves to the search, as on many pages.
 addEventListener('keydown', event => {
   if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey && !/INPUT|TEXTAREA/.test(document.activeElement?.tagName) && byId('search')) {
     event.preventDefault();

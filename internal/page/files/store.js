@@ -1,38 +1,39 @@
-// What the page knows of the cell, and how it comes to know it: lists that are read
-// once, events that change them, and short answers that are asked for again and again.
+// The page's knowledge of the cell, from three sources: lists that it reads once, events
+// that change them, and short answers that it polls.
 
 import { Failed, clock, escaped, query, read, token } from './api.js';
 import { follow } from './live.js';
-import { count, lasting } from './words.js';
+import { lasting } from './words.js';
 
-const PAGE = 1000; // items of a list that are asked for at a time
-const KEPT = 2000; // events that are kept
-const AWAY = 60_000; // for so long a page goes on that nobody sees
+const PAGE = 1000; // items of a list in one read
+const KEPT = 2000; // events
+const AWAY = 60_000; // ms after which a hidden page disconnects
 
 export const store = {
-  who: null, // whom the caller is taken for; null before that is known
-  refused: '', // why the caller was not let in
+  caller: null, // the caller's principal and rights; null until they are known
+  refused: '', // why authentication failed
   cell: null, cellAt: 0, cellSeen: 0, cellError: null,
-  asking: 0, // since when the cell is asked without an answer; 0 where it is not
+  asking: 0, // when the pending call for the cell began; 0 without one
   members: null,
-  locks: new Map(), // by path; a free one stays as a trace of when it was freed
+  locks: new Map(), // by path; a freed lock remains for a while
   locksRead: false, stale: false,
   files: new Map(), // by directory: {files, dirs, more, read}
-  circles: [], // of sessions that wait for each other
+  deadlocks: [],
   events: [], // newest first
-  revision: 0, // up to which events are known
+  revision: 0, // of the last known event
   link: { state: 'connecting', since: Date.now() },
   notes: [],
 };
 
-// mine is a reservation about what is not listed, where the caller may not see all.
-export const mine = text => (store.who?.operate ? '' : text);
+// mine returns the text, which limits a statement to what the caller may see; for a
+// caller that may see everything it returns ''.
+export const mine = text => (store.caller?.operate ? '' : text);
 
 const listeners = new Set();
 export const onChange = listener => listeners.add(listener);
 
 let waiting = false;
-// changed has the views drawn again, at most ten times a second.
+// changed redraws the views, at most ten times a second.
 export function changed() {
   if (waiting) return;
   waiting = true;
@@ -42,7 +43,7 @@ export function changed() {
   }, 100);
 }
 
-// note shows a line above the view until somebody takes it away, or for a time.
+// note shows a line above the view until it is dismissed, or for the given time in ms.
 export function note(kind, text, { lasts = 0, key = text } = {}) {
   store.notes = store.notes.filter(n => n.key !== key);
   const entry = { kind, text, key, at: clock() };
@@ -59,7 +60,7 @@ export function dismiss(entry) {
 
 // Locks.
 
-// putLock takes what a reading says of a lock, unless what is known is newer.
+// putLock stores a lock that was read, unless the known state is newer.
 function putLock(lock, revision) {
   const known = store.locks.get(lock.path);
   if (known && known.revision > revision) return;
@@ -116,7 +117,7 @@ function lockEvent(e) {
   });
 }
 
-// Files: a directory is read when somebody looks at it.
+// Files. A directory is read when a view shows it.
 
 export async function readDirectory(prefix) {
   const known = store.files.get(prefix) ?? { files: new Map(), dirs: new Set(), read: false };
@@ -164,30 +165,30 @@ function masterChanged(e) {
   const before = store.master;
   store.master = e.master;
   note('turn', before && before !== e.master
-    ? `${e.master} is master now, in epoch ${e.epoch}; it was ${before}. Sessions and locks have stayed.`
+    ? `${e.master} is master now, in epoch ${e.epoch}; before it was ${before}. Sessions and locks stayed.`
     : `${e.master} is master, in epoch ${e.epoch}.`, { key: `epoch ${e.epoch}` });
   readCell();
   readMembers();
 }
 
-// again reads everything anew: events were missed.
+// again reads everything again after missed events.
 async function again() {
   store.events = [];
   for (const prefix of [...store.files.keys()]) readDirectory(prefix).catch(() => store.files.delete(prefix));
   await readLocks();
 }
 
-// Answers that are asked for again and again.
+// Polled answers.
 
 async function readCell() {
-  if (!store.who?.observe) return;
+  if (!store.caller?.observe) return;
   store.asking ||= performance.now();
   try {
     const { body } = await read('v1/cell');
     const first = !store.cell;
-    if (health(body) !== health(store.cell)) readMembers(); // how much it bears is the members' to tell
+    if (health(body) !== health(store.cell)) readMembers(); // the members' answer has the tolerated failures
     Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
-    if (first) readCircles();
+    if (first) readDeadlocks();
   } catch (error) {
     store.cellError = error;
     if (error.status === 401 || error.status === 403) await identify().catch(() => {});
@@ -198,42 +199,42 @@ async function readCell() {
 
 const health = cell => cell?.replicas.map(r => `${r.id} ${r.healthy} ${r.role}`).join();
 
-// hung is whether the replica has let the page wait for far longer than it needs.
+// hung reports whether the replica has left a call without an answer for 3 s.
 export const hung = () => store.asking > 0 && performance.now() - store.asking > 3000;
 
 async function readMembers() {
-  if (!store.who?.observe) return;
+  if (!store.caller?.observe) return;
   try {
     store.members = (await read('v1/members')).body;
-  } catch { /* the cell's answer says what is wrong */ }
+  } catch { /* the cell's answer has the error */ }
   changed();
 }
 
-// readCircles looks for sessions that wait for each other, where any wait.
-let findsCircles = true;
-async function readCircles() {
+// readDeadlocks reads the deadlocks if at least two requests wait.
+let findsDeadlocks = true;
+async function readDeadlocks() {
   const wait = store.cell?.waiters ?? [...store.locks.values()].filter(l => l.waiters > 0).length;
-  if (!findsCircles || wait < 2) {
-    store.circles = [];
+  if (!findsDeadlocks || wait < 2) {
+    store.deadlocks = [];
     return;
   }
   try {
-    store.circles = (await read('v1/deadlocks')).body.deadlocks;
+    store.deadlocks = (await read('v1/deadlocks')).body.deadlocks;
   } catch (error) {
-    store.circles = [];
-    findsCircles = error.status !== 404; // of a release that does not
+    store.deadlocks = [];
+    findsDeadlocks = error.status !== 404; // an older release
   }
   changed();
 }
 
-// identify finds out whom the caller is taken for.
+// identify reads the caller's principal and rights.
 export async function identify() {
   try {
-    store.who = (await read('v1/access/whoami?rights=true')).body;
+    store.caller = (await read('v1/access/whoami?rights=true')).body;
     store.refused = '';
   } catch (error) {
     if (error.status === 401) {
-      Object.assign(store, { who: { principal: 'anonymous', how: 'none', observe: false, operate: false }, refused: error.message });
+      Object.assign(store, { caller: { principal: 'anonymous', how: 'none', observe: false, operate: false }, refused: error.message });
     }
     throw error;
   } finally {
@@ -241,7 +242,7 @@ export async function identify() {
   }
 }
 
-// pace is how often the cell is asked, in ms: the view says so.
+// pace has the intervals of polling in ms, which the view sets.
 export const pace = { cell: 2000, members: 5000 };
 
 async function repeat(job, every) {
@@ -251,8 +252,8 @@ async function repeat(job, every) {
   }
 }
 
-// A page that nobody sees asks nothing, and lets its connection go after a while:
-// browsers have few to a host.
+// A hidden page does not poll, and closes its connection after AWAY: browsers allow
+// only a few connections per host.
 let hiddenAt = 0;
 const asleep = () => document.hidden && Date.now() - hiddenAt > AWAY;
 
@@ -272,19 +273,20 @@ function listen() {
       const before = store.link;
       store.link = link;
       if (link.state === 'live' && before.state === 'broken' && before.was) {
-        note('good', `Live again after ${lasting(Date.now() - before.since)}. Every change meanwhile has been told.`, { lasts: 20_000, key: 'live' });
+        note('good', `Live again after ${lasting(Date.now() - before.since)}. No event was missed.`, { lasts: 20_000, key: 'live' });
       }
-      // Without a master there is no "from now on"; the replica's own state is there.
+      // Without a master no stream can begin "from now on", but the replica serves its own
+      // state.
       if (link.state === 'broken' && !store.locksRead) readLocks().catch(() => {});
       changed();
     },
     compacted(revision) {
-      note('warn', 'Some changes were missed: more happened meanwhile than the replica keeps. Everything is read again.', { lasts: 30_000 });
+      note('warn', 'Some events were missed: the replica no longer keeps them. The page reads everything again.', { lasts: 30_000 });
       store.revision = revision;
       again().catch(failed);
     },
     denied() {
-      note('warn', 'The credential does not count any more.', { lasts: 30_000 });
+      note('warn', 'The credential is no longer accepted.', { lasts: 30_000 });
       identify().catch(() => {});
     },
   });
@@ -295,7 +297,7 @@ function failed(error) {
   else throw error;
 }
 
-// signIn goes on as somebody else; an empty token is nobody.
+// signIn continues with another token; an empty token means anonymous.
 export async function signIn(secret) {
   const before = token.get();
   token.set(secret);
@@ -314,9 +316,9 @@ export async function signIn(secret) {
   readMembers();
 }
 
-// forget drops what another caller could see.
+// forget drops everything that the previous caller could see.
 function forget() {
-  Object.assign(store, { cell: null, members: null, circles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
+  Object.assign(store, { cell: null, members: null, deadlocks: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
   changed();
 }
 
@@ -328,9 +330,9 @@ export async function start() {
   listen();
   repeat(readCell, () => pace.cell);
   repeat(readMembers, () => pace.members);
-  repeat(readCircles, () => 3000);
-  repeat(async () => { if (!store.who) await identify().catch(() => {}); }, () => 1000);
-  repeat(async () => { // traces of what was freed go after a while
+  repeat(readDeadlocks, () => 3000);
+  repeat(async () => { if (!store.caller) await identify().catch(() => {}); }, () => 1000);
+  repeat(async () => { // forget locks that were freed 10 s ago
     const old = clock() - 10_000;
     for (const [path, lock] of store.locks) if (lock.freed && lock.freed < old && !lock.dirty) store.locks.delete(path);
   }, () => 5000);

@@ -1,14 +1,14 @@
-// A table of any length: only the rows that are in sight are in the document. The
-// window scrolls, not a part of it, so that it feels as any page does.
+// A table of any length: only the visible rows are in the document. The whole window
+// scrolls, as on any page.
 
 import { byId, h } from './dom.js';
 
-const SPARE = 8; // rows beyond each edge
+const SPARE = 8; // further rows at each edge
 
 const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue('--row')) || 32;
 
 // table describes a table. columns are {name, class}; row(item) gives {key, cells,
-// class}. The first link of a row is what the arrow keys go to.
+// class}. The arrow keys move to the first link of a row.
 export function table({ id, label, columns, items, row, empty }) {
   if (!items.length) return h('p', { class: 'empty', key: `${id}-empty` }, empty);
   const height = rowHeight();
@@ -30,7 +30,7 @@ function space(key, height, columns) {
   return h('tr', { key, class: 'space', 'aria-hidden': true, vars: { '--height': `${height}px` } }, h('td', { colspan: columns.length }));
 }
 
-// inSight are the first row in sight, and the first one after.
+// inSight returns the first visible row, and the first row after the visible ones.
 function inSight(id, length, height) {
   const body = byId(id)?.tBodies[0];
   const top = body ? -body.getBoundingClientRect().top : 0;
@@ -39,7 +39,7 @@ function inSight(id, length, height) {
   return [first, Math.min(length, Math.max(first, Math.floor(top / height) - SPARE) + rows)];
 }
 
-// visible are the rows of a table that are in sight, as first and behind last.
+// visible returns the visible rows of a table: the first, and one past the last.
 export function visible(id) {
   const rows = byId(id)?.querySelectorAll('tr[data-at]');
   return rows?.length ? [Number(rows[0].dataset.at), Number(rows[rows.length - 1].dataset.at) + 1] : [0, 0];
@@ -65,7 +65,7 @@ function keys(event) {
 }
 
 let draw = () => {};
-// onScroll has the view drawn again when other rows come into sight.
+// onScroll calls the listener to redraw the view when other rows become visible.
 export function onScroll(listener) {
   draw = listener;
   let asked = false;

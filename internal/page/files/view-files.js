@@ -1,4 +1,4 @@
-// Files: a directory, and one file.
+// The files of a directory, and one file.
 
 import { escaped, read } from './api.js';
 import { h } from './dom.js';
@@ -26,7 +26,7 @@ export const filesView = {
       error && h('p', { class: 'error' }, error.message),
       table({
         id: 'files', label: `Files in ${prefix}`, items, empty: dir?.read ? `There is no file here${mine(' that you may read')}.` : 'Reading the files…',
-        columns: [{ name: 'Name', class: 'path' }, { name: 'Size', class: 'number' }, { name: 'Generation', class: 'number' }, { name: 'Changed', class: 'number' }, { name: 'Ends with', class: 'wide' }, { name: 'By', class: 'wide' }],
+        columns: [{ name: 'Name', class: 'path' }, { name: 'Size', class: 'number' }, { name: 'Generation', class: 'number' }, { name: 'Changed', class: 'number' }, { name: 'Session', class: 'wide' }, { name: 'By', class: 'wide' }],
         row: item => (item.dir
           ? { key: item.dir, class: 'dir', cells: [link(`#/files${escaped(item.dir)}`, item.dir.slice(prefix.length), { class: 'mono' }), '', '', '', '', ''] }
           : { key: item.path, cells: [fileLink(item.path, item.path.slice(prefix.length)), bytes(item.size), item.generation, h('span', { title: item.modified_at }, ago(item.modified_at)), item.session ? sessionLink(item.session, '') : '', item.principal ?? ''] }),
@@ -35,7 +35,7 @@ export const filesView = {
   },
 };
 
-// trail leads to the directories above.
+// trail links to the directories above.
 function trail(path) {
   const parts = path.split('/').slice(1, -1);
   return h('nav', { class: 'trail mono', 'aria-label': 'Directories' }, link('#/files/', '/'),
@@ -43,7 +43,7 @@ function trail(path) {
 }
 
 let path, file, failed, body;
-let news; // a reading that is about to begin
+let news; // timer of the next reading
 
 export const fileView = {
   title: () => path, every: 1000, under: 'files',
@@ -62,9 +62,9 @@ export const fileView = {
         h('section', { class: 'card' }, h('dl', null,
           fact('Size', bytes(file.size)), fact('Generation', file.generation), fact('Revision', file.revision), fact('Instance', file.instance),
           fact('Changed', `${timeOfDay(file.modified_at)} (${ago(file.modified_at)} ago)${file.principal ? ` by ${file.principal}` : ''}`), fact('Created', timeOfDay(file.created_at)),
-          file.session && [h('dt', null, 'Ends with'), h('dd', null, sessionLink(file.session, ''))], fact('SHA-256', file.sha256, true))),
+          file.session && [h('dt', null, 'Deleted with'), h('dd', null, sessionLink(file.session, ''))], fact('SHA-256', file.sha256, true))),
         h('section', { 'aria-label': 'Content' }, h('div', { class: 'over' }, h('h2', null, 'Content'), body.note && h('span', { class: 'quiet' }, body.note)),
-          body.text ? h('pre', { tabindex: 0, 'aria-label': 'Content' }, body.text) : h('p', { class: 'empty' }, 'It is empty.')),
+          body.text ? h('pre', { tabindex: 0, 'aria-label': 'Content' }, body.text) : h('p', { class: 'empty' }, 'The file is empty.')),
       ],
     ];
   },
@@ -81,15 +81,15 @@ async function load() {
   changed();
 }
 
-const SHOWN = 64 * 1024; // characters of a text, a sixteenth of that in bytes that are none
+const SHOWN = 64 * 1024; // characters of a text; of a binary file, a sixteenth in bytes
 
-// content is what is shown of a file: its text, or its bytes as a dump.
+// content returns a file's text, or a dump of its bytes.
 function content(f) {
-  if (f.content !== undefined) return { text: f.content.slice(0, SHOWN), note: f.content.length > SHOWN ? 'the beginning' : '' };
+  if (f.content !== undefined) return { text: f.content.slice(0, SHOWN), note: f.content.length > SHOWN ? 'the beginning only' : '' };
   const raw = atob(f.content_base64 ?? ''), lines = [];
   for (let at = 0; at < Math.min(raw.length, SHOWN / 16); at += 16) {
     const part = [...raw.slice(at, at + 16)];
     lines.push(`${at.toString(16).padStart(6, '0')}  ${part.map(c => c.charCodeAt(0).toString(16).padStart(2, '0')).join(' ').padEnd(47)}  ${part.map(c => (c >= ' ' && c <= '~' ? c : '·')).join('')}`);
   }
-  return { text: lines.join('\n'), note: raw.length > SHOWN / 16 ? 'no text; the beginning' : 'no text' };
+  return { text: lines.join('\n'), note: raw.length > SHOWN / 16 ? 'binary; the beginning only' : 'binary' };
 }

@@ -1,15 +1,15 @@
-// One lock: who has it, who waits, and what happened to it.
+// One lock: its holders, its queue and its history.
 
 import { clock, final, query, read } from './api.js';
 import { release } from './ask.js';
 import { h } from './dom.js';
-import { back, circles, sessionLink, status } from './parts.js';
+import { back, deadlocks, sessionLink, status } from './parts.js';
 import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
-import { ago, atLeast, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
+import { ago, atLeast, called, count, details, happened, lasting, plural, reason, timeOfDay } from './words.js';
 
 let path, lock, error, admin, history;
-let news; // a reading that is about to begin
+let news; // timer of the next reading
 let none = false; // the replica keeps no history
 
 export const lockView = {
@@ -17,7 +17,7 @@ export const lockView = {
   enter(rest) {
     path = rest;
     lock = error = history = undefined;
-    admin = store.who?.operate ?? false;
+    admin = store.caller?.operate ?? false;
     lockView.tick();
     past();
     if (!admin) read(`v1/access/check?${query({ path })}`).then(got => { admin = got.body.admin.allowed; }, () => {});
@@ -36,16 +36,16 @@ export const lockView = {
   draw() {
     return [back('#/locks', 'Locks'), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path), lock && h('p', { class: 'verdict' }, stateOf(lock), ' ', says(lock))),
       error && h('p', { class: 'error' }, error.message),
-      circles(store.circles.filter(c => c.links.some(l => l.path === path))),
+      deadlocks(store.deadlocks.filter(c => c.links.some(l => l.path === path))),
       lock && holders(lock), lock && queue(lock), timeline()];
   },
 };
 
 function says({ holders, state, delay_remaining_ms: delay, waiters }) {
-  if (state === 'free') return 'Nobody holds it.';
-  if (state === 'delayed') return `Its last holder's session expired: nobody gets it for another ${lasting(delay)}.`;
-  const who = holders.length === 1 ? called(holders[0].session_name, holders[0].session) : `${count(holders.length)} sessions`;
-  return `${who} ${holders.length === 1 ? 'has held' : 'hold'} it${holders.length === 1 ? ` for ${ago(holders[0].granted_at)}` : ''}; ${waiters ? `${plural(waiters, 'request waits', 'requests wait')}.` : 'nobody waits.'}`;
+  if (state === 'free') return 'No session holds it.';
+  if (state === 'delayed') return `Its last holder's session expired: no session can get it for another ${lasting(delay)}.`;
+  const name = holders.length === 1 ? called(holders[0].session_name, holders[0].session) : `${count(holders.length)} sessions`;
+  return `${name} ${holders.length === 1 ? 'has held' : 'hold'} it${holders.length === 1 ? ` for ${ago(holders[0].granted_at)}` : ''}; ${waiters ? `${plural(waiters, 'request waits', 'requests wait')}.` : 'no request waits.'}`;
 }
 
 const head = (...names) => h('thead', null, h('tr', null, names.map(n => h('th', { scope: 'col', class: n.class }, n.name ?? n))));
@@ -60,7 +60,7 @@ function holders(known) {
         h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
         h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle),
         h('td', { class: 'wide' }, x.mode), h('td', { class: 'mono' }, x.token),
-        h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'not claimed') : ''),
+        h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'unclaimed') : ''),
         admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ ...known, path }, x, called(x.session_name, x.session)) },
           'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
     (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
@@ -69,15 +69,15 @@ function holders(known) {
 function queue({ queue: all = [], waiters, at }) {
   if (!waiters) return null;
   return h('section', { 'aria-labelledby': 'queue' }, h('h2', { id: 'queue' }, 'Queue'),
-    h('table', { class: 'short' }, head('Place', 'Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Waits for'),
+    h('table', { class: 'short' }, head('Position', 'Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Waiting for'),
       h('tbody', null, all.map(x => h('tr', { key: `${x.session}/${x.handle}` },
         h('td', { class: 'number' }, x.position), h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
         h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle), h('td', { class: 'wide' }, x.mode), h('td', { title: x.since }, lasting(x.waiting_ms + clock() - at)))))),
     waiters > all.length && h('p', { class: 'quiet' }, `and ${count(waiters - all.length)} more`));
 }
 
-// past reads what happened to the lock: its history, or, from a replica that keeps
-// none, the events that the page has seen itself.
+// past reads the lock's history. If the replica keeps no history, the page shows the
+// events that it has received itself.
 async function past() {
   const wanted = path;
   if (none) return;
@@ -92,23 +92,23 @@ async function past() {
 
 function timeline() {
   const events = history?.events ?? store.events.filter(e => e.path === path).slice(0, 50);
-  return h('section', { 'aria-labelledby': 'past' }, h('h2', { id: 'past' }, 'What happened'),
+  return h('section', { 'aria-labelledby': 'past' }, h('h2', { id: 'past' }, 'History'),
     events.length
       ? h('ol', { class: 'timeline' }, events.map(e => h('li', { key: e.revision, class: `is ${e.type} ${e.reason ?? ''}` },
         h('time', { datetime: e.at && new Date(e.at).toISOString(), class: 'quiet' }, e.at ? timeOfDay(e.at) : ''),
         h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e, events)),
         h('span', { class: 'quiet mono small wide' }, `revision ${e.revision}`))))
-      : h('p', { class: 'empty' }, history === undefined && !none ? 'Reading what the replica remembers…' : history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
-    history && h('p', { class: 'quiet small' }, history.more && 'This is not all. ', history.since && `The replica remembers everything since ${timeOfDay(history.since)}.`));
+      : h('p', { class: 'empty' }, history === undefined && !none ? 'Loading the history…' : history ? 'The replica has no event of this lock.' : 'No event since the page was opened.'),
+    history && h('p', { class: 'quiet small' }, history.more && 'Older events are not shown. ', history.since && `The replica has all events since ${timeOfDay(history.since)}.`));
 }
 
 function sentence(e, events) {
-  if (!e.session) return told(e);
-  const who = sessionLink(e.session, e.session_name);
-  if (e.type === 'lock_acquired') return [who, ` · ${e.mode} · token ${e.token}`, e.waited_ms ? ` · had waited for ${lasting(e.waited_ms)}` : ''];
+  if (!e.session) return details(e);
+  const session = sessionLink(e.session, e.session_name);
+  if (e.type === 'lock_acquired') return [session, ` · ${e.mode} · token ${e.token}`, e.waited_ms ? ` · had waited for ${lasting(e.waited_ms)}` : ''];
   if (e.type === 'lock_released') {
-    return [who, ` · ${reason(e.reason)}`, e.by && (e.reason === 'forced' || e.by !== e.principal) ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${atLeast(e, events)}${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
+    return [session, ` · ${reason(e.reason)}`, e.by && (e.reason === 'forced' || e.by !== e.principal) ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${atLeast(e, events)}${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
       e.held_ms ? ` · had held it for ${lasting(e.held_ms)}` : ''];
   }
-  return [who, ` · ${e.mode}`];
+  return [session, ` · ${e.mode}`];
 }

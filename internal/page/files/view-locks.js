@@ -1,14 +1,14 @@
 // The locks as a tree by path, with a search.
 
 import { h } from './dom.js';
-import { circles, lockLink, sessionLink, status } from './parts.js';
+import { deadlocks, lockLink, sessionLink, status } from './parts.js';
 import { mine, readLock, store } from './store.js';
 import { table, visible } from './table.js';
 import { clock } from './api.js';
 import { ago, called, count, lasting, plural } from './words.js';
 
 const TABLE = 'locks';
-let rows = []; // as they were drawn last
+let rows = []; // as drawn last
 const mode = { search: '', show: 'all', folded: new Set() };
 
 const SHOWN = {
@@ -33,7 +33,7 @@ export const locksView = {
       h('div', { class: 'head' }, h('h1', null, 'Locks'),
         h('p', { class: 'verdict quiet' }, store.locksRead ? (wanted.length === total ? plural(total, 'lock') : `${count(wanted.length)} of ${plural(total, 'lock')}`) : `Reading… ${count(total)}`,
           store.stale && ', perhaps out of date')),
-      circles(store.circles),
+      deadlocks(store.deadlocks),
       h('div', { class: 'tools' },
         h('input', { id: 'search', type: 'search', 'aria-label': 'Search locks by path, holder or handle', placeholder: 'Search path, holder, handle', autocomplete: 'off', spellcheck: 'false', value: mode.search,
           oninput() { mode.search = this.value; redraw(); } }),
@@ -43,13 +43,13 @@ export const locksView = {
         id: TABLE, label: 'Locks', items: rows,
         columns: [{ name: 'Path', class: 'path' }, { name: 'Holder', class: 'wide' }, { name: 'State', class: 'state' }, { name: 'Queue', class: 'number queue' }, { name: 'Since', class: 'number since wide' }],
         row: item => (item.dir ? directory(item, redraw) : line(item)),
-        empty: !store.locksRead ? 'Reading the locks…' : total ? 'No lock is as you ask.' : `No lock${mine(' that you may read')} is held, waited for or delayed.`,
+        empty: !store.locksRead ? 'Reading the locks…' : total ? 'No lock matches.' : `No lock${mine(' that you may read')} is held, waited for or delayed.`,
       }),
     ];
   },
 };
 
-// found are the locks that are asked for, in the order of their paths.
+// found returns the locks that match the search, by path.
 function found() {
   const words = mode.search.toLowerCase().split(/\s+/).filter(Boolean);
   const [, fits] = SHOWN[mode.show];
@@ -65,8 +65,8 @@ function found() {
   return all.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-// tree puts a row before what shares a directory with its neighbours, where there are
-// several.
+// tree inserts a row for each directory that several locks share, before the first of
+// them.
 function tree(locks) {
   const counts = new Map();
   for (const { path } of locks) {
@@ -76,7 +76,7 @@ function tree(locks) {
     }
   }
   const out = [];
-  let open = []; // the directories that the row before was in
+  let open = []; // the directories of the previous row
   for (const lock of locks) {
     open = open.filter(d => lock.path.startsWith(d.dir));
     if (open.some(d => mode.folded.has(d.dir))) continue;
@@ -84,7 +84,7 @@ function tree(locks) {
     for (let i = lock.path.indexOf('/', (open.at(-1)?.dir.length ?? 1)); i > 0; i = lock.path.indexOf('/', i + 1)) {
       const dir = lock.path.slice(0, i + 1), n = counts.get(dir), next = lock.path.indexOf('/', i + 1);
       const only = next > 0 && counts.get(lock.path.slice(0, next + 1)) === n;
-      if (n < 2 || only) continue; // a directory that has one entry stands in that entry's name
+      if (n < 2 || only) continue; // a directory with one entry is part of that entry's name
       const entry = { dir, n, depth: open.length, from: open.at(-1)?.dir.length ?? 0 };
       open = [...open, entry];
       out.push(entry);
@@ -129,7 +129,7 @@ function line({ lock, depth, from }) {
   };
 }
 
-// stateOf is a lock's state in a word.
+// stateOf returns a lock's state as a mark with a word.
 export function stateOf(lock) {
   const delay = Math.max(0, lock.delay_remaining_ms - (clock() - lock.at));
   if (lock.state === 'delayed' || (delay > 0 && lock.state !== 'held')) return status('warn', `delayed ${lasting(delay)}`);
@@ -138,7 +138,7 @@ export function stateOf(lock) {
   return status(lock.waiters ? 'busy' : 'held', lock.mode === 'shared' ? `shared${limit}` : 'exclusive');
 }
 
-// refresh reads again what is in sight and may have changed without an event: queues.
+// refresh reads visible locks again that may have changed without an event: queues.
 async function refresh() {
   const [first, last] = visible(TABLE);
   const old = rows.slice(first, last).map(r => r.lock).filter(l => l && (l.dirty || l.waiters > 0 || l.delay_remaining_ms > 0));

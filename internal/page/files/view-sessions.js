@@ -1,4 +1,4 @@
-// Sessions, and how much of their ttl is left; one of them.
+// The list of sessions with what is left of their leases, and one session.
 
 import { final, query, read } from './api.js';
 import { endSession } from './ask.js';
@@ -10,10 +10,10 @@ import { ago, called, count, lasting, plural, timeOfDay } from './words.js';
 import { fact } from './view-cell.js';
 
 const PAGE = 1000;
-const known = new Map(); // by id, with the moment of its reading
+const known = new Map(); // by id, with the time of reading
 let search = '', complete = false, next = '', seen = new Set();
 
-// left is what is left of a session's lease, counted on from when it was read.
+// left returns what is left of a session's lease, counted from when it was read.
 const left = s => (s.lease_remaining_ms === undefined ? undefined : Math.max(0, s.lease_remaining_ms - (performance.now() - s.readAt)));
 
 export const sessionsView = {
@@ -22,7 +22,7 @@ export const sessionsView = {
     next = '';
     seen = new Set();
   },
-  // A page of the list each second: sessions come and go without events.
+  // tick reads one page of the list: sessions open and end without events.
   async tick() {
     let got;
     try {
@@ -52,7 +52,7 @@ export const sessionsView = {
       h('div', { class: 'head' }, h('h1', null, 'Sessions'), h('p', { class: 'verdict quiet' }, complete ? (all.length === known.size ? plural(known.size, 'session') : `${count(all.length)} of ${plural(known.size, 'session')}`) : `Reading… ${count(known.size)}`)),
       h('div', { class: 'tools' }, h('input', { id: 'search', type: 'search', 'aria-label': 'Search sessions by name, id, principal or metadata', placeholder: 'Search name, id, principal, metadata', autocomplete: 'off', spellcheck: 'false', value: search, oninput() { search = this.value; redraw(); } })),
       table({
-        id: 'sessions', label: 'Sessions', items: all, empty: complete ? (known.size ? 'No session is as you ask.' : 'No session is open.') : 'Reading the sessions…',
+        id: 'sessions', label: 'Sessions', items: all, empty: complete ? (known.size ? 'No session matches.' : 'No session is open.') : 'Reading the sessions…',
         columns: [{ name: 'Session', class: 'path' }, { name: 'Lease left', class: 'lease' }, { name: 'Holds', class: 'number' }, { name: 'Waits', class: 'number' }, { name: 'Principal', class: 'wide' }, { name: 'Open for', class: 'number wide' }],
         row: s => ({ key: s.id, cells: [sessionLink(s.id, s.name), lease(s), s.holds.length || '', s.waits.length || '', s.principal ?? '', ago(s.created_at)] }),
       }),
@@ -91,15 +91,15 @@ export const sessionView = {
     const gone = error?.code === 'session_not_found';
     return [
       back('#/sessions', 'Sessions'),
-      h('div', { class: 'head' }, h('h1', null, name), session && !gone && store.who?.operate && h('button', { type: 'button', class: 'danger', onclick: () => endSession(session, name) }, 'End the session…')),
-      error && h('p', { class: 'error' }, gone ? 'There is no such session any more: it was closed, or has expired.' : error.message),
+      h('div', { class: 'head' }, h('h1', null, name), session && !gone && store.caller?.operate && h('button', { type: 'button', class: 'danger', onclick: () => endSession(session, name) }, 'End the session…')),
+      error && h('p', { class: 'error' }, gone ? 'This session no longer exists: it was closed or has expired.' : error.message),
       session && !gone && [
         h('div', { class: 'wideleft' }, lease(session)),
         h('section', { class: 'card' }, h('dl', null,
-          fact('Id', session.id, true), fact('Principal', session.principal || 'nobody known'), fact('Open since', `${timeOfDay(session.created_at)} (${ago(session.created_at)})`), fact('Opened in epoch', session.epoch),
+          fact('Id', session.id, true), fact('Principal', session.principal || 'unknown'), fact('Open since', `${timeOfDay(session.created_at)} (${ago(session.created_at)})`), fact('Opened in epoch', session.epoch),
           Object.entries(session.meta).map(([k, v]) => fact(k, v, true)))),
         part('Holds', session.holds, ['Path', 'Mode', 'Token', 'Handle'], x => [lockLink(x.path), x.mode, x.token, x.handle], 'It holds no lock.'),
-        part('Waits', session.waits, ['Path', 'Mode', 'Place', 'Handle'], x => [lockLink(x.path), x.mode, x.position, x.handle], 'It waits for no lock.'),
+        part('Waits', session.waits, ['Path', 'Mode', 'Position', 'Handle'], x => [lockLink(x.path), x.mode, x.position, x.handle], 'It waits for no lock.'),
       ],
     ];
   },

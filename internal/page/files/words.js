@@ -1,10 +1,10 @@
-// Figures and facts in words.
+// Texts for figures and facts.
 
 import { clock } from './api.js';
 
 const UNITS = [[86400, 'd'], [3600, 'h'], [60, 'min']];
 
-// lasting is a span of milliseconds: "1.4 s", "12 min", "3 h 20 min".
+// lasting formats a span of milliseconds: "1.4 s", "12 min", "3 h 20 min".
 export function lasting(ms) {
   const s = Math.max(0, ms) / 1000;
   if (s < 10) return `${s.toFixed(1)} s`;
@@ -19,7 +19,7 @@ export const ago = time => lasting(clock() - Date.parse(time));
 
 const pad = (n, width = 2) => String(n).padStart(width, '0');
 
-// timeOfDay is 14:03:07; another day's has its date in front.
+// timeOfDay formats a time as 14:03:07, on another day with the date in front.
 export function timeOfDay(time) {
   const d = new Date(time);
   const text = `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
@@ -38,39 +38,39 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 
 const NUMBERS = ['No', 'One', 'Two', 'Three', 'Four'];
 
-// bearing says how many more failures a list of members bears.
-export const bearing = ({ members, tolerates }) => (members.some(m => m.role === 'master')
-  ? bears(tolerates) : 'There is no master: what the cell bears is exceeded, or one is about to be elected.');
+// memberTolerance describes how many more failures a list of members tolerates.
+export const memberTolerance = ({ members, tolerates }) => (members.some(m => m.role === 'master')
+  ? tolerance(tolerates) : 'There is no master: too many replicas have failed, or an election is under way.');
 
-// bears says how many more failures a cell bears.
-export function bears(n) {
-  if (n === 0) return 'No further failure is borne.';
+// tolerance describes how many more failures a cell tolerates.
+export function tolerance(n) {
+  if (n === 0) return 'The cell tolerates no further failure.';
   return `${NUMBERS[n] ?? n} more ${n === 1 ? 'replica' : 'replicas'} may fail.`;
 }
 
-// heirs says who has a lock when one of its holders is no more, which others hold with
-// him; of its queue the beginning is known.
-export function heirs({ queue = [], waiters, mode, limit }, others) {
-  if (!waiters) return others ? `Nobody waits; the ${plural(others, 'other holder')} still ${others === 1 ? 'has' : 'have'} it.` : 'Nobody waits: the lock is free at once, without lock-delay.';
+// afterRelease describes which sessions have a lock once one holder has lost it. others
+// is the number of other holders; the queue may be only the beginning of the real one.
+export function afterRelease({ queue = [], waiters, mode, limit }, others) {
+  if (!waiters) return others ? `No session is waiting; the ${plural(others, 'other holder')} still ${others === 1 ? 'has' : 'have'} it.` : 'No session is waiting: the lock is free at once, without lock-delay.';
   const [first] = queue;
-  if (!first) return 'Who is first in the queue is next, without lock-delay.';
+  if (!first) return 'The first in the queue is next, without lock-delay.';
   const name = called(first.session_name, first.session);
   if (others && (first.mode === 'exclusive' || mode === 'exclusive')) return `${name} is next, and still waits for the ${plural(others, 'other holder')}.`;
   let together = 1;
   while (together < queue.length && first.mode === 'shared' && queue[together].mode === 'shared' && (!limit || others + together < limit)) together++;
-  if (together > 1) return `${name} and the next ${count(together - 1)} of those who wait get the lock at once, without lock-delay.`;
+  if (together > 1) return `${name} and the next ${together === 2 ? 'request' : `${count(together - 1)} requests`} get the lock at once, without lock-delay.`;
   return `${name} is next and gets the lock at once, without lock-delay.`;
 }
 
-// freed says what becomes of the locks of a session that is ended.
+// freed describes what happens to the locks of a session that is ended.
 export function freed(holds) {
   if (!holds.length) return 'It holds no lock.';
   const all = holds.length === 1 ? 'lock is' : `${count(holds.length)} locks are`;
-  if (holds.every(x => x.mode !== 'shared')) return `Its ${all} free at once, without lock-delay; who waits gets ${holds.length === 1 ? 'it' : 'them'}.`;
-  return `Its ${all} given back at once, without lock-delay. What it shares with others these still have, and who waits for all of them waits on; what nobody else has is free, and who waits gets it.`;
+  if (holds.every(x => x.mode !== 'shared')) return `Its ${all} free at once, without lock-delay; the next in ${holds.length === 1 ? 'the queue gets it' : 'each queue gets them'}.`;
+  return `Its ${all} released at once, without lock-delay. Other holders keep a shared lock, and requests that wait for all of them continue to wait. A lock without other holders is free; the next in its queue gets it.`;
 }
 
-// called is a session's name, or the beginning of its id where it has none.
+// called returns a session's name, or the beginning of its id if it has no name.
 export const called = (name, id) => name || `session ${short(id)}`;
 
 export const short = id => (id && id.length > 10 ? `${id.slice(0, 8)}…` : id ?? '');
@@ -89,16 +89,16 @@ const HAPPENED = {
 
 export const happened = type => HAPPENED[type] ?? type.replaceAll('_', ' ');
 
-// atLeast qualifies how long a session was silent where its master had taken office at
-// that time, and knew nothing of what was before.
+// atLeast qualifies how long a session was silent, if its master had just taken office
+// at the last keepalive: a new master does not know earlier keepalives.
 export function atLeast(end, events) {
-  const heard = Date.parse(end.at) - end.silent_ms;
-  const turned = e => e.type === 'master_changed' && Date.parse(e.at) < Date.parse(end.at) && Math.abs(heard - Date.parse(e.at)) < 1000;
-  return events.some(turned) ? 'at least ' : '';
+  const keptAlive = Date.parse(end.at) - end.silent_ms;
+  const tookOffice = e => e.type === 'master_changed' && Date.parse(e.at) < Date.parse(end.at) && Math.abs(keptAlive - Date.parse(e.at)) < 1000;
+  return events.some(tookOffice) ? 'at least ' : '';
 }
 
-// told is what an event says beside its kind and path.
-export function told(e) {
+// details describes an event apart from its kind and path.
+export function details(e) {
   switch (e.type) {
     case 'master_changed': return `${e.master} is master, epoch ${e.epoch}`;
     case 'lock_acquired': return `${called(e.session_name, e.session)} · ${e.mode} · token ${e.token}`;
