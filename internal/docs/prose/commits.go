@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// subject matches "packages: imperative": a small letter after the colon, no
-// second change behind a semicolon, no full stop.
+// subject matches "packages: imperative" with a small letter after the colon,
+// without a second change after a semicolon and without a full stop.
 var subject = regexp.MustCompile(`^[a-z0-9][\w./, *-]*: [a-z][\w-]*[^;]*[^.;]$`)
 
-// notImperative matches a first word that is no order to do something.
+// notImperative matches a first word that is not an imperative.
 var notImperative = regexp.MustCompile(`^(?:an?|the|no|some|all|each|every|\w+ing|\w+ed|\w+[^s]s)$`)
 
-// checkSubject says what is wrong with the first line of a commit, "" for nothing.
+// checkSubject returns what is wrong with the first line of a commit, or "".
 func checkSubject(s string) string {
 	if strings.HasPrefix(s, "Merge ") || strings.HasPrefix(s, "Revert ") {
 		return ""
@@ -34,7 +34,7 @@ func checkSubject(s string) string {
 
 func checkCommits(base string, out io.Writer) error {
 	if err := exec.Command("git", "cat-file", "-e", base+"^{commit}").Run(); err != nil {
-		fmt.Fprintf(out, "prose: commit %s is not in this clone: no subjects are checked\n", base)
+		fmt.Fprintf(out, "prose: commit %s is not in this clone: subjects are not checked\n", base)
 		return nil
 	}
 	log, err := exec.Command("git", "log", "--format=%h %s", base+"..HEAD").Output()
@@ -50,7 +50,7 @@ func checkCommits(base string, out io.Writer) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("prose: %d subjects of commits since %s do not say in the imperative what one change does", wrong, base)
+		return fmt.Errorf("prose: %d subjects of commits since %s do not name one change in the imperative", wrong, base)
 	}
 	return nil
 }

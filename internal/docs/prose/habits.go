@@ -19,16 +19,17 @@ func begins(words string) *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[.!?]["')]? +|: )(?:` + words + `)\b`)
 }
 
+// habits has `\s` for a blank and quotes words, so that it has no findings itself.
 var habits = []habit{
-	{name: "a sentence begins with Who, Whose or Whatever", never: true, find: begins(`Who|Whose|Whom|Whoever|Whatever`)},
-	{name: "who, whose or whoever: name the caller, the session, the replica", find: regexp.MustCompile(`\b(?:[Ww]ho|[Ww]hose|[Ww]hom|[Ww]hoever)\b`)},
-	{name: "a sentence begins with its object or a clause: begin with the subject", find: begins(`Of|What|Where`)},
-	{name: "code does not tell, say, hear, mind or judge: it reports, receives, checks", find: regexp.MustCompile(`\b(?:tells|told|says|said|hears|heard|minds|judges?|judged|judging)\b|\b(?:come|comes|came) to (?:a|an|the|nil|that|this|one|none|nothing)\b`)},
-	{name: "say what is, with a verb of its own: is none, is of, is nobody's", find: regexp.MustCompile(`\b(?:is|are|was|were|be|being) (?:none|nobody's|nobody|of (?:no|a|an|the|that|this|one))\b|\b(?:all the same|have it done|had it done)\b`)},
-	{name: "words for which the field has plainer ones: stays, continues, tolerates, which, meanwhile, permanently", find: regexp.MustCompile(`\b(?:[Ww]hatever|stands|stood|go(?:es)? on|went on|of which|of whom|[Mm]eanwhile|for good|borne|bears|all that|[Nn]obody(?:'s)?)\b`)},
-	{name: "a pronoun for the noun: those that, the one of, that of", find: regexp.MustCompile(`\b(?:those (?:that|of|in|which)|the one (?:of|in|which)|is that of)\b`)},
-	{name: "two of nobody, none, nothing, neither, no one: say what happens", find: regexp.MustCompile(`(?is)\b(?:nobody|none|nothing|neither|no one)\b.*\b(?:nobody|none|nothing|neither|no one)\b`)},
-	{name: "he, his, she: the caller, the operator, they", find: regexp.MustCompile(`\b(?:[Hh]e|[Hh]is|[Hh]im|[Ss]he|[Hh]er)\b`)},
+	{name: "a sentence begins with `Who`, `Whose` or `Whatever`", never: true, find: begins(`Who|Whose|Whom|Whoever|Whatever`)},
+	{name: "`who`, `whose` or `whoever`: name the caller, the session, the replica", find: regexp.MustCompile(`\b(?:[Ww]ho|[Ww]hose|[Ww]hom|[Ww]hoever)\b`)},
+	{name: "a sentence begins with its object or a clause: `Of`, `What`, `Where`; begin with the subject", find: begins(`Of|What|Where`)},
+	{name: "code does not `tell`, `say`, `hear`, `mind` or `judge`: it reports, receives, checks", find: regexp.MustCompile(`\b(?:tells|told|says|said|hears|heard|minds|judges?|judged|judging)\b|\b(?:come|comes|came)\sto\s(?:a|an|the|nil|that|this|one|none|nothing)\b`)},
+	{name: "`is none`, `is of`, `is nobody's`: name what is, with a verb of its own", find: regexp.MustCompile(`\b(?:is|are|was|were|be|being)\s(?:none|nobody's|nobody|of\s(?:no|a|an|the|that|this|one))\b|\b(?:all\sthe\ssame|have\sit\sdone|had\sit\sdone)\b`)},
+	{name: "a word with a plainer counterpart: `stands` stays, `goes on` continues, `borne` tolerated, `for good` permanently", find: regexp.MustCompile(`\b(?:[Ww]hatever|stands|stood|go(?:es)?\son|went\son|of\swhich|of\swhom|[Mm]eanwhile|for\sgood|borne|bears|all\sthat|[Nn]obody(?:'s)?)\b`)},
+	{name: "a pronoun for the noun: `those that`, `the one of`, `that of`", find: regexp.MustCompile(`\b(?:those\s(?:that|of|in|which)|the\sone\s(?:of|in|which)|is\sthat\sof)\b`)},
+	{name: "two of `nobody`, `none`, `nothing`, `neither`, `no one`: name what happens", find: regexp.MustCompile(`(?is)\b(?:nobody|none|nothing|neither|no\sone)\b.*\b(?:nobody|none|nothing|neither|no\sone)\b`)},
+	{name: "`he`, `his`, `she`: the caller, the operator, they", find: regexp.MustCompile(`\b(?:[Hh]e|[Hh]is|[Hh]im|[Ss]he|[Hh]er)\b`)},
 }
 
 // A finding is one habit in one block.

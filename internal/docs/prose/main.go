@@ -24,8 +24,8 @@ import (
 // bound is the share of blocks with a habit that a package or a page may have.
 const bound = 0.02
 
-// few is the number of blocks with a habit that a group may have whatever its
-// size, so that a small one can have any.
+// few is the number of blocks with a habit that a group of any size may have. Without
+// it a small group could have none.
 const few = 1
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("prose", flag.ContinueOnError)
-	summary := flags.Bool("summary", false, "print no single finding")
+	summary := flags.Bool("summary", false, "print only the shares, not the findings")
 	commits := flags.String("commits", "", "check the subjects of the commits since this `commit`")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -73,7 +73,7 @@ func run(args []string, out io.Writer) error {
 	return report(counts, out)
 }
 
-// A count is what a group has.
+// A count has the numbers of a group.
 type count struct{ blocks, words, marked, never int }
 
 func (c *count) add(b block, found []finding) {
@@ -91,7 +91,7 @@ func (c *count) exceeds() bool {
 	return c.never > 0 || c.marked > few && float64(c.marked) > bound*float64(c.blocks)
 }
 
-// report prints the groups that have a habit, the worst last, and the sum.
+// report prints the groups that exceed the bound, the worst last, and the sum.
 func report(counts map[string]*count, out io.Writer) error {
 	var sum count
 	over := 0
@@ -108,15 +108,14 @@ func report(counts map[string]*count, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%6.1f of 100 blocks have a habit (%d of %d, %d words): all\n", share(&sum), sum.marked, sum.blocks, sum.words)
 	if over > 0 {
-		return fmt.Errorf("prose: %d packages or pages have more than %.0f of 100 blocks with a habit, or a sentence that begins with Who, Whose or Whatever (CONTRIBUTING.md, Prose)", over, 100*bound)
+		return fmt.Errorf("prose: %d packages or pages have more than %.0f of 100 blocks with a habit, or a sentence that begins with `Who`, `Whose` or `Whatever` (CONTRIBUTING.md, Prose)", over, 100*bound)
 	}
 	return nil
 }
 
 func share(c *count) float64 { return 100 * float64(c.marked) / float64(max(1, c.blocks)) }
 
-// find returns the files below the given paths, without those that hold data or
-// other people's words.
+// find returns the files below the given paths, except data and other people's texts.
 func find(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {

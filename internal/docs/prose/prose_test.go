@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHabits: each habit is found in a sentence that has it, and the plain
-// sentence that says the same has none.
+// TestHabits: each habit is found in a sentence that has it, but not in the plain
+// sentence with the same meaning.
 func TestHabits(t *testing.T) {
 	found := map[string]bool{}
 	for _, tt := range []struct{ habit, plain string }{
@@ -42,7 +42,7 @@ func TestHabits(t *testing.T) {
 		}
 	}
 	if f := check("Run `who asks`, or whoami."); len(f) > 0 {
-		t.Errorf("code counts as prose: %s", f[0].habit.name)
+		t.Errorf("quoted code counts as prose: %s", f[0].habit.name)
 	}
 }
 
@@ -79,8 +79,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestBound: a package passes with few habits and fails with many, or with one
-// sentence that begins with Who.
+// TestBound: a package passes with few habits, and fails with many or with one
+// sentence that begins with `Who`.
 func TestBound(t *testing.T) {
 	for _, tt := range []struct {
 		text string

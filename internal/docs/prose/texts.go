@@ -21,8 +21,8 @@ type block struct {
 	text string
 }
 
-// A group is what is counted together: the comments and strings of a package's
-// product or tests, or a page.
+// group returns the name of the file's group, the unit of a share: a package's product
+// or tests, or a page.
 func group(file string) string {
 	dir, name := filepath.Split(file)
 	switch {
@@ -34,7 +34,7 @@ func group(file string) string {
 	return file
 }
 
-// blocks reads the prose of a file; nil for a kind of file that has none.
+// blocks reads the prose of a file. It returns nil for files without prose.
 func blocks(file string) ([]block, error) {
 	switch filepath.Ext(file) {
 	case ".go":
@@ -83,11 +83,10 @@ func goBlocks(file string) (all []block, err error) {
 	return all, nil
 }
 
-// A format decides what a line of a file is: prose, with the text to keep, and
-// whether a block ends before it.
+// A format returns the prose of a line, and whether a new block begins with it.
 type format func(line string, state *lines) (text string, begins bool)
 
-// lines is what a format remembers of the lines before.
+// lines has what a format remembers of the previous lines.
 type lines struct{ fenced, folded, hidden bool }
 
 // lineBlocks joins a file's lines of prose to blocks.
