@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Block is a block of code in a page. A comment right above its fence, which no
-// reader sees, says how it is run:
+// Block is a block of code in a page. A comment right above its fence, which
+// readers do not see, decides how the block is run:
 //
-//	<!-- run                    typed into a shell, it exits with 0
-//	start                       it goes on beside the next ones
-//	until                       it goes on, and is ended when it has said all of "says"
-//	fresh                       all that runs is ended first, and a new cell started
-//	in: DIR                     typed in that directory, made if need be
-//	before: COMMAND             typed first, in the same shell; may be repeated
-//	says: TEXT                  its output has that, after what was wanted before; may be repeated
-//	file: NAME                  it is no command: a file that the reader writes
+//	<!-- run                    run it in a shell; it must exit with 0
+//	start                       let it run while later blocks run
+//	until                       end it once it has printed each TEXT of "says"
+//	fresh                       first end all running blocks, and start a new cell
+//	in: DIR                     run it in that directory, which is made if missing
+//	before: COMMAND             run the command first, in the same shell; repeatable
+//	says: TEXT                  its output must have TEXT, after the previous TEXT; repeatable
+//	file: NAME                  the block is a file that the reader writes, not a command
 //	-->
 //	<!-- run by PACKAGE TEST    a test of that package runs it
 //	-->
-//	<!-- not run: REASON -->    one of the reasons that TestBlocksAreRun knows
+//	<!-- not run: REASON -->    one of the reasons that TestBlocksAreRun accepts
 //
-// A block without a language right below one that is run is what that says.
+// A block without a language right below a block that is run shows its output.
 type Block struct {
 	Page string
 	Line int // of the fence
@@ -43,10 +43,10 @@ type Block struct {
 	Not    string // reason
 }
 
-// Where names the block in messages.
+// Where returns the block's place for messages.
 func (b Block) Where() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
-// Pages are the pages of the module at root, by their names from there.
+// Pages returns the pages of the module at root, as paths relative to root.
 func Pages(root string) (all []string, err error) {
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/lab/*.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
@@ -64,7 +64,7 @@ func Pages(root string) (all []string, err error) {
 	return all, nil
 }
 
-// Blocks reads the blocks of a page, by its name from the root of the module.
+// Blocks reads the blocks of a page, given as a path relative to root.
 func Blocks(root, page string) ([]Block, error) {
 	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
@@ -75,7 +75,7 @@ func Blocks(root, page string) ([]Block, error) {
 
 func parse(page, text string) (all []Block, err error) {
 	lines := strings.Split(text, "\n")
-	mark, end := "", -1 // the last comment, and the line behind it
+	mark, end := "", -1 // the last comment, and the line after it
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])
 		if strings.HasPrefix(line, "<!--") {
@@ -83,7 +83,7 @@ func parse(page, text string) (all []Block, err error) {
 			for ; i < len(lines) && !strings.HasSuffix(strings.TrimSpace(lines[i]), "-->"); i++ {
 			}
 			if i == len(lines) {
-				return nil, fmt.Errorf("%s:%d: the comment has no end", page, from+1)
+				return nil, fmt.Errorf("%s:%d: the comment has no end (-->)", page, from+1)
 			}
 			mark, end = strings.Join(lines[from:i+1], "\n"), i+1
 			continue
@@ -96,7 +96,7 @@ func parse(page, text string) (all []Block, err error) {
 		var body []string
 		for at := i + 1; ; at++ {
 			if at == len(lines) {
-				return nil, fmt.Errorf("%s: the block has no end", b.Where())
+				return nil, fmt.Errorf("%s: the block has no closing fence", b.Where())
 			}
 			if strings.TrimSpace(lines[at]) == "```" {
 				if end == i && mark != "" {
@@ -119,8 +119,8 @@ func parse(page, text string) (all []Block, err error) {
 	return all, nil
 }
 
-// follows reports whether nothing but empty lines is between the end of a block
-// and the line of the next one's fence.
+// follows reports whether only empty lines are between the end of a block and the
+// fence of the next block at the given line.
 func follows(lines []string, before Block, line int) bool {
 	behind := before.Line + strings.Count(before.Text, "\n") + 1
 	return strings.TrimSpace(strings.Join(lines[behind:line-1], "")) == ""
@@ -163,7 +163,7 @@ func (b *Block) read(comment string) error {
 		case "file":
 			b.File = value
 		default:
-			return fmt.Errorf("%s: the comment above it has %q", b.Where(), line)
+			return fmt.Errorf("%s: the comment above the block has an unknown line %q", b.Where(), line)
 		}
 	}
 	return nil

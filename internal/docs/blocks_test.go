@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// notRun are the reasons for which a block is shown and not run.
+// notRun lists the reasons not to run a block.
 var notRun = []string{
 	"it needs a published release",
 	"it needs root and systemd",
@@ -17,11 +17,11 @@ var notRun = []string{
 	"it is what runs this",
 }
 
-// labPages are run whole by a test of the lab: each line calls stoutlab.
+// labPages is the test that runs the lab's pages as a whole: each line calls stoutlab.
 const labPages = "cmd/stoutlab/internal/cli TestPages"
 
-// TestBlocksAreRun: a block of commands is run by test/docs, or by a test that it
-// names, or has one of the few reasons not to be.
+// TestBlocksAreRun: test/docs or a named test runs each block of commands, unless the
+// block gives one of the few reasons not to run it.
 func TestBlocksAreRun(t *testing.T) {
 	there, used := tests(t), map[string]bool{}
 	total := 0
@@ -44,21 +44,21 @@ func TestBlocksAreRun(t *testing.T) {
 			case b.Run:
 			case by != "":
 				if !slices.Contains(there[test], pkg) {
-					t.Errorf("%s is run by %s, which is no test of that package", b.Where(), by)
+					t.Errorf("%s is run by %s, but that package has no such test", b.Where(), by)
 				}
 			case b.Not != "":
 				used[b.Not] = true
 				if !slices.Contains(notRun, b.Not) {
-					t.Errorf("%s is not run: %q is none of the reasons", b.Where(), b.Not)
+					t.Errorf("%s is not run: %q is not among the reasons (notRun)", b.Where(), b.Not)
 				}
 			default:
-				t.Errorf("%s: the comment above it is to say how it is run (see Block):\n%s", b.Where(), b.Text)
+				t.Errorf("%s: write a comment above the block about how to run it (see Block):\n%s", b.Where(), b.Text)
 			}
 		}
 	}
 	for _, reason := range notRun {
 		if !used[reason] {
-			t.Errorf("no block is not run because %s", reason)
+			t.Errorf("no block uses the reason %q: remove it", reason)
 		}
 	}
 	if total < 100 {
@@ -96,7 +96,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, bad := range []string{"```sh\n", "<!-- run\n", "<!-- run\nsay: x\n-->\n```sh\n```\n"} {
 		if _, err := parse("p", bad); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// defaults are the sentences that name a default of the contract. The group of
-// each pattern is the figure.
+// defaults lists the sentences that name a default of the contract. The group of each
+// pattern matches the figure.
 var defaults = []struct{ file, pattern, figure string }{
 	{"docs/sizing.md", `\*\*The ttl of sessions\*\* \((\d+) s unless set\)`, seconds(lockapi.DefaultTTLMS)},
 	{"docs/faq.md", `session has expired: the ttl, (\d+) s\b`, seconds(lockapi.DefaultTTLMS)},
@@ -21,8 +21,8 @@ var defaults = []struct{ file, pattern, figure string }{
 
 func seconds(ms int) string { return fmt.Sprint(ms / 1000) }
 
-// TestDefaults: pages, comments and the OpenAPI document name the defaults that the
-// contract has. -update writes them.
+// TestDefaults: pages, comments and the OpenAPI document have the defaults of the
+// contract. -update writes them.
 func TestDefaults(t *testing.T) {
 	for _, d := range defaults {
 		name := filepath.Join(root, d.file)

@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-// page is one document, by its name from the root.
+// page is one document, with its path relative to the root.
 type page struct {
 	name string
 	text string
@@ -39,8 +39,8 @@ func pages(t *testing.T) []page {
 	return all
 }
 
-// TestLinesAreShort: prose is wrapped at 100 columns. Tables, code, and a word
-// that is longer by itself can't be.
+// TestLinesAreShort: prose is wrapped at 100 columns. Tables, code and longer words
+// are exempt.
 func TestLinesAreShort(t *testing.T) {
 	const columns = 100
 	for _, p := range pages(t) {
@@ -87,7 +87,7 @@ func cells(line string) []string {
 
 var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 
-// TestLinksLead: what a page links to within the repository is there.
+// TestLinksLead: links of pages within the repository have a target.
 func TestLinksLead(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(p.text, -1) {
@@ -95,7 +95,7 @@ func TestLinksLead(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(root, filepath.Dir(p.name), found[1])); err != nil {
-				t.Errorf("%s links to %s, which is not there", p.name, found[1])
+				t.Errorf("%s links to %s, which does not exist", p.name, found[1])
 			}
 		}
 	}
@@ -106,26 +106,26 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
 )
 
-// TestNamedTestsAreThere: a promise that names the test which attacks it names
-// one that there is. A pattern behind -run may be the beginning of a name.
+// TestNamedTestsAreThere: the tests that pages name exist. A pattern after -run may be
+// the beginning of a name.
 func TestNamedTestsAreThere(t *testing.T) {
 	there := tests(t)
 	for _, p := range pages(t) {
 		for _, line := range strings.Split(p.text, "\n") {
 			for _, name := range testName.FindAllString(line, -1) {
 				if there[name] == nil && !(strings.Contains(line, "-run") && begins(there, name)) {
-					t.Errorf("%s names %s, which is no test of this repository", p.name, name)
+					t.Errorf("%s names %s, but no such test exists", p.name, name)
 				}
 			}
 		}
 	}
 }
 
-// A package, and the tests that stand behind it: `lease` TestA, TestB.
+// testsOf matches a package and the tests after it: `lease` TestA, TestB.
 var testsOf = regexp.MustCompile("`([a-z0-9/]+)`((?:,? (?:Test|Fuzz)[A-Z][\\w/]*)+)")
 
-// TestNamedTestsAreInTheirPackage: so that the command which a reader makes of
-// the names runs something.
+// TestNamedTestsAreInTheirPackage: a package before names of tests has these tests, so
+// that a reader can run them.
 func TestNamedTestsAreInTheirPackage(t *testing.T) {
 	there := tests(t)
 	for _, p := range pages(t) {
@@ -165,7 +165,7 @@ func tests(t *testing.T) map[string][]string {
 	return there
 }
 
-// begins reports whether one of the names begins so.
+// begins reports whether one of the names has the given prefix.
 func begins(names map[string][]string, with string) bool {
 	for name := range names {
 		if strings.HasPrefix(name, with) {
@@ -180,8 +180,8 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z]+):`)
 )
 
-// TestWordsAreExplained: each word of ours that the tutorial introduces is in the
-// glossary, and there once.
+// TestWordsAreExplained: the glossary has each of Stout's own words that the tutorial
+// introduces, once.
 func TestWordsAreExplained(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -212,8 +212,7 @@ func TestWordsAreExplained(t *testing.T) {
 	}
 }
 
-// TestMakeTargetsAreThere: the targets that the pages have people call are
-// those of the Makefile.
+// TestMakeTargetsAreThere: the Makefile has each target that the pages name.
 func TestMakeTargetsAreThere(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// quoted is what the first cell of a table quotes.
+// quoted matches quotations in the first cell of a table.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// aMessage is a quotation that somebody says, and no name, path or command.
+// aMessage matches a quoted message, in contrast to a name, path or command.
 var aMessage = regexp.MustCompile(`^[a-z].* .*`)
 
-// TestQuotedMessages: what the page of symptoms quotes is what the programs say,
-// word for word: all of its parts between ellipses are in one file of the sources.
+// TestQuotedMessages: the programs print the messages that troubleshooting.md quotes,
+// word for word. All parts of a message between ellipses are in one source file.
 func TestQuotedMessages(t *testing.T) {
 	sources := programs(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))
@@ -34,8 +34,8 @@ func TestQuotedMessages(t *testing.T) {
 				continue
 			}
 			checked++
-			if !said(sources, found[1]) {
-				t.Errorf("docs/troubleshooting.md quotes %q, which no program says", found[1])
+			if !printed(sources, found[1]) {
+				t.Errorf("docs/troubleshooting.md quotes %q, which no program prints", found[1])
 			}
 		}
 	}
@@ -44,7 +44,8 @@ func TestQuotedMessages(t *testing.T) {
 	}
 }
 
-func said(sources []string, message string) bool {
+// printed reports whether one of the sources has all parts of a message.
+func printed(sources []string, message string) bool {
 	for _, source := range sources {
 		all := true
 		for part := range strings.SplitSeq(message, "…") {
@@ -57,18 +58,18 @@ func said(sources []string, message string) bool {
 	return false
 }
 
-// programs are the sources of what users run, with strings that go on in the
-// next line put together.
+// programs returns the source files of the programs and the client, with strings
+// joined that continue on the next line.
 func programs(t *testing.T) (all []string) {
 	t.Helper()
-	goesOn := regexp.MustCompile(`" ?\+\s*"`)
+	joint := regexp.MustCompile(`" ?\+\s*"`)
 	for _, top := range []string{"cmd", "client", "lockapi", "master", "replica", "internal/audit", "internal/dial", "internal/progress"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
 			}
 			source, err := os.ReadFile(name)
-			all = append(all, goesOn.ReplaceAllString(string(source), ""))
+			all = append(all, joint.ReplaceAllString(string(source), ""))
 			return err
 		})
 		if err != nil {

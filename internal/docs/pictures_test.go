@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPictures: each drawing is well-formed, says in words what it shows, loads
-// nothing from elsewhere, and stands in a page.
+// TestPictures: each drawing is well-formed, has a description, loads no other file
+// and is part of a page.
 func TestPictures(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(root, "docs/img/*.svg"))
 	if err != nil || len(names) == 0 {
@@ -46,14 +46,14 @@ func TestPictures(t *testing.T) {
 			}
 		}
 		if said["title"] == "" || len(said["desc"]) < 50 {
-			t.Errorf("%s does not say in words what it shows", name)
+			t.Errorf("%s has no description in words", name)
 		}
 		shown := false
 		for _, p := range all {
 			shown = shown || strings.Contains(p.text, "img/"+filepath.Base(name)+")")
 		}
 		if !shown {
-			t.Errorf("%s stands in no page", name)
+			t.Errorf("%s is not part of any page", name)
 		}
 	}
 }
