@@ -33,7 +33,7 @@ func written(t testing.TB) []byte {
 	return out.Bytes()
 }
 
-// TestReadsWhatWasWritten, however it comes.
+// TestReadsWhatWasWritten: a backup can be read back, however its source splits it.
 func TestReadsWhatWasWritten(t *testing.T) {
 	raw := written(t)
 	for name, from := range map[string]io.Reader{
@@ -54,13 +54,13 @@ func TestReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestNothingElseIsWhole: no beginning of a backup, none with a bit flipped, none
-// with bytes behind it.
+// TestNothingElseIsWhole: Verify refuses a backup that is cut off, has a flipped bit
+// or has bytes after its end.
 func TestNothingElseIsWhole(t *testing.T) {
 	raw := written(t)
 	for n := range raw {
 		if _, err := Verify(bytes.NewReader(raw[:n])); err == nil {
-			t.Errorf("the first %d of %d bytes are taken for all", n, len(raw))
+			t.Errorf("the first %d of %d bytes are accepted as a whole backup", n, len(raw))
 		}
 	}
 	for at := range raw {
@@ -68,7 +68,7 @@ func TestNothingElseIsWhole(t *testing.T) {
 			flipped := bytes.Clone(raw)
 			flipped[at] ^= 1 << bit
 			if _, err := Verify(bytes.NewReader(flipped)); err == nil {
-				t.Errorf("bit %d of byte %d flipped: it is taken for whole", bit, at)
+				t.Errorf("bit %d of byte %d flipped: the backup is accepted", bit, at)
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func TestNothingElseIsWhole(t *testing.T) {
 	}
 }
 
-// TestSourcesThatBreak: their error is told, and nothing is whole.
+// TestSourcesThatBreak: Verify returns the error of its source.
 func TestSourcesThatBreak(t *testing.T) {
 	raw, broken := written(t), errors.New("the network is down")
 	for n := range raw {
@@ -87,7 +87,7 @@ func TestSourcesThatBreak(t *testing.T) {
 	}
 }
 
-// TestWritersThatFail, and states that can't be written.
+// TestWritersThatFail: Write returns the errors of the writer and of the state.
 func TestWritersThatFail(t *testing.T) {
 	full := errors.New("disk full")
 	all := func(w io.Writer) error { _, err := io.WriteString(w, snapshot); return err }
@@ -114,7 +114,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestMessages say what is wrong.
+// TestMessages: the errors name the fault.
 func TestMessages(t *testing.T) {
 	raw := written(t)
 	newer := bytes.Clone(raw)
@@ -149,8 +149,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// FuzzVerify: whatever is whole has the sum of all before it, and is written as it
-// was read.
+// FuzzVerify: Copy writes each valid backup unchanged.
 func FuzzVerify(f *testing.F) {
 	raw := written(f)
 	f.Add(raw)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestSavedWholeOrNotAtAll: what fails leaves the directory as it was.
+// TestSavedWholeOrNotAtAll: a failed save leaves the directory unchanged.
 func TestSavedWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "cell.backup")
@@ -59,7 +59,7 @@ func TestSavedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestTakenMeanwhile: a file that came while the backup was written stays.
+// TestTakenMeanwhile: a file that appeared while the backup was written is kept.
 func TestTakenMeanwhile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cell.backup")
 	err := Save(name, false, func(io.Writer) error { return os.WriteFile(name, []byte("mine"), 0o600) })

@@ -11,8 +11,8 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// machine has a clock that goes on while it sleeps, unlike Go's timers, and
-// alarms that ring by that clock when it is awake.
+// machine has a clock that continues while the machine sleeps, unlike Go's
+// timers, and alarms that ring by that clock while it is awake.
 type machine struct {
 	start  time.Time
 	asleep atomic.Int64
@@ -39,8 +39,8 @@ func (m *machine) queue() *queue {
 func (a *fakeAlarm) set(at time.Duration) { a.at = at }
 func (a *fakeAlarm) close()               { a.closed = true }
 
-// goOn lets the clock come to an instant; alarms ring as they come due.
-func (m *machine) goOn(to time.Duration) {
+// advance lets the clock run to an instant; alarms ring when they are due.
+func (m *machine) advance(to time.Duration) {
 	for {
 		var next *fakeAlarm
 		for _, a := range m.alarms {
@@ -58,7 +58,7 @@ func (m *machine) goOn(to time.Duration) {
 	time.Sleep(to - m.now())
 }
 
-// all is what is in a channel, in order.
+// all returns the values in a channel, in order.
 func all(in chan time.Duration) []time.Duration {
 	close(in)
 	var out []time.Duration
@@ -69,8 +69,8 @@ func all(in chan time.Duration) []time.Duration {
 	return out
 }
 
-// Every timer calls at its instant, whatever other timers there are, and one
-// that was stopped or set anew does not call at the old one.
+// Every timer calls at its instant, independently of other timers. A timer that
+// was stopped or reset does not call at the old instant.
 func TestTimersCallAtTheirInstants(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,32 +92,32 @@ func TestTimersCallAtTheirInstants(t *testing.T) {
 						continue
 					}
 					if timer.Reset(again) {
-						t.Error("a timer that was stopped is said to have run")
+						t.Error("a stopped timer was reported as run")
 					}
 					d = again
 				case 1:
 					if !timer.Reset(again) {
-						t.Error("a timer that ran is said to have been stopped")
+						t.Error("a timer that ran was reported as stopped")
 					}
 					d = again
 				}
 				want = append(want, d)
 			}
-			m.goOn(2 * time.Second)
+			m.advance(2 * time.Second)
 			slices.Sort(want)
 			if got := all(called); !slices.Equal(got, want) {
 				t.Errorf("called at %v\nwant       %v", got, want)
 			}
 			for _, a := range m.alarms {
 				if !a.closed {
-					t.Error("an alarm is left when no timer runs")
+					t.Error("an alarm remains although no timer runs")
 				}
 			}
 		})
 	}
 }
 
-// What came due while the machine slept calls when it is awake.
+// Timers that became due while the machine slept call when it wakes up.
 func TestTimersAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{start: time.Now()}
@@ -130,10 +130,10 @@ func TestTimersAfterASleep(t *testing.T) {
 		m.alarms[0].ring()
 		synctest.Wait()
 		if got := all(called); !slices.Equal(got, []time.Duration{time.Second, time.Minute}) {
-			t.Errorf("called are those of %v", got)
+			t.Errorf("called: %v", got)
 		}
 		if got := m.alarms[0].at; got != 2*time.Hour {
-			t.Errorf("the alarm rings at %s next", got)
+			t.Errorf("the next alarm is at %s", got)
 		}
 	})
 }
@@ -173,8 +173,8 @@ func TestAfterFunc(t *testing.T) {
 	}
 }
 
-// In a bubble a timer does not keep the bubble's time from going on: what waits
-// for the system would.
+// In a bubble a timer does not keep the bubble's time from advancing. A wait for
+// the operating system would.
 func TestAfterFuncInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := AfterFunc(time.Hour, func() {})

@@ -37,7 +37,7 @@ func TestParseHost(t *testing.T) {
 		"a:x", "a:-1", "a:+1", "a:65536", "a:123456", "a:0", "a:80:80", "a:8 0", strings.Repeat("a", 254),
 	} {
 		if got, ok := ParseHost(in); ok {
-			t.Errorf("%q is taken for %+v", in, got)
+			t.Errorf("%q is accepted as %+v", in, got)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is taken for an origin is written as it is compared.
+// An accepted origin is written in the form in which it is compared.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"http://a", "https://a:443", "http://[::1]:7101", "http://[fe80::1%1]", "http://a.:00080", "null"} {
 		f.Add(s)

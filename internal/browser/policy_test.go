@@ -16,8 +16,8 @@ func mustParse(t *testing.T, s string) Origin {
 	return o
 }
 
-// policies are one for an API on a network, and the same on loopback. Their
-// allowed sites are https://ui.example.com and http://other:8080, further names
+// policies returns a policy for an API on a network, and the same on loopback. The
+// allowed sites are https://ui.example.com and http://other:8080. The further names
 // are stout.example.com and Stout2, and a member's URL has the name r2.
 func policies(t *testing.T) (open, loopback *Policy) {
 	s := Settings{
@@ -33,20 +33,19 @@ func policies(t *testing.T) (open, loopback *Policy) {
 const (
 	own     = "own"      // the page's host is the API's
 	share   = "share"    // allowed, and its page may read the answer
-	ask     = "ask"      // the preflight of such a call
+	ask     = "ask"      // the preflight of a shared call
 	foreign = "foreign"  // refused: another site's page
 	host    = "bad host" // refused: not addressed to us
 )
 
-// row is a call, whose headers are parted by "|" where they are given several
-// times; "-" is none.
+// row is a call. "|" separates values of a repeated header, and "-" means that the
+// header is missing.
 type row struct{ method, host, origin, site, open, loopback string }
 
-// Rows without an answer of their own for loopback are answered there as
-// elsewhere.
+// Rows without a result for loopback have the same result there.
 var rows = []row{
-	// No browser: whatever the method, by any name, but on loopback by one of
-	// ours.
+	// No browser: accepted with any method and name, but on loopback only with one
+	// of the API's names.
 	{"GET", "evil.example", "-", "-", own, host},
 	{"POST", "evil.example", "-", "-", own, host},
 	{"PUT", "10.0.0.1:7101", "-", "-", own, ""},
@@ -66,7 +65,7 @@ var rows = []row{
 	{"POST", "", "-", "-", own, ""}, // HTTP/1.0: no browser
 	{"POST", "localhost@evil.example", "-", "-", own, host},
 	{"POST", "127.0.0.1.evil.example", "-", "-", own, host},
-	{"POST", "127.1", "-", "-", own, host}, // browsers send what it means
+	{"POST", "127.1", "-", "-", own, host}, // browsers send 127.0.0.1
 	{"POST", "::1", "-", "-", own, host},
 
 	// A page of the API's own host.
@@ -121,7 +120,7 @@ var rows = []row{
 	{"BREW", "10.0.0.1", "https://evil.example", "-", foreign, ""},
 	{"get", "10.0.0.1", "https://evil.example", "-", foreign, ""},
 
-	// What changes nothing is answered; the browser keeps the answer from the
+	// A call without an effect is answered; the browser withholds the answer from the
 	// page.
 	{"GET", "10.0.0.1", "https://evil.example", "cross-site", own, ""},
 	{"HEAD", "localhost", "null", "cross-site", own, ""},
@@ -141,7 +140,7 @@ var rows = []row{
 	{"POST", "10.0.0.1", "https://sub.ui.example.com", "same-site", foreign, ""},
 	{"POST", "10.0.0.1", "https://ui.example.com.evil.example", "cross-site", foreign, ""},
 
-	// A name that a page has made lead to us.
+	// A name that a page has rebound to this address.
 	{"GET", "evil.example", "http://evil.example", "same-origin", host, ""},
 	{"GET", "evil.example:7101", "-", "same-origin", host, ""},
 	{"GET", "evil.example", "-", "none", host, ""},
@@ -168,8 +167,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A browser's question whether a call may be made is answered as the call would
-// be.
+// A preflight has the same result as its call.
 func TestJudgePreflights(t *testing.T) {
 	open, _ := policies(t)
 	for _, r := range []struct{ method, asked, host, origin, want string }{
@@ -214,8 +212,7 @@ func told(v Verdict) string {
 	return "nonsense"
 }
 
-// No header of a browser that names another site lets a call pass that changes
-// something.
+// A call with an effect is refused if any of the browser's headers names another site.
 func FuzzJudge(f *testing.F) {
 	f.Add("POST", "localhost:7101", "http://localhost:7101", "same-origin")
 	f.Add("PUT", "10.0.0.1", "https://evil.example", "none")
@@ -225,7 +222,7 @@ func FuzzJudge(f *testing.F) {
 		c := Call{Method: method, Host: host, Origin: []string{origin}, Site: []string{site}}
 		v := p.Check(c)
 		if v.Share != "" || v.Preflight {
-			t.Fatalf("%+v is shared, with nobody", c)
+			t.Fatalf("%+v is shared without an origin", c)
 		}
 		if v.Refusal != Fine || isSafe(method) {
 			return
@@ -247,7 +244,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// place is host and port of a URL.
+// place returns the host and port of a URL.
 func place(u *url.URL) string {
 	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if a, err := netip.ParseAddr(name); err == nil {
@@ -260,8 +257,8 @@ func place(u *url.URL) string {
 	return name + " " + port
 }
 
-// Over TLS a page of this very host that came without it is another site's:
-// whoever is on the way may have made it.
+// With TLS, a page from the same host without TLS counts as another site's: anyone on
+// the network path may have made it.
 func TestPagesWithoutTLS(t *testing.T) {
 	open, loopback := policies(t)
 	for origin, want := range map[string]Refusal{

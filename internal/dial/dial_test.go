@@ -20,10 +20,10 @@ import (
 type fakeNet struct {
 	mu     sync.Mutex
 	says   map[string][]string // addresses by name
-	slow   time.Duration       // that the DNS takes
-	hangs  bool                // it answers nothing, whatever its context
+	slow   time.Duration       // how long the DNS takes
+	hangs  bool                // no answer, even after the context has ended
 	fails  error
-	up     map[string]bool // addresses that take connections; one that is false loses packets
+	up     map[string]bool // addresses that accept connections; with false, packets are lost
 	asked  int
 	dialed []string
 }
@@ -78,14 +78,14 @@ type conn struct {
 
 func (*conn) Close() error { return nil }
 
-// A host that was reached is reached in no time, whatever the DNS does; one that
-// moved is found.
+// A host that was reached before is reached at once, even if the DNS hangs or fails. A
+// host that moved is found.
 func TestDialer(t *testing.T) {
 	type step struct {
 		name   string
 		change func(*fakeNet)
 		want   string        // address, or part of the error
-		within time.Duration // exactly what it may take at most
+		within time.Duration // upper bound, reached exactly
 	}
 	const ms = time.Millisecond
 	hang := func(f *fakeNet) { f.hangs = true }
@@ -168,7 +168,7 @@ func TestDialer(t *testing.T) {
 	}
 }
 
-// However many dial, a host is looked up once at a time and once a second; an
+// A host has one lookup at a time and one per second, however many calls dial. An
 // address is not looked up.
 func TestFewLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestFewLookups(t *testing.T) {
 	})
 }
 
-// Hosts that there are not fill no memory.
+// The number of remembered hosts is bounded.
 func TestHostsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeNet{}
