@@ -84,7 +84,7 @@ func (s *State) checkLock(l *Node) error {
 		return fmt.Errorf("counts %d holders, %d waiters, %d shared; there are %d, %d, %d",
 			l.Holders, l.Waiters, l.shared, holders, waiters, shared)
 	case holders == 0 && waiters == 0 && l.DelayID == 0:
-		return fmt.Errorf("is free but has has a record")
+		return fmt.Errorf("is free but has a record")
 	case strings.IndexByte(l.Path, 0) >= 0:
 		return fmt.Errorf("has a NUL in its path")
 	case l.DelayMS < 0, (l.DelayID == 0) != (l.DelayMS == 0):
