@@ -8,10 +8,10 @@ import (
 // By itself the library suspects a silent master only after one to three
 // heartbeat time-outs. It checks when a timer of one to two time-outs runs out.
 // That timer does not start at the master's last message. If it runs out a
-// little too early, the next check comes as much later. Even the later checks
-// are the ones that count, because a replica that still believes in the master
-// grants no vote or pre-vote. So a cell is without a master for nearly two
-// time-outs where one would do.
+// little too early, the next check comes one to two time-outs later. Among the
+// replicas the later checks count, because a replica that still believes in the
+// master grants no vote or pre-vote. So a cell is without a master for nearly
+// two time-outs where one would do.
 //
 // suspectSilence makes the library check after one time-out plus a random part
 // of it. The library then acts as usual: it checks the silence again, and asks

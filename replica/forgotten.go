@@ -74,7 +74,7 @@ func (r *Replica) quarantineIf(forgotten error) error {
 	return errors.Join(err, r.stores.Quarantine(err.Error()))
 }
 
-// logForgotten logs that this leader sends a follower no more entries.
+// logForgotten logs that this leader sends a follower no more messages.
 func (r *Replica) logForgotten(id raft.ServerID, why error) {
 	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica has lost what it had acknowledged")
 }

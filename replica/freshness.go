@@ -61,8 +61,8 @@ type position struct {
 	at          time.Duration
 }
 
-// report records a leader's report. An earlier one of the same term is waited for first;
-// otherwise a newer unreached one would always take its place.
+// report records a leader's report. An earlier one of the same term is waited
+// for first; otherwise a newer unreached one would always take its place.
 func (f *freshness) report(term, index uint64) {
 	late := term == f.before.term && index < f.before.index
 	if !late && index > f.counted && term >= f.present() && term > f.pending.term {

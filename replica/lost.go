@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// applied returns the index of the last master's entry that this replica has
-// applied.
+// applied returns the index of the last entry from a master that this replica
+// has applied.
 func (r *Replica) applied() uint64 { return r.fsm.current.Load().Index }
 
 // CureLostChanges describes what to do when a replica knows of acknowledged

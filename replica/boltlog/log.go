@@ -144,8 +144,8 @@ func (f *Log) NoteSnapshot(index uint64) error {
 	return f.noteHighWater()
 }
 
-// Close closes the files after the last call of other methods. Entries in the
-// write-ahead log stay there.
+// Close closes the files. No call of another method may be under way, or follow.
+// Entries in the write-ahead log stay there.
 func (f *Log) Close() error {
 	f.work.Wait()
 	var errs []error

@@ -103,7 +103,7 @@ func (f *Log) erase(from, to uint64) error {
 
 // storeAhead stores entries in the write-ahead log, and starts a flush in time.
 // It returns false if there is no write-ahead log or no space in it. The latter
-// happens when entries come faster than the disk is.
+// happens when entries come faster than the disk stores them.
 func (f *Log) storeAhead(logs []*raft.Log) (stored bool, err error) {
 	f.changes.Lock()
 	defer f.changes.Unlock()

@@ -14,8 +14,8 @@ import (
 // acknowledged records which entries followers have acknowledged to a leader in
 // its term.
 //
-//  1. In that term a follower's log keeps all of them, because the log only
-//     grows or agrees with the leader's.
+//  1. In that term a follower's log keeps all of them, because it changes only
+//     to agree with the leader's.
 //  2. So a follower with a log that ends earlier has forgotten what it
 //     promised; for example, an older copy of its directory was restored. Its
 //     vote may be lost as well.

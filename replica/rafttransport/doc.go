@@ -4,8 +4,8 @@
 //   - Heartbeats are handled like every other message (transport.go;
 //     hashicorp/raft #695).
 //   - No message makes a follower commit more than it brings, or than its
-//     leader has applied and may publish (Options.CommitLimit). Followers learn soon
-//     what is committed (notices.go).
+//     leader has applied and may publish (Options.CommitLimit). Followers learn
+//     soon what is committed (notices.go).
 //   - A replica that no longer leads sends no messages to followers. A leader
 //     with a hanging disk falls silent (transport.go).
 //   - A follower keeps a log that has the end of a snapshot, and discards any

@@ -20,7 +20,7 @@ import (
 //
 // notices is safe for concurrent use; a nil one records nothing.
 type notices struct {
-	late chan struct{} // has a value when a follower has acknowledged entries already reported to the others
+	late chan struct{} // has a value when a follower has acknowledged entries that others know as committed
 
 	mu        sync.Mutex // guards what follows
 	term      uint64

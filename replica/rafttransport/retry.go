@@ -12,8 +12,9 @@ import (
 // in the end; heartbeats continue. A replica that has come back would get
 // heartbeats at once, but no entries for up to 10 s.
 //
-// Here a failed message is reported as failed only when the follower has
-// answered a heartbeat. Then a retry is worthwhile, and the failures stay few.
+// Here a failed message is reported as failed once the follower has answered a
+// heartbeat, or after longestWait. Then a retry is worthwhile, and the failures
+// stay few.
 type retrying struct {
 	Wire
 	leading func() bool // see Options

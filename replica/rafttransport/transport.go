@@ -237,8 +237,8 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 // message reports the rest.
 //
 // The commit index also stays within what followers may report to watchers
-// (Options.CommitLimit). The library counts the leader's disk too early; this replica
-// has applied no entry because of that (see package raftstore).
+// (Options.CommitLimit). The library counts the leader's disk too early; this
+// replica has applied no entry because of that (see package raftstore).
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
 	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.CommitLimit(), q.PrevLogEntry+uint64(len(q.Entries)))
 }
