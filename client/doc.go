@@ -58,8 +58,8 @@
 // After each change of master the client reads the session once. A hold that
 // the cell no longer knows ends with ErrLockLost. A new master may not know
 // that this client has received a grant, and may revoke it; the client then
-// requests that grant again. Grants that this session does not know are
-// released.
+// requests that grant again. Grants and queue positions that this session does
+// not know are released.
 //
 // # What a holder must do itself
 //

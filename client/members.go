@@ -135,12 +135,11 @@ func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.M
 // ReplaceMember replaces the data directory of the member with the given id. It
 // returns once the cell has begun: the directory is a nonvoter until it has
 // caught up, and then takes the old one's place (see Members). If that is
-// already so, or under way, the call has no effect. A pending replacement of
-// the same directory by another one is cancelled, however. So the call is
-// repeated if its answer is lost, but is never under way twice at a time. It
-// always names the directory to replace, so that a late copy does not undo a
-// newer change: if req.InPlaceOf is empty, the member's present one is read
-// first.
+// already so, or under way, the call only cancels a pending replacement of
+// req.Directory by another one. So the call is repeated if its answer is lost,
+// but is never under way twice at a time. It always names the directory to
+// replace, so that a late copy does not undo a newer change: if req.InPlaceOf
+// is empty, the member's present one is read first.
 //
 // Errors: ErrInvalidArgument for a malformed directory id, ErrNotFound if the
 // cell has no such member. ErrConflict for another member's directory, and if

@@ -42,7 +42,8 @@ func (s State) String() string {
 // until Close is called or the session expires. It is safe for concurrent use.
 //
 // All its state is in its parts, each with its own mutex. If two are needed,
-// the lease's is taken first; no mutex is taken while another part's is held.
+// the lease's is taken first. Under any other part's mutex no further one is
+// taken.
 type Session struct {
 	c    *Client
 	id   string

@@ -10,7 +10,8 @@ import (
 
 // Txn is a transaction under construction. If every condition holds, it makes
 // all operations of Then, otherwise all of Else, as one change. If one
-// operation is impossible, it makes no change.
+// operation is impossible, it makes no change. It is not safe for concurrent
+// use.
 type Txn struct {
 	w     sender
 	req   lockapi.Transaction

@@ -102,8 +102,8 @@ const (
 	pollsLong = 10
 )
 
-// spread bounds from below the pause of watchers that a replica leaves at one
-// instant; the pause is at least half of it.
+// spread is the shortest pause of watchers that a replica leaves at one instant;
+// the longest is twice that.
 const spread = 100 * time.Millisecond
 
 // run runs one connection after another.

@@ -204,9 +204,9 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	return ctx.Err() == nil && under.Err() != nil, err
 }
 
-// awaitRelease ends the term when another caller releases the lock, which the
-// session itself does not notice. after is a revision at which the lock was
-// held.
+// awaitRelease ends the term when an event shows that another caller has
+// released the lock. The session's keepalive reports that too (lock_lost), and
+// may be later. after is a revision at which the lock was held.
 func (l *Leadership) awaitRelease(ctx context.Context, after uint64, end func(error)) {
 	c := l.s.Client()
 	for ctx.Err() == nil {
