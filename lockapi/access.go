@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Routes about who may do what. A rule's path follows RouteRules directly; that of
-// the root is RouteRules and a slash.
+// Routes of access control. A rule's path follows RouteRules directly; the path
+// of the root's rule is RouteRules and a slash.
 const (
 	RouteRules      = "/v1/access/rules"
 	RouteGroups     = "/v1/access/groups"
@@ -22,31 +22,31 @@ const (
 	RouteWhoAmI     = "/v1/access/whoami"
 )
 
-// Who calls is a principal: a known one, which is PrefixUser and a name, or
-// PrincipalAnonymous. Lists may have groups and AllPrincipals, too.
+// A caller acts as a principal: PrincipalAnonymous, or PrefixUser and a name.
+// Lists may also contain groups and AllPrincipals.
 const (
-	PrincipalRoot      = "user:root" // may always do everything; comes by a token only
-	PrincipalAnonymous = "anonymous" // whoever has not proved who he is
-	AllPrincipals      = "*"         // in a list: everybody who is known
+	PrincipalRoot      = "user:root" // has every right; authenticates by token only
+	PrincipalAnonymous = "anonymous" // a caller without credentials
+	AllPrincipals      = "*"         // in a list: every authenticated caller
 	PrefixUser         = "user:"
 	PrefixGroup        = "group:"
 )
 
 // Bounds of access.
 const (
-	MaxPrincipalName = 256  // bytes of the name of a user or a group
-	MaxAccessEntries = 1000 // in a list, and in a group
+	MaxPrincipalName = 256  // bytes in the name of a user or a group
+	MaxAccessEntries = 1000 // in a list or a group
 	MaxTokenNote     = 1024 // bytes
-	MinSecret        = 32   // bytes of a token's secret behind SecretPrefix
-	maxEnableSecret  = 256  // bytes; it has 64
-	// MaxTokenTTLMS is about a hundred years.
+	MinSecret        = 32   // bytes of a token's secret after SecretPrefix
+	maxEnableSecret  = 256  // bytes; a real secret has 64
+	// MaxTokenTTLMS is about 100 years.
 	MaxTokenTTLMS = 100 * 366 * 86_400_000
 )
 
-// SecretPrefix is what the secrets of a cell's tokens begin with.
+// SecretPrefix starts the secret of every token.
 const SecretPrefix = "stout_"
 
-// How a caller has proved who he is.
+// Values of WhoAmI.How: how the caller authenticated.
 const (
 	HowToken       = "token"
 	HowCertificate = "certificate"
@@ -55,7 +55,7 @@ const (
 	HowNone        = "none"
 )
 
-// Permissions, as a permission_denied names them.
+// Permissions named in a permission_denied error.
 const (
 	PermissionRead    = "read"
 	PermissionLock    = "lock"
@@ -65,7 +65,8 @@ const (
 	PermissionOperate = "operate"
 )
 
-// AccessLists are the lists of a rule: nil is inherited, an empty one is nobody.
+// AccessLists are the lists of a rule. A nil list is inherited from the rule
+// above; an empty list denies everyone.
 type AccessLists struct {
 	Read  []string `json:"read,omitzero"`
 	Lock  []string `json:"lock,omitzero"`
@@ -73,7 +74,7 @@ type AccessLists struct {
 	Admin []string `json:"admin,omitzero"`
 }
 
-// Validate reports the first entry that can't be, or nil.
+// Validate reports the first invalid entry, or nil.
 func (l *AccessLists) Validate() error {
 	for _, one := range []struct {
 		field string
@@ -86,12 +87,12 @@ func (l *AccessLists) Validate() error {
 	return nil
 }
 
-// AccessRule is a rule and where it stands.
+// AccessRule is a rule and its path.
 type AccessRule struct {
 	Path string `json:"path"`
 	AccessLists
-	// Principal is who put it. Only the list of rules tells; it is empty where nobody
-	// was known.
+	// Principal wrote the rule. Only lists of rules include it. It is empty if
+	// the writer was anonymous.
 	Principal string `json:"principal,omitempty"`
 }
 
@@ -101,14 +102,14 @@ type AccessRuleList struct {
 	Next  string       `json:"next,omitempty"`
 }
 
-// AccessVerdict is a decision, and the path of the rule that made it; nil where
-// operate or nothing decides.
+// AccessVerdict is a decision and the path of the rule that made it. Rule is
+// nil if the operate right decided, or if no rule applied.
 type AccessVerdict struct {
 	Allowed bool    `json:"allowed"`
 	Rule    *string `json:"rule"`
 }
 
-// AccessCheck is what a principal may do at a path.
+// AccessCheck reports what a principal may do at a path.
 type AccessCheck struct {
 	Principal string        `json:"principal"`
 	Path      string        `json:"path"`
@@ -118,44 +119,44 @@ type AccessCheck struct {
 	Admin     AccessVerdict `json:"admin"`
 }
 
-// GroupMembers are the members of a group: known principals and other groups.
+// GroupMembers lists the members of a group: users and other groups.
 type GroupMembers struct {
 	Members []string `json:"members"`
 }
 
-// Validate reports the first member that can't be, or nil.
+// Validate reports the first invalid member, or nil.
 func (g *GroupMembers) Validate() error {
 	if g.Members == nil {
-		return Invalid("members", "members is missing; it is the list of the group's members, [] for none")
+		return Invalid("members", "members is missing; give the list of the group's members, or [] for an empty group")
 	}
 	return validateList("members", g.Members, IsMember, "user:NAME or group:NAME")
 }
 
-// Group is a group.
+// Group is a group and its members.
 type Group struct {
 	Name string `json:"name"`
 	GroupMembers
 }
 
-// RulesDeleted says whether there were rules to delete.
+// RulesDeleted reports whether any rule was deleted.
 type RulesDeleted struct {
 	Deleted bool `json:"deleted"`
 }
 
-// GroupList is a page of groups in the order of their names. With Next as "after" the
-// next page begins; it is empty on the last one.
+// GroupList is a page of groups, ordered by name. Next is the value of "after"
+// for the next page, and empty on the last page.
 type GroupList struct {
 	Groups []Group `json:"groups"`
 	Next   string  `json:"next,omitempty"`
 }
 
-// CellAccess says who observes and who operates the cell as a whole.
+// CellAccess lists the principals with rights in the cell as a whole.
 type CellAccess struct {
 	Observe []string `json:"observe"`
 	Operate []string `json:"operate"`
 }
 
-// Validate reports the first entry that can't be, or nil.
+// Validate reports the first invalid entry, or nil.
 func (c *CellAccess) Validate() error {
 	if err := validateEntries("observe", c.Observe); err != nil {
 		return err
@@ -163,13 +164,13 @@ func (c *CellAccess) Validate() error {
 	return validateEntries("operate", c.Operate)
 }
 
-// TokenRequest asks for a token.
+// TokenRequest asks for a new token.
 type TokenRequest struct {
 	Principal string `json:"principal"`
-	TTLMS     int64  `json:"ttl_ms"` // 0 for one that does not end by itself
+	TTLMS     int64  `json:"ttl_ms"` // 0 for a token that does not expire
 	Note      string `json:"note"`
-	// TokenSHA256 is the SHA-256, in hexadecimal digits, of a secret that the
-	// caller keeps; empty to be given one.
+	// TokenSHA256 is the SHA-256 of a secret that the caller chose, in
+	// hexadecimal. If it is empty, the cell generates the secret.
 	TokenSHA256 string `json:"token_sha256"`
 }
 
@@ -177,9 +178,9 @@ type TokenRequest struct {
 func (r *TokenRequest) Validate() error {
 	switch {
 	case !IsUser(r.Principal):
-		return Invalid("principal", "principal is %q; a token is of a known one, user:NAME, whose name has 1 to %d bytes and no control characters", Clip(r.Principal), MaxPrincipalName)
+		return Invalid("principal", "principal is %q; a token needs a user, user:NAME, with a name of 1 to %d bytes without control characters", Clip(r.Principal), MaxPrincipalName)
 	case len(r.Note) > MaxTokenNote || !utf8.ValidString(r.Note):
-		return Invalid("note", "the note has %d bytes; it is at most %d of UTF-8", len(r.Note), MaxTokenNote)
+		return Invalid("note", "the note has %d bytes; it must be valid UTF-8 of at most %d bytes", len(r.Note), MaxTokenNote)
 	}
 	if err := within("ttl_ms", r.TTLMS, 0, MaxTokenTTLMS); err != nil {
 		return err
@@ -187,27 +188,28 @@ func (r *TokenRequest) Validate() error {
 	return validateSum(r.TokenSHA256)
 }
 
-// EnableRequest asks for access to be judged from now on.
+// EnableRequest turns access control on.
 type EnableRequest struct {
-	TokenSHA256 string `json:"token_sha256"` // as in a TokenRequest, of the root's secret
-	// Secret is what the file EnableSecretFile has, in the data directory of the
-	// replica that is called, or of the master. A caller on loopback needs none.
+	TokenSHA256 string `json:"token_sha256"` // SHA-256 of the root's secret, as in TokenRequest
+	// Secret is the content of EnableSecretFile in the data directory of the
+	// replica that is called, or of the master. A caller on loopback does not
+	// need it.
 	Secret string `json:"secret,omitempty"`
 }
 
-// EnableSecretFile is the file in a replica's data directory that has the secret of
-// an EnableRequest.
+// EnableSecretFile is the file in a replica's data directory that holds the
+// secret of an EnableRequest.
 const EnableSecretFile = "enable.secret"
 
 // Validate reports the first field that is out of bounds, or nil.
 func (r *EnableRequest) Validate() error {
 	if len(r.Secret) > maxEnableSecret {
-		return Invalid("secret", "the secret has %d bytes; that of a file %s has less", len(r.Secret), EnableSecretFile)
+		return Invalid("secret", "the secret has %d bytes, which is too long; send the content of the file %s", len(r.Secret), EnableSecretFile)
 	}
 	return validateSum(r.TokenSHA256)
 }
 
-// Token is a token as it is shown. Secret is there only once, when it is made.
+// Token describes a token. Secret is present only in the reply that creates it.
 type Token struct {
 	ID        string     `json:"id"`
 	Secret    string     `json:"token,omitempty"`
@@ -217,14 +219,14 @@ type Token struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-// TokenList is a page of tokens, in the order of their ids.
+// TokenList is a page of tokens, ordered by id.
 type TokenList struct {
 	Tokens []Token `json:"tokens"`
 	Next   string  `json:"next,omitempty"`
 }
 
-// WhoAmI tells who the caller is taken for and, where that is asked for, which rights
-// in the cell as a whole it has: all while access is off.
+// WhoAmI reports the caller's principal and, on request, its rights in the cell
+// as a whole. While access control is off, every caller has all rights.
 type WhoAmI struct {
 	Principal string `json:"principal"`
 	How       string `json:"how"`
@@ -232,37 +234,36 @@ type WhoAmI struct {
 	Operate   bool   `json:"operate,omitempty"`
 }
 
-// IsUser reports whether it is a known principal: user: and a name.
+// IsUser reports whether principal is a user: "user:" and a name.
 func IsUser(principal string) bool {
 	name, ok := strings.CutPrefix(principal, PrefixUser)
 	return ok && isName(name)
 }
 
-// IsMember reports whether a group can have it.
+// IsMember reports whether entry may be a member of a group.
 func IsMember(entry string) bool {
 	name, ok := strings.CutPrefix(entry, PrefixGroup)
 	return ok && ValidateGroup(name) == nil || IsUser(entry)
 }
 
-// ValidateGroup reports what is wrong with the name of a group, or nil. It is a
+// ValidateGroup reports an invalid name of a group, or nil. The name is one
 // segment of a path.
 func ValidateGroup(name string) error {
 	if !isName(name) || strings.Contains(name, "/") || name == "." || name == ".." {
-		return Invalid("name", "the name %q of a group can't be; it has 1 to %d bytes of UTF-8, without %q and control characters", Clip(name), MaxPrincipalName, "/")
+		return Invalid("name", "the group's name %q is invalid; it must be 1 to %d bytes of UTF-8 without %q and control characters", Clip(name), MaxPrincipalName, "/")
 	}
 	return nil
 }
 
-// ValidatePrincipal reports what is wrong with a principal that is asked about, or
-// nil.
+// ValidatePrincipal reports an invalid principal in a check of access, or nil.
 func ValidatePrincipal(principal string) error {
 	if principal != PrincipalAnonymous && !IsUser(principal) {
-		return Invalid("principal", "principal is %q; it is user:NAME or %s", Clip(principal), PrincipalAnonymous)
+		return Invalid("principal", "principal is %q; it must be user:NAME or %s", Clip(principal), PrincipalAnonymous)
 	}
 	return nil
 }
 
-// ValidateRulePath reports what is wrong with where a rule is to stand, or nil.
+// ValidateRulePath reports an invalid path of a rule, or nil.
 func ValidateRulePath(path string) error {
 	if path == "/" {
 		return nil
@@ -270,7 +271,7 @@ func ValidateRulePath(path string) error {
 	return ValidatePath(path)
 }
 
-// UnescapeRulePath reads the path of a rule as it stands in a URL.
+// UnescapeRulePath decodes the path of a rule from a URL.
 func UnescapeRulePath(escaped string) (string, error) {
 	if escaped == "/" {
 		return "/", nil
@@ -290,10 +291,10 @@ func validateEntries(field string, list []string) error {
 
 func validateList(field string, list []string, fine func(string) bool, what string) error {
 	if len(list) > MaxAccessEntries {
-		return Invalid(field, "%s has %d entries; at most %d are allowed: make groups of them", field, len(list), MaxAccessEntries)
+		return Invalid(field, "%s has %d entries; at most %d are allowed: put them into groups", field, len(list), MaxAccessEntries)
 	}
 	if i := slices.IndexFunc(list, func(entry string) bool { return !fine(entry) }); i >= 0 {
-		return Invalid(fmt.Sprintf("%s[%d]", field, i), "%s has %q; an entry is %s, and a name has 1 to %d bytes and no control characters", field, Clip(list[i]), what, MaxPrincipalName)
+		return Invalid(fmt.Sprintf("%s[%d]", field, i), "%s has the entry %q; an entry must be %s, with a name of 1 to %d bytes without control characters", field, Clip(list[i]), what, MaxPrincipalName)
 	}
 	return nil
 }
@@ -303,7 +304,7 @@ func validateSum(sum string) error {
 		return nil
 	}
 	if len(sum) != 64 || strings.Trim(sum, "0123456789abcdefABCDEF") != "" {
-		return Invalid("token_sha256", "token_sha256 is not 64 hexadecimal digits, the SHA-256 of a secret")
+		return Invalid("token_sha256", "token_sha256 is invalid; it must be the SHA-256 of the secret in 64 hexadecimal digits")
 	}
 	return nil
 }

@@ -2,26 +2,26 @@ package lockapi
 
 import "time"
 
-// Call is one call of the API as a value: a pointer to one of the types whose names
-// say what the call does. Tags say where each field travels:
+// Call is one call of the API as a value: a pointer to a type that is named
+// after the call. Tags state where each field travels:
 //
-//	`path:"lock"`   in the path; the word says how it is read there
-//	`query:"after"` in the query, by that name; `need` says what it is, where it
-//	                has to be given
+//	`path:"lock"`   in the path; the word selects the decoder
+//	`query:"after"` in the query under that name; a required parameter has `need`
+//	                with its description
 //	`header:"Name"` in a header
 //
-// A call embeds its JSON body; a struct that it embeds with `body:"-"`, and fields with
-// one of the tags above, are not part of that. The body of a file is its Content.
-// Package master receives a call after its Validate has passed, if it has one. A call
-// with a SetDefaults gets its defaults before it is read.
+// A call embeds its JSON body. Structs embedded with `body:"-"` and fields with
+// a tag from the list above are not part of the body. The body of a file is its
+// Content. If a call has SetDefaults, it runs before the request is decoded. If
+// a call has Validate, it passes before package master receives the call.
 type Call any
 
-// The calls about sessions.
+// Calls for sessions.
 type (
-	// OpenSession opens a session, or finds the one that was opened under the key. The
-	// answer is a Session.
+	// OpenSession opens a session, or returns the session that was opened under
+	// the same key. The answer is a Session.
 	OpenSession struct {
-		Key string `header:"Idempotency-Key"` // empty for none
+		Key string `header:"Idempotency-Key"` // empty for no key
 		SessionRequest
 	}
 	// KeepAlive extends a session. The answer is a Keepalive.
@@ -29,223 +29,230 @@ type (
 		Session string `path:"id"`
 		KeepaliveRequest
 	}
-	// KeepAliveAll extends sessions of one caller. The answer is a Keepalives.
+	// KeepAliveAll extends several sessions of one caller. The answer is a
+	// Keepalives.
 	KeepAliveAll struct{ KeepalivesRequest }
-	// CloseSession ends a session, if it is there. It has no answer.
+	// CloseSession ends a session if it exists. It has no answer.
 	CloseSession struct {
 		Session string `path:"id"`
 	}
-	// GetSession reads a SessionState, or session_not_found.
+	// GetSession returns a SessionState, or session_not_found.
 	GetSession struct {
 		Session string `path:"id"`
 	}
-	// ListSessions reads a page of sessions: a SessionList.
+	// ListSessions returns a SessionList.
 	ListSessions struct {
 		After string `query:"after"`
 		Limit int    `query:"limit"`
 	}
 )
 
-// The calls about locks.
+// Calls for locks.
 type (
-	// AcquireLock asks for a lock, and may wait for it. The answer is a Grant.
+	// AcquireLock requests a lock and may wait for it. The answer is a Grant.
 	AcquireLock struct {
 		Path string `path:"lock"`
 		LockRequest
 	}
-	// ReleaseLock ends a hold or a wait: with a token that very grant only. Forced says
-	// that somebody else than the holder's program asks for it. The answer is a
-	// Released.
+	// ReleaseLock ends a hold or a wait. With a token it ends only that grant.
+	// Forced means that the request does not come from the holder's program.
+	// The answer is a Released.
 	ReleaseLock struct {
 		Path    string `path:"lock"`
 		Session string `query:"session" need:"the id of the session that holds or waits"`
 		Handle  string `query:"handle"`
-		Token   uint64 `query:"token"` // 0 for any
+		Token   uint64 `query:"token"` // 0 for any grant
 		Forced  bool   `query:"by_force"`
 	}
-	// GetLock reads a Lock with the first positions in its queue.
+	// GetLock returns a Lock with the first positions of its queue.
 	GetLock struct {
 		Path    string `path:"lock"`
 		Waiters int    `query:"waiters"`
 	}
-	// ListLocks reads a page of the locks that are not free: a LockList.
+	// ListLocks returns a LockList, a page of the locks that are not free.
 	ListLocks struct {
 		Prefix string `query:"prefix"`
 		After  string `query:"after"`
 		Limit  int    `query:"limit"`
 	}
-	// CheckSequencer asks whether the grant of a sequencer is held: a SequencerCheck.
+	// CheckSequencer reports whether the grant of a sequencer is still held.
+	// The answer is a SequencerCheck.
 	CheckSequencer struct {
 		Sequencer `query:"value" need:"a sequencer, mode:token:path"`
 	}
-	// FindDeadlocks finds sessions that wait for each other: Deadlocks.
+	// FindDeadlocks finds sessions that wait for each other. The answer is a
+	// Deadlocks.
 	FindDeadlocks struct{}
 )
 
-// The calls about files.
+// Calls for files.
 type (
-	// WriteFile writes a whole file. The answer is a FileStat. How the fields are
-	// called and ordered is fixed: the digest of a call under a key is made of them.
+	// WriteFile writes a whole file. The answer is a FileStat. The names and
+	// the order of the fields must not change: the digest of a keyed call
+	// covers them.
 	WriteFile struct {
-		Path       string // of a sequential file what stands before its number
+		Path       string // for a sequential file, the path before the number
 		Content    []byte
-		Session    string  // the session that the write is for; empty for none
-		Ephemeral  *bool   // the file is to end with Session, or is not; nil leaves that as it is
-		IfRevision *uint64 // only if that is its revision
-		IfAbsent   bool    // only if there is none
+		Session    string  // session that owns the write; empty for none
+		Ephemeral  *bool   // whether the file is deleted when Session ends; nil keeps the present setting
+		IfRevision *uint64 // write only if this is the file's revision
+		IfAbsent   bool    // write only if the file does not exist
 		Sequencers []Sequencer
-		Key        string // of idempotency, within Session
-		Sequential bool   // the revision that makes it is put behind Path
-		Tell       bool   // where the condition does not hold the error has the file's content
-		// Query is the request's, which tells it from another call under its key also
-		// where it asks for nothing else.
+		Key        string // idempotency key within Session
+		Sequential bool   // append the revision of the creation to Path
+		Tell       bool   // if the condition fails, the error includes the content
+		// Query holds the query of the request. It is part of the digest, so
+		// calls under one key that differ only here are distinguished.
 		Query map[string]string
 	}
-	// DeleteFiles deletes a file, or those below a directory. The answer is a
-	// FilesDeleted. How the fields are called and ordered is fixed, as in WriteFile.
+	// DeleteFiles deletes a file, or all files below a directory. The answer is
+	// a FilesDeleted. As in WriteFile, the names and the order of the fields
+	// must not change.
 	DeleteFiles struct {
-		Path, Prefix string // one of them
+		Path, Prefix string // exactly one is set
 		Session      string
 		IfRevision   *uint64
 		Sequencers   []Sequencer
 		Key          string
 	}
-	// GetFile reads a File with its content, or not_found.
+	// GetFile returns a File with its content, or not_found.
 	GetFile struct {
 		Path string
 	}
-	// ListFiles reads a page of files: a FileList.
+	// ListFiles returns a FileList.
 	ListFiles struct {
 		Prefix, After string
-		Delimiter     bool // roll up what lies deeper than the prefix
+		Delimiter     bool // group deeper paths by directory
 		Content       bool
 		Limit         int
 	}
-	// Transact does several things at one moment, or none of them. The answer is a
-	// TransactionResult. How the fields are called and ordered is fixed, as in
-	// WriteFile.
+	// Transact makes several changes atomically, or none. The answer is a
+	// TransactionResult. As in WriteFile, the names and the order of the fields
+	// must not change.
 	Transact struct {
-		Key string // of idempotency, within the session
+		Key string // idempotency key within the session
 		Transaction
 	}
-	// GetHistory reads what a replica remembers of a path: a History.
+	// GetHistory returns a History, the past events of a path that the replica
+	// still has.
 	GetHistory struct {
-		Path  string `query:"path" need:"the path whose history is asked for"`
+		Path  string `query:"path" need:"the path of the lock or file"`
 		Limit int    `query:"limit"`
 	}
 )
 
-// The calls about the cell and its members.
+// Calls for the cell and its members.
 type (
-	// ListMembers reads the members and their health: Members.
+	// ListMembers returns a Members with the health of each member.
 	ListMembers struct{}
-	// GetURLs reads where the members are called: URLs.
+	// GetURLs returns a URLs, the base URLs of the replicas.
 	GetURLs struct{}
-	// AddMember has a replica become a member. The answer is a MemberChange.
+	// AddMember adds a replica to the cell. The answer is a MemberChange.
 	AddMember struct{ AddMemberRequest }
-	// SetMember changes a member, and reads it: a Member.
+	// SetMember changes a member. The answer is a Member.
 	SetMember struct {
 		ID string `path:"member"`
 		SetMemberRequest
 	}
-	// RemoveMember takes a member out. The answer is a MemberRemoved.
+	// RemoveMember removes a member. The answer is a MemberRemoved.
 	RemoveMember struct {
 		ID                  string `path:"member"`
 		RemoveMemberRequest `body:"-"`
 	}
-	// ReplaceMember has another directory take the place of a member's. The answer is a
+	// ReplaceMember replaces the data directory of a member. The answer is a
 	// MemberChange.
 	ReplaceMember struct {
 		ID string `path:"member"`
 		ReplaceMemberRequest
 	}
-	// TransferMastership hands mastership over. The answer is a Transferred.
+	// TransferMastership makes another replica master. The answer is a
+	// Transferred.
 	TransferMastership struct{ TransferRequest }
-	// GetRevision reads the cell's present revision. A backup of it is what GetBackup
-	// reads.
+	// GetRevision returns the present revision of the cell. GetBackup reads a
+	// backup at that revision.
 	GetRevision struct{}
 	GetBackup   struct{}
 )
 
-// The calls about access.
+// Calls for access control.
 type (
-	// PutRule puts a rule at a path, in place of the one there. The answer is an
-	// AccessRule.
+	// PutRule sets or replaces the rule at a path. The answer is an AccessRule.
 	PutRule struct {
 		Path string `path:"rule"`
 		AccessLists
 	}
-	// GetRule reads the rule at a path: an AccessRule, or not_found.
+	// GetRule returns the AccessRule at a path, or not_found.
 	GetRule struct {
 		Path string `path:"rule"`
 	}
-	// DeleteRule deletes the rule at a path, if there is one. It has no answer.
+	// DeleteRule deletes the rule at a path if it exists. It has no answer.
 	DeleteRule struct {
 		Path string `path:"rule"`
 	}
-	// DeleteRulesBelow deletes the rules below a directory, and not the one at it.
-	// The answer is a RulesDeleted.
+	// DeleteRulesBelow deletes the rules below a directory but not the
+	// directory's own rule. The answer is a RulesDeleted.
 	DeleteRulesBelow struct {
-		Prefix string `query:"prefix" need:"the directory below which rules are to be deleted"`
+		Prefix string `query:"prefix" need:"the directory below which to delete rules"`
 	}
-	// ListRules reads a page of the rules that the caller administers: an
-	// AccessRuleList.
+	// ListRules returns an AccessRuleList, a page of the rules that the caller
+	// administers.
 	ListRules struct {
 		Prefix string `query:"prefix"`
 		After  string `query:"after"`
 		Limit  int    `query:"limit"`
 	}
-	// CheckAccess asks what a principal may do at a path, or the caller where
-	// Principal is nil. The answer is an AccessCheck.
+	// CheckAccess reports what a principal may do at a path. A nil Principal
+	// means the caller. The answer is an AccessCheck.
 	CheckAccess struct {
-		Path      string  `query:"path" need:"the path that is asked about"`
+		Path      string  `query:"path" need:"the path to check"`
 		Principal *string `query:"principal"`
 	}
-	// PutGroup makes a group, or gives it other members. The answer is a Group.
+	// PutGroup creates a group or replaces its members. The answer is a Group.
 	PutGroup struct {
 		Name string `path:"group"`
 		GroupMembers
 	}
-	// GetGroup reads a Group, or not_found.
+	// GetGroup returns a Group, or not_found.
 	GetGroup struct {
 		Name string `path:"group"`
 	}
-	// DeleteGroup deletes a group, if there is one. It has no answer.
+	// DeleteGroup deletes a group if it exists. It has no answer.
 	DeleteGroup struct {
 		Name string `path:"group"`
 	}
-	// ListGroups reads a page of groups: a GroupList.
+	// ListGroups returns a GroupList.
 	ListGroups struct {
 		After string `query:"after"`
 	}
-	// PutCellAccess sets the cell's lists of observers and operators. The answer is a
-	// CellAccess.
+	// PutCellAccess sets the observers and operators of the cell. The answer is
+	// a CellAccess.
 	PutCellAccess struct{ CellAccess }
-	// GetCellAccess reads the cell's lists of observers and operators: a CellAccess.
+	// GetCellAccess returns a CellAccess.
 	GetCellAccess struct{}
-	// CreateToken makes a token. The answer is a Token with its secret.
+	// CreateToken creates a token. The answer is a Token with its secret.
 	CreateToken struct{ TokenRequest }
-	// ListTokens reads a page of tokens without their secrets: a TokenList.
+	// ListTokens returns a TokenList, a page of tokens without their secrets.
 	ListTokens struct {
 		After string `query:"after"`
 		Limit int    `query:"limit"`
 	}
-	// RevokeToken ends a token, if it is there. It has no answer.
+	// RevokeToken revokes a token if it exists. It has no answer.
 	RevokeToken struct {
 		ID string `path:"id"`
 	}
-	// EnableAccess has callers judged from now on. The answer is a Token of the root.
+	// EnableAccess turns access control on. The answer is a Token of the root.
 	EnableAccess struct{ EnableRequest }
-	// DisableAccess lets every caller do everything. It has no answer.
+	// DisableAccess turns access control off: every caller gets every right. It
+	// has no answer.
 	DisableAccess struct{ NoFields }
-	// GetWhoAmI reads the caller's principal and, with Rights, its rights in the cell as
-	// a whole: a WhoAmI.
+	// GetWhoAmI returns a WhoAmI: the caller's principal and, with Rights, its
+	// rights in the cell as a whole.
 	GetWhoAmI struct {
 		Rights bool `query:"rights"`
 	}
 )
 
-// SetDefaults sets what a request that says nothing asks for.
+// SetDefaults sets the defaults of a request.
 func (c *OpenSession) SetDefaults()  { c.SessionRequest = NewSessionRequest() }
 func (c *AcquireLock) SetDefaults()  { c.LockRequest = NewLockRequest("") }
 func (c *ListSessions) SetDefaults() { c.Limit = DefaultListLimit }
@@ -254,7 +261,7 @@ func (c *ListRules) SetDefaults()    { c.Limit = DefaultListLimit }
 func (c *ListTokens) SetDefaults()   { c.Limit = DefaultListLimit }
 func (c *GetHistory) SetDefaults()   { c.Limit = DefaultHistoryLimit }
 
-// Validate reports what is wrong with the call, or nil.
+// Validate reports the first invalid field, or nil.
 func (c *OpenSession) Validate() error {
 	if err := c.SessionRequest.Validate(); err != nil {
 		return err
@@ -262,36 +269,36 @@ func (c *OpenSession) Validate() error {
 	return ValidateKey(c.Key)
 }
 
-// Validate reports what is wrong with the handle, or nil.
+// Validate reports an invalid handle, or nil.
 func (c *ReleaseLock) Validate() error { return ValidateHandle(c.Handle) }
 
-// Validate reports what is wrong with the prefix, or nil.
+// Validate reports an invalid prefix, or nil.
 func (c *ListLocks) Validate() error { return validateListed(c.Prefix) }
 
-// Validate reports what is wrong with the prefix, or nil.
+// Validate reports an invalid prefix, or nil.
 func (c *ListFiles) Validate() error { return validateListed(c.Prefix) }
 
-// Validate reports what is wrong with the path, or nil.
+// Validate reports an invalid path, or nil.
 func (c *GetHistory) Validate() error { return ValidatePath(c.Path) }
 
-// Wait is for how long the call may be held.
+// Wait returns how long the server may hold the call.
 func (r *KeepaliveRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
 
-// Wait is how long the call may be held.
+// Wait returns how long the server may hold the call.
 func (r *KeepalivesRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
 
-// Wait is for how long the call may be held.
+// Wait returns how long the server may hold the call.
 func (r *LockRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
 
-// Keyed reports whether the cell knows the call again when it is sent once more.
+// Keyed reports whether the cell recognizes a repetition of the call.
 func (c *WriteFile) Keyed() bool   { return c.Key != "" }
 func (c *DeleteFiles) Keyed() bool { return c.Key != "" }
 func (c *Transact) Keyed() bool    { return c.Key != "" }
 
-// NoFields is the body of a call that has none.
+// NoFields is the body of a call without fields.
 type NoFields struct{}
 
-// Validate reports what is wrong with the prefix, or nil.
+// Validate reports an invalid prefix, or nil.
 func (c *DeleteRulesBelow) Validate() error {
 	if c.Prefix == "/" {
 		return nil
@@ -299,10 +306,10 @@ func (c *DeleteRulesBelow) Validate() error {
 	return ValidatePrefix(c.Prefix)
 }
 
-// Validate reports what is wrong with the prefix, or nil.
+// Validate reports an invalid prefix, or nil.
 func (c *ListRules) Validate() error { return validateListed(c.Prefix) }
 
-// Validate reports what is wrong with the path or the principal, or nil.
+// Validate reports an invalid path or principal, or nil.
 func (c *CheckAccess) Validate() error {
 	if err := ValidateRulePath(c.Path); err != nil || c.Principal == nil {
 		return err
@@ -310,11 +317,11 @@ func (c *CheckAccess) Validate() error {
 	return ValidatePrincipal(*c.Principal)
 }
 
-// validateListed refuses the prefix of a list that no path can have, which would name
-// nothing in silence.
+// validateListed rejects a prefix that no path can have. Otherwise such a list
+// would be silently empty.
 func validateListed(prefix string) error {
 	if prefix != "" && prefix[0] != '/' {
-		return Invalid("prefix", "prefix %q begins no path: paths begin with /", Clip(prefix))
+		return Invalid("prefix", "prefix %q matches no path; a prefix must begin with /", Clip(prefix))
 	}
 	return nil
 }

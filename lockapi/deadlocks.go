@@ -2,18 +2,19 @@ package lockapi
 
 import "time"
 
-// RouteDeadlocks is the route of the sessions that wait for each other.
+// RouteDeadlocks is the route of the search for deadlocks.
 const RouteDeadlocks = "/v1/deadlocks"
 
-// Bounds of an answer. It also ends with the circle that makes it PageBytes long.
+// Bounds of an answer. The answer also ends with the circle that brings it to
+// PageBytes.
 const (
-	MaxDeadlocks     = 100  // circles
-	MaxDeadlockLinks = 1000 // of one circle
+	MaxDeadlocks     = 100  // number of circles
+	MaxDeadlockLinks = 1000 // links of one circle
 )
 
-// Deadlocks are circles of sessions each of which waits for a lock because of the
-// next one, and the last because of the first. Circles with a path that the caller may
-// not read are left out. There are at most MaxDeadlocks.
+// Deadlocks are circles of sessions. Each session waits for a lock because of
+// the next session, and the last because of the first. Circles with a path that
+// the caller may not read are omitted. There are at most MaxDeadlocks.
 type Deadlocks struct {
 	Deadlocks []Deadlock `json:"deadlocks"`
 }
@@ -21,12 +22,12 @@ type Deadlocks struct {
 // Deadlock is one circle.
 type Deadlock struct {
 	Links     []DeadlockLink `json:"links"`
-	MoreLinks int            `json:"more_links,omitempty"` // beyond MaxDeadlockLinks
+	MoreLinks int            `json:"more_links,omitempty"` // number of links beyond MaxDeadlockLinks
 }
 
-// DeadlockLink is a session of a circle with what it waits for: the lock at Path,
-// because of the session of the next link. That holds it with Token, where it is not
-// 0, or has a place in the queue ahead of it.
+// DeadlockLink is one session of a circle and its wait for the lock at Path.
+// The session of the next link blocks it: that session holds the lock with
+// Token or, if Token is 0, waits ahead of it in the queue.
 type DeadlockLink struct {
 	Session     string    `json:"session"`
 	SessionName string    `json:"session_name"`

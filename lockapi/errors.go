@@ -7,29 +7,30 @@ import (
 )
 
 // Code names one kind of failure. It is the stable part of an error: programs
-// branch on it, people read the detail. A Code is itself an error, so that
-// errors.Is(err, lockapi.CodeSessionNotFound) holds on both sides of the wire.
+// branch on the code, people read the detail. A Code is itself an error, so
+// errors.Is(err, lockapi.CodeSessionNotFound) works in the server and in the
+// client.
 type Code string
 
 // The codes of the contract. CodeNoMaster, CodeNotMaster, CodeLockHeld,
-// CodeLockDelayed, CodeTooMany, CodeUnauthenticated, CodePermissionDenied, CodeUnsafe and CodeBusy say that the call
-// certainly had no effect;
-// CodeOutcomeUnknown says that it may have had, and may be sent again.
+// CodeLockDelayed, CodeTooMany, CodeUnauthenticated, CodePermissionDenied,
+// CodeUnsafe and CodeBusy guarantee that the call had no effect. After
+// CodeOutcomeUnknown the call may have had an effect, and it may be sent again.
 const (
 	CodeInvalidArgument  Code = "invalid_argument"
 	CodeSessionNotFound  Code = "session_not_found"
 	CodeNotFound         Code = "not_found"
 	CodeMethodNotAllowed Code = "method_not_allowed"
 	CodeConflict         Code = "conflict"
-	CodeUnsafe           Code = "unsafe" // a change of the members after which too few would be well
+	CodeUnsafe           Code = "unsafe" // the change would leave too few healthy members
 	CodeBusy             Code = "busy"   // another change of the members is not committed yet
 	CodeCrossOrigin      Code = "cross_origin"
-	CodeUnauthenticated  Code = "unauthenticated"   // nobody known asks, or the credential is bad
-	CodePermissionDenied Code = "permission_denied" // to who asks
+	CodeUnauthenticated  Code = "unauthenticated"   // the credential is missing or invalid
+	CodePermissionDenied Code = "permission_denied" // the caller lacks the right
 	CodeTooLarge         Code = "too_large"
-	CodePrecondition     Code = "precondition_failed" // of a file or a transaction
-	CodeNotHeld          Code = "not_held"            // the grant that guards a write
-	CodeCompacted        Code = "compacted"           // events that are not kept any more
+	CodePrecondition     Code = "precondition_failed" // a condition of a file or a transaction failed
+	CodeNotHeld          Code = "not_held"            // the grant that guards a write is not held
+	CodeCompacted        Code = "compacted"           // the events are no longer kept
 	CodeNotMaster        Code = "not_master"
 	CodeLockHeld         Code = "lock_held"
 	CodeLockDelayed      Code = "lock_delayed"
@@ -39,7 +40,7 @@ const (
 	CodeInternal         Code = "internal"
 )
 
-// codes is the one table between codes, statuses and titles.
+// codes maps each code to its status and title.
 var codes = map[Code]struct {
 	status int
 	title  string
@@ -67,11 +68,10 @@ var codes = map[Code]struct {
 	CodeInternal:         {http.StatusInternalServerError, "Internal error"},
 }
 
-// Error makes a Code usable as a target of errors.Is.
+// Error lets a Code be a target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
-// Status is the HTTP status that goes with the code; 500 for a code that is
-// not of the contract.
+// Status returns the HTTP status of the code, or 500 for an unknown code.
 func (c Code) Status() int {
 	if e, ok := codes[c]; ok {
 		return e.status
@@ -79,7 +79,8 @@ func (c Code) Status() int {
 	return http.StatusInternalServerError
 }
 
-// Title is the short human name of the code, as in the problem document.
+// Title returns the short name of the code for people, as in the problem
+// document.
 func (c Code) Title() string {
 	if e, ok := codes[c]; ok {
 		return e.title
@@ -87,24 +88,26 @@ func (c Code) Title() string {
 	return string(c)
 }
 
-// Valid reports whether the code is one of the contract.
+// Valid reports whether the code is part of the contract.
 func (c Code) Valid() bool {
 	_, ok := codes[c]
 	return ok
 }
 
 // Settles reports whether a keyed write that is refused with the code had no
-// effect in any attempt, and will have none. The cell gives these answers by
-// what it remembers under the key: an attempt that took effect would have been
-// answered again, and one that is still under way will be answered the same.
-// Any other refusal is of its own attempt alone. Rights, sessions and quotas
-// may have changed since the one before, so where that got no answer the
+// effect in any attempt, and will have none. The cell derives these answers
+// from its record of the key. If an attempt had taken effect, the cell would
+// have repeated that answer; an attempt still under way will get the same
+// refusal.
+//
+// Any other refusal describes its own attempt only. Rights, sessions and quotas
+// may have changed since the attempt before. If that one got no answer, the
 // outcome of the write is unknown.
 func (c Code) Settles() bool {
 	return c == CodePrecondition || c == CodeNotHeld || c == CodeConflict
 }
 
-// Codes lists every code of the contract, in no particular order.
+// Codes returns all codes of the contract, in no particular order.
 func Codes() []Code {
 	out := make([]Code, 0, len(codes))
 	for c := range codes {
@@ -113,68 +116,68 @@ func Codes() []Code {
 	return out
 }
 
-// Error is a failed call: an RFC 9457 problem document with the fields that
-// the code brings along. Servers make them with Errorf; clients get them by
-// unmarshalling a reply's body.
+// Error is a failed call: an RFC 9457 problem document with the fields of its
+// code. Servers create it with Errorf; clients unmarshal it from the body of a
+// reply.
 type Error struct {
 	Code   Code
 	Detail string
-	// Field names the offending field, parameter or header of an
+	// Field names the invalid field, parameter or header in an
 	// invalid_argument.
 	Field string
-	// Holders are the holders that stood in the way of a lock_held. Each was a
-	// holder at some moment during the call. Of more than MaxRefusalHolders the
-	// first ones are shown, and MoreHolders counts the others.
+	// Holders, in a lock_held, are the holders that blocked the request. Each
+	// held the lock at some moment during the call. At most MaxRefusalHolders
+	// are listed, the first ones; MoreHolders counts the others.
 	Holders     []Holder
 	MoreHolders int
-	// DelayRemainingMS is what is left of the lock-delay, in a lock_delayed and
-	// in a lock_held whose lock is delayed too. Zero means none.
+	// DelayRemainingMS is the remaining lock-delay in a lock_delayed, and in a
+	// lock_held if the lock is delayed too. Zero means no delay.
 	DelayRemainingMS int64
 	// Master is the base URL of the master's API in a not_master.
 	Master string
-	// Directory is the id of the data directory of the replica that answers,
-	// where that is not ready; Command is then what an operator types to make
-	// the directory a member's, where that is what it waits for.
+	// Directory is the id of the answering replica's data directory if the
+	// replica is not ready. If it waits to become a member, Command is the
+	// command that the operator must run.
 	Directory, Command string
-	// Current is the file as it is, in a precondition_failed, with its content
-	// where the write asked for that; nil where there is none. Sequencer is the
-	// guard of a not_held.
+	// Current is the present file in a precondition_failed, with its content if
+	// the write asked for it; nil if there is no file. Sequencer is the guard
+	// that failed in a not_held.
 	Current   *File
 	Sequencer string
-	// Concealed says that the caller may not read there: a precondition_failed
-	// then has no Current, not even null, which would tell that there is none.
+	// Concealed means that the caller may not read the file. A
+	// precondition_failed then omits Current entirely: null would reveal that
+	// there is no file.
 	Concealed bool
-	// Operation is the number, from 0, of the operation of a transaction's
-	// branch that can't be done; nil where it is not of one.
+	// Operation is the index, from 0, of the operation that failed in a
+	// transaction's branch; nil if the error is not about an operation.
 	Operation *int
-	// Compacted is what a compacted tells of the events that are kept.
+	// Compacted holds the fields of a compacted error.
 	Compacted
-	// Principal is who was denied Permission at Path, in a permission_denied. Path
-	// is empty for what is of the cell as a whole.
+	// Principal lacks Permission at Path, in a permission_denied. Path is empty
+	// for a permission in the cell as a whole.
 	Principal, Permission, Path string
-	// Replayed says that it is an earlier answer to the same keyed write, given
-	// again. It travels as a header.
+	// Replayed means that this repeats the earlier answer to the same keyed
+	// write. It travels as a header.
 	Replayed bool
-	// RetryAfter is the server's advice, in whole seconds, for when to try
-	// again; zero where there is none. It travels as a header, not in the body.
+	// RetryAfter is the server's advice when to retry, in whole seconds; zero
+	// for no advice. It travels as a header, not in the body.
 	RetryAfter int
 }
 
-// Errorf makes an error of the given code with a formatted detail, which ends
-// at MaxDetailBytes.
+// Errorf returns an error with the code and a formatted detail, cut at
+// MaxDetailBytes.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: cut(fmt.Sprintf(format, args...), MaxDetailBytes)}
 }
 
-// Invalid makes an invalid_argument that blames the named field, which is
-// clipped.
+// Invalid returns an invalid_argument for the named field. The name is clipped.
 func Invalid(field, format string, args ...any) *Error {
 	e := Errorf(CodeInvalidArgument, format, args...)
 	e.Field = Clip(field)
 	return e
 }
 
-// Error is one line for a person: the detail, behind the code.
+// Error returns the code and the detail in one line.
 func (e *Error) Error() string {
 	if e.Detail == "" {
 		return string(e.Code)
@@ -213,7 +216,7 @@ type Problem struct {
 	*Compacted
 }
 
-// Problem is the error in its wire form.
+// Problem returns the wire form of the error.
 func (e *Error) Problem() *Problem {
 	p := &Problem{
 		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
@@ -226,14 +229,14 @@ func (e *Error) Problem() *Problem {
 		p.Compacted = &e.Compacted
 	}
 	if e.Code == CodePrecondition && !e.Concealed {
-		current, _ := json.Marshal(e.Current) // strings, numbers and times
+		current, _ := json.Marshal(e.Current) // cannot fail: strings, numbers and times
 		p.Current = (*json.RawMessage)(&current)
 	}
 	return p
 }
 
-// Err is the error that a problem document describes. Title and status are not
-// kept: they follow from the code.
+// Err returns the error that a problem document describes. Title and status are
+// dropped, since they follow from the code.
 func (p *Problem) Err() *Error {
 	e := &Error{
 		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders, MoreHolders: p.MoreHolders,
@@ -245,7 +248,7 @@ func (p *Problem) Err() *Error {
 		e.Compacted = *p.Compacted
 	}
 	if p.Current != nil {
-		_ = json.Unmarshal(*p.Current, &e.Current) // what can't be read is as good as none
+		_ = json.Unmarshal(*p.Current, &e.Current) // unreadable counts as missing
 	}
 	return e
 }
@@ -253,7 +256,7 @@ func (p *Problem) Err() *Error {
 // MarshalJSON writes the problem document.
 func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Problem()) }
 
-// UnmarshalJSON reads a problem document. RetryAfter stays as it is.
+// UnmarshalJSON reads a problem document. RetryAfter keeps its value.
 func (e *Error) UnmarshalJSON(b []byte) error {
 	var p Problem
 	if err := json.Unmarshal(b, &p); err != nil {

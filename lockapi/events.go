@@ -8,43 +8,43 @@ import (
 // RouteEvents is the route of the cell's events.
 const RouteEvents = "/v1/events"
 
-// Names of a stream of server-sent events.
+// Names in a stream of server-sent events.
 const (
 	TypeEventStream   = "text/event-stream"
-	HeaderLastEventID = "Last-Event-ID" // counts as the parameter after, and goes before it
-	StreamBookmark    = "bookmark"      // a Bookmark: nothing that was asked for lies up to it
-	StreamCompacted   = "compacted"     // a Compacted, and the end
-	StreamDenied      = "denied"        // the caller may not watch any more, and the end
+	HeaderLastEventID = "Last-Event-ID" // equivalent to the parameter after, which it overrides
+	StreamBookmark    = "bookmark"      // a Bookmark: all requested events up to it were sent
+	StreamCompacted   = "compacted"     // a Compacted; the stream ends
+	StreamDenied      = "denied"        // the caller lost the right to watch; the stream ends
 )
 
-// MaxBookmarkMS is how long a stream says nothing at most.
+// MaxBookmarkMS is the longest time without output on a stream.
 const MaxBookmarkMS = 10_000
 
-// EventType says what an event is of.
+// EventType names the kind of an event.
 type EventType string
 
-// The types. EventMasterChanged passes whatever filter.
+// The types. EventMasterChanged passes every filter.
 const (
 	EventFileCreated   EventType = "file_created"
 	EventFileChanged   EventType = "file_changed"
 	EventFileDeleted   EventType = "file_deleted"
 	EventLockAcquired  EventType = "lock_acquired"
 	EventLockReleased  EventType = "lock_released"
-	EventLockContended EventType = "lock_contended" // a waiter came where none was behind the hold
+	EventLockContended EventType = "lock_contended" // the first waiter joined the queue of a held lock
 	EventMasterChanged EventType = "master_changed"
 )
 
-// Subject is what an event is about.
+// Subject is the kind of thing that an event describes.
 type Subject uint8
 
-// The subjects. The zero Subject is that of an unknown type.
+// The subjects. The zero Subject belongs to an unknown type.
 const (
 	SubjectFile Subject = iota + 1
 	SubjectLock
 	SubjectMaster
 )
 
-// eventTypes has a row for each type.
+// eventTypes lists each type with its subject.
 var eventTypes = []struct {
 	of Subject
 	t  EventType
@@ -54,7 +54,7 @@ var eventTypes = []struct {
 	{SubjectMaster, EventMasterChanged},
 }
 
-// Subject returns what events of the type are about.
+// Subject returns the subject of the type's events.
 func (t EventType) Subject() Subject {
 	for _, row := range eventTypes {
 		if row.t == t {
@@ -64,8 +64,8 @@ func (t EventType) Subject() Subject {
 	return 0
 }
 
-// EventTypes returns the types of events about any of the subjects; all types where
-// none is given.
+// EventTypes returns the types of events about the given subjects, or all types
+// if no subject is given.
 func EventTypes(of ...Subject) (types []EventType) {
 	for _, row := range eventTypes {
 		if len(of) == 0 || slices.Contains(of, row.of) {
@@ -75,7 +75,7 @@ func EventTypes(of ...Subject) (types []EventType) {
 	return types
 }
 
-// Why a file was deleted, or a lock released.
+// Reasons why a file was deleted or a lock released.
 const (
 	ReasonDeleted        = "deleted"
 	ReasonSessionEnded   = "session_ended"
@@ -85,23 +85,24 @@ const (
 	ReasonForced         = "forced"
 )
 
-// CellEvent is one change of the cell. In JSON its parts are one flat object.
+// CellEvent is one change in the cell. In JSON its parts form one flat object.
 type CellEvent struct {
 	Revision uint64
 	Type     EventType
-	Path     string // of the node; empty for EventMasterChanged
-	Reason   string // of EventFileDeleted and EventLockReleased
-	// File is of the events of files: the stat, and the content where that was
-	// asked for and is there still. Its path and revision are the event's, also
-	// of a deletion; whatever else that has is as it was before.
+	Path     string // path of the node; empty for EventMasterChanged
+	Reason   string // set for EventFileDeleted and EventLockReleased
+	// File is set for events of files: the stat, and the content if it was
+	// requested and still exists. Its path and revision are the event's, even
+	// for a deletion; the other fields of a deleted file describe it before the
+	// deletion.
 	File *File
-	// Hold is of the events of locks: the grant, or who waits.
+	// Hold is set for events of locks: the grant or the waiter.
 	Hold *EventHold
-	// Master is of EventMasterChanged.
+	// Master is set for EventMasterChanged.
 	Master *EventMaster
 }
 
-// EventHold is a grant, or a request that waits, which has no token.
+// EventHold is a grant, or a waiting request, which has no token.
 type EventHold struct {
 	Session     string `json:"session"`
 	SessionName string `json:"session_name"`
@@ -113,10 +114,10 @@ type EventHold struct {
 // EventMaster is a new master.
 type EventMaster struct {
 	Epoch  uint64 `json:"epoch"`
-	Master string `json:"master"` // its id
+	Master string `json:"master"` // id of the master
 }
 
-// eventHead is what every event has.
+// eventHead has the fields common to all events.
 type eventHead struct {
 	Revision uint64    `json:"revision"`
 	Type     EventType `json:"type"`
@@ -124,13 +125,13 @@ type eventHead struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// MarshalJSON writes the flat object. The head's fields go before those of the
-// same name in a part.
+// MarshalJSON writes the flat object. Fields of the head take precedence over
+// fields with the same name in a part.
 func (e CellEvent) MarshalJSON() ([]byte, error) {
 	head := eventHead{e.Revision, e.Type, e.Path, e.Reason}
 	switch {
 	case e.File != nil:
-		type file struct { // one level deeper than the head's fields
+		type file struct { // nested one level deeper than the head, so the head's fields win
 			*File
 		}
 		return json.Marshal(struct {
@@ -151,8 +152,8 @@ func (e CellEvent) MarshalJSON() ([]byte, error) {
 	return json.Marshal(head)
 }
 
-// flatEvent has all fields that an event may have: most watchers read one for each
-// change, so it is read in one pass.
+// flatEvent has every field that an event may have. Most watchers read one
+// event per change, so one pass decodes it.
 type flatEvent struct {
 	Type   EventType `json:"type"`
 	Reason string    `json:"reason"`
@@ -165,8 +166,8 @@ type flatEvent struct {
 	Master      string `json:"master"`
 }
 
-// UnmarshalJSON reads the flat object. Of a type that it does not know it reads
-// what every event has.
+// UnmarshalJSON reads the flat object. For an unknown type it reads the common
+// fields only.
 func (e *CellEvent) UnmarshalJSON(b []byte) error {
 	var all flatEvent
 	if json.Unmarshal(b, &all) != nil {
@@ -184,8 +185,8 @@ func (e *CellEvent) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readParts reads what the type has, and nothing else: what is not known here may have
-// a name that is something else in another type.
+// readParts decodes only the fields of the event's type. A field with the same
+// name may have another meaning in a type unknown here.
 func (e *CellEvent) readParts(b []byte) error {
 	var head eventHead
 	if err := json.Unmarshal(b, &head); err != nil {
@@ -203,23 +204,24 @@ func (e *CellEvent) readParts(b []byte) error {
 	return nil
 }
 
-// EventList answers a call for events as JSON: told is everything up to
-// Revision, which the next call goes on after.
+// EventList is the JSON answer to a request for events. It covers everything up
+// to Revision; the next call continues after it.
 type EventList struct {
 	Events   []CellEvent `json:"events"`
 	Revision uint64      `json:"revision"`
 }
 
-// Bookmark reports that everything up to Revision was sent. Cell is the id of the cell that
-// the revision belongs to: in another cell it counts other changes.
+// Bookmark reports that everything up to Revision was sent. Cell is the id of
+// the cell to which the revision belongs; revisions of different cells are not
+// comparable.
 type Bookmark struct {
 	Revision uint64 `json:"revision"`
 	Cell     string `json:"cell"`
 }
 
-// Compacted says that the events after the revision that was asked for are not
-// kept any more, or that it has not been reached: Oldest is the smallest that can still
-// be asked for, Revision the present one.
+// Compacted reports that the events after the requested revision are no longer
+// kept, or that the cell has not reached that revision. Oldest is the smallest
+// revision that a caller may request; Revision is the present one.
 type Compacted struct {
 	Oldest   uint64 `json:"oldest"`
 	Revision uint64 `json:"revision"`

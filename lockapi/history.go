@@ -2,45 +2,45 @@ package lockapi
 
 import "time"
 
-// RouteHistory is the route of what happened at one path.
+// RouteHistory is the route of the past events of a path.
 const RouteHistory = "/v1/history"
 
-// DefaultHistoryLimit is how many events of a path its history shows.
+// DefaultHistoryLimit is the default number of events in a history.
 const DefaultHistoryLimit = 20
 
-// History is what a replica remembers of the lock and the file at a path.
+// History is a replica's record of the lock and the file at a path.
 type History struct {
 	Path string `json:"path"`
-	// Events are those of the path, newest first, with the changes of master
-	// among them.
+	// Events are the events of the path and the changes of master, newest
+	// first.
 	Events []PastEvent `json:"events"`
-	// More says that the replica remembers older events of the path.
+	// More reports that the replica has older events of the path.
 	More bool `json:"more,omitempty"`
-	// Oldest is the revision after which the replica remembers everything, and
-	// Since when the oldest thing that it remembers came about; nil where there is
-	// none.
+	// The replica's record is complete after revision Oldest. Since is the time
+	// of its oldest event, and nil if it has no event.
 	Oldest uint64     `json:"oldest"`
 	Since  *time.Time `json:"since,omitempty"`
-	// Revision is that up to which everything is told.
+	// Revision is the revision up to which the answer is complete.
 	Revision uint64 `json:"revision"`
 }
 
 // PastEvent is one event of a history: the fields of a CellEvent without the
-// content, and how it came about. What has no meaning for the type is left out.
+// content, and the cause. Fields without a meaning for the type are omitted.
 type PastEvent struct {
 	Revision uint64    `json:"revision"`
 	Type     EventType `json:"type"`
-	// At is when it came about, by the clock of the master then. It never goes
-	// back within a cell.
+	// At is the time of the event by the clock of the master at that time.
+	// Times never decrease within a cell.
 	At     time.Time `json:"at"`
 	Path   string    `json:"path,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// By is the principal who did it: who released, closed, wrote or deleted. It is
-	// empty where nobody is known, and of what the cell did by itself.
+	// By is the principal that caused the event: it released, closed, wrote or
+	// deleted. It is empty for an anonymous caller and for actions of the cell
+	// itself.
 	By string `json:"by,omitempty"`
 
-	// Of locks: the session that holds, held or waits, whose it was, and its ttl.
-	// Session is that of an ephemeral file, too.
+	// For locks: the session that holds, held or waits, its principal, and its
+	// ttl. Session is also set for an ephemeral file.
 	Session     string `json:"session,omitempty"`
 	SessionName string `json:"session_name,omitempty"`
 	Principal   string `json:"principal,omitempty"`
@@ -48,21 +48,21 @@ type PastEvent struct {
 	Handle      string `json:"handle,omitempty"`
 	Mode        Mode   `json:"mode,omitempty"`
 	Token       uint64 `json:"token,omitempty"`
-	// WaitedMS is how long the session of an EventLockAcquired stood in the queue;
-	// nil where it got the lock at once.
+	// WaitedMS is how long the session of an EventLockAcquired waited in the
+	// queue; nil if it got the lock at once.
 	WaitedMS *int64 `json:"waited_ms,omitempty"`
-	// HeldMS is for how long the grant of an EventLockReleased was held.
+	// HeldMS is how long the grant of an EventLockReleased was held.
 	HeldMS *int64 `json:"held_ms,omitempty"`
-	// SilentMS is how long before the end of an expired session the last keepalive
-	// came. A master that took office since counts from then; nil where that is not
-	// known.
+	// SilentMS is the time from the last keepalive of an expired session to its
+	// end. If a new master took office in between, the time starts there. It is
+	// nil if unknown.
 	SilentMS *int64 `json:"silent_ms,omitempty"`
 
-	// Of files.
+	// For files.
 	Generation uint64 `json:"generation,omitempty"`
 	Size       int    `json:"size,omitempty"`
 
-	// Of EventMasterChanged.
+	// For EventMasterChanged.
 	Epoch  uint64 `json:"epoch,omitempty"`
 	Master string `json:"master,omitempty"`
 }

@@ -9,101 +9,101 @@ import (
 	"time"
 )
 
-// What a member does in the replicated log.
+// Kinds of members in Raft.
 const (
-	SuffrageVoter    = "voter"    // it counts towards majorities
-	SuffrageNonvoter = "nonvoter" // it gets the log and has no vote
+	SuffrageVoter    = "voter"    // counts toward majorities
+	SuffrageNonvoter = "nonvoter" // receives the log but has no vote
 )
 
-// Members is who makes up a cell.
+// Members is the membership of a cell.
 type Members struct {
 	CellID  string   `json:"cell_id"`
 	Members []Member `json:"members"`
-	// Tolerates is how many more of the members that are well now may fail with
-	// the cell going on; 0 also where there is no majority as it is.
+	// Tolerates is how many more of the healthy members may fail before the
+	// cell stops. It is also 0 if there is no majority now.
 	Tolerates int `json:"tolerates"`
 }
 
-// Member is one member of a cell: a name and a data directory. A directory that
-// was wiped is another one. While one directory takes another's place, both are
-// listed under the one id.
+// Member is one member of a cell: a name and a data directory. A wiped
+// directory is a new directory. While one directory replaces another, both are
+// listed under the same id.
 type Member struct {
 	ID           string `json:"id"`
 	Directory    string `json:"directory"`
 	RaftAddr     string `json:"raft_addr"`
 	URL          string `json:"url"`
 	Suffrage     string `json:"suffrage"`
-	Role         string `json:"role"` // RoleMaster or RoleReplica; whether it votes is its Suffrage
+	Role         string `json:"role"` // RoleMaster or RoleReplica; Suffrage has the vote
 	Healthy      bool   `json:"healthy"`
 	AppliedIndex uint64 `json:"applied_index"`
-	// Behind is how many entries the replica that answers has applied and this
-	// one has not: the master, but for a stale read.
+	// Behind counts the entries that the answering replica has applied and this
+	// member has not. The master answers, except in a stale read.
 	Behind uint64 `json:"behind"`
-	// Version is the release that it runs; empty where it does not answer.
+	// Version is the release that the member runs; empty if it does not answer.
 	Version string    `json:"version"`
-	Since   time.Time `json:"since"` // when it became a member, by its master's clock
+	Since   time.Time `json:"since"` // when it became a member, by the master's clock
 }
 
-// ReplaceMemberRequest puts another data directory in a member's place.
+// ReplaceMemberRequest replaces the data directory of a member.
 type ReplaceMemberRequest struct {
-	// Directory is the id of the new one, as /readyz of its replica shows it.
+	// Directory is the id of the new directory, as its replica's /readyz shows
+	// it.
 	Directory string `json:"directory"`
-	// InPlaceOf is the directory that the member has now, the last one that the list of
-	// members shows for its id. Where that is another one the request is refused as a
-	// conflict: it was made before a newer change. Empty for whichever it is.
+	// InPlaceOf is the present directory of the member, the last one listed for
+	// its id. If the member has another directory, the request is refused with
+	// conflict, since it predates a newer change. Empty means any directory.
 	InPlaceOf string `json:"in_place_of,omitempty"`
-	// Force overrides the judgement that too few of the members are well. It
-	// travels in the query.
+	// Force permits the change even with too few healthy members. It travels in
+	// the query.
 	Force bool `json:"-" query:"force"`
 }
 
-// AddMemberRequest has a replica become a member of the cell.
+// AddMemberRequest adds a replica to the cell.
 type AddMemberRequest struct {
-	// ID and Directory are the name of the replica and its data directory, as its
+	// ID and Directory are the replica's name and data directory, as its
 	// /readyz shows them.
 	ID        string `json:"id"`
 	Directory string `json:"directory"`
-	RaftAddr  string `json:"raft_addr"` // host:port at which the other replicas reach it
+	RaftAddr  string `json:"raft_addr"` // host:port for the other replicas
 	URL       string `json:"url"`       // base URL of its API
-	// Suffrage is SuffrageNonvoter for a replica that is to have no vote. Any other
-	// has one as soon as it has caught up.
+	// Suffrage is SuffrageNonvoter for a replica without a vote. Any other
+	// replica gets a vote as soon as it has caught up.
 	Suffrage string `json:"suffrage,omitempty"`
 }
 
-// SetMemberRequest changes where a member is reached, or whether it votes. What
-// is nil stays as it is.
+// SetMemberRequest changes a member's addresses or vote. Nil fields keep their
+// values.
 type SetMemberRequest struct {
 	RaftAddr *string `json:"raft_addr,omitempty"`
 	URL      *string `json:"url,omitempty"`
 	Suffrage *string `json:"suffrage,omitempty"`
-	// Force overrides the judgement that too few of the members would be well, where
-	// one is to lose its vote. It travels in the query.
+	// Force permits the removal of a vote even if too few healthy members
+	// remain. It travels in the query.
 	Force bool `json:"-" query:"force"`
 }
 
-// RemoveMemberRequest says how a member is to be removed.
+// RemoveMemberRequest has the options of a removal.
 type RemoveMemberRequest struct {
-	// Directory is the directory that the member has now, as ReplaceMemberRequest's
-	// InPlaceOf. Empty for whichever it is.
+	// Directory is the present directory of the member, as in
+	// ReplaceMemberRequest.InPlaceOf. Empty means any directory.
 	Directory string `query:"directory"`
-	// Force overrides the judgement that too few of the others are well.
+	// Force permits the removal even if too few of the others are healthy.
 	Force bool `query:"force"`
 }
 
-// MemberChange is a change of the members that has begun.
+// MemberChange reports that a change of the members has begun.
 type MemberChange struct {
 	ID        string `json:"id"`
 	Directory string `json:"directory"`
 }
 
-// MemberRemoved says that a member is none any more.
+// MemberRemoved reports that a member was removed.
 type MemberRemoved struct {
 	ID      string `json:"id"`
 	Removed bool   `json:"removed"`
 }
 
-// Validate reports the first field that is out of bounds as an
-// invalid_argument, or nil.
+// Validate reports the first invalid field as an invalid_argument, or nil.
 func (r *ReplaceMemberRequest) Validate() error {
 	if err := ValidateDirectory(r.Directory); err != nil || r.InPlaceOf == "" {
 		return err
@@ -111,8 +111,7 @@ func (r *ReplaceMemberRequest) Validate() error {
 	return validateDirectory("in_place_of", r.InPlaceOf)
 }
 
-// Validate reports the first field that is out of bounds as an
-// invalid_argument, or nil.
+// Validate reports the first invalid field as an invalid_argument, or nil.
 func (r *RemoveMemberRequest) Validate() error {
 	if r.Directory == "" {
 		return nil
@@ -120,8 +119,7 @@ func (r *RemoveMemberRequest) Validate() error {
 	return ValidateDirectory(r.Directory)
 }
 
-// Validate reports the first field that is out of bounds as an
-// invalid_argument, or nil.
+// Validate reports the first invalid field as an invalid_argument, or nil.
 func (r *AddMemberRequest) Validate() error {
 	if err := ValidateMemberID(r.ID); err != nil {
 		return err
@@ -141,11 +139,10 @@ func (r *AddMemberRequest) Validate() error {
 	return validateSuffrage(r.Suffrage)
 }
 
-// Validate reports the first field that is out of bounds as an
-// invalid_argument, or nil.
+// Validate reports the first invalid field as an invalid_argument, or nil.
 func (r *SetMemberRequest) Validate() error {
 	if r.RaftAddr == nil && r.URL == nil && r.Suffrage == nil {
-		return Invalid("raft_addr", "nothing is to be changed; give raft_addr, url or suffrage")
+		return Invalid("raft_addr", "the request changes nothing; give raft_addr, url or suffrage")
 	}
 	if r.RaftAddr != nil {
 		if err := ValidateRaftAddr(*r.RaftAddr); err != nil {
@@ -165,65 +162,64 @@ func (r *SetMemberRequest) Validate() error {
 
 func validateSuffrage(s string) error {
 	if s != SuffrageVoter && s != SuffrageNonvoter {
-		return Invalid("suffrage", "suffrage is %q; it is %s or %s", Clip(s), SuffrageVoter, SuffrageNonvoter)
+		return Invalid("suffrage", "suffrage is %q; it must be %s or %s", Clip(s), SuffrageVoter, SuffrageNonvoter)
 	}
 	return nil
 }
 
-// ValidateMemberID reports what is wrong with the name of a member, or nil.
+// ValidateMemberID reports an invalid name of a member, or nil.
 func ValidateMemberID(id string) error {
 	if !memberID.MatchString(id) {
-		return Invalid("id", "id is %q; the name of a replica is 1 to %d of A-Z a-z 0-9 . _ -, beginning with a letter or a digit", Clip(id), MaxMemberIDBytes)
+		return Invalid("id", "id is %q; the name of a replica must be 1 to %d characters of A-Z a-z 0-9 . _ - and begin with a letter or a digit", Clip(id), MaxMemberIDBytes)
 	}
 	return nil
 }
 
 var memberID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// maxAddressBytes bounds an address of a member; no name of a host is longer.
+// maxAddressBytes bounds the address of a member. Host names are shorter.
 const maxAddressBytes = 512
 
-// ValidateRaftAddr reports what is wrong with the address at which replicas reach
-// each other, or nil.
+// ValidateRaftAddr reports an invalid address for traffic between replicas, or
+// nil.
 func ValidateRaftAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	n, bad := strconv.ParseUint(port, 10, 16)
 	switch {
 	case err != nil || bad != nil || n == 0 || len(addr) > maxAddressBytes || strings.ContainsAny(addr, "@ \t\r\n/\x00"):
-		return Invalid("raft_addr", "raft_addr is %q; it is host:port, as the other replicas dial it", Clip(addr))
+		return Invalid("raft_addr", "raft_addr is %q; it must be host:port, as the other replicas dial it", Clip(addr))
 	case everyInterface(host):
 		return Invalid("raft_addr", "raft_addr is %q; the other replicas must be able to dial it, so it needs a host", Clip(addr))
 	}
 	return nil
 }
 
-// ValidateMemberURL reports what is wrong with the base URL of a member's API, or
-// nil.
+// ValidateMemberURL reports an invalid base URL of a member's API, or nil.
 func ValidateMemberURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || len(raw) > maxAddressBytes ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return Invalid("url", "url is %q; it is http:// or https:// with a host and a port, and nothing more", Clip(raw))
+		return Invalid("url", "url is %q; it must be http:// or https:// with a host and a port, and nothing more", Clip(raw))
 	case everyInterface(u.Hostname()):
 		return Invalid("url", "url is %q; clients must be able to dial it, so it needs a host", Clip(raw))
 	}
 	return nil
 }
 
-// everyInterface reports whether a host stands for all of a machine's
-// addresses, so that nobody else can dial it.
+// everyInterface reports whether a host means all addresses of a machine. Other
+// machines cannot dial such a host.
 func everyInterface(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// URLs is where the replicas of a cell are called. It is for clients, so that they
-// find the cell when those that they were given are gone: how the members are, and
-// where they reach each other, it does not tell.
+// URLs has the base URLs of a cell's replicas. Clients use it to find the cell
+// when the URLs in their configuration no longer work. It shows neither the
+// health of the members nor their addresses for Raft.
 type URLs struct {
 	CellID   string       `json:"cell_id"`
-	Replicas []ReplicaURL `json:"replicas"` // those without a vote, too
+	Replicas []ReplicaURL `json:"replicas"` // including members without a vote
 }
 
 // ReplicaURL is the base URL of a replica's API.
@@ -232,36 +228,35 @@ type ReplicaURL struct {
 	URL string `json:"url"`
 }
 
-// Joining is what a replica is told that is to become a member: where to ask for
-// more.
+// Joining is the answer to a replica that is to become a member: the cell's id
+// and the members that it can contact.
 type Joining struct {
 	CellID   string   `json:"cell_id"`
 	Replicas []Joined `json:"replicas"`
 }
 
-// Joined is a member as other replicas reach it.
+// Joined is a member as other replicas dial it.
 type Joined struct {
 	ID       string `json:"id"`
 	RaftAddr string `json:"raft_addr"`
 }
 
-// MaxMembers bounds the members of a cell. Each entry of the log goes to all of
-// them, and waits for a majority of those that vote.
+// MaxMembers bounds the members of a cell. Each log entry goes to all members
+// and waits for a majority of the voters.
 const MaxMembers = 15
 
 // MaxMemberIDBytes bounds the name of a member.
 const MaxMemberIDBytes = 64
 
-// DirectoryDigits is how long the id of a data directory is.
+// DirectoryDigits is the length of the id of a data directory.
 const DirectoryDigits = 16
 
-// ValidateDirectory reports what is wrong with the id of a data directory, or
-// nil.
+// ValidateDirectory reports an invalid id of a data directory, or nil.
 func ValidateDirectory(id string) error { return validateDirectory("directory", id) }
 
 func validateDirectory(field, id string) error {
 	if len(id) != DirectoryDigits || strings.Trim(id, "0123456789abcdef") != "" {
-		return Invalid(field, "%s is %q; it is %d hexadecimal digits in small letters, as /readyz of the replica tells them",
+		return Invalid(field, "%s is %q; it must be %d hexadecimal digits in lower case, as the replica's /readyz shows them",
 			field, Clip(id), DirectoryDigits)
 	}
 	return nil

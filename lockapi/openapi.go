@@ -14,7 +14,7 @@ import (
 var openAPI string
 
 // OpenAPI returns the contract as an OpenAPI 3.1 document in YAML, as a replica
-// serves it at RouteOpenAPI. The caller must not change it.
+// serves it at RouteOpenAPI. The caller must not modify it.
 var OpenAPI = sync.OnceValue(func() []byte {
 	document := openAPI[strings.Index(openAPI, "openapi: "):] // without the comment
 	return []byte(shortForm.ReplaceAllStringFunc(document, func(line string) string {
@@ -26,10 +26,11 @@ var OpenAPI = sync.OnceValue(func() []byte {
 // shortForm matches a line of a short form: its indent, its name and its words.
 var shortForm = regexp.MustCompile(`(?m)^( *)(\$errors|\$headers|\$json|- \$refs): (.*)$`)
 
-// spelled has how each short form is spelled out.
+// spelled expands each short form.
 var spelled = map[string]func(indent string, words []string) string{
-	// The responses of an operation that fails, by status. SessionNotFound is the usual
-	// response of 404; another one stands behind "=".
+	// The error responses of an operation, by status. A word "status=Name"
+	// replaces the usual response of the status; that of 404 is
+	// SessionNotFound.
 	"$errors": func(indent string, words []string) string {
 		lines := make([]string, 0, len(words)+1)
 		for _, w := range words {
@@ -46,11 +47,11 @@ var spelled = map[string]func(indent string, words []string) string{
 		}
 		return strings.Join(lines, "\n")
 	},
-	// A body of JSON.
+	// A JSON body.
 	"$json": func(indent string, words []string) string {
 		return indent + "content:\n" + indent + "  application/json:\n" + indent + "    schema: " + ref("schemas", words[0])
 	},
-	// Parameters of an operation.
+	// The parameters of an operation.
 	"- $refs": func(indent string, words []string) string {
 		lines := make([]string, len(words))
 		for i, w := range words {
@@ -60,13 +61,13 @@ var spelled = map[string]func(indent string, words []string) string{
 	},
 }
 
-// errorResponses names the usual response of a status.
+// errorResponses names the usual response of each status.
 var errorResponses = map[string]string{
 	"400": "InvalidArgument", "401": "Unauthenticated", "403": "CrossOrigin", "404": "SessionNotFound", "409": "Conflict", "410": "Compacted",
 	"412": "Precondition", "413": "TooLarge", "421": "NotMaster", "423": "Locked", "429": "TooMany", "503": "Unavailable",
 }
 
-// headerNames has the headers whose names do not begin with Stout-.
+// headerNames lists the headers whose names do not begin with Stout-.
 var headerNames = map[string]string{
 	"ETag": "ETag", "PageETag": "ETag", "LastModified": "Last-Modified", "Location": "Location", "Page": "Location", "RetryAfter": "Retry-After", "Allow": "Allow",
 }

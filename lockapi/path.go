@@ -14,14 +14,14 @@ const (
 	MaxSegmentBytes = 255
 )
 
-// ValidatePath reports, as an invalid_argument on the field "path", what is
-// wrong with a lock's path, or nil. A path is "/" and 1 to 32 segments parted
-// by "/"; a segment is 1 to 255 bytes of UTF-8 without control characters
-// (Unicode's Cc) and is neither "." nor ".."; 1024 bytes in all.
+// ValidatePath reports an invalid path as an invalid_argument on the field
+// "path", or nil. A path has at most 1024 bytes and consists of 1 to 32
+// segments, each preceded by "/". A segment is 1 to 255 bytes of UTF-8 without
+// control characters (Unicode's Cc), and is neither "." nor "..".
 func ValidatePath(path string) error {
 	switch {
 	case path == "":
-		return Invalid("path", "the path is empty; it starts with %q and has at least one segment", "/")
+		return Invalid("path", "the path is empty; it must start with %q and have at least one segment", "/")
 	case path[0] != '/':
 		return Invalid("path", "path %q does not start with %q", Clip(path), "/")
 	case len(path) > MaxPathBytes:
@@ -50,8 +50,8 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// EscapePath writes a valid path for use in a URL, each segment
-// percent-encoded by itself.
+// EscapePath writes a valid path for use in a URL. Each segment is
+// percent-encoded separately.
 func EscapePath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

@@ -11,48 +11,48 @@ const RouteTransactions = "/v1/transactions"
 // Bounds of a transaction.
 const (
 	MaxTransactionParts = 128       // conditions and operations together
-	MaxTransactionBytes = 512 << 10 // of the body
+	MaxTransactionBytes = 512 << 10 // bytes of the body
 )
 
-// Transaction is one change of several files and locks: if every condition
-// holds all of Then happens, else all of Else; where one operation can't be
-// done, none is.
+// Transaction changes several files and locks atomically. If every condition
+// holds, all operations of Then are done, otherwise all of Else. If one
+// operation cannot be done, none is.
 type Transaction struct {
-	Session string      `json:"session,omitempty"` // on whose behalf
+	Session string      `json:"session,omitempty"` // session that owns the changes
 	If      []Condition `json:"if,omitempty"`
 	Then    []Operation `json:"then,omitempty"`
 	Else    []Operation `json:"else,omitempty"`
 }
 
-// Condition is one of: a file's revision; whether a file exists; that the grant
-// of a sequencer is held; that a session lives; that a lock is free.
+// Condition checks one thing: the revision or existence of a file, that the
+// grant of a sequencer is held, that a session exists, or that a lock is free.
 type Condition struct {
 	File      string  `json:"file,omitempty"`
-	Revision  *uint64 `json:"revision,omitempty"` // of File
-	Exists    *bool   `json:"exists,omitempty"`   // File
+	Revision  *uint64 `json:"revision,omitempty"` // required revision of File
+	Exists    *bool   `json:"exists,omitempty"`   // whether File must exist
 	Sequencer string  `json:"sequencer,omitempty"`
 	Session   string  `json:"session,omitempty"`
 	Lock      string  `json:"lock,omitempty"`
-	State     string  `json:"state,omitempty"` // of Lock: StateFree
+	State     string  `json:"state,omitempty"` // required state of Lock: StateFree
 }
 
-// Operation is one of its fields.
+// Operation has exactly one of its fields set.
 type Operation struct {
 	Put              *WriteOperation   `json:"put,omitempty"`
-	Create           *WriteOperation   `json:"create,omitempty"` // there must be none
+	Create           *WriteOperation   `json:"create,omitempty"` // the file must not exist
 	CreateSequential *WriteOperation   `json:"create_sequential,omitempty"`
 	Delete           *FileOperation    `json:"delete,omitempty"`
 	Get              *FileOperation    `json:"get,omitempty"`
-	Acquire          *AcquireOperation `json:"acquire,omitempty"` // granted at once, or nothing happens
+	Acquire          *AcquireOperation `json:"acquire,omitempty"` // granted at once, or the transaction fails
 	Release          *ReleaseOperation `json:"release,omitempty"`
 }
 
-// WriteOperation writes a whole file. Its content is given in one of two ways.
+// WriteOperation writes a whole file. Its content is in one of two fields.
 type WriteOperation struct {
 	Path          string  `json:"path"`
 	Content       *string `json:"content,omitempty"`
 	ContentBase64 *[]byte `json:"content_base64,omitempty"`
-	Ephemeral     *bool   `json:"ephemeral,omitempty"` // nil leaves the owner as it is
+	Ephemeral     *bool   `json:"ephemeral,omitempty"` // nil keeps the file's owner
 }
 
 // FileOperation names a file.
@@ -60,41 +60,42 @@ type FileOperation struct {
 	Path string `json:"path"`
 }
 
-// AcquireOperation takes a lock.
+// AcquireOperation acquires a lock.
 type AcquireOperation struct {
 	Path        string `json:"path"`
 	Handle      string `json:"handle,omitempty"`
-	Mode        Mode   `json:"mode,omitempty"` // empty stands for Exclusive
+	Mode        Mode   `json:"mode,omitempty"` // empty means Exclusive
 	Limit       int64  `json:"limit,omitempty"`
 	LockDelayMS int64  `json:"lock_delay_ms,omitempty"`
 }
 
-// ReleaseOperation gives a lock back; with a token, only that very grant.
+// ReleaseOperation releases a lock. With a token it releases only that grant.
 type ReleaseOperation struct {
 	Path   string `json:"path"`
 	Handle string `json:"handle,omitempty"`
 	Token  uint64 `json:"token,omitempty"`
 }
 
-// TransactionResult is what a transaction came to. Revision is the last of its
-// changes or, where nothing changed, the one that it was judged at.
+// TransactionResult is the result of a transaction. Revision is the last of its
+// changes or, without changes, the revision at which the conditions were
+// checked.
 type TransactionResult struct {
 	Succeeded bool              `json:"succeeded"` // whether the conditions held
 	Revision  uint64            `json:"revision"`
-	Results   []OperationResult `json:"results"` // in the order of the branch taken
+	Results   []OperationResult `json:"results"` // in the order of the branch's operations
 }
 
-// OperationResult is what one operation came to: at most one of its fields is
-// set. In JSON it is that field's value, or null: a file that was to be got is
-// not there.
+// OperationResult is the result of one operation. At most one of its fields is
+// set; in JSON it is the value of that field. null means that the file of a get
+// does not exist.
 type OperationResult struct {
-	File     *File // that was written (its stat) or got
+	File     *File // the file written (its stat) or read
 	Grant    *Grant
 	Deleted  *FileDeleted
 	Released *Released
 }
 
-// FileDeleted says whether there was a file to delete.
+// FileDeleted reports whether the file existed.
 type FileDeleted struct {
 	Deleted  bool   `json:"deleted"`
 	Revision uint64 `json:"revision,omitempty"`
@@ -115,8 +116,8 @@ func (r OperationResult) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// UnmarshalJSON tells the kinds of results apart by a field that only they
-// have.
+// UnmarshalJSON recognizes the kind of a result by a field that only this kind
+// has.
 func (r *OperationResult) UnmarshalJSON(b []byte) error {
 	*r = OperationResult{}
 	if bytes.Equal(b, []byte("null")) {

@@ -2,8 +2,8 @@ package lockapi
 
 import "fmt"
 
-// Validate reports what is wrong with a transaction, by the place of the culprit,
-// such as then[0].put.path, or nil.
+// Validate reports the first invalid field, by its place such as
+// then[0].put.path, or nil.
 func (t *Transaction) Validate() error {
 	if n := len(t.If) + len(t.Then) + len(t.Else); n > MaxTransactionParts {
 		return Invalid("body", "the transaction has %d conditions and operations; at most %d are allowed", n, MaxTransactionParts)
@@ -28,7 +28,7 @@ func (t *Transaction) validate(name string, branch []Operation) error {
 	return nil
 }
 
-// placed puts the place before the field that err names.
+// placed prefixes the field of err with its place.
 func placed(place string, err error) error {
 	e := err.(*Error)
 	if e.Field != "" {
@@ -37,16 +37,16 @@ func placed(place string, err error) error {
 	return Invalid(place, "%s: %s", place, e.Detail)
 }
 
-// validate tells the kinds of conditions apart: just one of them is given.
+// validate checks a condition, which must have exactly one kind.
 func (c *Condition) validate() error {
 	kinds := count(c.File != "", c.Sequencer != "", c.Session != "", c.Lock != "")
 	switch {
 	case kinds != 1:
-		return Invalid("", "a condition has one of file, sequencer, session and lock; this one has %d of them", kinds)
+		return Invalid("", "a condition must have exactly one of file, sequencer, session and lock; this one has %d of them", kinds)
 	case c.File == "" && (c.Revision != nil || c.Exists != nil):
-		return Invalid("file", "revision and exists are those of a file: name it")
+		return Invalid("file", "revision and exists need a file: add file")
 	case c.Lock == "" && c.State != "":
-		return Invalid("lock", "state is that of a lock: name it")
+		return Invalid("lock", "state needs a lock: add lock")
 	case c.File != "":
 		return c.validateFile()
 	case c.Sequencer != "":
@@ -54,7 +54,7 @@ func (c *Condition) validate() error {
 		return named("sequencer", err)
 	case c.Lock != "":
 		if c.State != StateFree {
-			return Invalid("state", "state is %q; the only state to ask for is %q", Clip(c.State), StateFree)
+			return Invalid("state", "state is %q; it must be %q", Clip(c.State), StateFree)
 		}
 		return named("lock", ValidatePath(c.Lock))
 	}
@@ -64,18 +64,18 @@ func (c *Condition) validate() error {
 func (c *Condition) validateFile() error {
 	switch {
 	case (c.Revision == nil) == (c.Exists == nil):
-		return Invalid("revision", "the condition of a file has one of revision and exists")
+		return Invalid("revision", "the condition of a file must have either revision or exists")
 	case c.Revision != nil && (*c.Revision == 0 || *c.Revision > MaxToken):
 		return Invalid("revision", "revision is %d; it must be within 1..%d", *c.Revision, uint64(MaxToken))
 	}
 	return named("file", ValidatePath(c.File))
 }
 
-// validate is given the transaction's session.
+// validate checks an operation of a transaction with the given session.
 func (o *Operation) validate(session string) error {
 	kinds := count(o.Put != nil, o.Create != nil, o.CreateSequential != nil, o.Delete != nil, o.Get != nil, o.Acquire != nil, o.Release != nil)
 	if kinds != 1 {
-		return Invalid("", "an operation has one of put, create, create_sequential, delete, get, acquire and release; this one has %d of them", kinds)
+		return Invalid("", "an operation must have exactly one of put, create, create_sequential, delete, get, acquire and release; this one has %d of them", kinds)
 	}
 	switch {
 	case o.Put != nil:
@@ -94,14 +94,15 @@ func (o *Operation) validate(session string) error {
 	return inside("release", o.Release.validate(session))
 }
 
-// sequenceNumber stands for what is put behind the path of a sequential file.
+// sequenceNumber has the length of the number that is appended to the path of a
+// sequential file.
 const sequenceNumber = "0000000000000000"
 
 func (w *WriteOperation) validate(session, number string) error {
 	size, field := 0, "content"
 	switch {
 	case w.Content != nil && w.ContentBase64 != nil:
-		return Invalid("content_base64", "content is given as well; a file has one of them")
+		return Invalid("content_base64", "content and content_base64 are both given; give one of them")
 	case w.Content != nil:
 		size = len(*w.Content)
 	case w.ContentBase64 != nil:
@@ -111,7 +112,7 @@ func (w *WriteOperation) validate(session, number string) error {
 		return Invalid(field, "the content has %d bytes; at most %d are allowed", size, MaxFileBytes)
 	}
 	if w.Ephemeral != nil && *w.Ephemeral && session == "" {
-		return Invalid("ephemeral", "an ephemeral file needs the transaction's session: it ends when that ends")
+		return Invalid("ephemeral", "an ephemeral file is deleted with its session: add session to the transaction")
 	}
 	return ValidatePath(w.Path + number)
 }
@@ -152,7 +153,7 @@ func count(all ...bool) (n int) {
 	return n
 }
 
-// named has an error blame the field.
+// named sets the field of an error.
 func named(field string, err error) error {
 	if err == nil {
 		return nil
@@ -162,7 +163,7 @@ func named(field string, err error) error {
 	return e
 }
 
-// inside puts the operation's name before the field.
+// inside prefixes the field with the operation's name.
 func inside(name string, err error) error {
 	if err == nil {
 		return nil

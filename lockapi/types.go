@@ -9,13 +9,13 @@ import (
 
 // Header names of the contract.
 const (
-	HeaderEpoch          = "Stout-Epoch"      // reply: the master's term of office
-	HeaderMaster         = "Stout-Master"     // reply: base URL of the master's API, where one is known
+	HeaderEpoch          = "Stout-Epoch"      // reply: the master's epoch
+	HeaderMaster         = "Stout-Master"     // reply: base URL of the master's API, if known
 	HeaderCell           = "Stout-Cell"       // reply: the cell's id
-	HeaderRequestID      = "Stout-Request-Id" // reply: by which the audit log has the call, where it has
-	HeaderStale          = "Stout-Stale"      // reply: "true" where the answer may be out of date
+	HeaderRequestID      = "Stout-Request-Id" // reply: id of the call in the audit log, if it is logged
+	HeaderStale          = "Stout-Stale"      // reply: "true" if the answer may be out of date
 	HeaderForward        = "Stout-Forward"    // request: "never" asks for 421 instead of forwarding
-	HeaderIdempotencyKey = "Idempotency-Key"  // request: makes opening a session repeatable
+	HeaderIdempotencyKey = "Idempotency-Key"  // request: lets the request that opens a session be repeated
 	ForwardNever         = "never"
 	ConsistencyStale     = "stale" // value of the query parameter consistency
 	ConsistencyLinear    = "linearizable"
@@ -37,7 +37,7 @@ const (
 	RouteLive       = "/livez"
 	RouteReady      = "/readyz"
 	RouteMetrics    = "/metrics"
-	RoutePage       = "/ui/" // the page for people; its files follow
+	RoutePage       = "/ui/" // web page; its files are below
 )
 
 // Bounds and defaults of requests.
@@ -55,32 +55,31 @@ const (
 	MaxIdempotencyKeyBytes = 128
 	DefaultListLimit       = 100
 	MaxListLimit           = 1_000
-	MaxWaiters             = 1_000 // queue positions that one read shows
+	MaxWaiters             = 1_000 // queue positions in one reply
 )
 
-// Bounds of replies. Metadata for which there is no room is left out, whole
-// sessions at a time; reading the session shows it.
+// Bounds of replies. If metadata does not fit, it is omitted for whole
+// sessions; reading the session returns it.
 const (
-	MaxHolders        = 10_000   // holders of a lock that a read shows
-	MaxReplyMeta      = 64 << 10 // bytes of metadata, in JSON, beside all holders and waiters of a reply
-	MaxRefusalHolders = 100      // holders that a lock_held shows
-	MaxRefusalMeta    = 4 << 10  // bytes of metadata beside them
-	PageBytes         = 1 << 20  // a page of a list ends with the item that makes it so long
+	MaxHolders        = 10_000   // holders of a lock in a reply
+	MaxReplyMeta      = 64 << 10 // bytes of metadata, as JSON, for all holders and waiters in a reply
+	MaxRefusalHolders = 100      // holders in a lock_held
+	MaxRefusalMeta    = 4 << 10  // bytes of metadata in a lock_held
+	PageBytes         = 1 << 20  // a page ends with the item that brings it to this size
 )
 
-// SessionRequest opens a session. Start from NewSessionRequest, which holds
-// the defaults.
+// SessionRequest opens a session. Start from NewSessionRequest, which sets the
+// defaults.
 type SessionRequest struct {
 	TTLMS int64             `json:"ttl_ms"`
 	Name  string            `json:"name"`
 	Meta  map[string]string `json:"meta,omitempty"`
 }
 
-// NewSessionRequest is a request with every default in place.
+// NewSessionRequest returns a request with all defaults.
 func NewSessionRequest() SessionRequest { return SessionRequest{TTLMS: DefaultTTLMS} }
 
-// Validate reports the first field that is out of bounds as an
-// invalid_argument, or nil.
+// Validate reports the first invalid field as an invalid_argument, or nil.
 func (r *SessionRequest) Validate() error {
 	if err := within("ttl_ms", r.TTLMS, MinTTLMS, MaxTTLMS); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (r *SessionRequest) Validate() error {
 	return nil
 }
 
-// Session is one client's lease on the cell, as replies show it.
+// Session is one client's session, as replies show it.
 type Session struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`
@@ -102,10 +101,10 @@ type Session struct {
 	Epoch     uint64            `json:"epoch"`
 	CreatedAt time.Time         `json:"created_at"`
 	Meta      map[string]string `json:"meta"`
-	Principal string            `json:"principal,omitempty"` // whose it is; empty where nobody known has used it
+	Principal string            `json:"principal,omitempty"` // owner; empty if only anonymous callers used the session
 }
 
-// SessionState is a session with what it holds and waits for.
+// SessionState is a session with its holds and waits.
 type SessionState struct {
 	Session
 	// LeaseRemainingMS is the server's view; absent in stale reads.
@@ -121,11 +120,11 @@ type Hold struct {
 	Mode      Mode   `json:"mode"`
 	Token     uint64 `json:"token"`
 	Sequencer string `json:"sequencer"`
-	// UnclaimedMS is there on a grant from a queue position that was not kept,
-	// of which no caller was told: for how long it may still be asked for,
-	// before it is taken back. To ask again (same session and handle) claims
-	// it; to read it does not. 0 where the grant is claimed, and in stale
-	// reads, which cannot tell.
+	// UnclaimedMS is set if no caller has received the grant yet and its queue
+	// position was not kept. It is the time left to claim the grant before it
+	// is revoked. Repeating the request (same session and handle) claims it;
+	// reading it does not. It is 0 for a claimed grant, and in stale reads,
+	// where it is unknown.
 	UnclaimedMS int64 `json:"unclaimed_ms,omitempty"`
 }
 
@@ -137,20 +136,20 @@ type Wait struct {
 	Position int    `json:"position"`
 }
 
-// SessionList is one page of sessions in the order of their ids.
+// SessionList is one page of sessions, ordered by id.
 type SessionList struct {
 	Sessions []SessionState `json:"sessions"`
 	Next     string         `json:"next,omitempty"`
 }
 
 // KeepaliveRequest extends a session. The server holds the call for up to
-// WaitMS; Ack is the highest event seq that the caller has seen.
+// WaitMS. Ack is the highest event seq that the caller has received.
 type KeepaliveRequest struct {
 	WaitMS int64  `json:"wait_ms"`
 	Ack    uint64 `json:"ack"`
 }
 
-// Validate reports the first field that is out of bounds, or nil.
+// Validate reports the first invalid field, or nil.
 func (r *KeepaliveRequest) Validate() error {
 	if r.Ack > MaxToken {
 		return Invalid("ack", "ack is %d; it must be within 0..%d", r.Ack, uint64(MaxToken))
@@ -158,36 +157,38 @@ func (r *KeepaliveRequest) Validate() error {
 	return within("wait_ms", r.WaitMS, 0, MaxWaitMS)
 }
 
-// Keepalive is the answer: the session's lease runs TTLMS from the moment that
-// the caller sent the call + HeldMS.
+// Keepalive is the answer. The session's lease now runs for TTLMS from the time
+// when the caller sent the call, plus HeldMS.
 type Keepalive struct {
 	TTLMS  int64   `json:"ttl_ms"`
 	HeldMS int64   `json:"held_ms"`
 	Epoch  uint64  `json:"epoch"`
 	Events []Event `json:"events"`
-	// MembersRevision changes when the members of the cell or their URLs change.
-	// It is not ordered, and the same at every master. 0 within a Keepalives.
+	// MembersRevision changes when the members of the cell or their URLs
+	// change. It is not ordered, and every master reports the same value. It is
+	// 0 within a Keepalives.
 	MembersRevision uint64 `json:"members_revision,omitempty"`
 }
 
 // MaxKeepalives bounds the sessions of a KeepalivesRequest.
 const MaxKeepalives = 1000
 
-// KeepalivesRequest extends up to MaxKeepalives sessions of one caller. The server
-// holds the call for up to WaitMS, or until one of the sessions has something to
-// report.
+// KeepalivesRequest extends up to MaxKeepalives sessions of one caller. The
+// server holds the call for up to WaitMS, or until one of the sessions has
+// something to report.
 type KeepalivesRequest struct {
 	Sessions []SessionAck `json:"sessions"`
 	WaitMS   int64        `json:"wait_ms"`
 }
 
-// SessionAck names a session and the highest event seq that the caller has seen.
+// SessionAck names a session and the highest event seq that the caller has
+// received.
 type SessionAck struct {
 	ID  string `json:"id"`
 	Ack uint64 `json:"ack"`
 }
 
-// Validate reports the first field that is out of bounds, or nil.
+// Validate reports the first invalid field, or nil.
 func (r *KeepalivesRequest) Validate() error {
 	if n := len(r.Sessions); n == 0 || n > MaxKeepalives {
 		return Invalid("sessions", "sessions has %d entries; it must have 1..%d", n, MaxKeepalives)
@@ -199,7 +200,7 @@ func (r *KeepalivesRequest) Validate() error {
 		case s.ID == "":
 			return Invalid(field+".id", "%s.id is empty", field)
 		case seen[s.ID]:
-			return Invalid(field+".id", "%s.id is %q, which an entry before it names already", field, Clip(s.ID))
+			return Invalid(field+".id", "%s.id is %q, which an earlier entry already has", field, Clip(s.ID))
 		case s.Ack > MaxToken:
 			return Invalid(field+".ack", "%s.ack is %d; it must be within 0..%d", field, s.Ack, uint64(MaxToken))
 		}
@@ -208,42 +209,43 @@ func (r *KeepalivesRequest) Validate() error {
 	return within("wait_ms", r.WaitMS, 0, MaxWaitMS)
 }
 
-// Keepalives is the answer: an entry for each session, in the order of the request.
+// Keepalives is the answer: one entry per session, in the order of the request.
 type Keepalives struct {
 	Sessions        []KeptSession `json:"sessions"`
 	MembersRevision uint64        `json:"members_revision"`
 }
 
-// KeptSession is a session that was extended, or why it was not.
+// KeptSession is the result for one session: its extension or the error.
 type KeptSession struct {
 	ID string `json:"id"`
 	*Keepalive
 	Error *Problem `json:"error,omitempty"`
 }
 
-// Types of events.
+// Types of session events.
 const (
-	EventLockGranted = "lock_granted" // a grant that came after a 202
-	// EventLockWithdrawn: a place in a queue that a 202 told of is gone, for Reason.
-	// It has neither token nor sequencer.
+	EventLockGranted = "lock_granted" // a grant that followed a 202
+	// EventLockWithdrawn reports that a queue position from a 202 is gone, for
+	// Reason. It has neither token nor sequencer.
 	EventLockWithdrawn = "lock_withdrawn"
-	// EventLockLost: the hold with this token has ended without the session's doing,
-	// for Reason. It has neither mode nor sequencer.
+	// EventLockLost reports that the hold with this token ended without an
+	// action of the session, for Reason. It has neither mode nor sequencer.
 	EventLockLost = "lock_lost"
 )
 
-// Reasons of events.
+// Reasons in session events.
 const (
-	// ReasonDenied: the session's principal may not lock there any more.
+	// ReasonDenied: the session's principal lost the right to lock the path.
 	ReasonDenied = "permission_denied"
-	// ReasonRemoved: the master took back a grant whose caller was gone.
+	// ReasonRemoved: the master revoked a grant because its caller was gone.
 	ReasonRemoved = "removed"
-	// ReasonReplaced: another principal's transaction released the lock. ReasonForced,
-	// otherwise: another principal or an operator did.
+	// ReasonReplaced: a transaction of another principal released the lock.
+	// ReasonForced covers any other release by another principal or an
+	// operator.
 	ReasonReplaced = "replaced"
 )
 
-// Event is something that happened to a session. It comes again until it is
+// Event reports something that happened to a session. It is sent until it is
 // acknowledged.
 type Event struct {
 	Seq       uint64 `json:"seq"`
@@ -256,7 +258,7 @@ type Event struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// LockRequest asks for a lock. Start from NewLockRequest, which holds the
+// LockRequest requests a lock. Start from NewLockRequest, which sets the
 // defaults.
 type LockRequest struct {
 	Session     string `json:"session"`
@@ -268,27 +270,27 @@ type LockRequest struct {
 	LockDelayMS int64  `json:"lock_delay_ms"`
 }
 
-// NewLockRequest is a request with every default in place.
+// NewLockRequest returns a request with all defaults.
 func NewLockRequest(session string) LockRequest {
 	return LockRequest{Session: session, Mode: Exclusive}
 }
 
-// Validate reports the first field that is out of bounds, or nil.
+// Validate reports the first invalid field, or nil.
 func (r *LockRequest) Validate() error {
 	if r.Session == "" {
-		return Invalid("session", "session is required: the id of an open session")
+		return Invalid("session", "session is missing; give the id of an open session")
 	}
 	if err := ValidateHandle(r.Handle); err != nil {
 		return err
 	}
 	if !r.Mode.Valid() {
-		return Invalid("mode", "mode is %q; it is %q or %q", Clip(string(r.Mode)), Exclusive, Shared)
+		return Invalid("mode", "mode is %q; it must be %q or %q", Clip(string(r.Mode)), Exclusive, Shared)
 	}
 	if err := within("limit", r.Limit, 0, MaxLimit); err != nil {
 		return err
 	}
 	if r.Mode == Exclusive && r.Limit != 0 {
-		return Invalid("limit", "limit is %d; it goes with mode %q only", r.Limit, Shared)
+		return Invalid("limit", "limit is %d; only mode %q has a limit", r.Limit, Shared)
 	}
 	if err := within("wait_ms", r.WaitMS, 0, MaxWaitMS); err != nil {
 		return err
@@ -296,8 +298,8 @@ func (r *LockRequest) Validate() error {
 	return within("lock_delay_ms", r.LockDelayMS, 0, MaxLockDelayMS)
 }
 
-// ValidateHandle reports what is wrong with a handle, or nil. A handle is up
-// to 64 bytes of UTF-8, and may be empty.
+// ValidateHandle reports an invalid handle, or nil. A handle is up to 64 bytes
+// of UTF-8 and may be empty.
 func ValidateHandle(handle string) error {
 	if len(handle) > MaxHandleBytes {
 		return Invalid("handle", "the handle has %d bytes; at most %d are allowed", len(handle), MaxHandleBytes)
@@ -308,7 +310,7 @@ func ValidateHandle(handle string) error {
 	return nil
 }
 
-// States of a lock, and of a request for one.
+// States of a lock and of a request for a lock.
 const (
 	StateFree    = "free"
 	StateHeld    = "held"
@@ -339,34 +341,33 @@ type Released struct {
 type Holder struct {
 	Session     string `json:"session"`
 	SessionName string `json:"session_name"`
-	// SessionMeta is nil where the session has none, and where the reply had no
+	// SessionMeta is nil if the session has no metadata, or if the reply had no
 	// room for it (MaxReplyMeta, MaxRefusalMeta).
 	SessionMeta map[string]string `json:"session_meta,omitempty"`
 	Handle      string            `json:"handle"`
 	Mode        Mode              `json:"mode"`
 	Token       uint64            `json:"token"`
 	GrantedAt   time.Time         `json:"granted_at"`
-	// LockDelayMS is for how long nobody gets the lock should the session expire.
+	// LockDelayMS is how long the lock stays unavailable if the session
+	// expires.
 	LockDelayMS int64  `json:"lock_delay_ms,omitempty"`
-	Principal   string `json:"principal,omitempty"` // whose the session is
+	Principal   string `json:"principal,omitempty"` // owner of the session
 }
 
 // Waiter is one queue position of a lock.
 type Waiter struct {
 	Session     string            `json:"session"`
 	SessionName string            `json:"session_name"`
-	SessionMeta map[string]string `json:"session_meta,omitempty"` // as a Holder's
+	SessionMeta map[string]string `json:"session_meta,omitempty"` // as in Holder
 	Handle      string            `json:"handle"`
 	Mode        Mode              `json:"mode"`
 	Position    int               `json:"position"` // 1 is next
-	// Since is when the position was taken, by the clock of the master that
-	// took it. It stays the same over changes of master and calls that are sent
-	// again.
+	// Since is when the session joined the queue, by the clock of the master at
+	// that time. Changes of master and repeated calls do not change it.
 	Since time.Time `json:"since"`
-	// WaitingMS is how long ago that is, by the clock of the replica that
-	// answers.
+	// WaitingMS is the time since then, by the clock of the answering replica.
 	WaitingMS int64  `json:"waiting_ms"`
-	Principal string `json:"principal,omitempty"` // whose the session is
+	Principal string `json:"principal,omitempty"` // owner of the session
 }
 
 // Lock is the state of one lock.
@@ -375,14 +376,14 @@ type Lock struct {
 	State string `json:"state"`
 	Mode  Mode   `json:"mode,omitempty"`
 	Limit int64  `json:"limit"`
-	// Holders are in the order of their grants. Of more than MaxHolders the
-	// first ones are shown, and MoreHolders counts the others.
+	// Holders are in the order of their grants. At most MaxHolders are listed,
+	// the first ones; MoreHolders counts the others.
 	Holders          []Holder `json:"holders"`
 	MoreHolders      int      `json:"more_holders,omitempty"`
 	Waiters          int      `json:"waiters"`
 	DelayRemainingMS int64    `json:"delay_remaining_ms"`
-	// Queue is the first queue positions in order, as many as were asked for;
-	// absent where none were.
+	// Queue lists the first queue positions in order, as many as requested;
+	// absent if none were requested.
 	Queue []Waiter `json:"queue,omitzero"`
 }
 
@@ -392,7 +393,7 @@ type LockList struct {
 	Next  string `json:"next,omitempty"`
 }
 
-// SequencerCheck says whether a sequencer's very grant is held now.
+// SequencerCheck reports whether the grant of a sequencer is held now.
 type SequencerCheck struct {
 	Valid  bool   `json:"valid"`
 	Reason string `json:"reason,omitempty"`
@@ -403,10 +404,11 @@ const (
 	RoleMaster   = "master"
 	RoleReplica  = "replica"
 	RoleNonvoter = "nonvoter"
-	RoleNone     = "none" // of a replica whose directory is no member's yet
+	RoleNone     = "none" // the replica's directory is not a member yet
 )
 
-// Cell is the state of a cell. Counts are the master's, absent without one.
+// Cell is the state of a cell. The counts come from the master and are absent
+// without one.
 type Cell struct {
 	Cell     string     `json:"cell"`
 	Epoch    uint64     `json:"epoch"`
@@ -417,9 +419,10 @@ type Cell struct {
 	Locks    *int       `json:"locks,omitempty"`
 	Waiters  *int       `json:"waiters,omitempty"`
 	Files    *int       `json:"files,omitempty"`
-	Access   bool       `json:"access"` // whether it is on
-	// Level says which releases may be in the cell: those that know it. The master
-	// raises it to what all members know; see docs/operations.md, Upgrades.
+	Access   bool       `json:"access"` // whether access control is on
+	// Level determines which releases can run in the cell: those that know this
+	// level. The master raises it to the highest level that all members know;
+	// see docs/operations.md, Upgrades.
 	Level uint64 `json:"level"`
 
 	ContentBytes *int64 `json:"content_bytes,omitempty"` // of all files
@@ -453,19 +456,22 @@ type Replica struct {
 	Directory     string   `json:"directory,omitempty"`
 	Version       string   `json:"version,omitempty"`
 	UptimeMS      *int64   `json:"uptime_ms,omitempty"`
-	// Fault is why the replica does not follow the master, as the master knows it.
+	// Fault is why the replica does not follow the master, as far as the master
+	// knows.
 	Fault string `json:"fault,omitempty"`
-	// Unreached are the members that do not answer this replica's calls.
+	// Unreached lists the members that do not answer this replica's calls.
 	Unreached []string `json:"unreached,omitempty"`
 }
 
-// Promise says for how long a replica lets no master act but the one named.
+// Promise is a replica's promise to accept no master other than the one named,
+// and its remaining time.
 type Promise struct {
 	To          string `json:"to"`
 	RemainingMS int64  `json:"remaining_ms"`
 }
 
-// TransferRequest hands mastership over, to any replica where To is empty.
+// TransferRequest makes another replica master: any suitable one if To is
+// empty.
 type TransferRequest struct {
 	To string `json:"to"`
 }
@@ -475,7 +481,7 @@ type Transferred struct {
 	Master string `json:"master"`
 }
 
-// ValidateKey reports what is wrong with an idempotency key, or nil.
+// ValidateKey reports an invalid idempotency key, or nil.
 func ValidateKey(key string) error {
 	if len(key) > MaxIdempotencyKeyBytes {
 		return Invalid(HeaderIdempotencyKey, "the key has %d bytes; at most %d are allowed", len(key), MaxIdempotencyKeyBytes)

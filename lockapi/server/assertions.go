@@ -13,42 +13,43 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A replica that forwards a call says for whom it does, in one header. How much
-// of that the master believes depends on the connection, never on the header:
+// A replica that forwards a call describes the caller in one header. The
+// connection, never the header, decides how much of that the master accepts:
 //
-//   - Between replicas that have shown each other their certificates, it is the
-//     principal that the replica made sure of, by a certificate or a JWT. No
-//     credential travels. A token is told by its hash, and the master looks for
-//     whose it is: the replica's own state may be behind, and would take a token
-//     that was revoked, or refuse one that was just made.
-//   - Without TLS anybody who reaches the port could say all that. The credential
-//     itself travels and the master judges it. Not its hash: that is in the log,
-//     in snapshots and in backups, and would be as good as the secret then.
+//   - Between replicas that have shown each other their certificates, the master
+//     accepts the principal that the replica has verified by a certificate or a
+//     JWT. No credential travels. A token travels as its hash, and the master looks
+//     up its principal: the replica's own state may be behind, and could accept a
+//     revoked token or refuse a new one.
+//   - Without TLS anyone who reaches the port could send this header. The credential
+//     itself travels, and the master verifies it. Its hash would not do: that is in
+//     the log, in snapshots and in backups, and would be as good as the secret.
 //
-// In both cases the replica has to be a member, as far as the master knows: the
-// master's own configuration is the latest. The certificate of a replica that was
-// removed proves its name still, and nothing else.
+// In both cases the sender must be a member according to the master, which has
+// the latest configuration. The certificate of a removed replica still proves
+// its name, but nothing else.
 //
-// The address of the caller goes along in both cases, and whether it may enable access
-// while that is off: both are believed of any member. Nothing else is decided by them.
-// Whatever comes by the API's port has this header looked at by nobody.
+// In both cases the header also carries the caller's address, and whether the
+// caller may enable access control while it is off. The master accepts both
+// from any member; they decide nothing else. On the API's port this header is
+// ignored.
 const headerCaller = "Stout-Caller"
 
-// assertion is what a replica says of the caller for whom it forwards.
+// assertion is a replica's statement about the caller of a forwarded call.
 type assertion struct {
-	Principal string    `json:"principal,omitempty"` // that it made sure of; empty for nobody known
+	Principal string    `json:"principal,omitempty"` // verified principal; empty for an anonymous caller
 	How       string    `json:"how,omitempty"`       // certificate or jwt
-	Ends      time.Time `json:"ends,omitzero"`       // when that counts no more; zero for never
-	Token     string    `json:"token,omitempty"`     // SHA-256 of the token that the caller brings, in hex
+	Ends      time.Time `json:"ends,omitzero"`       // when the proof expires; zero for never
+	Token     string    `json:"token,omitempty"`     // SHA-256 of the caller's token, in hexadecimal
 	Remote    string    `json:"remote,omitempty"`    // the caller's address and port
-	Enables   bool      `json:"enables,omitempty"`   // it may enable access while that is off
+	Enables   bool      `json:"enables,omitempty"`   // the caller may enable access control while it is off
 }
 
-// noAssertion is the claim of a call that no member has forwarded. It is not changed.
+// noAssertion belongs to a call that no member has forwarded. It is never
+// modified.
 var noAssertion = new(assertion)
 
-// assert puts what the next replica is to know of the caller into the headers of a
-// call that is forwarded.
+// assert adds the header that describes the caller to a forwarded call.
 func (x *exchange) assert(out http.Header) error {
 	c := assertion{Remote: x.remote(), Enables: x.enables}
 	switch by := x.caller(); {
@@ -56,7 +57,7 @@ func (x *exchange) assert(out http.Header) error {
 		if values := x.c.Request.Header[headerAuthorization]; len(values) > 0 {
 			out[headerAuthorization] = values
 		}
-	case x.secret != nil: // also of the secret behind the glass: it is the root's here only
+	case x.secret != nil: // also for the break-glass secret, which is valid only here
 		c.Token = hex.EncodeToString(x.secret[:])
 	default:
 		c.Principal, c.How, c.Ends = by.Principal, by.How, by.Ends
@@ -69,8 +70,8 @@ func (x *exchange) assert(out http.Header) error {
 	return nil
 }
 
-// credential finds what a request brings to be judged by: the hash of a token,
-// nil without one. For a call that was forwarded, x.asserted is set besides.
+// credential reads the request's credential. It returns the hash of a token, or
+// nil without one. For a forwarded call it also sets x.asserted.
 func (x *exchange) credential() (*[sha256.Size]byte, error) {
 	if !x.peer {
 		return x.bearing()
@@ -83,11 +84,11 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 		}
 	}
 	if len(values) > 1 {
-		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica tells of its caller more than once")
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the forwarding replica sent more than one description of its caller")
 	}
 	if len(values) == 1 {
 		if err := json.Unmarshal([]byte(values[0]), x.asserted); err != nil {
-			return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "what a replica tells of its caller is malformed: %v", err)
+			return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the forwarding replica's description of its caller is malformed: %v", err)
 		}
 	}
 	if _, err := netip.ParseAddrPort(x.asserted.Remote); err != nil {
@@ -98,16 +99,17 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 	}
 	if *x.asserted != (assertion{Remote: x.asserted.Remote, Enables: x.asserted.Enables}) {
 		x.asserted = noAssertion
-		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says who its caller is, and without TLS between replicas that counts for nothing; give raft-cert, raft-key and raft-ca on all of them")
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the forwarding replica vouches for its caller, which needs TLS between replicas; set raft-cert, raft-key and raft-ca on all of them")
 	}
 	return x.bearing()
 }
 
-// believed is the token of a claim that a replica has made for certain. Nobody
-// can be made the root so: that takes a token. Nor does it count where the replica has
-// given the source another prefix than this one.
+// believed checks the assertion of an authenticated replica and returns the
+// hash of the token, if any. An assertion cannot name the root, which needs a
+// token. It is also refused if the replicas have different prefixes for the
+// source.
 func (c *assertion) believed(here *Options) (*[sha256.Size]byte, error) {
-	why := "which cannot be"
+	why := "which is not valid"
 	switch nobody := c.Principal == "" && c.How == "" && c.Ends.IsZero(); {
 	case c.Token != "":
 		sum, err := hex.DecodeString(c.Token)
@@ -120,17 +122,17 @@ func (c *assertion) believed(here *Options) (*[sha256.Size]byte, error) {
 	case c.How != lockapi.HowCertificate && c.How != lockapi.HowJWT,
 		c.Principal == lockapi.PrincipalRoot, c.Principal == lockapi.PrincipalAnonymous:
 	case !strings.HasPrefix(c.Principal, lockapi.PrefixUser+here.prefixOf(c.How)):
-		why = fmt.Sprintf("and here those names begin with %q: give all replicas the same jwt-prefix and certificate-prefix", here.prefixOf(c.How))
+		why = fmt.Sprintf("but here such names begin with %q; set the same jwt-prefix and certificate-prefix on all replicas", here.prefixOf(c.How))
 	case lockapi.ValidatePrincipal(c.Principal) == nil:
 		return nil, nil
 	}
-	refused := lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica says that its caller is %q, known by %q, %s", lockapi.Clip(c.Principal), lockapi.Clip(c.How), why)
+	refused := lockapi.Errorf(lockapi.CodeUnauthenticated, "the forwarding replica identified its caller as %q by %q, %s", lockapi.Clip(c.Principal), lockapi.Clip(c.How), why)
 	*c = assertion{Remote: c.Remote}
 	return nil, refused
 }
 
-// remote is the address and port from which the caller called, also where
-// another replica has forwarded the call; empty where that is not known.
+// remote returns the caller's address and port, also for a forwarded call;
+// empty if unknown.
 func (x *exchange) remote() string {
 	if x.peer {
 		return x.asserted.Remote

@@ -8,31 +8,31 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// A server serves before its replica is a member of a cell: the founding may
-// wait for others, and a directory that is new may wait to be admitted. Until
-// Attach it tells what it waits for, and refuses everything else.
+// A server starts before its replica is a member of a cell: the founding may
+// wait for other replicas, and a new directory may wait for its admission.
+// Until Attach the server reports what it waits for and refuses all other
+// calls.
 
-// Standby is what a replica says of itself that is no member yet.
+// Standby is the state of a replica that is not a member yet.
 type Standby struct {
-	Replica lockapi.Replica // its own entry, with its directory
+	Replica lockapi.Replica // the replica's own entry, with its directory
 	Why     string          // what has happened and what it waits for, for people
-	Command string          // what an operator types to admit it; empty where nobody has to
+	Command string          // the command that admits it; empty if none is needed
 }
 
-// attached is the member that the server answers for. It does not change.
+// attached is the member that the server serves. It is never modified.
 type attached struct {
 	Master
-	cell      []string          // the cell's id, as the value of a header
-	directory string            // of the replica's data
+	cell      []string          // the cell's id as the value of a header
+	directory string            // id of the replica's data directory
 	way       http.RoundTripper // to the other members
-	// proven says that members have shown each other their certificates.
+	// proven reports that members have shown each other their certificates.
 	proven bool
-	links  Links // nil where calls of other members come in another way
+	links  Links // nil if calls of other members arrive otherwise
 }
 
-// Attach has the server answer for a member from now on; links are its
-// connections to the others, nil where there are none. It is called once, and
-// not where Options.Master is set.
+// Attach makes the server serve a member. links are its connections to the
+// others, or nil. It is called once, and not if Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
 	view := m.View()
 	at := &attached{Master: m, cell: []string{view.CellID}, directory: view.Own.Directory, way: s.opts.Peers, proven: links != nil && links.Proven(), links: links}
@@ -49,12 +49,12 @@ func (s *Server) Attach(m Master, links Links) {
 	}
 }
 
-// onStandby are the routes that a replica answers that is no member.
+// onStandby lists the routes of a replica that is not a member.
 var onStandby = map[string]bool{
 	lockapi.RouteLive: true, lockapi.RouteReady: true, lockapi.RouteReplica: true,
 }
 
-// standbyProblem is what such a replica answers to all else.
+// standbyProblem is the answer of such a replica to all other calls.
 func (s *Server) standbyProblem() *lockapi.Error {
 	now := s.opts.Standby()
 	why := now.Why
@@ -69,7 +69,7 @@ func (s *Server) standbyProblem() *lockapi.Error {
 	return e
 }
 
-// stamp puts the headers that every reply carries.
+// stamp sets the headers of every reply.
 func (s *Server) stamp(h http.Header) {
 	at := s.attached.Load()
 	if at == nil || at.Hangs() != nil {
@@ -89,11 +89,11 @@ func (s *Server) stamp(h http.Header) {
 	}
 }
 
-// noEpoch is that of a replica that is no member, or that hangs.
+// noEpoch is sent by a replica that is not a member or that hangs.
 var noEpoch = []string{"0"}
 
-// stamps are the values of the headers that go with what is known of the
-// master, which is the same for many replies. Nobody changes them.
+// stamps caches the header values for the known master, which many replies
+// share. They are never modified.
 type stamps struct {
 	known         Location
 	epoch, master []string

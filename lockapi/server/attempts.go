@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// penalize holds the answer to a bad credential back, as a peer's is not: the replica
-// that it comes through does it. One on a spare connection is counted and not held
-// back: there are few of those, and keepalives need them.
+// penalize delays the answer to a bad credential. It does not delay calls
+// forwarded by a peer, since that replica does. On a spare connection the
+// attempt is counted but not delayed: those are few, and keepalives need them.
 func (x *exchange) penalize() {
 	if x.peer || !x.brought {
 		return
@@ -18,7 +18,8 @@ func (x *exchange) penalize() {
 	x.holdBack()
 }
 
-// holdBack waits for as long as the wrong guesses from the caller's address call for.
+// holdBack waits as long as the number of bad attempts from the caller's
+// address requires.
 func (x *exchange) holdBack() {
 	host, _, err := net.SplitHostPort(x.c.Request.RemoteAddr)
 	if err != nil {
@@ -32,7 +33,7 @@ func (x *exchange) holdBack() {
 	if pause == 0 || x.spared {
 		return
 	}
-	x.body = nil // it would be kept for as long as the answer is held back
+	x.body = nil // do not keep it during the delay
 	x.c.Request.Body = http.NoBody
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -43,8 +44,8 @@ func (x *exchange) holdBack() {
 	}
 }
 
-// passLate is pass for another replica's 401, which is held back like one's own. The
-// call has returned: nothing keeps its body meanwhile.
+// passLate passes on another replica's 401 after the delay for bad credentials.
+// The call has returned, so nothing keeps its body during the delay.
 func (x *exchange) passLate() {
 	if got := x.late; got != nil {
 		x.penalize()

@@ -11,25 +11,26 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// noted is what is known of a call for the audit log.
+// noted collects the details of a call for the audit log.
 type noted struct {
 	audits    master.Audit
 	route     string
-	told      master.Checked // by whoever judged it
-	code      lockapi.Code   // that it was refused with
-	id        string         // of the request, once it was asked for
-	begun     bool           // a line says that it is about to take effect
-	refused   bool           // since there could be no such line
-	elsewhere bool           // another replica has judged it, and answered
-	denied    bool           // it is a denial whatever its code is
+	told      master.Checked // from the replica that checked it
+	code      lockapi.Code   // error code of the refusal
+	id        string         // request id, once needed
+	begun     bool           // a line has announced the effect
+	refused   bool           // refused because that line could not be written
+	elsewhere bool           // another replica checked and answered it
+	denied    bool           // a denial regardless of its code
 }
 
-// isDenial reports whether a refusal is for who calls, or from where.
+// isDenial reports whether the code refuses the caller or the origin of the
+// call.
 func isDenial(c lockapi.Code) bool {
 	return c == lockapi.CodeUnauthenticated || c == lockapi.CodePermissionDenied || c == lockapi.CodeCrossOrigin
 }
 
-// watch has the call's judge tell what it finds out, and ask before there is an
+// watch makes the master report its findings about the call, and ask before an
 // effect.
 func (x *exchange) watch(by *master.Caller) {
 	if x.opts.Audit == nil {
@@ -45,8 +46,7 @@ func (x *exchange) watch(by *master.Caller) {
 	}
 }
 
-// matters reports whether the audit log is to have the call, as far as it is known
-// that it may be made.
+// matters reports whether the audit log needs the call, if it is permitted.
 func (x *exchange) matters() bool {
 	switch {
 	case x.broke, x.noted.audits == master.AuditAlways, x.noted.told.Adopted != "":
@@ -57,9 +57,10 @@ func (x *exchange) matters() bool {
 	return x.noted.audits != master.AuditNever && x.opts.AuditChanges
 }
 
-// announce notes that a change is about to take effect, where it must not without,
-// for the caller that was found out. While the log can't be written no change is made,
-// also where it would have no line: who is denied would have none.
+// announce writes the line about a change before it takes effect, if the log is
+// required. found describes the caller. While the log cannot be written, all
+// changes are refused, even if they would have no line: otherwise denied
+// callers would leave no trace.
 func (x *exchange) announce(found master.Checked) error {
 	x.noted.told = found
 	err := x.opts.Audit.Err()
@@ -72,12 +73,12 @@ func (x *exchange) announce(found master.Checked) error {
 		return nil
 	}
 	x.noted.refused = true
-	e := lockapi.Errorf(lockapi.CodeNoMaster, "no change is made while the audit log of this replica, which is the master, cannot be written (audit-required): %v", cause(err))
+	e := lockapi.Errorf(lockapi.CodeNoMaster, "the audit log of this replica, the master, cannot be written, and audit-required refuses changes until it can: %v", cause(err))
 	e.RetryAfter = 1
 	return e
 }
 
-// cause leaves out the name of the file, which is nobody's business here.
+// cause drops the file name from the error, which is not for callers.
 func cause(err error) error {
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next
@@ -85,14 +86,14 @@ func cause(err error) error {
 	return err
 }
 
-// audit notes the call when it was answered, if it is one to be noted and this
-// replica has judged it.
+// audit writes the call's line after the answer, if the call needs one and this
+// replica checked it.
 func (x *exchange) audit() {
 	switch {
 	case x.noted.begun:
 		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 	case x.noted.elsewhere:
-	case x.noted.told.Adopted != "": // whatever became of the call itself
+	case x.noted.told.Adopted != "": // regardless of the call's own result
 		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 	case isDenial(x.noted.code), x.noted.denied:
 		if x.opts.Audit.Denied(x.remote(), x.noted.told.Principal) {
@@ -103,16 +104,17 @@ func (x *exchange) audit() {
 	}
 }
 
-// mayHaveChanged reports whether the answer leaves it open that there was an effect.
+// mayHaveChanged reports whether the call may have had an effect, as far as its
+// answer shows.
 func (x *exchange) mayHaveChanged() bool {
 	return x.noted.code == "" || x.noted.code == lockapi.CodeOutcomeUnknown || x.noted.code == lockapi.CodeInternal
 }
 
-// record is the line about the call, with the status of its answer.
+// record returns the line about the call, with the status of its answer.
 func (x *exchange) record(status int) audit.Record {
 	told := x.noted.told
 	if told.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
-		// Another replica was to judge the call, and its answer was lost.
+		// Another replica had to check the call, and its answer was lost.
 		_ = x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}, Told: &told})
 	}
 	r := audit.Record{
@@ -127,13 +129,13 @@ func (x *exchange) record(status int) audit.Record {
 	return r
 }
 
-// viaName is the name of the replica that a server id is of.
+// viaName returns the name of the replica with the server id.
 func viaName(server string) string {
 	name, _, _ := strings.Cut(server, "/")
 	return name
 }
 
-// requestID tells the call from all others.
+// requestID returns a unique id of the call.
 func (x *exchange) requestID() string {
 	if x.noted.id == "" {
 		x.noted.id = rand.Text()
@@ -141,7 +143,8 @@ func (x *exchange) requestID() string {
 	return x.noted.id
 }
 
-// identify tells the caller by which id the audit log has the call, if it has.
+// identify adds the id of the call's line in the audit log to the reply, if
+// there is such a line.
 func (x *exchange) identify() {
 	if x.opts.Audit == nil || x.noted.elsewhere {
 		return

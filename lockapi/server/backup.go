@@ -12,11 +12,11 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// mostBackups is how many backups a replica writes, or passes on, at a time. Each
-// keeps the state in memory as it was when it began.
+// mostBackups bounds the backups that a replica sends or forwards at a time.
+// Each keeps the state of its beginning in memory.
 const mostBackups = 2
 
-// What became of a backup that was answered, as metrics label it.
+// Results of a backup, as metrics label them.
 const (
 	backupWhole  = "whole"
 	backupBroken = "broken"
@@ -24,16 +24,16 @@ const (
 
 var typeBackup = []string{lockapi.TypeBackup}
 
-// readBackup answers with the whole state of the cell, as a stream. One that can't
-// be brought to its end breaks off: neither HTTP nor the sum in it lets it be taken
-// for a whole one.
+// readBackup streams the whole state of the cell. If the stream fails, it
+// breaks off; HTTP and the checksum in the backup both reveal that it is
+// incomplete.
 func readBackup(x *exchange) error {
 	follow, err := x.mayForward()
 	if err != nil {
 		return err
 	}
 	if !x.backups.Enter(1) {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "this replica is busy with %d backups, which is all that it makes at a time; ask again when one is done", x.backups.Most)
+		e := lockapi.Errorf(lockapi.CodeTooMany, "this replica already sends %d backups, the most at a time; try again later", x.backups.Most)
 		e.RetryAfter = 5
 		return e
 	}
@@ -50,8 +50,8 @@ func readBackup(x *exchange) error {
 	})
 }
 
-// writeBackup answers with this master's own state. The work rests as long as it
-// takes, so that calls find a processor beside it.
+// writeBackup sends this master's own state. It pauses between pieces of work,
+// so that other calls get a processor.
 func (x *exchange) writeBackup() error {
 	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
 	x.noted.told = out.Checked
@@ -69,7 +69,7 @@ func (x *exchange) writeBackup() error {
 	return nil
 }
 
-// beginBackup sends the headers, and says whether that is all.
+// beginBackup sends the headers, and reports whether the reply is complete.
 func (x *exchange) beginBackup() (all bool) {
 	x.identify()
 	h := x.c.Writer.Header()
@@ -83,7 +83,7 @@ func (x *exchange) beginBackup() (all bool) {
 	return false
 }
 
-// endBackup breaks the answer off where it has not been sent whole.
+// endBackup breaks the reply off if it was not sent completely.
 func (x *exchange) endBackup(err error) {
 	if err == nil {
 		x.metrics.backups.WithLabelValues(backupWhole).Inc()
@@ -91,11 +91,11 @@ func (x *exchange) endBackup(err error) {
 	}
 	x.metrics.backups.WithLabelValues(backupBroken).Inc()
 	x.noted.code = lockapi.CodeInternal
-	x.log.Warn().Err(err).Msg("a backup was not sent to its end")
+	x.log.Warn().Err(err).Msg("a backup was sent only in part")
 	panic(http.ErrAbortHandler)
 }
 
-// flushing sends what is written at once: a backup is not to be kept in memory.
+// flushing sends each write at once, so that the backup is not kept in memory.
 type flushing struct{ *exchange }
 
 func (f flushing) Write(b []byte) (int, error) {
@@ -107,7 +107,7 @@ func (f flushing) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// relayBackup passes on what the master answers, as it comes.
+// relayBackup forwards the master's backup as it arrives.
 func (x *exchange) relayBackup(at Location, t task) error {
 	if err := x.keepGlass(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (x *exchange) relayBackup(at Location, t task) error {
 	return nil
 }
 
-// relayRefusal passes on why the master sends no backup.
+// relayRefusal forwards the master's refusal of a backup.
 func (x *exchange) relayRefusal(at Location, t task, resp *http.Response) error {
 	body, err := io.ReadAll(resp.Body)
 	got := answer{resp.StatusCode, resp.Header, body}

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// readBody is the whole body, of most bytes. One that did not arrive whole
-// makes this the connection's last request.
+// readBody returns the whole body, up to most bytes. If it did not arrive
+// completely, this is the connection's last request.
 func (x *exchange) readBody(most int64) ([]byte, error) {
 	r := x.c.Request
 	if r.Body == nil || r.Body == http.NoBody {
@@ -33,7 +33,7 @@ func (x *exchange) readBody(most int64) ([]byte, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, most))
 	if err != nil {
-		if !x.peer { // which has other calls on its connection
+		if !x.peer { // a peer's connection carries other calls
 			x.c.Writer.Header().Set("Connection", "close")
 		}
 		return nil, x.bodyError(err)
@@ -56,12 +56,11 @@ func (x *exchange) bodyError(err error) error {
 }
 
 func errLongBody(most int64) error {
-	return lockapi.Errorf(lockapi.CodeTooLarge, "the body has more than the %d bytes that are allowed", most)
+	return lockapi.Errorf(lockapi.CodeTooLarge, "the body is longer than %d bytes, the limit of this call", most)
 }
 
-// errCrowded is the answer to a request that was cut off when it had arrived in
-// part.
+// errCrowded is the answer to an incomplete request that was dropped.
 func errCrowded() *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeTooMany, "this replica keeps %d MiB of requests that have arrived in part, and this was the oldest of them; "+
-		"send it again, whole and at once", maxHalfBytes>>20)
+	return lockapi.Errorf(lockapi.CodeTooMany, "this replica's memory of %d MiB for incomplete requests is full, and this was the oldest of them; "+
+		"send it again without a pause", maxHalfBytes>>20)
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// newPolicy is the policy for calls from browsers. Names of members are ours as
-// well, also those of members that have come since the settings were made.
+// newPolicy returns the policy for calls from browsers. It also accepts the
+// names of members, including members added later.
 func (s *Server) newPolicy() *browser.Policy {
 	p := s.opts.Browsers
 	p.Named = s.isMember
 	return browser.New(p)
 }
 
-// isMember reports whether a member's URL has the name.
+// isMember reports whether a member's URL has this host name.
 func (s *Server) isMember(name string) bool {
 	at := s.attached.Load()
 	if at == nil {
@@ -35,9 +35,8 @@ func (s *Server) isMember(name string) bool {
 	return false
 }
 
-// Headers of answers to calls from pages of allowed sites, as values. Nobody
-// changes them. Credentials that a browser sends by itself are none of this
-// API's, so the wildcards hold.
+// Header values for pages of allowed sites. They are never modified. The API
+// ignores credentials that browsers send on their own, so wildcards are safe.
 var (
 	varyOrigin   = []string{"Origin"}
 	varyCaller   = []string{"Authorization, Origin"}
@@ -49,14 +48,14 @@ var (
 	yes          = []string{"true"}
 )
 
-// screen refuses a call that may not come from where a browser says that it
-// does, and tells the browser which pages may read the answer. It reports
-// whether the call was a browser's question for that, which is answered.
+// screen refuses a call if its Host or Origin is not allowed, and sets the
+// headers that let allowed pages read the answer. It reports whether the call
+// was a preflight, which is then answered.
 func (x *exchange) screen() (answered bool, err error) {
 	v := x.browsers.Check(browser.CallOf(x.c.Request))
 	h := x.c.Writer.Header()
 	switch {
-	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller, at one time
+	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller at one time
 		h["Cache-Control"], h["Vary"] = noStore, varyCaller
 	case x.browsers.Shares():
 		h["Vary"] = varyOrigin
@@ -84,13 +83,13 @@ func (x *exchange) screen() (answered bool, err error) {
 func (x *exchange) errCrossOrigin(why browser.Refusal) error {
 	r := x.c.Request
 	if why == browser.ForeignHost {
-		return lockapi.Errorf(lockapi.CodeCrossOrigin, "the call is addressed to host %q, and this API knows itself as localhost, by its addresses, "+
-			"the URLs of its members and what --api-host and --allow-origin name; if that is its name, say --api-host to stoutd", lockapi.Clip(r.Host))
+		return lockapi.Errorf(lockapi.CodeCrossOrigin, "the call is addressed to host %q; this API accepts localhost, its addresses, "+
+			"the hosts of its members' URLs, and those in --api-host and --allow-origin; if the host is right, add it to stoutd with --api-host", lockapi.Clip(r.Host))
 	}
 	from := "another site"
 	if sites := r.Header["Origin"]; len(sites) == 1 {
 		from = lockapi.Clip(sites[0])
 	}
-	return lockapi.Errorf(lockapi.CodeCrossOrigin, "a browser sends this call for a page of %q, which is not of the host %q that it is addressed to; "+
-		"if pages of that site are to use this API, say --allow-origin to stoutd", from, lockapi.Clip(r.Host))
+	return lockapi.Errorf(lockapi.CodeCrossOrigin, "a page of %q sends this call to host %q, which is another site; "+
+		"to let pages of that site use this API, add it to stoutd with --allow-origin", from, lockapi.Clip(r.Host))
 }

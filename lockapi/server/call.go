@@ -15,22 +15,23 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// plan is what a route does otherwise than the type of its call says.
+// plan is what a route does differently from the type of its call.
 type plan[C any] struct {
-	status int                         // of a good answer
+	status int                         // of a successful answer
 	waits  bool                        // the call implements waiting
 	keyed  bool                        // the call implements keyed
-	decode func(*exchange) (*C, error) // instead of what the tags say
-	params []param                     // of the query, that decode reads
-	body   int64                       // as that of a route
-	before func(*exchange, *C) error   // is called when the call is valid
-	// reply makes the reply of an answer; nil sends the answer with the route's status.
+	decode func(*exchange) (*C, error) // replaces the decoder built from the tags
+	params []param                     // query parameters read by decode
+	body   int64                       // as in route
+	before func(*exchange, *C) error   // called with the valid call
+	// reply builds the reply from the answer; nil sends the answer with the
+	// route's status.
 	reply func(*exchange, *C, any, master.Outcome) (status int, body any)
 }
 
-// serves returns the route of a call. The type of the call describes the request; its
-// row in package master has the right that it takes and the method that serves it.
-// status is the status of a successful answer.
+// serves returns the route of a call. The type of the call describes the
+// request; its row in package master has the required right and the method that
+// serves it. status is the status of a successful answer.
 func serves[C any](method, template, pattern string, status int, but ...plan[C]) route {
 	t := reflect.TypeFor[C]()
 	row, p := master.RowOf(reflect.PointerTo(t)), plan[C]{}
@@ -55,7 +56,8 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 	r.handle = func(x *exchange) error {
 		c, err := p.decode(x)
 		if c != nil {
-			// The audit log has the path also of a call that is malformed behind it.
+			// The audit log also gets the path of a call that is malformed
+			// elsewhere.
 			if path := row.Path(c); err == nil || lockapi.ValidateRulePath(path) == nil {
 				x.node = path
 			}
@@ -73,14 +75,14 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 	return r
 }
 
-// handled returns the route of a call whose answer its handler writes.
+// handled returns the route of a call that has a handler of its own.
 func handled[C any](method, path string, handle func(*exchange) error) route {
 	row := master.RowOf(reflect.TypeFor[*C]())
 	return route{method: method, template: path, pattern: path, asks: row.Right, audits: row.Audit, handle: handle}
 }
 
-// do has the master serve a call, or this replica where its own state will do. A read
-// tells of which revision it is.
+// do lets the master serve a call, or this replica if its own state is enough.
+// The answer to a read includes the revision that it reflects.
 func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	stale, err := x.query.stale()
 	if err != nil {
@@ -94,7 +96,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		t.keyed = any(c).(keyed).Keyed()
 	}
 	t.run = func(ctx context.Context) (int, any, error) {
-		adopted := x.noted.told.Adopted // by an attempt before
+		adopted := x.noted.told.Adopted // by an earlier attempt
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
 		x.noted.told = out.Checked
 		x.noted.told.Adopted = cmp.Or(out.Adopted, adopted)
@@ -116,15 +118,15 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	return x.dispatch(t)
 }
 
-// What a call may be, besides: see lockapi.Call.
+// Optional methods of a call: see lockapi.Call.
 type (
 	defaulting interface{ SetDefaults() }
 	validating interface{ Validate() error }
-	waiting    interface{ Wait() time.Duration } // for how long it may be held
-	keyed      interface{ Keyed() bool }         // the cell knows it again
+	waiting    interface{ Wait() time.Duration } // the longest time that it may be held
+	keyed      interface{ Keyed() bool }         // whether the cell recognizes a repetition
 )
 
-// decoder reads calls of one type from requests.
+// decoder decodes requests into calls of one type.
 type decoder struct {
 	readers  []reader
 	params   []param // of the query
@@ -132,14 +134,14 @@ type decoder struct {
 	valid    bool    // the call implements validating
 }
 
-// reader reads a part of a request into a call.
+// reader decodes one part of a request into a call.
 type reader func(x *exchange, call reflect.Value) error
 
-// decoderOf reads the tags of a call's fields: see lockapi.Call. It panics where one
-// does not say where it travels.
+// decoderOf builds a decoder from the tags of a call's fields: see
+// lockapi.Call. It panics if a field has no place in the request.
 func decoderOf(call reflect.Type) *decoder {
 	d := &decoder{defaults: reflect.PointerTo(call).Implements(reflect.TypeFor[defaulting]()), valid: reflect.PointerTo(call).Implements(reflect.TypeFor[validating]())}
-	var late []reader // behind what stands in the path
+	var late []reader // after the parameters in the path
 	for _, f := range reflect.VisibleFields(call) {
 		at := fieldAt(f.Index)
 		name, inQuery := f.Tag.Lookup("query")
@@ -167,14 +169,14 @@ func decoderOf(call reflect.Type) *decoder {
 		case f.Anonymous:
 			late = append(late, func(x *exchange, c reflect.Value) error { return decode(x.body, at(c).Addr().Interface()) })
 		case len(f.Index) == 1:
-			panic("server: field " + f.Name + " of " + call.Name() + " does not say where it travels")
+			panic("server: field " + f.Name + " of " + call.Name() + " has no place in the request")
 		}
 	}
 	d.readers = append(d.readers, late...)
 	return d
 }
 
-// fieldAt returns how a field is found.
+// fieldAt returns a function that finds the field.
 func fieldAt(index []int) func(reflect.Value) reflect.Value {
 	if len(index) == 1 {
 		i := index[0]
@@ -183,7 +185,7 @@ func fieldAt(index []int) func(reflect.Value) reflect.Value {
 	return func(c reflect.Value) reflect.Value { return c.FieldByIndex(index) }
 }
 
-// decode reads the call that a request makes into c, a pointer, and validates it.
+// decode decodes the request into c, a pointer, and validates it.
 func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 	if d.defaults {
 		c.(defaulting).SetDefaults()
@@ -203,8 +205,7 @@ func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 	return nil
 }
 
-// inPath reads what stands in a request's path, by the tag of the field that it is
-// for.
+// inPath decodes parameters in the path, by the field's tag.
 var inPath = map[string]func(gin.Params) (string, error){
 	"lock":   func(of gin.Params) (string, error) { return lockapi.UnescapePath(of.ByName("path")) },
 	"rule":   func(of gin.Params) (string, error) { return lockapi.UnescapeRulePath(of.ByName("path")) },
@@ -213,13 +214,13 @@ var inPath = map[string]func(gin.Params) (string, error){
 	"group": func(of gin.Params) (string, error) {
 		name, err := url.PathUnescape(of.ByName("name"))
 		if err != nil {
-			return "", lockapi.Invalid("name", "the name %q of a group is malformed", lockapi.Clip(of.ByName("name")))
+			return "", lockapi.Invalid("name", "the group's name %q is malformed", lockapi.Clip(of.ByName("name")))
 		}
 		return name, lockapi.ValidateGroup(name)
 	},
 }
 
-// into reads a parameter into a field.
+// into decodes a parameter into a field.
 func (q query) into(p param, field any) (err error) {
 	switch f := field.(type) {
 	case *string:
@@ -246,5 +247,5 @@ func (q query) into(p param, field any) (err error) {
 	return err
 }
 
-// within bounds parameters that are numbers.
+// within has the bounds of numeric parameters.
 var within = map[string][2]uint64{"limit": {1, lockapi.MaxListLimit}, "waiters": {0, lockapi.MaxWaiters}}

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// keepContact asks the others for their state until the server drains.
+// keepContact polls the other replicas until the server drains.
 func (s *Server) keepContact() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -29,8 +29,8 @@ func (s *Server) keepContact() {
 	}
 }
 
-// readCell answers from the master's view where there is a master that answers
-// quickly, and from this replica's own otherwise.
+// readCell answers from the master's view if the master answers quickly,
+// otherwise from this replica's own.
 func readCell(x *exchange) error {
 	follow, err := x.mayForward()
 	if err != nil {
@@ -54,7 +54,7 @@ func readCell(x *exchange) error {
 	return x.reply(http.StatusOK, cell)
 }
 
-// depose takes the master out of a view: the one that it names does not answer.
+// depose removes the master from a view, because it does not answer.
 func depose(cell *lockapi.Cell) {
 	cell.Master = nil
 	for i := range cell.Replicas {
@@ -64,7 +64,7 @@ func depose(cell *lockapi.Cell) {
 	}
 }
 
-// masterCell asks the master for its view of the cell.
+// masterCell requests the master's view of the cell.
 func (x *exchange) masterCell(at Location) (answer, bool) {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.CellTimeout)
 	defer cancel()
@@ -76,9 +76,9 @@ func (x *exchange) masterCell(at Location) (answer, bool) {
 // still count as caught up.
 const caughtUpWithin = 64
 
-// caughtUp is nil when this replica has applied what the master has. The master
-// is asked: nobody else knows how far a replica is behind that was just
-// started.
+// caughtUp returns nil if this replica has applied the master's entries, up to
+// caughtUpWithin. It asks the master: a replica that was just started cannot
+// know how far it is behind.
 func (x *exchange) caughtUp(at Location) error {
 	if at.ID == "" {
 		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica knows no master")
@@ -88,11 +88,11 @@ func (x *exchange) caughtUp(at Location) error {
 	master, err := peers.AskReplica(ctx, x.way, at.ID)
 	switch own := x.master.View().Own.AppliedIndex; {
 	case err != nil:
-		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s cannot be asked how far it is: %v", at.ID, err)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s did not report its applied entry: %v", at.ID, err)
 	case master.ID != at.ID || master.Role != lockapi.RoleMaster:
-		return lockapi.Errorf(lockapi.CodeNoMaster, "%s is not the master any more", at.ID)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s is no longer the master", at.ID)
 	case own+caughtUpWithin < master.AppliedIndex:
-		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has applied entry %d, and master %s is at %d", own, at.ID, master.AppliedIndex)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has applied entry %d, but master %s is at entry %d", own, at.ID, master.AppliedIndex)
 	}
 	return nil
 }

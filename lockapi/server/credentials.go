@@ -13,13 +13,13 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// headerAuthorization has a caller's credential.
+// headerAuthorization carries the caller's credential.
 const headerAuthorization = "Authorization"
 
-// bearing is the SHA-256 of the token that a request brings, nil where it brings
-// none. What else proves who calls is in x.proof then: a JWT or, where there is no
-// header for a credential, a client's certificate. A wrong credential is never
-// passed over.
+// bearing returns the SHA-256 of the request's token, or nil without a token.
+// x.proof then has any other proof of the caller: a JWT or, without an
+// Authorization header, a client certificate. A bad credential is never
+// ignored.
 func (x *exchange) bearing() (*[sha256.Size]byte, error) {
 	values := x.c.Request.Header[headerAuthorization]
 	if len(values) == 0 {
@@ -31,23 +31,23 @@ func (x *exchange) bearing() (*[sha256.Size]byte, error) {
 	case len(values) > 1:
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the header %s is given more than once", headerAuthorization)
 	case !strings.EqualFold(scheme, "Bearer"):
-		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "%s has another scheme than Bearer", headerAuthorization)
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "%s does not have the scheme Bearer", headerAuthorization)
 	case strings.HasPrefix(secret, lockapi.SecretPrefix):
 		sum := sha256.Sum256([]byte(secret))
 		return &sum, nil
 	case x.opts.JWTs == nil:
-		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential is not a token of a cell, which begins with %q, and this replica takes no JWTs", lockapi.SecretPrefix)
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential does not begin with %q, as tokens of a cell do, and this replica does not accept JWTs", lockapi.SecretPrefix)
 	}
 	proof, err := x.opts.JWTs.Prove(secret)
 	if err != nil {
-		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential is not a token of a cell, which begins with %q, and is refused as a JWT: %v", lockapi.SecretPrefix, err)
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential does not begin with %q, as tokens of a cell do, and is not a valid JWT: %v", lockapi.SecretPrefix, err)
 	}
 	x.proof, x.how = *proof, lockapi.HowJWT
 	return nil, nil
 }
 
-// showing looks at the certificate that the caller has shown, if he has. Between
-// members a certificate is a replica's.
+// showing reads the caller's certificate, if there is one. Between members the
+// certificate belongs to a replica.
 func (x *exchange) showing() error {
 	if x.peer || !x.opts.Certificates {
 		return nil
@@ -56,8 +56,8 @@ func (x *exchange) showing() error {
 	switch {
 	case err != nil:
 		x.brought = true
-		x.c.Writer.Header().Set("Connection", "close") // another one needs another handshake
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the client's certificate proves nothing: %v", err)
+		x.c.Writer.Header().Set("Connection", "close") // another certificate needs another handshake
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the client certificate does not identify a user: %v", err)
 	case proof != nil:
 		x.brought = true
 		x.proof, x.how = *proof, lockapi.HowCertificate
@@ -65,7 +65,7 @@ func (x *exchange) showing() error {
 	return nil
 }
 
-// prefixOf is what the names of a source's principals begin with.
+// prefixOf returns the prefix of the principals from a source.
 func (o *Options) prefixOf(how string) string {
 	switch {
 	case how == lockapi.HowCertificate:
@@ -76,21 +76,22 @@ func (o *Options) prefixOf(how string) string {
 	return ""
 }
 
-// forToken refuses to make a token for a principal that another source may prove.
+// forToken refuses to create a token for a principal that another source may
+// prove.
 func forToken(x *exchange, c *lockapi.CreateToken) error {
 	o, principal := &x.opts, c.Principal
 	for _, s := range []struct{ how, whose, setting string }{{lockapi.HowJWT, "JWTs", "jwt-prefix"}, {lockapi.HowCertificate, "certificates", "certificate-prefix"}} {
 		prefix := o.prefixOf(s.how)
 		if prefix != "" && strings.HasPrefix(principal, lockapi.PrefixUser+prefix) {
-			return lockapi.Invalid("principal", "%q is a name of %s: those begin with %q (%s), and a token's does not", lockapi.Clip(principal), s.whose, prefix, s.setting)
+			return lockapi.Invalid("principal", "%q is reserved for %s, because it begins with %q (%s); choose a name without that prefix for a token", lockapi.Clip(principal), s.whose, prefix, s.setting)
 		}
 	}
 	return nil
 }
 
-// mayEnable has the call refused while access is off, unless it came to the first
-// replica by loopback, or brings the secret in the data directory of that replica or
-// of this one.
+// mayEnable lets the call be refused while access control is off. It is allowed
+// if it came to the first replica by loopback, or carries the secret in the
+// data directory of that replica or of this one.
 func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	own, secret := x.opts.EnableSecret, c.Secret
 	x.enables = x.asserted.Enables || isLoopback(x.remote()) || own != "" && subtle.ConstantTimeCompare([]byte(own), []byte(secret)) == 1
@@ -101,21 +102,22 @@ func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	if x.peer {
 		replica = cmp.Or(viaName(x.via()), replica)
 	}
-	e := lockapi.Errorf(lockapi.CodePermissionDenied, "access is off, and it takes a secret to enable it from an address that is not loopback: "+
-		"the one in the file %s in the data directory of replica %s", lockapi.EnableSecretFile, replica)
+	e := lockapi.Errorf(lockapi.CodePermissionDenied, "to enable access control from an address other than loopback, send the secret "+
+		"in the file %s in the data directory of replica %s", lockapi.EnableSecretFile, replica)
 	e.Permission = lockapi.PermissionOperate
 	x.whileOff = e
 	return nil
 }
 
-// isLoopback reports whether an address and port is of this host alone.
+// isLoopback reports whether the address is a loopback address.
 func isLoopback(remote string) bool {
 	at, err := netip.ParseAddrPort(remote)
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// breakGlass takes the secret behind the glass for the root's, in a call that this
-// replica, being master, was sent by its caller. Elsewhere it is no token.
+// breakGlass accepts the break-glass secret as the root's, if the caller sent
+// the call to this replica and it is the master. Elsewhere the secret is not a
+// valid token.
 func (x *exchange) breakGlass(r *route) {
 	secret := x.opts.BreakGlass
 	if secret == nil || x.peer || subtle.ConstantTimeCompare(secret[:], x.secret[:]) != 1 {
@@ -127,11 +129,11 @@ func (x *exchange) breakGlass(r *route) {
 	}
 	x.broke = true
 	x.log.Warn().Str("route", r.method+" "+r.template).Str("remote", x.c.Request.RemoteAddr).
-		Msg("break-glass: a call was made as user:root by the secret on this replica's host")
+		Msg("break-glass: a call as user:root used the secret on this replica's host")
 }
 
-// keepGlass refuses to hand the secret behind the glass on where it would travel for
-// everybody to read, unless it is, as far as is known here, a token as well.
+// keepGlass refuses to forward the break-glass secret unencrypted, unless this
+// replica also knows it as a token.
 func (x *exchange) keepGlass() error {
 	if x.proven || !x.broke && !x.misplaced {
 		return nil
@@ -139,22 +141,23 @@ func (x *exchange) keepGlass() error {
 	err := x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}})
 	if err != nil {
 		x.broke, x.misplaced = false, true
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "it is no token here: %v", err) // fail says more
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the secret is not a token here: %v", err) // fail adds the details
 	}
 	return nil
 }
 
-// errMisplaced refuses the secret behind the glass at a replica that is not master.
+// errMisplaced refuses the break-glass secret at a replica that is not the
+// master.
 func errMisplaced(at Location) *lockapi.Error {
-	where := "no master is known now"
+	where := "no master is known at present"
 	if at.ID != "" {
-		where = fmt.Sprintf("that is %s at %s now", at.ID, at.URL)
+		where = fmt.Sprintf("the master is %s at %s", at.ID, at.URL)
 	}
-	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the secret of break-glass-token-file counts in calls to the master itself only, where that has the same file: %s", where)
+	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the secret of break-glass-token-file is valid only in calls sent directly to the master, if it has the same file: %s", where)
 }
 
-// caller returns who makes the call, and what its route asks for. The next call of
-// caller writes it anew.
+// caller returns the caller and what the route requires. The next call of
+// caller overwrites the result.
 func (x *exchange) caller() *master.Caller {
 	by := &x.by
 	*by = master.Caller{

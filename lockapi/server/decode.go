@@ -16,11 +16,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// decode reads a request's body over the defaults that stand in into, a
-// pointer to a struct. An empty body is {}. Nothing is passed over in silence:
-// fields that are unknown, misspelled (names are case-sensitive), given twice,
-// null or of another type are refused by name, and so is what follows the
-// object.
+// decode decodes a request's body over the defaults in into, a pointer to a
+// struct. An empty body is {}. Nothing is silently ignored: it refuses, by
+// name, fields that are unknown, misspelled (names are case-sensitive), given
+// twice, null or of another type, and data after the object.
 func decode(body []byte, into any) error {
 	if len(body) == 0 {
 		return nil
@@ -38,9 +37,9 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-// scan reads the body's tokens for syntax, for an object as the whole, and for
-// null, which json.Unmarshal takes as zero rather than as the default. What it
-// finds is told before what json.Unmarshal finds.
+// scan checks the body's tokens: valid syntax, an object as the whole, and no
+// null, which json.Unmarshal reads as zero rather than as the default. Its
+// errors take precedence over those of json.Unmarshal.
 func scan(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	if k := d.PeekKind(); k != jsontext.KindInvalid && k != jsontext.KindBeginObject {
@@ -56,7 +55,7 @@ func scan(body []byte) error {
 		}
 		if t.Kind() == jsontext.KindNull {
 			f := field(d.StackPointer())
-			return lockapi.Invalid(f, "%s is null; leave it out to have its default", f)
+			return lockapi.Invalid(f, "%s is null; omit it to get the default", f)
 		}
 	}
 }
@@ -77,16 +76,17 @@ func blame(err error) error {
 	f := field(semantic.JSONPointer)
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		return lockapi.Invalid(f, "there is no field %s; names are case-sensitive", strconv.Quote(f))
+		return lockapi.Invalid(f, "the field %s is unknown; names are case-sensitive", strconv.Quote(f))
 	case errors.Is(err, strconv.ErrRange), errors.Is(err, strconv.ErrSyntax):
 		return lockapi.Invalid(f, "%s is %.40s; it must be %s within its bounds", f, semantic.JSONValue, wanted(semantic.GoType))
 	}
-	return lockapi.Invalid(f, "%s has a JSON %s; it must be %s", f, kindName(semantic.JSONKind), wanted(semantic.GoType))
+	return lockapi.Invalid(f, "%s is a JSON %s; it must be %s", f, kindName(semantic.JSONKind), wanted(semantic.GoType))
 }
 
-// field is the request's field that a pointer leads into; "body" for the whole,
-// and for a field whose name is empty, as no problem can tell that. What is in a
-// list has its place in the name: then[0].put.path.
+// field returns the name of the field that a pointer leads into. It is "body"
+// for the whole body, and for a field with an empty name, which a problem
+// document cannot express. An element of a list is shown with its index:
+// then[0].put.path.
 func field(p jsontext.Pointer) string {
 	var name strings.Builder
 	for i, token := range slices.Collect(p.Tokens()) {
@@ -117,7 +117,7 @@ func kindName(k jsontext.Kind) string {
 	return k.String()
 }
 
-// wanted says in the caller's terms what a field of type t takes.
+// wanted describes to the caller which values a field of type t accepts.
 func wanted(t reflect.Type) string {
 	switch {
 	case t == nil:

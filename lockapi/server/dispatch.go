@@ -9,28 +9,27 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// task is one validated call on the master.
+// task is one validated call for the master.
 type task struct {
-	repeatable bool          // it has no effect that a repetition could double
-	keyed      bool          // it has an effect, and may be repeated since the cell knows it again
-	stale      bool          // this replica's own state will do
-	leads      bool          // a replica that leads does it, also out of office
-	wait       time.Duration // how long the master may hold it in good order
-	// run makes the call on this replica. A nil body is a reply without one.
+	repeatable bool          // a repetition cannot double its effect
+	keyed      bool          // it has an effect and may be repeated, because the cell recognizes it
+	stale      bool          // this replica's own state is enough
+	leads      bool          // a Raft leader can do it, even out of office
+	wait       time.Duration // how long the master may hold it
+	// run makes the call on this replica. A nil body means a reply without one.
 	run func(context.Context) (status int, body any, err error)
 }
 
-// Pauses between two attempts to reach a master.
+// Pauses between attempts to reach a master.
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = 200 * time.Millisecond
 )
 
-// dispatch has the task done by the master, wherever it is. An attempt that
-// ends in no_master had no effect that another could double: until
-// ForwardTimeout is over the master is looked for again. The time for which a
-// master held a call that is meant to wait does not count. Every other error is
-// the answer.
+// dispatch lets the master do the task, wherever it is. An attempt that ends in
+// no_master had no effect that another attempt could double, so the search
+// continues until ForwardTimeout is over. The time for which a master held a
+// waiting call does not count. Any other error is the answer.
 func (x *exchange) dispatch(t task) error {
 	if t.stale {
 		x.c.Writer.Header().Set(lockapi.HeaderStale, "true")
@@ -49,16 +48,16 @@ func (x *exchange) dispatch(t task) error {
 	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })
 }
 
-// seek finds the master and tries, until that comes to something else than
-// no_master or its time is over. If an earlier attempt got no answer, a refusal
-// that does not settle that one is outcome_unknown.
+// seek finds the master and calls try, until the result is not no_master or the
+// time is over. If an earlier attempt got no answer, a refusal that does not
+// settle that attempt becomes outcome_unknown.
 func (x *exchange) seek(t task, follow bool, try func(at Location) error) error {
 	err := x.search(t, follow, try)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && x.lost != nil && !refused.Code.Settles() {
 		if refused.Code == lockapi.CodeUnauthenticated {
 			x.penalize()
 		}
-		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call may have taken effect: %v; then: %v; the same call may be sent again safely", x.lost, err)
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call may have taken effect: %v; the next attempt failed: %v; sending the same call again is safe", x.lost, err)
 	}
 	return err
 }
@@ -71,10 +70,10 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 			return err
 		}
 		if t.wait > 0 && !at.Self && follow && x.isDraining() {
-			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is stopping; send the call to another one, such as the master %s at %s", at.ID, at.URL)
+			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is stopping; send the call to another replica, such as the master %s at %s", at.ID, at.URL)
 		}
 		if follow && x.isCutOff(at) {
-			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica gets heartbeats from master %s, but no answers to calls; send the call to another one", at.ID)
+			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica gets heartbeats from master %s, but no answers to calls; send the call to another replica", at.ID)
 		}
 		began := time.Now()
 		err = try(at)
@@ -95,14 +94,15 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 	}
 }
 
-// isCutOff reports whether the master leads this replica by Raft and does not answer
-// its calls: the path for calls is dead, and no other master will come of that.
+// isCutOff reports whether the master sends Raft heartbeats to this replica but
+// does not answer its calls. The path for calls is dead, and Raft will not
+// elect another master.
 func (x *exchange) isCutOff(at Location) bool {
 	return !at.Self && x.others.IsUnreached(at.ID) && x.master.View().Own.LastContactMS < peers.Every.Milliseconds()
 }
 
-// mayForward reports whether the caller lets its call be forwarded. What
-// another member has forwarded already stays here.
+// mayForward reports whether the call may be forwarded. A call that another
+// member forwarded stays here.
 func (x *exchange) mayForward() (bool, error) {
 	if x.peer {
 		return false, nil
@@ -114,11 +114,12 @@ func (x *exchange) mayForward() (bool, error) {
 	case len(values) == 1 && values[0] == lockapi.ForwardNever:
 		return false, nil
 	}
-	return false, lockapi.Invalid(lockapi.HeaderForward, "%s is %q; the only value is %q",
+	return false, lockapi.Invalid(lockapi.HeaderForward, "%s is %q; it must be %q",
 		lockapi.HeaderForward, lockapi.Clip(values[0]), lockapi.ForwardNever)
 }
 
-// locate asks for the master; the end of the search is no_master too.
+// locate finds the master. If the search takes too long, the error is
+// no_master.
 func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
 	if at := x.master.Known(); at.Self || at.Leads && t.leads {
 		at.Self = true
@@ -133,7 +134,7 @@ func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
 	return at, err
 }
 
-// attempt has the task done by the master at the given place.
+// attempt lets the given master do the task.
 func (x *exchange) attempt(at Location, t task, follow bool) error {
 	switch {
 	case at.Self:
@@ -146,10 +147,10 @@ func (x *exchange) attempt(at Location, t task, follow bool) error {
 
 func (x *exchange) errNotMaster(at Location) error {
 	if x.stranger() != nil {
-		return lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded")
+		return lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded")
 	}
 	x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
-	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded; the master is %s at %s", at.ID, at.URL)
+	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded; the master is %s at %s", at.ID, at.URL)
 	e.Master = at.URL
 	return e
 }
@@ -167,14 +168,14 @@ func (x *exchange) answer(t task) error {
 	return x.reply(status, body)
 }
 
-// TakeTurn waits for one of the places of Server.lists, until endTurn.
+// TakeTurn waits for one of the places in Server.lists, until endTurn.
 func (x *exchange) TakeTurn(ctx context.Context) error {
 	select {
 	case x.lists <- struct{}{}:
 		x.inTurn = true
 		return nil
 	case <-ctx.Done():
-		return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has gone")
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has disconnected")
 	}
 }
 

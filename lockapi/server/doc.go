@@ -1,27 +1,27 @@
-// Package server is Stout's HTTP interface: it reads and validates a request,
-// hands it to the master, and writes the answer as the contract in package
-// lockapi and its openapi.in.yaml have it.
+// Package server is Stout's HTTP interface. It reads and validates a request,
+// passes it to the master, and writes the answer according to the contract in
+// package lockapi and its openapi.in.yaml.
 //
-// A request becomes a call, a value of a type in package lockapi (call.go): the type
-// describes where each field travels, and its row in package master has the right that
-// it takes and the method that serves it. A route is a line of routes.go, with a plan
-// for exceptions.
+// A request becomes a call, a value of a type in package lockapi (call.go). The
+// type states where each field travels; its row in package master has the
+// required right and the method that serves it. A route is a line of routes.go,
+// with a plan for exceptions.
 //
-// Any replica takes any call. What is malformed is refused where it arrives;
-// what is sound is answered by this replica if it is the master, and is
-// forwarded to the master otherwise. The server keeps no state of the cell: all
-// that it knows it asks of a Master, the interface that it declares.
+// Every replica accepts every call. A malformed call is refused at once. A
+// valid one is answered if this replica is the master, and otherwise forwarded
+// to the master. The server keeps no state of the cell: it gets everything from
+// a Master, the interface that it declares.
 //
-// Callers may be slow, many, or gone: what is kept for them is bounded in all,
-// by connections and calls (package gate) and bytes (package wire), and whoever
-// asks how the replica is gets an answer all the same. A browser may be made to
-// call by a page that its user does not trust: what such a page would change is
-// refused (browsers.go).
+// Callers may be slow, numerous or gone. The memory for them is bounded in
+// total, by connections and calls (package gate) and by bytes (package wire),
+// and health probes get an answer even under overload. A web page that the user
+// does not trust can make a browser send calls: such changes are refused
+// (browsers.go).
 //
 // Three rules hold for every handler. A call is sent a second time only if the
-// first certainly had no effect, or if it reads. A caller that breaks its
-// connection ends its call, forwarded or not. And a reply is written only when
-// it is whole, so a failure half-way is still a problem document; but for a
-// stream, whose handler flushes what it writes, ends when stopping is closed,
-// and is cut off where it fails.
+// first attempt certainly had no effect, or if it reads. A caller that closes
+// its connection ends its call, forwarded or not. A reply is written only when
+// it is complete, so a failure half-way is still a problem document. A stream
+// is the exception: its handler flushes its output, ends when stopping is
+// closed, and closes the connection on failure.
 package server

@@ -11,10 +11,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// buffer is a reply being put together.
+// buffer holds a reply while it is built.
 type buffer struct{ bytes.Buffer }
 
-// maxPooledBytes keeps the buffer of one long list from being kept for ever.
+// maxPooledBytes is the largest buffer that returns to the pool, so that one
+// long list does not occupy memory forever.
 const maxPooledBytes = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
@@ -26,10 +27,10 @@ func (b *buffer) release() {
 	}
 }
 
-// encode writes v as JSON. Lists and maps that are nil are [] and {}; < > &
-// stay as they are; omitempty means what it means in encoding/json, against
-// which the types of lockapi are written. A line end follows, for those who
-// read it in a terminal. The caller releases the buffer.
+// encode writes v as JSON. Nil lists and maps become [] and {}; < > & are not
+// escaped. omitempty has its meaning in encoding/json, for which the types of
+// lockapi are written. A line end follows, for reading in a terminal. The
+// caller releases the buffer.
 func encode(v any, opts ...json.Options) (*buffer, error) {
 	b := buffers.Get().(*buffer)
 	if err := json.MarshalWrite(b, v, append(opts, jsonv1.OmitEmptyWithLegacySemantics(true))...); err != nil {
@@ -40,10 +41,11 @@ func encode(v any, opts ...json.Options) (*buffer, error) {
 	return b, nil
 }
 
-// largeContent is the bytes of contents above which a reply is encoded in turn.
+// largeContent is the number of content bytes above which a reply needs a turn
+// to be encoded.
 const largeContent = 64 << 10
 
-// contentBytes returns the bytes of files' contents in a reply.
+// contentBytes returns the number of content bytes in a reply.
 func contentBytes(body any) (n int) {
 	switch b := body.(type) {
 	case lockapi.File:
@@ -70,8 +72,8 @@ func contentOf(f *lockapi.File) int {
 	return len(f.ContentBase64)
 }
 
-// encodeProblem is encode for an error's document. What its detail quotes of
-// the caller's input may be anything.
+// encodeProblem encodes an error's document. Its detail may quote arbitrary
+// input of the caller.
 func encodeProblem(p *lockapi.Problem) (*buffer, error) {
 	return encode(p, jsontext.AllowInvalidUTF8(true))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// orNoBound is a bound of a setting, whose 0 is none.
+// orNoBound returns the bound of a setting, in which 0 means no bound.
 func orNoBound(most int) int {
 	if most == 0 {
 		return math.MaxInt
@@ -23,12 +23,12 @@ func orNoBound(most int) int {
 	return most
 }
 
-// enterWatch takes a place for a call that waits for events. At the quota one of a
-// caller that has more of them makes way.
+// enterWatch takes a place for a call that waits for events. At the quota, a
+// call of a caller with more of them is closed for it.
 func (x *exchange) enterWatch() (leave func(), err error) {
 	strange := x.isStrange()
 	if strange && !x.strangers.Enter(x.Source()) {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-anonymous-watchers is used up: %d calls without a credential wait for events from your address, which is all that may; bring a credential, or have the quota raised",
+		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
 			x.strangers.Most)
 		e.RetryAfter = 1
 		return nil, e
@@ -37,7 +37,7 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 		if strange {
 			x.strangers.Leave(x.Source())
 		}
-		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d may; ask another one, or have the quota raised",
+		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
 			x.watching.Count(), x.watching.Most)
 		e.RetryAfter = 1
 		return nil, e
@@ -53,22 +53,23 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 	}, nil
 }
 
-// isStrange reports whether access is on and the call brings no credential.
+// isStrange reports whether access control is on and the call has no
+// credential.
 func (x *exchange) isStrange() bool {
 	return !x.peer && !x.brought && x.master.Authorize(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
 }
 
-// watch is one call for events. It costs a place after which it has yet to be told,
-// and no queue: what is told is read from the replica's own ring when the caller can
-// take it. It keeps nobody else waiting.
+// watch is one call for events. It needs a position in the events but no queue:
+// events are read from the replica's own ring when the caller can receive them.
+// A watch never makes others wait.
 type watch struct {
 	*exchange
 	events master.EventWatch
 	after  uint64
 }
 
-// readEvents answers with events, as JSON or as a stream, from this replica's own
-// log. Only "from now on" needs the master.
+// readEvents answers with events, as JSON or as a stream, from this replica's
+// own log. It needs the master only to start at the present revision.
 func readEvents(x *exchange) error {
 	streams := x.acceptsStream()
 	filter, err := x.eventFilter()
@@ -78,7 +79,7 @@ func readEvents(x *exchange) error {
 	if streams {
 		for _, p := range []param{paramWaitMS, paramLimit} {
 			if _, given := x.query[p.name]; given {
-				return lockapi.Invalid(p.name, "%s does not go with a stream, which waits without end; leave it out, or ask for JSON", p.name)
+				return lockapi.Invalid(p.name, "%s has no meaning for a stream, which has no end; omit it, or request JSON", p.name)
 			}
 		}
 	}
@@ -120,9 +121,9 @@ func readEvents(x *exchange) error {
 	return err
 }
 
-// checkReached refuses a revision that the cell has not reached: it is of another cell, or
-// of a state that was lost, and events of this one would be left out up to it. This
-// replica may be behind, so the master's revision counts.
+// checkReached refuses a revision that the cell has not reached. It belongs to
+// another cell or to a lost state, and the events up to it would be missing.
+// This replica may be behind, so the master's revision counts.
 func (w *watch) checkReached() error {
 	oldest, told := w.events.Bounds()
 	if w.after <= told {
@@ -133,12 +134,12 @@ func (w *watch) checkReached() error {
 		return err
 	}
 	return master.ErrCompacted(min(oldest, present), present,
-		"after=%d is beyond the present revision %d: it is of another cell (this is the one with the header %s), or of a state of this one that was lost; read what matters and go on from there",
+		"after=%d is beyond the present revision %d: it belongs to another cell (header %s has the id of this one) or to a lost state; read the data again and continue from the present revision",
 		w.after, present, lockapi.HeaderCell)
 }
 
-// acceptsStream reports whether the request asks for a stream by name, and for JSON
-// by its name not rather.
+// acceptsStream reports whether the request names the type of a stream and does
+// not prefer JSON.
 func (x *exchange) acceptsStream() bool {
 	stream, json := 0.0, 0.0
 	for _, values := range x.c.Request.Header.Values("Accept") {
@@ -154,8 +155,8 @@ func (x *exchange) acceptsStream() bool {
 	return stream > 0 && stream >= json
 }
 
-// accepted reads one media type of an Accept header and its weight (RFC 9110,
-// section 12.4.2). A weight that is malformed counts as the greatest.
+// accepted parses one media type of an Accept header and its weight (RFC 9110,
+// section 12.4.2). A malformed weight counts as 1.
 func accepted(one string) (media string, weight float64) {
 	media, params, _ := strings.Cut(one, ";")
 	weight = 1
@@ -168,7 +169,7 @@ func accepted(one string) (media string, weight float64) {
 	return strings.ToLower(strings.TrimSpace(media)), weight
 }
 
-// eventFilter reads which events are asked for.
+// eventFilter reads which events the call requests.
 func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 	paths, prefixes := x.query.all(paramPaths), x.query.all(paramPrefixes)
 	for _, path := range paths {
@@ -203,7 +204,8 @@ func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 	return filter.For(*by), nil
 }
 
-// seen is what a watch of nodes asks for: of all nodes where it names none.
+// seen returns the rights that a watch of these nodes needs: of all nodes if it
+// names none.
 func seen(paths, prefixes []string) (asks []master.Ask) {
 	for _, path := range paths {
 		asks = append(asks, master.Ask{Right: master.Reader, Path: path})
@@ -217,8 +219,9 @@ func seen(paths, prefixes []string) (asks []master.Ask) {
 	return asks
 }
 
-// eventsAfter is the revision that the caller knows of; false where it says none. In
-// a stream the header of a browser that comes again goes before the parameter.
+// eventsAfter returns the last revision that the caller knows, or false if it
+// names none. In a stream the header that a browser sends on reconnection
+// overrides the parameter.
 func (x *exchange) eventsAfter(streams bool) (after uint64, given bool, err error) {
 	value, given := x.query[paramAfter.name]
 	if given {
@@ -237,7 +240,7 @@ func (x *exchange) eventsAfter(streams bool) (after uint64, given bool, err erro
 	return after, true, err
 }
 
-// waitAndLimit are those of an answer in JSON.
+// waitAndLimit reads the parameters of an answer in JSON.
 func (q query) waitAndLimit() (time.Duration, int, error) {
 	limit, err := q.limit()
 	value, given := q[paramWaitMS.name]
@@ -248,7 +251,7 @@ func (q query) waitAndLimit() (time.Duration, int, error) {
 	return time.Duration(wait) * time.Millisecond, limit, err
 }
 
-// list answers when there are events, or when the wait is over.
+// list answers when there are events or the wait is over.
 func (w *watch) list(wait time.Duration, limit int) error {
 	if wait > 0 {
 		w.trimHeaders()
@@ -272,12 +275,13 @@ func (w *watch) list(wait time.Duration, limit int) error {
 		case <-w.stopping:
 			wait = 0
 		case <-w.ctx().Done():
-			return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has gone")
+			return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has disconnected")
 		}
 	}
 }
 
-// presentRevision is the cell's, linearizable, from wherever the master is.
+// presentRevision returns the cell's present revision, linearizable, from this
+// replica or the master.
 func (x *exchange) presentRevision() (revision uint64, err error) {
 	follow, err := x.mayForward()
 	if err != nil {
@@ -299,14 +303,14 @@ func (x *exchange) presentRevision() (revision uint64, err error) {
 	return revision, err
 }
 
-// askRevision asks the master for events from now on, of which there are none: its
-// answer has the present revision.
+// askRevision requests events from the present revision on from the master. The
+// answer has no events, but the revision.
 func (x *exchange) askRevision(at Location) (uint64, error) {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ForwardTimeout)
 	defer cancel()
 	var now lockapi.EventList
 	if _, err := peers.Ask(ctx, x.way, at.ID, lockapi.RouteEvents, &now); err != nil {
-		return 0, lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s does not tell the present revision: %v", at.ID, at.URL, err)
+		return 0, lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s did not report the present revision: %v", at.ID, at.URL, err)
 	}
 	return now.Revision, nil
 }

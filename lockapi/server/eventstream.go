@@ -10,32 +10,31 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// streamBatch is how many events a stream reads at a time, streamBytes how much
-// content with them, unless one has more, and bookmarkEvery how often it tells how
-// far it is.
+// A stream reads up to streamBatch events at a time with up to streamBytes of
+// content, or one event with more. Every bookmarkEvery it reports its position.
 const (
 	streamBatch   = 64
 	streamBytes   = 64 << 10
 	bookmarkEvery = lockapi.MaxBookmarkMS * time.Millisecond * 4 / 5
 )
 
-// Headers of a stream, as values. Nobody changes them.
+// Header values of a stream. They are never modified.
 var (
 	typeEvents  = []string{lockapi.TypeEventStream}
-	noBuffering = []string{"no"} // of a proxy (nginx)
+	noBuffering = []string{"no"} // for proxies (nginx)
 )
 
-// atOnce is closed: there may be more to tell.
+// atOnce is closed: there may be more events to send.
 var atOnce = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// errStreamEnds ends a stream in good order.
+// errStreamEnds ends a stream regularly.
 var errStreamEnds = errors.New("the stream is over")
 
-// stream sends server-sent events until the caller leaves, is too far behind or does
-// not read, or this replica stops, or may not answer by its own state any more: a stream
-// that is cut off is gone on with by Last-Event-ID, at any replica. fresh has it begin
-// with the revision that it begins after, which its caller does not know yet. A stream
-// that is refused as compacted ends at once.
+// stream sends server-sent events. It ends when the caller disconnects, is too
+// far behind or does not read, and when this replica stops or must no longer
+// answer from its own state. The caller continues with Last-Event-ID, at any
+// replica. With fresh the stream begins with its starting revision, which the
+// caller does not know yet. A stream refused as compacted ends at once.
 func (w *watch) stream(fresh bool, refused error) error {
 	h := w.c.Writer.Header()
 	w.stamp(h)
@@ -79,8 +78,8 @@ func (w *watch) stream(fresh bool, refused error) error {
 	}
 }
 
-// deliver sends what has come since, and whether that was any. An error is the stream's
-// end.
+// deliver sends the new events, and reports whether there were any. An error
+// ends the stream.
 func (w *watch) deliver() (more bool, err error) {
 	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
 	if w.sendCompacted(err) {
@@ -111,8 +110,8 @@ func (w *watch) deliver() (more bool, err error) {
 	return true, nil
 }
 
-// sendCompacted sends the last event of a stream if the error is compacted, and reports
-// whether it is.
+// sendCompacted sends the last event of a stream if the error is compacted, and
+// reports whether it is.
 func (w *watch) sendCompacted(err error) bool {
 	gone := new(lockapi.Error)
 	if !errors.As(err, &gone) || gone.Code != lockapi.CodeCompacted {
@@ -123,7 +122,7 @@ func (w *watch) sendCompacted(err error) bool {
 	return true
 }
 
-// bookmark tells how far the caller has been told.
+// bookmark reports to the caller up to which revision the stream is complete.
 func (w *watch) bookmark() error {
 	return w.event(w.after, lockapi.StreamBookmark, lockapi.Bookmark{Revision: w.after, Cell: w.attached.Load().cell[0]})
 }
@@ -136,9 +135,9 @@ func (w *watch) event(id uint64, name string, data any) error {
 	return w.push(&out)
 }
 
-// push sends what was written, for as long as the connection lets it take. What it
-// keeps in memory meanwhile is bounded for all streams together: where many do not
-// read, the others wait until the first of those are cut off.
+// push sends the output, as fast as the connection accepts it. Its memory is
+// bounded for all streams together: if many callers do not read, the other
+// streams wait until the first of those are cut off.
 func (w *watch) push(out *bytes.Buffer) error {
 	if n := out.Len(); n > fewBytes {
 		if err := w.awaitRoom(n); err != nil {
@@ -153,7 +152,7 @@ func (w *watch) push(out *bytes.Buffer) error {
 	return w.ctx().Err()
 }
 
-// roomRecheck is how often a stream looks for room that there is none of.
+// roomRecheck is how often a stream checks for room.
 const roomRecheck = 20 * time.Millisecond
 
 func (w *watch) awaitRoom(n int) error {
@@ -172,8 +171,8 @@ func (w *watch) awaitRoom(n int) error {
 	return nil
 }
 
-// writeEvent writes one event of a stream. JSON has no line end in it but the one
-// behind it, so that neither a path nor a content can end the event.
+// writeEvent writes one event of a stream. The encoded JSON has a line end only
+// at its end, so neither a path nor a content can end the event.
 func writeEvent(out *bytes.Buffer, id uint64, name string, data any) error {
 	b, err := encode(data)
 	if err != nil {

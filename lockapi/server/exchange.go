@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// Media types of replies, as values of a header. Nobody changes them.
+// Media types of replies, as header values. They are never modified.
 var (
 	typeJSON    = []string{"application/json"}
 	typeProblem = []string{"application/problem+json"}
@@ -25,46 +25,48 @@ var (
 	bearer      = []string{"Bearer"}
 )
 
-// exchange is one request and its reply. Its body and its query have been read
-// already.
+// exchange is one request and its reply. Its body and query have already been
+// read.
 type exchange struct {
 	*Server
 	c        *gin.Context
-	master   Master            // nil on a replica that is no member
+	master   Master            // nil if the replica is not a member
 	way      http.RoundTripper // to the other members
-	peer     bool              // another member sent it
+	peer     bool              // forwarded by another member
 	proven   bool              // members have shown each other their certificates
-	asks     master.Right      // for what its route asks
-	node     string            // the path that it is about, once that was read
-	also     []master.Ask      // what it asks for besides, where its route does not say all
-	secret   *[32]byte         // SHA-256 of the token that it brings
-	asserted *assertion        // what another member says of the caller; its zero value for nothing
-	// enables says that it may enable access while that is off.
+	asks     master.Right      // right that the route requires
+	node     string            // path in the call, once known
+	also     []master.Ask      // additional rights, if the route's is not enough
+	secret   *[32]byte         // SHA-256 of the token
+	asserted *assertion        // from the forwarding member; zero for none
+	// enables reports that the caller may enable access control while it is
+	// off.
 	enables  bool
-	by       master.Caller  // is caller's
-	whileOff error          // refuses it while access is off; nil for nothing
-	broke    bool           // it brings the secret behind the glass
-	proof    identity.Proof // who its JWT or certificate says that the caller is
-	how      string         // which of them it is; empty for neither
-	// brought says that it brings a credential, good or bad.
+	by       master.Caller  // owned by caller
+	whileOff error          // error while access control is off; nil for none
+	broke    bool           // the call has the break-glass secret
+	proof    identity.Proof // from the JWT or certificate
+	how      string         // which of them; empty for neither
+	// brought reports that the call has a credential, good or bad.
 	brought bool
 	call    gate.Call
-	hurried bool    // it may not wait
-	spared  bool    // it came by a spare connection
-	inTurn  bool    // it has a place of Server.lists
-	late    *answer // another replica's, which is passed when the call has returned; nil for none
-	// misplaced says that it brings that secret where it is nobody's.
+	hurried bool    // it must not wait
+	spared  bool    // it arrived on a spare connection
+	inTurn  bool    // it has a place in Server.lists
+	late    *answer // another replica's answer, passed on after the call has returned; nil for none
+	// misplaced reports that the call has that secret at a replica where it is
+	// not valid.
 	misplaced bool
 	lost      error            // of an attempt that may have had an effect; nil for none
 	noted     noted            // for the audit log
-	span      trace.Span       // nil where calls are not traced
-	timeline  *master.Timeline // of one whose span is recorded
+	span      trace.Span       // nil if calls are not traced
+	timeline  *master.Timeline // set if the span is recorded
 	body      []byte
 	query     query
 }
 
-// handler is the frame of every operation: it runs the operation, writes its
-// error, survives its panic and counts it. peer says that it is for calls that
+// handler wraps every operation: it runs the operation, writes its error,
+// recovers from a panic, and counts the call. peer is set for calls that
 // another member sends.
 func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	always := onStandby[r.template]
@@ -109,8 +111,8 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	}
 }
 
-// run does what the call asks for, if it may; always says that a replica does
-// it that is no member.
+// run makes the call if it is permitted. always means that a replica also
+// serves it before it is a member.
 func (x *exchange) run(r *route, always bool) error {
 	if !x.peer {
 		if answered, err := x.screen(); answered || err != nil {
@@ -146,9 +148,9 @@ func (x *exchange) handle(r *route) (err error) {
 	return r.handle(x)
 }
 
-// turnAway replaces the error of a caller without a credential by 401 where access
-// is on and no rule names anonymous: it learns nothing else, not even what is wrong
-// with its call or which replica is the master.
+// turnAway replaces errors by 401 for a caller without a credential if access
+// control is on and no rule names anonymous. The caller learns nothing else,
+// neither what is wrong with its call nor which replica is the master.
 func (x *exchange) turnAway(err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	if !ok || refused.Code.Status() >= http.StatusInternalServerError {
@@ -160,10 +162,11 @@ func (x *exchange) turnAway(err error) error {
 	return err
 }
 
-// refuseStranger is stranger as the master sees it: a replica that is behind may not
-// know that access was disabled, or a rule put. Another replica goes by its own state
-// where the call is malformed, which the master is not asked about. It is nil there for
-// a call that asks not to be forwarded.
+// refuseStranger is stranger with the master's view: a replica that is behind
+// may not know that access control was turned off or a rule added. A replica
+// that is not the master decides by its own state only if the call is
+// malformed, since the master never sees such a call. Otherwise it returns nil
+// there.
 func (x *exchange) refuseStranger(refused lockapi.Code) error {
 	away := x.stranger()
 	if away == nil {
@@ -182,8 +185,8 @@ func (x *exchange) refuseStranger(refused lockapi.Code) error {
 	return nil
 }
 
-// stranger is the refusal of a caller without a credential to which, by this
-// replica's own state, no call is open; nil for others.
+// stranger returns the refusal of a caller without a credential if, by this
+// replica's own state, no call is open to it; otherwise nil.
 func (x *exchange) stranger() error {
 	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.AnyCaller {
 		return nil
@@ -195,9 +198,10 @@ func (x *exchange) stranger() error {
 	return nil
 }
 
-// isNameless reports whether an answer leaves out which cell this is and where its
-// master is: a refusal of a caller without a credential, to which no call is open. The
-// probes keep the names also when they fail, and so does what rules open to anonymous.
+// isNameless reports whether the answer must hide the cell's id and the master:
+// it is an error for a caller without a credential to which no call is open.
+// The health probes keep these headers even when they fail, and so do calls
+// that rules open to anonymous.
 func (x *exchange) isNameless(status int) bool {
 	switch {
 	case x.peer || x.brought || status < http.StatusBadRequest:
@@ -210,8 +214,8 @@ func (x *exchange) isNameless(status int) bool {
 	return x.isClosed()
 }
 
-// isClosed reports whether, by this replica's own state, no call is open to a caller
-// without a credential but those that ask for nothing.
+// isClosed reports whether, by this replica's own state, a caller without a
+// credential can make no calls except those that need no right.
 func (s *Server) isClosed() bool {
 	at := s.attached.Load()
 	if at == nil {
@@ -220,8 +224,8 @@ func (s *Server) isClosed() bool {
 	return errors.Is(at.Authorize(&master.Caller{Ask: master.Ask{Right: master.KnownCaller}}), lockapi.CodeUnauthenticated)
 }
 
-// admit looks at the credential that the call brings, and judges it where this
-// replica answers whoever is master.
+// admit reads the call's credential, and checks the call if this replica
+// answers it itself.
 func (x *exchange) admit(r *route) (err error) {
 	if x.master == nil || r.asks == master.Nothing {
 		return nil
@@ -238,24 +242,24 @@ func (x *exchange) admit(r *route) (err error) {
 	return x.master.Authorize(x.caller())
 }
 
-// panicked answers a panic of the operation, where nothing was written yet.
+// panicked answers after a panic of the operation, if nothing was written yet.
 func (x *exchange) panicked(p any, r *route) {
 	x.log.Error().Interface("panic", p).Str("route", r.method+" "+r.template).
 		Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 	if x.c.Writer.Written() {
 		panic(http.ErrAbortHandler)
 	}
-	x.fail(lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason"))
+	x.fail(lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; see the log of stoutd"))
 }
 
 func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
 
-// path is the request's path as it was sent, cut to what a message may quote.
+// path returns the request's path as it was sent, clipped for a message.
 func (x *exchange) path() string {
 	return strconv.Quote(lockapi.Clip(x.c.Request.URL.RawPath))
 }
 
-// reply writes body as JSON; nil is a reply without one.
+// reply writes body as JSON; nil sends a reply without a body.
 func (x *exchange) reply(status int, body any) error {
 	if body == nil {
 		x.stamp(x.c.Writer.Header())
@@ -273,17 +277,18 @@ func (x *exchange) reply(status int, body any) error {
 	return nil
 }
 
-// encode encodes a reply. One with large contents takes a turn for that, if the call
-// has none. The turn ends before the reply is written, which may take long.
+// encode encodes a reply. A reply with large contents waits for a turn if the
+// call has none. The turn ends before the reply is written, which may take
+// long.
 func (x *exchange) encode(body any) (*buffer, error) {
 	defer x.endTurn()
 	if !x.inTurn && contentBytes(body) > largeContent && x.TakeTurn(x.ctx()) != nil {
-		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, and the caller has gone")
+		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, but the caller has disconnected")
 	}
 	return encode(body)
 }
 
-// write sends a whole reply. The body may be used again when it returns.
+// write sends a complete reply. The body may be reused after it returns.
 func (x *exchange) write(status int, contentType []string, body []byte) {
 	h := x.c.Writer.Header()
 	x.stamp(h)
@@ -291,14 +296,14 @@ func (x *exchange) write(status int, contentType []string, body []byte) {
 	x.writeStamped(status, body)
 }
 
-// writeStamped sends a whole reply whose headers are complete but for the
+// writeStamped sends a complete reply. Its headers are set except for the
 // length.
 func (x *exchange) writeStamped(status int, body []byte) {
 	if x.peer {
 		release, err := x.holdReply(len(body))
 		if err != nil {
 			if status < http.StatusBadRequest && x.methodLabel() != http.MethodGet && x.methodLabel() != http.MethodHead {
-				err = lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, and there is no room for its answer: %v", err)
+				err = lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, but there is no room for its answer: %v", err)
 			}
 			x.fail(err)
 			return
@@ -313,18 +318,18 @@ func (x *exchange) writeStamped(status int, body []byte) {
 	x.identify()
 	x.c.Writer.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.c.Writer.WriteHeader(status)
-	// An error here means that the caller is gone; there is nobody to tell.
+	// An error means that the caller has disconnected.
 	_, _ = x.c.Writer.Write(body)
 }
 
-// fail writes err as a problem document. Anything but a *lockapi.Error is the
-// server's own fault: it is logged, and the caller learns no more than that.
+// fail writes err as a problem document. An error that is not a *lockapi.Error
+// is a fault of the server: it is logged, and the caller gets no details.
 func (x *exchange) fail(err error) {
 	var e *lockapi.Error
 	if !errors.As(err, &e) {
 		x.log.Error().Err(err).Str("method", x.c.Request.Method).Str("path", lockapi.Clip(x.c.Request.URL.RawPath)).
 			Msg("an HTTP handler failed with an error outside the contract")
-		e = lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason")
+		e = lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; see the log of stoutd")
 	}
 	if e.Code == lockapi.CodeUnauthenticated && x.misplaced {
 		e = errMisplaced(x.master.Known())
@@ -350,7 +355,7 @@ func (x *exchange) fail(err error) {
 	x.write(e.Code.Status(), typeProblem, b.Bytes())
 }
 
-// retryAfter is the advice in seconds that goes with e; 0 for none.
+// retryAfter returns the advised delay in seconds for e; 0 for none.
 func retryAfter(e *lockapi.Error) int {
 	if e.RetryAfter > 0 {
 		return e.RetryAfter
@@ -361,8 +366,8 @@ func retryAfter(e *lockapi.Error) int {
 	return 0
 }
 
-// statusCallerGone labels calls whose caller went away before the answer, so
-// that they don't look like failures of the cell (nginx's 499).
+// statusCallerGone labels calls of callers that disconnected before the answer,
+// so that they do not look like failures of the cell (nginx's 499).
 const statusCallerGone = 499
 
 func (x *exchange) statusLabel() int {
@@ -372,7 +377,8 @@ func (x *exchange) statusLabel() int {
 	return x.c.Writer.Status()
 }
 
-// methodLabel keeps made-up methods from making up time series.
+// methodLabel maps unknown methods to one label, so that callers cannot create
+// time series.
 func (x *exchange) methodLabel() string {
 	switch m := x.c.Request.Method; m {
 	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodOptions:

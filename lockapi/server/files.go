@@ -27,21 +27,21 @@ func decodePut(x *exchange) (*lockapi.WriteFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := x.query.choiceOf(paramAs, "json"); err != nil { // what answers a write is JSON
+	if _, err := x.query.choiceOf(paramAs, "json"); err != nil { // accepted because the answer to a write is JSON
 		return nil, err
 	}
 	w.Tell, err = x.query.flag(paramContent)
 	return w, err
 }
 
-// decodeSequential reads a call for a file whose name is the path and the revision
-// that makes it. The path may end in a slash.
+// decodeSequential reads a call for a file named by the path and the revision
+// that creates it. The path may end in a slash.
 func decodeSequential(x *exchange) (*lockapi.WriteFile, error) {
 	prefix, err := x.sequentialPrefix()
 	if err != nil {
 		return nil, err
 	}
-	if err := x.refuseHeaders("POST makes a file of a new name: there is nothing to match"); err != nil {
+	if err := x.refuseHeaders("POST creates a file with a new name, which matches nothing"); err != nil {
 		return nil, err
 	}
 	w, err := x.fileWrite(prefix)
@@ -49,8 +49,8 @@ func decodeSequential(x *exchange) (*lockapi.WriteFile, error) {
 	return w, err
 }
 
-// sequentialPrefix is the path of the request, which is valid with the digits behind
-// it.
+// sequentialPrefix returns the request's path, which must be valid with the
+// digits appended.
 func (x *exchange) sequentialPrefix() (string, error) {
 	digits := strings.Repeat("0", lockapi.SequentialDigits)
 	path, err := lockapi.UnescapePath(x.c.Param("path") + digits)
@@ -58,7 +58,7 @@ func (x *exchange) sequentialPrefix() (string, error) {
 	return strings.TrimSuffix(path, digits), err
 }
 
-// written is the reply to the writing of a file.
+// written is the reply to a write.
 func written(_ *exchange, w *lockapi.WriteFile, answer any, out master.Outcome) (int, any) {
 	done := answer.(master.FileWritten)
 	d := &document{json: done.Stat, header: map[string]string{headerETag: etag(done.Stat.Revision)}}
@@ -72,7 +72,7 @@ func written(_ *exchange, w *lockapi.WriteFile, answer any, out master.Outcome) 
 	return http.StatusOK, d
 }
 
-// fileWrite is what the request asks to be written.
+// fileWrite reads the parameters of a write.
 func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 	w := &lockapi.WriteFile{Path: path, Content: x.body, Query: x.query}
 	var err error
@@ -83,7 +83,7 @@ func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 		return w, err
 	}
 	if w.Ephemeral != nil && *w.Ephemeral && w.Session == "" {
-		return w, lockapi.Invalid(paramEphemeral.name, "ephemeral=true needs a session: the file ends when that ends")
+		return w, lockapi.Invalid(paramEphemeral.name, "ephemeral=true needs a session: the file is deleted when the session ends")
 	}
 	if w.Sequencers, err = x.sequencers(); err != nil {
 		return w, err
@@ -97,20 +97,20 @@ func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 	switch none := x.c.Request.Header.Values(headerIfNoneMatch); {
 	case len(none) == 0:
 	case len(none) > 1 || none[0] != "*":
-		return w, lockapi.Invalid(headerIfNoneMatch, "%s is %q; for a write it is %q: only if there is no such file", headerIfNoneMatch, lockapi.Clip(none[0]), "*")
+		return w, lockapi.Invalid(headerIfNoneMatch, "%s is %q; in a write it must be %q, which means that the file must not exist", headerIfNoneMatch, lockapi.Clip(none[0]), "*")
 	case w.IfRevision != nil:
-		return w, lockapi.Invalid(headerIfNoneMatch, "%s and %s contradict each other: a file can't both be at a revision and not be there", headerIfMatch, headerIfNoneMatch)
+		return w, lockapi.Invalid(headerIfNoneMatch, "%s and %s are both given; give one: a file cannot both have a revision and not exist", headerIfMatch, headerIfNoneMatch)
 	default:
 		w.IfAbsent = true
 	}
 	return w, nil
 }
 
-// sequencers are the grants that guard a write.
+// sequencers reads the sequencers that guard a write.
 func (x *exchange) sequencers() ([]lockapi.Sequencer, error) {
 	given := x.query.all(paramSequencer)
 	if len(given) > lockapi.MaxSequencers {
-		return nil, lockapi.Invalid(paramSequencer.name, "%d sequencers are given; at most %d guard one call", len(given), lockapi.MaxSequencers)
+		return nil, lockapi.Invalid(paramSequencer.name, "%d sequencers are given; at most %d are allowed in one call", len(given), lockapi.MaxSequencers)
 	}
 	var out []lockapi.Sequencer
 	for _, value := range given {
@@ -125,7 +125,7 @@ func (x *exchange) sequencers() ([]lockapi.Sequencer, error) {
 	return out, nil
 }
 
-// writeKey is the idempotency key of a write, which needs a session.
+// writeKey reads the idempotency key of a write, which needs a session.
 func (x *exchange) writeKey(session string) (string, error) {
 	key, err := x.header(lockapi.HeaderIdempotencyKey)
 	if err == nil {
@@ -135,14 +135,14 @@ func (x *exchange) writeKey(session string) (string, error) {
 	case err != nil || !given:
 		return "", err
 	case key == "":
-		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s is empty; leave it out, or give the write a key of its own", lockapi.HeaderIdempotencyKey)
+		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s is empty; omit it, or give the write a key of its own", lockapi.HeaderIdempotencyKey)
 	case session == "":
-		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s needs a session: the answer is remembered for as long as that lives", lockapi.HeaderIdempotencyKey)
+		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s needs a session: the cell keeps the answer until the session ends", lockapi.HeaderIdempotencyKey)
 	}
 	return key, nil
 }
 
-// ifMatch is the revision that the file has to have; nil where any will do.
+// ifMatch returns the revision that the file must have; nil for any.
 func (x *exchange) ifMatch() (*uint64, error) {
 	values := x.c.Request.Header.Values(headerIfMatch)
 	if len(values) == 0 {
@@ -150,7 +150,7 @@ func (x *exchange) ifMatch() (*uint64, error) {
 	}
 	revision, ok := revisionOf(values[0])
 	if len(values) > 1 || !ok {
-		return nil, lockapi.Invalid(headerIfMatch, "%s is %q; it is one revision in quotes, such as %q", headerIfMatch, lockapi.Clip(strings.Join(values, ", ")), `"57"`)
+		return nil, lockapi.Invalid(headerIfMatch, "%s is %q; it must be one revision in quotes, such as %q", headerIfMatch, lockapi.Clip(strings.Join(values, ", ")), `"57"`)
 	}
 	return &revision, nil
 }
@@ -160,15 +160,15 @@ func (x *exchange) refuseHeaders(why string) error {
 	return errors.Join(x.refuseHeader(headerIfMatch, why), x.refuseHeader(headerIfNoneMatch, why))
 }
 
-// refuseHeader refuses a header that the call does not take.
+// refuseHeader refuses a header that the call does not support.
 func (x *exchange) refuseHeader(name, why string) error {
 	if len(x.c.Request.Header.Values(name)) == 0 {
 		return nil
 	}
-	return lockapi.Invalid(name, "%s does not go with this call: %s; leave it out", name, why)
+	return lockapi.Invalid(name, "%s cannot be used with this call: %s; omit it", name, why)
 }
 
-// revisionOf reads an entity tag of ours.
+// revisionOf parses an entity tag of this server.
 func revisionOf(tag string) (uint64, bool) {
 	number, ok := strings.CutPrefix(tag, `"`)
 	number, closed := strings.CutSuffix(number, `"`)
@@ -187,7 +187,7 @@ func decodeDelete(x *exchange) (*lockapi.DeleteFiles, error) {
 	if d.IfRevision, err = x.ifMatch(); err != nil {
 		return nil, err
 	}
-	if err := x.refuseHeader(headerIfNoneMatch, "what is not there can't be deleted"); err != nil {
+	if err := x.refuseHeader(headerIfNoneMatch, "a missing file cannot be deleted"); err != nil {
 		return nil, err
 	}
 	return d, x.deletion(d)
@@ -198,13 +198,13 @@ func decodeDeleteBelow(x *exchange) (*lockapi.DeleteFiles, error) {
 	if err := lockapi.ValidatePrefix(d.Prefix); err != nil {
 		return nil, err
 	}
-	if err := x.refuseHeaders("it is about one file, and not about all below a directory"); err != nil {
+	if err := x.refuseHeaders("it applies to one file, not to a directory"); err != nil {
 		return nil, err
 	}
 	return d, x.deletion(d)
 }
 
-// deletion reads what goes with every deletion.
+// deletion reads the parameters common to all deletions.
 func (x *exchange) deletion(d *lockapi.DeleteFiles) (err error) {
 	if d.Session, err = x.query.onBehalf(); err != nil {
 		return err
@@ -242,13 +242,13 @@ func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read takes none")
 }
 
-// shown is the reply to the reading of a file.
+// shown is the reply to a read of a file.
 func shown(x *exchange, _ *lockapi.GetFile, answer any, _ master.Outcome) (int, any) {
 	_, asJSON := x.query[paramAs.name]
 	return http.StatusOK, x.fileDocument(answer.(master.FileRead), asJSON)
 }
 
-// fileDocument is the reply to the reading of a file.
+// fileDocument builds the reply to a read of a file.
 func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
 	s, d := &f.Stat, &document{header: map[string]string{}}
 	d.header[headerETag] = etag(s.Revision)
@@ -273,7 +273,7 @@ func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
 	return d
 }
 
-// hasAlready reports whether the caller has what the ETag goes with.
+// hasAlready reports whether the caller already has the content with this ETag.
 func (x *exchange) hasAlready(present string) bool {
 	for _, values := range x.c.Request.Header.Values(headerIfNoneMatch) {
 		for tag := range strings.SplitSeq(values, ",") {
@@ -304,12 +304,12 @@ func decodeList(x *exchange) (*lockapi.ListFiles, error) {
 	return p, x.refuseHeader(headerIfMatch, "a read takes none")
 }
 
-// document is a reply that has headers of its own, or is not JSON.
+// document is a reply that has headers of its own or is not JSON.
 type document struct {
 	header      map[string]string
-	status      int // instead of the usual one; 304 has no body
+	status      int // replaces the usual status; 304 has no body
 	json        any
-	raw         []byte // where json is nil
+	raw         []byte // if json is nil
 	contentType []string
 }
 

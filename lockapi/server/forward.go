@@ -16,29 +16,30 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// Headers of a request that say what it asks for, and those of a reply that go with
-// its body, beside all that begin with Stout-. Who asks is told by tell.
+// Headers forwarded with a request, and headers passed back with a reply, in
+// addition to all that begin with Stout-. assert adds the header that describes
+// the caller.
 var (
 	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
 	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options", "Www-Authenticate"}
 )
 
-// answer is another replica's whole reply.
+// answer is another replica's complete reply.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// forward passes the call on to the master at the given place and its answer
-// back. The error is no_master where the call certainly had no effect or is
-// repeatable, and outcome_unknown where it may have had one.
+// forward forwards the call to the master and passes its answer back. The error
+// is no_master if the call certainly had no effect or is repeatable, and
+// outcome_unknown if it may have had one.
 func (x *exchange) forward(at Location, t task) error {
 	if err := x.keepGlass(); err != nil {
 		return err
 	}
 	if !x.sends() {
-		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.Most, at.URL)
+		return lockapi.Errorf(lockapi.CodeTooMany, "this replica already has %d forwarded calls under way, the most allowed; call the master at %s", x.sent.Most, at.URL)
 	}
 	defer x.sent.Leave(1)
 	ctx, cancel := context.WithCancelCause(x.ctx())
@@ -69,7 +70,8 @@ func (x *exchange) forward(at Location, t task) error {
 	return x.passAnswer(got)
 }
 
-// sends takes room for a forwarded call. Some of it is for keepalives only.
+// sends takes a place for a forwarded call. Some places are for keepalives
+// only.
 func (x *exchange) sends() bool {
 	if x.call.Keeps {
 		return x.sent.Enter(1)
@@ -77,10 +79,10 @@ func (x *exchange) sends() bool {
 	return x.sent.EnterBelow(1, peers.KeptFree) || x.conns.Yield(&x.call, gate.CallsOnly) && x.sent.Add(1)
 }
 
-// passAnswer is pass for what the master has answered to the caller, good or bad.
+// passAnswer passes the master's answer to the caller, good or bad.
 func (x *exchange) passAnswer(got answer) error {
 	if got.status == http.StatusUnauthorized && x.misplaced {
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refuses it") // fail says more
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refused the credential") // fail adds the details
 	}
 	if got.status == http.StatusUnauthorized {
 		x.late = &got
@@ -90,8 +92,8 @@ func (x *exchange) passAnswer(got answer) error {
 	return nil
 }
 
-// send puts the request to the replica of the given name, which must answer it
-// itself. sent is false where the request certainly never left.
+// send sends the request to the named replica, which must answer it itself.
+// sent is false if the request was certainly never sent.
 func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, err error) {
 	resp, sent, err := x.ask(ctx, id)
 	if err != nil {
@@ -102,7 +104,7 @@ func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, 
 	return answer{resp.StatusCode, resp.Header, body}, sent, err
 }
 
-// ask is send for an answer whose body is yet to be read.
+// ask is send without reading the answer's body.
 func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sent bool, err error) {
 	in := x.c.Request
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -114,7 +116,7 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 	}
 	method := in.Method
 	if method == http.MethodHead {
-		method = http.MethodGet // an error's code is in the body
+		method = http.MethodGet // the code of an error is in the body
 	}
 	out, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(x.body))
 	if err != nil {
@@ -138,10 +140,10 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 	return resp, sent, err
 }
 
-// refusal is the answer as an error where it is not passed on as it is:
-// no_master where the call certainly had no effect because the replica is not
-// the master, or where a repeatable one got no answer; the refusal itself where
-// it does not settle an earlier attempt that got no answer.
+// refusal returns the answer as an error if it must not be passed on as it is.
+// The error is no_master if the call had no effect because the replica is not
+// the master, or if a repeatable call got no answer. It is the refusal itself
+// if that does not settle an earlier attempt without an answer.
 func (x *exchange) refusal(got answer, t task) error {
 	switch {
 	case got.status == http.StatusMisdirectedRequest, got.status == http.StatusServiceUnavailable:
@@ -159,15 +161,15 @@ func (x *exchange) refusal(got answer, t task) error {
 	switch {
 	case e.Code == lockapi.CodeNotMaster, e.Code == lockapi.CodeNoMaster,
 		e.Code == lockapi.CodeOutcomeUnknown && t.repeatable:
-		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica that was thought to be master answered %v", &e)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica known as the master answered %v", &e)
 	case x.lost != nil && !e.Code.Settles():
 		return &e
 	}
 	return nil
 }
 
-// pass writes another replica's answer as this one's. Its Stout-* headers are
-// the ones that go with its body.
+// pass writes another replica's answer as this one's. The Stout-* headers are
+// those of the answer.
 func (x *exchange) pass(got answer) {
 	x.noted.elsewhere = true
 	x.copyHeaders(got.header)
@@ -179,7 +181,7 @@ func (x *exchange) pass(got answer) {
 	x.writeStamped(got.status, got.body)
 }
 
-// copyHeaders has the reply carry what another replica's answer says in its headers.
+// copyHeaders copies the headers of another replica's answer to the reply.
 func (x *exchange) copyHeaders(from http.Header) {
 	h := x.c.Writer.Header()
 	x.stamp(h)

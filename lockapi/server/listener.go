@@ -9,18 +9,19 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// refuse is the whole reply to what is not a request.
+// refuse returns the complete reply to an invalid request.
 func (s *Server) refuse(status int, reason string) []byte {
 	if status == http.StatusTooManyRequests {
 		return s.canned(status, errCrowded())
 	}
 	if reason == "" {
-		reason = "the request line or a header is malformed; is a % in the URL not followed by two hexadecimal digits?"
+		reason = "the request line or a header is malformed; check that each % in the URL precedes two hexadecimal digits"
 	}
 	return s.canned(status, lockapi.Invalid("request", "%s", reason))
 }
 
-// canned is a whole reply without a request, the last one of its connection.
+// canned returns a complete reply without a request. It is the connection's
+// last reply.
 func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	problem := e.Problem()
 	problem.Status = status
@@ -28,7 +29,7 @@ func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	defer body.release()
 	header := http.Header{}
 	s.stamp(header)
-	if s.isClosed() { // there is no telling who calls
+	if s.isClosed() { // the caller is unknown
 		delete(header, lockapi.HeaderMaster)
 		delete(header, lockapi.HeaderCell)
 	}

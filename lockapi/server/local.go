@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What a replica says of itself, without asking any other.
+// readReplica answers with this replica's own entry, without calls to others.
 
 func readReplica(x *exchange) error {
 	if x.master == nil {
@@ -28,15 +28,15 @@ func readOpenAPI(x *exchange) error {
 	return nil
 }
 
-// probeAnswer is the body of a health probe that succeeds.
+// probeAnswer is the body of a successful health probe.
 type probeAnswer struct {
 	Status    string `json:"status"`
-	Directory string `json:"directory,omitempty"` // of the replica, where it is ready
-	Log       string `json:"log,omitempty"`       // what is the matter with the replica's log, see logState
+	Directory string `json:"directory,omitempty"` // of a ready replica
+	Log       string `json:"log,omitempty"`       // a fault of the replica's log, see logState
 }
 
-// logState reports that the reader of the replica's log hangs; empty where it does
-// not. The replica serves all the same.
+// logState reports that the reader of the replica's log is blocked; empty if it
+// is not. The replica serves calls in both cases.
 func (x *exchange) logState() string {
 	if x.opts.LogBlocked != nil {
 		if d := x.opts.LogBlocked().Truncate(time.Second); d > 0 {
@@ -53,7 +53,8 @@ func live(x *exchange) error {
 	return x.reply(http.StatusOK, probeAnswer{Status: "live"})
 }
 
-// hangs is why the replica cannot serve, for a reason of its own; nil where it can.
+// hangs returns a reason of the replica's own why it cannot serve; nil if it
+// can.
 func (x *exchange) hangs() error {
 	if x.master == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// Location says where the master is.
+// Location is the location of the master.
 type Location = master.Location
 
 // Links are a member's connections to the others: see package peers.
@@ -17,9 +17,9 @@ type Links = peers.Links
 
 var _ Master = (*master.Master)(nil)
 
-// Master is what the server needs of the replica that it runs in, master or
-// not. Its methods are safe for concurrent use. Every error they return is a
-// *lockapi.Error; calls given to them have passed their Validate.
+// Master is the server's interface to its replica, master or not. Its methods
+// are safe for concurrent use. All errors are *lockapi.Error. Calls passed to
+// it have been validated.
 type Master interface {
 	Office
 	Locator
@@ -31,31 +31,33 @@ type Master interface {
 type Office interface {
 	// Do serves a call: see master.Master.
 	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
-	// Judge judges a call that this replica answers itself, by its own state.
+	// Authorize checks a call that this replica answers itself, by its own state.
 	Authorize(by *master.Caller) error
 }
 
 // Locator finds the master.
 type Locator interface {
-	// Known is what this replica knows now. It never blocks while Hangs is nil.
+	// Known returns what this replica knows now. It never blocks while Hangs is
+	// nil.
 	Known() Location
-	// Hangs is why this replica cannot serve, for a reason of its own; nil while it
-	// can. It never blocks.
+	// Hangs returns a reason of the replica's own why it cannot serve; nil
+	// while it can. It never blocks.
 	Hangs() error
-	// Locate waits a bounded time for a master to be known; no_master if none is.
+	// Locate waits a bounded time for a known master; otherwise the error is
+	// no_master.
 	Locate(ctx context.Context) (Location, error)
 }
 
-// Watcher has the cell's events, of this replica's own log.
+// Watcher provides the cell's events from this replica's own log.
 type Watcher interface {
-	// WatchEvents returns a watch, which wakes its reader and never blocks. The error is
-	// no_master where the replica does not answer by its own state.
+	// WatchEvents returns a watch, which wakes its reader and never blocks. The
+	// error is no_master if the replica cannot answer from its own state.
 	WatchEvents(f master.EventFilter) (master.EventWatch, error)
 }
 
 // Observer describes the cell and this replica.
 type Observer interface {
 	View() master.View
-	// Metrics are those of the replica.
+	// Metrics returns the metrics of the replica.
 	Metrics() metric.Set
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are what the server counts. Routes are labelled by their template,
+// metrics are the server's own metrics. Routes are labeled by their template,
 // never by a caller's path.
 type metrics struct {
 	requests  *prometheus.CounterVec
@@ -39,40 +39,40 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stout_http_requests_total",
-			Help: "Calls answered, by route, method and status; 499 is a caller that went away first.",
+			Help: "Calls answered, by route, method and status; 499: the caller disconnected first.",
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "stout_http_request_duration_seconds",
-			Help:    "Time from a call's headers to its answer; calls that wait for a lock or for events are in here.",
+			Help:    "Time from a call's headers to its answer, including calls that wait for a lock or for events.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120, 600},
 		}, []string{"route", "method", "status"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "stout_http_requests_in_flight",
-			Help: "Calls being handled now, those that wait included.",
+			Help: "Calls under way, including waiting ones.",
 		}),
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stout_backups_sent_total",
-			Help: "Backups that this replica answered with, its own or the master's, by result: whole or broken.",
+			Help: "Backups sent by this replica, its own or the master's, by result: whole or broken.",
 		}, []string{"result"}),
 		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stout_http_forwarded_total",
-			Help: "Attempts to have the master answer a call: answered, refused (it was not the master), failed (no answer).",
+			Help: "Attempts to forward a call to the master: answered, refused (it was not the master), failed (no answer).",
 		}, []string{"result"}),
-		watchersRefused: counter("stout_watchers_refused_total", "Calls for events that were refused because max-watchers or max-anonymous-watchers was used up."),
-		eventsTold:      counter("stout_events_told_total", "Events told to watchers of this replica."),
-		badCredentials:  counter("stout_bad_credentials_total", "Calls refused for a token, a JWT or a client's certificate that proves nothing, or nothing any more."),
-		compacted:       counter("stout_events_compacted_total", "Watchers that were told to read everything anew, since what they had to be told next is not kept any more."),
+		watchersRefused: counter("stout_watchers_refused_total", "Calls for events refused because max-watchers or max-anonymous-watchers was used up."),
+		eventsTold:      counter("stout_events_told_total", "Events sent to watchers of this replica."),
+		badCredentials:  counter("stout_bad_credentials_total", "Calls refused because a token, a JWT or a client certificate is invalid, expired or revoked."),
+		compacted:       counter("stout_events_compacted_total", "Watchers that must read everything again, because the next events for them are no longer kept."),
 		page:            promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
 	for _, result := range forwardResults {
-		m.forwarded.WithLabelValues(result) // which is there from the beginning
+		m.forwarded.WithLabelValues(result) // so that the series exists from the beginning
 	}
 	for _, result := range []string{backupWhole, backupBroken} {
 		m.backups.WithLabelValues(result)
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "stout_build_info",
-		Help:        "1, labelled with the version that runs.",
+		Help:        "1, labeled with the running version.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
@@ -88,8 +88,8 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// registerShared registers what the owner of the registry may have registered
-// already.
+// registerShared registers collectors that the registry's owner may already
+// have registered.
 func registerShared(registry *prometheus.Registry, shared ...prometheus.Collector) {
 	for _, c := range shared {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
@@ -104,8 +104,8 @@ func (m *metrics) count(route, method string, status int, took time.Duration) {
 	m.duration.WithLabelValues(route, method, code).Observe(took.Seconds())
 }
 
-// tally counts the calls of one route and method. It looks the series of each
-// status up once: by its labels that takes as long as routing the call.
+// tally counts the calls of one route and method. It looks up the series of
+// each status once, since a lookup by labels takes as long as routing the call.
 type tally struct {
 	metrics       *metrics
 	route, method string
@@ -118,7 +118,7 @@ type series struct {
 }
 
 func (t *tally) count(status int, took time.Duration) {
-	if status < 0 || status >= len(t.series) { // another replica's, if it is one
+	if status < 0 || status >= len(t.series) { // only possible in another replica's answer
 		t.metrics.count(t.route, t.method, status, took)
 		return
 	}
@@ -133,14 +133,15 @@ func (t *tally) count(status int, took time.Duration) {
 	s.duration.Observe(took.Seconds())
 }
 
-// checksum shows the latest sum of the state and the entry that it is of, 0
-// before the first. It is no metric.Set: both are read at the same moment.
+// checksum exports the latest checksum of the state and the index of its log
+// entry, 0 before the first. It is not a metric.Set, because both must be read
+// at the same moment.
 type checksum func() (index uint64, sum []byte, ok bool)
 
 var (
-	checksumIndexDesc = prometheus.NewDesc("stout_state_checksum_index", "Index of the log entry after which the state was last summed; 0 before the first time.", nil, nil)
+	checksumIndexDesc = prometheus.NewDesc("stout_state_checksum_index", "Index of the log entry after which the state's checksum was last computed; 0 before the first time.", nil, nil)
 	checksumDesc      = prometheus.NewDesc("stout_state_checksum",
-		"The first 48 bits of the SHA-256 of the state after that entry. At the same index all replicas have the same; one that has not ends.", nil, nil)
+		"The first 48 bits of the SHA-256 of the state after that entry. At the same index it is the same on all replicas; a replica that differs stops.", nil, nil)
 )
 
 func (checksum) Describe(to chan<- *prometheus.Desc) {
@@ -153,7 +154,7 @@ func (c checksum) Collect(to chan<- prometheus.Metric) {
 	if !ok {
 		index, sum = 0, nil
 	}
-	var number uint64 // of which a float64 holds 53 bits
+	var number uint64 // a float64 holds 53 bits exactly
 	for _, b := range sum[:min(6, len(sum))] {
 		number = number<<8 | uint64(b)
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// pagePolicy is what a browser lets the page do: use its own files, and call the
-// replica that it is from. Nothing inline, no other host, no frame, and no string
-// that turns into markup or code.
+// pagePolicy lets the page use its own files and call its own replica. It
+// forbids inline code, other hosts, frames, and strings that turn into markup
+// or code.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// pageHeaders go with each answer about the page. Nobody changes them.
+// pageHeaders are set on every answer for the page. They are never modified.
 var pageHeaders = http.Header{
 	"Content-Security-Policy":      {pagePolicy},
 	"X-Content-Type-Options":       {"nosniff"},
@@ -23,11 +23,11 @@ var pageHeaders = http.Header{
 	"Referrer-Policy":              {"no-referrer"},
 	"Cross-Origin-Opener-Policy":   {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},
-	"Cache-Control":                {"no-cache"}, // ask each time whether it has changed
+	"Cache-Control":                {"no-cache"}, // revalidate each time
 }
 
-// readPage answers with a file of the page. Names are looked up, not followed: there
-// is nothing but what was built in.
+// readPage answers with a file of the page. It finds only files built into the
+// binary, by name.
 func readPage(x *exchange) error {
 	h := x.c.Writer.Header()
 	for name, value := range pageHeaders {
@@ -46,10 +46,10 @@ func readPage(x *exchange) error {
 	return nil
 }
 
-// readPageBare leads to the page whoever leaves out the slash.
+// readPageBare redirects from the URL without the final slash.
 func readPageBare(x *exchange) error { return x.leadToPage(http.StatusPermanentRedirect) }
 
-// readRoot leads browsers to the page. There is nothing else here.
+// readRoot redirects browsers to the page. For others there is no such route.
 func readRoot(x *exchange) error {
 	x.c.Writer.Header().Add("Vary", "Accept")
 	if !x.accepts("text/html") {
@@ -63,7 +63,7 @@ func (x *exchange) leadToPage(status int) error {
 	return x.reply(status, nil)
 }
 
-// accepts reports whether the request asks for a media type by its name.
+// accepts reports whether the Accept header names the media type.
 func (x *exchange) accepts(media string) bool {
 	for _, values := range x.c.Request.Header.Values("Accept") {
 		for one := range strings.SplitSeq(values, ",") {

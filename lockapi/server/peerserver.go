@@ -14,14 +14,14 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// serveCalls answers the calls of other members until Shutdown.
+// serveCalls serves the calls of other members until Shutdown.
 func (s *Server) serveCalls(l net.Listener) {
 	if err := s.calls.Serve(l); err != http.ErrServerClosed {
-		s.log.Error().Err(err).Msg("calls that other replicas forward are not served any more")
+		s.log.Error().Err(err).Msg("calls forwarded by other replicas are no longer served")
 	}
 }
 
-// newCalls is the server of other members' calls.
+// newCalls returns the HTTP server for other members' calls.
 func (s *Server) newCalls() *http.Server {
 	return &http.Server{
 		Handler:   s.PeerHandler(),
@@ -39,11 +39,11 @@ func (s *Server) newCalls() *http.Server {
 	}
 }
 
-// peerKey is that of a context's value: the server id of the replica that sends a
+// peerKey is the context key of the server id of the replica that sent the
 // call.
 type peerKey struct{}
 
-// fromPeer notes which replica has opened a connection.
+// fromPeer stores the id of the replica that opened the connection.
 func (s *Server) fromPeer(ctx context.Context, c net.Conn) context.Context {
 	if at := s.attached.Load(); at != nil && at.links != nil {
 		ctx = context.WithValue(ctx, peerKey{}, at.links.Caller(c))
@@ -51,8 +51,8 @@ func (s *Server) fromPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// via is the server id of the replica that has sent the call; empty for a call that
-// came by the API's port.
+// via returns the server id of the replica that sent the call; empty for a call
+// on the API's port.
 func (x *exchange) via() string {
 	if !x.peer {
 		return ""
@@ -61,21 +61,21 @@ func (x *exchange) via() string {
 	return id
 }
 
-// vouched is an error unless the replica that has sent the call is a member: only a
-// member may say who calls. The error is no_master, so that the sender tries again:
-// this replica may not know a new member yet.
+// vouched returns an error unless the replica that sent the call is a member:
+// only members may vouch for callers. The error is no_master, so that the
+// sender retries: this replica may not know a new member yet.
 func (x *exchange) vouched() error {
 	at := x.attached.Load()
 	if at == nil || at.links == nil {
 		return nil
 	}
 	if err := at.links.Member(x.via()); err != nil {
-		return lockapi.Errorf(lockapi.CodeNoMaster, "the call was forwarded by a replica that may not say here who calls: %v", err)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica that forwarded the call is not known as a member here: %v", err)
 	}
 	return nil
 }
 
-// logWriter takes the lines that package http writes of connections that break.
+// logWriter receives log lines of package http about broken connections.
 type logWriter struct{ log zerolog.Logger }
 
 func (w logWriter) Write(line []byte) (int, error) {
@@ -83,8 +83,8 @@ func (w logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// PeerHandler is the API for calls that other members have sent here: who they
-// are was made sure of, and none is sent on.
+// PeerHandler serves the API to other members. Their identity has been
+// verified, and their calls are not forwarded again.
 func (s *Server) PeerHandler() http.Handler {
 	engine := s.newEngine(true)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func (s *Server) PeerHandler() http.Handler {
 }
 
 func (s *Server) tooManyServed(w http.ResponseWriter) {
-	e := lockapi.Errorf(lockapi.CodeTooMany, "this replica serves %d calls of other replicas, which is all that it may; make fewer calls that wait at once", s.served.Most)
+	e := lockapi.Errorf(lockapi.CodeTooMany, "this replica already serves %d calls of other replicas, the most allowed; make fewer waiting calls at a time", s.served.Most)
 	s.stamp(w.Header())
 	w.Header()["Content-Type"] = typeProblem
 	w.Header().Set("Retry-After", "1")
@@ -109,32 +109,32 @@ func (s *Server) tooManyServed(w http.ResponseWriter) {
 	}
 }
 
-// holdBody takes room for what has arrived of the body of another member's
-// call, until it has arrived whole; most is the longest that there may be.
+// holdBody reserves memory for the body of another member's call until it has
+// arrived completely; most bounds its length.
 func (x *exchange) holdBody(most int64) (release func(), err error) {
 	size := int(min(x.c.Request.ContentLength, most))
 	if size < 0 {
-		size = int(most) // it may be anything
+		size = int(most) // the length is unknown
 	}
 	if !x.half.Enter(size) {
-		return nil, lockapi.Errorf(lockapi.CodeTooMany, "calls of other replicas that have arrived in part take %d bytes, which is all that they may", x.half.Most)
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "incomplete calls of other replicas already take %d bytes, the most allowed; try again", x.half.Most)
 	}
 	return func() { x.half.Leave(size) }, nil
 }
 
-// fewBytes are so few that they do not count: as much as a call takes anyway.
+// fewBytes is small enough not to be counted: a call takes as much anyway.
 const fewBytes = 16 << 10
 
-// holdReply takes room for a reply to another member until it has been taken,
-// for which there is only so much time.
+// holdReply reserves memory for a reply to another member until it has been
+// sent, for which time is limited.
 func (x *exchange) holdReply(size int) (release func(), err error) {
 	if size <= fewBytes {
 		return func() {}, nil
 	}
 	if !x.unread.Enter(size) {
-		return nil, lockapi.Errorf(lockapi.CodeTooMany, "replies that other replicas have not read take %d bytes, which is all that they may", x.unread.Most)
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "unread replies to other replicas already take %d bytes, the most allowed; try again", x.unread.Most)
 	}
-	// Where it is not known how, the connection's own bound is left.
+	// If this is unsupported, the connection's own limit applies.
 	_ = http.NewResponseController(x.c.Writer).SetWriteDeadline(time.Now().Add(x.opts.WriteTimeout))
 	return func() { x.unread.Leave(size) }, nil
 }

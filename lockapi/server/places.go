@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// newSpare makes the spare connections of s.
+// newSpare returns the spare connections of s.
 func (s *Server) newSpare() *gate.Reserve {
 	engine := s.engineOf(false, guests(), errNoConnection)
 	return gate.NewReserve(&wire.Server{
@@ -30,7 +30,7 @@ func (s *Server) newSpare() *gate.Reserve {
 	})
 }
 
-// guests are the routes as they are on spare connections.
+// guests returns the routes for spare connections.
 func guests() table {
 	all := slices.Clone(routes)
 	for i := range all {
@@ -44,11 +44,12 @@ func guests() table {
 }
 
 func errNoConnection(x *exchange) error {
-	return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, each with a call under way; "+
-		"make fewer calls that wait at once, ask another replica, or have the quota raised", x.conns.Most())
+	return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, all with calls under way; "+
+		"make fewer waiting calls at a time, call another replica, or raise the quota", x.conns.Most())
 }
 
-// Principal is the caller's name, as far as this replica knows; empty without one.
+// Principal returns the caller's principal as far as this replica knows; empty
+// for an anonymous caller.
 func (x *exchange) Principal(met gate.Names) string {
 	switch {
 	case x.how != "":
@@ -59,14 +60,14 @@ func (x *exchange) Principal(met gate.Names) string {
 	name, ok := met[*x.secret]
 	if !ok {
 		by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}}
-		_ = x.master.Authorize(&by) // of a token that is none it leaves the name empty
+		_ = x.master.Authorize(&by) // for an invalid token the principal stays empty
 		name = by.Principal
 		met[*x.secret] = name
 	}
 	return name
 }
 
-// Source is the network that the call came from.
+// Source returns the network of the caller.
 func (x *exchange) Source() gate.Source {
 	at, err := netip.ParseAddrPort(x.remote())
 	if err != nil {
@@ -75,9 +76,9 @@ func (x *exchange) Source() gate.Source {
 	return gate.Source(audit.NetworkOf(at.Addr()))
 }
 
-// takePlace has a call that came by a spare connection take a place among the
-// others. A keepalive that gets none does not wait. Nothing makes way for a caller
-// that may not call at all.
+// takePlace moves a call from a spare connection to a regular place. A
+// keepalive without a place does not wait. No call is displaced for a caller
+// without any rights.
 func (x *exchange) takePlace(r *route) error {
 	if x.stranger() != nil {
 		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))

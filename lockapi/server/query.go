@@ -13,11 +13,11 @@ import (
 // param is a parameter of a query.
 type param struct {
 	name string
-	need string // what it says, where there has to be one
-	many bool   // it may be given more than once
+	need string // meaning of a required parameter; empty for an optional one
+	many bool   // it may be repeated
 }
 
-// All parameters there are, as routes name them.
+// The parameters that routes use.
 var (
 	paramConsistency = param{name: "consistency"}
 	paramLimit       = param{name: "limit"}
@@ -36,14 +36,14 @@ var (
 	paramPrefixes    = param{name: "prefix", many: true}
 	paramTypes       = param{name: "types"}
 	paramWaitMS      = param{name: "wait_ms"}
-	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
+	paramBelow       = param{name: "prefix", need: "the directory of the files to delete"}
 )
 
-// query holds the parameters of a request, each known, by name. Of one that may be
-// given more than once the values are parted by NUL, which none of them has.
+// query maps the names of known parameters to their values. Values of a
+// repeated parameter are separated by NUL, which no value contains.
 type query map[string]string
 
-// all are the values of a parameter that may be given more than once.
+// all returns the values of a parameter that may be repeated.
 func (q query) all(p param) []string {
 	joined, given := q[p.name]
 	if !given {
@@ -52,10 +52,10 @@ func (q query) all(p param) []string {
 	return strings.Split(joined, "\x00")
 }
 
-// of is the value of a parameter, "" where it is not given.
+// of returns the value of a parameter, or "" if it is not given.
 func (q query) of(p param) string { return q[p.name] }
 
-// parseQuery reads the parameters strictly; known are those of the route.
+// parseQuery parses the parameters strictly; known are the route's parameters.
 func parseQuery(raw string, known []param) (query, error) {
 	var q query
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -68,10 +68,10 @@ func parseQuery(raw string, known []param) (query, error) {
 		}
 		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
 		if i < 0 {
-			return nil, lockapi.Invalid(lockapi.Clip(name), "there is no parameter %q here; %s", lockapi.Clip(name), choices(known))
+			return nil, lockapi.Invalid(lockapi.Clip(name), "the parameter %q is unknown here; %s", lockapi.Clip(name), choices(known))
 		}
 		if known[i].many && strings.Contains(value, "\x00") {
-			return nil, lockapi.Invalid(name, "parameter %s has a NUL", name)
+			return nil, lockapi.Invalid(name, "parameter %s contains a NUL, which is not allowed", name)
 		}
 		before, twice := q[name]
 		if twice && known[i].many {
@@ -88,7 +88,7 @@ func parseQuery(raw string, known []param) (query, error) {
 	}
 	for _, p := range known {
 		if p.need != "" && q.of(p) == "" {
-			return nil, lockapi.Invalid(p.name, "parameter %s is required: %s", p.name, p.need)
+			return nil, lockapi.Invalid(p.name, "parameter %s is missing; give %s", p.name, p.need)
 		}
 	}
 	return q, nil
@@ -96,13 +96,13 @@ func parseQuery(raw string, known []param) (query, error) {
 
 func choices(known []param) string {
 	if len(known) == 0 {
-		return "this call takes none"
+		return "this call has no parameters"
 	}
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.name
 	}
-	return "this call takes " + strings.Join(names, ", ")
+	return "this call has " + strings.Join(names, ", ")
 }
 
 // parameter decodes one name=value.
@@ -110,7 +110,7 @@ func parameter(pair string) (name, value string, err error) {
 	rawName, rawValue, _ := strings.Cut(pair, "=")
 	name, err = url.QueryUnescape(rawName)
 	if err != nil || name == "" || !utf8.ValidString(name) || strings.Contains(rawName, ";") {
-		return "", "", lockapi.Invalid("query", "the name %q of a parameter is malformed", lockapi.Clip(rawName))
+		return "", "", lockapi.Invalid("query", "the parameter name %q is malformed", lockapi.Clip(rawName))
 	}
 	value, err = url.QueryUnescape(rawValue)
 	switch {
@@ -124,7 +124,7 @@ func parameter(pair string) (name, value string, err error) {
 	return name, value, nil
 }
 
-// stale reports whether the caller is content with a replica's own state.
+// stale reports whether the caller accepts a replica's own state.
 func (q query) stale() (bool, error) {
 	value, given := q[paramConsistency.name]
 	switch {
@@ -133,11 +133,11 @@ func (q query) stale() (bool, error) {
 	case value == lockapi.ConsistencyStale:
 		return true, nil
 	}
-	return false, lockapi.Invalid(paramConsistency.name, "consistency is %q; it is %q or %q",
+	return false, lockapi.Invalid(paramConsistency.name, "consistency is %q; it must be %q or %q",
 		lockapi.Clip(value), lockapi.ConsistencyStale, lockapi.ConsistencyLinear)
 }
 
-// limit is the longest page that the caller takes.
+// limit returns the length of the longest page that the caller accepts.
 func (q query) limit() (int, error) {
 	value, given := q[paramLimit.name]
 	if !given {
@@ -147,7 +147,7 @@ func (q query) limit() (int, error) {
 	return int(n), err
 }
 
-// flag reads true or false; false where it is not given.
+// flag parses true or false; false if it is not given.
 func (q query) flag(p param) (bool, error) {
 	switch value, given := q[p.name]; {
 	case !given || value == "false":
@@ -155,11 +155,11 @@ func (q query) flag(p param) (bool, error) {
 	case value == "true":
 		return true, nil
 	default:
-		return false, lockapi.Invalid(p.name, "%s is %q; it is \"true\" or \"false\"", p.name, lockapi.Clip(value))
+		return false, lockapi.Invalid(p.name, "%s is %q; it must be \"true\" or \"false\"", p.name, lockapi.Clip(value))
 	}
 }
 
-// choice reads true or false; nil where it is not given.
+// choice parses true or false; nil if it is not given.
 func (q query) choice(p param) (*bool, error) {
 	if _, given := q[p.name]; !given {
 		return nil, nil
@@ -168,8 +168,8 @@ func (q query) choice(p param) (*bool, error) {
 	return &value, err
 }
 
-// top is the path at which a list of what begins with a prefix is judged: all that it
-// shows is there or below, or is judged by itself.
+// top returns the path at which the right to list a prefix is checked. All
+// entries are at or below it, or are checked separately.
 func top(prefix string) string {
 	if trimmed := strings.TrimSuffix(prefix, "/"); trimmed != "" {
 		return trimmed
@@ -177,34 +177,34 @@ func top(prefix string) string {
 	return "/"
 }
 
-// checkPrefix refuses a prefix that no path can have, which would name nothing
-// in silence.
+// checkPrefix refuses a prefix that no path can have. Otherwise such a prefix
+// would silently match nothing.
 func checkPrefix(prefix string) error {
 	if prefix != "" && prefix[0] != '/' {
-		return lockapi.Invalid(paramPrefix.name, "prefix %q begins no path: paths begin with /", lockapi.Clip(prefix))
+		return lockapi.Invalid(paramPrefix.name, "prefix %q matches no path; a prefix must begin with /", lockapi.Clip(prefix))
 	}
 	return nil
 }
 
-// choiceOf reports whether a parameter has the only value that it may have.
+// choiceOf reports whether a parameter is given. Its value must be only.
 func (q query) choiceOf(p param, only string) (bool, error) {
 	value, given := q[p.name]
 	if given && value != only {
-		return false, lockapi.Invalid(p.name, "%s is %q; the only value is %q", p.name, lockapi.Clip(value), only)
+		return false, lockapi.Invalid(p.name, "%s is %q; it must be %q", p.name, lockapi.Clip(value), only)
 	}
 	return given, nil
 }
 
-// onBehalf is the session that a write is for, empty for none.
+// onBehalf returns the session that owns a write, or "".
 func (q query) onBehalf() (string, error) {
 	session, given := q[paramOnBehalf.name]
 	if given && session == "" {
-		return "", lockapi.Invalid(paramOnBehalf.name, "session is empty; it is the id of an open session")
+		return "", lockapi.Invalid(paramOnBehalf.name, "session is empty; give the id of an open session, or omit it")
 	}
 	return session, nil
 }
 
-// token is the grant that a release is for; 0 where any is meant.
+// token returns the token of the grant to release; 0 for any grant.
 func (q query) token() (uint64, error) {
 	value, given := q[paramToken.name]
 	if !given {
@@ -213,7 +213,7 @@ func (q query) token() (uint64, error) {
 	return wholeNumber(paramToken.name, value, 1, lockapi.MaxToken)
 }
 
-// wholeNumber reads a decimal number within least..most, without sign or
+// wholeNumber parses a decimal number within least..most, without sign or
 // leading zeros.
 func wholeNumber(name, value string, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)

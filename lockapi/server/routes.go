@@ -11,22 +11,22 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// route is one operation of the API. Its template is the path as openapi.in.yaml
-// writes it and metrics label it; pattern is the router's spelling. What has no
-// pattern stands for all paths that are none.
+// route is one operation of the API. Its template is the path as
+// openapi.in.yaml and the metrics' labels spell it; pattern is the router's
+// spelling. A route without a pattern handles all unknown paths.
 type route struct {
 	method, template, pattern string
 	handle                    func(*exchange) error
 	params                    []param      // of the query; others are refused
-	asks                      master.Right // for what its caller has to have while access is on
-	local                     bool         // this replica answers, whoever is master
-	peers                     bool         // a member asks another one so on its own behalf
-	body                      int64        // the longest that it takes; 0 is lockapi.MaxBodyBytes
-	guest                     bool         // it came by a spare connection, and needs the place of another
-	audits                    master.Audit // which of its calls the audit log has, besides those that are denied
+	asks                      master.Right // right that the caller needs while access control is on
+	local                     bool         // any replica answers it itself
+	peers                     bool         // a member may send it on its own behalf
+	body                      int64        // longest body; 0 means lockapi.MaxBodyBytes
+	guest                     bool         // on a spare connection: it needs another call's place
+	audits                    master.Audit // which calls the audit log gets, in addition to denials
 }
 
-// table is the operations that a router knows.
+// table is a router's operations.
 type table []route
 
 const (
@@ -52,7 +52,7 @@ const (
 	patternPage    = lockapi.RoutePage + "*file"
 )
 
-// routes are all operations, in the order of the contract.
+// routes lists all operations in the order of the contract.
 var routes = table{
 	serves[lockapi.OpenSession](http.MethodPost, lockapi.RouteSessions, lockapi.RouteSessions, http.StatusCreated),
 	serves[lockapi.ListSessions](http.MethodGet, lockapi.RouteSessions, lockapi.RouteSessions, http.StatusOK),
@@ -121,11 +121,11 @@ var routes = table{
 	{method: http.MethodGet, template: lockapi.RouteMetrics, pattern: lockapi.RouteMetrics, asks: master.Observe, local: true, handle: readMetrics},
 }
 
-// maxBody is the longest body that the route takes.
+// maxBody returns the longest body of the route.
 func (r *route) maxBody() int64 { return cmp.Or(r.body, lockapi.MaxBodyBytes) }
 
-// maxBody is the longest body of a request that is read at all, before the
-// router has seen it: that of any route that it may be for.
+// maxBody bounds the body of a request before it is routed: the longest body of
+// any route that may match.
 func (t table) maxBody(r *http.Request) int64 {
 	most := int64(lockapi.MaxBodyBytes)
 	for i := range t {
@@ -137,7 +137,7 @@ func (t table) maxBody(r *http.Request) int64 {
 	return most
 }
 
-// fixed is the part of the pattern before its first variable.
+// fixed returns the part of the pattern before its first variable.
 func (r *route) fixed() string {
 	if i := strings.IndexAny(r.pattern, ":*"); i >= 0 {
 		return r.pattern[:i]
@@ -145,13 +145,13 @@ func (r *route) fixed() string {
 	return r.pattern
 }
 
-// newEngine routes calls; peer says that they come from another member.
+// newEngine returns the router; peer is set for calls from other members.
 func (s *Server) newEngine(peer bool) *gin.Engine {
 	return s.engineOf(peer, routes, errNoRoute)
 }
 
-// engineOf routes calls of the given routes; otherwise answers what is none of
-// them.
+// engineOf returns a router for the given routes; otherwise handles all other
+// paths.
 func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) error) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -166,7 +166,7 @@ func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) err
 		h := s.handler(r, peer)
 		e.Handle(r.method, r.pattern, h)
 		if r.method == http.MethodGet {
-			// The connection leaves out the body of a reply to HEAD.
+			// The connection drops the body of a reply to HEAD.
 			e.Handle(http.MethodHead, r.pattern, h)
 		}
 	}
@@ -176,10 +176,10 @@ func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) err
 }
 
 func errNoRoute(x *exchange) error {
-	return lockapi.Errorf(lockapi.CodeNotFound, "there is no route %s; %s lists the routes", x.path(), lockapi.RouteOpenAPI)
+	return lockapi.Errorf(lockapi.CodeNotFound, "the route %s does not exist; %s lists the routes", x.path(), lockapi.RouteOpenAPI)
 }
 
 func errNoMethod(x *exchange) error {
-	return lockapi.Errorf(lockapi.CodeMethodNotAllowed, "%s takes %s, not %.32q",
+	return lockapi.Errorf(lockapi.CodeMethodNotAllowed, "%s supports %s, not %.32q",
 		x.path(), x.c.Writer.Header().Get("Allow"), x.c.Request.Method)
 }

@@ -27,97 +27,99 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Options configure a Server. Master or Standby is needed; a duration that is
-// zero has the default named beside it.
+// Options configure a Server. Master or Standby is required. A zero duration
+// means the default in its comment.
 type Options struct {
-	// Master is the member that the server answers for, and Links are its
-	// connections to the others; without a Master it answers for none before
-	// Attach.
+	// Master is the member that the server serves, and Links are its
+	// connections to the others. Without a Master the server waits for Attach.
 	Master Master
 	Links  Links
-	// Standby is what the replica says of itself before Attach.
+	// Standby returns the state of the replica before Attach.
 	Standby func() Standby
 	Logger  zerolog.Logger
-	// LogBlocked is for how long the logger's reader has taken nothing; nil where that
-	// is not known.
+	// LogBlocked returns how long the logger's reader has read nothing; nil if
+	// unknown.
 	LogBlocked func() time.Duration
-	// Registry takes the server's metrics and is what /metrics shows; nil makes
-	// a new one. A registry serves one Server.
+	// Registry receives the server's metrics, and /metrics shows it; nil
+	// creates a new one. A registry serves one Server.
 	Registry *prometheus.Registry
-	// Metrics are further ones, of what runs beside the server.
+	// Metrics are additional metrics for /metrics.
 	Metrics metric.Set
-	// Checksum is the latest sum of this replica's state and the log entry that it
-	// is of, for /metrics; false before the first. Nil where there is none to
-	// show. It is not called before Attach.
+	// Checksum returns the latest checksum of this replica's state and its log
+	// entry, for /metrics; false before the first one. It may be nil. It is not
+	// called before Attach.
 	Checksum func() (index uint64, sum []byte, ok bool)
-	// Clock is the clock that leases are counted on, which other members are told
-	// of, and Drift bounds how far it may run from true time. Nil is told to nobody.
+	// Clock is the clock used for leases. The replica reports its readings to
+	// other members; nil reports none. Drift bounds its deviation from true
+	// time.
 	Clock func() time.Duration
 	Drift lease.Drift
-	// Peers carries calls to the other members, instead of Links: the host of a
+	// Peers carries calls to the other members instead of Links. The host of a
 	// URL is a member's name.
 	Peers http.RoundTripper
-	// MaxConnections bounds the connections that are open to the API at once; 0 is
-	// no bound. Those of other members do not count.
+	// MaxConnections bounds the API's open connections; 0 means no bound.
+	// Connections from other members do not count.
 	MaxConnections int
-	// MaxWatchers bounds the calls that wait for events; 0 is no bound.
+	// MaxWatchers bounds the calls that wait for events; 0 means no bound.
 	MaxWatchers int
-	// MaxAnonymousWatchers bounds those of callers without a credential, for each
-	// address, while access is on; 0 is no bound.
+	// MaxAnonymousWatchers bounds such calls without a credential, per address,
+	// while access control is on; 0 means no bound.
 	MaxAnonymousWatchers int
-	// TLS, where it is set, is spoken on every connection to the API. The API has
-	// HTTP/1.1 only, whatever its protocols of ALPN say.
+	// TLS, if set, is used on every connection to the API. The API supports
+	// only HTTP/1.1, regardless of the ALPN protocols configured here.
 	TLS *tls.Config
-	// JWTs judges the bearer tokens that are none of the cell's; nil where no JWT is
-	// taken.
+	// JWTs verifies bearer tokens that are not tokens of the cell; nil accepts
+	// no JWTs.
 	JWTs *identity.JWTs
-	// Certificates says that those which clients show over TLS, and which TLS
-	// verifies, prove who they are.
+	// Certificates lets client certificates that TLS has verified identify
+	// callers.
 	Certificates bool
-	// CertificatePrefix stands before the names in them, as JWTs.Prefix before those in
-	// JWTs.
+	// CertificatePrefix precedes the names in certificates, as JWTs.Prefix
+	// precedes the names in JWTs.
 	CertificatePrefix string
-	// EnableSecret lets a caller enable access that does not call from this host. While
-	// it is empty none may.
+	// EnableSecret lets a caller on another host enable access control. If it
+	// is empty, no such caller can.
 	EnableSecret string
-	// PublicMetrics opens /metrics to everybody, also while access is on.
+	// PublicMetrics opens /metrics to every caller, even while access control
+	// is on.
 	PublicMetrics bool
-	// BreakGlass is the SHA-256 of a secret that is the root's in calls to this
-	// replica itself while it is master; nil for none. It is the way back for who has
-	// lost every token of the root.
+	// BreakGlass is the SHA-256 of a secret that gives the root's rights in
+	// calls to this replica while it is the master; nil for none. It is the way
+	// back after the loss of all tokens of the root.
 	BreakGlass *[32]byte
-	// Audit takes a line for each call that the audit is about; nil for none.
-	// AuditChanges has it take one for each change.
+	// Audit receives a line for each call that the audit log covers; nil for
+	// none. AuditChanges adds a line for each change.
 	Audit        *audit.Log
 	AuditChanges bool
-	// Tracer makes spans of OpenTelemetry, of calls and of what becomes of them; nil
-	// makes none.
+	// Tracer creates OpenTelemetry spans for calls and their stages; nil
+	// creates none.
 	Tracer trace.Tracer
-	// Browsers says who may call from a web page. Its Named is the server's own.
+	// Browsers defines which web pages may call. The server sets its Named.
 	Browsers browser.Settings
 
-	// ForwardTimeout bounds the search for a master that takes a call. How long
-	// the master then holds the call is bounded by the call's own wait_ms.
+	// ForwardTimeout bounds the search for a master that accepts a call. The
+	// call's own wait_ms bounds how long the master then holds it.
 	ForwardTimeout time.Duration // 3 s
-	// AnswerTimeout is what a forwarded call may take beyond its wait_ms.
+	// AnswerTimeout is how long a forwarded call may take in addition to its
+	// wait_ms.
 	AnswerTimeout time.Duration // 30 s
 	CellTimeout   time.Duration // 1 s: for the master's view of the cell
 	ProbeTimeout  time.Duration // 500 ms: for another replica's view of itself
-	HeaderTimeout time.Duration // 5 s: for a request's line and headers, and for the handshake of TLS
+	HeaderTimeout time.Duration // 5 s: for a request's line and headers, and for the TLS handshake
 	BodyTimeout   time.Duration // 10 s: for a request's body
-	WriteTimeout  time.Duration // 30 s: for each part of a reply to be taken
+	WriteTimeout  time.Duration // 30 s: for sending each part of a reply
 	IdleTimeout   time.Duration // 150 s: for the next request of a connection
-	AttemptEvery  time.Duration // 100 ms: between answers to bad credentials of one address, after the first few
-	ContactEvery  time.Duration // 1 s: between questions to the other replicas that no caller has asked for
+	AttemptEvery  time.Duration // 100 ms: between answers to bad credentials from one address, after the first few
+	ContactEvery  time.Duration // 1 s: between this replica's own polls of the others
 }
 
 // maxHeaderBytes bounds a request's line and headers. The longest path takes
 // 3 KiB when percent-encoded whole.
 const maxHeaderBytes = 32 << 10
 
-// maxUnreadBytes bounds what the replies take that nobody reads: some hundred
-// pages of the longest list. maxHalfBytes bounds what requests take that have
-// arrived in part: a thousand of the longest.
+// maxUnreadBytes bounds the memory of unread replies: some hundred pages of the
+// longest list. maxHalfBytes bounds the memory of incomplete requests: a
+// thousand of the longest.
 const (
 	maxUnreadBytes = 64 << 20
 	maxHalfBytes   = 64 << 20
@@ -149,7 +151,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server answers Stout's HTTP API for one replica.
+// Server serves Stout's HTTP API for one replica.
 type Server struct {
 	opts     Options
 	attached atomic.Pointer[attached] // nil before Attach
@@ -160,31 +162,31 @@ type Server struct {
 	attempts gate.Attempts // with bad credentials
 	conns    *gate.Conns
 	stamps   atomic.Pointer[stamps]
-	// lists has a place for each list that is made at a time: half of the
-	// processors, so that however many ask for lists, Raft and the other calls
-	// find one.
+	// lists has a place for each list that may be built at a time: half as many
+	// as processors, so that Raft and other calls always find one.
 	lists    chan struct{}
 	spare    *gate.Reserve
 	browsers *browser.Policy
 	engine   *gin.Engine
 	http     *wire.Server
-	calls    *http.Server  // those of other members
-	served   gate.Capacity // for their calls
-	half     gate.Capacity // for their bytes that have arrived in part
-	unread   gate.Capacity // for the bytes of answers to them
-	sent     gate.Capacity // for calls that this replica has sent to others
-	watched  *peers.Watch  // the same
+	calls    *http.Server  // calls of other members
+	served   gate.Capacity // for calls of other members
+	half     gate.Capacity // for bytes of their incomplete requests
+	unread   gate.Capacity // for bytes of unread replies to them
+	sent     gate.Capacity // for calls sent to other members
+	watched  *peers.Watch  // of calls sent to other members
 	watching gate.Capacity // for calls that wait for events, streams and others
-	// strangers is room for those without a credential while access is on.
+	// strangers counts such calls without a credential while access control is
+	// on.
 	strangers gate.Sources
 	told      toldEvents
-	backups   gate.Capacity // that are under way
-	streamed  gate.Capacity // for the bytes of events that streams are about to send
+	backups   gate.Capacity // under way
+	streamed  gate.Capacity // for bytes of events that streams are about to send
 	stopping  chan struct{} // closed by Drain
 	stopOnce  sync.Once
 }
 
-// New makes a server; it does not listen yet.
+// New returns a server that does not listen yet.
 func New(opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
@@ -241,7 +243,7 @@ func (s *Server) handlerPanicked(p any) {
 	s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 }
 
-// version is the release that runs.
+// version returns the running release.
 func (o *Options) version() string {
 	if o.Master != nil {
 		return o.Master.View().Own.Version
@@ -249,24 +251,24 @@ func (o *Options) version() string {
 	return o.Standby().Replica.Version
 }
 
-// Handler is the API as an http.Handler. What needs the connection itself (the
-// deadlines of requests and replies, the answer to a request that cannot be
-// parsed, the bound on connections) is there only under Serve.
+// Handler returns the API as an http.Handler. Deadlines, answers to malformed
+// requests and the bound on connections need the connection itself, so they
+// work only under Serve.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(s.engine, w, r) })
 }
 
 func serve(engine *gin.Engine, w http.ResponseWriter, r *http.Request) {
-	// The router matches RawPath if it is set. Set always, it makes the router split
-	// each path as it was sent; the handler decodes it once.
+	// The router matches RawPath if it is set. Setting it always makes the
+	// router split each path as it was sent; the handler decodes it once.
 	if r.URL.RawPath == "" {
 		r.URL.RawPath = r.URL.EscapedPath()
 	}
 	engine.ServeHTTP(w, r)
 }
 
-// Serve answers connections of l until Shutdown, and returns nil then. It
-// closes l.
+// Serve serves connections of l until Shutdown, when it returns nil. It closes
+// l.
 func (s *Server) Serve(l net.Listener) error {
 	go s.keepContact()
 	err := s.http.Serve(s.conns.Listen(l, s.spare))
@@ -276,9 +278,9 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Drain makes the server pass on no more calls that wait: their callers do
-// better elsewhere than with a replica that is about to stop. Those under way
-// are let go. It is the step before mastership is handed over.
+// Drain stops the forwarding of waiting calls, because their callers should not
+// depend on a replica that is about to stop. It ends forwarded calls, streams
+// and waits for events. It precedes the handover of mastership.
 func (s *Server) Drain() {
 	s.stopOnce.Do(func() { close(s.stopping) })
 }
@@ -292,10 +294,10 @@ func (s *Server) isDraining() bool {
 	}
 }
 
-// Shutdown stops taking calls, lets those under way end, and closes. Calls that
-// wait at another replica are told that their outcome is unknown rather than
-// kept: they may be sent again there. When ctx ends first, the calls that
-// remain are cut off and the context's error is returned.
+// Shutdown stops accepting calls, lets the calls under way end, and closes the
+// server. Forwarded calls that wait end with outcome_unknown and may be sent
+// again elsewhere. If ctx ends first, the remaining calls are cut off and the
+// error of ctx is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	err := s.http.Shutdown(ctx)
@@ -303,8 +305,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		_ = s.http.Close()
 	}
 	_ = s.spare.Close()
-	// The calls of other members stay on connections that stay: they are waited
-	// for, not those.
+	// Connections of other members stay open, so this waits for their calls.
 	err = errors.Join(err, s.served.Emptied(ctx))
 	_ = s.calls.Close()
 	if at := s.attached.Load(); at != nil {

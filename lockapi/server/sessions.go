@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// hurry has a keepalive with that body return at once if the call got no place.
+// hurry makes a keepalive with that body return at once if the call got no
+// place.
 func (x *exchange) hurry(waitMS *int64, body any) (err error) {
 	if x.call.Keeps = true; x.hurried {
 		*waitMS = 0
@@ -28,7 +29,8 @@ func hurryAll(x *exchange, c *lockapi.KeepAliveAll) error {
 	return x.hurry(&c.WaitMS, &c.KeepalivesRequest)
 }
 
-// keptAll notes for the audit log that the caller was denied one of the sessions.
+// keptAll is the reply to keepalives. It notes for the audit log that the
+// caller was denied one of the sessions.
 func keptAll(x *exchange, _ *lockapi.KeepAliveAll, answer any, _ master.Outcome) (int, any) {
 	for _, s := range answer.(lockapi.Keepalives).Sessions {
 		if s.Error != nil && isDenial(s.Error.Code) {
@@ -38,8 +40,8 @@ func keptAll(x *exchange, _ *lockapi.KeepAliveAll, answer any, _ master.Outcome)
 	return http.StatusOK, answer
 }
 
-// sessionID is an id in a request's path. Ids are the server's own; one that
-// could never be is refused by the rules for segments of a path.
+// sessionID decodes the session id in the path. The cell creates ids; one that
+// no session can have is refused by the rules for path segments.
 func sessionID(raw string) (string, error) {
 	id, err := url.PathUnescape(raw)
 	if err != nil || id == "" || !utf8.ValidString(id) || strings.Contains(id, "/") {
@@ -48,8 +50,8 @@ func sessionID(raw string) (string, error) {
 	return id, nil
 }
 
-// header is the value of a header of the request, which may be given once; empty where
-// it is not.
+// header returns the value of a header that may be given at most once; empty if
+// it is not given.
 func (x *exchange) header(name string) (string, error) {
 	values := x.c.Request.Header.Values(name)
 	switch len(values) {

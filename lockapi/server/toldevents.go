@@ -7,11 +7,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// keptToldBytes bounds one of the events that toldEvents keeps.
+// keptToldBytes bounds each event in toldEvents.
 const keptToldBytes = 4 << 10
 
-// toldEvents keeps the latest events without content as they stand in a stream: all
-// streams tell the same ones at about the same time. It is safe for concurrent use.
+// toldEvents caches the latest events without content in their encoded form,
+// since all streams send the same events at about the same time. It is safe for
+// concurrent use.
 type toldEvents [256]atomic.Pointer[toldEvent]
 
 type toldEvent struct {
@@ -19,7 +20,7 @@ type toldEvent struct {
 	text     []byte
 }
 
-// write is writeEvent for an event of the cell.
+// write writes an event of the cell, like writeEvent.
 func (t *toldEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
 	if f := e.File; f != nil && (f.Content != nil || f.ContentBase64 != nil) {
 		return writeEvent(out, e.Revision, string(e.Type), e)

@@ -14,16 +14,16 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// traceContext reads and writes the headers of W3C Trace Context. Baggage is neither
-// kept nor passed on.
+// traceContext reads and writes the headers of W3C Trace Context. Baggage is
+// dropped.
 var traceContext propagation.TraceContext
 
-// isTraced reports whether calls of a route make spans: those of the API, and not
-// what is asked every few seconds of every replica.
+// isTraced reports whether calls of the route get spans: all except those that
+// monitoring sends to every replica every few seconds.
 func (r *route) isTraced() bool { return r.asks != master.Nothing }
 
-// trace begins the span of the call. The caller's span, or that of the replica which
-// has forwarded the call, is above it.
+// trace starts the span of the call. Its parent is the caller's span, or the
+// span of the replica that forwarded the call.
 func (x *exchange) trace(r *route) {
 	parent := x.ctx()
 	if x.mayTrace() {
@@ -42,9 +42,9 @@ func (x *exchange) trace(r *route) {
 	x.c.Request = x.c.Request.WithContext(ctx)
 }
 
-// mayTrace reports whether the caller's own trace counts, which may have a span
-// recorded where the share would not: while access is on, that of a caller who is
-// known by this replica's own state.
+// mayTrace reports whether the caller's own trace is used. It can force a span
+// to be recorded that sampling would drop. While access control is on, the
+// caller must be authenticated by this replica's own state.
 func (x *exchange) mayTrace() bool {
 	if x.peer || x.master == nil || len(x.c.Request.Header["Traceparent"]) == 0 {
 		return true
@@ -58,9 +58,9 @@ func (x *exchange) mayTrace() bool {
 	return x.master.Authorize(by) == nil
 }
 
-// endSpan ends the span of the call with what became of it. Each of its commands in
-// the log has two spans below it: while it waited for its entry, and until that was
-// on the disks of a majority and applied.
+// endSpan ends the span of the call and records its result. Each command in the
+// log gets two child spans: the wait for its entry, and the time until a
+// majority has the entry on disk and it is applied.
 func (x *exchange) endSpan() {
 	if x.timeline != nil {
 		for _, w := range x.timeline.Writes() {
@@ -79,13 +79,14 @@ func (x *exchange) endSpan() {
 	x.span.End()
 }
 
-// stage adds a span that has ended, below the call's.
+// stage adds a completed child span.
 func (x *exchange) stage(name string, from, to time.Time, more ...attribute.KeyValue) {
 	_, span := x.opts.Tracer.Start(x.ctx(), name, trace.WithTimestamp(from), trace.WithAttributes(more...))
 	span.End(trace.WithTimestamp(to))
 }
 
-// traceForward begins the span of the call's way to the master, and has out carry it.
+// traceForward starts the span of the call to the master, and adds it to the
+// headers in out.
 func (x *exchange) traceForward(ctx context.Context, master string, out http.Header) (end func(error)) {
 	if x.span == nil {
 		return func(error) {}

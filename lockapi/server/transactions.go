@@ -7,28 +7,28 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// transactionBody is a transaction of which it is known whether a session was
-// given.
+// transactionBody is a transaction that distinguishes an empty session from a
+// missing one.
 type transactionBody struct{ lockapi.Transaction }
 
-// notGiven stands for what a body does not have. No JSON string is invalid UTF-8.
+// notGiven marks a missing field. A JSON string is never invalid UTF-8.
 const notGiven = "\xff"
 
-// Validate refuses an empty session, too: its transaction would be nobody's,
-// where a caller whose variable was not set means a session.
+// Validate also refuses an empty session. The transaction would have no
+// session, although a caller with an unset variable intends one.
 func (t *transactionBody) Validate() error {
 	switch t.Session {
 	case "":
-		return lockapi.Invalid("session", "session is empty; it is the id of an open session, or left out")
+		return lockapi.Invalid("session", "session is empty; give the id of an open session, or omit it")
 	case notGiven:
 		t.Session = ""
 	}
 	return t.Transaction.Validate()
 }
 
-// decodeTransaction reads a transaction.
+// decodeTransaction decodes a transaction.
 func decodeTransaction(x *exchange) (*lockapi.Transact, error) {
-	if err := x.refuseHeaders("what a transaction depends on is in its body"); err != nil {
+	if err := x.refuseHeaders("a transaction has its conditions in the body"); err != nil {
 		return nil, err
 	}
 	body := transactionBody{lockapi.Transaction{Session: notGiven}}

@@ -6,14 +6,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mostWaste is how much a call may keep of its body, and of its headers,
-// besides what is of use: callers may send much that says nothing, and have it
-// wait.
+// mostWaste is how many useless bytes of its body and its headers a call may
+// keep. Callers may send many of them and let the call wait.
 const mostWaste = 1 << 10
 
-// trimBody is a body that was decoded without the space between its tokens,
-// where there may be much of it: a call keeps its body in case it has to be
-// forwarded.
+// trimBody returns a decoded body without the space between its tokens, if
+// there may be much. A call keeps its body in case it has to be forwarded.
 func trimBody(body []byte) []byte {
 	if cap(body) <= mostWaste {
 		return body
@@ -25,8 +23,8 @@ func trimBody(body []byte) []byte {
 	return slices.Clone(v)
 }
 
-// trimHeaders lets go of the headers, where they take much: nobody reads those
-// of a call any more that has begun to wait.
+// trimHeaders drops the headers if they are large. A call that has begun to
+// wait no longer needs them, except the credential.
 func (x *exchange) trimHeaders() {
 	h := x.c.Request.Header
 	size := 0

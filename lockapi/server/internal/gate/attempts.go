@@ -8,25 +8,27 @@ import (
 	"github.com/stoutlock/stout/internal/audit"
 )
 
-// Bad credentials from one address are answered more slowly the more of them there
-// have been: fewAttempts at once, then one each Attempts.Every, and none later
-// than twenty times that. A good credential is never slowed down, nor is one who brings none.
+// Answers to bad credentials from one address slow down. The first fewAttempts
+// are answered at once, later ones at intervals of Attempts.Every, with a delay
+// of at most mostPenalty intervals. Good credentials and requests without
+// credentials are never delayed.
 const (
 	fewAttempts   = 10
 	mostPenalty   = 20
 	mostAddresses = 4096
 )
 
-// Attempts remembers from where bad credentials came, of so many addresses at most. An
-// address is a network of 64 bits where it is one of IPv6.
+// Attempts counts bad credentials per address, for at most mostAddresses
+// addresses. IPv6 addresses are grouped by /64 network.
 type Attempts struct {
 	Every time.Duration
 
 	mu sync.Mutex
-	of map[netip.Prefix]time.Duration // the instant at which what came from there is worked off
+	of map[netip.Prefix]time.Duration // when the network's attempts are worked off
 }
 
-// Failed notes one more, at an instant, and says for how long to hold the answer back.
+// Failed records one more bad credential at now and returns how long to delay
+// the answer.
 func (a *Attempts) Failed(from netip.Addr, now time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,8 +45,8 @@ func (a *Attempts) Failed(from netip.Addr, now time.Duration) time.Duration {
 	return max(0, until-now-fewAttempts*a.Every)
 }
 
-// forget makes room: whatever is worked off goes, and where that is nothing, all: then
-// thousands of addresses attack at once, and each of them is slow by itself.
+// forget frees space: it deletes the addresses that are worked off, otherwise all. In the latter case thousands of
+// addresses attack at once, and each single one is slow.
 func (a *Attempts) forget(now time.Duration) {
 	for key, until := range a.of {
 		if until <= now {

@@ -7,37 +7,41 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// At a limit of connections, of watchers or of forwarded calls, a call that waits
-// may make way: the oldest one of the caller that has most of them, for a caller
-// that has at least two fewer. A keepalive may take the place of any other wait,
-// and is answered at once where it gets no place: sessions outlive a crowd. Calls
-// that do not wait are let be: their answers would be lost.
+// At a limit of connections, watchers or forwarded calls, a waiting call may be
+// closed to make room for a new one. It is the oldest waiting call of the
+// caller that has most of them, and the newcomer's caller must have at least
+// two fewer.
 //
-// A call costs nothing for this but a pointer at its connection. The callers are
-// counted when a limit is met.
+// A keepalive may displace any other wait. If it gets no place, it is answered
+// at once, so that sessions survive an overload. Calls that do not wait are
+// never closed, since their answers would be lost.
+//
+// A call pays only a pointer on its connection for this. The callers are
+// counted when a limit is reached.
 
-// Call is a call that may wait. It is part of what the server has of it.
+// Call is a call that may wait. The server embeds it in its own record of the
+// call.
 type Call struct {
 	Of      Caller
 	Keeps   bool  // it keeps a session alive
 	Watches bool  // it waits for events
-	place   *conn // that it waits on; nil while it does not
+	place   *conn // connection on which it waits; nil while it does not
 }
 
-// Caller is whose call it is.
+// Caller identifies the caller of a call.
 type Caller interface {
-	// Principal is the caller's name; empty without one. met has the names of tokens
-	// that were met before.
+	// Principal returns the caller's principal, or "" for an anonymous caller.
+	// met caches the principals of tokens.
 	Principal(met Names) string
-	// Source is where the call came from.
+	// Source returns the origin of the call.
 	Source() Source
 }
 
-// Names are the principals of tokens that one count has met.
+// Names caches the principals of tokens during one count.
 type Names map[[32]byte]string
 
-// holder is the caller that waiting calls are counted for: a principal or, without
-// one, a network.
+// holder is the unit by which waiting calls are counted: a principal or, for
+// anonymous callers, a network.
 type holder struct {
 	principal string
 	from      Source
@@ -50,7 +54,7 @@ func holderOf(c Caller, met Names, from Source) holder {
 	return holder{from: from}
 }
 
-// Park has the call's connection make way where others need it, until Unpark.
+// Park lets others displace the call's connection, until Unpark.
 func (c *Call) Park(ctx context.Context) {
 	switch on := wire.ConnOf(ctx).(type) {
 	case *conn:
@@ -70,40 +74,42 @@ func (c *Call) Unpark() {
 	}
 }
 
-// Reserve has a call that came by a spare connection take a place among the others, and
-// reports whether it has one.
+// Reserve moves a call from a spare connection to a regular place, and reports
+// whether it got one.
 func (p *Conns) Reserve(ctx context.Context, c *Call) bool {
 	g, ok := wire.ConnOf(ctx).(*guest)
 	return ok && g.sit(p.replace(c, g.Conn))
 }
 
-// crowd is the waiting calls of one holder.
+// crowd counts the waiting calls of one holder.
 type crowd struct {
 	calls        int
-	wait, keeper *conn // the oldest of those that keep no session alive, and of those that do
-	waits        int   // of the former
+	wait, keeper *conn // oldest call that keeps no session alive, and oldest that does
+	waits        int   // number of calls that keep no session alive
 }
 
-// Yield closes the connection of a waiting call that fits, for one of a newcomer.
-// It reports whether there was one.
+// Yield closes the connection of a waiting call that fits, for the newcomer's
+// sake. It reports whether there was one.
 func (p *Conns) Yield(newcomer *Call, fits func(*Call) bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.close(p.choose(newcomer, fits))
 }
 
-// close closes the connection of a call that makes way; nil is none. p.mu is held.
+// close closes the connection of a displaced call and reports whether c is not
+// nil. p.mu is held.
 func (p *Conns) close(c *conn) bool {
 	if c == nil {
 		return false
 	}
 	p.yielded++
 	p.drop(c)
-	_ = c.Conn.Close() // its goroutine meets that, and its call ends
+	_ = c.Conn.Close() // its goroutine gets an error, and the call ends
 	return true
 }
 
-// choose finds the connection that makes way for a call; nil for none. p.mu is held.
+// choose returns the connection to close for the newcomer, or nil. p.mu is
+// held.
 func (p *Conns) choose(newcomer *Call, fits func(*Call) bool) *conn {
 	known, crowds := Names{}, map[holder]*crowd{}
 	var order []*crowd
@@ -151,7 +157,8 @@ func (of *crowd) add(c *conn, keeps bool) {
 	}
 }
 
-// largest is the first crowd of those that have most; nil where there are none.
+// largest returns the first of the largest crowds, or nil if there are no
+// crowds.
 func largest(all []*crowd, size func(*crowd) int) (most *crowd) {
 	for _, of := range all {
 		if most == nil || size(of) > size(most) {
@@ -161,8 +168,8 @@ func largest(all []*crowd, size func(*crowd) int) (most *crowd) {
 	return most
 }
 
-// replace gives a spare connection a place among the others, where there is room or
-// a call makes way; nil where there is none.
+// replace gives a spare connection a regular place if one is free or a call can
+// be displaced; otherwise it returns nil.
 func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,6 +184,6 @@ func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 
 func anyCall(*Call) bool { return true }
 
-// WatchesOnly and CallsOnly choose which calls may make way.
+// WatchesOnly and CallsOnly select the calls that may be displaced.
 func WatchesOnly(c *Call) bool { return c.Watches }
 func CallsOnly(c *Call) bool   { return !c.Watches }

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Capacity counts what there is, up to a bound. It is safe for concurrent use.
+// Capacity is a counter with a bound. It is safe for concurrent use.
 type Capacity struct {
 	Most int // does not change
 
 	mu    sync.Mutex
 	used  int
-	empty chan struct{} // closed when there is nothing; nil where nobody waits for that
+	empty chan struct{} // closed when the count reaches zero; nil unless Emptied waits
 }
 
-// Enter takes room for n, if there is so much.
+// Enter adds n if there is room for it.
 func (r *Capacity) Enter(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,7 +25,7 @@ func (r *Capacity) Enter(n int) bool {
 	return true
 }
 
-// Add is Enter where the bound does not count: somebody is about to leave.
+// Add adds n regardless of the bound: something else is about to leave.
 func (r *Capacity) Add(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,7 +34,6 @@ func (r *Capacity) Add(n int) bool {
 }
 
 // EnterBelow is Enter with some of the room kept free.
-// Enter takes room for n, if there is so much.
 func (r *Capacity) EnterBelow(n, free int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +44,7 @@ func (r *Capacity) EnterBelow(n, free int) bool {
 	return true
 }
 
-// Leave gives room for n back.
+// Leave subtracts n.
 func (r *Capacity) Leave(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,14 +54,14 @@ func (r *Capacity) Leave(n int) {
 	}
 }
 
-// Count is how much is under way.
+// Count returns the present count.
 func (r *Capacity) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used
 }
 
-// Emptied waits until there is nothing.
+// Emptied waits until the count is zero.
 func (r *Capacity) Emptied(ctx context.Context) error {
 	r.mu.Lock()
 	if r.used == 0 {

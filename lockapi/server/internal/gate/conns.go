@@ -5,29 +5,30 @@ import (
 	"sync"
 )
 
-// Conns counts the connections that the API has open, and keeps them below a
-// bound: files and the replicas' own connections share the process's open files
-// with them, and must never find none left.
+// Conns counts the API's open connections and keeps them below a bound. Files
+// and the connections between replicas share the process's open files, and must
+// always find some left.
 //
-// At the bound a new connection takes the place of the one that has been idle
-// for longest: whose first or next request has not arrived whole. A client that
-// opens connections and sends nothing, or a byte now and then, cannot keep
-// others out. Where every connection has a call under way, the new one is a
-// spare one, and a call that waits may make way for it (call.go).
+// At the bound a new connection replaces the one that has been idle longest.
+// Idle means that its first or next request has not arrived completely. A
+// client that opens connections and sends nothing, or a byte now and then,
+// cannot keep others out. If every connection has a call under way, the new one
+// becomes a spare connection, and a waiting call may be closed for it
+// (call.go).
 type Conns struct {
 	most int // 0 for no bound
 
-	mu       sync.Mutex // guards what follows, and the fields of conn that say so
+	mu       sync.Mutex // guards the following fields and the fields of conn marked so
 	open     int
 	evicted  uint64
-	idle     conn       // the ring of those that are idle: its next is so for longest
-	working  conn       // the ring of those that have a call under way, likewise
-	yielded  uint64     // closed for others though they had a call under way
-	evicting int        // told to go and not gone
-	room     *sync.Cond // a connection has gone
+	idle     conn       // ring of idle connections; next is the one idle longest
+	working  conn       // ring of connections with a call under way, in the same order
+	yielded  uint64     // closed for others while they had a call under way
+	evicting int        // ordered to close, not closed yet
+	room     *sync.Cond // signals that a connection has closed
 }
 
-// NewConns returns Conns without any connection; 0 is no bound.
+// NewConns returns an empty Conns. A bound of 0 means no bound.
 func NewConns(most int) *Conns {
 	p := &Conns{most: most}
 	p.room = sync.NewCond(&p.mu)
@@ -36,9 +37,9 @@ func NewConns(most int) *Conns {
 	return p
 }
 
-// admit makes room for one more connection, or reports that there is none. A
-// connection that makes way counts until its goroutine has noticed, for its
-// file is open so long; that takes no longer than a switch of goroutines.
+// admit makes room for one more connection, or returns false. A
+// replaced connection counts until its goroutine has closed it, since its file
+// stays open until then. That takes only a switch of goroutines.
 func (p *Conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +62,7 @@ func (p *Conns) admit() bool {
 	return true
 }
 
-// left notes the end of a connection that was admitted.
+// left records the end of an admitted connection.
 func (p *Conns) left(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,9 +78,9 @@ func (p *Conns) left(c *conn) {
 	p.room.Broadcast()
 }
 
-// Busy notes that a request of the connection has arrived whole, unless the
-// connection was told to go. Its call must not begin then: it could keep the
-// place that somebody waits for.
+// Busy records that a request of the connection has arrived completely. It
+// returns false if the connection is being closed. Its call must not begin
+// then: it could keep a place for which a new connection waits.
 func (p *Conns) Busy(nc net.Conn) bool {
 	c := nc.(*conn)
 	p.mu.Lock()
@@ -92,7 +93,7 @@ func (p *Conns) Busy(nc net.Conn) bool {
 	return true
 }
 
-// Waits notes that the connection waits for a request.
+// Waits records that the connection waits for a request.
 func (p *Conns) Waits(nc net.Conn) {
 	c := nc.(*conn)
 	p.mu.Lock()
@@ -105,13 +106,13 @@ func (p *Conns) Waits(nc net.Conn) {
 	p.idle.link(c)
 }
 
-// link puts c at the end of a ring. conns.mu is held.
+// link appends c to a ring. conns.mu is held.
 func (ring *conn) link(c *conn) {
 	c.prev, c.next = ring.prev, ring
 	c.prev.next, c.next.prev = c, c
 }
 
-// drop takes a connection off its ring. p.mu is held.
+// drop removes a connection from its ring. p.mu is held.
 func (p *Conns) drop(c *conn) {
 	if c.next == nil {
 		return
@@ -120,13 +121,13 @@ func (p *Conns) drop(c *conn) {
 	c.idle, c.prev, c.next = false, nil, nil
 }
 
-// Counts are the connections open, and how many were closed to make room so far:
-// idle ones, and those with a call that waited.
+// Counts returns the number of open connections, and how many were closed to
+// make room: idle ones, and ones with a waiting call.
 func (p *Conns) Counts() (open int, evicted, yielded uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open, p.evicted, p.yielded
 }
 
-// Most is the bound; 0 is none.
+// Most returns the bound; 0 means no bound.
 func (p *Conns) Most() int { return p.most }

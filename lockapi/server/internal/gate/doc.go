@@ -1,8 +1,8 @@
-// Package gate decides what a replica has room for: connections, which make way for
-// others when they are idle or when their caller has most of them, the spare ones for
-// probes and keepalives, and counts with a bound. It also slows down addresses that send
-// wrong credentials.
+// Package gate enforces a replica's limits. It bounds the connections: an idle
+// connection, or one of the caller with most of them, is closed for a new one. It
+// also has the spare connections for probes and keepalives, and counters with a
+// bound. It slows down addresses that send wrong credentials.
 //
-// It knows connections and who calls by a name, and nothing of what is called or of the
-// answers. How a connection's bytes become requests is package wire's.
+// It knows connections and their callers' names, but neither the calls nor the
+// answers. Package wire turns the bytes of a connection into requests.
 package gate

@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// listener hands out connections for which there is room. The others go to the
-// spare ones.
+// listener returns the connections for which there is room and makes the others
+// spare connections.
 type listener struct {
 	net.Listener
 	conns *Conns
 	spare *Reserve
 }
 
-// Listen returns a listener whose connections p counts. Where it has no room they
-// become spare ones.
+// Listen returns a listener. p counts its connections. Connections without
+// room become spare ones.
 func (p *Conns) Listen(l net.Listener, spare *Reserve) net.Listener {
 	return listener{l, p, spare}
 }
@@ -34,30 +34,30 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// conn is a connection that was admitted.
+// conn is an admitted connection.
 type conn struct {
 	net.Conn
 	conns *Conns
 
-	waiting atomic.Pointer[Call] // the call that waits on it; nil for none
+	waiting atomic.Pointer[Call] // call that waits on it; nil for none
 
 	// Guarded by conns.mu.
-	prev, next *conn // its neighbours among the idle ones, or those with a call
+	prev, next *conn // neighbors in the ring of idle or working connections
 	idle       bool
-	gone       bool // it counts no more
-	evicting   bool // it was closed to make room
+	gone       bool // no longer counted
+	evicting   bool // closed to make room
 }
 
-// Close is what every connection ends with.
+// Close closes the connection and frees its place.
 func (c *conn) Close() error {
 	defer c.conns.left(c)
 	return c.Conn.Close()
 }
 
-// CloseWrite lets a connection end without cutting off its last reply.
+// CloseWrite lets a connection end without losing its last reply.
 func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// SyscallConn lets a connection be read and written without waiting.
+// SyscallConn gives access to reads and writes that do not block.
 func (c *conn) SyscallConn() (syscall.RawConn, error) { return syscallConn(c.Conn) }
 
 func closeWrite(c net.Conn) error {

@@ -10,41 +10,42 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Where every connection of max-connections has a call under way, the next ones
-// get one of the spare ones: for a single request, and a short time. A probe of
-// the process's health, a look at its metrics and a keepalive are answered there
-// as ever, since that is when they matter most. Another call replaces a waiting
-// one of a caller that has more of them (call.go); otherwise it gets 429.
-// What a connection is for is known only when its request is there.
+// When every connection of max-connections has a call under way, further
+// connections become spare connections: each for a single request and a short
+// time. Health probes, metrics and keepalives are answered there as usual,
+// since they matter most during an overload. Any other call displaces a waiting
+// call of a caller that has more of them (call.go), or gets 429. The server
+// knows the purpose of a connection only after its request has arrived.
 const (
 	spareConns = 32
-	spareTime  = time.Second // for each: the request, each 64 KiB of the reply to be taken
+	spareTime  = time.Second // for the request, and for each 64 KiB of the reply
 )
 
-// Reserve is the spare connections. They come on top of max-connections.
+// Reserve holds the spare connections. They do not count toward max-connections.
 type Reserve struct {
 	server *wire.Server
 
 	mu      sync.Mutex
-	guests  []*guest // the one that came first in front
+	guests  []*guest // in order of arrival
 	taken   uint64
 	dropped uint64
 }
 
-// guest is one of the spare connections.
+// guest is a spare connection.
 type guest struct {
 	net.Conn
 	spare *Reserve
 	from  Source
-	busy  bool // its request has arrived whole; guarded by spare.mu
-	// place is what it counts as once it has replaced another connection; nil
-	// before, and closed says that it has ended. Both are guarded by spare.mu.
+	busy  bool // its request has arrived completely; guarded by spare.mu
+	// place is the regular place that the guest got from a displaced
+	// connection; nil before. closed reports that the guest has ended. Both are
+	// guarded by spare.mu.
 	place  *conn
 	closed bool
 }
 
-// NewReserve returns spare connections whose requests a server answers. Of that one it
-// sets what it needs itself: the deadlines, Waits and Calls.
+// NewReserve returns spare connections. The server answers their requests. It sets
+// the server's deadlines, Waits and Calls.
 func NewReserve(server *wire.Server) *Reserve {
 	p := &Reserve{server: server}
 	server.HeaderTimeout, server.BodyTimeout, server.WriteTimeout, server.IdleTimeout = spareTime, spareTime, spareTime, spareTime
@@ -52,11 +53,11 @@ func NewReserve(server *wire.Server) *Reserve {
 	return p
 }
 
-// Close closes all of them.
+// Close closes all spare connections.
 func (p *Reserve) Close() error { return p.server.Close() }
 
-// admit takes a connection for which there is no other place, or closes it. It
-// does not block.
+// admit accepts a connection without a regular place, or closes it. It does not
+// block.
 func (p *Reserve) admit(c net.Conn) {
 	g := &guest{Conn: c, spare: p, from: SourceOf(c.RemoteAddr())}
 	if !p.join(g) {
@@ -66,7 +67,7 @@ func (p *Reserve) admit(c net.Conn) {
 	p.server.Take(g)
 }
 
-// join gives g a place, where there is one or somebody makes way.
+// join adds g if there is a free place or another guest can be closed.
 func (p *Reserve) join(g *guest) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +77,7 @@ func (p *Reserve) join(g *guest) bool {
 		if !ok {
 			return false
 		}
-		_ = p.guests[i].Conn.Close() // its goroutine meets that
+		_ = p.guests[i].Conn.Close() // its goroutine gets an error
 		p.guests = slices.Delete(p.guests, i, i+1)
 	}
 	p.taken++
@@ -84,7 +85,7 @@ func (p *Reserve) join(g *guest) bool {
 	return true
 }
 
-// calls notes that a connection's request has arrived whole.
+// calls records that a connection's request has arrived completely.
 func (p *Reserve) calls(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +93,7 @@ func (p *Reserve) calls(c net.Conn) bool {
 	return true
 }
 
-// Close is what every connection ends with.
+// Close closes the connection and frees its place.
 func (g *guest) Close() error {
 	g.spare.mu.Lock()
 	g.leave()
@@ -105,15 +106,15 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// leave frees the place among the spare connections. spare.mu is held.
+// leave frees the guest's place among the spare connections. spare.mu is held.
 func (g *guest) leave() {
 	if i := slices.Index(g.spare.guests, g); i >= 0 {
 		g.spare.guests = slices.Delete(g.spare.guests, i, i+1)
 	}
 }
 
-// sit has the connection count as another than a spare one from now on, and reports
-// whether it does. A nil place is none.
+// sit moves the guest to a regular place, and reports whether it did. A nil
+// place means no place.
 func (g *guest) sit(place *conn) bool {
 	if place == nil {
 		return false
@@ -129,32 +130,33 @@ func (g *guest) sit(place *conn) bool {
 	return true
 }
 
-// seat is what the connection counts as; nil for a spare one.
+// seat returns the guest's regular place, or nil if it is still a spare
+// connection.
 func (g *guest) seat() *conn {
 	g.spare.mu.Lock()
 	defer g.spare.mu.Unlock()
 	return g.place
 }
 
-// CloseWrite lets a connection end without cutting off its last reply.
+// CloseWrite lets a connection end without losing its last reply.
 func (g *guest) CloseWrite() error { return closeWrite(g.Conn) }
 
-// SyscallConn lets a connection be read and written without waiting.
+// SyscallConn gives access to reads and writes that do not block.
 func (g *guest) SyscallConn() (syscall.RawConn, error) { return syscallConn(g.Conn) }
 
-// Counts returns how many connections came when there was none but the spare ones,
-// and how many of them were closed to make room for others, or at once.
+// Counts returns how many connections became spare ones, and how many of them
+// were closed for others or at once.
 func (p *Reserve) Counts() (taken, dropped uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken, p.dropped
 }
 
-// makesWay chooses who of the guests, all places being taken, makes way for one
-// more. It is one of the source that has most, the newcomer counted: the one
-// that came first of those whose request is not there yet. A request that is
-// there is given up only for a source that has fewer. So a caller that takes
-// all it can get keeps only its own next connections out.
+// makesWay chooses the guest to close for a newcomer when all places are taken.
+// It belongs to the source with most guests, counting the newcomer. Among
+// those, it is the first one without a complete request. A guest with a
+// complete request is closed only for a source with fewer guests. A caller that
+// opens as many connections as it can therefore keeps out only its own.
 func makesWay(guests []*guest, newcomer Source) (index int, ok bool) {
 	count := map[Source]int{newcomer: 1}
 	for _, g := range guests {

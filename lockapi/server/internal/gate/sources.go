@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// Source is who shares a part of the spare connections: one address, or, as one
-// host may have as many of those as it likes, one network of IPv6.
+// Source is a group of clients that share a part of the spare connections: one
+// IPv4 address or one /64 network of IPv6. A host may have as many addresses in
+// such a network as it likes.
 type Source netip.Prefix
 
-// SourceOf returns that of an address.
+// SourceOf returns the source of an address.
 func SourceOf(a net.Addr) Source {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -28,7 +29,7 @@ func SourceOf(a net.Addr) Source {
 	return Source(prefix)
 }
 
-// Sources counts calls by the network that they come from, up to a bound for each.
+// Sources counts the calls of each source, with a bound per source.
 type Sources struct {
 	Most int // does not change
 
@@ -36,7 +37,7 @@ type Sources struct {
 	of map[Source]int
 }
 
-// Enter counts a call, if its source has fewer than Most.
+// Enter counts a call if its source has fewer than Most.
 func (a *Sources) Enter(from Source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,7 +51,7 @@ func (a *Sources) Enter(from Source) bool {
 	return true
 }
 
-// Leave says that the call is over.
+// Leave records the end of a call.
 func (a *Sources) Leave(from Source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

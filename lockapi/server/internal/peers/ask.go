@@ -10,23 +10,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// URL is where a route is at another member.
+// URL returns the URL of a route at another member.
 func URL(id, path, query string) (*url.URL, error) {
 	decoded, err := url.PathUnescape(path)
 	return &url.URL{Scheme: "http", Host: id, Path: decoded, RawPath: path, RawQuery: query}, err
 }
 
-// maxReplicaBytes bounds the answer of a replica about itself.
+// maxReplicaBytes bounds a replica's answer about itself.
 const maxReplicaBytes = 64 << 10
 
-// AskReplica asks another replica for its own entry.
+// AskReplica requests another replica's own entry.
 func AskReplica(ctx context.Context, way http.RoundTripper, id string) (lockapi.Replica, error) {
 	var got lockapi.Replica
 	_, err := Ask(ctx, way, id, lockapi.RouteReplica, &got)
 	return got, err
 }
 
-// Ask reads a short answer of another replica, and returns its headers.
+// Ask reads a short answer of another replica and returns the headers.
 func Ask(ctx context.Context, way http.RoundTripper, id, route string, into any) (http.Header, error) {
 	url, err := URL(id, route, "")
 	if err != nil {
@@ -44,6 +44,6 @@ func Ask(ctx context.Context, way http.RoundTripper, id, route string, into any)
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("replica %s answered %s", id, resp.Status)
 	}
-	// Fields that a newer replica adds are no fault of this one.
+	// Unknown fields are ignored: a newer replica may send them.
 	return resp.Header, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(into)
 }

@@ -16,18 +16,19 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Leases hold while the clocks of all replicas run at about the same rate. So a
-// replica that asks another one how it is, is told what the other's clock reads,
-// and how fast that runs comes of many such answers (lease.Rates).
+// Leases are safe while the clocks of all replicas run at about the same rate.
+// A replica that answers about itself therefore includes a reading of its
+// clock. The asking replica derives the clock's rate from many such answers
+// (lease.Rates).
 
-// headerClock is what the clock of leases reads at a member, in its answer about
-// itself to another one: the origin that it counts from, and nanoseconds.
+// headerClock carries a member's reading of the lease clock in its answer to
+// another member: the clock's origin, and nanoseconds.
 const headerClock = "Stout-Clock"
 
-// clocks are this replica's own and what is known of the others'.
+// clocks has this replica's clock and the observed rates of the others.
 type clocks struct {
-	now    func() time.Duration // nil where there is none to show
-	origin string               // of this process: of no use beyond that
+	now    func() time.Duration // nil if there is no clock to report
+	origin string               // identifies this process; valid only within it
 
 	mu    sync.Mutex
 	rates map[string]*lease.Rates // by member
@@ -39,14 +40,14 @@ func newClocks(now func() time.Duration) clocks {
 	return clocks{now: now, origin: hex.EncodeToString(origin[:]), rates: map[string]*lease.Rates{}}
 }
 
-// show puts what the clock reads into an answer.
+// show adds the clock's reading to an answer.
 func (c *clocks) show(h http.Header) {
 	if c.now != nil {
 		h[headerClock] = []string{c.origin + " " + strconv.FormatInt(int64(c.now()), 10)}
 	}
 }
 
-// of is what is known of a member's clock.
+// of returns the observations of a member's clock.
 func (c *clocks) of(id string) *lease.Rates {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +59,8 @@ func (c *clocks) of(id string) *lease.Rates {
 	return r
 }
 
-// look asks another replica for its own entry, and looks at its clock.
+// look requests another replica's own entry and records the reading of its
+// clock.
 func (c *clocks) look(ctx context.Context, way http.RoundTripper, id string) (got lockapi.Replica, err error) {
 	if c.now == nil {
 		return AskReplica(ctx, way, id)
@@ -69,7 +71,7 @@ func (c *clocks) look(ctx context.Context, way http.RoundTripper, id string) (go
 	if err != nil {
 		return got, err
 	}
-	if origin, other, err := readClock(h.Get(headerClock)); err == nil { // an older release sends none
+	if origin, other, err := readClock(h.Get(headerClock)); err == nil { // older releases send no reading
 		c.of(id).Saw(origin, lease.Sight{Sent: sent, Came: came, Other: other})
 	}
 	return got, nil

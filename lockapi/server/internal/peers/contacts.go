@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// contacts remembers when other replicas last answered, and with what.
+// contacts records when each replica last answered, and its applied index.
 type contacts struct {
-	started time.Time // stands in for a replica that never answered
+	started time.Time // used for a replica that has never answered
 	mu      sync.Mutex
 	last    map[string]contact
 }
 
 type contact struct {
-	at      time.Time // of the last answer
+	at      time.Time // last answer
 	applied uint64
-	missed  time.Time // of the first question after it without one; zero for none
+	missed  time.Time // first failed question since then; zero for none
 }
 
 func (c *contacts) note(id string, applied uint64) {
@@ -28,7 +28,7 @@ func (c *contacts) note(id string, applied uint64) {
 	c.last[id] = contact{at: time.Now(), applied: applied}
 }
 
-// miss notes that a replica has not answered.
+// miss records that a replica did not answer.
 func (c *contacts) miss(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *contacts) miss(id string) {
 	}
 }
 
-// isUnreached reports whether the way to a replica is dead.
+// isUnreached reports whether a replica has not answered for UnreachedAfter.
 func (c *contacts) isUnreached(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *contacts) isUnreached(id string) bool {
 	return !missed.IsZero() && time.Since(missed) >= UnreachedAfter
 }
 
-// unreached lists those that the way is dead to.
+// unreached lists the replicas that have not answered for UnreachedAfter.
 func (c *contacts) unreached() (ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,14 +63,14 @@ func (c *contacts) unreached() (ids []string) {
 }
 
 func (c *contacts) of(id string) contact {
-	if got, ok := c.heard(id); ok {
+	if got, ok := c.lastAnswer(id); ok {
 		return got
 	}
 	return contact{at: c.started}
 }
 
-// heard is the last answer of a replica, if it has ever answered.
-func (c *contacts) heard(id string) (got contact, ok bool) {
+// lastAnswer returns the last answer of a replica, if it has ever answered.
+func (c *contacts) lastAnswer(id string) (got contact, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	got = c.last[id]

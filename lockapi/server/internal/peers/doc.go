@@ -1,8 +1,8 @@
-// Package peers is how a member reaches the other members of its cell, and what it
-// learns of them: the connections that calls travel over, short questions, when each
-// last answered and how fast its clock runs, and whether a replica that has a forwarded
-// call is still the master.
+// Package peers lets a member call the other members of its cell, and collects
+// what it learns about them. It provides the connections for calls and short
+// questions. It records when each member last answered and how fast its clock
+// runs, and checks whether a replica with a forwarded call is still the master.
 //
-// It knows neither routes nor callers. Which calls are forwarded, and what becomes of an
-// answer that was lost, is package server's.
+// It knows neither routes nor callers. Package server decides which calls are
+// forwarded, and handles lost answers.
 package peers

@@ -10,24 +10,25 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Every is how often a replica looks at the others without being asked, so that it
-// can tell for how long one has been silent.
+// Every is how often a replica checks the others without a request, so that it
+// knows how long one has been silent.
 const Every = time.Second
 
-// UnreachedAfter is how long a replica leaves questions unanswered until the way to it
-// counts as dead.
+// UnreachedAfter is how long a replica's questions remain unanswered before the
+// path to it counts as dead.
 const UnreachedAfter = 2 * Every
 
-// Others is what a member has learned of the others. It is safe for concurrent use.
+// Others holds a member's knowledge about the other members. It is safe for
+// concurrent use.
 type Others struct {
-	bound    time.Duration // of each question
+	bound    time.Duration // time limit of each question
 	contacts contacts
 	clocks   clocks
 	asked    questions
 }
 
-// New returns Others without any knowledge. bound is how long a question may take;
-// clock is the clock that leases are counted on, which other members are told of, nil
+// New returns an empty Others. bound is the time limit of a question. clock is
+// the clock used for leases, which this replica reports to other members; nil
 // for none.
 func New(bound time.Duration, clock func() time.Duration) *Others {
 	o := &Others{bound: bound, clocks: newClocks(clock)}
@@ -36,8 +37,8 @@ func New(bound time.Duration, clock func() time.Duration) *Others {
 	return o
 }
 
-// Forget drops what is known of replicas that are members no more: names come and go
-// for as long as the process lives.
+// Forget drops the records of replicas that are no longer members. Otherwise
+// they would accumulate over the life of the process.
 func (o *Others) Forget(members []lockapi.Replica) {
 	stay := make(map[string]bool, len(members))
 	for _, r := range members {
@@ -48,15 +49,15 @@ func (o *Others) Forget(members []lockapi.Replica) {
 	forget(&o.clocks.mu, o.clocks.rates, stay)
 }
 
-// forget deletes from a map, by replica, that mu guards.
+// forget deletes the replicas that are not in stay from a map guarded by mu.
 func forget[T any](mu *sync.Mutex, from map[string]T, stay map[string]bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	maps.DeleteFunc(from, func(id string, _ T) bool { return !stay[id] })
 }
 
-// Look asks every replica but self for its own entry, all at once, and writes what
-// they report into replicas.
+// Look asks all replicas except self in parallel for their own entries, and
+// writes the answers into replicas.
 func (o *Others) Look(ctx context.Context, way http.RoundTripper, self string, replicas []lockapi.Replica) {
 	var wg sync.WaitGroup
 	for i := range replicas {
@@ -67,8 +68,9 @@ func (o *Others) Look(ctx context.Context, way http.RoundTripper, self string, r
 	wg.Wait()
 }
 
-// look replaces what this replica knows of another by what the other reports. One that
-// does not answer is unhealthy, its applied index the last one known.
+// look replaces this replica's knowledge of another one with that replica's
+// answer. A replica that does not answer is unhealthy, with its last known
+// applied index.
 func (o *Others) look(ctx context.Context, way http.RoundTripper, r *lockapi.Replica) {
 	got, age, err := o.asked.of(ctx, way, r.ID, o.bound)
 	if err != nil || got.ID != r.ID {
@@ -94,22 +96,23 @@ func (o *Others) look(ctx context.Context, way http.RoundTripper, r *lockapi.Rep
 	r.Unreached = got.Unreached
 }
 
-// LastAnswer returns when a replica last answered, and how far it was; false if it never
-// did.
+// LastAnswer returns when a replica last answered and its applied index then; false
+// if it never answered.
 func (o *Others) LastAnswer(id string) (at time.Time, applied uint64, ok bool) {
-	got, ok := o.contacts.heard(id)
+	got, ok := o.contacts.lastAnswer(id)
 	return got.at, got.applied, ok
 }
 
-// IsUnreached reports whether the way to a replica is dead.
+// IsUnreached reports whether the path to a replica is dead.
 func (o *Others) IsUnreached(id string) bool { return o.contacts.isUnreached(id) }
 
-// Unreached lists the replicas to which the way is dead.
+// Unreached lists the replicas to which the path is dead.
 func (o *Others) Unreached() []string { return o.contacts.unreached() }
 
-// ShowClock puts what this replica's clock reads into an answer to another member.
+// ShowClock adds the reading of this replica's clock to an answer to another
+// member.
 func (o *Others) ShowClock(h http.Header) { o.clocks.show(h) }
 
-// ClockRate returns how much faster a member's clock runs than this replica's, as a
-// fraction, and how far that may be off; false while it is not known.
+// ClockRate returns how much faster a member's clock runs than this replica's,
+// as a fraction, and the possible error; false while it is unknown.
 func (o *Others) ClockRate(id string) (difference, err float64, ok bool) { return o.clocks.rate(id) }

@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	// probesAtOnce is how many callers within probeFresh have a replica asked anew. A
-	// crowd of them, pages that show the cell, shares what was answered.
+	// probesAtOnce is how many callers within probeFresh each send a new
+	// question to a replica. Further callers, such as many open pages, share
+	// the latest answer.
 	probesAtOnce = 4
 	probeFresh   = 100 * time.Millisecond
 )
 
-// questions are the last questions to other replicas.
+// questions holds the latest question to each replica.
 type questions struct {
-	ask func(ctx context.Context, way http.RoundTripper, id string) (lockapi.Replica, error) // for its own entry
+	ask func(ctx context.Context, way http.RoundTripper, id string) (lockapi.Replica, error) // requests a replica's own entry
 
-	mu   sync.Mutex         // guards the following
+	mu   sync.Mutex         // guards the following field
 	last map[string]*probed // by id
 }
 
-// probed is a question and, when done is closed, its answer.
+// probed is a question and, once done is closed, its answer.
 type probed struct {
 	asked time.Time
-	began time.Time // of the first of those within probeFresh before it
-	after int       // how many those are
+	began time.Time // start of the current series of questions within probeFresh
+	after int       // number of earlier questions in the series
 	done  chan struct{}
 	got   lockapi.Replica
 	err   error
 }
 
-// of asks a replica for its own entry, or takes what it has just answered where many
-// ask. It returns how old the answer may be. The question goes on for the others when
-// ctx ends.
+// of requests a replica's own entry, or shares the latest answer if there are
+// many callers. It returns how old the answer may be. The question continues
+// for the others after ctx ends.
 func (p *questions) of(ctx context.Context, way http.RoundTripper, id string, bound time.Duration) (got lockapi.Replica, age time.Duration, err error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -66,7 +67,7 @@ func (p *questions) of(ctx context.Context, way http.RoundTripper, id string, bo
 	}
 }
 
-// aged is a replica's entry as it is some time after it was told.
+// aged returns a replica's entry as it is some time after the answer.
 func aged(r lockapi.Replica, age time.Duration) lockapi.Replica {
 	ms := age.Milliseconds()
 	r.LastContactMS += ms

@@ -14,53 +14,55 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Calls from one member to another travel over the members' own connections,
-// not through the API's port: those connections say in their hello that both
-// ends are members of this cell, and no flood of API connections is in their
-// way. A pair of members has one connection each way, HTTP/2 without TLS of its
-// own, on which any number of calls wait at the cost of one file.
+// Calls between members travel over the members' own connections, not through
+// the API's port. The hello of such a connection identifies both ends as
+// members of this cell, and a flood of API connections cannot block it. A pair
+// of members has one connection in each direction. It speaks HTTP/2 without TLS
+// of its own; any number of calls can wait on it at the cost of one open file.
 
-// Links are a member's connections to the others. *replica.Replica is one.
+// Links are a member's connections to the others. *replica.Replica implements
+// it.
 type Links interface {
-	// Calls listens for the connections that others open.
+	// Calls returns a listener for the connections that others open.
 	Calls() net.Listener
-	// DialCall opens one to the member of that name.
+	// DialCall connects to the named member.
 	DialCall(ctx context.Context, id string) (net.Conn, error)
-	// Proven says that on each of these connections, both ways, both ends have
-	// shown certificates of the members that they are.
+	// Proven reports whether both ends of each connection, in both directions,
+	// have shown the certificates of their members.
 	Proven() bool
-	// Caller is the server id of the replica that opened a connection of Calls.
+	// Caller returns the server id of the replica that opened a connection of
+	// Calls.
 	Caller(c net.Conn) string
-	// Member is why such a server is no member, nil where it is one or is being added,
-	// as far as this replica knows.
+	// Member returns why the server is not a member, as far as this replica
+	// knows; nil if it is one or is being added.
 	Member(server string) error
 }
 
 const (
-	// MostForwarded bounds the calls that a replica has under way at others. Each
-	// costs some 20 KiB at both ends.
+	// MostForwarded bounds the calls that a replica has under way at others.
+	// Each needs about 20 KiB at both ends.
 	MostForwarded = 16 << 10
-	// KeptFree of them are for keepalives only.
+	// KeptFree of these places are for keepalives only.
 	KeptFree = 1 << 10
-	// MostStreams is what the other end allows. It is beyond MostForwarded, so
-	// that looks at the others' health find room, and calls that were just cut
-	// off.
+	// MostStreams is the number of calls that the other end permits. It exceeds
+	// MostForwarded, to leave room for health questions and for calls that were
+	// just cut off.
 	MostStreams = 2 * MostForwarded
-	// MostServed bounds the calls that a replica serves for others: four of them,
-	// as in the largest cell.
+	// MostServed bounds the calls that a replica serves for others: four
+	// others, as in the largest usual cell.
 	MostServed = 4 * MostForwarded
 
 	// dialTimeout bounds the opening of a connection to another member.
 	dialTimeout = time.Second
-	// QuietFor is the silence of a connection after which the other end is pinged,
-	// and PingTimeout is what its answer may take. Without one the connection is
-	// closed, and the calls under way on it fail: their callers may have another
-	// path. Questions about health keep a connection from being quiet.
+	// QuietFor is the silence on a connection after which it sends a ping;
+	// PingTimeout is the time limit of the answer. Without an answer the
+	// connection is closed, and its calls fail: their callers may have another
+	// path. Health questions keep a connection from being quiet.
 	QuietFor    = 2 * time.Second
 	PingTimeout = 3 * time.Second
 )
 
-// Protocols are those that members speak to each other.
+// Protocols returns the protocols that members speak to each other.
 func Protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)
@@ -78,14 +80,15 @@ type Transport struct {
 	closed bool
 }
 
-// peer is a connection to a member, or the attempt to make one.
+// peer is a connection to a member, or an attempt to connect.
 type peer struct {
-	done chan struct{} // closed when conn or err is set
+	done chan struct{} // closed once conn or err is set
 	conn *http.ClientConn
 	err  error
 }
 
-// NewTransport returns the way to the members that links reach; nil links reach none.
+// NewTransport returns a transport to the members that links can reach. With
+// nil links every call fails.
 func NewTransport(links Links) *Transport {
 	p := &Transport{links: links, to: map[string]*peer{}}
 	p.transport = &http.Transport{
@@ -98,7 +101,7 @@ func NewTransport(links Links) *Transport {
 	return p
 }
 
-// dial is the transport's way to a member.
+// dial connects the HTTP transport to a member.
 func (p *Transport) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	id, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -110,8 +113,8 @@ func (p *Transport) dial(ctx context.Context, _, address string) (net.Conn, erro
 	return p.links.DialCall(ctx, id)
 }
 
-// RoundTrip sends a call to the member that the URL's host names. It reports
-// httptrace's GotConn before the call can have left.
+// RoundTrip sends a call to the member named by the URL's host. It reports
+// httptrace's GotConn before the call can have been sent.
 func (p *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	conn, err := p.conn(r.Context(), r.URL.Host)
 	if err != nil {
@@ -126,8 +129,8 @@ func (p *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return conn.RoundTrip(r)
 }
 
-// conn is the connection to a member. However many ask for it, it is opened
-// once.
+// conn returns the connection to a member. Concurrent callers share one attempt
+// to connect.
 func (p *Transport) conn(ctx context.Context, id string) (*http.ClientConn, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -149,8 +152,8 @@ func (p *Transport) conn(ctx context.Context, id string) (*http.ClientConn, erro
 	}
 }
 
-// over reports whether it is of no use any more. A connection that has room for
-// no further call is about to end: there are never so many calls.
+// over reports whether the connection is no longer usable. A connection without
+// room for another call is about to end, since it never carries so many calls.
 func (to *peer) over() bool {
 	select {
 	case <-to.done:
@@ -160,8 +163,8 @@ func (to *peer) over() bool {
 	}
 }
 
-// open makes the connection, and has one call answered over it: from then on
-// both ends know how many calls it takes.
+// open connects and makes one call. After its answer both ends know how many
+// calls the connection permits.
 func (p *Transport) open(id string, to *peer) {
 	defer close(to.done)
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
@@ -202,7 +205,7 @@ func greet(ctx context.Context, conn *http.ClientConn, id string) error {
 	return nil
 }
 
-// Close closes all connections, and cuts off the calls that are under way.
+// Close closes all connections and cuts off the calls under way.
 func (p *Transport) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -7,65 +7,66 @@ import (
 	"time"
 )
 
-// errMasterGone ends a forwarded call whose replica is no longer the master.
-var errMasterGone = errors.New("the replica that took the call is no longer known as the master")
+// errMasterGone ends a forwarded call if its replica is no longer the master.
+var errMasterGone = errors.New("the replica with the call is no longer the known master")
 
 // errStopping ends a forwarded call that would keep this replica from stopping.
 var errStopping = errors.New("the replica that forwarded the call is stopping")
 
-// How often is looked whether the replica that has a forwarded call is known as
-// the master still, and for how many looks in a row it may not be.
+// The interval between checks whether the replica with a forwarded call is
+// still the known master, and the number of consecutive failures that ends the
+// call.
 const (
 	watchEvery = 250 * time.Millisecond
 	watchMost  = 4
 )
 
-// Watch ends forwarded calls when another master than theirs, or none,
-// has been known for a second: a replica that is paused or cut off would keep a
-// call for ever, and one that is alive and lost its office has answered by
-// then. It also ends them when this replica stops.
+// Watch ends forwarded calls when their replica has not been the known master
+// for a second. A paused or isolated replica would otherwise keep a call
+// forever; a live replica that lost its office has answered by then. Watch also
+// ends the calls when this replica stops.
 type Watch struct {
-	master   func() string // the id of the known one
+	master   func() string // returns the id of the known master
 	stopping <-chan struct{}
 
-	mu     sync.Mutex            // guards what follows, and back and missed of the calls
-	calls  map[uint64]*Forwarded // by number, so that a simulated run does not depend on addresses
+	mu     sync.Mutex            // guards the following fields, and back and missed of the calls
+	calls  map[uint64]*Forwarded // by number, so that simulated runs do not depend on addresses
 	newest uint64
 }
 
-// Forwarded is a call that was forwarded.
+// Forwarded is a forwarded call.
 type Forwarded struct {
 	of     *Watch
-	soon   *time.Timer // has it watched
-	number uint64      // 0 before it is watched
-	to     string      // id of the replica that has it
+	soon   *time.Timer // starts the watch of the call
+	number uint64      // 0 before the watch starts
+	to     string      // id of the replica that has the call
 	end    context.CancelCauseFunc
 	missed int
-	back   bool // it needs no look any more
+	back   bool // the call has returned
 }
 
-// NewWatch returns a watch of the calls of a replica that knows a master, by its id, and
-// that closes stopping when it stops.
+// NewWatch returns a watch of forwarded calls. master returns the id of the
+// known master; stopping is closed when this replica stops.
 func NewWatch(master func() string, stopping <-chan struct{}) *Watch {
 	return &Watch{master: master, stopping: stopping}
 }
 
-// Forward notes a call that is forwarded to a replica. end is called if that one is no
-// longer the master. A call that is short costs no look.
+// Forward registers a call that is forwarded to a replica. end is called if
+// that replica is no longer the master. A short call causes no check.
 func (l *Watch) Forward(to string, end context.CancelCauseFunc) *Forwarded {
 	a := &Forwarded{of: l, to: to, end: end}
 	a.soon = time.AfterFunc(watchEvery, func() { l.add(a) })
 	return a
 }
 
-// Done says that the call is back.
+// Done records that the call has returned.
 func (a *Forwarded) Done() {
 	if !a.soon.Stop() {
 		a.of.remove(a)
 	}
 }
 
-// add looks after a call from now on. The first call has a goroutine begin.
+// add starts watching a call. The first call starts the goroutine.
 func (l *Watch) add(a *Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +82,7 @@ func (l *Watch) add(a *Forwarded) {
 	l.calls[a.number] = a
 }
 
-// remove lets a call be.
+// remove stops watching a call.
 func (l *Watch) remove(a *Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +90,7 @@ func (l *Watch) remove(a *Forwarded) {
 	delete(l.calls, a.number)
 }
 
-// run looks until there is no call left.
+// run checks the calls until none is left.
 func (l *Watch) run() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -103,7 +104,8 @@ func (l *Watch) run() {
 	}
 }
 
-// check ends the calls whose time is over, and reports whether any are left.
+// check ends the calls that failed too many checks, and reports whether any
+// calls are left.
 func (l *Watch) check(master string) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

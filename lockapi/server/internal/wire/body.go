@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// body reads the body of r, of most bytes, within BodyTimeout. A
-// *http.MaxBytesError says that it is too long; it is not read to its end then.
+// body reads the body of r, up to most bytes, within BodyTimeout. It returns a
+// *http.MaxBytesError if the body is longer, and does not read the rest.
 func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 	switch n := r.ContentLength; {
 	case n == 0:
@@ -28,8 +28,8 @@ func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 	}
 }
 
-// restOfBody reads a body of n bytes that is not there yet, or, where n is
-// negative, one in chunks.
+// restOfBody reads a body of n bytes that has not arrived completely, or a
+// chunked one if n is negative.
 func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	rest := &rest{conn: c, until: time.Now().Add(c.server.BodyTimeout)}
 	if n < 0 {
@@ -43,7 +43,8 @@ func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	return text, err
 }
 
-// midway is err, where an end is a body cut short.
+// midway returns err, with io.EOF turned into io.ErrUnexpectedEOF: the body was
+// cut short.
 func midway(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -75,8 +76,8 @@ func (r *rest) chunks(most int64) ([]byte, error) {
 var errTrailer = errors.New("the body does not end with an empty line or with trailers")
 
 // dropTrailers reads what follows the last chunk, up to the empty line. It is
-// as strict as net/http: what ends a body for one and not for another is a way
-// to smuggle.
+// as strict as net/http. If two servers disagreed about the end of a body,
+// requests could be smuggled.
 func dropTrailers(from *bufio.Reader, most int) error {
 	for {
 		line, err := from.ReadSlice('\n')
@@ -96,12 +97,12 @@ func dropTrailers(from *bufio.Reader, most int) error {
 	}
 }
 
-// rest reads a request's body: what was read behind its head, then the
+// rest reads a request's body: first the bytes read after the head, then the
 // connection.
 type rest struct {
 	*conn
 	until time.Time
-	size  int // what it takes so far
+	size  int // memory in use so far
 }
 
 func (r *rest) Read(p []byte) (int, error) {
@@ -126,8 +127,8 @@ func (r *rest) read(n int64) ([]byte, error) {
 	return text, midway(err)
 }
 
-// gather reads most bytes, or, with an error, fewer. It makes room as they
-// come: much is announced easily.
+// gather reads most bytes, or fewer with an error. It allocates memory as the
+// bytes arrive, since a large length is easily announced.
 func (r *rest) gather(from io.Reader, most int64) (text []byte, err error) {
 	text = make([]byte, 0, min(most, int64(len(buffer{}))))
 	for err == nil && int64(len(text)) < most {
@@ -142,14 +143,14 @@ func (r *rest) gather(from io.Reader, most int64) (text []byte, err error) {
 	return text, err
 }
 
-// Body is a body that has arrived.
+// Body is a body that has arrived completely.
 type Body struct {
 	text []byte
 	read int
 }
 
-// Take is the whole body, which is the handler's from then on: the request
-// keeps nothing of it.
+// Take returns the whole body. It belongs to the handler from then on; the
+// request keeps no reference.
 func (b *Body) Take() []byte {
 	text := b.text[b.read:]
 	b.text, b.read = nil, 0
@@ -167,7 +168,7 @@ func (b *Body) Read(p []byte) (int, error) {
 
 func (b *Body) Close() error { return nil }
 
-// cutBody is a body that did not arrive.
+// cutBody is a body that did not arrive completely.
 type cutBody struct{ why error }
 
 func (b cutBody) Read([]byte) (int, error) { return 0, b.why }

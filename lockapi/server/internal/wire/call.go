@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// connKey is the key of a context's connection.
+// connKey is the context key of the connection.
 type connKey struct{}
 
-// ConnOf returns the connection of the call with that context, as it was accepted;
-// nil where the call came by none.
+// ConnOf returns the accepted connection of the call with that context, or nil
+// if the call came by no connection.
 func ConnOf(ctx context.Context) net.Conn {
 	c, _ := ctx.Value(connKey{}).(net.Conn)
 	return c
 }
 
-// call is the context of one request. It is done when the caller has left,
-// which is looked for from the first time that somebody asks, and when the
-// handler has returned. A call that nobody waits for costs no more than this
-// struct.
+// call is the context of one request. It ends when the caller disconnects or
+// the handler returns. Watching for a disconnect starts with the first call of
+// Done. A call that nothing waits for costs only this struct.
 type call struct {
 	conn *conn
 
 	mu     sync.Mutex
 	over   bool
-	ctx    context.Context // made when Done is asked for
+	ctx    context.Context // created by Done
 	cancel context.CancelFunc
 	late   *time.Timer // see within
 }
@@ -59,8 +58,8 @@ func (k *call) Err() error {
 	return nil
 }
 
-// Value lets contexts made from this one find the one inside, so that they need
-// no goroutine to hear of its end.
+// Value lets derived contexts find the inner context. They then need no
+// goroutine to learn of its end.
 func (k *call) Value(key any) any {
 	if key == (connKey{}) {
 		return k.conn.under
@@ -73,7 +72,7 @@ func (k *call) Value(key any) any {
 	return k.ctx.Value(key)
 }
 
-// within cuts the connection off where the call is not over in time.
+// within closes the connection if the call is still under way after d.
 func (k *call) within(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +81,7 @@ func (k *call) within(d time.Duration) {
 	}
 }
 
-// end is called when the handler has returned, and when the connection has
+// end is called when the handler has returned and when the connection has
 // ended.
 func (k *call) end() {
 	k.mu.Lock()

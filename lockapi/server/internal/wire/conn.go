@@ -9,46 +9,45 @@ import (
 	"time"
 )
 
-// lingerTime is for how long a connection is read from behind its last reply
-// where the caller may still be sending: with bytes unread, closing would cut
-// the reply off.
+// lingerTime is how long the server reads after its last reply if the caller
+// may still be sending. Closing with unread bytes would lose the reply.
 const lingerTime = 500 * time.Millisecond
 
-// conn is one connection. At any time one goroutine reads from it, which is the
-// one that serves it; during a call that watches whether its caller leaves,
-// that is another one (watch), which goes on serving when the call ends.
+// conn is one connection. At any time one goroutine reads from it, normally the
+// one that serves it. During a call that watches for a disconnect, another
+// goroutine reads (watch), and it serves the connection after the call.
 type conn struct {
 	server *Server
-	net    net.Conn // what is read and written: under, or TLS over it
-	under  net.Conn // what was accepted; closed to cut the connection off, without a word
+	net    net.Conn // read and written: under, or TLS on top of it
+	under  net.Conn // as accepted; closed to end the connection abruptly
 	remote string
 
-	tls      *tls.Conn // nil where none is spoken
+	tls      *tls.Conn // nil without TLS
 	tlsState *tls.ConnectionState
 	meter    *meter
 
-	// What reads and writes without waiting; raw is nil where only net can.
+	// For reads and writes that do not block; raw is nil if only net is usable.
 	raw               syscall.RawConn
 	tryRead, tryWrite func(fd uintptr) bool
 
-	// Of the goroutine that reads.
-	in       []byte  // what was read and not taken
-	lent     *buffer // what in is in; nil where in is empty
-	inErr    error   // of tryRead
+	// Owned by the goroutine that reads.
+	in       []byte  // read but not consumed
+	lent     *buffer // buffer behind in; nil if in is empty
+	inErr    error   // error of tryRead
 	deadline time.Time
 
-	out []byte // what is left of a reply; of the goroutine that sends it
+	out []byte // rest of a reply; owned by the goroutine that sends it
 
-	part part // of a request that has not arrived whole
+	part part // of a request that has not arrived completely
 
 	mu       sync.Mutex
 	call     *call     // under way
-	until    time.Time // where none is: when the wait for a request ends
+	until    time.Time // without a call: when the wait for a request ends
 	watching bool      // a watch reads
-	ahead    bool      // it has read something already
-	woken    bool      // and it was told, by a deadline in the past, that the call has ended
-	flooded  bool      // nobody reads: there is too much of it
-	over     bool      // what may still come is no request
+	ahead    bool      // the watch has read something
+	woken    bool      // a deadline in the past has signaled the end of the call
+	flooded  bool      // the caller sent too much; reading has stopped
+	over     bool      // no request can follow
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -74,8 +73,8 @@ func (c *conn) run() {
 	}
 }
 
-// serve answers requests until the connection ends, or a watch goes on in its
-// place.
+// serve answers requests until the connection ends, or until a watch continues
+// in its place.
 func (c *conn) serve() {
 	for len(c.in) > 0 || c.wait() == nil {
 		if c.skipLineEnds(); len(c.in) == 0 {
@@ -93,7 +92,7 @@ func (c *conn) serve() {
 	c.end()
 }
 
-// end closes the connection. Whoever serves it calls this, once.
+// end closes the connection. The goroutine that serves it calls this once.
 func (c *conn) end() {
 	c.release()
 	_ = c.net.Close()
@@ -120,7 +119,7 @@ func (c *conn) abort() {
 	}
 }
 
-// cutOff is abort for a connection whose call is k.
+// cutOff aborts the connection if its present call is k.
 func (c *conn) cutOff(k *call) {
 	c.mu.Lock()
 	under := c.call == k
@@ -133,16 +132,16 @@ func (c *conn) cutOff(k *call) {
 	}
 }
 
-// next is what comes after an exchange.
+// next is what follows an exchange.
 type next int
 
 const (
 	another next = iota // request, in this goroutine
 	watched             // requests, which the watch answers
-	last                // it was
+	last                // no more requests
 )
 
-// exchange answers one request, whose first bytes are there.
+// exchange answers one request. Its first bytes have arrived.
 func (c *conn) exchange() next {
 	w := newReply()
 	defer w.free()
@@ -179,8 +178,9 @@ func (c *conn) exchange() next {
 	return c.after(last)
 }
 
-// begin notes that a call is under way, unless the connection has to go: then
-// it has not begun. Behind a body that was cut no request can follow.
+// begin records that a call is under way. It returns false if the connection
+// has to close; the call must not begin then. After an incomplete body no
+// request can follow.
 func (c *conn) begin(k *call, cut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *conn) begin(k *call, cut bool) bool {
 	return true
 }
 
-// after ends a call.
+// after records the end of a call.
 func (c *conn) after(n next) next {
 	n, flooded := c.settle(n)
 	if flooded {
@@ -208,7 +208,7 @@ func (c *conn) settle(n next) (_ next, flooded bool) {
 	flooded, c.flooded = c.flooded, false
 	switch {
 	case c.over && c.watching:
-		c.interrupt() // the watch sees to the rest
+		c.interrupt() // the watch closes the connection
 		return watched, flooded
 	case c.over:
 		return last, flooded
@@ -232,9 +232,9 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request) (returned bool) {
 	return true
 }
 
-// arm sets the deadline of reading. There always is one. While a connection
-// waits it may be earlier than it need be, so that it need not be moved for
-// every request: whoever meets it looks whether the time is really over.
+// arm sets the read deadline, which is never absent. While a connection waits,
+// the deadline may be earlier than necessary, so that it need not move for
+// every request. The reader checks whether the time is really over.
 func (c *conn) arm(deadline time.Time) error {
 	if deadline.Equal(c.deadline) {
 		return nil
@@ -243,8 +243,8 @@ func (c *conn) arm(deadline time.Time) error {
 	return c.net.SetReadDeadline(deadline)
 }
 
-// linger takes what the caller still sends, so that closing does not cut off
-// the reply that it was sent. It keeps none of it.
+// linger reads and drops what the caller still sends, so that closing does not
+// lose the last reply.
 func (c *conn) linger() {
 	half, ok := c.net.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.arm(time.Now().Add(lingerTime)) != nil {

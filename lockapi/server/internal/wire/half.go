@@ -6,32 +6,32 @@ import (
 	"sync"
 )
 
-// ErrCrowded is why a body did not arrive: what is half sent took more than
-// MaxHalfBytes, and this was the oldest of it.
-var ErrCrowded = errors.New("too much is half sent")
+// ErrCrowded means that a body was dropped: incomplete requests took more than
+// MaxHalfBytes, and this one was the oldest.
+var ErrCrowded = errors.New("the server has too many incomplete requests")
 
-// half bounds what is kept of requests that have not arrived whole, and of what
-// callers send behind a call that is under way. Callers may take their time for
-// that, and there may be as many as there are connections. Beyond the bound the
-// oldest part goes: a caller that means to send its request has done so long
-// before, unless this much comes in between.
+// half bounds the memory for requests that have not arrived completely, and for
+// bytes that callers send during a call. Callers may take their time for that,
+// and there may be as many as there are connections. Beyond the bound the
+// oldest part is dropped. A sincere caller has sent its request long before,
+// unless that much other input arrives in between.
 type half struct {
 	mu     sync.Mutex
 	bytes  int
 	cut    uint64
-	oldest list.List // of *conn, the one that began first in front
+	oldest list.List // of *conn, in order of their beginning
 }
 
-// part is what a connection holds of it. It is guarded by half.mu.
+// part is the share of one connection. It is guarded by half.mu.
 type part struct {
 	place *list.Element
 	bytes int
-	ahead bool // behind a call that is under way
+	ahead bool // sent during a call under way
 	cut   bool
 }
 
-// holds notes that c holds so many bytes from now on. Before it is first asked,
-// the deadline of reading has been set; it stays as it is until done.
+// holds records that c now holds this many bytes. The read deadline must be set
+// before the first call, and must not change until done.
 func (h *half) holds(c *conn, bytes int, ahead bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,9 +49,9 @@ func (h *half) holds(c *conn, bytes int, ahead bool) {
 	}
 }
 
-// drop has c give up what it holds: it meets a deadline that is over, and asks
-// done why. Behind a call there is no answer to give, and the connection ends.
-// h.mu is held.
+// drop makes c give up its bytes. The reader gets an expired deadline and
+// learns the reason from done. During a call there is no answer to give, so the
+// connection is closed. h.mu is held.
 func (h *half) drop(c *conn) {
 	h.remove(c)
 	h.cut++
@@ -63,15 +63,15 @@ func (h *half) drop(c *conn) {
 	}
 }
 
-// remove is for a part that counts. h.mu is held.
+// remove removes a part that is counted. h.mu is held.
 func (h *half) remove(c *conn) {
 	h.oldest.Remove(c.part.place)
 	h.bytes -= c.part.bytes
 	c.part.place, c.part.bytes = nil, 0
 }
 
-// done notes that c holds nothing any more, and reports whether it was told to:
-// then it takes no other request.
+// done records that c holds nothing any more. It reports whether c was dropped;
+// then c accepts no other request.
 func (h *half) done(c *conn) (cut bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,14 +1,14 @@
 package wire
 
-// Kept is what a server keeps for callers that take their time.
+// Kept describes the memory that a server holds for slow callers.
 type Kept struct {
 	UnreadBytes int    // of replies that wait to be read
-	UnreadCut   uint64 // replies cut off because they took too much
-	HalfBytes   int    // of requests that have not arrived whole, and behind calls under way
-	HalfCut     uint64 // of these, refused or cut off because they took too much
+	UnreadCut   uint64 // replies cut off because they took too much memory
+	HalfBytes   int    // of incomplete requests, and of bytes sent during calls
+	HalfCut     uint64 // of these, refused or cut off because they took too much memory
 }
 
-// Kept is what the server keeps now.
+// Kept returns the present figures.
 func (s *Server) Kept() Kept {
 	var k Kept
 	s.unread.mu.Lock()

@@ -2,5 +2,5 @@
 
 package wire
 
-// openRaw leaves the connection to its own methods.
+// openRaw does nothing: the connection is used through its methods.
 func (c *conn) openRaw() {}

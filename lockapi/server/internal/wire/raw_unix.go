@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// openRaw has the connection read and written by system calls of our own, where
-// it is one of the system's.
+// openRaw sets up direct system calls if the connection supports them.
 func (c *conn) openRaw() {
 	nc, ok := c.net.(syscall.Conn)
 	if !ok {
@@ -19,7 +18,8 @@ func (c *conn) openRaw() {
 	}
 }
 
-// readNow reads what is there, and reports whether there was anything to learn.
+// readNow reads what has arrived. It reports whether it read something, or got
+// an end or an error.
 func (c *conn) readNow(fd uintptr) bool {
 	b := buffers.Get().(*buffer)
 	n, err := syscall.Read(int(fd), b[:])
@@ -37,12 +37,13 @@ func (c *conn) readNow(fd uintptr) bool {
 	return err != syscall.EAGAIN
 }
 
-// writeNow writes what the system takes at once of c.out. It does not wait.
+// writeNow writes as much of c.out as the system accepts at once. It does not
+// wait.
 func (c *conn) writeNow(fd uintptr) bool {
 	n, err := syscall.Write(int(fd), c.out)
 	for err == syscall.EINTR {
 		n, err = syscall.Write(int(fd), c.out)
 	}
-	c.out = c.out[max(n, 0):] // an error is met again by whoever writes the rest
+	c.out = c.out[max(n, 0):] // an error will recur when the rest is written
 	return true
 }

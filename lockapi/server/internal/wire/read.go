@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// buffer is what requests are read into. Nearly all fit.
+// buffer is the buffer for requests. Nearly all fit.
 type buffer [4 << 10]byte
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// release gives the buffer back. What was read is gone, or was taken.
+// release returns the buffer to the pool. The bytes in it are gone or consumed.
 func (c *conn) release() {
 	c.in = nil
 	if c.lent != nil {
@@ -19,15 +19,15 @@ func (c *conn) release() {
 	}
 }
 
-// take takes n bytes of what was read.
+// take consumes n bytes of the input.
 func (c *conn) take(n int) {
 	if c.in = c.in[n:]; len(c.in) == 0 {
 		c.release()
 	}
 }
 
-// fill waits for more bytes. Where none are left, a buffer is held only once
-// they are there.
+// fill waits for more bytes. If the input is empty, it holds a buffer only once
+// they have arrived.
 func (c *conn) fill() error {
 	if c.raw == nil || len(c.in) > 0 {
 		return c.more()
@@ -38,8 +38,7 @@ func (c *conn) fill() error {
 	return c.inErr
 }
 
-// more reads more bytes behind those that were read, of which there may be as
-// many as a head may have.
+// more appends more bytes to the input. The size of a head bounds it.
 func (c *conn) more() error {
 	if c.in == nil {
 		c.lent = buffers.Get().(*buffer)
@@ -63,7 +62,7 @@ func (c *conn) more() error {
 	return err
 }
 
-// held is what the bytes that were read and not taken keep, about.
+// held returns about how much memory the unconsumed input takes.
 func (c *conn) held() int {
 	if n := cap(c.in); n > len(buffer{}) {
 		return n + len(buffer{})

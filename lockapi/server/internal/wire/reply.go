@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// A reply whose body is longer than mostJoined is written in two pieces rather
-// than copied into one. mostKept and mostFields bound what is kept for the next
-// reply, and mostAtOnce what has WriteTimeout for itself.
+// A reply with a body longer than mostJoined is written in two pieces instead
+// of being copied into one. mostKept and mostFields bound what is kept for the
+// next reply. mostAtOnce is the piece for which WriteTimeout applies.
 const (
 	mostJoined = 16 << 10
 	mostKept   = 64 << 10
@@ -24,21 +24,21 @@ const (
 )
 
 // reply is a http.ResponseWriter. It keeps the whole reply until the handler
-// has returned, unless that flushes it; see stream.go.
+// has returned, unless the handler flushes; see stream.go.
 type reply struct {
-	asked  http.Header // of the request
+	asked  http.Header // headers of the request
 	header http.Header
 	status int
 	body   bytes.Buffer
 	head   bytes.Buffer
 	sorted []headerField // room to sort the headers
-	close  bool          // it is the last of its connection
+	close  bool          // it is the connection's last reply
 
 	conn    *conn
 	request *http.Request
 	framing framing
-	left    int64 // that the handler has to write yet, where that is counted
-	err     error // why no more of it can be sent
+	left    int64 // bytes that the handler still has to write, if counted
+	err     error // why no more can be sent
 }
 
 var replies = sync.Pool{New: func() any { return &reply{asked: http.Header{}, header: http.Header{}} }}
@@ -47,7 +47,7 @@ func newReply() *reply { return replies.Get().(*reply) }
 
 func (w *reply) free() {
 	if w.body.Cap() > mostKept || len(w.asked) > mostFields {
-		return // a map never gets smaller
+		return // a map never shrinks
 	}
 	clear(w.asked)
 	clear(w.header)
@@ -80,7 +80,7 @@ func hasNoBody(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// send writes the reply, or what is left of it.
+// send writes the reply, or the rest of it.
 func (c *conn) send(w *reply) error {
 	if w.framing != whole {
 		return w.finish()
@@ -101,7 +101,7 @@ func (c *conn) send(w *reply) error {
 	return c.writeBoth(&w.head, body)
 }
 
-// lead puts the status line and the headers into head.
+// lead writes the status line and the headers into head.
 func (w *reply) lead() error {
 	h := w.header
 	if len(h["Connection"]) > 0 {
@@ -138,9 +138,9 @@ type headerField struct {
 	values []string
 }
 
-// fields writes the headers as http.Header.Write does, in their order, in a third
-// of its time: it leaves to that function whatever has to be cleaned, which
-// nothing has in an answer to a plain call.
+// fields writes the headers in order, like http.Header.Write but in a third of
+// the time. It calls that function if a header needs cleaning, which is not the
+// case in ordinary replies.
 func (w *reply) fields() error {
 	sorted := w.sorted[:0]
 	for name, values := range w.header {
@@ -166,13 +166,13 @@ func (w *reply) fields() error {
 	return nil
 }
 
-// needsCleaning reports whether a header's value has a line break in it, or white
-// space around it.
+// needsCleaning reports whether a header's value contains a line break or has
+// white space around it.
 func needsCleaning(v string) bool {
 	return v != "" && (v[0] <= ' ' || v[len(v)-1] <= ' ' || strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0)
 }
 
-// writeBoth sends head and body, in one go where they are short.
+// writeBoth sends head and body, in one write if they are short.
 func (c *conn) writeBoth(head *bytes.Buffer, body []byte) error {
 	if len(body) > mostJoined {
 		if err := c.write(head.Bytes()); err != nil {
@@ -184,7 +184,7 @@ func (c *conn) writeBoth(head *bytes.Buffer, body []byte) error {
 	return c.write(head.Bytes())
 }
 
-// Values of a header that many replies share. Nobody changes them.
+// Header values shared by many replies. They are never modified.
 var (
 	closes = []string{"close"}
 	keeps  = []string{"keep-alive"}
@@ -207,8 +207,8 @@ func date() []string {
 	return s.value
 }
 
-// write sends b: at once what the system takes, the rest with a deadline for
-// each piece.
+// write sends b: as much as the system accepts at once, then the rest with a
+// deadline for each piece.
 func (c *conn) write(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -224,7 +224,7 @@ func (c *conn) write(b []byte) error {
 		return nil
 	}
 	defer c.server.unread.waits(c, cap(b))() // all of it stays in memory
-	// A deadline that is over would fail the next reply before it is tried.
+	// An expired deadline would fail the next reply before it is tried.
 	defer c.net.SetWriteDeadline(time.Time{})
 	for len(c.out) > 0 {
 		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.WriteTimeout)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// refusal says why what came is not a request. Without a status nobody is to be
-// told: the caller has left, or was too slow.
+// refusal is the reason why the input is not a valid request. Without a status
+// there is no answer to give: the caller has disconnected or was too slow.
 type refusal struct {
 	status int
 	reason string
@@ -22,8 +22,8 @@ type refusal struct {
 
 func bad(reason string) *refusal { return &refusal{http.StatusBadRequest, reason} }
 
-// read reads one request whole, with its body. A Header that is there is used,
-// and is empty.
+// read reads one complete request with its body. It uses r.Header, which must
+// be empty, if it is not nil.
 func (c *conn) read(r *http.Request) *refusal {
 	head, refused := c.head()
 	if refused != nil {
@@ -40,7 +40,7 @@ func (c *conn) read(r *http.Request) *refusal {
 	switch expected := r.Header.Get("Expect"); {
 	case expected == "" || !r.ProtoAtLeast(1, 1):
 	case !strings.EqualFold(expected, "100-continue"):
-		return &refusal{http.StatusExpectationFailed, "the only thing to expect is 100-continue"}
+		return &refusal{http.StatusExpectationFailed, "the Expect header must be 100-continue"}
 	case r.ContentLength != 0 && r.ContentLength <= most:
 		if err := c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
 			return &refusal{}
@@ -59,8 +59,8 @@ func (c *conn) read(r *http.Request) *refusal {
 	return nil
 }
 
-// skipLineEnds takes line ends before a request line, which some clients send
-// behind a body (RFC 9112, 2.2).
+// skipLineEnds skips line ends before a request line, which some clients send
+// after a body (RFC 9112, 2.2).
 func (c *conn) skipLineEnds() {
 	n := 0
 	for n < len(c.in) && (c.in[n] == '\r' || c.in[n] == '\n') {
@@ -71,7 +71,8 @@ func (c *conn) skipLineEnds() {
 	}
 }
 
-// head reads a request's line and headers, with the empty line that ends them.
+// head reads a request's line and headers, including the empty line at their
+// end.
 func (c *conn) head() (string, *refusal) {
 	n := endOfHead(c.in, 0)
 	if n == 0 {
@@ -88,7 +89,7 @@ func (c *conn) head() (string, *refusal) {
 	return head, nil
 }
 
-// restOfHead reads on until a head has its end, and returns its length.
+// restOfHead reads until the head is complete, and returns its length.
 func (c *conn) restOfHead() (n int, refused *refusal) {
 	if c.arm(time.Now().Add(c.server.HeaderTimeout)) != nil {
 		return 0, &refusal{}
@@ -117,8 +118,8 @@ func (c *conn) longHead() *refusal {
 		fmt.Sprintf("the request line and the headers have more than %d bytes", c.server.MaxHeaderBytes)}
 }
 
-// endOfHead is the length of the head at the start of b, 0 where it has no end
-// yet. Its end is not before from. Lines may end without a CR.
+// endOfHead returns the length of the head at the start of b, or 0 if it is
+// incomplete. The end is not before from. Lines may end without a CR.
 func endOfHead(b []byte, from int) int {
 	for i := from; ; i++ {
 		n := bytes.IndexByte(b[i:], '\n')
@@ -135,8 +136,8 @@ func endOfHead(b []byte, from int) int {
 	}
 }
 
-// line cuts the first line off a head. A CR elsewhere than at its end is met as
-// what it is in: no name, value or URL has one.
+// line cuts the first line off a head. A CR elsewhere is rejected later, since
+// no name, value or URL may contain one.
 func line(head string) (first, rest string) {
 	first, rest, _ = strings.Cut(head, "\n")
 	return strings.TrimSuffix(first, "\r"), rest
@@ -147,7 +148,7 @@ func parse(r *http.Request, head string) *refusal {
 	large := len(head) > len(buffer{})
 	first, head := line(head)
 	if large {
-		first = strings.Clone(first) // so that only the headers keep all of it
+		first = strings.Clone(first) // so that only the headers keep the whole head in memory
 	}
 	method, target, ok := strings.Cut(first, " ")
 	target, r.Proto, _ = strings.Cut(target, " ")
@@ -199,7 +200,7 @@ func parseHeader(r *http.Request, lines string) *refusal {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	values := make([]string, 0, n) // one array for the values of all
+	values := make([]string, 0, n) // one array for all values
 	for {
 		var l string
 		if l, lines = line(lines); l == "" {
@@ -219,7 +220,7 @@ func parseHeader(r *http.Request, lines string) *refusal {
 	}
 }
 
-// field cuts a header line in two. Space around the value is not part of it.
+// field splits a header line. Space around the value is not part of it.
 func field(line string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(line, ":")
 	value = strings.Trim(value, " \t")
@@ -245,8 +246,8 @@ func parseHost(r *http.Request) *refusal {
 	return nil
 }
 
-// parseLength finds out how the body is framed. What could be read in two ways
-// is refused (RFC 9112, 6.3 and 11.2).
+// parseLength determines the framing of the body. Ambiguous framing is refused
+// (RFC 9112, 6.3 and 11.2).
 func parseLength(r *http.Request) *refusal {
 	lengths, codings := r.Header["Content-Length"], r.Header["Transfer-Encoding"]
 	delete(r.Header, "Transfer-Encoding")
@@ -256,7 +257,7 @@ func parseLength(r *http.Request) *refusal {
 	case len(codings) > 0 && len(lengths) > 0:
 		return bad("both Transfer-Encoding and Content-Length are given")
 	case len(codings) > 1 || len(codings) == 1 && !isChunked(codings[0]):
-		return &refusal{http.StatusNotImplemented, "the only Transfer-Encoding is chunked"}
+		return &refusal{http.StatusNotImplemented, "Transfer-Encoding must be chunked"}
 	case len(codings) == 1 && !r.ProtoAtLeast(1, 1):
 		return bad("Transfer-Encoding in a request of HTTP/1.0")
 	case len(codings) == 1:
@@ -267,17 +268,16 @@ func parseLength(r *http.Request) *refusal {
 	}
 	n, err := strconv.ParseUint(lengths[0], 10, 63)
 	if err != nil {
-		return bad("Content-Length is no length")
+		return bad("Content-Length is not a valid length")
 	}
 	r.ContentLength = int64(n)
 	return nil
 }
 
-// chunkedCoding is the only one. Nobody changes it.
+// chunkedCoding is the only supported coding. It is never modified.
 var chunkedCoding = []string{"chunked"}
 
-// isChunked compares letters of ASCII only: to Unicode the sign for kelvin is a
-// k.
+// isChunked compares ASCII letters only: in Unicode the Kelvin sign folds to k.
 func isChunked(coding string) bool {
 	return len(coding) == len("chunked") && strings.EqualFold(coding, "chunked")
 }

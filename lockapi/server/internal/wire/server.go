@@ -11,56 +11,56 @@ import (
 	"time"
 )
 
-// ErrClosed is what Serve ends with after Shutdown or Close.
+// ErrClosed is the error of Serve after Shutdown or Close.
 var ErrClosed = errors.New("the server is closed")
 
-// Server serves HTTP/1.1. Its fields are set before Serve and not changed
-// after.
+// Server serves HTTP/1.1. Its fields are set before Serve and not changed after
+// that.
 type Server struct {
-	// Handler answers the requests. Each arrives with its whole body; one whose
-	// body did not arrive has a Body that says why when it is read. The context of
-	// a request is done when its connection has ended, also by half, or its
-	// handler returned. Who sends more than MaxHeaderBytes behind a request is
-	// read no further, and cut off where the call is still under way 5 s later.
-	// The ResponseWriter and the request's Header may not be used when the handler
-	// has returned.
+	// Handler answers the requests. Each arrives with its whole body. If the
+	// body did not arrive, reading it returns the reason. The context of a
+	// request ends when its connection has ended, even in one direction, or its
+	// handler has returned. If a caller sends more than MaxHeaderBytes after a
+	// request, the server stops reading, and closes the connection if the call
+	// is still under way 5 s later. The ResponseWriter and the request's Header
+	// must not be used after the handler has returned.
 	//
-	// A reply is sent when the handler has returned, with its length, unless the
-	// handler flushes it (http.Flusher): then it is sent in pieces from there on.
+	// A reply is sent with its length after the handler has returned. If the
+	// handler flushes it (http.Flusher), the reply is sent in pieces from then
+	// on.
 	Handler http.Handler
-	// TLS, where it is set, is spoken on all connections, with http/1.1 as the
-	// only protocol of ALPN. The handshake has HeaderTimeout.
+	// TLS, if set, is used on all connections, with http/1.1 as the only ALPN
+	// protocol. HeaderTimeout bounds the handshake.
 	TLS *tls.Config
 
 	HeaderTimeout time.Duration // for a request's line and headers
-	BodyTimeout   time.Duration // for its body, from the end of the headers
-	WriteTimeout  time.Duration // for each 64 KiB of a reply, and each of its pieces, to be taken
-	IdleTimeout   time.Duration // for the next request of a connection; the longest of the times to read
+	BodyTimeout   time.Duration // for its body, after the headers
+	WriteTimeout  time.Duration // for sending each 64 KiB of a reply, and each of its pieces
+	IdleTimeout   time.Duration // for the next request; the longest of the read timeouts
 
-	MaxHeaderBytes int // of a request's line and headers
-	// MaxBody is asked for the longest body that is read of a request, whose head
-	// is there; one that is longer is not read, see http.MaxBytesError. It is not
-	// asked where there is no body.
+	MaxHeaderBytes int // bound of a request's line and headers
+	// MaxBody returns the maximum length of a request's body, given its head. A
+	// longer body is not read, see http.MaxBytesError. It is not called for
+	// requests without a body.
 	MaxBody func(*http.Request) int64
-	// MaxUnreadBytes bounds what replies may take together that their callers are
-	// slow to read; beyond it the oldest of them is cut off. 0 is no bound.
+	// MaxUnreadBytes bounds the total memory of replies that callers are slow
+	// to read. Beyond it the oldest reply is cut off. 0 means no bound.
 	MaxUnreadBytes int
-	// MaxHalfBytes bounds what requests may take together that have not arrived
-	// whole, and what is sent behind calls that are under way; beyond it the
-	// oldest of them is refused with 429, or its connection closed. 0 is no bound.
+	// MaxHalfBytes bounds the total memory of incomplete requests and of bytes
+	// sent during calls under way. Beyond it the oldest request is refused with
+	// 429, or its connection closed. 0 means no bound.
 	MaxHalfBytes int
 
-	// Refuse makes the whole reply, head and body, to what is not a request: it is
-	// the last one of its connection. reason is empty where there is nothing more
-	// to say than the status does.
+	// Refuse returns the complete reply, head and body, to an invalid request.
+	// It is the connection's last reply. reason may be empty if the status is enough.
 	Refuse func(status int, reason string) []byte
-	// Waits is told that a connection begins to wait for a request, and Calls that
-	// a request of it has arrived whole: false has the connection closed without a
-	// call. They must not block.
+	// Waits is called when a connection begins to wait for a request, Calls
+	// when a request has arrived completely. If Calls returns false, the
+	// connection is closed without a call. They must not block.
 	Waits func(net.Conn)
 	Calls func(net.Conn) bool
-	// Panicked is told of a handler's panic other than http.ErrAbortHandler. The
-	// connection is closed then, as for that one.
+	// Panicked is called after a handler's panic other than
+	// http.ErrAbortHandler. The connection is closed after either.
 	Panicked func(value any)
 
 	unread unread
@@ -73,11 +73,11 @@ type Server struct {
 	mu      sync.Mutex
 	open    map[*conn]struct{}
 	listens map[net.Listener]struct{}
-	empty   chan struct{} // made by Shutdown, closed when nothing is open any more
+	empty   chan struct{} // created by Shutdown, closed when all connections have ended
 }
 
-// Serve takes connections from l and answers their requests until Shutdown or
-// Close, whose error is ErrClosed, or until l fails. It closes l.
+// Serve accepts connections from l and answers their requests until Shutdown or
+// Close, when it returns ErrClosed, or until l fails. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !s.add(l) {
@@ -94,7 +94,7 @@ func (s *Server) Serve(l net.Listener) error {
 		if s.closing.Load() {
 			return ErrClosed
 		}
-		// Such as too many open files: it passes.
+		// A temporary error, such as too many open files, passes.
 		if t, ok := err.(interface{ Temporary() bool }); !ok || !t.Temporary() {
 			return err
 		}
@@ -116,8 +116,7 @@ func (s *Server) add(l net.Listener) bool {
 	return true
 }
 
-// Take answers the requests of one connection, as Serve does of all that its
-// listener accepts. It does not block.
+// Take answers the requests of one connection, as Serve does for accepted ones. It does not block.
 func (s *Server) Take(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
@@ -134,7 +133,7 @@ func (s *Server) Take(nc net.Conn) {
 	go c.run()
 }
 
-// ended notes that c is closed.
+// ended records that c is closed.
 func (s *Server) ended(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +141,7 @@ func (s *Server) ended(c *conn) {
 	s.noteEmpty()
 }
 
-// noteEmpty tells Shutdown when nothing is open. s.mu is held.
+// noteEmpty wakes Shutdown when all connections have ended. s.mu is held.
 func (s *Server) noteEmpty() {
 	if s.empty != nil && len(s.open) == 0 {
 		close(s.empty)
@@ -150,9 +149,9 @@ func (s *Server) noteEmpty() {
 	}
 }
 
-// Shutdown closes the listeners and every connection that has not sent a whole
-// request, lets the calls under way end, each with the last reply of its
-// connection, and waits for that. When ctx ends first its error is returned.
+// Shutdown closes the listeners and every connection without a complete
+// request. It waits until the calls under way have ended, each with the last
+// reply of its connection. If ctx ends first, it returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop((*conn).closeWaiting)
 	s.mu.Lock()
@@ -170,14 +169,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close closes the listeners and all connections. The contexts of calls under
-// way are done then; it does not wait for their handlers.
+// Close closes the listeners and all connections, which ends the contexts of
+// the calls under way. It does not wait for their handlers.
 func (s *Server) Close() error {
 	s.stop((*conn).abort)
 	return nil
 }
 
-// stop lets nothing more begin, and does as told with every connection.
+// stop prevents new connections and calls, and calls each for every connection.
 func (s *Server) stop(each func(*conn)) {
 	s.closing.Store(true)
 	s.mu.Lock()

@@ -7,32 +7,31 @@ import (
 	"strconv"
 )
 
-// mostPiece bounds what is kept of a reply that is sent in pieces. What is
-// written beyond it goes out at once.
+// mostPiece bounds what is kept of a reply that is sent in pieces. Further
+// output is sent at once.
 const mostPiece = 32 << 10
 
-// framing is how the end of a reply's body is told.
+// framing is how the end of a reply's body is marked.
 type framing int
 
 const (
-	whole    framing = iota // it is kept, and sent with its length when the handler has returned
+	whole    framing = iota // kept until the handler has returned, then sent with its length
 	chunked                 // in chunks
-	counted                 // by the Content-Length that the handler gave
-	toTheEnd                // by the connection's end, as HTTP/1.0 has it
-	bodiless                // there is none
+	counted                 // by the handler's Content-Length
+	toTheEnd                // by the end of the connection, as in HTTP/1.0
+	bodiless                // no body
 )
 
-// errShort ends the connection of a reply that is shorter than it said.
+// errShort ends the connection of a reply that is shorter than announced.
 var errShort = errors.New("the handler wrote less than its Content-Length")
 
-// Flush is FlushError for whoever asks the context how it went (http.Flusher).
+// Flush is FlushError for http.Flusher. An error ends the request's context.
 func (w *reply) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written since the last time, as far as the
-// connection takes it, for WriteTimeout at most. From the first time on the
-// reply is one in pieces: its status and headers have been sent, and of its
-// body no more than mostPiece is kept. An error is the connection's end, and
-// that of the request's context.
+// FlushError sends the output since the last flush, waiting up to WriteTimeout
+// for the connection. After the first flush the reply is sent in pieces: its
+// status and headers are out, and at most mostPiece of its body is kept. An
+// error ends the connection and the request's context.
 func (w *reply) FlushError() error {
 	if w.framing == whole {
 		if err := w.begin(); err != nil {
@@ -42,7 +41,7 @@ func (w *reply) FlushError() error {
 	return w.piece(false)
 }
 
-// begin chooses how the pieces are framed, and puts the head before the first
+// begin chooses the framing of the pieces, and puts the head before the first
 // one.
 func (w *reply) begin() error {
 	w.WriteHeader(http.StatusOK)
@@ -72,8 +71,8 @@ func (w *reply) begin() error {
 	return w.lead()
 }
 
-// count takes what was written before the first piece as part of it, as far as
-// it may be.
+// count makes the output before the first flush part of the first piece, up to
+// the announced length.
 func (w *reply) count() {
 	switch n := int64(w.body.Len()); {
 	case w.framing == bodiless:
@@ -84,7 +83,7 @@ func (w *reply) count() {
 	}
 }
 
-// stream is Write once the reply is one in pieces.
+// stream is Write after the first flush.
 func (w *reply) stream(b []byte) (n int, err error) {
 	switch {
 	case w.err != nil:
@@ -110,7 +109,7 @@ func (w *reply) stream(b []byte) (n int, err error) {
 	return n, err
 }
 
-// finish sends what is left, and says that it is all.
+// finish sends the rest and marks the end of the reply.
 func (w *reply) finish() error {
 	if err := w.piece(true); err != nil {
 		return err
@@ -121,7 +120,7 @@ func (w *reply) finish() error {
 	return nil
 }
 
-// piece sends what there is, with the head where that has not been sent.
+// piece sends the pending output, with the head if that has not been sent.
 func (w *reply) piece(end bool) error {
 	if w.err != nil {
 		return w.err
@@ -142,13 +141,13 @@ func (w *reply) piece(end bool) error {
 	w.head.Reset()
 	w.body.Reset()
 	if w.body.Cap() > len(buffer{}) || w.head.Cap() > len(buffer{}) {
-		w.body, w.head = bytes.Buffer{}, bytes.Buffer{} // it may be long until the next one
+		w.body, w.head = bytes.Buffer{}, bytes.Buffer{} // the next piece may be far off
 	}
 	return nil
 }
 
-// fail ends a reply that has begun, and with it the connection: nobody is to
-// take what was sent for all.
+// fail ends a reply that has begun, and closes the connection so that the
+// caller does not mistake it for a complete reply.
 func (w *reply) fail(err error) error {
 	w.err = err
 	w.conn.abort()

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// handshakeBytes is what a handshake takes besides what its client has sent,
-// about.
+// handshakeBytes is about what a handshake needs in addition to the client's
+// input.
 const handshakeBytes = 8 << 10
 
-// protocols are what the server offers by ALPN. A client that speaks none of
-// them, and says so, is refused by its handshake (RFC 7301, 3.2).
+// protocols are the server's ALPN protocols. A client that offers only other
+// protocols is refused in the handshake (RFC 7301, 3.2).
 var protocols = []string{"http/1.1"}
 
-// tlsConfig is the server's, nil where it speaks no TLS.
+// tlsConfig returns the server's configuration, or nil without TLS.
 func (s *Server) tlsConfig() *tls.Config {
 	if s.TLS == nil {
 		return nil
@@ -38,8 +38,8 @@ func withProtocols(c *tls.Config) *tls.Config {
 	return c
 }
 
-// chosen gives the configurations that are chosen for clients the server's
-// protocols. As a rule it is the same one each time, and copied once.
+// chosen adds the server's protocols to the configurations chosen for clients.
+// Usually it is the same configuration each time, and copied once.
 func chosen(choose func(*tls.ClientHelloInfo) (*tls.Config, error)) func(*tls.ClientHelloInfo) (*tls.Config, error) {
 	type copied struct{ from, to *tls.Config }
 	var latest atomic.Pointer[copied]
@@ -57,22 +57,21 @@ func chosen(choose func(*tls.ClientHelloInfo) (*tls.Config, error)) func(*tls.Cl
 	}
 }
 
-// secure lays TLS over the connection.
+// secure sets up TLS over the connection.
 func (c *conn) secure(config *tls.Config) {
 	c.meter = &meter{Conn: c.under}
 	c.tls = tls.Server(c.meter, config)
 	c.net = c.tls
 }
 
-// handshake opens TLS, where there is any, within the time that a request's
-// head has, counted from the connection's first moment. Until then the
-// connection counts as one that waits for a request, and what its client has
-// sent as half of one.
+// handshake performs the TLS handshake, if there is TLS, within the time limit
+// of a head, counted from the start of the connection. Until then the
+// connection counts as waiting, and its input as an incomplete request.
 func (c *conn) handshake() (opened bool) {
 	if c.tls == nil {
 		return true
 	}
-	// Of writing, too: a client need not read what it is sent.
+	// The deadline applies to writes, too: a client need not read.
 	if c.net.SetWriteDeadline(c.deadline) != nil {
 		return false
 	}
@@ -94,9 +93,9 @@ func (c *conn) handshake() (opened bool) {
 	return c.net.SetWriteDeadline(time.Time{}) == nil
 }
 
-// refuseHandshake has a client whose handshake failed learn why: one that speaks
-// HTTP without TLS in a way that it understands, any other by TLS's own word for
-// it, which closing does not cut off though it may have sent a request.
+// refuseHandshake reports the reason for a failed handshake to the client. A
+// client that speaks plain HTTP gets an HTTP reply, any other a TLS alert.
+// Closing does not lose it even if the client has sent a request.
 func (c *conn) refuseHandshake(err error) {
 	if t := net.Error(nil); errors.As(err, &t) && t.Timeout() {
 		return
@@ -104,23 +103,23 @@ func (c *conn) refuseHandshake(err error) {
 	c.net = c.under
 	record, plain := errors.AsType[tls.RecordHeaderError](err)
 	if plain && (!isMethod(record.RecordHeader) ||
-		c.write(c.server.Refuse(http.StatusBadRequest, "the request came without TLS, which this port speaks; its URLs begin with https://")) != nil) {
+		c.write(c.server.Refuse(http.StatusBadRequest, "the request was sent without TLS, but this port speaks TLS; use a URL with https://")) != nil) {
 		return
 	}
 	c.linger()
 }
 
-// isMethod reports whether what should be the header of a record begins a
+// isMethod reports whether a supposed record header is the beginning of a plain
 // request.
 func isMethod(header [5]byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "DELET", "PATCH", "OPTIO"}, string(header[:]))
 }
 
-// meter is what TLS reads from and writes to. It counts what is read for a
+// meter is the connection below TLS. It counts the bytes read during a
 // handshake.
 type meter struct {
 	net.Conn
-	of   *conn // nil but during the handshake
+	of   *conn // set only during the handshake
 	read int
 }
 

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// unread bounds what replies take that their callers do not read: the part that
-// the system has not taken stays in memory, for as long as WriteTimeout. Beyond
-// the bound, the connection whose reply has waited for longest is closed.
+// unread bounds the memory of replies that callers do not read. The part that
+// the system has not accepted stays in memory for up to WriteTimeout. Beyond
+// the bound, the connection with the oldest waiting reply is closed.
 type unread struct {
 	mu    sync.Mutex
 	bytes int
 	cut   uint64
-	slow  list.List // of *slowReply, the one that began to wait first in front
+	slow  list.List // of *slowReply, in order of their beginning
 }
 
 type slowReply struct {
@@ -20,8 +20,8 @@ type slowReply struct {
 	bytes int
 }
 
-// waits notes that c waits to send so many bytes, until done is called. A reply
-// that is alone may be of any length.
+// waits records that c waits to send this many bytes, until done is called. A
+// single reply may be of any length.
 func (u *unread) waits(c *conn, bytes int) (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -37,14 +37,15 @@ func (u *unread) waits(c *conn, bytes int) (done func()) {
 	}
 }
 
-// drop cuts a reply off; its goroutine meets the error. u.mu is held.
+// drop cuts a reply off; its goroutine gets an error. u.mu is held.
 func (u *unread) drop(e *list.Element) {
 	u.cut++
 	_ = e.Value.(*slowReply).conn.under.Close()
 	u.remove(e)
 }
 
-// remove is for a reply that waits no more, for the first time. u.mu is held.
+// remove removes a reply that no longer waits; only the first call has an
+// effect. u.mu is held.
 func (u *unread) remove(e *list.Element) {
 	if s := e.Value.(*slowReply); s.bytes > 0 {
 		u.bytes -= s.bytes

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// floodTime is how long a call may go on behind which its caller has sent more
-// than is kept: nobody can tell any more whether that caller is still there.
+// floodTime is how long a call may continue after its caller has sent more than
+// is kept. The server stops reading then and can no longer detect a disconnect.
 const floodTime = 5 * time.Second
 
-// past is a deadline that is over.
+// past is an expired deadline.
 var past = time.Unix(1, 0)
 
-// watchDisconnect begins to watch whether the caller of k leaves. It need not
-// where the body was cut: no such call is for long, and what comes may be the
+// watchDisconnect starts to watch whether the caller of k disconnects. It does
+// not after an incomplete body: such a call is short, and the input may be the
 // rest of the body.
 func (c *conn) watchDisconnect(k *call) {
 	c.mu.Lock()
@@ -25,10 +25,9 @@ func (c *conn) watchDisconnect(k *call) {
 	}
 }
 
-// watch reads while the call is under way, and ends the call when the
-// connection does, whatever the caller has sent before: that is kept, as the
-// beginning of the next requests, up to the size of a head. When the call has
-// ended it serves the connection from there on.
+// watch reads during the call, and ends the call when the connection ends.
+// Bytes from the caller are kept as the beginning of the next requests, up to
+// the size of a head. After the call it serves the connection.
 func (c *conn) watch(k *call) {
 	for !c.isFull() {
 		if len(c.in) > 0 {
@@ -53,8 +52,9 @@ func (c *conn) watch(k *call) {
 	c.flood(k)
 }
 
-// seen notes what a watch has met: bytes, or the connection's end. It reports
-// whether the call is under way still, and whether no request can follow.
+// seen records what a watch has read: bytes, or the connection's end. It
+// reports whether the call is still under way, and whether no request can
+// follow.
 func (c *conn) seen(err error) (under, over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,11 +66,12 @@ func (c *conn) seen(err error) (under, over bool) {
 	return under, c.over
 }
 
-// isFull reports whether more was read behind a request than is kept.
+// isFull reports whether more bytes have arrived after a request than are kept.
 func (c *conn) isFull() bool { return len(c.in) >= max(c.server.MaxHeaderBytes, len(buffer{})) }
 
-// flood ends a watch that keeps no more. Whoever answers the call finds what
-// was read; where nobody does in time, the connection is cut off.
+// flood ends a watch that cannot keep more. The goroutine that answers the call
+// finds the bytes already read. If the call does not end in time, the
+// connection is closed.
 func (c *conn) flood(k *call) {
 	c.server.half.holds(c, c.held(), true)
 	c.mu.Lock()
@@ -91,10 +92,10 @@ func (c *conn) flood(k *call) {
 	}
 }
 
-// wait waits until more bytes have come. It ends with an error when the
-// connection does, or when no call is under way and the time for the next one's
-// first bytes is over; and without when a call has ended behind which something
-// was read.
+// wait waits until more bytes have arrived. It returns an error when the
+// connection ends, or when no call is under way and the time for the next
+// request is over. It returns nil when a call has ended and bytes were read
+// during it.
 func (c *conn) wait() error {
 	for {
 		err := c.fill()
@@ -107,8 +108,8 @@ func (c *conn) wait() error {
 	}
 }
 
-// prolong is asked when the deadline of reading is met: whether there is
-// another.
+// prolong sets the next read deadline after one has expired, and reports
+// whether there is one.
 func (c *conn) prolong() (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,22 +131,22 @@ func (c *conn) prolong() (again bool, err error) {
 	return true, nil
 }
 
-// wake tells the watch that the call has ended, where it would not find out
-// when the next bytes come: they have. c.mu is held.
+// wake informs the watch that the call has ended, if the next bytes will not:
+// they have already arrived. c.mu is held.
 func (c *conn) wake() {
 	if c.ahead {
 		c.interrupt()
 	}
 }
 
-// interrupt has the watch look what there is to do. c.mu is held.
+// interrupt makes the watch check the state of the connection. c.mu is held.
 func (c *conn) interrupt() {
 	c.woken = true
 	_ = c.net.SetReadDeadline(past)
 }
 
-// forgetDeadline is for whoever reads, where another may have set the deadline.
-// c.mu is held.
+// forgetDeadline is called by the reader when another goroutine may have set
+// the deadline. c.mu is held.
 func (c *conn) forgetDeadline() {
 	if c.woken {
 		c.woken, c.deadline = false, time.Time{}
