@@ -2,8 +2,7 @@
 // wire, their bounds, the error codes, and the rules for paths and sequencers.
 // The server and the Go client both use it.
 //
-// It imports only the standard library. Durations on the wire are whole
-// milliseconds in fields whose names end in MS; times are RFC 3339 in UTC;
+// It imports only the standard library. Durations on the wire are whole milliseconds in fields with the suffix MS; times are RFC 3339 in UTC;
 // tokens stay below 2^53, so that every JSON reader can hold them exactly.
 //
 // Names follow the Chubby paper (Burrows, OSDI 2006): cell, replica, master,

@@ -67,7 +67,7 @@ var errorResponses = map[string]string{
 	"412": "Precondition", "413": "TooLarge", "421": "NotMaster", "423": "Locked", "429": "TooMany", "503": "Unavailable",
 }
 
-// headerNames lists the headers whose names do not begin with Stout-.
+// headerNames lists the headers without the prefix Stout-.
 var headerNames = map[string]string{
 	"ETag": "ETag", "PageETag": "ETag", "LastModified": "Last-Modified", "Location": "Location", "Page": "Location", "RetryAfter": "Retry-After", "Allow": "Allow",
 }

@@ -420,8 +420,7 @@ type Cell struct {
 	Waiters  *int       `json:"waiters,omitempty"`
 	Files    *int       `json:"files,omitempty"`
 	Access   bool       `json:"access"` // whether access control is on
-	// Level determines which releases can run in the cell: those that know this
-	// level. The master raises it to the highest level that all members know;
+	// Level determines which releases can run in the cell: only releases that know this level. The master raises it to the highest level that all members know;
 	// see docs/operations.md, Upgrades.
 	Level uint64 `json:"level"`
 

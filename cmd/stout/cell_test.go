@@ -73,7 +73,7 @@ var refusals = map[fault]struct {
 		answer: lockapi.Error{Code: lockapi.CodeOutcomeUnknown, Detail: "the answer got lost"}},
 	"afar": {calls: []string{"POST /v1/access/enable"}, unless: "5ec2e7", answer: lockapi.Error{
 		Code: lockapi.CodePermissionDenied, Permission: lockapi.PermissionOperate,
-		Detail: "access is off, and it takes a secret to enable it from an address that is not loopback: the one in the file enable.secret in the data directory of replica r1"}},
+		Detail: "to enable access control from an address other than loopback, send the secret in the file enable.secret in the data directory of replica r1"}},
 }
 
 // newCell starts a cell and returns it with what stops it.

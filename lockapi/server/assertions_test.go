@@ -316,7 +316,7 @@ func TestBreakGlassIsNotShown(t *testing.T) {
 			}
 			got := call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer "+secret)
 			got.wantStatus(t, http.StatusUnauthorized)
-			if way != "proven" && !strings.Contains(got.body, "break-glass-token-file counts in calls to the master") {
+			if way != "proven" && !strings.Contains(got.body, "break-glass-token-file is valid only in calls") {
 				t.Errorf("%s: %s", way, got.body)
 			}
 		}

@@ -84,7 +84,7 @@ func (x *exchange) errCrossOrigin(why browser.Refusal) error {
 	r := x.c.Request
 	if why == browser.ForeignHost {
 		return lockapi.Errorf(lockapi.CodeCrossOrigin, "the call is addressed to host %q; this API accepts localhost, its addresses, "+
-			"the hosts of its members' URLs, and those in --api-host and --allow-origin; if the host is right, add it to stoutd with --api-host", lockapi.Clip(r.Host))
+			"the hosts of its members' URLs, and the hosts in --api-host and --allow-origin; if the host is right, add it to stoutd with --api-host", lockapi.Clip(r.Host))
 	}
 	from := "another site"
 	if sites := r.Header["Origin"]; len(sites) == 1 {

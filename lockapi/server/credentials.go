@@ -90,7 +90,7 @@ func forToken(x *exchange, c *lockapi.CreateToken) error {
 }
 
 // mayEnable lets the call be refused while access control is off. It is allowed
-// if it came to the first replica by loopback, or carries the secret in the
+// if it reached the first replica by loopback, or carries the secret in the
 // data directory of that replica or of this one.
 func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	own, secret := x.opts.EnableSecret, c.Secret

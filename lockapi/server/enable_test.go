@@ -122,7 +122,7 @@ func TestPrefixesTellSourcesApart(t *testing.T) {
 		}
 	}
 	for principal, setting := range map[string]string{
-		"user:jwt:billing": `those begin with "jwt:" (jwt-prefix)`, "user:cert:": `those begin with "cert:" (certificate-prefix)`,
+		"user:jwt:billing": `it begins with "jwt:" (jwt-prefix)`, "user:cert:": `it begins with "cert:" (certificate-prefix)`,
 		"user:billing": "", "user:jwt": "", "user:Jwt:billing": "", "user:root": "",
 	} {
 		r := s.call(t, "anonymous", "POST", "/v1/access/tokens", `{"principal":"`+principal+`"}`)

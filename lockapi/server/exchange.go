@@ -149,8 +149,9 @@ func (x *exchange) handle(r *route) (err error) {
 }
 
 // turnAway replaces errors by 401 for a caller without a credential if access
-// control is on and no rule names anonymous. The caller learns nothing else,
-// neither what is wrong with its call nor which replica is the master.
+// control is on and no rule names anonymous. The
+// caller does not learn what is wrong with its call or which replica is the
+// master.
 func (x *exchange) turnAway(err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	if !ok || refused.Code.Status() >= http.StatusInternalServerError {
@@ -215,7 +216,7 @@ func (x *exchange) isNameless(status int) bool {
 }
 
 // isClosed reports whether, by this replica's own state, a caller without a
-// credential can make no calls except those that need no right.
+// credential can only make calls that need no right.
 func (s *Server) isClosed() bool {
 	at := s.attached.Load()
 	if at == nil {

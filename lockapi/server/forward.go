@@ -16,8 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// Headers forwarded with a request, and headers passed back with a reply, in
-// addition to all that begin with Stout-. assert adds the header that describes
+// Headers forwarded with a request, and headers passed back with a reply, in addition to the Stout-* headers. assert adds the header that describes
 // the caller.
 var (
 	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
@@ -168,8 +167,8 @@ func (x *exchange) refusal(got answer, t task) error {
 	return nil
 }
 
-// pass writes another replica's answer as this one's. The Stout-* headers are
-// those of the answer.
+// pass writes another replica's answer as this one's. It keeps the
+// Stout-* headers of the answer.
 func (x *exchange) pass(got answer) {
 	x.noted.elsewhere = true
 	x.copyHeaders(got.header)

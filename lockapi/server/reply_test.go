@@ -261,11 +261,11 @@ func TestReadyIsWhoeverHasCaughtUp(t *testing.T) {
 		}
 	}
 	m.setMaster(4, "r2", r.url)
-	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "not the master any more") {
+	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "no longer the master") {
 		t.Errorf("deposed: %q", e.Detail)
 	}
 	r.setMaster(5, "r3", "http://127.0.0.1:1")
-	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "cannot be asked") {
+	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "did not report its applied entry") {
 		t.Errorf("out of reach: %q", e.Detail)
 	}
 }

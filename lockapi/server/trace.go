@@ -18,7 +18,7 @@ import (
 // dropped.
 var traceContext propagation.TraceContext
 
-// isTraced reports whether calls of the route get spans: all except those that
+// isTraced reports whether calls of the route get spans: all except the calls that
 // monitoring sends to every replica every few seconds.
 func (r *route) isTraced() bool { return r.asks != master.Nothing }
 

@@ -24,14 +24,14 @@
 // frame it differently. The connection is closed then, so that no request can be smuggled after it.
 //
 //   - Content-Length and Transfer-Encoding together, either of them twice, a length
-//     that is not plain digits ("+5", "5, 5", none): 400. A coding other than one
+//     that is not plain digits ("+5", "5, 5", empty): 400. A coding other than one
 //     "chunked", in ASCII: 501. A coding in HTTP/1.0: 400.
 //   - Chunks are as strict as net/http's, up to CRLF after the last one and around
 //     each trailer. Trailers are dropped and never become headers.
 //   - A header line that begins with space (obs-fold), space before the colon, a
 //     name that is not a token, a value with a control character, a CR that does
 //     not end a line: 400. Lines of a head may end with a bare LF, as in net/http
-//     and RFC 9112, 2.2; nothing else ends a line.
+//     and RFC 9112, 2.2; a line has no other end.
 //   - Host missing in HTTP/1.1, given twice, or malformed: 400. In a URL with a
 //     host (absolute-form) that host counts, RFC 9112, 3.2.2.
 //   - HTTP/2 and others: 505. Upgrades are ignored; Expect is 100-continue or 417.

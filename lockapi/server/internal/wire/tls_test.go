@@ -307,7 +307,7 @@ func TestHandshakesAreBoundedTogether(t *testing.T) {
 func TestPlainRequestsWhereTLSIsSpoken(t *testing.T) {
 	h := start(t, pipeTLS, echo)
 	for text, want := range map[string]string{
-		get("/a"): "400 the request came without TLS", post("", ""): "400 the request came without TLS",
+		get("/a"): "400 the request was sent without TLS", post("", ""): "400 the request was sent without TLS",
 		"SSH-2.0-OpenSSH\r\n": "", strings.Repeat("\x00", 100): "",
 	} {
 		inner, err := h.dial()
