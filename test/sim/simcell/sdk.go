@@ -3,6 +3,8 @@ package simcell
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -29,6 +31,9 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 		return
 	}
 	u.holds(floor, h, s, l)
+	if u.rng.IntN(10) == 0 && !u.w.quiet {
+		u.losesByForce(ctx, s, h)
+	}
 	if u.rng.IntN(4) == 0 && !u.w.quiet {
 		u.whileHeld(ctx, s, h)
 	}
@@ -82,7 +87,7 @@ func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 	sharing := int64(1)
 	for _, other := range u.w.users {
 		o := other.held
-		if other == u || !other.counts(h.Path()) || u.w.oracle.byForce(other.session) {
+		if other == u || !other.counts(h.Path()) || other.forced == o || u.w.oracle.byForce(other.session) {
 			continue
 		}
 		sharing++
@@ -100,6 +105,32 @@ func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 // as programs do that do not check the time.
 func (u *user) counts(path string) bool {
 	return u.held != nil && u.held.Path() == path && u.held.Context().Err() == nil
+}
+
+// losesByForce has an operator release the user's hold. The hold's context ends with
+// the local lease at the latest: no keepalive may extend the lease without the news.
+func (u *user) losesByForce(ctx context.Context, s *client.Session, h *client.Held) {
+	if u.w.oracle.latest().Level < 5 { // losses are not kept
+		return
+	}
+	u.forced = h
+	var answer lockapi.Released
+	route := lockapi.RouteLocks + h.Path() + "?" + url.Values{"session": {s.ID()}, "handle": {h.Handle()}, "token": {fmt.Sprint(h.Token())}, "by_force": {"true"}}.Encode()
+	if u.send(ctx, 5*time.Second, u.anyone(), u.message(http.MethodDelete, route, nil, &answer)) != nil || !answer.Released {
+		return
+	}
+	u.w.trace.note(u.name, "loses %s with token %d by force", h.Path(), h.Token())
+	late := time.NewTimer(2 * s.TTL())
+	defer late.Stop()
+	select {
+	case <-h.Done():
+		u.w.stats.check("a forced release ends the hold's context")
+	case <-ctx.Done():
+	case <-late.C:
+		if h.Err() == nil {
+			u.w.fail("%s does not learn that token %d on %s was released by force", u.name, h.Token(), h.Path())
+		}
+	}
 }
 
 // sweepWithin is how long the SDK may take, in a healthy cell, to release

@@ -26,6 +26,7 @@ type user struct {
 	client  *client.Client
 	session *client.Session // nil while closed
 	held    *client.Held    // through the SDK; nil without one
+	forced  *client.Held    // the hold that an operator releases, or has released
 	handles int
 	served  map[string]bool // paths taken and released since the faults ended
 
