@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What an error quotes is short, and no character is cut in two.
+// Quotes in an error are short and never cut a character in two.
 func TestErrorsAreBounded(t *testing.T) {
 	for name, character := range map[string]string{"ascii": "x", "two bytes": "é", "three": "語", "four": "😀"} {
 		for offset := range 4 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An event is one flat object, and comes back as it was.
+// An event is one flat object, and survives a round trip.
 func TestCellEventIsFlat(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	text := "x"
@@ -41,7 +41,7 @@ func TestCellEventIsFlat(t *testing.T) {
 	}
 }
 
-// What another type calls by the same name is none of an event's.
+// A field with the same name in another type is not part of the event.
 func TestCellEventWithStrangeFields(t *testing.T) {
 	for text, want := range map[string]CellEvent{
 		`{"revision":1,"type":"file_deleted","path":"/a","mode":420,"master":{}}`: {Revision: 1, Type: EventFileDeleted, Path: "/a", File: &File{FileStat: FileStat{Path: "/a", Revision: 1}}},
@@ -62,7 +62,7 @@ func TestCellEventWithStrangeFields(t *testing.T) {
 	}
 }
 
-// The results of a transaction are told apart.
+// Each kind of result in a transaction is recognized.
 func TestOperationResults(t *testing.T) {
 	const text = `{"succeeded":true,"revision":60,"results":[{"path":"/a","revision":60,"instance":1,"generation":2,"size":0,"sha256":"","created_at":"2026-01-02T03:04:05Z","modified_at":"2026-01-02T03:04:05Z"},` +
 		`{"path":"/x","state":"held","session":"s1","handle":"","mode":"exclusive","token":42},{"deleted":false},{"released":true},null]}`

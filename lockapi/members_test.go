@@ -37,7 +37,7 @@ func TestDirectoriesThatAreNamed(t *testing.T) {
 	}
 }
 
-// Whether a judgement is overridden travels in the query alone.
+// force travels in the query only.
 func TestForceIsNotInTheBody(t *testing.T) {
 	raw, err := json.Marshal(ReplaceMemberRequest{Directory: "0123456789abcdef", Force: true})
 	if err != nil || string(raw) != `{"directory":"0123456789abcdef"}` {

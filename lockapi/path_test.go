@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// wantInvalid checks that err is an invalid_argument that blames the field.
+// wantInvalid checks that err is an invalid_argument about the field.
 func wantInvalid(t *testing.T, what string, err error, field string) {
 	t.Helper()
 	var e *lockapi.Error
@@ -64,8 +64,8 @@ func TestUnescapePath(t *testing.T) {
 	}
 }
 
-// Whatever is accepted is a valid path, is sent as it was meant, and means the
-// same to net/url; whatever is a valid path can be sent.
+// Every accepted path is valid, survives encoding unchanged, and means the same
+// to net/url. Every valid path can be sent.
 func FuzzUnescapePath(f *testing.F) {
 	for _, seed := range []string{"/a", "/a%20b", "/a%2Fb", "/%", "/../x", "/%C2%85", "/é%FF", longestPath, mostSegments, "//", "/a;b?c#d"} {
 		f.Add(seed)

@@ -32,7 +32,7 @@ func TestParseSequencer(t *testing.T) {
 	}
 }
 
-// What is accepted is exactly what String writes of a valid sequencer.
+// ParseSequencer accepts exactly the output of String for valid sequencers.
 func FuzzParseSequencer(f *testing.F) {
 	for _, seed := range []string{"exclusive:42:/db/migrate", "shared:1:/a:b", "exclusive:042:/a", "shared:9007199254740992:/a", "::", ""} {
 		f.Add(seed)

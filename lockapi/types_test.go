@@ -30,7 +30,7 @@ func TestSessionRequestBounds(t *testing.T) {
 	}
 	for _, c := range []struct {
 		change func(*lockapi.SessionRequest)
-		field  string // "" where it is within bounds
+		field  string // "" if it is within bounds
 	}{
 		{func(r *lockapi.SessionRequest) { r.TTLMS = 1000 }, ""},
 		{func(r *lockapi.SessionRequest) { r.TTLMS = 86_400_000 }, ""},

@@ -20,7 +20,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// TestBadAccessInput: what is wrong is named, and nothing is passed over.
+// TestBadAccessInput: invalid input is refused with the name of the field, and
+// never ignored.
 func TestBadAccessInput(t *testing.T) {
 	n := startMaster(t, nil)
 	long := strings.Repeat("x", lockapi.MaxPrincipalName+1)
@@ -84,8 +85,8 @@ func TestBadAccessInput(t *testing.T) {
 	}
 }
 
-// TestBadCredentials: are refused by every route that looks at one, also while access
-// is off, and before anything is done.
+// TestBadCredentials: every route that reads credentials refuses bad ones, even
+// while access control is off, and before any effect.
 func TestBadCredentials(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, headers := range [][]string{
@@ -112,7 +113,7 @@ func TestBadCredentials(t *testing.T) {
 	}
 }
 
-// TestNoHeaderMakesAPrincipal: whatever a caller says of itself.
+// TestNoHeaderMakesAPrincipal: no header lets a caller claim a principal.
 func TestNoHeaderMakesAPrincipal(t *testing.T) {
 	s := startSecured(t)
 	var forged []string
@@ -128,7 +129,7 @@ func TestNoHeaderMakesAPrincipal(t *testing.T) {
 	}
 }
 
-// TestAccessAnswers: what the calls about access tell.
+// TestAccessAnswers: the answers of the calls for access control.
 func TestAccessAnswers(t *testing.T) {
 	s := startSecured(t)
 	for _, c := range []struct{ as, method, path, body, want string }{
@@ -169,7 +170,8 @@ func TestAccessAnswers(t *testing.T) {
 	s.call(t, "root", "GET", "/v1/access/rules/none", "").wantCode(t, lockapi.CodeNotFound)
 }
 
-// TestTokensOnTheWire: a secret is shown once, and one that the caller keeps never.
+// TestTokensOnTheWire: a secret is shown once, and never if the caller chose
+// it.
 func TestTokensOnTheWire(t *testing.T) {
 	s := startSecured(t)
 	own := "stout_" + strings.Repeat("own", 12)
@@ -190,8 +192,8 @@ func TestTokensOnTheWire(t *testing.T) {
 	call(t, "GET", s.url+"/v1/access/whoami", "", "Authorization", "Bearer "+own).wantCode(t, lockapi.CodeUnauthenticated)
 }
 
-// TestStreamsAreJudgedAgain: what may not be read any more is left out, and a caller
-// whose credential has ended is told so.
+// TestStreamsAreJudgedAgain: a stream omits paths that its caller may no longer
+// read, and reports that its credential has ended.
 func TestStreamsAreJudgedAgain(t *testing.T) {
 	s := startSecured(t)
 	req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/events", nil)
@@ -254,8 +256,8 @@ func TestStreamsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// TestReplicasAskEachOther: on their own behalf, without anybody's credential; who
-// asks through one is asked for his.
+// TestReplicasAskEachOther: replicas send questions of their own without a
+// credential, while a forwarded caller still needs one.
 func TestReplicasAskEachOther(t *testing.T) {
 	s := startSecured(t)
 	replica := startNode(t, "r2", nil)
@@ -269,7 +271,7 @@ func TestReplicasAskEachOther(t *testing.T) {
 		}
 	}
 	call(t, "GET", replica.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+s.tokens["reader"]).wantStatus(t, 200)
-	// A call that waits keeps its credential, however much came with it.
+	// A waiting call keeps its credential, however large its headers were.
 	v := s.session(t, "reader")
 	got := call(t, "POST", replica.url+"/v1/sessions/"+v+"/keepalive", `{"wait_ms":1}`, "Authorization", "Bearer "+s.tokens["reader"], "X-Large", strings.Repeat("x", 5000))
 	got.wantStatus(t, 200)
@@ -278,9 +280,9 @@ func TestReplicasAskEachOther(t *testing.T) {
 	}
 }
 
-// TestThePeersDoorIsNoWayAround: whoever has come behind the replicas' own doors is
-// judged as at the front, but for what replicas ask on their own behalf, which
-// tells nothing of what there is.
+// TestThePeersDoorIsNoWayAround: calls on the replicas' own connections are
+// checked like calls to the API, except questions of replicas, which reveal no
+// data.
 func TestThePeersDoorIsNoWayAround(t *testing.T) {
 	s := startSecured(t)
 	s.call(t, "root", "PUT", "/v1/files/p/tr0ve", "x").wantStatus(t, 201)
@@ -319,8 +321,8 @@ func TestThePeersDoorIsNoWayAround(t *testing.T) {
 	}
 }
 
-// TestGuessingIsSlow: for whoever brings bad credentials, and for nobody else; also
-// through a replica that forwards.
+// TestGuessingIsSlow: bad credentials are delayed and nothing else, also
+// through a forwarding replica.
 func TestGuessingIsSlow(t *testing.T) {
 	s := startSecured(t)
 	replica := startNode(t, "r2", func(o *server.Options) { o.AttemptEvery = time.Hour })
@@ -356,8 +358,8 @@ func TestGuessingIsSlow(t *testing.T) {
 	})
 }
 
-// TestBreakGlass: the secret on a host is the root's there, while that replica is
-// master, and nowhere else; each use is in the log.
+// TestBreakGlass: the secret on a host gives the root's rights only there,
+// while that replica is the master; the log has each use.
 func TestBreakGlass(t *testing.T) {
 	secret := "stout_" + strings.Repeat("glass", 8)
 	sum := sha256.Sum256([]byte(secret))
@@ -384,7 +386,7 @@ func TestBreakGlass(t *testing.T) {
 	}
 }
 
-// TestPublicMetrics: are for everybody, and nothing else is.
+// TestPublicMetrics: public metrics open /metrics and no other route.
 func TestPublicMetrics(t *testing.T) {
 	s := startSecured(t, func(o *server.Options) { o.PublicMetrics = true })
 	call(t, "GET", s.url+"/metrics", "").wantStatus(t, 200)

@@ -23,7 +23,7 @@ var ways = map[string]func(*server.Options){
 	"without": func(*server.Options) {},
 }
 
-// startSecuredPair is a secured master, and a replica that forwards to it.
+// startSecuredPair starts a secured master, and a replica that forwards to it.
 func startSecuredPair(t *testing.T, way func(*server.Options), tune ...func(*server.Options)) (*secured, *node) {
 	t.Helper()
 	s := startSecured(t, append(tune, way)...)
@@ -36,8 +36,8 @@ func startSecuredPair(t *testing.T, way func(*server.Options), tune ...func(*ser
 	return s, replica
 }
 
-// TestNoCredentialTravels: between members that have shown their certificates; and
-// without those, nothing but it.
+// TestNoCredentialTravels: between members with certificates no credential
+// travels; without certificates only the credential does.
 func TestNoCredentialTravels(t *testing.T) {
 	secret := "stout_" + strings.Repeat("secret", 8)
 	for way, tune := range ways {
@@ -77,7 +77,7 @@ func TestNoCredentialTravels(t *testing.T) {
 	}
 }
 
-// behind makes a call behind the door of a server's peers.
+// behind makes a call to the handler for a server's peers.
 func behind(s *server.Server, method, path string, headers ...string) reply {
 	r := httptest.NewRequest(method, path, nil)
 	for i := 0; i < len(headers); i += 2 {
@@ -88,8 +88,8 @@ func behind(s *server.Server, method, path string, headers ...string) reply {
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
-// TestClaims: what a replica says of its caller is believed where it has proved who
-// it is, and counts for nothing elsewhere. Nobody becomes the root by it.
+// TestClaims: the assertion of an authenticated replica is accepted, and any
+// other ignored. No assertion gives the root's rights.
 func TestClaims(t *testing.T) {
 	servers := map[string]*secured{}
 	for way, tune := range ways {
@@ -130,7 +130,7 @@ func TestClaims(t *testing.T) {
 		for way, s := range servers {
 			want := map[string]string{"proven": c.proven, "without": c.without}[way]
 			text := strings.NewReplacer("${reader}", sumText(s.tokens["reader"]), "${none}", sumText("stout_none")).Replace(c.claim)
-			// A credential that comes along helps nobody on in a proven connection.
+			// A credential sent as well has no effect on a proven connection.
 			for _, more := range [][]string{nil, {"Authorization", "Bearer " + s.tokens["root"]}} {
 				got := behind(s.server, "GET", "/v1/access/whoami", append([]string{"Stout-Caller", text}, more...)...)
 				if way == "without" && want != bad && more != nil {
@@ -159,8 +159,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// forgeries are headers by which a caller may pass itself off as somebody: those of
-// proxies, and those that replicas use among themselves.
+// forgeries are headers with which a caller could claim to be another: headers
+// of proxies, and headers between replicas.
 func forgeries(s *secured) (all [][]string) {
 	for _, name := range []string{
 		"Stout-Principal", "Stout-How", "Stout-Peer", "Stout-Remote", "Stout-Replica", "X-Stout-Caller",
@@ -184,9 +184,9 @@ func forgeries(s *secured) (all [][]string) {
 	return all
 }
 
-// TestForgedHeaders: at the API's port nobody is somebody by a header but
-// Authorization, at the master and at a replica that forwards, whatever the
-// connections between these are.
+// TestForgedHeaders: on the API's port only Authorization identifies a caller,
+// at the master and at a forwarding replica, with either kind of connection
+// between them.
 func TestForgedHeaders(t *testing.T) {
 	for way, tune := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestForgedHeaders(t *testing.T) {
 			for _, url := range []string{s.url, replica.url} {
 				for _, headers := range forgeries(s) {
 					if url == replica.url && strings.Contains(strings.Join(headers, " "), "Stout-Forward never") {
-						continue // which the replica answers by itself
+						continue // the replica answers these itself
 					}
 					for _, as := range []string{"", "reader"} {
 						want, mine := `{"principal":"anonymous","how":"none"}`, headers
@@ -211,21 +211,20 @@ func TestForgedHeaders(t *testing.T) {
 	}
 }
 
-// lagging is a replica whose own state knows no token, as that of one which lags
-// behind.
+// lagging is a replica that lags behind and knows no token.
 type lagging struct{ *standIn }
 
 func (lagging) Authorize(*master.Caller) error {
 	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
 }
 
-// TestReplicasThatLagDecideNothing: a token that was just made is good through a
-// replica that has not heard of it, and one that was revoked is not, through one that
-// takes it still.
+// TestReplicasThatLagDecideNothing: a new token works through a replica that
+// does not know it yet. A revoked token fails through a replica that still
+// accepts it.
 func TestReplicasThatLagDecideNothing(t *testing.T) {
 	for way, tune := range ways {
 		t.Run(way, func(t *testing.T) {
-			s, trusts := startSecuredPair(t, tune) // whose fake takes every token
+			s, trusts := startSecuredPair(t, tune) // its fake accepts every token
 			knowsNone := startNode(t, "r3", func(o *server.Options) {
 				tune(o)
 				o.Master = lagging{o.Master.(*standIn)}
@@ -249,8 +248,9 @@ func TestReplicasThatLagDecideNothing(t *testing.T) {
 	}
 }
 
-// TestBreakGlassElsewhere: at a replica that is not master the secret is refused, and
-// whoever has it is told where it counts. Where it is a token as well, it is one.
+// TestBreakGlassElsewhere: a replica that is not the master refuses the secret,
+// and names the replica where it is valid. If the secret is also a token, it
+// works as a token.
 func TestBreakGlassElsewhere(t *testing.T) {
 	for way, tune := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -276,8 +276,8 @@ func TestBreakGlassElsewhere(t *testing.T) {
 	}
 }
 
-// TestBreakGlassIsNotHandedOn: also where the replica loses its office between the
-// look at the secret and the call.
+// TestBreakGlassIsNotHandedOn: the secret is not forwarded, even if the replica
+// loses its office after checking it.
 func TestBreakGlassIsNotHandedOn(t *testing.T) {
 	secret := "stout_" + strings.Repeat("glass", 8)
 	sum := sha256.Sum256([]byte(secret))
@@ -292,7 +292,8 @@ func TestBreakGlassIsNotHandedOn(t *testing.T) {
 	call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer "+secret).wantCode(t, lockapi.CodeUnauthenticated)
 }
 
-// TestBreakGlassIsNotShown: to whoever reads what replicas without TLS send each other.
+// TestBreakGlassIsNotShown: the secret does not appear in traffic between
+// replicas without TLS.
 func TestBreakGlassIsNotShown(t *testing.T) {
 	secret := "stout_" + strings.Repeat("glass", 8)
 	sum := sha256.Sum256([]byte(secret))
@@ -323,7 +324,7 @@ func TestBreakGlassIsNotShown(t *testing.T) {
 	}
 }
 
-// resigning is a master that has lost its office when it is asked who calls.
+// resigning is a master that loses its office when it checks the caller.
 type resigning struct {
 	*standIn
 	resign func()
@@ -334,12 +335,12 @@ func (r *resigning) Do(context.Context, *master.Caller, bool, lockapi.Call) (any
 	return nil, master.Outcome{}, lockapi.Errorf(lockapi.CodeNoMaster, "not any more")
 }
 
-// forgetful is one whose state knows no token.
+// forgetful is a resigning master without any tokens.
 type forgetful struct{ *resigning }
 
 func (forgetful) Authorize(by *master.Caller) error { return lagging{}.Authorize(by) }
 
-// noting is a master that notes who calls.
+// noting is a master that records its callers.
 type noting struct {
 	*standIn
 	mu sync.Mutex
@@ -353,8 +354,8 @@ func (n *noting) Do(ctx context.Context, by *master.Caller, stale bool, c lockap
 	return n.standIn.Do(ctx, by, stale, c)
 }
 
-// TestTheMasterKnowsFromWhere: the caller's own address reaches the master, not that
-// of the replica that forwards, and not what the caller says.
+// TestTheMasterKnowsFromWhere: the master gets the caller's own address,
+// neither the forwarding replica's nor one claimed by the caller.
 func TestTheMasterKnowsFromWhere(t *testing.T) {
 	for way, tune := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -390,8 +391,8 @@ func TestTheMasterKnowsFromWhere(t *testing.T) {
 	}
 }
 
-// FuzzClaims: no claim makes the root, and none makes anybody where nothing is
-// proven.
+// FuzzClaims: no assertion gives the root's rights, and without proof an
+// assertion has no effect.
 func FuzzClaims(f *testing.F) {
 	for _, claim := range []string{`{"principal":"user:zoe","how":"certificate"}`, `{"token":"` + sumText("stout_x") + `"}`, `{"principal":"user:root","how":"token"}`, `{"Principal":"user:root","How":"jwt"}`} {
 		f.Add(claim)
@@ -416,7 +417,7 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
-// seeing tells who asks who he is.
+// seeing records the caller of each whoami.
 type seeing struct {
 	*standIn
 	by *master.Caller

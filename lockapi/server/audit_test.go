@@ -19,7 +19,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// tape keeps what an audit log writes, and can be full.
+// tape keeps the output of an audit log, and can be full.
 type tape struct {
 	logBuffer
 	full atomic.Bool
@@ -57,7 +57,7 @@ func (l auditLine) String() string {
 	return strings.TrimSpace(fmt.Sprintln(l.Principal, l.How, l.Method, l.Route, l.Path, l.Status, l.Code))
 }
 
-// of is the line of a request.
+// of returns the lines of a request.
 func (w *tape) of(t *testing.T, id string) []auditLine {
 	t.Helper()
 	var found []auditLine
@@ -73,7 +73,7 @@ func (w *tape) of(t *testing.T, id string) []auditLine {
 	return found
 }
 
-// told is what the log has of an answered call, once it has it.
+// told returns the lines of an answered call, once they are written.
 func (w *tape) told(t *testing.T, got reply, lines int) []auditLine {
 	t.Helper()
 	id := got.header.Get(lockapi.HeaderRequestID)
@@ -84,7 +84,7 @@ func (w *tape) told(t *testing.T, got reply, lines int) []auditLine {
 	return w.of(t, id)
 }
 
-// secretsOf are texts that the log must not have.
+// secrets returns texts that must not appear in the log.
 func (s *secured) secrets() (all []string) {
 	for _, secret := range s.tokens {
 		all = append(all, secret, secret[len("stout_"):], sumText(secret))
@@ -92,7 +92,8 @@ func (s *secured) secrets() (all []string) {
 	return append(all, "c0ntent", "k3y-of-idempotency", "n0te", "Bearer", "stout_")
 }
 
-// TestAudit: who was denied what, who has changed what, and never a secret.
+// TestAudit: the log has denials and changes with their callers, and never a
+// secret.
 func TestAudit(t *testing.T) {
 	w := new(tape)
 	s := startSecured(t, taped(t, w, false, false))
@@ -135,7 +136,8 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	// What is allowed and changes no access has no line, nor has what fails.
+	// Permitted calls without a change of access have no line, nor have failed
+	// ones.
 	session = s.session(t, "locker")
 	before := w.String()
 	hold()
@@ -158,8 +160,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditOfChanges: with --audit-changes each change has a line, and nothing of
-// what is in it.
+// TestAuditOfChanges: with --audit-changes each change has a line, without its
+// data.
 func TestAuditOfChanges(t *testing.T) {
 	w := new(tape)
 	s := startSecured(t, taped(t, w, false, true))
@@ -199,9 +201,10 @@ func TestAuditOfChanges(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsAudited: no route that changes something is forgotten, and those
-// about access, members and mastership always have a line. So have a backup, which
-// shows all, and /v1/join, which shows the members to strangers.
+// TestEveryChangeIsAudited: every route that changes something is audited, and
+// routes for access, members and mastership always have a line. So have a
+// backup, which contains everything, and /v1/join, which shows the members
+// without a credential.
 func TestEveryChangeIsAudited(t *testing.T) {
 	for _, r := range server.Routes() {
 		method, template, _ := strings.Cut(r, " ")
@@ -223,8 +226,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	}
 }
 
-// TestAuditRequired: what has no line has no effect, and what has one is told of
-// before and after.
+// TestAuditRequired: a change without a line has no effect, and a change with
+// one is announced before and recorded after.
 func TestAuditRequired(t *testing.T) {
 	for _, changes := range []bool{false, true} {
 		w := new(tape)
@@ -236,7 +239,7 @@ func TestAuditRequired(t *testing.T) {
 		}
 		denied := w.told(t, s.call(t, "reader", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`), 1)
 		if len(denied) != 1 || denied[0].Status != 403 {
-			t.Errorf("%v", denied) // who may not do it costs no second line
+			t.Errorf("%v", denied) // a denial has only one line
 		}
 
 		w.full.Store(true)
@@ -253,7 +256,7 @@ func TestAuditRequired(t *testing.T) {
 				t.Errorf("%s %s: %d %+v", c.method, c.path, got.status, e)
 			}
 		}
-		// What changes nothing is served, and sessions live on.
+		// Calls without a change are served, and sessions continue.
 		s.call(t, "locker", "POST", "/v1/sessions/"+session+"/keepalive", "").wantStatus(t, 200)
 		s.call(t, "reader", "GET", "/v1/files/p/f", "").wantCode(t, lockapi.CodeNotFound)
 		s.call(t, "reader", "GET", "/v1/files/p/g", "").wantCode(t, lockapi.CodeNotFound)
@@ -271,8 +274,8 @@ func TestAuditRequired(t *testing.T) {
 	}
 }
 
-// TestAuditOfAdoption: a session that becomes a principal's has a line, also where a
-// keepalive does it. The next one has none.
+// TestAuditOfAdoption: the adoption of a session by a principal has a line,
+// even by a keepalive. The next call has none.
 func TestAuditOfAdoption(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		w := new(tape)
@@ -296,8 +299,8 @@ func TestAuditOfAdoption(t *testing.T) {
 	}
 }
 
-// TestAuditOfBreakGlass: each use of the secret behind the glass has a line, also
-// where it reads.
+// TestAuditOfBreakGlass: each use of the break-glass secret has a line,
+// including reads.
 func TestAuditOfBreakGlass(t *testing.T) {
 	w := new(tape)
 	glass := secretOf("glass")
@@ -311,8 +314,8 @@ func TestAuditOfBreakGlass(t *testing.T) {
 	}
 }
 
-// TestAuditOfForwardedCalls: the replica that judged has the line, and it alone;
-// that which refuses a call by itself has its own.
+// TestAuditOfForwardedCalls: only the replica that checked the call has the
+// line. A replica that refuses a call itself has its own.
 func TestAuditOfForwardedCalls(t *testing.T) {
 	at, via := new(tape), new(tape)
 	s := startSecured(t, taped(t, at, false, true))
@@ -343,8 +346,8 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 	}
 }
 
-// TestAuditOfLostAnswers: where the master may have made a change, and could not say
-// so, the replica that was asked has a line about who wanted it.
+// TestAuditOfLostAnswers: if the master may have made a change but its answer
+// was lost, the called replica logs the caller.
 func TestAuditOfLostAnswers(t *testing.T) {
 	const secret = "stout_of-the-operator"
 	sum := sha256.Sum256([]byte(secret))
@@ -365,7 +368,7 @@ func TestAuditOfLostAnswers(t *testing.T) {
 	}
 }
 
-// knowing is a replica's fake that knows a token.
+// knowing is a stand-in of a replica that knows a token.
 type knowing struct {
 	*standIn
 	token [sha256.Size]byte
@@ -381,7 +384,7 @@ func (k knowing) Authorize(by *master.Caller) error {
 	return nil
 }
 
-// TestAuditOfManyDenials: guessing fills no disk.
+// TestAuditOfManyDenials: guessing does not fill the disk.
 func TestAuditOfManyDenials(t *testing.T) {
 	w := new(tape)
 	s := startSecured(t, taped(t, w, false, false))

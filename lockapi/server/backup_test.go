@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// writes has backups be of so many bytes of state, and end with an error.
+// writes makes backups have this many bytes of state and end with an error.
 func (f *standIn) writes(size int, end error) {
 	f.set(func() {
 		f.backup = func(w io.Writer) error {
@@ -28,7 +28,8 @@ func (f *standIn) writes(size int, end error) {
 	})
 }
 
-// TestBackupIsWhole: through the master and through a replica, however long it is.
+// TestBackupIsWhole: a backup of any length is complete, from the master and
+// through a replica.
 func TestBackupIsWhole(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, size := range []int{0, 10, 3 << 20} {
@@ -51,8 +52,8 @@ func TestBackupIsWhole(t *testing.T) {
 	}
 }
 
-// TestBrokenBackupIsNone: a state that can't be written to its end breaks the answer
-// off, at the master and through a replica.
+// TestBrokenBackupIsNone: if the state cannot be written completely, the answer
+// breaks off, at the master and through a replica.
 func TestBrokenBackupIsNone(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, size := range []int{0, 10, 3 << 20} {
@@ -64,7 +65,7 @@ func TestBrokenBackupIsNone(t *testing.T) {
 			}
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			if err != nil {
-				continue // it broke off before anything was sent
+				continue // it broke off before any output
 			}
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
@@ -78,7 +79,8 @@ func TestBrokenBackupIsNone(t *testing.T) {
 	}
 }
 
-// TestFewBackupsAtATime: further ones are told so, and there is room again behind them.
+// TestFewBackupsAtATime: further backups are refused, and there is room again
+// afterwards.
 func TestFewBackupsAtATime(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, n := range []*node{master, replica} {
@@ -107,8 +109,8 @@ func TestFewBackupsAtATime(t *testing.T) {
 	}
 }
 
-// callWithRoom makes a call once there is room for it: a call before may have its answer,
-// and its handler not have ended yet.
+// callWithRoom repeats a call until there is room: the handler of an earlier
+// call may still be running after its answer.
 func callWithRoom(t *testing.T, method, url string) reply {
 	t.Helper()
 	for {
@@ -119,7 +121,7 @@ func callWithRoom(t *testing.T, method, url string) reply {
 	}
 }
 
-// TestBackupAtNoMaster: whoever does not want it forwarded is sent there.
+// TestBackupAtNoMaster: a caller that forbids forwarding gets the master's URL.
 func TestBackupAtNoMaster(t *testing.T) {
 	master, replica := startPair(t, nil)
 	e := call(t, "GET", replica.url+"/v1/backup", "", lockapi.HeaderForward, lockapi.ForwardNever).wantCode(t, lockapi.CodeNotMaster)

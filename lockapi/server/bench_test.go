@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// sure is a master that knows its answers.
+// sure is a master with fixed answers.
 type sure struct {
 	*standIn
 	lock lockapi.Lock
@@ -46,14 +46,14 @@ func (s sure) Do(_ context.Context, _ *master.Caller, _ bool, c lockapi.Call) (a
 	return s.lock, master.Outcome{}, nil
 }
 
-// hot are the requests that there are most of, as the SDK sends them.
+// hot are the most frequent requests, as the SDK sends them.
 var hot = []struct{ name, method, path, body string }{
 	{"read", "GET", "/v1/locks/bench/0", ""},
 	{"refused", "PUT", "/v1/locks/bench/0", `{"session":"` + strings.Repeat("s", 26) + `","handle":"abcdefghijkl-1","mode":"exclusive","limit":0,"wait_ms":0,"queue":false,"lock_delay_ms":0}`},
 	{"keepalive", "POST", "/v1/sessions/" + strings.Repeat("s", 26) + "/keepalive", `{"wait_ms":8000,"ack":0}`},
 }
 
-// BenchmarkRouter is a request from the router to its written answer.
+// BenchmarkRouter measures a request from the router to its written answer.
 func BenchmarkRouter(b *testing.B) {
 	h := server.New(server.Options{Master: newSure(b)}).Handler()
 	for _, q := range hot {
@@ -72,15 +72,15 @@ func BenchmarkRouter(b *testing.B) {
 	}
 }
 
-// blind is a writer that nobody reads.
+// blind is a ResponseWriter that drops the reply.
 type blind http.Header
 
 func (w blind) Header() http.Header         { return http.Header(w) }
 func (w blind) Write(b []byte) (int, error) { return len(b), nil }
 func (w blind) WriteHeader(int)             {}
 
-// BenchmarkServe is a request over a connection: net/http and the system calls
-// of both ends come on top.
+// BenchmarkServe measures a request over a connection, including net/http and
+// the system calls of both ends.
 func BenchmarkServe(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,7 +112,7 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-// skipAnswer reads one answer that has a Content-Length.
+// skipAnswer reads one answer with a Content-Length.
 func skipAnswer(in *bufio.Reader) error {
 	for length := 0; ; {
 		line, err := in.ReadSlice('\n')
@@ -129,8 +129,8 @@ func skipAnswer(in *bufio.Reader) error {
 	}
 }
 
-// BenchmarkForwarded is a call that waits for nothing, by way of a replica that
-// forwards it, from many callers at once.
+// BenchmarkForwarded measures a call without a wait through a forwarding
+// replica, from many concurrent callers.
 func BenchmarkForwarded(b *testing.B) {
 	master := newSure(b)
 	own := newLinks(b, master.standIn)

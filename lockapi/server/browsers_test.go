@@ -17,7 +17,7 @@ const (
 	ui   = "https://ui.example.com"
 )
 
-// shared has the pages of ui use the API.
+// shared allows the pages of ui to use the API.
 func shared(o *server.Options) {
 	site, err := browser.Parse(ui)
 	if err != nil {
@@ -42,9 +42,8 @@ func callAs(t *testing.T, n *node, method, host, target, body string, headers ..
 	return raw(t, n, method, text+"\r\n"+body)
 }
 
-// No page of another site changes anything, whatever the route and whichever
-// replica it comes to, and what it is told has no effect and is told to the
-// page by nobody.
+// A page of another site changes nothing, on any route and replica, and cannot
+// read the answer.
 func TestOtherSitesPagesChangeNothing(t *testing.T) {
 	master, replica := startPair(t, shared)
 	for _, n := range []*node{master, replica} {
@@ -73,7 +72,8 @@ func TestOtherSitesPagesChangeNothing(t *testing.T) {
 	}
 }
 
-// A page that has made its own name lead here may do nothing, nor read.
+// A page with a foreign name that resolves to this host can neither change nor
+// read anything.
 func TestForeignNamesAreRefused(t *testing.T) {
 	n := startMaster(t, shared)
 	for _, c := range [][]string{
@@ -94,7 +94,7 @@ func TestForeignNamesAreRefused(t *testing.T) {
 	callAs(t, n, "POST", "evil.example", "/v1/sessions", "{}").wantStatus(t, http.StatusCreated)
 }
 
-// Where the API listens on loopback only, nobody calls it by a foreign name.
+// If the API listens on loopback only, calls to a foreign name are refused.
 func TestForeignNamesOnLoopback(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { shared(o); o.Browsers.Loopback = true })
 	n.setReplicas(lockapi.Replica{ID: "r1", URL: "http://R1.example.com.:7101/"}, lockapi.Replica{ID: "r2", URL: "http://[::1"})
@@ -106,8 +106,8 @@ func TestForeignNamesOnLoopback(t *testing.T) {
 	}
 }
 
-// What a replica forwards was judged there: it goes by the member's name, not
-// by the API's.
+// The replica that forwards a call has checked its origin. The forwarded call
+// is addressed to the member's name, not the API's.
 func TestForwardedCallsAreNotJudgedAgain(t *testing.T) {
 	onLoopback := func(o *server.Options) { o.Browsers.Loopback = true }
 	master, replica := startMaster(t, onLoopback), startNode(t, "r2", onLoopback)
@@ -116,7 +116,7 @@ func TestForwardedCallsAreNotJudgedAgain(t *testing.T) {
 	callAs(t, replica, "GET", replica.addr, "/readyz", "").wantStatus(t, http.StatusOK)
 }
 
-// Pages of the API's own host, and programs, call as ever.
+// Pages of the API's own host, and programs, call as usual.
 func TestOwnPagesCall(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, headers := range [][]string{
@@ -130,8 +130,8 @@ func TestOwnPagesCall(t *testing.T) {
 	}
 }
 
-// Pages of an allowed site may call and read every answer, errors as well, also
-// through a replica that forwards, and caches are told.
+// Pages of an allowed site may call and read every answer, including errors,
+// also through a forwarding replica; headers for caches are set.
 func TestAllowedSitesCall(t *testing.T) {
 	_, replica := startPair(t, shared)
 	for _, c := range []struct {
@@ -159,7 +159,7 @@ func TestAllowedSitesCall(t *testing.T) {
 	}
 }
 
-// A browser asks first, and is told what the page may do.
+// The answer to a preflight lists what the page may do.
 func TestPreflights(t *testing.T) {
 	n := startMaster(t, shared)
 	ask := func(site string, more ...string) reply {
@@ -190,8 +190,9 @@ func TestPreflights(t *testing.T) {
 	}
 }
 
-// While access is on, a page of an allowed site asks first without a credential, calls
-// with one, and reads refusals, too. One of another site is not even asked for it.
+// While access control is on, a page of an allowed site sends a preflight
+// without a credential, calls with one, and can read refusals. A page of
+// another site is refused before its credential is checked.
 func TestPagesWithAccess(t *testing.T) {
 	s := startSecured(t, shared)
 	n := &node{addr: strings.TrimPrefix(s.url, "http://"), url: s.url}

@@ -15,14 +15,14 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// Each side bounds the calls, and refuses those beyond with certainty.
+// Each side bounds the calls, and refuses further ones without an effect.
 func TestBoundsOfForwardedCalls(t *testing.T) {
 	master, replica := startPair(t, nil)
 	leave := replica.server.Crowd(server.MostForwarded, 0)
 	if e := call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, master.url) {
 		t.Errorf("%s", e.Detail)
 	}
-	call(t, "GET", replica.url+"/readyz", "").wantStatus(t, 200) // a look has room
+	call(t, "GET", replica.url+"/readyz", "").wantStatus(t, 200) // a health question still has room
 	leave()
 	leave = master.server.Crowd(0, server.MostServed)
 	got := call(t, "POST", replica.url+"/v1/sessions", "")
@@ -36,8 +36,8 @@ func TestBoundsOfForwardedCalls(t *testing.T) {
 	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, http.StatusCreated)
 }
 
-// Who sent a call is told by the connection that it came on, never by what it
-// says: one from a member is not sent on, and the API's port knows no members.
+// The connection alone determines the origin of a call: a call from a member is
+// not forwarded again, and the API's port accepts no members.
 func TestOriginIsTheConnection(t *testing.T) {
 	_, replica := startPair(t, nil)
 	for peer, want := range map[bool]int{true: http.StatusMisdirectedRequest, false: http.StatusCreated} {
@@ -51,7 +51,7 @@ func TestOriginIsTheConnection(t *testing.T) {
 			t.Errorf("from a member: %v: %d %s", peer, w.Code, w.Body)
 		}
 	}
-	// HTTP/2 is for members, and not for the API's port.
+	// HTTP/2 is for members only, not on the API's port.
 	c := transmit(t, replica, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	answer, _ := io.ReadAll(c)
 	if !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
@@ -59,8 +59,7 @@ func TestOriginIsTheConnection(t *testing.T) {
 	}
 }
 
-// A body that does not come ends its own call, not the others on the
-// connection.
+// A body that does not arrive ends its own call, not others on the connection.
 func TestHalfABodyBetweenReplicas(t *testing.T) {
 	master, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
 	client := other(0)
@@ -87,16 +86,16 @@ func TestHalfABodyBetweenReplicas(t *testing.T) {
 	}
 }
 
-// other is another member, as far as the connection goes; what it takes of each
-// reply before it reads is so many bytes, or what is usual where that is 0.
+// other returns a client for another member's connection, with a receive window
+// of this many bytes for each reply, or the usual one if 0.
 func other(window int) *http.Client {
 	way := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window}}
 	way.Protocols.SetUnencryptedHTTP2(true)
 	return &http.Client{Transport: way}
 }
 
-// What arrives in part from other members is bounded, and what is sent whole
-// has room.
+// Incomplete calls from other members are bounded, while complete ones still
+// have room.
 func TestHalfSentBetweenReplicas(t *testing.T) {
 	_, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = time.Minute })
 	base, member := "http://"+calls.Addr().String(), other(0)
@@ -133,7 +132,7 @@ func TestHalfSentBetweenReplicas(t *testing.T) {
 	})
 }
 
-// Replies that other members do not read are bounded, and each has its time.
+// Unread replies to other members are bounded, and each has a time limit.
 func TestUnreadBetweenReplicas(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Hour, 20 * time.Millisecond} {
 		master, calls := startCounting(t, func(o *server.Options) { o.WriteTimeout = timeout })
@@ -141,14 +140,14 @@ func TestUnreadBetweenReplicas(t *testing.T) {
 		base, member := "http://"+calls.Addr().String(), other(1)
 		get := func() int {
 			resp, err := member.Get(base + "/v1/replica")
-			if err != nil { // on a busy machine a reply may miss its short time, too
+			if err != nil { // on a busy machine a reply may miss its short time limit
 				t.Log(err)
 				return 0
 			}
 			t.Cleanup(func() { _ = resp.Body.Close() })
 			return resp.StatusCode
 		}
-		for n := range 9 { // each a little more than an eighth
+		for n := range 9 { // each takes slightly more than an eighth
 			if timeout < time.Hour {
 				eventually(t, "there is room", func() bool { return get() == 200 })
 			} else if want := map[bool]int{true: 200, false: 429}[n < 7]; get() != want {
@@ -158,7 +157,8 @@ func TestUnreadBetweenReplicas(t *testing.T) {
 	}
 }
 
-// TestNoRoomForAnAnswerOfAChange: too_many would say that nothing was changed.
+// TestNoRoomForAnAnswerOfAChange: too_many would wrongly mean that nothing was
+// changed.
 func TestNoRoomForAnAnswerOfAChange(t *testing.T) {
 	url, s := startReal(t)
 	call(t, "PUT", url+"/v1/files/p/f", strings.Repeat("x", 20<<10)).wantStatus(t, 201)

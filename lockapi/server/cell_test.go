@@ -48,7 +48,7 @@ func TestCellOfAMasterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// closedAddr is where nobody listens.
+// closedAddr returns an address without a listener.
 func closedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func TestCellMergesWhatReplicasReport(t *testing.T) {
 		}
 	}
 
-	// What a replica said last is remembered when it no longer answers.
+	// The last report of a replica is kept when it no longer answers.
 	if err := third.server.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestCellMergesWhatReplicasReport(t *testing.T) {
 	}
 }
 
-// A replica that does not answer in time holds nobody up.
+// A replica that does not answer in time delays no call.
 func TestCellDoesNotWaitForAStuckReplica(t *testing.T) {
 	stuck := startOther(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	master := startMaster(t, func(o *server.Options) { o.ProbeTimeout = 50 * time.Millisecond })

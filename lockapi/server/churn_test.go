@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Whatever callers do with their connections, and however many more there are
-// than places: each place is given back once, and nobody is kept waiting for
-// one.
+// However callers use their connections, and however many more there are than
+// places, each place is freed once and no caller waits for one in vain.
 func TestConnectionsComeAndGo(t *testing.T) {
 	const live = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	n := few(t, 6)

@@ -12,18 +12,18 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// hand is what is moved on for the clocks of several replicas. They read the same
-// whoever looks, and how often: a look that something else makes changes nothing.
+// hand drives the clocks of several replicas. Reading a clock does not change
+// it, so additional readings do not affect the test.
 type hand struct{ at atomic.Int64 }
 
-// clock runs so many times as fast as the hand.
+// clock returns a clock that runs this many times as fast as the hand.
 func (h *hand) clock(times float64) func() time.Duration {
 	return func() time.Duration { return time.Duration(times * float64(h.at.Load())) }
 }
 
 func (h *hand) move(d time.Duration) { h.at.Add(int64(d)) }
 
-// value is that of one series of the page.
+// value returns the value of one series on the page.
 func value(t *testing.T, page, series string) float64 {
 	t.Helper()
 	for line := range strings.SplitSeq(page, "\n") {
@@ -39,7 +39,8 @@ func value(t *testing.T, page, series string) float64 {
 	return 0
 }
 
-// A replica finds out how fast the others' clocks run, and shows how sure it is.
+// A replica measures the rates of the others' clocks, and reports the possible
+// error.
 func TestClockRates(t *testing.T) {
 	var present hand
 	other := startMaster(t, func(o *server.Options) { o.Clock = present.clock(1.5) })
@@ -50,7 +51,7 @@ func TestClockRates(t *testing.T) {
 	if strings.Contains(call(t, "GET", n.url+"/metrics", "").body, difference) {
 		t.Error("something is known before the first look")
 	}
-	// Most of the calls share what others were answered, and look at no clock.
+	// Most calls share earlier answers and read no clock.
 	page := ""
 	for calls := 0; !strings.Contains(page, difference) || value(t, page, err) > 0.05; calls++ {
 		if calls == 10_000 {
@@ -69,7 +70,7 @@ func TestClockRates(t *testing.T) {
 	wantSeries(t, n, `stout_member_clock_rate_difference_ratio{replica="r2"} 0`, `stout_member_clock_rate_error_ratio{replica="r2"} 0`)
 }
 
-// What a clock reads is the members' business.
+// Only members see the readings of a clock.
 func TestClocksAreShownToMembers(t *testing.T) {
 	var present hand
 	present.move(time.Second)

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// shortBodies makes the server lose patience with bodies quickly.
+// shortBodies gives bodies a short time limit.
 func shortBodies(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond }
 
 func dial(t *testing.T, n *node) *net.TCPConn {
@@ -103,7 +103,7 @@ func TestBodyCutShort(t *testing.T) {
 	}
 }
 
-// The deadline of a body does not outlive it: a call that waits may do so.
+// The deadline of a body does not affect the wait of its call.
 func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
 	n := startMaster(t, shortBodies)
 	n.setHook(func(ctx context.Context, _ string) error {
@@ -120,8 +120,7 @@ func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
 	got.wantStatus(t, http.StatusCreated)
 }
 
-// A connection that breaks, or whose caller says that it is done, ends its
-// call.
+// A call ends with its connection, and when the caller closes its half.
 func TestBrokenConnectionsEndTheirCall(t *testing.T) {
 	master, replica := startPair(t, nil)
 	entered, ended := make(chan string), make(chan error)
@@ -174,7 +173,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// Some clients send a line end behind a body (RFC 9112, 2.2).
+// Some clients send a line end after a body (RFC 9112, 2.2).
 func TestLineEndsBeforeARequest(t *testing.T) {
 	n := startMaster(t, nil)
 	c := dial(t, n)
@@ -194,7 +193,7 @@ func TestLineEndsBeforeARequest(t *testing.T) {
 	}
 }
 
-// What is not a request is told so, with the same status in head and document.
+// An invalid request gets an answer with the same status in head and document.
 func TestRefusalsOfWhatIsNoRequest(t *testing.T) {
 	n := startMaster(t, nil)
 	for request, status := range map[string]int{
@@ -213,7 +212,7 @@ func TestRefusalsOfWhatIsNoRequest(t *testing.T) {
 	}
 }
 
-// A caller that asks for much and reads nothing does not keep its goroutine.
+// A caller that requests much and reads nothing does not keep its goroutine.
 func TestReadersThatStallAreCutOff(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.WriteTimeout = 50 * time.Millisecond })
 	n.addSession(lockapi.Session{ID: "big", Name: strings.Repeat("n", 8<<20)})

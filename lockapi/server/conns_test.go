@@ -19,13 +19,13 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// few is a master with room for so many connections.
+// few starts a master with room for this many connections.
 func few(t *testing.T, most int) *node {
 	t.Helper()
 	return startMaster(t, func(o *server.Options) { o.MaxConnections = most })
 }
 
-// gauge is the value of one of the server's metrics without labels.
+// gauge returns the value of a metric of the server without labels.
 func gauge(t *testing.T, n *node, name string) (sum float64) {
 	t.Helper()
 	families, err := n.registry.Gather()
@@ -42,8 +42,8 @@ func gauge(t *testing.T, n *node, name string) (sum float64) {
 	return sum
 }
 
-// hold keeps calls waiting at the node until release is called; entered is told
-// of each.
+// hold keeps calls waiting at the node until release is called; entered
+// receives each.
 func hold(n *node) (entered chan struct{}, release func()) {
 	entered = make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func ended(t *testing.T, c net.Conn) {
 	}
 }
 
-// Whoever sends nothing, or not a whole request, makes way for others.
+// A connection without a complete request is closed for others.
 func TestIdleConnectionsMakeWay(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":       "",
@@ -102,8 +102,8 @@ func TestIdleConnectionsMakeWay(t *testing.T) {
 	}
 }
 
-// Calls under way keep their connections; the next caller is told why, with an
-// answer as good as any.
+// Calls under way keep their connections; the next caller gets a complete
+// answer with the reason.
 func TestTooManyConnections(t *testing.T) {
 	n := few(t, 3)
 	entered, release := hold(n)
@@ -142,8 +142,8 @@ func TestTooManyConnections(t *testing.T) {
 	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
 }
 
-// More callers than places of those that are turned away: none of them keeps a
-// file open, and none keeps the next from being served.
+// More callers than refused connections are served at a time: none keeps a file
+// open or prevents the next call.
 func TestManyAreTurnedAway(t *testing.T) {
 	n := few(t, 2)
 	entered, release := hold(n)
@@ -169,7 +169,7 @@ func TestManyAreTurnedAway(t *testing.T) {
 	})
 }
 
-// turns has calls noted and held when they have their turn.
+// turns records calls and holds them during their turn.
 type turns struct{ *standIn }
 
 func (f turns) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
@@ -190,8 +190,8 @@ func (t turn) TakeTurn(ctx context.Context) error {
 	return t.then()
 }
 
-// However many ask for lists, only some are made at a time, and other calls do
-// not wait for them. A caller that leaves gives its turn up.
+// Only some lists are built at a time, and other calls do not wait for them. A
+// caller that leaves gives up its turn.
 func TestListsTakeTurns(t *testing.T) {
 	for _, target := range []string{"/v1/locks", "/v1/sessions", "/v1/locks/a?waiters=101", "/v1/locks/crowded", "/v1/sessions/crowded"} {
 		t.Run(target, func(t *testing.T) { takeTurns(t, target) })

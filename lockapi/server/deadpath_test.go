@@ -21,8 +21,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// follower is a Master that follows r1, which it hears by Raft as long as heard
-// says so.
+// follower is a Master that follows r1, with heartbeats while heard is set.
 type follower struct {
 	knowing
 	heard *atomic.Bool
@@ -38,7 +37,7 @@ func (f follower) View() master.View {
 
 func (f follower) Locate(context.Context) (Location, error) { return f.Known(), nil }
 
-// deadPath is the way to other members, of which r1 is reached only at times.
+// deadPath is a transport to other members that reaches r1 only at times.
 type deadPath struct{ dead atomic.Bool }
 
 func (d *deadPath) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -50,10 +49,10 @@ func (d *deadPath) RoundTrip(q *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// A replica that hears the master by Raft, and whose calls to it get no answer,
-// forwards none: the caller is to try another replica at once. It reports the
-// member that it does not reach. Without a word of the master it looks for the
-// next one.
+// A replica with heartbeats from the master but no answers to its calls
+// forwards none: the caller must try another replica at once. The replica
+// reports the unreached member. Without heartbeats it looks for the next
+// master.
 func TestDeadPathToTheMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard, way := new(atomic.Bool), new(deadPath)

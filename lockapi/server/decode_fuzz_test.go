@@ -11,10 +11,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// FuzzDecode decodes a body as each type of request. What is accepted means the
-// same to encoding/json, and is read as the same when written again; what is
-// refused is refused by name; and what encoding/json can read is accepted once
-// it is written as the contract has it.
+// FuzzDecode decodes a body as each type of request. Accepted bodies mean the
+// same to encoding/json, and survive a round trip. Refusals name the field.
+// Everything that encoding/json can read is accepted once it is rewritten as
+// the contract requires.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		``, `{}`, ` { "ttl_ms" : 1000 , "meta" : { } } `, `{"ttl_ms":12000,"name":"billing@host7","meta":{"pid":"811","":"\u0000é"}}`,
@@ -69,7 +69,7 @@ func checkBlame(t *testing.T, body []byte, err error) {
 	}
 }
 
-// checkAgain writes a request and reads it over the defaults.
+// checkAgain encodes a request and decodes it over the defaults.
 func checkAgain[T any](t *testing.T, request, into T) {
 	t.Helper()
 	written, err := json.Marshal(request)

@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Wherever a caller puts as much as it can send: what comes back, and what is
-// logged, is short.
+// Answers and log lines stay short, wherever a caller puts as much as it can
+// send.
 func TestAnswersQuoteLittle(t *testing.T) {
 	n := startMaster(t, nil)
 	head, body := strings.Repeat("é", 5_000), strings.Repeat("é", 30_000)
@@ -76,8 +76,8 @@ func TestAnswersQuoteLittle(t *testing.T) {
 	}
 }
 
-// An error outside the contract is logged with the request that met it, which
-// is no reason to log all of that.
+// The log line about an error outside the contract names the request, but
+// quotes little of it.
 func TestLogQuotesLittle(t *testing.T) {
 	n := startMaster(t, nil)
 	n.setHook(func(context.Context, string) error { return errors.New("outside the contract") })

@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// callFrom makes a call that comes to a server from an address.
+// callFrom makes a call to a server from an address.
 func callFrom(s *server.Server, from, method, path, body string, headers ...string) reply {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr, r.Host = from, "127.0.0.1"
@@ -26,9 +26,9 @@ func callFrom(s *server.Server, from, method, path, body string, headers ...stri
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
-// TestEnablingFromAfar: while access is off, a caller enables it that comes by loopback
-// or has the secret of the replica that it calls, or of the master. A call that was
-// forwarded is judged where it came in.
+// TestEnablingFromAfar: while access control is off, a caller can enable it
+// from loopback or with the secret of the called replica or of the master. The
+// replica that receives a call first checks the address.
 func TestEnablingFromAfar(t *testing.T) {
 	const afar, here = "192.0.2.7:4711", "127.0.0.1:4711"
 	master, follower := strings.Repeat("a", 64), strings.Repeat("b", 64)
@@ -81,8 +81,8 @@ func TestEnablingFromAfar(t *testing.T) {
 	}
 }
 
-// TestEnablingWithoutASecret: a replica that could not write its file lets nobody in
-// from afar, also not by an empty secret.
+// TestEnablingWithoutASecret: a replica that could not write its file accepts
+// no remote caller, even with an empty secret.
 func TestEnablingWithoutASecret(t *testing.T) {
 	_, s := startReal(t)
 	for _, body := range []string{"", `{}`, `{"secret":""}`} {
@@ -92,8 +92,9 @@ func TestEnablingWithoutASecret(t *testing.T) {
 	callFrom(s, "127.0.0.1:1", "POST", "/v1/access/enable", "").wantStatus(t, http.StatusCreated)
 }
 
-// TestEnableSecretOpensNothingElse: it is no credential, and while access is on those
-// who may not operate are refused as ever, and the others are told that it is on.
+// TestEnableSecretOpensNothingElse: the secret is not a credential. While
+// access control is on, callers without operate are refused as usual, and
+// others get the conflict.
 func TestEnableSecretOpensNothingElse(t *testing.T) {
 	secret := strings.Repeat("a", 64)
 	s := startSecured(t, func(o *server.Options) { o.EnableSecret = secret })
@@ -108,8 +109,9 @@ func TestEnableSecretOpensNothingElse(t *testing.T) {
 	callFrom(s.server, "192.0.2.7:1", "POST", "/v1/access/enable", body).wantStatus(t, http.StatusCreated)
 }
 
-// TestPrefixesTellSourcesApart: a JWT or a certificate whose maker chooses its name
-// proves no principal of another source, and no token is made for one of theirs.
+// TestPrefixesTellSourcesApart: a JWT or a certificate with a chosen name
+// proves no principal of another source, and tokens for principals of another
+// source are refused.
 func TestPrefixesTellSourcesApart(t *testing.T) {
 	prefixed := func(o *server.Options) { o.JWTs.Prefix, o.CertificatePrefix = "jwt:", "cert:" }
 	s := startTrusting(t, prefixed)
@@ -136,8 +138,8 @@ func TestPrefixesTellSourcesApart(t *testing.T) {
 	}
 }
 
-// TestReplicasOfOtherPrefixes: a master takes no word of a replica for a principal
-// whose source has other names in the master's settings.
+// TestReplicasOfOtherPrefixes: a master refuses a forwarded principal if its
+// own settings have another prefix for the source.
 func TestReplicasOfOtherPrefixes(t *testing.T) {
 	by := jwttest.New()
 	s := startSecured(t, proven, func(o *server.Options) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestProblemsAsTheContractWritesThem compares a problem document as it is sent
-// with the one that MarshalJSON makes.
+// TestProblemsAsTheContractWritesThem compares a problem document as sent with
+// the output of MarshalJSON.
 func TestProblemsAsTheContractWritesThem(t *testing.T) {
 	holder := lockapi.Holder{Session: "s", SessionName: "n", Mode: lockapi.Shared, Token: lockapi.MaxToken, GrantedAt: time.Unix(1, 5).UTC()}
 	for _, e := range []*lockapi.Error{

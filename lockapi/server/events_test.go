@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestRefusedEventCalls: each names its culprit.
+// TestRefusedEventCalls: each refusal names the field.
 func TestRefusedEventCalls(t *testing.T) {
 	n := startMaster(t, nil)
 	stream := []string{"Accept", "text/event-stream"}
@@ -32,7 +32,8 @@ func TestRefusedEventCalls(t *testing.T) {
 	}
 }
 
-// TestEventsAsJSON: from any replica's own log; only "from now on" asks the master.
+// TestEventsAsJSON: each replica answers from its own log; only a start at the
+// present revision needs the master.
 func TestEventsAsJSON(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, path := range []string{"/a", "/b", "/c"} {
@@ -77,8 +78,9 @@ func TestEventsAsJSON(t *testing.T) {
 	call(t, "GET", replica.url+"/v1/events?after=1006", "").wantCode(t, lockapi.CodeNoMaster)
 }
 
-// TestEventsAfterWhatIsNotReached: a revision of another cell, or of a lost state, is
-// compacted. A replica that is behind its master refuses no revision for that.
+// TestEventsAfterWhatIsNotReached: a revision of another cell or of a lost
+// state is compacted. A replica that is behind its master refuses no revision
+// of the master.
 func TestEventsAfterWhatIsNotReached(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for range 6 {
@@ -104,8 +106,8 @@ func TestEventsAfterWhatIsNotReached(t *testing.T) {
 	}
 }
 
-// TestEventsAsAStream: it goes on behind the last id, tells each event once, says
-// that it is too late, and ends.
+// TestEventsAsAStream: a stream continues after the last id, sends each event
+// once, reports compaction, and ends.
 func TestEventsAsAStream(t *testing.T) {
 	n := startMaster(t, nil)
 	n.happened("/a")
@@ -135,7 +137,7 @@ func TestEventsAsAStream(t *testing.T) {
 	if want := "id: 1004\nevent: compacted\ndata: {\"oldest\":4,"; !strings.HasPrefix(late.body, want) || strings.Count(late.body, "event:") != 1 {
 		t.Errorf("a stream that begins too late: %q", late.body)
 	}
-	n.server.Drain() // which ends it in good order
+	n.server.Drain() // ends it regularly
 	go func() { defer close(got); lines.Scan() }()
 	<-got
 	if err := lines.Err(); err != nil {
@@ -143,8 +145,8 @@ func TestEventsAsAStream(t *testing.T) {
 	}
 }
 
-// TestAcceptPrefersByWeight: a stream is for who asks for one by name, and not
-// rather for JSON.
+// TestAcceptPrefersByWeight: a caller gets a stream if it names that type and
+// does not prefer JSON.
 func TestAcceptPrefersByWeight(t *testing.T) {
 	n := startMaster(t, nil)
 	for accept, stream := range map[string]bool{
@@ -159,8 +161,8 @@ func TestAcceptPrefersByWeight(t *testing.T) {
 	}
 }
 
-// TestWaitingForWhatIsToCome: a replica waits for a revision that only the master has
-// reached.
+// TestWaitingForWhatIsToCome: a replica waits for a revision that only the
+// master has reached.
 func TestWaitingForWhatIsToCome(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for range 4 {

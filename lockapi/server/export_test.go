@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// Routes lists what the router takes as "METHOD /template", without HEAD, which
-// goes with every GET.
+// Routes lists the routes as "METHOD /template", without HEAD, which exists for
+// every GET.
 func Routes() []string {
 	templates := map[string]string{}
 	for _, r := range routes {
@@ -25,8 +25,7 @@ func Routes() []string {
 	return all
 }
 
-// Params lists the parameters of a route's query, true for those that there
-// have to be.
+// Params lists the query parameters of a route, with true for required ones.
 func Params(method, template string) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range routes {
@@ -39,13 +38,14 @@ func Params(method, template string) map[string]bool {
 	return all
 }
 
-// knowing is a Master that only knows where the master is, and has a view of the cell.
+// knowing is a Master that knows only where the master is, and has a view of
+// the cell.
 type knowing struct {
 	Master
-	view func() master.View // nil: of a cell of r1
+	view func() master.View // nil: a cell with r1 only
 }
 
-// of is the view of r1 in a cell of some replicas.
+// of returns the view of r1 in a cell of some replicas.
 func of(replicas ...lockapi.Replica) func() master.View {
 	return func() master.View {
 		return master.View{CellID: "c1", Own: lockapi.Replica{ID: "r1"}, Cell: lockapi.Cell{Replicas: replicas}}
@@ -76,8 +76,8 @@ const (
 	MaxUnreadBytes = maxUnreadBytes
 )
 
-// Crowd takes places among the calls that this replica has sent to others and
-// that it serves for them, and returns how to give them back.
+// Crowd takes places for calls sent to others and served for others, and
+// returns a function that frees them.
 func (s *Server) Crowd(sent, served int) (leave func()) {
 	for range sent {
 		s.sent.Enter(1)
@@ -95,13 +95,13 @@ func (s *Server) Crowd(sent, served int) (leave func()) {
 	}
 }
 
-// FillUnread leaves no room for answers to other replicas that are not read.
+// FillUnread uses up the memory for unread answers to other replicas.
 func (s *Server) FillUnread() { s.unread.Enter(s.unread.Most) }
 
 // WriteEvent writes an event of a stream.
 var WriteEvent = writeEvent
 
-// Audits says which calls of a route the audit log has.
+// Audits returns which calls of a route the audit log has.
 func Audits(method, template string) string {
 	for _, r := range routes {
 		if r.method == method && r.template == template {

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// waitFully takes every connection of a node with calls that wait: acquisitions of a
-// session, or keepalives of it.
+// waitFully uses every connection of a node for waiting calls: acquisitions or
+// keepalives of a session.
 func waitFully(t *testing.T, n *node, most int, session string, keepalives bool) (waiting []net.Conn, release func()) {
 	t.Helper()
 	entered, ctx := make(chan struct{}, 100), t.Context()
@@ -40,7 +40,7 @@ func waitFully(t *testing.T, n *node, most int, session string, keepalives bool)
 	return waiting, release
 }
 
-// statusOf makes a call on a connection of its own, and returns the answer's status.
+// statusOf makes a call on its own connection and returns the status.
 func statusOf(t *testing.T, n *node, method, path, body string) int {
 	t.Helper()
 	c := transmit(t, n, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body))
@@ -52,9 +52,9 @@ func statusOf(t *testing.T, n *node, method, path, body string) int {
 	return resp.StatusCode
 }
 
-// TestKeepalivesFindAPlace: where each connection has a call that waits, be they of
-// the same address, a keepalive is answered. One of the waits makes way for it; where
-// these are keepalives themselves, it is answered at once.
+// TestKeepalivesFindAPlace: if every connection has a waiting call, even of the
+// same address, a keepalive is still answered. It displaces one of the waits;
+// if those are keepalives too, it is answered at once.
 func TestKeepalivesFindAPlace(t *testing.T) {
 	for name, keepalives := range map[string]bool{"among acquisitions": false, "among keepalives": true} {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestKeepalivesFindAPlace(t *testing.T) {
 	}
 }
 
-// TestCrowdOfOneCallerKeepsItsPlaces: another call of the same address makes nobody
-// leave, and is refused.
+// TestCrowdOfOneCallerKeepsItsPlaces: another call of the same address
+// displaces no call, and is refused.
 func TestCrowdOfOneCallerKeepsItsPlaces(t *testing.T) {
 	n := few(t, 3)
 	n.addSession(lockapi.Session{ID: "s", TTLMS: 12_000})

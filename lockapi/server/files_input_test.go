@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// refused are calls about files that contradict the contract, each with one fault,
-// and the name of the culprit.
+// refused lists calls for files with one violation of the contract each, and
+// the field that the error names.
 var refused = []struct{ call, headers, field string }{
 	// Paths.
 	{"PUT /v1/files/", "", "path"},
@@ -126,8 +126,8 @@ var refused = []struct{ call, headers, field string }{
 	{"POST /v1/transactions", "If-None-Match: *", "If-None-Match"},
 }
 
-// TestRefusedFileCalls: each is answered 400 with the culprit's name, by the master
-// and by a replica, and nothing was begun.
+// TestRefusedFileCalls: each gets 400 with the field, from the master and from
+// a replica, without an effect.
 func TestRefusedFileCalls(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, c := range refused {
@@ -152,8 +152,8 @@ func TestRefusedFileCalls(t *testing.T) {
 	}
 }
 
-// TestFileCalls: what is sound reaches the master as it was meant, through a replica
-// as well.
+// TestFileCalls: valid calls reach the master unchanged, also through a
+// replica.
 func TestFileCalls(t *testing.T) {
 	master, replica := startPair(t, nil)
 	master.addSession(lockapi.Session{ID: "s1"})
@@ -200,7 +200,7 @@ func TestFileCalls(t *testing.T) {
 	}
 }
 
-// TestFileSize: a file may have 256 KiB, on each way that it may come.
+// TestFileSize: a file may have 256 KiB in every form of a call.
 func TestFileSize(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, n := range []*node{master, replica} {

@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// patient gives the search for a master time, for tests in which it is found.
+// patient allows a long search for a master, in tests that find one.
 func patient(o *server.Options) { o.ForwardTimeout = 10 * time.Second }
 
 func TestForwardingKeepsTheCall(t *testing.T) {
@@ -63,8 +63,9 @@ func TestForwardingKeepsTheCall(t *testing.T) {
 	}
 }
 
-// TestTransferWithoutAnOffice: a replica that leads takes it, also where its office is
-// not open, and where another forwards it. It takes no other call.
+// TestTransferWithoutAnOffice: a Raft leader accepts a transfer even if its
+// office is not open, and also from a forwarding replica. It accepts no other
+// call.
 func TestTransferWithoutAnOffice(t *testing.T) {
 	leader, replica := startPair(t, nil)
 	leader.setLeads()
@@ -90,7 +91,7 @@ func TestAnswersOfTheMasterPass(t *testing.T) {
 	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeInternal)
 }
 
-// Whatever answers in the master's place, its answer is counted and passed on.
+// The answer of any server in the master's place is counted and passed on.
 func TestAnswersWithOddStatusPass(t *testing.T) {
 	for _, status := range []int{599, 600, 999} {
 		other := startOther(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
@@ -110,7 +111,7 @@ func TestForwardNever(t *testing.T) {
 		t.Errorf("calls were made: %q", calls)
 	}
 	call(t, "POST", master.url+"/v1/sessions", "", "Stout-Forward", "never").wantStatus(t, 201)
-	// What is wrong is refused before it is looked where it should go.
+	// Invalid calls are refused before the search for a master.
 	call(t, "PUT", replica.url+"/v1/locks/a", "{", "Stout-Forward", "never").wantCode(t, lockapi.CodeInvalidArgument)
 }
 
@@ -134,7 +135,7 @@ func TestMasterIsAwaited(t *testing.T) {
 	(<-answered).wantStatus(t, 201)
 }
 
-// inFlight is how many calls the server handles now.
+// inFlight returns the number of calls under way in the server.
 func inFlight(t *testing.T, n *node) int {
 	t.Helper()
 	families, err := n.registry.Gather()
@@ -149,7 +150,7 @@ func inFlight(t *testing.T, n *node) int {
 	return 0
 }
 
-// Each replica takes the other for the master: the call ends all the same.
+// Each replica takes the other for the master: the call still ends.
 func TestNoLoops(t *testing.T) {
 	a, b := startNode(t, "r1", nil), startNode(t, "r2", nil)
 	a.setMaster(1, "r2", b.url)
@@ -159,7 +160,8 @@ func TestNoLoops(t *testing.T) {
 	call(t, "POST", a.url+"/v1/sessions", "", "Stout-Forward", "never").wantCode(t, lockapi.CodeNotMaster)
 }
 
-// The replica that was thought to be master is not: the call follows the news.
+// The replica known as the master is not the master: the call follows to the
+// new one.
 func TestMovedMasterIsFollowed(t *testing.T) {
 	for name, old := range map[string]func(t *testing.T, master *node) (url string){
 		"answers 421": func(t *testing.T, master *node) string {
@@ -187,7 +189,7 @@ func TestMovedMasterIsFollowed(t *testing.T) {
 	}
 }
 
-// attempts is how often the replica failed to have a call answered elsewhere.
+// attempts returns how often the replica failed to forward a call.
 func attempts(t *testing.T, n *node) (sum int) {
 	t.Helper()
 	families, err := n.registry.Gather()
@@ -204,7 +206,7 @@ func attempts(t *testing.T, n *node) (sum int) {
 	return sum
 }
 
-// breaking is a server that takes each call and breaks its connection.
+// breaking starts a server that accepts each call and breaks its connection.
 func breaking(t *testing.T) (url string, taken *atomic.Int64) {
 	taken = new(atomic.Int64)
 	s := startOther(t, func(http.ResponseWriter, *http.Request) {
@@ -237,8 +239,8 @@ func TestLostAnswers(t *testing.T) {
 	call(t, "POST", replica.url+"/v1/sessions/s/keepalive", "").wantCode(t, lockapi.CodeNoMaster)
 }
 
-// A keyed call is sent again when its answer was lost. It may have taken effect all the
-// same, whatever becomes of the others: nobody is told that it certainly has not.
+// A keyed call is sent again after a lost answer. The first attempt may have taken effect even if later ones do not, so the caller never gets the
+// guarantee of no effect.
 func TestLostAnswersUnderAKey(t *testing.T) {
 	calls := []struct{ method, target, body string }{
 		{"PUT", "/v1/files/a?session=s", "x"},
@@ -256,7 +258,8 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 			t.Errorf("%s %s was not sent", c.method, c.target)
 		}
 	}
-	// The refusal of the next attempt passes only where it settles the first.
+	// The refusal of the next attempt is passed on only if it settles the first
+	// one.
 	master, replica := startPair(t, nil)
 	for _, code := range lockapi.Codes() {
 		refuse := func(context.Context, string) error { return lockapi.Errorf(code, "x") }
@@ -267,7 +270,7 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 		retried := code == lockapi.CodeNoMaster || code == lockapi.CodeNotMaster || code == lockapi.CodeOutcomeUnknown
 		for i, c := range calls {
 			if retried && i > 0 {
-				continue // it takes a while
+				continue // takes a while
 			}
 			var made atomic.Int64
 			master.setHook(func(ctx context.Context, name string) error {
@@ -286,7 +289,7 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 	}
 }
 
-// The replica that has lost an answer is master itself by the next attempt.
+// The replica that lost an answer is the master itself at the next attempt.
 func TestLostAnswerBeforeItsOwnRefusal(t *testing.T) {
 	for _, code := range []lockapi.Code{lockapi.CodePermissionDenied, lockapi.CodePrecondition} {
 		replica := startNode(t, "r2", nil)
@@ -304,7 +307,7 @@ func TestLostAnswerBeforeItsOwnRefusal(t *testing.T) {
 	}
 }
 
-// The answer breaks off in its middle.
+// The answer breaks off in the middle.
 func TestHalfAnAnswerIsNone(t *testing.T) {
 	master := startOther(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -317,8 +320,8 @@ func TestHalfAnAnswerIsNone(t *testing.T) {
 	call(t, "GET", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
 }
 
-// The connection breaks under the call, with a key as well, for which package
-// http would send it again by itself: it is sent once.
+// The connection breaks during the call. Package http would send a keyed call
+// again by itself; it is sent once.
 func TestCallIsSentOnce(t *testing.T) {
 	var taken atomic.Int64
 	type key struct{}
@@ -338,7 +341,8 @@ func TestCallIsSentOnce(t *testing.T) {
 	}
 }
 
-// What has no effect that a repetition could double outlives its master.
+// A call without an effect that a repetition could double survives a change of
+// master.
 func TestRepeatableCallIsSentAgainToTheNextMaster(t *testing.T) {
 	for _, c := range []struct{ method, target string }{
 		{"GET", "/v1/locks/a"},
@@ -370,7 +374,7 @@ func TestReadIsSentAgainAfterOutcomeUnknown(t *testing.T) {
 	call(t, "GET", replica.url+"/v1/locks/a", "").wantStatus(t, 200)
 }
 
-// Mastership goes while the call is at the master.
+// The replica loses mastership while the call is at the master.
 func TestLosingMastershipForwards(t *testing.T) {
 	next := startNode(t, "r2", nil)
 	next.setMaster(4, "r2", next.url)
@@ -388,7 +392,7 @@ func TestLosingMastershipForwards(t *testing.T) {
 	call(t, "POST", old.url+"/v1/sessions", "", "Stout-Forward", "never").wantCode(t, lockapi.CodeNotMaster)
 }
 
-// A master that stands still keeps no call once another is known, or none.
+// A hung master keeps no call once another master is known, or none is.
 func TestStuckMasterIsLeft(t *testing.T) {
 	master := startNode(t, "r3", nil)
 	master.setMaster(4, "r3", master.url)
@@ -419,7 +423,7 @@ func TestAnswerTimeout(t *testing.T) {
 	})
 	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeOutcomeUnknown)
 	call(t, "GET", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
-	// What a call may wait for comes on top.
+	// The wait of a call extends the time limit.
 	master.setHook(func(ctx context.Context, _ string) error {
 		select {
 		case <-ctx.Done():

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// full is a master all of whose connections have a call under way.
+// full starts a master with a call under way on every connection.
 func full(t *testing.T) *node {
 	t.Helper()
 	n := few(t, 3)
@@ -26,8 +26,8 @@ func full(t *testing.T) *node {
 	return n
 }
 
-// Health and metrics are told also where every connection has a call under way;
-// nothing else is, whatever it asks.
+// Health probes and metrics are answered even if every connection has a call
+// under way; other calls are not.
 func TestProbesHaveRoomOfTheirOwn(t *testing.T) {
 	n := full(t)
 	for _, c := range []struct {
@@ -80,15 +80,15 @@ func TestSpareConnectionsAnswerOnce(t *testing.T) {
 	}
 }
 
-// Whoever fills the spare connections, with nothing or with half a request,
-// keeps no probe out, and what it opens ends within a second.
+// Filling the spare connections with silence or half a request keeps no probe
+// out, and such connections end within a second.
 func TestSpareConnectionsCannotBeFilled(t *testing.T) {
 	n := full(t)
 	var sent []net.Conn
 	for range 100 {
 		for _, text := range []string{"", "GET /livez HTTP/1.1\r\nHost: x\r\nA: ", "POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"} {
 			c := dial(t, n)
-			_, _ = c.Write([]byte(text)) // it may have been closed
+			_, _ = c.Write([]byte(text)) // it may already be closed
 			sent = append(sent, c)
 		}
 		call(t, "GET", n.url+"/livez", "").wantStatus(t, http.StatusOK)
@@ -103,8 +103,7 @@ func TestSpareConnectionsCannotBeFilled(t *testing.T) {
 	call(t, "GET", n.url+"/metrics", "").wantStatus(t, http.StatusOK)
 }
 
-// One client, one session, no socket left open: whatever it sent, its calls
-// end, and its places are free.
+// One client, one session, no socket left open: after any input the calls of the client end, and its places are free.
 func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 	n := few(t, 20)
 	entered, release := hold(n)
@@ -119,8 +118,7 @@ func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
 }
 
-// A call that waits keeps no more of its body and its headers than what they
-// say.
+// A waiting call keeps little more of its body and headers than their content.
 func TestCallsThatWaitKeepLittle(t *testing.T) {
 	const calls = 100
 	n := startMaster(t, nil)
@@ -131,7 +129,7 @@ func TestCallsThatWaitKeepLittle(t *testing.T) {
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what pools hold is gone
+		runtime.GC() // frees the content of pools
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
@@ -147,7 +145,8 @@ func TestCallsThatWaitKeepLittle(t *testing.T) {
 	}
 }
 
-// What is half sent is bounded in all; the oldest is told so.
+// Incomplete requests are bounded in total; the oldest is refused with an
+// explanation.
 func TestHalfSentIsRefused(t *testing.T) {
 	n := startMaster(t, nil)
 	const each = 60_000

@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// strictMaster is a fake that notes what it should never have been called with.
+// strictMaster is a stand-in that records invalid calls.
 type strictMaster struct {
 	*standIn
 	faults []error
@@ -31,7 +31,7 @@ func (s *strictMaster) want(errs ...error) {
 	}
 }
 
-// Do has the fake answer, if the call is one that an office takes.
+// Do lets the stand-in answer if the call is one for an office.
 func (s *strictMaster) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	if v, ok := c.(interface{ Validate() error }); ok {
 		s.want(v.Validate())
@@ -123,8 +123,8 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// reset makes a cell whose master, where there is one, has two sessions, of
-// which the first holds /a.
+// reset creates a cell. Its master, if any, has two sessions; the first holds
+// /a.
 func (b *bench) reset(elected string) {
 	for _, m := range []*strictMaster{&b.master, &b.replica} {
 		if m.standIn != nil {
@@ -145,15 +145,15 @@ func (b *bench) reset(elected string) {
 	}
 }
 
-// RoundTrip carries what the replica forwards.
+// RoundTrip delivers forwarded calls.
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	b.toMaster.ServeHTTP(w, r)
 	return w.Result(), nil
 }
 
-// parse is the request as net/http's server would hand it on, nil where it
-// would refuse it.
+// parse returns the request as net/http's server would, or nil if it would
+// refuse it.
 func parse(method, target, forward, key string, body []byte) *http.Request {
 	var raw strings.Builder
 	fmt.Fprintf(&raw, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n", method, target, len(body))
@@ -173,9 +173,9 @@ func parse(method, target, forward, key string, body []byte) *http.Request {
 	return r
 }
 
-// FuzzRequest: whatever the request, the reply is one of the contract, its code
-// fits what was asked, and the master is called only with what is valid. Sent
-// to a replica that forwards, it comes to the same.
+// FuzzRequest: every reply conforms to the contract, its code fits the request,
+// and the master receives only valid calls. A forwarding replica gives the same
+// result.
 func FuzzRequest(f *testing.F) {
 	for _, s := range requestSeeds {
 		f.Add(s.method, s.target, s.forward, s.key, []byte(s.body))
@@ -210,7 +210,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// requestSeeds have each operation, and each way of being refused.
+// requestSeeds cover each operation, and each way to be refused.
 var requestSeeds = []struct{ method, target, forward, key, body string }{
 	{"POST", "/v1/sessions", "", "once", `{"ttl_ms":12000,"name":"billing@host7","meta":{"pid":"811"}}`},
 	{"POST", "/v1/sessions", "never", "", ``},

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// isOfFiles reports whether a request is one of those that FuzzFiles is about.
+// isOfFiles reports whether FuzzFiles covers the request.
 func isOfFiles(r *http.Request) bool {
 	for _, route := range []string{lockapi.RouteFiles, lockapi.RouteTransactions, lockapi.RouteEvents} {
 		if strings.HasPrefix(r.URL.Path, route) {
@@ -54,9 +54,9 @@ func (s *strictMaster) wantDeletion(d *lockapi.DeleteFiles) {
 	}
 }
 
-// FuzzFiles is FuzzRequest for files, transactions and events: whatever the
-// request, it is answered in the contract's terms, at a replica that forwards as
-// at the master, and the master is called only with what is valid.
+// FuzzFiles is FuzzRequest for files, transactions and events: every answer
+// conforms to the contract, from the master and from a forwarding replica, and
+// the master receives only valid calls.
 func FuzzFiles(f *testing.F) {
 	for _, s := range fileSeeds {
 		f.Add(s.method, s.target, s.key, s.match, s.none, []byte(s.body))
@@ -94,7 +94,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// checkTerms checks that an answer is in the contract's terms.
+// checkTerms checks that an answer conforms to the contract.
 func checkTerms(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Code < 400 {
@@ -109,7 +109,7 @@ func checkTerms(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 }
 
-// fileSeeds have each operation, and ways of being refused.
+// fileSeeds cover each operation, and ways to be refused.
 var fileSeeds = []struct{ method, target, key, match, none, body string }{
 	{"PUT", "/v1/files/app/conf", "", "", "", "content"},
 	{"PUT", "/v1/files/app/conf?session=s1&ephemeral=true&sequencer=exclusive:1:/a&sequencer=shared:2:/b", "once", `"57"`, "", "\xff\x00"},
@@ -128,9 +128,8 @@ var fileSeeds = []struct{ method, target, key, match, none, body string }{
 	{"POST", "/v1/transactions", "", "", "", `{"if":[{}],"then":[{}]}`},
 }
 
-// FuzzStreamedEvent: whatever a path and a content have in them, one event is
-// read back from what is streamed, by the rules of server-sent events (HTML,
-// section 9.2.6), and it is the one that was written.
+// FuzzStreamedEvent: for any path and content, exactly the written event is read back from the stream, by the rules of server-sent events (HTML,
+// section 9.2.6).
 func FuzzStreamedEvent(f *testing.F) {
 	f.Add("/a", []byte("x"))
 	f.Add("/a\nevent: b", []byte("1\r2\n\n\ndata: 3\r\n"))

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestGoldenClaim: replicas of two releases forward calls to each other. What one says
-// of its caller does not change unnoticed, and a field that it does not know is no
-// reason to refuse the call.
+// TestGoldenClaim: replicas of different releases forward calls to each other.
+// The encoding of an assertion must not change unnoticed, and unknown fields
+// are ignored.
 func TestGoldenClaim(t *testing.T) {
 	c := assertion{Principal: "user:a", How: "jwt", Ends: time.Unix(1_700_000_000, 0).UTC(), Token: "5f0a", Remote: "10.0.0.9:5312", Enables: true}
 	raw, err := json.Marshal(c)

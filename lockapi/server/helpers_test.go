@@ -19,7 +19,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// node is a replica under test: a server over a fake.
+// node is a replica under test: a server over a stand-in.
 type node struct {
 	*standIn
 	server   *server.Server
@@ -48,7 +48,7 @@ func (b *logBuffer) String() string {
 	return b.got.String()
 }
 
-// startNode serves a fake on loopback until the test ends.
+// startNode serves a stand-in on loopback until the test ends.
 func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	t.Helper()
 	n := &node{standIn: newStandIn(t, id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
@@ -77,7 +77,7 @@ func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	return n
 }
 
-// startMaster is a cell of one.
+// startMaster starts a cell of one.
 func startMaster(t *testing.T, tune func(*server.Options)) *node {
 	t.Helper()
 	n := startNode(t, "r1", tune)
@@ -85,7 +85,7 @@ func startMaster(t *testing.T, tune func(*server.Options)) *node {
 	return n
 }
 
-// startPair is a master and a replica that knows it.
+// startPair starts a master and a replica that knows it.
 func startPair(t *testing.T, tune func(*server.Options)) (master, replica *node) {
 	t.Helper()
 	master, replica = startMaster(t, nil), startNode(t, "r2", tune)
@@ -93,20 +93,20 @@ func startPair(t *testing.T, tune func(*server.Options)) (master, replica *node)
 	return master, replica
 }
 
-// reply is a whole answer.
+// reply is a complete answer.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// call sends a request; headers are name, value, name, value.
+// call sends a request; headers alternate name and value.
 func call(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
 	return callVia(t, http.DefaultTransport, method, url, body, headers...)
 }
 
-// callVia is call over connections of the caller's own.
+// callVia is call over the caller's own connections.
 func callVia(t *testing.T, via http.RoundTripper, method, url, body string, headers ...string) reply {
 	t.Helper()
 	var r io.Reader
@@ -137,7 +137,7 @@ func readReply(t *testing.T, resp *http.Response) reply {
 	return reply{resp.StatusCode, resp.Header, string(got)}
 }
 
-// problem reads the answer as a problem document and checks that it is one.
+// problem decodes the answer as a problem document and checks it.
 func (r reply) problem(t *testing.T) *lockapi.Error {
 	t.Helper()
 	if got := r.header.Get("Content-Type"); got != "application/problem+json" {
@@ -180,7 +180,7 @@ func (r reply) wantStatus(t *testing.T, status int) {
 	}
 }
 
-// eventually waits for a condition to come true.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)

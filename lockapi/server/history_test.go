@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestHistoryIsTheReplicasOwn: each replica answers from its own memory, with and
-// without a master, and says of which revision.
+// TestHistoryIsTheReplicasOwn: each replica answers from its own record, with
+// and without a master, and includes the revision.
 func TestHistoryIsTheReplicasOwn(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for range 3 {

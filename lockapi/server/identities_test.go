@@ -23,8 +23,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// trusting is a server over TLS that takes client certificates and JWTs, and who
-// makes both.
+// trusting is a TLS server that accepts client certificates and JWTs, with an
+// issuer of both.
 type trusting struct {
 	*secured
 	ca     *certs.Authority
@@ -66,7 +66,7 @@ func newJWTs(t *testing.T, by *jwttest.Issuer) *identity.JWTs {
 	return &identity.JWTs{Issuer: jwttest.Name, Audience: jwttest.Audience, Claim: "sub", Keys: keys}
 }
 
-// startTrusting starts it with access off; secure turns that on.
+// startTrusting starts it with access control off; secure turns that on.
 func startTrusting(t *testing.T, tune ...func(*server.Options)) *trusting {
 	t.Helper()
 	s := &trusting{secured: &secured{tokens: map[string]string{"root": secretOf("root")}}, ca: newCA(t), issuer: jwttest.New(), trust: x509.NewCertPool()}
@@ -79,14 +79,14 @@ func startTrusting(t *testing.T, tune ...func(*server.Options)) *trusting {
 	return s
 }
 
-// showing is a way to the server on which these certificates are shown.
+// showing returns a transport that shows these certificates.
 func (s *trusting) showing(t *testing.T, own ...tls.Certificate) http.RoundTripper {
 	via := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust, Certificates: own}}
 	t.Cleanup(via.CloseIdleConnections)
 	return via
 }
 
-// as is a way on which the certificate of a client is shown.
+// as returns a transport that shows a client's certificate.
 func (s *trusting) as(t *testing.T, l certs.Leaf) http.RoundTripper {
 	l.Client = true
 	return s.showing(t, pairOf(t, s.ca, l))
@@ -104,8 +104,8 @@ func (s *trusting) whoAmI(t *testing.T, via http.RoundTripper, headers ...string
 	return r, who
 }
 
-// proofsOf are those of all principals, by certificate and by JWT. The root has a
-// token only.
+// proofsOf returns the proofs of all principals, by certificate and by JWT. The
+// root has a token only.
 func (s *trusting) proofsOf(t *testing.T) map[string]map[string]proof {
 	byCertificate, byJWT := map[string]proof{}, map[string]proof{}
 	for _, name := range append([]string{"other"}, known[:len(known)-1]...) {
@@ -115,7 +115,7 @@ func (s *trusting) proofsOf(t *testing.T) map[string]map[string]proof {
 	return map[string]map[string]proof{lockapi.HowCertificate: byCertificate, lockapi.HowJWT: byJWT}
 }
 
-// tls is that of a server with a certificate of the CA.
+// tls returns the configuration of a server with a certificate of the CA.
 func (s *trusting) tls(t *testing.T) *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{pairOf(t, s.ca, certs.Leaf{Hosts: []string{"127.0.0.1"}})},
@@ -123,8 +123,8 @@ func (s *trusting) tls(t *testing.T) *tls.Config {
 	}
 }
 
-// TestEachRouteIsJudgedByEachProof: every route judges a principal that proves
-// itself by a certificate or a JWT as it judges one that brings a token.
+// TestEachRouteIsJudgedByEachProof: every route treats a principal with a
+// certificate or a JWT like one with a token.
 func TestEachRouteIsJudgedByEachProof(t *testing.T) {
 	s := startTrusting(t)
 	s.secure(t)
@@ -145,9 +145,9 @@ func TestEachRouteIsJudgedByEachProof(t *testing.T) {
 	}
 }
 
-// TestForwardedProofs: a replica that forwards a call tells the master whom a
-// certificate or a JWT proved to it; where replicas do not prove who they are, the
-// JWT itself goes on. Every route is judged the same.
+// TestForwardedProofs: a forwarding replica passes the verified principal of a
+// certificate or a JWT to the master. Without certificates between replicas the
+// JWT itself is forwarded. Every route gives the same decisions.
 func TestForwardedProofs(t *testing.T) {
 	for way, tune := range ways {
 		s := startTrusting(t, tune)
@@ -170,7 +170,7 @@ func TestForwardedProofs(t *testing.T) {
 			for _, route := range server.Routes() {
 				for _, d := range decisions[route] {
 					if slices.Contains(local, route) || strings.Contains(d.path, "stale") {
-						continue // which the replica, a fake, answers by itself
+						continue // the replica answers these itself
 					}
 					for _, who := range principals {
 						s.judged(t, route, d, who)
@@ -181,9 +181,9 @@ func TestForwardedProofs(t *testing.T) {
 	}
 }
 
-// TestOrderOfProofs: the header goes first, and a bad one is never made good by a
-// certificate; without it the certificate counts, and without both nobody is known.
-// Access is off, which is no matter.
+// TestOrderOfProofs: the header takes precedence, and a certificate never
+// replaces a bad one. Without a header the certificate counts; without both the
+// caller is anonymous. Access control is off, which makes no difference.
 func TestOrderOfProofs(t *testing.T) {
 	s := startTrusting(t)
 	billing := s.as(t, certs.Leaf{Name: "billing"})
@@ -226,9 +226,9 @@ func TestOrderOfProofs(t *testing.T) {
 	}
 }
 
-// TestCertificates: what a certificate of our CA says counts over TLS as it does
-// by itself, what another CA has signed does not get that far, and a credential
-// that is bad is looked at by nobody where none is asked for.
+// TestCertificates: a certificate of our CA gives the same result over TLS as
+// alone, a certificate of another CA fails the handshake, and a bad credential
+// is ignored by routes that need none.
 func TestCertificates(t *testing.T) {
 	s := startTrusting(t)
 	uri := func(text string) []*url.URL {
@@ -240,7 +240,7 @@ func TestCertificates(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		leaf certs.Leaf
-		want string // the principal, or else the refusal
+		want string // the principal, or the refusal
 	}{
 		"a common name":      {certs.Leaf{Name: "billing"}, "user:billing"},
 		"a DNS name":         {certs.Leaf{Name: "x", Hosts: []string{"127.0.0.1", "billing.example.com"}}, "user:billing.example.com"},
@@ -294,8 +294,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificateThatEnds: on a connection that is kept it counts no longer, and
-// the connection ends, so that the next one may show another.
+// TestCertificateThatEnds: an expired certificate is no longer valid on an open
+// connection. The connection ends, so that the next one can show another.
 func TestCertificateThatEnds(t *testing.T) {
 	s := startTrusting(t)
 	for life := 2 * time.Second; !s.seesTheEnd(t, life); life *= 2 {
@@ -305,13 +305,14 @@ func TestCertificateThatEnds(t *testing.T) {
 	}
 }
 
-// seesTheEnd uses a certificate that lives so long on one connection until it has
-// ended. It reports false where that was so from the first, on a slow machine.
+// seesTheEnd uses a certificate with this lifetime on one connection until it
+// has expired. It returns false if the certificate had already expired, on a
+// slow machine.
 func (s *trusting) seesTheEnd(t *testing.T, life time.Duration) bool {
 	t.Helper()
 	ends := time.Now().Add(life)
 	pair := pairOf(t, s.ca, certs.Leaf{Name: "billing", Client: true, Ends: ends})
-	ended := func() bool { return time.Until(ends) < time.Second } // it has whole seconds
+	ended := func() bool { return time.Until(ends) < time.Second } // times are in whole seconds
 	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{RootCAs: s.trust, Certificates: []tls.Certificate{pair}})
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +329,7 @@ func (s *trusting) seesTheEnd(t *testing.T, life time.Duration) bool {
 		text, err := io.ReadAll(resp.Body)
 		return resp, string(text), err
 	}
-	resp, body, err := ask() // with TLS 1.3 the client learns here that the server refuses it
+	resp, body, err := ask() // with TLS 1.3 the client learns of the refusal only here
 	if (err != nil || resp.StatusCode != http.StatusOK) && ended() {
 		return false
 	}
@@ -347,15 +348,15 @@ func (s *trusting) seesTheEnd(t *testing.T, life time.Duration) bool {
 	return true
 }
 
-// TestBadProofsAreSlowedDown: bad JWTs and certificates as bad tokens, and they are
-// counted; who brings nothing is not.
+// TestBadProofsAreSlowedDown: bad JWTs and certificates are delayed and counted
+// like bad tokens; calls without a credential are not.
 func TestBadProofsAreSlowedDown(t *testing.T) {
 	const every = 20 * time.Millisecond
 	s := startTrusting(t, func(o *server.Options) { o.AttemptEvery = every })
 	s.secure(t)
 	measure := func(via http.RoundTripper, headers ...string) time.Duration {
 		began := time.Now()
-		for range 15 { // ten are free
+		for range 15 { // the first ten are free
 			r, _ := s.whoAmI(t, via, headers...)
 			if r.status != http.StatusUnauthorized && r.status != http.StatusOK {
 				t.Fatalf("%d %s", r.status, r.body)

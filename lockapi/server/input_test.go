@@ -11,8 +11,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// raw sends bytes as they are and reads one reply to a request of the given
-// method.
+// raw sends bytes unchanged and reads one reply to a request with the method.
 func raw(t *testing.T, n *node, method, request string) reply {
 	t.Helper()
 	c, err := net.Dial("tcp", n.addr)
@@ -30,7 +29,7 @@ func raw(t *testing.T, n *node, method, request string) reply {
 	return readReply(t, resp)
 }
 
-// line sends a request with the given target as it stands, and a body.
+// line sends a request with exactly this target, and a body.
 func line(t *testing.T, n *node, method, target, body string) reply {
 	t.Helper()
 	return raw(t, n, method, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body))
@@ -293,7 +292,7 @@ func TestBadHeaders(t *testing.T) {
 	}
 }
 
-// What is sound but unusual reaches the master as it was meant.
+// Unusual but valid input reaches the master unchanged.
 func TestUnusualInput(t *testing.T) {
 	n := startMaster(t, nil)
 	longest := strings.TrimSuffix(strings.Repeat("/"+strings.Repeat("x", 203), 5), "xxxx") + "xxxx" // 1020 bytes
@@ -360,7 +359,7 @@ func TestBodyLimit(t *testing.T) {
 	raw(t, n, "POST", chunked(body(lockapi.MaxBodyBytes+1))).wantCode(t, lockapi.CodeTooLarge)
 	line(t, n, "DELETE", "/v1/sessions/s1", body(lockapi.MaxBodyBytes+1)).wantCode(t, lockapi.CodeTooLarge)
 
-	// The size is refused before the body comes.
+	// The size is refused before the body arrives.
 	const announced = "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n"
 	raw(t, n, "POST", announced+"\r\n").wantCode(t, lockapi.CodeTooLarge)
 	raw(t, n, "POST", announced+"Expect: 100-continue\r\n\r\n").wantCode(t, lockapi.CodeTooLarge)

@@ -17,8 +17,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The principals of the table below, each of whom has the right that he is called
-// by, at /p, or in the cell. nobody is known and has none.
+// The principals of the table below. Each has the right in its name, at /p or
+// in the cell; nobody is authenticated and has no right.
 var principals = []string{"anonymous", "nobody", "reader", "locker", "writer", "admin", "observer", "operator", "root"}
 
 var (
@@ -30,14 +30,15 @@ var (
 
 func and(names ...string) []string { return append(names, operators...) }
 
-// judged is what a route asks for: a sound call of it, and who may make it. In path
-// and body ${own} is a session of the caller's, and ${other} one of somebody else's.
+// judged has a valid call of a route and the principals that may make it. In
+// path and body ${own} is a session of the caller, and ${other} a session of
+// another principal.
 type judged struct {
 	path, body string
 	may        []string
 }
 
-// decisions are those of the contract, by route. One that is not here fails the
+// decisions are the contract's decisions, by route. A missing route fails the
 // test.
 var decisions = map[string][]judged{
 	"POST /v1/sessions":                {{"/v1/sessions", "", known}},
@@ -68,7 +69,7 @@ var decisions = map[string][]judged{
 		{"/v1/transactions", `{"session":"${other}","then":[{"release":{"path":"/p/t"}}]}`, noOne},
 		{"/v1/transactions", `{"if":[{"session":"${other}"}]}`, and("observer")},
 		{"/v1/transactions", `{"else":[{"put":{"path":"/q","content":"x"}}]}`, operators},
-		{"/v1/transactions", `{"then":[{"create_sequential":{"path":"/p","content":"x"}}]}`, operators}, // which makes /p000…, not below /p
+		{"/v1/transactions", `{"then":[{"create_sequential":{"path":"/p","content":"x"}}]}`, operators}, // creates /p000…, not below /p
 	},
 	"GET /v1/events":                 {{"/v1/events?after=1", "", known}},
 	"GET /v1/history":                {{"/v1/history?path=/p/l", "", and("reader")}, {"/v1/history?path=/pp&limit=1", "", operators}},
@@ -114,25 +115,25 @@ var decisions = map[string][]judged{
 
 const cellLists = `{"observe":["user:observer"],"operate":["group:operators"]}`
 
-// open are the routes that look at no credential.
+// open lists the routes that ignore credentials.
 var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz", "GET /v1/join", "GET /", "GET /ui", "GET /ui/{file}"}
 
-// local are the routes that each replica answers by itself.
+// local lists the routes that each replica answers itself.
 var local = append([]string{"GET /v1/events", "GET /v1/history", "GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)
 
-// secured is a master with access on, and a token for each of the principals.
+// secured is a master with access control on, and a token for each principal.
 type secured struct {
 	url     string
 	server  *server.Server
-	through string            // where the calls go
+	through string            // base URL for calls
 	tokens  map[string]string // by principal, without user:
-	via     http.RoundTripper // the way there; nil for the usual one
-	// proofs are the ways of those who prove who they are by it, with a header or
-	// without, instead of by a token.
+	via     http.RoundTripper // transport; nil for the usual one
+	// proofs replace the tokens of principals with another proof, with a header
+	// or without.
 	proofs map[string]proof
 }
 
-// proof is how somebody proves who he is.
+// proof is how a principal authenticates.
 type proof struct {
 	via    http.RoundTripper
 	header []string
@@ -153,7 +154,7 @@ func startSecured(t *testing.T, tune ...func(*server.Options)) *secured {
 	return s
 }
 
-// secure turns access on, with the rules of the table.
+// secure turns access control on, with the rules of the table.
 func (s *secured) secure(t *testing.T) {
 	t.Helper()
 	s.through = s.url
@@ -191,7 +192,8 @@ func (s *secured) call(t *testing.T, as, method, path, body string, headers ...s
 	return callVia(t, via, method, s.through+path, body, headers...)
 }
 
-// session opens a session as a principal; the anonymous one is given somebody's.
+// session opens a session as a principal; the anonymous caller gets another
+// principal's.
 func (s *secured) session(t *testing.T, as string) string {
 	t.Helper()
 	if as == "anonymous" {
@@ -200,7 +202,7 @@ func (s *secured) session(t *testing.T, as string) string {
 	return s.sessionOf(t, as)
 }
 
-// sessionOf opens a session as a principal, or as nobody known.
+// sessionOf opens a session as a principal, or as an anonymous caller.
 func (s *secured) sessionOf(t *testing.T, as string) string {
 	t.Helper()
 	r := s.call(t, as, "POST", "/v1/sessions", "")
@@ -211,8 +213,9 @@ func (s *secured) sessionOf(t *testing.T, as string) string {
 	return v.ID
 }
 
-// TestEachRouteIsJudged: every route, by every principal, at the master and through
-// a replica that forwards, whichever way it proves who calls.
+// TestEachRouteIsJudged checks every route with every principal, at the master
+// and through a forwarding replica, with either kind of connection between
+// replicas.
 func TestEachRouteIsJudged(t *testing.T) {
 	for _, route := range server.Routes() {
 		if len(decisions[route]) == 0 {
@@ -235,7 +238,7 @@ func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
 		for _, route := range server.Routes() {
 			for _, d := range decisions[route] {
 				if through != s.url && (slices.Contains(local, route) || strings.Contains(d.path, "stale")) {
-					continue // which the replica, a fake, answers by itself
+					continue // the replica answers these itself
 				}
 				for _, who := range principals {
 					s.through = through
@@ -246,13 +249,13 @@ func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
 	}
 }
 
-// reports are the routes by which a replica reports on itself. It answers them in any
-// state, by the rights that it knows.
+// reports lists the routes on which a replica reports about itself. It answers
+// them in any state, by the rights that it knows.
 var reports = append([]string{"GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)
 
-// TestReplicaThatHasNotCaughtUp answers no route by its own state but those that report on
-// the replica itself, whatever credential comes with the call. A stream and a call that
-// wait end.
+// TestReplicaThatHasNotCaughtUp: the replica answers no route by its own state
+// except reports about itself, with any credential. A stream and a waiting call
+// end.
 func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	url, log, api := startOneLog(t, func(o *server.Options) { o.ForwardTimeout = 50 * time.Millisecond })
 	s := &secured{url: url, server: api, tokens: map[string]string{"root": secretOf("root"), "bad": "stout_" + strings.Repeat("x", 64)}}
@@ -278,7 +281,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	n.Lag(true)
 	log.Depose(n)
 	s.call(t, "root", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodeNoMaster)
-	n.Events().Append([]state.Change{state.AccessChanged{Below: "/"}}, n.State()) // as time would have it
+	n.Events().Append([]state.Change{state.AccessChanged{Below: "/"}}, n.State()) // as would happen over time
 	n.Events().Publish()
 	(<-waiting).wantCode(t, lockapi.CodeNoMaster)
 	if _, err := io.ReadAll(told.Body); err != nil {

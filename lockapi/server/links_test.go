@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// links are a node's connections to the others, on loopback, without openings.
-// Who is dialled is who the node's fake has under that name.
+// links are a node's connections to the others, on loopback, without a hello.
+// They dial the replica that the node's stand-in has under that name.
 type links struct {
 	calls  net.Listener
 	of     *standIn
@@ -25,8 +25,8 @@ type links struct {
 	gone   atomic.Bool // the other replica was removed
 }
 
-// callPorts tells where a node that has its API at an address takes the calls
-// of others. What is not in it is dialled itself.
+// callPorts maps the API address of a node to its address for calls of others.
+// An address without an entry is dialed itself.
 var callPorts sync.Map
 
 func newLinks(t testing.TB, of *standIn) *links {
@@ -42,7 +42,7 @@ func newLinks(t testing.TB, of *standIn) *links {
 func (l *links) Calls() net.Listener { return l.calls }
 func (l *links) Proven() bool        { return l.proven }
 
-// Caller is the only other replica of a test.
+// Caller returns the only other replica of a test.
 func (l *links) Caller(net.Conn) string { return "r2/directory" }
 
 func (l *links) Member(server string) error {
@@ -52,7 +52,7 @@ func (l *links) Member(server string) error {
 	return nil
 }
 
-// proven has the connections between members be such that prove who they are.
+// proven makes the connections between members authenticated ones.
 func proven(o *server.Options) { o.Links.(*links).proven = true }
 
 func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
@@ -66,7 +66,7 @@ func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// startOther serves what answers in another replica's place. It greets by
+// startOther serves a handler in another replica's place. It answers greetings
 // itself.
 func startOther(t *testing.T, h http.HandlerFunc, tune ...func(*httptest.Server)) *httptest.Server {
 	t.Helper()

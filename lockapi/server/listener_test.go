@@ -19,7 +19,7 @@ func TestReasonOfWhatCannotBeParsedIsTold(t *testing.T) {
 	}
 }
 
-// A request that was cut off before it was whole is told what to do.
+// A dropped incomplete request gets an answer with advice.
 func TestCrowdedOutIsTold(t *testing.T) {
 	s := New(Options{Master: knowing{}})
 	got := string(s.refuse(http.StatusTooManyRequests, ""))

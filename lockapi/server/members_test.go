@@ -14,8 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A member that falls silent is down soon, and what it had applied is
-// remembered.
+// A silent member soon counts as down, and its applied index is kept.
 func TestSilentMembersAreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Master: knowing{view: of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"})}})
@@ -44,7 +43,7 @@ func TestSilentMembersAreDown(t *testing.T) {
 	})
 }
 
-// Whoever has no vote is of no help when others fail.
+// A member without a vote does not help when others fail.
 func TestFailuresTolerated(t *testing.T) {
 	s := New(Options{Master: knowing{view: of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"}, lockapi.Replica{ID: "r3"},
 		lockapi.Replica{ID: "r4", Role: lockapi.RoleNonvoter}, lockapi.Replica{ID: "r5"}, lockapi.Replica{ID: "r6"})}})
@@ -60,14 +59,15 @@ func TestFailuresTolerated(t *testing.T) {
 	}
 }
 
-// shownOf is what the metrics say of a member: whether it is up, and how far.
+// shownOf returns a member's metrics: whether it is up, and its applied index.
 func shownOf(t *testing.T, s *Server, id string) string {
 	t.Helper()
 	shown := gauges(t, s, id)
 	return fmt.Sprint(shown["stout_member_up"], " ", shown["stout_member_applied_index"])
 }
 
-// gauges are those without a label, and those of a member.
+// gauges returns the metrics without a label, and those with the label of a
+// member.
 func gauges(t *testing.T, s *Server, id string) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewRegistry()
@@ -87,13 +87,13 @@ func gauges(t *testing.T, s *Server, id string) map[string]float64 {
 	return shown
 }
 
-// hear has a member answer how far it is.
+// hear makes a member report its applied index.
 func hear(t *testing.T, s *Server, id string, applied uint64) {
 	t.Helper()
 	s.others.Look(t.Context(), answering(fmt.Sprintf(`{"id":%q,"applied_index":%d}`, id, applied)), "", []lockapi.Replica{{ID: id}})
 }
 
-// answering is a way to members that all answer the same.
+// answering is a transport to members that all give the same answer.
 type answering string
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// counted sums the counter's series that have the method and the route.
+// counted sums the counter's series with the method and the route.
 func counted(t *testing.T, n *node, name, method, route string) int {
 	t.Helper()
 	families, err := n.registry.Gather()
@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Of the sum there are two series, whatever it is, and none of its labels.
+// The checksum always has two series, without labels.
 func TestChecksumIsANumber(t *testing.T) {
 	var index uint64
 	sum := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 0x17}

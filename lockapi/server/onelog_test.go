@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// startReal serves a real master over a log in memory, until the test ends, and
-// takes calls of others, too.
+// startReal serves a real master over an in-memory log until the test ends, and
+// accepts calls of others, too.
 func startReal(t *testing.T, tune ...func(*server.Options)) (url string, s *server.Server) {
 	t.Helper()
 	url, _, s = startOneLog(t, tune...)

@@ -22,8 +22,8 @@ func document(t *testing.T) *apicheck.Document {
 	return doc
 }
 
-// Every operation of the document, with every success that it documents, runs
-// against the master and through a replica that forwards.
+// Every operation of the document, with every documented success, runs against
+// the master and through a forwarding replica.
 func TestEachOperationIsAsDocumented(t *testing.T) {
 	for _, through := range []string{"master", "replica"} {
 		t.Run(through, func(t *testing.T) {
@@ -54,8 +54,8 @@ func TestRoutesAndDocumentAgree(t *testing.T) {
 	}
 }
 
-// The table of routes knows the parameters that the document has, and no
-// others; and the server goes by the table.
+// The table of routes has exactly the parameters of the document, and the
+// server enforces the table.
 func TestParametersAreAsDocumented(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, o := range document(t).Operations() {

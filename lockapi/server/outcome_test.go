@@ -15,16 +15,16 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// outcome is a request and what came of it, to be held against the contract.
+// outcome is a request with its result, to be compared with the contract.
 type outcome struct {
 	method  string
 	target  *url.URL
 	forward string // Stout-Forward
 	body    int    // length
-	known   string // id of the master; "" without one
+	known   string // id of the master; "" without a master
 	made    []string
 	reply   *httptest.ResponseRecorder
-	code    lockapi.Code // of a problem
+	code    lockapi.Code // code of the problem document
 }
 
 // staysHere reports whether a replica answers the call itself.
@@ -70,7 +70,7 @@ func masterURL(id string) string {
 	return "http://" + id
 }
 
-// checkProblem checks a refusal, and that its code fits what was asked.
+// checkProblem checks a refusal, and that its code fits the request.
 func (o *outcome) checkProblem(t *testing.T) {
 	t.Helper()
 	h := o.reply.Header()
@@ -111,7 +111,7 @@ func (o *outcome) checkProblem(t *testing.T) {
 	}
 }
 
-// fits reports whether the fake cell, which is at peace, can come to the code.
+// fits reports whether the stand-in, without faults, can return the code.
 func (o *outcome) fits(e *lockapi.Error) bool {
 	called := len(o.made) > 0
 	switch e.Code {
@@ -138,7 +138,7 @@ func (o *outcome) fits(e *lockapi.Error) bool {
 	return false
 }
 
-// checkSuccess checks that a success carries what its operation promises.
+// checkSuccess checks that a success has what its operation promises.
 func (o *outcome) checkSuccess(t *testing.T) {
 	t.Helper()
 	status, body := o.promised()
@@ -165,8 +165,8 @@ func (o *outcome) checkSuccess(t *testing.T) {
 	}
 }
 
-// promised is the status of a success and what its body is decoded into; nil
-// where it is not JSON.
+// promised returns the status of a success and a value to decode its body into;
+// nil if it is not JSON.
 func (o *outcome) promised() (status int, body any) {
 	rest, isLock := strings.CutPrefix(o.target.EscapedPath(), lockapi.RouteLocks+"/")
 	_, isSession := strings.CutPrefix(o.target.EscapedPath(), lockapi.RouteSessions+"/")
@@ -228,8 +228,8 @@ func (o *outcome) promised() (status int, body any) {
 	return http.StatusNotFound, nil
 }
 
-// wantExact checks that data is one JSON value in UTF-8 that holds the fields
-// of into, no more and no less.
+// wantExact checks that data is one JSON value in UTF-8 with exactly the fields
+// of into.
 func wantExact(t *testing.T, data []byte, into any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))

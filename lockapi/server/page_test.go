@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestPageFiles: each file with its type, and headers that let a browser use nothing
-// but the files of the page and the API that it is from.
+// TestPageFiles: each file has its type, and headers that restrict a browser to
+// the files of the page and the API of its replica.
 func TestPageFiles(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, name := range append(page.Names(), "") {
@@ -58,7 +58,7 @@ func checkPageHeaders(t *testing.T, name string, h http.Header) {
 	}
 }
 
-// TestPageHasNothingElse: names are looked up and not followed.
+// TestPageHasNothingElse: file names are looked up exactly.
 func TestPageHasNothingElse(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, name := range []string{
@@ -90,8 +90,8 @@ func TestPageHasNothingElse(t *testing.T) {
 	}
 }
 
-// TestWaysToThePage: a browser that is given the replica's bare address gets there,
-// and a program is told what it always was.
+// TestWaysToThePage: a browser at the replica's bare address is redirected to
+// the page, and a program gets 404 as before.
 func TestWaysToThePage(t *testing.T) {
 	n := startMaster(t, nil)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -118,8 +118,8 @@ func TestWaysToThePage(t *testing.T) {
 	}
 }
 
-// TestPageAsksForNothing: its files are there for everybody while access is on, and a
-// wrong credential is not looked at. What it shows is judged call by call.
+// TestPageAsksForNothing: the page's files are open while access control is on,
+// and a wrong credential is ignored. Each call of the page is checked.
 func TestPageAsksForNothing(t *testing.T) {
 	s := startSecured(t)
 	for _, as := range []string{"anonymous", "nobody", "root"} {

@@ -44,7 +44,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// startCounting is a master whose connections from other members are counted.
+// startCounting starts a master and counts its connections from other members.
 func startCounting(t *testing.T, tune func(*server.Options)) (*node, *counting) {
 	t.Helper()
 	calls := &counting{}
@@ -66,10 +66,10 @@ func forwarded(ctx context.Context, n *node, method, target, body string) *httpt
 	return w
 }
 
-// However many calls wait at the master, they take one file for each pair of
-// replicas; and those whose callers leave end there.
+// All calls that wait at the master share one connection per pair of replicas,
+// and calls of disconnected callers end there.
 func TestForwardedCallsShareAConnection(t *testing.T) {
-	const each = 600 // the race detector takes no more than 8128 goroutines
+	const each = 600 // the race detector supports at most 8128 goroutines
 	master, calls := startCounting(t, nil)
 	var waiting atomic.Int64
 	master.setHook(func(ctx context.Context, _ string) error {
@@ -101,8 +101,8 @@ func TestForwardedCallsShareAConnection(t *testing.T) {
 	eventually(t, "none waits at the master", func() bool { return waiting.Load() == 0 })
 }
 
-// A flood of connections to the master's API leaves calls from other replicas
-// alone, and their looks at its health.
+// A flood of connections to the master's API does not affect calls and health
+// questions from other replicas.
 func TestFloodDoesNotStopForwardedCalls(t *testing.T) {
 	const most = 5
 	master, _ := startCounting(t, func(o *server.Options) { o.MaxConnections = most })
@@ -126,8 +126,8 @@ func TestFloodDoesNotStopForwardedCalls(t *testing.T) {
 	}
 }
 
-// However many need a connection at once, it is dialled once; nobody has to
-// wait for it who leaves.
+// Concurrent calls share one attempt to connect, and a caller that leaves does
+// not wait for it.
 func TestOneDialForAll(t *testing.T) {
 	master := startMaster(t, nil)
 	slow := &slowLinks{answer: make(chan struct{})}
@@ -159,7 +159,7 @@ func TestOneDialForAll(t *testing.T) {
 	}
 }
 
-// slowLinks dial when they are told to.
+// slowLinks dial only when released.
 type slowLinks struct {
 	*links
 	dials  atomic.Int64
@@ -176,7 +176,7 @@ func (l *slowLinks) DialCall(ctx context.Context, id string) (net.Conn, error) {
 	return l.links.DialCall(ctx, id)
 }
 
-// A connection that has ended is replaced by the next call.
+// The next call replaces a connection that has ended.
 func TestConnectionIsMadeAgain(t *testing.T) {
 	replica := startNode(t, "r2", nil)
 	for n := range 3 {
@@ -194,7 +194,7 @@ func TestConnectionIsMadeAgain(t *testing.T) {
 	}
 }
 
-// pipes are links over pipes in memory. What is dialled is handed to serve.
+// pipes are links over in-memory pipes. serve receives each dialed connection.
 type pipes struct {
 	serve func(net.Conn)
 	l     *pipeListener
@@ -222,8 +222,7 @@ func (p *pipes) DialCall(context.Context, string) (net.Conn, error) {
 	return near, nil
 }
 
-// silent is a connection that can be made to hang, as that of a machine that
-// was cut off.
+// silent is a connection that can hang like that of an isolated machine.
 type silent struct {
 	net.Conn
 	hangs chan struct{}
@@ -246,8 +245,7 @@ func (c *silent) Close() error {
 	return c.Conn.Close()
 }
 
-// A member that has fallen silent keeps no call for longer than it takes to ask
-// whether it is there.
+// A silent member keeps a call only until a ping fails.
 func TestSilentMemberIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestPrincipalsAreShown: whose a session, a hold or a place in a queue is, who
-// wrote a file and who put a rule: to those who may read these, and to nobody
-// else. Where nobody is known there is no field.
+// TestPrincipalsAreShown: the owner of a session, a hold or a queue position,
+// the writer of a file and the author of a rule are shown only to callers that
+// may read these. Without a principal the field is absent.
 func TestPrincipalsAreShown(t *testing.T) {
 	s := startSecured(t)
 	nobodys := func(what, as, method, path, body string) {
@@ -42,7 +42,7 @@ func TestPrincipalsAreShown(t *testing.T) {
 		t.Errorf("the queue: %s", r.body)
 	}
 	shows("all locks", "reader", "GET", "/v1/locks", "", locker)
-	for _, as := range []string{"admin", "nobody", "anonymous", "observer"} { // who may not read there
+	for _, as := range []string{"admin", "nobody", "anonymous", "observer"} { // may not read there
 		nobodys("a lock as "+as, as, "GET", "/v1/locks/p/l?waiters=9", "")
 		nobodys("all locks as "+as, as, "GET", "/v1/locks", "")
 		nobodys("a file as "+as, as, "GET", "/v1/files/p/f?as=json", "")

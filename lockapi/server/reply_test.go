@@ -246,7 +246,8 @@ func TestHealth(t *testing.T) {
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 }
 
-// TestReadyIsWhoeverHasCaughtUp: the master is asked how far it is.
+// TestReadyIsWhoeverHasCaughtUp: readiness depends on the applied index that
+// the master reports.
 func TestReadyIsWhoeverHasCaughtUp(t *testing.T) {
 	m, r := startPair(t, nil)
 	for _, test := range []struct {
@@ -285,7 +286,7 @@ func TestReplicaAndDocument(t *testing.T) {
 	}
 }
 
-// The API works under another server than its own.
+// The API works under a server other than its own.
 func TestHandlerAlone(t *testing.T) {
 	f := newStandIn(t, "r1")
 	s := server.New(server.Options{Master: f})
@@ -300,7 +301,7 @@ func TestHandlerAlone(t *testing.T) {
 	}
 }
 
-// Strange targets don't upset the router.
+// Unusual targets do not upset the router.
 func TestStrangeTargets(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, request := range []string{
@@ -335,8 +336,8 @@ func TestStrangeTargets(t *testing.T) {
 	}
 }
 
-// TestProbesOfOneThatHangs: both say so, with the reason, and ask nothing that may
-// hang as well.
+// TestProbesOfOneThatHangs: both probes report it with the reason, without a
+// step that may hang as well.
 func TestProbesOfOneThatHangs(t *testing.T) {
 	n := startMaster(t, nil)
 	n.setHangs(errors.New("its disk hangs"))

@@ -8,9 +8,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestReadsTellTheirRevision: each answer to a read of files, locks and sessions has
-// the revision of the state that it is of, whatever its status and whichever
-// replica gave it; nothing else has one.
+// TestReadsTellTheirRevision: every answer to a read of files, locks and
+// sessions has the revision of its state, with any status and from any replica;
+// other answers have none.
 func TestReadsTellTheirRevision(t *testing.T) {
 	master, replica := startPair(t, nil)
 	master.addSession(lockapi.Session{ID: "s1"})
@@ -66,8 +66,8 @@ func TestReadsTellTheirRevision(t *testing.T) {
 	}
 }
 
-// TestReplayed: an answer that is given again says so, whatever it is, through a
-// replica as well.
+// TestReplayed: a repeated answer is marked as such, with any status, also
+// through a replica.
 func TestReplayed(t *testing.T) {
 	master, replica := startPair(t, nil)
 	master.addSession(lockapi.Session{ID: "s1"})

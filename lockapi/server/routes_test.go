@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A body is read up to what the route takes that it is for, on every way to it.
+// A body is read up to the limit of its route, on every path to it.
 func TestBodiesAreBoundedByRoute(t *testing.T) {
 	const large = 256 << 10
 	files := table{
@@ -68,7 +68,7 @@ func recorded(h http.Handler, r *http.Request) int {
 	return w.Code
 }
 
-// statusOver is that of the answer on a connection.
+// statusOver returns the status of the answer on a connection.
 func statusOver(t *testing.T, r *http.Request) int {
 	t.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(r)

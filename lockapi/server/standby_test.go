@@ -18,7 +18,7 @@ import (
 
 const admit = "stout member replace r1 --directory 0123456789abcdef"
 
-// startStandby serves a replica that is no member yet.
+// startStandby serves a replica that is not a member yet.
 func startStandby(t *testing.T, now func() server.Standby) *node {
 	t.Helper()
 	n := &node{standIn: newStandIn(t, "r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
@@ -45,8 +45,8 @@ func stranger() server.Standby {
 	}}
 }
 
-// A replica that is no member says what happened and what to type, and does
-// nothing else, whatever it is asked.
+// A replica that is not a member reports what happened and the command to run,
+// and refuses all other calls.
 func TestStandby(t *testing.T) {
 	n := startStandby(t, stranger)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
@@ -77,7 +77,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// What it waits for may change, and may need nobody.
+// The reason to wait may change, and may need no command.
 func TestStandbyOfAFounding(t *testing.T) {
 	var mu sync.Mutex
 	now := server.Standby{Replica: lockapi.Replica{ID: "r1", Directory: "0123456789abcdef"}}
@@ -97,11 +97,11 @@ func TestStandbyOfAFounding(t *testing.T) {
 	}
 }
 
-// A replica becomes a member under load; the race detector looks on.
+// A replica becomes a member under load, under the race detector.
 func TestAttach(t *testing.T) {
 	n := startStandby(t, stranger)
 	n.setMaster(3, "r1", n.url)
-	n.setReplicas() // nobody is probed
+	n.setReplicas() // no replica to probe
 	done := make(chan struct{})
 	var callers sync.WaitGroup
 	for _, target := range []string{"/readyz", "/v1/replica", "/v1/locks/a", "/v1/cell", "/metrics", "/nowhere"} {
@@ -132,7 +132,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// A server that was never a member's stops.
+// A server that never had a member stops.
 func TestStandbyShutdown(t *testing.T) {
 	n := startStandby(t, stranger)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)

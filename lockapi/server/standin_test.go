@@ -21,22 +21,22 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// standIn is a real master in office over a log in memory of its own. A test sets which
-// replica it reports as the cell's master, and interferes with calls by a hook, which runs
-// first in each of them and may block, fail or panic.
+// standIn is a real master in office over its own in-memory log. A test sets
+// which replica it reports as the cell's master. A hook runs first in each
+// call, and may block, fail or panic.
 type standIn struct {
 	*master.Master
 	id   string
 	node *memlog.Node
 	end  func()
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	where  server.Location
 	view   master.View
 	hangs  error
 	hook   func(ctx context.Context, call string) error
 	calls  []string
-	backup func(io.Writer) error // what a backup writes; nil for the state
+	backup func(io.Writer) error // content of a backup; nil for the state
 }
 
 // newStandIn starts a stand-in, which ends with the test.
@@ -57,7 +57,7 @@ func makeStandIn(id string) *standIn {
 	return f
 }
 
-// newOffice returns a master in office over a log in memory.
+// newOffice returns a master in office over an in-memory log.
 func newOffice(o memlog.Options) (*master.Master, *memlog.Cell, *memlog.Node) {
 	log := memlog.New(1, o)
 	log.SetDelay(0)
@@ -102,7 +102,7 @@ func (f *standIn) setMaster(epoch uint64, id, url string) {
 	})
 }
 
-// setLeads makes it one that leads, and has no office.
+// setLeads makes the stand-in a Raft leader without an office.
 func (f *standIn) setLeads() {
 	f.set(func() { f.where = server.Location{Epoch: f.where.Epoch, Leads: true} })
 }
@@ -111,12 +111,12 @@ func (f *standIn) setHook(hook func(context.Context, string) error) { f.set(func
 func (f *standIn) setUnfit(reason error)                            { f.set(func() { f.view.Ready = reason }) }
 func (f *standIn) setHangs(reason error)                            { f.set(func() { f.hangs = reason }) }
 
-// setReplicas sets what it knows of the cell's replicas.
+// setReplicas sets its knowledge of the cell's replicas.
 func (f *standIn) setReplicas(all ...lockapi.Replica) {
 	f.set(func() { f.view.Cell.Replicas = all })
 }
 
-// setApplied sets how far it has come.
+// setApplied sets its applied index.
 func (f *standIn) setApplied(index uint64) {
 	f.set(func() {
 		f.view.Own.AppliedIndex, f.view.Own.LastContactMS = index, 12
@@ -124,30 +124,30 @@ func (f *standIn) setApplied(index uint64) {
 	})
 }
 
-// addSession opens a session with an id of the test's.
+// addSession opens a session with a given id.
 func (f *standIn) addSession(s lockapi.Session) {
 	f.node.Put(state.Command{Time: time.Now().UnixNano(), Operation: &state.OpenSession{Session: s.ID, Name: s.Name, TTLMS: cmp.Or(s.TTLMS, lockapi.MaxTTLMS), Meta: s.Meta}})
-	f.must(&lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: lockapi.MaxTTLMS}}) // takes that along
+	f.must(&lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: lockapi.MaxTTLMS}}) // applies the entry as well
 }
 
-// happened changes a file, and with it the revision.
+// happened changes a file, and thereby the revision.
 func (f *standIn) happened(path string) { f.must(&lockapi.WriteFile{Path: path}) }
 
-// compact has so much happen that no event before the last thousand is kept.
+// compact makes so many changes that older events are dropped.
 func (f *standIn) compact() {
 	for range 1000 {
 		f.happened("/more")
 	}
 }
 
-// must makes a call that is neither noted nor interfered with.
+// must makes a call without recording it or running the hook.
 func (f *standIn) must(c lockapi.Call) {
 	if _, _, err := f.Master.Do(context.Background(), &master.Caller{}, false, c); err != nil {
 		panic(err)
 	}
 }
 
-// revision is that of the stand-in's own state.
+// revision returns the revision of the stand-in's own state.
 func (f *standIn) revision() uint64 { return f.Master.Known().Revision }
 
 // made returns the calls so far.
@@ -157,10 +157,10 @@ func (f *standIn) made() []string {
 	return append([]string(nil), f.calls...)
 }
 
-// forget drops what was called so far.
+// forget drops the recorded calls.
 func (f *standIn) forget() { f.set(func() { f.calls = nil }) }
 
-// urlOf is where it believes the replica of that name to be.
+// urlOf returns the URL that it knows for the named replica.
 func (f *standIn) urlOf(id string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,7 +175,7 @@ func (f *standIn) urlOf(id string) string {
 	return ""
 }
 
-// begin notes a call and runs the hook.
+// begin records a call and runs the hook.
 func (f *standIn) begin(ctx context.Context, call string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, call)
@@ -187,7 +187,7 @@ func (f *standIn) begin(ctx context.Context, call string) error {
 	return hook(ctx, call)
 }
 
-// Do notes the call, runs the hook, and has the office serve it.
+// Do records the call, runs the hook, and lets the office serve the call.
 func (f *standIn) Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	if err := f.begin(ctx, spell(c)); err != nil {
 		return nil, master.Outcome{}, err
@@ -209,11 +209,11 @@ func (f *standIn) Do(ctx context.Context, by *master.Caller, stale bool, c locka
 	return answer, out, err
 }
 
-// directoryBefore is one that no member has any more.
+// directoryBefore is the directory of a former member.
 const directoryBefore = "0123456789abcdef"
 
-// ofMembers answers a change of the members, which a log in memory does not bear, as one
-// that was made. Both are nil for other calls.
+// ofMembers answers a change of the members as if it was made, because an
+// in-memory log does not support it. Both results are nil for other calls.
 func ofMembers(c lockapi.Call) (answer any, err error) {
 	var id, before string
 	switch c := c.(type) {
@@ -273,7 +273,7 @@ func (f *standIn) View() master.View {
 	return v
 }
 
-// spell writes a call as its type and the fields that are not zero.
+// spell writes a call as its type and its nonzero fields.
 func spell(c lockapi.Call) string {
 	v := reflect.ValueOf(c).Elem()
 	return v.Type().Name() + fields(v)

@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A replica that stops lets go of the calls that wait at the master: they may
-// be sent again there.
+// A stopping replica ends the calls that wait at the master: they may be sent
+// again there.
 func TestShutdownReleasesForwardedCalls(t *testing.T) {
 	master, replica := startPair(t, nil)
 	entered := make(chan struct{})

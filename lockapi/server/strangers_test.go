@@ -14,13 +14,13 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// openToAll are the calls that a caller without a credential may make whatever rules
-// there are.
+// openToAll lists the calls that a caller without a credential may make under
+// any rules.
 var openToAll = []string{"/livez", "/readyz", "/v1/openapi.yaml", "/v1/access/whoami", "/v1/join?cell=test", "/ui/"}
 
 // TestStrangersLearnNothing: while no rule names anonymous, a caller without a
-// credential gets 401 for every other call, also for one that is malformed, and for
-// one that asks not to be forwarded. The answer names neither the cell nor its master.
+// credential gets 401 for every other call, even a malformed one or one that
+// forbids forwarding. The answer shows neither the cell nor its master.
 func TestStrangersLearnNothing(t *testing.T) {
 	s := startSecured(t)
 	replica := startNode(t, "r2", func(o *server.Options) { o.AttemptEvery = time.Nanosecond })
@@ -48,7 +48,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			{"GET", "/v1/history?path=/p/l", ""},
 		} {
 			if through != s.url && (malformed(c.path+c.body) || strings.Contains(c.path, "stale") || slices.Contains(local, "GET "+strings.Split(c.path, "?")[0])) {
-				continue // which the replica, a fake that judges nobody, answers by itself
+				continue // the replica, a stand-in without access control, answers these itself
 			}
 			got := s.call(t, "anonymous", c.method, c.path, c.body)
 			if got.status != http.StatusUnauthorized || got.header.Get("WWW-Authenticate") != "Bearer" {
@@ -69,12 +69,12 @@ func TestStrangersLearnNothing(t *testing.T) {
 	}
 }
 
-// malformed reports whether a call of the table above is.
+// malformed reports whether a call of the table above is malformed.
 func malformed(call string) bool {
 	return strings.Contains(call, "none") || strings.Contains(call, "nonsense") || strings.Contains(call, "//")
 }
 
-// TestRulesThatNameAnonymous open the calls at their paths, and no others.
+// TestRulesThatNameAnonymous: such rules open exactly the calls at their paths.
 func TestRulesThatNameAnonymous(t *testing.T) {
 	s := startSecured(t)
 	s.call(t, "root", "PUT", "/v1/access/rules/open", `{"read":["anonymous"],"write":["anonymous"]}`).wantStatus(t, 200)
@@ -116,7 +116,8 @@ func TestRulesThatNameAnonymous(t *testing.T) {
 	}
 }
 
-// TestAnonymousWatchersAreBounded: those of one address, and no others.
+// TestAnonymousWatchersAreBounded: the bound applies per address, and to no
+// other callers.
 func TestAnonymousWatchersAreBounded(t *testing.T) {
 	s := startSecured(t, func(o *server.Options) { o.MaxAnonymousWatchers = 2 })
 	s.call(t, "root", "PUT", "/v1/access/rules/open", `{"read":["anonymous"]}`).wantStatus(t, 200)
@@ -146,9 +147,10 @@ func TestAnonymousWatchersAreBounded(t *testing.T) {
 	s.call(t, "anonymous", "GET", fmt.Sprintf("/v1/events?prefix=/open/&after=%s&wait_ms=1", now), "").wantStatus(t, http.StatusOK)
 }
 
-// TestRefusalsOfStrangersNameNothing: neither where no route is, nor by the answer to
-// what is no request; and /v1/join not where the cell has another name. Without access
-// they name the cell as every answer does.
+// TestRefusalsOfStrangersNameNothing: refusals do not name the cell or its
+// master, even for an unknown route, an invalid request, or /v1/join with
+// another cell's name. Without access control they name the cell like every
+// answer.
 func TestRefusalsOfStrangersNameNothing(t *testing.T) {
 	s := startSecured(t)
 	open, _ := startReal(t)
@@ -187,8 +189,8 @@ func TestRefusalsOfStrangersNameNothing(t *testing.T) {
 	}
 }
 
-// TestStrangersAtAnotherReplica: one that is not the master refuses a malformed call
-// like the master. It sends one that is well formed to the master.
+// TestStrangersAtAnotherReplica: a replica that is not the master refuses a
+// malformed call like the master, and forwards a valid one.
 func TestStrangersAtAnotherReplica(t *testing.T) {
 	s := startSecured(t)
 	replica := startNode(t, "r2", func(o *server.Options) { o.Master = lagging{o.Master.(*standIn)} })
@@ -205,8 +207,8 @@ func TestStrangersAtAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestGuessesOfTheCellsName are slow, and in the audit log, as bad credentials are. The
-// right name has a line, too, and is not slow.
+// TestGuessesOfTheCellsName: wrong names are slow and appear in the audit log,
+// like bad credentials. The right name has a line, too, and is not slow.
 func TestGuessesOfTheCellsName(t *testing.T) {
 	w := new(tape)
 	every := 500 * time.Millisecond

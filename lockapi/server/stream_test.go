@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// streamOf is a stream of events as a handler writes one: it flushes after
-// each, ends with its caller and when the server stops, and leaves the rest to
-// the server.
+// streamOf is a handler for a stream of events: it flushes after each, ends
+// with its caller and when the server stops, and leaves the rest to the server.
 func streamOf(events <-chan string, ended chan<- string) func(*exchange) error {
 	return func(x *exchange) error {
 		h := x.c.Writer.Header()
@@ -38,8 +37,8 @@ func streamOf(events <-chan string, ended chan<- string) func(*exchange) error {
 	}
 }
 
-// A handler under the router streams: each event arrives when it is told, and
-// the stream ends with its caller, with the server, or with the time for a
+// A handler streams through the router: each event arrives at once, and the
+// stream ends with its caller, with the server, or with the time limit of a
 // piece.
 func TestStreams(t *testing.T) {
 	events, ended := make(chan string), make(chan string, 1)

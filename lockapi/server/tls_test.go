@@ -18,7 +18,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// newTLS makes the configurations of a server on loopback and of its clients.
+// newTLS returns the configurations of a server on loopback and of its clients.
 func newTLS(t *testing.T) (ours, theirs *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,7 +43,7 @@ func newTLS(t *testing.T) (ours, theirs *tls.Config) {
 		&tls.Config{RootCAs: trusted, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// Every operation of the document runs over TLS as without it.
+// Every operation of the document works over TLS as it does without.
 func TestEachOperationOverTLS(t *testing.T) {
 	ours, theirs := newTLS(t)
 	n := startMaster(t, func(o *server.Options) { o.TLS = ours })
@@ -62,7 +62,7 @@ func TestEachOperationOverTLS(t *testing.T) {
 	call(t, "GET", n.url+lockapi.RouteLive, "").wantCode(t, lockapi.CodeInvalidArgument) // without TLS
 }
 
-// A call that waits ends with its caller, however that leaves.
+// A waiting call ends when its caller disconnects, in any way.
 func TestTLSCallersThatLeave(t *testing.T) {
 	ours, theirs := newTLS(t)
 	n := startMaster(t, func(o *server.Options) { o.TLS = ours })
@@ -95,8 +95,8 @@ func TestTLSCallersThatLeave(t *testing.T) {
 	}
 }
 
-// Connections whose handshake goes on make way like those that send half a
-// request.
+// Connections with an unfinished handshake are displaced like connections with
+// half a request.
 func TestHandshakesKeepNobodyOut(t *testing.T) {
 	ours, theirs := newTLS(t)
 	n := startMaster(t, func(o *server.Options) { o.TLS, o.MaxConnections = ours, 5 })
@@ -104,7 +104,7 @@ func TestHandshakesKeepNobodyOut(t *testing.T) {
 	for i := range 5 {
 		c := dial(t, n)
 		if i%2 == 0 {
-			send(t, c, "\x16\x03\x01\x02\x00") // the head of a record
+			send(t, c, "\x16\x03\x01\x02\x00") // head of a record
 		}
 		silent = append(silent, c)
 	}
@@ -117,7 +117,8 @@ func TestHandshakesKeepNobodyOut(t *testing.T) {
 	wantClosed(t, silent[0])
 }
 
-// Health is told over TLS, too, where every connection has a call under way.
+// Health probes are answered over TLS, too, if every connection has a call
+// under way.
 func TestProbesOverTLS(t *testing.T) {
 	ours, theirs := newTLS(t)
 	n := startMaster(t, func(o *server.Options) { o.TLS, o.MaxConnections = ours, 1 })

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestToldEvents: what is kept of an event is what would be written, whichever were told
-// before, and no content is told to who has not asked for it.
+// TestToldEvents: the cached text of an event equals the encoding, in any order
+// of events, and callers that did not request content get none.
 func TestToldEvents(t *testing.T) {
 	var told toldEvents
 	secret := "secret"

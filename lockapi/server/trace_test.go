@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// traced has a server make spans, and returns those that have ended.
+// traced makes a server create spans, and returns the ended ones.
 func traced(t *testing.T) (func(*server.Options), func() tracetest.SpanStubs) {
 	kept := tracetest.NewInMemoryExporter()
 	p := trace.NewTracerProvider(trace.WithSyncer(kept))
@@ -28,7 +28,7 @@ const (
 	callersID = "00f067aa0ba902b7"
 )
 
-// awaitSpans waits for spans: one ends after the answer to its call was sent.
+// awaitSpans waits for spans, since a span ends after the answer to its call.
 func awaitSpans(t *testing.T, ended func() tracetest.SpanStubs, n int) tracetest.SpanStubs {
 	t.Helper()
 	for {
@@ -42,8 +42,8 @@ func awaitSpans(t *testing.T, ended func() tracetest.SpanStubs, n int) tracetest
 	}
 }
 
-// TestTraces: the span of a call is below its caller's, also where another replica
-// has forwarded it, and calls that ask for nothing of the cell make none.
+// TestTraces: the span of a call is a child of its caller's, also through a
+// forwarding replica. Calls that need no right have no span.
 func TestTraces(t *testing.T) {
 	traces, ended := traced(t)
 	master := startMaster(t, traces)
@@ -77,7 +77,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTracesOfFaults: what the cell can't do is marked; what it refuses says why.
+// TestTracesOfFaults: failures of the cell are marked as errors; refusals have
+// their code.
 func TestTracesOfFaults(t *testing.T) {
 	traces, ended := traced(t)
 	master := startMaster(t, traces)
@@ -101,7 +102,7 @@ func TestTracesOfFaults(t *testing.T) {
 	}
 }
 
-// TestOddTraceparents: what is no trace of the standard counts as none.
+// TestOddTraceparents: a malformed traceparent is ignored.
 func TestOddTraceparents(t *testing.T) {
 	traces, ended := traced(t)
 	master := startMaster(t, traces)

@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// refusedTransactions have one fault each, in the place that the answer names.
+// refusedTransactions have one fault each, and the place that the answer names.
 var refusedTransactions = []struct{ body, field string }{
 	{`[]`, "body"},
 	{`{"then":[}`, "then[0]"},
@@ -68,8 +68,8 @@ var refusedTransactions = []struct{ body, field string }{
 	{`{"then":[` + strings.TrimSuffix(strings.Repeat(`{"get":{"path":"/a"}},`, 129), ",") + `]}`, "body"},
 }
 
-// TestRefusedTransactions: each is answered 400 with the place of the culprit, and
-// nothing was begun.
+// TestRefusedTransactions: each gets 400 with the place of the fault, without
+// an effect.
 func TestRefusedTransactions(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, c := range refusedTransactions {
@@ -92,7 +92,7 @@ func TestRefusedTransactions(t *testing.T) {
 	}
 }
 
-// TestTransactions: what is sound reaches the master as it was meant.
+// TestTransactions: valid transactions reach the master unchanged.
 func TestTransactions(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, c := range []struct{ body, made string }{

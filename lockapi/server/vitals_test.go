@@ -32,7 +32,7 @@ func wantSeries(t *testing.T, n *node, lines ...string) {
 	}
 }
 
-// A replica's metrics are shown under their names, in seconds where they are times.
+// A replica's metrics appear under their names, times in seconds.
 func TestVitals(t *testing.T) {
 	var set metric.Set
 	set.Gauge("stout_test_files", "Files.", func() float64 { return 15 })
@@ -54,7 +54,7 @@ func TestVitals(t *testing.T) {
 	)
 }
 
-// A follower's metrics have how far the others are.
+// A follower's metrics include the others' applied indexes.
 func TestVitalsOfAFollower(t *testing.T) {
 	m, n := startPair(t, nil)
 	n.setReplicas(lockapi.Replica{ID: "r1", URL: m.url}, lockapi.Replica{ID: "r2", URL: n.url})
@@ -64,7 +64,7 @@ func TestVitalsOfAFollower(t *testing.T) {
 	wantSeries(t, n, `stout_member_up{replica="r2"} 1`)
 }
 
-// What callers take up is shown, and what was cut off for it.
+// The load by callers is shown, including what was cut off.
 func TestLoad(t *testing.T) {
 	n := full(t)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, http.StatusOK)

@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// TestWordOfAReplicaThatIsNoMember: what a replica says of its caller counts while it is
-// a member, and so does the address that it tells. Its own questions are answered.
+// TestWordOfAReplicaThatIsNoMember: a replica's assertion and the address in it
+// count only while it is a member. Its own questions are still answered.
 func TestWordOfAReplicaThatIsNoMember(t *testing.T) {
 	for way, tune := range ways {
 		var by *links

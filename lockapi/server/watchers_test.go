@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// audience is a handler of a fake master's, in virtual time, and who watches it.
+// audience is a stand-in master's handler, in virtual time, and its watchers.
 type audience struct {
 	*standIn
 	server *server.Server
@@ -31,10 +31,10 @@ func withAudience(t *testing.T, most int, test func(t *testing.T, a *audience)) 
 	})
 }
 
-// listener is a reader of a stream, which may be slow.
+// listener reads a stream, perhaps slowly.
 type listener struct {
 	*httptest.ResponseRecorder
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the following field
 	stuck chan struct{}
 }
 
@@ -48,7 +48,7 @@ func (l *listener) Write(p []byte) (int, error) {
 	return l.ResponseRecorder.Write(p)
 }
 
-// listen begins a stream; over is closed when it has ended.
+// listen starts a stream; over is closed when it has ended.
 func (a *audience) listen(ctx context.Context, query string, headers ...string) (l *listener, over <-chan struct{}) {
 	q := httptest.NewRequestWithContext(ctx, "GET", "/v1/events?"+query, nil)
 	q.Host = "r1"
@@ -75,8 +75,8 @@ func (l *listener) names() (all []string) {
 	return all
 }
 
-// TestIdleStreamsTellHowFarTheyAre: a bookmark comes at least every 10 s,
-// whatever is asked for.
+// TestIdleStreamsTellHowFarTheyAre: a bookmark comes at least every 10 s, with
+// any filter.
 func TestIdleStreamsTellHowFarTheyAre(t *testing.T) {
 	withAudience(t, 0, func(t *testing.T, a *audience) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -91,8 +91,8 @@ func TestIdleStreamsTellHowFarTheyAre(t *testing.T) {
 	})
 }
 
-// TestSlowListenersKeepNobody: who does not read is told nothing meanwhile, and
-// everything later; the others are told at once.
+// TestSlowListenersKeepNobody: a watcher that does not read gets everything
+// later, while the others get events at once.
 func TestSlowListenersKeepNobody(t *testing.T) {
 	withAudience(t, 0, func(t *testing.T, a *audience) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -122,8 +122,8 @@ func TestSlowListenersKeepNobody(t *testing.T) {
 	})
 }
 
-// TestWatchersAreBounded: one more than may wait is refused, until one leaves.
-// Who does not wait is always answered.
+// TestWatchersAreBounded: one watcher too many is refused until another leaves.
+// Calls that do not wait are always answered.
 func TestWatchersAreBounded(t *testing.T) {
 	withAudience(t, 2, func(t *testing.T, a *audience) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -154,8 +154,8 @@ func TestWatchersAreBounded(t *testing.T) {
 	})
 }
 
-// TestStreamsEndWithTheServer, in good order: what they are told next is at
-// another replica.
+// TestStreamsEndWithTheServer: streams end regularly, and continue at another
+// replica.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	withAudience(t, 0, func(t *testing.T, a *audience) {
 		_, over := a.listen(t.Context(), "after=0")

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestAttemptsAreSlowedDown: from one address, for as long as they go on.
+// TestAttemptsAreSlowedDown: attempts from one address are delayed for as long
+// as they continue.
 func TestAttemptsAreSlowedDown(t *testing.T) {
 	const every, most = 100 * time.Millisecond, 2 * time.Second
 	a := Attempts{Every: every}
@@ -29,7 +30,7 @@ func TestAttemptsAreSlowedDown(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfANetwork: who has a network of IPv6 has not as many addresses.
+// TestAttemptsOfANetwork: addresses of the same IPv6 network count as one.
 func TestAttemptsOfANetwork(t *testing.T) {
 	a := Attempts{Every: 100 * time.Millisecond}
 	for n := range 100 {
@@ -49,7 +50,8 @@ func TestAttemptsOfANetwork(t *testing.T) {
 	}
 }
 
-// TestAttemptsAreBoundedInMemory: what is worked off is forgotten first.
+// TestAttemptsAreBoundedInMemory: addresses that are worked off are forgotten
+// first.
 func TestAttemptsAreBoundedInMemory(t *testing.T) {
 	a := Attempts{Every: 100 * time.Millisecond}
 	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}) }

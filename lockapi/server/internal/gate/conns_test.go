@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// Whoever has to make way for another connection begins no call: nobody knows
-// how long that takes, and the other waits.
+// A connection that must close for another one begins no call: the call could
+// take any time, while the other connection waits.
 func TestMakingWayBeginsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewConns(1)

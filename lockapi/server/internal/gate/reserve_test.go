@@ -31,9 +31,8 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// Guests are written as the letter of their source, in the order in which they
-// came, a capital letter where the request has arrived. What is left is as it
-// was.
+// A guest is written as the letter of its source, in capital if its request has
+// arrived, in the order of arrival. The remaining guests keep their order.
 func TestWhoMakesWay(t *testing.T) {
 	for _, c := range []struct{ guests, newcomer, want string }{
 		{"abcd", "e", "bcd"},
@@ -45,7 +44,7 @@ func TestWhoMakesWay(t *testing.T) {
 		{"Aaaa", "a", "Aaa"},
 		{"Aaaa", "b", "Aaa"},
 		{"AAAa", "a", "AAA"},
-		{"AAAA", "a", ""}, // its own next one is kept out
+		{"AAAA", "a", ""}, // keeps out its own next connection
 		{"AAAA", "b", "AAA"},
 		{"AAbb", "a", ""},
 		{"AABB", "c", "ABB"},
@@ -79,8 +78,8 @@ func letterOf(letter byte) Source {
 	return Source(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
 }
 
-// However many come, so many are open; those that have to go do so at once, and
-// the others soon.
+// However many connections arrive, the number of open ones is bounded.
+// Displaced connections close at once, the others soon.
 func TestSpareConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewReserve(&wire.Server{Refuse: func(int, string) []byte { return nil }})

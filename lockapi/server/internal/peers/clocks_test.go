@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An older release tells nothing, and a clock that makes no sense is not taken.
+// An older release sends no reading, and malformed readings are ignored.
 func TestOtherClocks(t *testing.T) {
 	for _, told := range []string{"", "x", "x ", " 5", "x -5", "x 5s", "x 99999999999999999999", strings.Repeat("x", 65) + " 5"} {
 		if origin, reads, err := readClock(told); err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What was heard of members is forgotten when they are members no more.
+// Records about former members are deleted.
 func TestRemovedMembersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -18,7 +18,7 @@ func TestRemovedMembersAreForgotten(t *testing.T) {
 			return fmt.Sprint(len(o.contacts.last), len(o.asked.last), len(o.clocks.rates), o.asked.last["r3"] != nil, o.clocks.rates["r3"] != nil)
 		}
 		o.Look(t.Context(), &respondent{}, "r1", []lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}})
-		if got := known(); got != "2 2 0 true false" { // the respondent says that it is r2, and shows no clock
+		if got := known(); got != "2 2 0 true false" { // the respondent claims to be r2 and shows no clock
 			t.Fatalf("of r2 and r3 is known %s", got)
 		}
 		o.clocks.of("r2")

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// respondent is another replica, which takes a while to answer.
+// respondent is a replica that takes a while to answer.
 type respondent struct{ asked atomic.Int64 }
 
 func (r *respondent) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -29,8 +29,9 @@ func (r *respondent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// TestCrowdSharesProbes: few callers ask a replica anew each time; of a crowd most are
-// told what the others were, and one who leaves takes nothing from them.
+// TestCrowdSharesProbes: a few callers each cause a new question. In a crowd
+// most callers share an answer, and a caller that leaves does not affect the
+// others.
 func TestCrowdSharesProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := questions{ask: AskReplica}
@@ -62,7 +63,7 @@ func TestCrowdSharesProbes(t *testing.T) {
 			}
 			time.Sleep(probeFresh)
 		}
-		// What was answered does for a while, and no longer.
+		// An answer is shared for a while, but no longer.
 		crowd(probesAtOnce)
 		time.Sleep(50 * time.Millisecond)
 		if _, age, err := q.of(t.Context(), to, "r2", time.Second); age != 60*time.Millisecond || err != nil {

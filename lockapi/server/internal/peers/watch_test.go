@@ -11,8 +11,8 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// A call is let go of when its master was not known for a second in a row, and
-// not before; the goroutine ends with the last call.
+// A call ends when its replica has not been the known master for a second, and
+// not before. The goroutine ends with the last call.
 func TestForwardedCallsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var master atomic.Value
@@ -60,7 +60,7 @@ func TestForwardedCallsAreWatched(t *testing.T) {
 		if !errors.Is(context.Cause(fourth), errStopping) {
 			t.Errorf("at the stop: %v", context.Cause(fourth))
 		}
-	}) // which fails where a goroutine is left
+	}) // fails if a goroutine is left
 }
 
 func (l *Watch) present() map[uint64]*Forwarded {

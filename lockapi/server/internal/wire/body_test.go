@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Whoever announces a long body and sends nothing of it costs no more than
+// A caller that announces a long body but does not send it costs no more than
 // others.
 func TestBodiesTakeMemoryAsTheyArrive(t *testing.T) {
 	const announced = 16 << 20

@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// A call hears that its caller has left, however it left, and so does what was
-// derived from its context.
+// A call and the contexts derived from it end when the caller disconnects, in
+// any way.
 func TestCallersThatLeave(t *testing.T) {
 	type leave func(net.Conn)
 	ways := map[string]leave{
@@ -68,8 +68,8 @@ func TestCallersThatLeave(t *testing.T) {
 	})
 }
 
-// However long a call takes, it is not ended before its caller leaves, and its
-// reply arrives; the connection is good for more.
+// A long call does not end before its caller disconnects, its reply arrives,
+// and the connection remains usable.
 func TestCallsOutlastEveryDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, pipe, func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func TestCallsOutlastEveryDeadline(t *testing.T) {
 	})
 }
 
-// The same with real sockets, whose deadlines are the system's.
+// The same holds for real sockets with the system's deadlines.
 func TestCallsOutlastEveryDeadlineOfSockets(t *testing.T) {
 	h := start(t, tcp, func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -110,7 +110,7 @@ func TestCallsOutlastEveryDeadlineOfSockets(t *testing.T) {
 	c.wantEnd()
 }
 
-// A context is done when the handler has returned, whoever asks, and whenever.
+// A context ends when the handler has returned, for every user and at any time.
 func TestContextsEndWithTheirCall(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		requests := make(chan *http.Request, 1)
@@ -147,8 +147,8 @@ func TestContextsEndWithTheirCall(t *testing.T) {
 	})
 }
 
-// Done may be asked for by anybody at any time, also while the handler returns
-// and the next request of the connection is read.
+// Any goroutine may call Done at any time, even while the handler returns and
+// the next request of the connection is read.
 func TestDoneWhileTheHandlerReturns(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		var asking sync.WaitGroup
@@ -169,8 +169,8 @@ func TestDoneWhileTheHandlerReturns(t *testing.T) {
 	})
 }
 
-// A context is done when Close cuts its connection off, also where nobody looks
-// whether the caller leaves because it has sent more already.
+// Close ends the contexts of its connections, even if reading has stopped
+// because the caller sent too much.
 func TestCloseEndsContexts(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		for _, more := range []string{"", "G"} {

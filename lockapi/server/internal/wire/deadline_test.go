@@ -19,7 +19,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// A step waits and sends text.
+// A step waits, then sends text.
 type step struct {
 	after time.Duration
 	text  string
@@ -33,9 +33,9 @@ func trickle(text string) (steps []step) {
 	return steps
 }
 
-// How long a caller may take, in virtual time: 5 s for a head, 10 s for a body,
-// 150 s from a reply to the next request. The replies are as they come, and the
-// time is that of the connection's end.
+// The time limits of a caller, in virtual time: 5 s for a head, 10 s for a
+// body, 150 s from a reply to the next request. Replies are listed in order;
+// the time is the end of the connection.
 func TestDeadlines(t *testing.T) {
 	const late = "200 POST /p (timed out)"
 	for name, d := range map[string]struct {
@@ -100,7 +100,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Each 64 KiB of a reply have the time for themselves.
+// Each 64 KiB of a reply has its own time limit.
 func TestSlowReaders(t *testing.T) {
 	body := strings.Repeat("x", 300<<10)
 	for name, read := range map[string]struct {
@@ -129,7 +129,7 @@ func TestSlowReaders(t *testing.T) {
 					t.Errorf("%d of %d bytes were read", got, len(body))
 				}
 				if read.all {
-					time.Sleep(100 * time.Second) // the deadline of the last piece is over
+					time.Sleep(100 * time.Second) // after the deadline of the last piece
 					c.send(last)
 					c.header()
 				}
@@ -153,8 +153,8 @@ func (c *client) header() io.Reader {
 	}
 }
 
-// long is a reply that the system does not take at once, and endless one that
-// it does not take where nobody reads.
+// long is a reply that the system does not accept at once; endless never fits
+// without a reader.
 var long, endless = strings.Repeat("0123456789", 50_000), strings.Repeat("0123456789", 2<<20)
 
 func sendLong(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +166,7 @@ func sendLong(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The same where the system's buffers are full: a reader that stops is cut off.
+// The same holds for full system buffers: a reader that stops is cut off.
 func TestStoppedReadersOfSockets(t *testing.T) {
 	h := start(t, tcp, sendLong, func(s *wire.Server) { s.WriteTimeout = 50 * time.Millisecond })
 	h.connect(t).send(get("/endless"))
@@ -174,8 +174,7 @@ func TestStoppedReadersOfSockets(t *testing.T) {
 	waitFor(t, "it has ended", func() bool { return h.open.Load() == 0 })
 }
 
-// One that comes late gets all, and no deadline is left behind to fail the next
-// reply.
+// A slow reader gets the whole reply, and no old deadline fails the next reply.
 func TestSlowReadersOfSockets(t *testing.T) {
 	var left atomic.Pointer[time.Time]
 	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
@@ -198,7 +197,7 @@ func TestSlowReadersOfSockets(t *testing.T) {
 	}
 }
 
-// deadlines notes the latest deadline of writing.
+// deadlines records the latest write deadline.
 type deadlines struct {
 	net.Listener
 	latest *atomic.Pointer[time.Time]
@@ -222,7 +221,7 @@ func (c noted) SetWriteDeadline(at time.Time) error {
 	return c.TCPConn.SetWriteDeadline(at)
 }
 
-// small are sockets that take little at a time to send.
+// small returns sockets with small send buffers.
 func small() (net.Listener, func() (net.Conn, error)) {
 	l, dial := tcp()
 	return narrowing{l}, dial
@@ -238,8 +237,7 @@ func (l narrowing) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A reply for which there is no room at all waits for it, and nothing of it is
-// lost.
+// A reply without room waits for it and arrives completely.
 func TestRepliesWaitForRoom(t *testing.T) {
 	const calls = 10_000
 	var answered atomic.Int64

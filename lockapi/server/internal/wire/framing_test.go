@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// get is a request's head with more headers, each with its line end.
+// get returns a request's head with additional headers, each with its line end.
 func get(target string, headers ...string) string {
 	return "GET " + target + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(headers, "") + "\r\n"
 }
@@ -18,9 +18,9 @@ func post(headers, body string) string {
 	return "POST /p HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body
 }
 
-const end = "200 GET /last" // of a connection that could be used further
+const end = "200 GET /last" // reply on a connection that is still usable
 
-// What is sent, and what comes back when the request last follows.
+// Input, and the replies if the request last follows.
 var framings = []struct {
 	name, text string
 	want       []string
@@ -138,7 +138,7 @@ func TestFraming(t *testing.T) {
 	})
 }
 
-// The replies as they are on the wire.
+// The bytes of replies on the wire.
 func TestReplies(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		h := start(t, listen, func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// fed is a connection on which the text arrives, in pieces of some size.
+// fed is a connection on which the text arrives in pieces of some size.
 type fed struct {
 	net.Conn
 	text  []byte
@@ -34,9 +34,9 @@ func (f *fed) RemoteAddr() net.Addr             { return nil }
 func (f *fed) SetReadDeadline(time.Time) error  { return nil }
 func (f *fed) SetWriteDeadline(time.Time) error { return nil }
 
-// What is taken for a request, net/http takes for the same one, which ends with
-// the same byte: nothing that one of them, before or behind us, has let pass as
-// a body is a request to the other.
+// Every accepted request is the same request to net/http and ends with the same
+// byte. Bytes that a server before or behind this one treats as a body are
+// therefore never a request to the other.
 func FuzzRequest(f *testing.F) {
 	s := &Server{
 		HeaderTimeout: time.Hour, BodyTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour,
@@ -63,7 +63,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			r, err := http.ReadRequest(theirs)
 			if err != nil && strings.Contains(err.Error(), "bad trailer key") {
-				return // of trailers that are announced; they are dropped, whatever their names
+				return // announced trailers, which are dropped regardless of their names
 			}
 			if err != nil {
 				t.Fatalf("%+v was taken: %v", ours, err)
@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// skipLineEnds takes the line ends before a request, which net/http does not.
+// skipLineEnds skips the line ends before a request, as net/http does not.
 func skipLineEnds(r *bufio.Reader) {
 	for {
 		b, err := r.Peek(1)
@@ -111,7 +111,7 @@ func compare(t *testing.T, ours, theirs *http.Request) {
 	delete(ours.Header, "Trailer")
 	delete(theirs.Header, "Trailer")
 	if p := ours.Header["Pragma"]; len(p) > 0 && p[0] == "no-cache" && ours.Header["Cache-Control"] == nil {
-		delete(theirs.Header, "Cache-Control") // of net/http's own making
+		delete(theirs.Header, "Cache-Control") // added by net/http
 	}
 	if !maps.EqualFunc(ours.Header, theirs.Header, func(a, b []string) bool { return reflect.DeepEqual(a, b) }) {
 		t.Fatalf("the headers are %q, to net/http %q", ours.Header, theirs.Header)

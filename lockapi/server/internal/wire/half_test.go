@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// crowd is a server for connections without a network, where little may be half
-// sent.
+// crowd is a server for connections without a network, with little memory for
+// incomplete requests.
 type crowd struct {
 	*Server
 	t *testing.T
@@ -58,7 +58,7 @@ func newCrowd(t *testing.T, most int) crowd {
 	return crowd{s, t}
 }
 
-// send opens a connection on which the text is sent.
+// send opens a connection and sends the text.
 func (s crowd) send(text string) net.Conn {
 	ours, theirs := net.Pipe()
 	s.Take(theirs)
@@ -75,7 +75,7 @@ func (s crowd) held() int {
 	return s.half.bytes
 }
 
-// status is that of the reply to the request that was sent on c.
+// status returns the status of the reply on c.
 func (s crowd) status(c net.Conn) int {
 	s.t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -92,13 +92,13 @@ const (
 	waits      = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
-// Of what is half sent the oldest is refused where it takes too much, with an
-// answer; the rest arrives.
+// If incomplete requests take too much memory, the oldest is refused with an
+// answer; the others arrive.
 func TestHalfSentIsBounded(t *testing.T) {
 	const room = 1 << 20
 	for name, half := range map[string]struct {
 		text, rest string
-		least      int // that each of them takes
+		least      int // minimum memory of each request
 	}{
 		"heads":        {halfHead, "b\r\nContent-Length: 0\r\n\r\n", 4 << 10},
 		"long heads":   {halfHead + strings.Repeat("x", 6000), "\r\nContent-Length: 0\r\n\r\n", 8 << 10},
@@ -138,8 +138,8 @@ func TestHalfSentIsBounded(t *testing.T) {
 	}
 }
 
-// What is sent behind calls counts as well. Who sends most behind the oldest
-// call loses it; the others hold.
+// Bytes sent during calls count as well. The caller that sent most during the
+// oldest call loses it; the others continue.
 func TestWhatIsSentBehindCallsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 256 << 10
@@ -164,8 +164,8 @@ func TestWhatIsSentBehindCallsIsBounded(t *testing.T) {
 	})
 }
 
-// Whatever comes in whatever order, nothing is counted that is gone, and no
-// more than there may be.
+// In any order of events, the count includes no closed connection and stays
+// within the bound.
 func TestHalfSentIsCountedRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 64 << 10
@@ -206,7 +206,7 @@ func TestHalfSentIsCountedRight(t *testing.T) {
 	})
 }
 
-// A connection that was told to go does not pass that on to its next request.
+// A connection of a dropped request does not affect later connections.
 func TestRequestsAfterACrowdAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCrowd(t, 20<<10)
@@ -226,7 +226,7 @@ func TestRequestsAfterACrowdAreServed(t *testing.T) {
 	})
 }
 
-// Nor is anything counted behind a call that has ended, whether it was too much
+// After a call has ended, its bytes no longer count, whether they were too many
 // or not.
 func TestNothingIsCountedBehindACallThatHasEnded(t *testing.T) {
 	for name, more := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Who reads a connection changes hands with every call that asks for Done.
-// Whatever the timing, each request is answered once, in its order.
+// Every call of Done passes a connection to another reading goroutine. With any
+// timing, each request is answered once and in order.
 func TestHandOver(t *testing.T) {
 	const conns, calls = 6, 500
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
@@ -37,7 +37,7 @@ func TestHandOver(t *testing.T) {
 			c := h.connect(t)
 			clients.Go(func() {
 				defer c.Close()
-				ahead := make(chan struct{}, 1+i%3) // how many requests may be under way
+				ahead := make(chan struct{}, 1+i%3) // bounds the requests under way
 				go func() {
 					for n := range calls {
 						ahead <- struct{}{}

@@ -23,13 +23,13 @@ import (
 type host struct {
 	*wire.Server
 	dial   func() (net.Conn, error)
-	open   atomic.Int64 // connections that were accepted and not closed
+	open   atomic.Int64 // connections accepted and not closed
 	panics chan any
 	served chan error
 }
 
-// over runs a test on all ways to read and write: TCP, for which the server
-// makes system calls of its own, net.Pipe, which has only its methods, and TLS.
+// over runs a test with all ways to read and write: TCP, for which the server
+// makes its own system calls, net.Pipe, which has only its methods, and TLS.
 func over(t *testing.T, test func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error)))) {
 	t.Run("tcp", func(t *testing.T) { test(t, tcp) })
 	t.Run("pipe", func(t *testing.T) { test(t, pipe) })
@@ -115,7 +115,7 @@ func (c *counted) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// start serves until the test ends, and sees to it that nothing is left then.
+// start serves until the test ends, and checks that nothing is left then.
 func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)), handler http.HandlerFunc, change ...func(*wire.Server)) *host {
 	t.Helper()
 	h := &host{panics: make(chan any, 10), served: make(chan error, 1)}
@@ -150,7 +150,7 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 	return h
 }
 
-// goroutines counts those with text in their stacks.
+// goroutines counts the goroutines with text in their stacks.
 func goroutines(text string) (n int) {
 	all := make([]byte, 4<<20)
 	all = all[:runtime.Stack(all, true)]
@@ -193,8 +193,8 @@ func (h *host) connect(t testing.TB) *client {
 	return &client{c, t, bufio.NewReader(c)}
 }
 
-// send sends in the background what the server may not read before it is read
-// from.
+// send sends in the background, since the server may not read until its reply
+// is read.
 func (c *client) send(pieces ...string) {
 	go func() {
 		for _, p := range pieces {
@@ -213,7 +213,7 @@ func split(text string, size int) (pieces []string) {
 	return pieces
 }
 
-// next is the next reply as "status body".
+// next returns the next reply as "status body".
 func (c *client) next(method string) (string, *http.Response) {
 	c.t.Helper()
 	resp, err := http.ReadResponse(c.replies, &http.Request{Method: method})
@@ -237,8 +237,8 @@ func (c *client) want(text string) *http.Response {
 	return resp
 }
 
-// wantEnd checks that the server has closed the connection, with nothing more
-// said.
+// wantEnd checks that the server has closed the connection without further
+// output.
 func (c *client) wantEnd() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -249,7 +249,7 @@ func (c *client) wantEnd() {
 	}
 }
 
-// echo answers with what it was asked.
+// echo answers with the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s", r.Method, r.RequestURI)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// leaving are the ways to leave: those that there are of a connection.
+// leaving returns the ways in which this connection can disconnect.
 func leaving(c net.Conn) map[string]func() {
 	ways := map[string]func(){"close": func() { c.Close() }}
 	if tcp, ok := c.(*net.TCPConn); ok {
@@ -27,7 +27,8 @@ func leaving(c net.Conn) map[string]func() {
 	return ways
 }
 
-// behind is what callers may send behind a request, up to what is kept of it.
+// behind is what callers may send after a request, up to the amount that is
+// kept.
 var behind = map[string]string{
 	"nothing":          "",
 	"a byte":           "G",
@@ -43,8 +44,8 @@ var behind = map[string]string{
 	"a request and 1G": "GET /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n",
 }
 
-// A call hears that its caller has left, whatever was sent behind the request,
-// with it or later.
+// A call ends when its caller disconnects, with any input after
+// the request, sent with it or later.
 func TestCallersThatLeaveMoreBehind(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		w := newWaiting()
@@ -77,7 +78,7 @@ func TestCallersThatLeaveMoreBehind(t *testing.T) {
 	})
 }
 
-// sendAll sends what the server reads at once.
+// sendAll sends input that the server reads at once.
 func (c *client) sendAll(text string) {
 	c.t.Helper()
 	_ = c.SetWriteDeadline(time.Now().Add(20 * time.Second))
@@ -86,7 +87,7 @@ func (c *client) sendAll(text string) {
 	}
 }
 
-// What was read behind a call is answered behind it, and at once.
+// Requests read during a call are answered after it, without delay.
 func TestRequestsBehindACallThatWaits(t *testing.T) {
 	for name, pieces := range map[string]int{"at once": 1 << 20, "in pieces": 7} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,8 @@ func TestRequestsBehindACallThatWaits(t *testing.T) {
 	}
 }
 
-// flooding sends requests without end, and tells how many bytes were taken.
+// flooding sends requests without end, and reports how many bytes were
+// accepted.
 func flooding(c *client, ended chan<- int) {
 	taken := 0
 	for n := 0; ; n++ {
@@ -134,8 +136,8 @@ func flooding(c *client, ended chan<- int) {
 	}
 }
 
-// Of a caller that sends without end behind a call that waits little is kept;
-// it is cut off, since nobody can tell whether it is there.
+// If a caller sends without end during a waiting call, little is kept. The
+// connection is closed, since a disconnect could not be detected.
 func TestFloodsEndTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -156,8 +158,7 @@ func TestFloodsEndTheCall(t *testing.T) {
 	})
 }
 
-// One that is no flood only goes on when the call has ended: all of it is
-// answered.
+// Many requests during a short call are all answered after it.
 func TestManyRequestsBehindAShortCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -182,14 +183,14 @@ func TestManyRequestsBehindAShortCall(t *testing.T) {
 				c.want(fmt.Sprintf("200 GET /%d", n))
 			}
 			<-ended
-			time.Sleep(10 * time.Second) // the time of the flood is over
+			time.Sleep(10 * time.Second) // past the time of the flood
 		}
 		c.Close()
 	})
 }
 
-// A caller that leaves ends its call also where nobody reads any more because
-// it has sent too much: after a while.
+// The call of a caller that disconnects ends after a while, even if reading has
+// stopped because of a flood.
 func TestFloodsThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -204,8 +205,8 @@ func TestFloodsThatLeave(t *testing.T) {
 	})
 }
 
-// Whoever is cut off for a flood, the others are not, nor is its next
-// connection.
+// A flood closes only its own connection, neither others nor the caller's next
+// one.
 func TestFloodTimeIsOfOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -236,7 +237,7 @@ func TestFloodTimeIsOfOneCall(t *testing.T) {
 	})
 }
 
-// A request whose beginning came behind a call has as much time as any.
+// A request that began during a call has the usual time limits.
 func TestHalfARequestBehindACall(t *testing.T) {
 	for name, half := range map[string]struct{ text, rest, want string }{
 		"head": {"GET /b HTTP/1.1\r\nHost: ", "x\r\n\r\n", "200 GET /b"},

@@ -13,8 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// A caller that sends more than is taken gets the reply that says so before the
-// connection ends.
+// A caller that sends too much receives the refusal before the connection ends.
 func TestRefusalsAreRead(t *testing.T) {
 	big := fmt.Sprintf("Content-Length: %d\r\n", 9500)
 	for name, text := range map[string]string{
@@ -48,7 +47,7 @@ func TestRefusalsAreRead(t *testing.T) {
 	}
 }
 
-// halves are pipes that seem to take half a close.
+// halves returns pipes that seem to support half a close.
 func halves() (net.Listener, func() (net.Conn, error)) {
 	l, dial := pipe()
 	return halving{l}, dial
@@ -65,13 +64,13 @@ type half struct{ net.Conn }
 
 func (half) CloseWrite() error { return nil }
 
-// What a caller still sends behind its last reply is read for half a second,
-// however much it is. Nobody looks meanwhile whether it leaves.
+// After the last reply the server reads for half a second, however much the
+// caller sends. It does not watch for a disconnect then.
 func TestLingering(t *testing.T) {
 	const much = "Content-Length: 1000000\r\n"
 	for name, l := range map[string]struct {
 		head  string
-		times int // that more is sent
+		times int // number of further writes
 	}{
 		"refused":         {post("A\r\n", ""), 4},
 		"too long":        {post(much, ""), 4},

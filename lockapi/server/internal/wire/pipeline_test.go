@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// waiting answers /wait when it is told to or its caller leaves, and all else
-// at once.
+// waiting answers /wait when released or when its caller disconnects, and all
+// else at once.
 type waiting struct {
 	entered chan struct{}
 	release chan struct{}
@@ -37,8 +37,8 @@ func (w *waiting) answer(rw http.ResponseWriter, r *http.Request) {
 	echo(rw, r)
 }
 
-// What a caller sends behind a request is kept for later, whenever it comes and
-// in whatever pieces.
+// Requests sent early are kept until their turn, whenever and in whichever
+// pieces they arrive.
 func TestPipelining(t *testing.T) {
 	const next = "POST /next HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
 	requests := map[string]string{
@@ -68,7 +68,7 @@ func TestPipelining(t *testing.T) {
 	})
 }
 
-// As much as a buffer for a long head takes may have been read ahead.
+// As much as the buffer of a long head may have been read ahead.
 func TestPipeliningBehindALongHead(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		h := start(t, listen, echo, func(s *wire.Server) { s.MaxHeaderBytes = 32 << 10 })
@@ -85,9 +85,8 @@ func TestPipeliningBehindALongHead(t *testing.T) {
 	})
 }
 
-// What follows a connection's last request is no request, even where it was
-// read by whoever looks whether the caller leaves: it may be the rest of a
-// body.
+// Bytes after a connection's last request are not a request, even if the watch
+// for a disconnect has read them: they may be the rest of a body.
 func TestNothingFollowsTheLast(t *testing.T) {
 	for name, head := range map[string]string{
 		"close":    get("/last", "Connection: close\r\n"),

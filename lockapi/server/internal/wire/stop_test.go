@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Shutdown closes what waits, lets calls under way be answered, and begins no
-// more.
+// Shutdown closes waiting connections, lets calls under way be answered, and
+// accepts no more.
 func TestShutdown(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		var begun atomic.Int64
@@ -73,7 +73,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// Shutdown ends with its context; the calls go on until Close.
+// Shutdown ends with its context; the calls continue until Close.
 func TestShutdownGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -100,7 +100,7 @@ func TestShutdownGivesUp(t *testing.T) {
 	})
 }
 
-// However many connections and calls there are when the end comes, it comes.
+// Shutdown ends under any load.
 func TestShutdownUnderLoad(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		for range 20 {
@@ -127,7 +127,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 			if err := h.Shutdown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			<-h.served // it closes what it has just taken
+			<-h.served // it closes the connection just accepted
 			if n := h.open.Load(); n != 0 {
 				t.Fatalf("%d connections are open", n)
 			}
@@ -135,7 +135,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	})
 }
 
-// A panic ends its connection, and no other.
+// A panic ends its own connection only.
 func TestPanics(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		h := start(t, listen, func(w http.ResponseWriter, r *http.Request) {
@@ -170,11 +170,11 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// faulty is a listener that fails as told.
+// faulty is a listener with given failures.
 type faulty struct {
 	pipes
 	errs []error
-	at   []time.Duration // when it was asked
+	at   []time.Duration // times of the calls
 	from time.Time
 }
 
@@ -188,7 +188,7 @@ func (f *faulty) Accept() (net.Conn, error) {
 	return nil, err
 }
 
-// An error that passes is waited for; any other ends Serve.
+// A temporary error is followed by a retry; any other error ends Serve.
 func TestAcceptErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")

@@ -18,10 +18,10 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// flush sends what was written, and reports how that went.
+// flush sends the output and returns the error.
 func flush(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() }
 
-// ticking answers with pieces, one for each time that it is told to.
+// ticking answers with a piece for each tick.
 func ticking(tick <-chan string, ended chan<- error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/events" {
@@ -47,8 +47,8 @@ func ticking(tick <-chan string, ended chan<- error) http.HandlerFunc {
 	}
 }
 
-// Each piece arrives before the next one is made; the end is the handler's; and
-// the connection is good for more.
+// Each piece arrives before the next one is written, the handler ends the
+// reply, and the connection remains usable.
 func TestPieces(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		tick, ended := make(chan string), make(chan error, 1)
@@ -85,7 +85,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// How the end of a body is told, by what asks and what the handler says.
+// The framing of a body depends on the request and on the handler's headers.
 func TestFramingOfPieces(t *testing.T) {
 	handlers := map[string]func(http.ResponseWriter) error{
 		"/pieces": func(w http.ResponseWriter) error {
@@ -138,8 +138,8 @@ func TestFramingOfPieces(t *testing.T) {
 		for _, test := range []struct {
 			method, path, proto string
 			want                string
-			framing             string // of the head
-			kept                bool   // the connection is
+			framing             string // according to the head
+			kept                bool   // whether the connection stays open
 		}{
 			{"GET", "/pieces", "1.1", "200 one two", "chunked", true},
 			{"GET", "/none", "1.1", "200", "chunked", true},
@@ -187,7 +187,7 @@ func write(w io.Writer, text string) error {
 	return err
 }
 
-// A handler that waits between two pieces hears that its caller has left.
+// A handler that waits between two pieces learns of a disconnect.
 func TestCallersThatLeaveBetweenPieces(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		tick, ended := make(chan string), make(chan error)
@@ -217,11 +217,11 @@ func TestCallersThatLeaveBetweenPieces(t *testing.T) {
 }
 
 // A caller that does not read has WriteTimeout for each piece; then its call
-// ends. So long little is kept of what the handler writes.
+// ends. Until then little of the output is kept.
 func TestPiecesThatNobodyReads(t *testing.T) {
 	for name, test := range map[string]struct {
 		size  int
-		reads time.Duration // how often a byte is read; 0 for never
+		reads time.Duration // interval between reads of a byte; 0 for never
 		lasts time.Duration
 	}{
 		"a piece":            {10, 0, 30 * time.Second},
@@ -287,8 +287,7 @@ func dribble(c *client, every time.Duration) {
 	}
 }
 
-// What many streams take that nobody reads is bounded together, like other
-// replies.
+// The memory of unread streams is bounded in total, like that of other replies.
 func TestPiecesThatNobodyReadsAreBoundedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 1 << 20
@@ -307,7 +306,7 @@ func TestPiecesThatNobodyReadsAreBoundedTogether(t *testing.T) {
 			c := h.connect(t)
 			all = append(all, c)
 			c.send(get("/a"))
-			go func() { _, _ = io.CopyN(io.Discard, c, 200) }() // the head
+			go func() { _, _ = io.CopyN(io.Discard, c, 200) }() // reads the head
 			synctest.Wait()
 			if kept := h.Kept().UnreadBytes; kept > room {
 				t.Fatalf("%d bytes are kept", kept)
@@ -326,7 +325,8 @@ func TestPiecesThatNobodyReadsAreBoundedTogether(t *testing.T) {
 	})
 }
 
-// Shutdown waits for streams, whose handlers have to end; Close cuts them off.
+// Shutdown waits for streams, which their handlers have to end; Close cuts them
+// off.
 func TestShutdownOfStreams(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		tick, ended := make(chan string), make(chan error, 2)
@@ -359,8 +359,8 @@ func TestShutdownOfStreams(t *testing.T) {
 	})
 }
 
-// FuzzPieces: whatever a handler writes and flushes, net/http's client reads
-// just that, and the next reply behind it.
+// FuzzPieces: net/http's client reads exactly what a handler writes and
+// flushes, and the next reply after it.
 func FuzzPieces(f *testing.F) {
 	f.Add([]byte{5, 0, 3}, uint16(0), true)
 	f.Add([]byte{0, 255, 254, 0}, uint16(0), false)

@@ -20,7 +20,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// secured is a listener on which the server under test is to speak TLS.
+// secured is a listener for a server under test that uses TLS.
 type secured struct {
 	net.Listener
 	config *tls.Config
@@ -43,7 +43,7 @@ func overTLS() (net.Listener, func() (net.Conn, error)) {
 	}
 }
 
-// configs are those of a server and its clients, which know each other.
+// configs returns the configurations of a server and its clients.
 var configs = sync.OnceValues(func() (server, client *tls.Config) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -70,7 +70,7 @@ var configs = sync.OnceValues(func() (server, client *tls.Config) {
 		&tls.Config{Certificates: own, RootCAs: trusted, ServerName: "cell"}
 })
 
-// protocol is a client's configuration that offers protocols by ALPN.
+// protocol returns a client's configuration that offers protocols by ALPN.
 func protocol(names ...string) *tls.Config {
 	_, client := configs()
 	client = client.Clone()
@@ -78,7 +78,8 @@ func protocol(names ...string) *tls.Config {
 	return client
 }
 
-// A request tells of its connection's TLS, and of its client's certificate.
+// A request includes the state of its TLS connection, with the client's
+// certificate.
 func TestRequestsTellOfTLS(t *testing.T) {
 	states := make(chan *tls.ConnectionState, 10)
 	h := start(t, overTLS, func(w http.ResponseWriter, r *http.Request) {
@@ -114,8 +115,8 @@ func pipeTLS() (net.Listener, func() (net.Conn, error)) {
 	return secured{l, ours}, dial
 }
 
-// Of the protocols that a client offers the server chooses HTTP/1.1; one that
-// does not offer it is refused.
+// The server chooses HTTP/1.1 among the offered protocols; a client that does
+// not offer it is refused.
 func TestALPN(t *testing.T) {
 	h := start(t, pipeTLS, echo)
 	for _, test := range []struct {
@@ -142,8 +143,8 @@ func TestALPN(t *testing.T) {
 	}
 }
 
-// A configuration that is chosen for each client has the server's protocols,
-// too, and each client gets the one that is chosen for it.
+// Configurations chosen per client get the server's protocols, and each client
+// gets its own.
 func TestConfigsChosenForClients(t *testing.T) {
 	ours, _ := configs()
 	first, second := ours.Clone(), ours.Clone()
@@ -173,7 +174,7 @@ func TestConfigsChosenForClients(t *testing.T) {
 	}
 }
 
-// firstFlight is what a client sends first.
+// firstFlight returns a client's first bytes.
 func firstFlight(t *testing.T) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -187,7 +188,8 @@ func firstFlight(t *testing.T) []byte {
 	return b[:n]
 }
 
-// A handshake has as long as a head, whatever the client does or leaves.
+// A handshake has the time limit of a head, with any behavior of the
+// client.
 func TestHandshakesAreBoundedInTime(t *testing.T) {
 	hello := firstFlight(t)
 	for name, send := range map[string]func(net.Conn){
@@ -232,7 +234,7 @@ func TestHandshakesAreBoundedInTime(t *testing.T) {
 	}
 }
 
-// waitEmpty waits in a bubble until a connection has come and gone.
+// waitEmpty waits in a bubble until a connection has opened and closed.
 func waitEmpty(h *host) {
 	synctest.Wait()
 	for h.open.Load() > 0 {
@@ -240,7 +242,7 @@ func waitEmpty(h *host) {
 	}
 }
 
-// After its handshake a connection has as long for its first request as any.
+// After its handshake a connection has the usual time for its first request.
 func TestFirstRequestAfterAHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, pipeTLS, echo)
@@ -269,7 +271,7 @@ func TestFirstRequestAfterAHandshake(t *testing.T) {
 	})
 }
 
-// What clients send for their handshakes counts with what is half sent.
+// The input of handshakes counts as incomplete requests.
 func TestHandshakesAreBoundedTogether(t *testing.T) {
 	hello := firstFlight(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -303,7 +305,7 @@ func TestHandshakesAreBoundedTogether(t *testing.T) {
 	})
 }
 
-// Whoever speaks HTTP without TLS is told so; whoever speaks nonsense is not.
+// A plain HTTP request gets an HTTP answer; other input gets none.
 func TestPlainRequestsWhereTLSIsSpoken(t *testing.T) {
 	h := start(t, pipeTLS, echo)
 	for text, want := range map[string]string{
@@ -323,9 +325,9 @@ func TestPlainRequestsWhereTLSIsSpoken(t *testing.T) {
 	}
 }
 
-// A connection ends with TLS's own word for it where it ends in good order, so
-// that nobody takes a reply for whole that was cut off; where it is cut off,
-// nobody waits until that word is taken.
+// A regular end of a connection includes TLS's closing alert, so that a client
+// can tell a complete reply from a truncated one. An abrupt end does not wait
+// for the alert to be sent.
 func TestTLSEndsInGoodOrder(t *testing.T) {
 	h := start(t, pipeTLS, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/watched" {
@@ -334,7 +336,7 @@ func TestTLSEndsInGoodOrder(t *testing.T) {
 		echo(w, r)
 	})
 	older := protocol()
-	older.MaxVersion = tls.VersionTLS12 // whose alerts can be told from data
+	older.MaxVersion = tls.VersionTLS12 // alerts of this version are distinguishable from data
 	connect := func() (*client, *records) {
 		inner, err := h.dial()
 		if err != nil {
@@ -364,7 +366,7 @@ func TestTLSEndsInGoodOrder(t *testing.T) {
 	}
 }
 
-// records notes what is read.
+// records keeps what is read.
 type records struct {
 	net.Conn
 	read []byte
@@ -378,7 +380,7 @@ func (r *records) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// last is the type of the last record.
+// last returns the type of the last record.
 func (r *records) last() (kind byte) {
 	for b := r.read; len(b) > 5; b = b[min(len(b), 5+int(b[3])<<8+int(b[4])):] {
 		kind = b[0]

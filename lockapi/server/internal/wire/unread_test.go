@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Of the replies that nobody reads the one that has waited for longest is cut
-// off where they take too much; the others go on, however slowly.
+// If unread replies take too much memory, the oldest is cut off; the others
+// continue, however slowly.
 func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
-	const size = 16 << 20 // the system takes some of it, by no means all
+	const size = 16 << 20 // the system accepts only some of it
 	s := &Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(bytes.Repeat([]byte("x"), size))
@@ -38,7 +38,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		// The reply has begun: what the system does not take of it waits.
+		// The reply has begun; the part that the system does not accept waits.
 		if line, err := bufio.NewReaderSize(c, 16).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
