@@ -15,7 +15,7 @@ import (
 type noted struct {
 	audits    master.Audit
 	route     string
-	told      master.Checked // from the replica that checked it
+	checked   master.Checked // from the replica that checked it
 	code      lockapi.Code   // error code of the refusal
 	id        string         // request id, once needed
 	begun     bool           // a line has announced the effect
@@ -36,8 +36,8 @@ func (x *exchange) watch(by *master.Caller) {
 	if x.opts.Audit == nil {
 		return
 	}
-	x.noted.told = master.Checked{Principal: by.Principal, How: by.How}
-	by.Told = &x.noted.told
+	x.noted.checked = master.Checked{Principal: by.Principal, How: by.How}
+	by.Told = &x.noted.checked
 	if !x.opts.Audit.Required() {
 		return
 	}
@@ -49,9 +49,9 @@ func (x *exchange) watch(by *master.Caller) {
 // matters reports whether the audit log needs the call, if it is permitted.
 func (x *exchange) matters() bool {
 	switch {
-	case x.broke, x.noted.audits == master.AuditAlways, x.noted.told.Adopted != "":
+	case x.broke, x.noted.audits == master.AuditAlways, x.noted.checked.Adopted != "":
 		return true
-	case x.noted.audits == master.AuditOthers && x.noted.told.Others:
+	case x.noted.audits == master.AuditOthers && x.noted.checked.Others:
 		return true
 	}
 	return x.noted.audits != master.AuditNever && x.opts.AuditChanges
@@ -62,7 +62,7 @@ func (x *exchange) matters() bool {
 // changes are refused, even if they would have no line: otherwise denied
 // callers would leave no trace.
 func (x *exchange) announce(found master.Checked) error {
-	x.noted.told = found
+	x.noted.checked = found
 	err := x.opts.Audit.Err()
 	if err == nil && x.matters() && !x.noted.begun {
 		if err = x.opts.Audit.Demand(x.ctx(), x.record(0)); err == nil {
@@ -93,10 +93,10 @@ func (x *exchange) audit() {
 	case x.noted.begun:
 		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 	case x.noted.elsewhere:
-	case x.noted.told.Adopted != "": // regardless of the call's own result
+	case x.noted.checked.Adopted != "": // regardless of the call's own result
 		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 	case isDenial(x.noted.code), x.noted.denied:
-		if x.opts.Audit.Denied(x.remote(), x.noted.told.Principal) {
+		if x.opts.Audit.Denied(x.remote(), x.noted.checked.Principal) {
 			x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 		}
 	case x.broke, x.mayHaveChanged() && x.matters():
@@ -112,14 +112,14 @@ func (x *exchange) mayHaveChanged() bool {
 
 // record returns the line about the call, with the status of its answer.
 func (x *exchange) record(status int) audit.Record {
-	told := x.noted.told
-	if told.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
+	checked := x.noted.checked
+	if checked.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
 		// Another replica had to check the call, and its answer was lost.
-		_ = x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}, Told: &told})
+		_ = x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}, Told: &checked})
 	}
 	r := audit.Record{
-		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),
-		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: x.node, Adopted: told.Adopted,
+		Principal: cmp.Or(checked.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(checked.How, lockapi.HowNone),
+		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: x.node, Adopted: checked.Adopted,
 		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
 	}
 	if x.master != nil {
@@ -149,7 +149,7 @@ func (x *exchange) identify() {
 	if x.opts.Audit == nil || x.noted.elsewhere {
 		return
 	}
-	if x.noted.begun || x.noted.told.Adopted != "" || isDenial(x.noted.code) || x.noted.denied || x.broke || x.mayHaveChanged() && x.matters() {
+	if x.noted.begun || x.noted.checked.Adopted != "" || isDenial(x.noted.code) || x.noted.denied || x.broke || x.mayHaveChanged() && x.matters() {
 		x.c.Writer.Header()[lockapi.HeaderRequestID] = []string{x.requestID()}
 	}
 }

@@ -73,8 +73,8 @@ func (w *tape) of(t *testing.T, id string) []auditLine {
 	return found
 }
 
-// told returns the lines of an answered call, once they are written.
-func (w *tape) told(t *testing.T, got reply, lines int) []auditLine {
+// linesOf returns the lines of an answered call, once they are written.
+func (w *tape) linesOf(t *testing.T, got reply, lines int) []auditLine {
 	t.Helper()
 	id := got.header.Get(lockapi.HeaderRequestID)
 	if id == "" {
@@ -127,7 +127,7 @@ func TestAudit(t *testing.T) {
 	} {
 		s.tokens["wrong"] = "stout_" + strings.Repeat("w", 40)
 		got := s.call(t, c.as, c.method, c.path, c.body, "Cookie", "Bearer")
-		lines := w.told(t, got, 1)
+		lines := w.linesOf(t, got, 1)
 		l := lines[0]
 		if len(lines) != 1 || l.String() != c.want {
 			t.Errorf("%s %s as %s: %v; want %s", c.method, c.path, c.as, lines, c.want)
@@ -170,7 +170,7 @@ func TestAuditOfChanges(t *testing.T) {
 	if err := json.Unmarshal([]byte(opened.body), &v); err != nil {
 		t.Fatal(err)
 	}
-	w.told(t, opened, 1)
+	w.linesOf(t, opened, 1)
 	last := uint64(0)
 	for _, c := range []struct{ method, path, body, want string }{
 		{"PUT", "/v1/files/p/f?session=" + v.ID, "c0ntent", "user:writer token PUT /v1/files/{path} /p/f 201"},
@@ -185,7 +185,7 @@ func TestAuditOfChanges(t *testing.T) {
 			headers = []string{"Idempotency-Key", "k3y-of-idempotency"}
 		}
 		got := s.call(t, "writer", c.method, c.path, c.body, headers...)
-		lines := w.told(t, got, 1)
+		lines := w.linesOf(t, got, 1)
 		if len(lines) != 1 || !strings.HasPrefix(lines[0].String(), c.want) || lines[0].Revision < last {
 			t.Errorf("%s %s: %v at %d; want %s", c.method, c.path, lines, lines[0].Revision, c.want)
 		}
@@ -233,11 +233,11 @@ func TestAuditRequired(t *testing.T) {
 		w := new(tape)
 		s := startSecured(t, taped(t, w, true, changes))
 		session := s.session(t, "locker")
-		made := w.told(t, s.call(t, "root", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`), 2)
+		made := w.linesOf(t, s.call(t, "root", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`), 2)
 		if len(made) != 2 || made[0].Status != 0 || made[1].Status != 200 || made[0].Principal != "user:root" || made[0].Path != "/p/q" {
 			t.Errorf("%v", made)
 		}
-		denied := w.told(t, s.call(t, "reader", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`), 1)
+		denied := w.linesOf(t, s.call(t, "reader", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`), 1)
 		if len(denied) != 1 || denied[0].Status != 403 {
 			t.Errorf("%v", denied) // a denial has only one line
 		}
@@ -288,7 +288,7 @@ func TestAuditOfAdoption(t *testing.T) {
 		keepalive := "/v1/sessions/" + old + "/keepalive"
 		s.call(t, "reader", "POST", keepalive, "").wantCode(t, lockapi.CodeSessionNotFound)
 		lines := map[bool]int{false: 1, true: 2}[required]
-		made := w.told(t, s.call(t, "locker", "POST", keepalive, ""), lines)
+		made := w.linesOf(t, s.call(t, "locker", "POST", keepalive, ""), lines)
 		last := made[len(made)-1]
 		if len(made) != lines || last.Adopted != old || last.Principal != "user:locker" || last.Status != 200 || last.Route != "/v1/sessions/{id}/keepalive" {
 			t.Errorf("required: %v, %+v", required, made)
@@ -308,7 +308,7 @@ func TestAuditOfBreakGlass(t *testing.T) {
 	s := startSecured(t, taped(t, w, false, false), func(o *server.Options) { o.BreakGlass = &sum })
 	for _, path := range []string{"/v1/cell", "/v1/access/whoami", "/v1/files/p/f", "/metrics"} {
 		got := call(t, "GET", s.url+path, "", "Authorization", "Bearer "+glass)
-		if l := w.told(t, got, 1); len(l) != 1 || l[0].Principal != lockapi.PrincipalRoot || l[0].How != lockapi.HowBreakGlass || l[0].Status != got.status {
+		if l := w.linesOf(t, got, 1); len(l) != 1 || l[0].Principal != lockapi.PrincipalRoot || l[0].How != lockapi.HowBreakGlass || l[0].Status != got.status {
 			t.Errorf("%s: %+v", path, l)
 		}
 	}
@@ -326,14 +326,14 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 		s.call(t, "reader", "PUT", "/v1/files/p/f", "x"), s.call(t, "writer", "PUT", "/v1/files/p/f", "x"), s.call(t, "root", "PUT", "/v1/access/rules/p/q", "{}"),
 		s.call(t, "reader", "GET", "/v1/sessions", ""),
 	} {
-		lines := at.told(t, got, 1)
+		lines := at.linesOf(t, got, 1)
 		if len(lines) != 1 || lines[0].Via != "r2" || len(via.of(t, lines[0].RequestID)) != 0 {
 			t.Errorf("%v, and at the other replica %v", lines, via)
 		}
 	}
 	got := call(t, "PUT", replica.url+"/v1/files/p/f", "x", "Authorization", "Basic YTpi")
 	got.wantCode(t, lockapi.CodeUnauthenticated)
-	if lines := via.told(t, got, 1); len(lines) != 1 || len(at.of(t, lines[0].RequestID)) != 0 {
+	if lines := via.linesOf(t, got, 1); len(lines) != 1 || len(at.of(t, lines[0].RequestID)) != 0 {
 		t.Errorf("%v, and at the master %v", lines, at)
 	}
 	cross := call(t, "PUT", replica.url+"/v1/files/p/f", "x", "Origin", evil)
@@ -341,7 +341,7 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 	if n := strings.Count(via.String(), "\n"); n > 3 {
 		t.Errorf("what the master has judged is in the replica's log, too:\n%s", via)
 	}
-	if lines := via.told(t, cross, 1); lines[0].Code != "cross_origin" || lines[0].Status != 403 {
+	if lines := via.linesOf(t, cross, 1); lines[0].Code != "cross_origin" || lines[0].Status != 403 {
 		t.Errorf("%v", lines)
 	}
 }
@@ -362,7 +362,7 @@ func TestAuditOfLostAnswers(t *testing.T) {
 		replica.setMaster(3, "r1", gone.URL)
 		got := call(t, "POST", replica.url+"/v1/access/tokens", `{"principal":"user:x"}`, "Authorization", "Bearer "+secret)
 		got.wantCode(t, lockapi.CodeOutcomeUnknown)
-		if l := w.told(t, got, 1); len(l) != 1 || l[0].Principal != "user:operator" || l[0].How != "token" || l[0].Code != "outcome_unknown" {
+		if l := w.linesOf(t, got, 1); len(l) != 1 || l[0].Principal != "user:operator" || l[0].How != "token" || l[0].Code != "outcome_unknown" {
 			t.Errorf("%s: %v", way, l)
 		}
 	}

@@ -54,7 +54,7 @@ func readBackup(x *exchange) error {
 // so that other calls get a processor.
 func (x *exchange) writeBackup() error {
 	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
-	x.noted.told = out.Checked
+	x.noted.checked = out.Checked
 	if err != nil {
 		return err
 	}

@@ -96,10 +96,10 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		t.keyed = any(c).(keyed).Keyed()
 	}
 	t.run = func(ctx context.Context) (int, any, error) {
-		adopted := x.noted.told.Adopted // by an earlier attempt
+		adopted := x.noted.checked.Adopted // by an earlier attempt
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
-		x.noted.told = out.Checked
-		x.noted.told.Adopted = cmp.Or(out.Adopted, adopted)
+		x.noted.checked = out.Checked
+		x.noted.checked.Adopted = cmp.Or(out.Adopted, adopted)
 		if row.Reads && (err == nil || !errors.Is(err, lockapi.CodeNoMaster)) {
 			x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(out.Revision, 10)}
 		}

@@ -21,15 +21,15 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// follower is a Master that follows r1, with heartbeats while heard is set.
+// follower is a Master that follows r1, with heartbeats while heartbeats is true.
 type follower struct {
 	knowing
-	heard *atomic.Bool
+	heartbeats *atomic.Bool
 }
 
 func (f follower) View() master.View {
 	v := of(lockapi.Replica{ID: "r1"}, lockapi.Replica{ID: "r2"}, lockapi.Replica{ID: "r3"})()
-	if v.Own = (lockapi.Replica{ID: "r2", LastContactMS: 20}); !f.heard.Load() {
+	if v.Own = (lockapi.Replica{ID: "r2", LastContactMS: 20}); !f.heartbeats.Load() {
 		v.Own.LastContactMS = 5000
 	}
 	return v
@@ -55,10 +55,10 @@ func (d *deadPath) RoundTrip(q *http.Request) (*http.Response, error) {
 // master.
 func TestDeadPathToTheMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		heard, way := new(atomic.Bool), new(deadPath)
-		heard.Store(true)
+		heartbeats, way := new(atomic.Bool), new(deadPath)
+		heartbeats.Store(true)
 		began := time.Now()
-		s := New(Options{Master: follower{heard: heard}, Peers: way, Clock: func() time.Duration { return time.Since(began) }})
+		s := New(Options{Master: follower{heartbeats: heartbeats}, Peers: way, Clock: func() time.Duration { return time.Since(began) }})
 		var keeping sync.WaitGroup
 		keeping.Go(s.keepContact)
 		defer func() { close(s.stopping); keeping.Wait() }()
@@ -90,9 +90,9 @@ func TestDeadPathToTheMaster(t *testing.T) {
 		way.dead.Store(true)
 		time.Sleep(peers.UnreachedAfter + 2*peers.Every)
 		want("dead", "[r1]", false)
-		heard.Store(false)
-		want("dead, and not heard", "[r1]", true)
-		heard.Store(true)
+		heartbeats.Store(false)
+		want("dead, and without heartbeats", "[r1]", true)
+		heartbeats.Store(true)
 		way.dead.Store(false)
 		time.Sleep(2 * peers.Every)
 		want("healed", "[]", true)

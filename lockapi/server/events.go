@@ -125,8 +125,8 @@ func readEvents(x *exchange) error {
 // another cell or to a lost state, and the events up to it would be missing.
 // This replica may be behind, so the master's revision counts.
 func (w *watch) checkReached() error {
-	oldest, told := w.events.Bounds()
-	if w.after <= told {
+	oldest, sent := w.events.Bounds()
+	if w.after <= sent {
 		return nil
 	}
 	present, err := w.presentRevision()

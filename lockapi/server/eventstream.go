@@ -95,7 +95,7 @@ func (w *watch) deliver() (more bool, err error) {
 	}
 	var out bytes.Buffer
 	for i := range found {
-		if err := w.told.write(&out, &found[i]); err != nil {
+		if err := w.encoded.write(&out, &found[i]); err != nil {
 			return false, err
 		}
 	}

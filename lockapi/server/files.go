@@ -219,14 +219,14 @@ func (x *exchange) deletion(d *lockapi.DeleteFiles) (err error) {
 // deleted is the reply to a deletion of files.
 func deleted(_ *exchange, d *lockapi.DeleteFiles, answer any, out master.Outcome) (int, any) {
 	done := answer.(master.FilesDeleted)
-	told := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
+	reply := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
 	if d.Path != "" {
-		told.Deleted = done.Files > 0
+		reply.Deleted = done.Files > 0
 		if done.Files == 0 {
-			told.Revision = 0
+			reply.Revision = 0
 		}
 	}
-	doc := &document{json: told}
+	doc := &document{json: reply}
 	doc.replayed(out.Replayed)
 	return http.StatusOK, doc
 }

@@ -85,9 +85,9 @@ func ready(x *exchange) error {
 	if !errors.As(reason, &e) || e.Code.Status() != http.StatusServiceUnavailable {
 		e = lockapi.Errorf(lockapi.CodeNoMaster, "this replica is not ready: %v", reason)
 	}
-	told := *e
-	told.Directory = directory
-	return &told
+	failed := *e
+	failed.Directory = directory
+	return &failed
 }
 
 func readMetrics(x *exchange) error {

@@ -179,7 +179,7 @@ type Server struct {
 	// strangers counts such calls without a credential while access control is
 	// on.
 	strangers gate.Sources
-	told      toldEvents
+	encoded   encodedEvents
 	backups   gate.Capacity // under way
 	streamed  gate.Capacity // for bytes of events that streams are about to send
 	stopping  chan struct{} // closed by Drain

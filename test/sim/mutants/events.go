@@ -42,7 +42,7 @@ func events() []Mutant {
 				New: "\tfor i := range min(8, len(found)) {\n"}},
 		{"told-as-another-event", "guarantees", "every change has its event",
 			"a stream sends an event after another event has taken its slot among the kept ones",
-			overlay.Edit{File: "lockapi/server/toldevents.go",
+			overlay.Edit{File: "lockapi/server/encodedevents.go",
 				Old: "k != nil && k.revision == e.Revision",
 				New: "k != nil"}},
 		{"watch-of-all-not-woken", "guarantees", "no event is left out",

@@ -7,21 +7,21 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// keptToldBytes bounds each event in toldEvents.
-const keptToldBytes = 4 << 10
+// keptEncodedBytes bounds each event in encodedEvents.
+const keptEncodedBytes = 4 << 10
 
-// toldEvents caches the latest events without content in their encoded form,
+// encodedEvents caches the latest events without content in their encoded form,
 // since all streams send the same events at about the same time. It is safe for
 // concurrent use.
-type toldEvents [256]atomic.Pointer[toldEvent]
+type encodedEvents [256]atomic.Pointer[encodedEvent]
 
-type toldEvent struct {
+type encodedEvent struct {
 	revision uint64
 	text     []byte
 }
 
 // write writes an event of the cell, like writeEvent.
-func (t *toldEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
+func (t *encodedEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
 	if f := e.File; f != nil && (f.Content != nil || f.ContentBase64 != nil) {
 		return writeEvent(out, e.Revision, string(e.Type), e)
 	}
@@ -34,8 +34,8 @@ func (t *toldEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
 	if err := writeEvent(out, e.Revision, string(e.Type), e); err != nil {
 		return err
 	}
-	if out.Len()-from <= keptToldBytes {
-		kept.Store(&toldEvent{e.Revision, bytes.Clone(out.Bytes()[from:])})
+	if out.Len()-from <= keptEncodedBytes {
+		kept.Store(&encodedEvent{e.Revision, bytes.Clone(out.Bytes()[from:])})
 	}
 	return nil
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestToldEvents: the cached text of an event equals the encoding, in any order
+// TestEncodedEvents: the cached text of an event equals the encoding, in any order
 // of events, and callers that did not request content get none.
-func TestToldEvents(t *testing.T) {
-	var told toldEvents
+func TestEncodedEvents(t *testing.T) {
+	var events encodedEvents
 	secret := "secret"
 	var all []lockapi.CellEvent
-	for r := range uint64(3 * len(told)) {
+	for r := range uint64(3 * len(events)) {
 		all = append(all, lockapi.CellEvent{Revision: r, Type: lockapi.EventFileChanged, Path: "/f",
 			File: &lockapi.File{FileStat: lockapi.FileStat{Path: "/f", Revision: r}}})
 	}
-	all[7].Path = "/" + strings.Repeat("x", keptToldBytes)
-	for _, i := range []int{0, 1, 2, len(told), 1, len(told) + 1, 1, 2 * len(told), 0, 7, 7} {
+	all[7].Path = "/" + strings.Repeat("x", keptEncodedBytes)
+	for _, i := range []int{0, 1, 2, len(events), 1, len(events) + 1, 1, 2 * len(events), 0, 7, 7} {
 		for _, content := range []*string{&secret, nil} {
 			e := all[i]
 			f := *e.File
 			f.Content = content
 			e.File = &f
 			var got, want bytes.Buffer
-			if err := told.write(&got, &e); err != nil {
+			if err := events.write(&got, &e); err != nil {
 				t.Fatal(err)
 			}
 			if err := writeEvent(&want, e.Revision, string(e.Type), &e); err != nil {
@@ -37,8 +37,8 @@ func TestToldEvents(t *testing.T) {
 			}
 		}
 	}
-	for i := range told {
-		if k := told[i].Load(); k != nil && (len(k.text) > keptToldBytes || bytes.Contains(k.text, []byte(secret))) {
+	for i := range events {
+		if k := events[i].Load(); k != nil && (len(k.text) > keptEncodedBytes || bytes.Contains(k.text, []byte(secret))) {
 			t.Errorf("kept is %.300q", k.text)
 		}
 	}
