@@ -123,7 +123,7 @@ func (a *AcquireOperation) validate(session string) error {
 		r.Mode = Exclusive
 	}
 	if session == "" {
-		return Invalid("path", "a lock needs the transaction's session")
+		return Invalid("path", "a lock needs a session: add session to the transaction")
 	}
 	if err := r.Validate(); err != nil {
 		return err
@@ -134,9 +134,9 @@ func (a *AcquireOperation) validate(session string) error {
 func (r *ReleaseOperation) validate(session string) error {
 	switch {
 	case session == "":
-		return Invalid("path", "a lock needs the transaction's session")
+		return Invalid("path", "a lock needs a session: add session to the transaction")
 	case r.Token > MaxToken:
-		return Invalid("token", "token is %d; it is at most %d", r.Token, uint64(MaxToken))
+		return Invalid("token", "token is %d; it must be at most %d", r.Token, uint64(MaxToken))
 	}
 	if err := ValidateHandle(r.Handle); err != nil {
 		return err

@@ -486,7 +486,7 @@ func ValidateKey(key string) error {
 		return Invalid(HeaderIdempotencyKey, "the key has %d bytes; at most %d are allowed", len(key), MaxIdempotencyKeyBytes)
 	}
 	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
-		return Invalid(HeaderIdempotencyKey, "the key is not valid UTF-8")
+		return Invalid(HeaderIdempotencyKey, "the key must be valid UTF-8 without NUL")
 	}
 	return nil
 }

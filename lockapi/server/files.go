@@ -239,7 +239,7 @@ func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 	if _, err := x.query.choiceOf(paramAs, "json"); err != nil {
 		return nil, err
 	}
-	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read takes none")
+	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
 // shown is the reply to a read of a file.
@@ -301,7 +301,7 @@ func decodeList(x *exchange) (*lockapi.ListFiles, error) {
 	if p.Delimiter, err = x.query.choiceOf(paramDelimiter, "/"); err != nil {
 		return nil, err
 	}
-	return p, x.refuseHeader(headerIfMatch, "a read takes none")
+	return p, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
 // document is a reply that has headers of its own or is not JSON.
