@@ -19,8 +19,8 @@ const (
 type Members struct {
 	CellID  string   `json:"cell_id"`
 	Members []Member `json:"members"`
-	// Tolerates is how many more of the healthy members may fail before the
-	// cell stops. It is also 0 if there is no majority now.
+	// Tolerates is how many more of the healthy members may fail without
+	// stopping the cell. It is also 0 if there is no majority now.
 	Tolerates int `json:"tolerates"`
 }
 

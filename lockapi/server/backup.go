@@ -50,8 +50,8 @@ func readBackup(x *exchange) error {
 	})
 }
 
-// writeBackup sends this master's own state. It pauses between pieces of work,
-// so that other calls get a processor.
+// writeBackup sends this master's own state. After each piece it pauses for as
+// long as the piece took, so that other calls get a processor.
 func (x *exchange) writeBackup() error {
 	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
 	x.noted.checked = out.Checked

@@ -63,7 +63,7 @@ func (s *Server) load() (set metric.Set) {
 		func() uint64 { _, _, n := s.conns.Counts(); return n })
 	set.Counter("stout_http_connections_spared_total", "Connections accepted as spare ones because all others had calls under way: for /livez, /readyz, /metrics and keepalives.",
 		func() uint64 { n, _ := s.spare.Counts(); return n })
-	set.Counter("stout_http_connections_dropped_total", "Spare connections closed without an answer: all were in use, or another connection replaced it.", func() uint64 { _, n := s.spare.Counts(); return n })
+	set.Counter("stout_http_connections_dropped_total", "Spare connections closed without an answer: all were in use, or other connections replaced them.", func() uint64 { _, n := s.spare.Counts(); return n })
 	set.Gauge("stout_http_unread_bytes", "Bytes of replies that wait for their callers to read them.", func() float64 { return float64(s.http.Kept().UnreadBytes) })
 	set.Counter("stout_http_unread_cut_total", "Replies cut off because unread replies together took too much memory.", func() uint64 { return s.http.Kept().UnreadCut })
 	set.Gauge("stout_http_half_sent_bytes", "Bytes of incomplete requests, and bytes sent during calls under way.", func() float64 { return float64(s.http.Kept().HalfBytes) })
@@ -101,8 +101,8 @@ func (s *Server) memberViews(at *attached) []memberView {
 	return all
 }
 
-// tolerated returns how many of the healthy voters may fail before the majority
-// is lost.
+// tolerated returns how many of the healthy voters may fail without losing
+// the majority.
 func tolerated(all []memberView, well func(memberView) bool) float64 {
 	voters, good := 0, 0
 	for _, m := range all {
@@ -137,9 +137,9 @@ func (s *Server) membership(at *attached) (set metric.Set) {
 	each("stout_member_clock_rate_error_ratio", "Possible error of that difference, due to the time that messages take.",
 		func(m memberView) (float64, bool) { return m.err, m.clocked })
 	set.Gauge("stout_clock_rate_difference_max_ratio", "Maximum difference between the rates of two replicas' clocks that clock-drift allows.", s.opts.Drift.Between)
-	set.Gauge("stout_failures_tolerated", "How many more of the voters that are up may fail before the majority is lost.",
+	set.Gauge("stout_failures_tolerated", "How many more of the voters that are up may fail without losing the majority.",
 		func() float64 { return tolerated(s.memberViews(at), func(m memberView) bool { return m.up }) })
-	set.Gauge("stout_failures_tolerated_max", "How many voters may fail when all are up.",
+	set.Gauge("stout_failures_tolerated_max", "How many voters may fail without losing the majority when all are up.",
 		func() float64 { return tolerated(s.memberViews(at), func(memberView) bool { return true }) })
 	return set
 }
