@@ -339,7 +339,7 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 	cross := call(t, "PUT", replica.url+"/v1/files/p/f", "x", "Origin", evil)
 	cross.wantCode(t, lockapi.CodeCrossOrigin)
 	if n := strings.Count(via.String(), "\n"); n > 3 {
-		t.Errorf("what the master has judged is in the replica's log, too:\n%s", via)
+		t.Errorf("what the master has decided is in the replica's log, too:\n%s", via)
 	}
 	if lines := via.linesOf(t, cross, 1); lines[0].Code != "cross_origin" || lines[0].Status != 403 {
 		t.Errorf("%v", lines)

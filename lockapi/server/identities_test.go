@@ -137,7 +137,7 @@ func TestEachRouteIsJudgedByEachProof(t *testing.T) {
 			for _, route := range server.Routes() {
 				for _, d := range decisions[route] {
 					for _, who := range principals {
-						s.judged(t, route, d, who)
+						s.checkDecision(t, route, d, who)
 					}
 				}
 			}
@@ -173,7 +173,7 @@ func TestForwardedProofs(t *testing.T) {
 						continue // the replica answers these itself
 					}
 					for _, who := range principals {
-						s.judged(t, route, d, who)
+						s.checkDecision(t, route, d, who)
 					}
 				}
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 // The principals of the table below. Each has the right in its name, at /p or
-// in the cell; nobody is authenticated and has no right.
+// in the cell; "nobody" is authenticated without any right.
 var principals = []string{"anonymous", "nobody", "reader", "locker", "writer", "admin", "observer", "operator", "root"}
 
 var (
@@ -30,17 +30,17 @@ var (
 
 func and(names ...string) []string { return append(names, operators...) }
 
-// judged has a valid call of a route and the principals that may make it. In
+// decision has a valid call of a route and the principals that may make it. In
 // path and body ${own} is a session of the caller, and ${other} a session of
 // another principal.
-type judged struct {
+type decision struct {
 	path, body string
 	may        []string
 }
 
 // decisions are the contract's decisions, by route. A missing route fails the
 // test.
-var decisions = map[string][]judged{
+var decisions = map[string][]decision{
 	"POST /v1/sessions":                {{"/v1/sessions", "", known}},
 	"GET /v1/sessions":                 {{"/v1/sessions", "", and("observer")}, {"/v1/sessions?consistency=stale", "", and("observer")}},
 	"POST /v1/keepalives":              {{"/v1/keepalives", `{"sessions":[{"id":"${own}"}]}`, known}},
@@ -242,7 +242,7 @@ func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
 				}
 				for _, who := range principals {
 					s.through = through
-					s.judged(t, route, d, who)
+					s.checkDecision(t, route, d, who)
 				}
 			}
 		}
@@ -312,7 +312,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	}
 }
 
-func (s *secured) judged(t *testing.T, route string, d judged, who string) {
+func (s *secured) checkDecision(t *testing.T, route string, d decision, who string) {
 	t.Helper()
 	method, _, _ := strings.Cut(route, " ")
 	fill := func(text string) string {
