@@ -14,26 +14,27 @@ import (
 	"github.com/stoutlock/stout/lease"
 )
 
-// Options say what a cell is like. The zero value is good.
+// Options configure a cell. The zero value is valid.
 type Options struct {
-	// Size is the number of replicas, an odd one. Default: 3.
+	// Size is the number of replicas; it must be odd. Default: 3.
 	Size int
-	// LeaseTerm is the master's lease. A new master waits for the end of the
-	// earlier one's. Default: 2 s.
+	// LeaseTerm is the length of the master's lease. A new master waits for the
+	// end of its predecessor's lease. Default: 2 s.
 	LeaseTerm time.Duration
-	// Events is how many events each replica keeps; a reader that is further behind
-	// learns that they are compacted. Default: 1000.
+	// Events is how many events each replica keeps. Readers that are further
+	// behind get compacted. Default: 1000.
 	Events int
-	// URL, if it is set, is the base URL under which clients find a replica, which may
-	// change: for a test that serves the cell on ports, and calls a replica through
-	// the Transport of a Client. Default: "http://" and the replica's id.
+	// URL, if set, returns the base URL under which clients find a replica; it
+	// may change. It is for a test that serves the cell on ports, and calls a
+	// replica through the Transport of a Client. Default: "http://" and the
+	// replica's id.
 	URL func(id string) string
-	// Log, if it is set, is called with each line that a replica logs. Default: the
-	// lines are dropped.
+	// Log, if set, receives each line that a replica logs. Default: the lines
+	// are dropped.
 	Log func(replica, line string)
 }
 
-// TB is what a cell needs of a *testing.T.
+// TB is the part of *testing.T that a cell uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -42,24 +43,24 @@ type TB interface {
 }
 
 const (
-	// drift bounds how far the replicas' clocks run from true time, as
-	// stoutd has it by default.
+	// drift bounds how far the replicas' clocks deviate from true time; it is
+	// stoutd's default.
 	drift = lease.Drift(0.01)
-	// entryTime is how long an entry of the log takes to be committed.
+	// entryTime is how long the log takes to commit an entry.
 	entryTime = time.Millisecond
-	// contactEvery is how often a replica asks the others how they are: seldom,
-	// since that takes most of the time of an idle cell.
+	// contactEvery is how often a replica checks the others. It is rare, since
+	// these calls take most of an idle cell's time.
 	contactEvery = time.Minute
-	// electionTime is how long the replicas do without a master before they elect
-	// another.
+	// electionTime is how long the replicas wait without a master before they
+	// elect one.
 	electionTime = 500 * time.Millisecond
-	// patience bounds each wait of a cell for itself.
+	// patience bounds each internal wait of a cell.
 	patience = time.Minute
 )
 
-// Cell is a cell in memory. Its methods are safe for concurrent use; those that
-// do harm are called by the goroutine of the test, which they end if they cannot
-// do it. In a cell without a test they panic then.
+// Cell is a cell in memory. Its methods are safe for concurrent use. Methods
+// that cause faults must be called by the test's goroutine: if they fail they
+// end the test. In a cell without a test they panic instead.
 type Cell struct {
 	t        TB // nil: no test
 	opts     Options
@@ -75,7 +76,7 @@ type Cell struct {
 }
 
 // New starts a cell and waits until it has a master. The cell ends with the
-// test. Where t is nil, as in an Example, the caller calls Close.
+// test. If t is nil, as in an Example, the caller must call Close.
 func New(t TB, o Options) *Cell {
 	if o.Size == 0 {
 		o.Size = 3
@@ -85,7 +86,7 @@ func New(t TB, o Options) *Cell {
 	}
 	c := &Cell{t: t, opts: o, start: time.Now(), net: newNetwork(), clients: map[*client.Client]*way{}}
 	if o.Size < 1 || o.Size%2 == 0 {
-		c.fatalf("a cell of %d replicas: Size is to be odd", o.Size)
+		c.fatalf("a cell of %d replicas: Size must be positive and odd", o.Size)
 	}
 	c.log = memlog.New(o.Size, memlog.Options{Events: o.Events, URL: o.URL, Broken: c.broken})
 	c.log.SetDelay(entryTime)
@@ -101,12 +102,12 @@ func New(t TB, o Options) *Cell {
 	return c
 }
 
-// broken is called where the replicated state is not sound.
+// broken reports that the replicated state is inconsistent.
 func (c *Cell) broken(err error) {
 	if c.t == nil {
 		panic(err)
 	}
-	c.t.Errorf("the state of the cell in memory: %v", err)
+	c.t.Errorf("the replicated state is inconsistent: %v", err)
 }
 
 func (c *Cell) fatalf(format string, args ...any) {
@@ -118,8 +119,7 @@ func (c *Cell) fatalf(format string, args ...any) {
 	c.t.Fatalf("%s", text)
 }
 
-// Close ends the cell: calls under way are cut off. Calling it again does
-// nothing.
+// Close ends the cell and cuts off calls under way. Further calls do nothing.
 func (c *Cell) Close() {
 	c.mu.Lock()
 	was := c.closed
@@ -139,8 +139,8 @@ func (c *Cell) Close() {
 	c.log.Close()
 }
 
-// URLs are the base URLs of the replicas. They mean something to the cell's own
-// clients only.
+// URLs returns the base URLs of the replicas. Only the cell's own clients can
+// use them.
 func (c *Cell) URLs() []string {
 	var urls []string
 	for _, r := range c.replicas {
@@ -150,8 +150,8 @@ func (c *Cell) URLs() []string {
 }
 
 // Client makes a client of the cell, with a network of its own: see Cut.
-// Options may set any field of its Config; one that sets Transport finds the
-// cell's in the field and calls that.
+// Options may set any field of its Config. An option that sets Transport finds
+// the cell's transport in the field and must call it.
 func (c *Cell) Client(opts ...client.Option) *client.Client {
 	w := newWay(c)
 	config := client.Config{URLs: c.URLs(), Transport: w, Clock: func() time.Duration { return time.Since(c.start) }}
@@ -165,7 +165,7 @@ func (c *Cell) Client(opts ...client.Option) *client.Client {
 	return cl
 }
 
-// Master is the id of the replica that is master; empty without one.
+// Master returns the id of the master, or "" without a master.
 func (c *Cell) Master() string {
 	if r := c.master(); r != nil {
 		return r.node.ID()
@@ -173,7 +173,7 @@ func (c *Cell) Master() string {
 	return ""
 }
 
-// master is the replica that is master; nil without one.
+// master returns the master, or nil without one.
 func (c *Cell) master() *replica {
 	for _, r := range c.replicas {
 		if m := r.running(); m != nil && m.Known().Self {
@@ -183,7 +183,7 @@ func (c *Cell) master() *replica {
 	return nil
 }
 
-// inOffice is the replica that is master; without one the test ends.
+// inOffice returns the master. Without one it ends the test.
 func (c *Cell) inOffice() *replica {
 	r := c.master()
 	if r == nil {
@@ -192,8 +192,8 @@ func (c *Cell) inOffice() *replica {
 	return r
 }
 
-// elect makes one of the replicas the master, but not the one named, and waits
-// until it is in office.
+// elect makes a replica other than but the master, and waits until it is in
+// office.
 func (c *Cell) elect(but *replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -204,7 +204,7 @@ func (c *Cell) elect(but *replica) {
 	c.awaitOffice(ctx, next, 0)
 }
 
-// awaitOffice waits until an elected replica is in office, in that epoch or a
+// awaitOffice waits until an elected replica is in office, in this epoch or a
 // later one.
 func (c *Cell) awaitOffice(ctx context.Context, next *replica, epoch uint64) {
 	for ; ; time.Sleep(entryTime) {
@@ -218,7 +218,7 @@ func (c *Cell) awaitOffice(ctx context.Context, next *replica, epoch uint64) {
 	}
 }
 
-// campaign elects the first replica that can be, and is not the one named.
+// campaign elects the first possible replica other than but, and returns it.
 func (c *Cell) campaign(but *replica) *replica {
 	for _, r := range c.replicas {
 		if r != but && r.running() != nil && c.log.Campaign(r.node) {
@@ -228,7 +228,7 @@ func (c *Cell) campaign(but *replica) *replica {
 	return nil
 }
 
-// logger is that of a replica.
+// logger returns a replica's logger.
 func (c *Cell) logger(id string) zerolog.Logger {
 	if c.opts.Log == nil {
 		return zerolog.Nop()
@@ -236,7 +236,7 @@ func (c *Cell) logger(id string) zerolog.Logger {
 	return zerolog.New(lines{id, c.opts.Log})
 }
 
-// lines takes a replica's log.
+// lines passes a replica's log on, line by line.
 type lines struct {
 	id  string
 	say func(replica, line string)

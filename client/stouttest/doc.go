@@ -1,30 +1,30 @@
-// Package stouttest is a cell in memory, for unit tests of programs that use
+// Package stouttest runs a cell in memory, for unit tests of programs that use
 // package client:
 //
 //	cell := stouttest.New(t, stouttest.Options{})
 //	session, err := cell.Client().NewSession(t.Context())
 //
-// The replicas are the server's own code from the HTTP interface down to the
-// replicated state. Only the log between them and the network are made of
-// memory: nothing listens on a port, and nothing is written to a disk.
+// The replicas are the server's own code, from the HTTP interface down to the
+// replicated state. Only the network and the log between them are simulated in
+// memory: the cell listens on no port and writes to no disk.
 //
 // # Virtual time
 //
 // In a bubble of testing/synctest everything runs in virtual time, so a test of
 // sessions that expire takes milliseconds. Make the cell and its clients inside
-// the bubble, and close the sessions before it ends. Outside of a bubble the
-// same calls run in real time. Under the race detector a test with bubbles sets
-// GOMAXPROCS to 1 first: the detector of Go 1.26 does not bear timers of one
-// bubble on two threads (golang/go#78156).
+// the bubble, and close the sessions before it ends. Outside a bubble the same
+// calls run in real time. Under the race detector a test with bubbles sets
+// GOMAXPROCS to 1 first: the detector of Go 1.26 fails if timers of one bubble
+// run on two threads (golang/go#78156).
 //
-// # Harm
+// # Faults
 //
-// KillMaster and IsolateMaster have another replica take over, Stop and Start end
-// and begin the process of one. Depose leaves the cell without a master until
-// Elect. ExpireSession and ReleaseByForce take away what a program holds. Cut,
-// Lose and LoseAnswers disturb the network of one client until Mend, and Delay
-// that of all clients until it is set to 0.
+// KillMaster and IsolateMaster make another replica take over. Stop and Start
+// end and start the process of one replica. Depose leaves the cell without a
+// master until Elect. ExpireSession and ReleaseByForce revoke a program's
+// locks. Cut, Lose and LoseAnswers disturb the network of one client until
+// Mend. Delay slows that of all clients until it is set to 0.
 //
-// The members of the cell and their URLs do not change: calls that change them
-// are refused.
+// The members of the cell and their URLs are fixed: calls that change them are
+// refused.
 package stouttest

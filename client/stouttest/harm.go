@@ -10,19 +10,19 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// KillMaster ends the master's process, as a crash does, and returns when
+// KillMaster ends the master's process, as a crash does. It returns when
 // another replica is in office and the killed one runs again. In a cell of one
-// replica that very one is the next master. Sessions and locks live on; what
-// was under way has an unknown outcome.
+// replica the same replica is the next master. Sessions and locks survive;
+// calls under way have an unknown outcome.
 func (c *Cell) KillMaster() {
 	old := c.inOffice().node.ID()
 	c.Stop(old)
 	c.Start(old)
 }
 
-// IsolateMaster parts the master from the other replicas, and returns when
-// another one is in office and the old one is back among them. Clients reach
-// all replicas all the time. It needs a cell of three or more.
+// IsolateMaster cuts the master off from the other replicas. It returns when
+// another one is in office and the old one is reconnected. Clients can reach
+// all replicas throughout. The cell needs three or more replicas.
 func (c *Cell) IsolateMaster() {
 	if len(c.replicas) == 1 {
 		c.fatalf("IsolateMaster: a cell of one replica has no others")
@@ -37,8 +37,8 @@ func (c *Cell) IsolateMaster() {
 	c.log.Cut(old.node, false)
 }
 
-// Depose ends the master's office. The replicas run on, and none is master
-// until Elect.
+// Depose ends the master's office. The replicas continue, and the cell has no
+// master until Elect.
 func (c *Cell) Depose() {
 	old := c.inOffice()
 	c.log.Depose(old.node)
@@ -48,9 +48,8 @@ func (c *Cell) Depose() {
 	}
 }
 
-// Elect makes a replica the master, and returns when it is in office. A master
-// that is in office hands over; else the new one waits for the end of the last
-// one's lease.
+// Elect makes a replica the master, and returns when it is in office. A current
+// master hands over; otherwise the new one waits for the end of the last lease.
 func (c *Cell) Elect(id string) {
 	next := c.replica(id)
 	if next.running() == nil {
@@ -65,7 +64,7 @@ func (c *Cell) Elect(id string) {
 		c.log.Campaign(next.node)
 	case old != nil:
 		if _, err := old.running().TransferMastership(ctx, &master.Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: id}}); err != nil {
-			c.fatalf("Elect: %s does not hand over to %s: %v", old.node.ID(), id, err)
+			c.fatalf("Elect: handover from %s to %s: %v", old.node.ID(), id, err)
 		}
 	case !c.log.Campaign(next.node):
 		c.fatalf("Elect: replica %s cannot be elected", id)
@@ -74,7 +73,7 @@ func (c *Cell) Elect(id string) {
 }
 
 // ExpireSession ends a session as if its lease had run out, and returns when
-// the cell has done so: what it held leaves its lock-delays behind.
+// the cell has done so. The session's locks leave their lock-delays behind.
 func (c *Cell) ExpireSession(id string) {
 	at := c.inOffice().node
 	if _, ok := at.State().Session(id); !ok {
@@ -86,13 +85,13 @@ func (c *Cell) ExpireSession(id string) {
 			return
 		}
 		if time.Since(began) > patience {
-			c.fatalf("ExpireSession: session %q does not end", id)
+			c.fatalf("ExpireSession: session %q did not end", id)
 		}
 	}
 }
 
 // ReleaseByForce releases the lock at path for all its holders, as an operator
-// does. Their sessions live on.
+// does. Their sessions survive.
 func (c *Cell) ReleaseByForce(path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -109,19 +108,18 @@ func (c *Cell) ReleaseByForce(path string) {
 	}
 }
 
-// Cut takes the network away from a client: its connections break, and new ones
-// are refused, until Mend.
+// Cut disconnects a client: its connections break, and new ones are refused,
+// until Mend.
 func (c *Cell) Cut(of *client.Client) { c.wayOf(of).set(refused) }
 
-// Lose has all get lost that a client sends and is sent, without a word, until
-// Mend. Its calls wait until they give up.
+// Lose silently drops all packets to and from a client, until Mend. Its calls
+// wait until they give up.
 func (c *Cell) Lose(of *client.Client) { c.wayOf(of).set(lost) }
 
-// LoseAnswers has a client's requests arrive, and the answers get lost, until
-// Mend.
+// LoseAnswers delivers a client's requests and drops the answers, until Mend.
 func (c *Cell) LoseAnswers(of *client.Client) { c.wayOf(of).set(deaf) }
 
-// Mend ends what Cut, Lose and LoseAnswers began.
+// Mend ends the effect of Cut, Lose and LoseAnswers.
 func (c *Cell) Mend(of *client.Client) { c.wayOf(of).set(whole) }
 
 func (c *Cell) wayOf(of *client.Client) *way {
@@ -129,11 +127,11 @@ func (c *Cell) wayOf(of *client.Client) *way {
 	w := c.clients[of]
 	c.mu.Unlock()
 	if w == nil {
-		c.fatalf("the client is none of this cell's")
+		c.fatalf("the client is not one of this cell's")
 	}
 	return w
 }
 
-// Delay has each answer to a client, and each beginning of a stream of events,
-// take d longer; 0 ends that.
+// Delay delays each answer to a client, and each start of an event stream, by
+// d; 0 ends that.
 func (c *Cell) Delay(d time.Duration) { c.delay.Store(int64(d)) }

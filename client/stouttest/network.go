@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// network has the listeners of the cell and the connections to them.
+// network is the cell's listeners and the connections to them.
 type network struct {
 	mu     sync.Mutex // guards what follows
 	at     map[string]*listener
 	conns  map[*wire]bool
-	parted map[string]bool // addresses that reach no other, and that no other reaches
+	parted map[string]bool // addresses that are cut off, in both directions
 }
 
 func newNetwork() *network {
@@ -33,13 +33,13 @@ type listener struct {
 	once   sync.Once
 }
 
-// addr is an address of the network: a replica's name, or that and ":peers".
+// addr is an address of the network: a replica's id, alone or with ":peers".
 type addr string
 
 func (addr) Network() string  { return "memory" }
 func (a addr) String() string { return string(a) }
 
-// listen begins to listen at an address, in the place of an earlier listener.
+// listen starts a listener at an address, and replaces an earlier one.
 func (n *network) listen(at string) *listener {
 	l := &listener{n: n, addr: addr(at), come: make(chan net.Conn), closed: make(chan struct{})}
 	n.mu.Lock()
@@ -106,8 +106,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// unplug ends the listener at an address and all connections from there and to
-// it.
+// unplug closes the listener at an address, and all connections to and from it.
 func (n *network) unplug(at string) {
 	n.mu.Lock()
 	if l := n.at[at]; l != nil {
@@ -118,7 +117,7 @@ func (n *network) unplug(at string) {
 	n.breakAll(at)
 }
 
-// part cuts an address off from all others, or joins it again.
+// part cuts an address off from all others, or reconnects it.
 func (n *network) part(at string, parted bool) {
 	n.mu.Lock()
 	n.parted[at] = parted
@@ -128,7 +127,7 @@ func (n *network) part(at string, parted bool) {
 	}
 }
 
-// breakAll breaks the connections of an address.
+// breakAll breaks all connections of an address.
 func (n *network) breakAll(at string) {
 	n.mu.Lock()
 	var broken []*wire

@@ -19,7 +19,7 @@ type replica struct {
 	master *master.Master
 	server *server.Server
 	calls  *listener     // of the other replicas
-	served chan struct{} // closed when the server serves no more
+	served chan struct{} // closed when the server has stopped
 }
 
 // begin starts the process.
@@ -41,7 +41,7 @@ func (r *replica) begin() {
 	}()
 }
 
-// end ends the process at once: nothing is handed over.
+// end ends the process at once, without a handover.
 func (r *replica) end() {
 	r.mu.Lock()
 	m, s, served := r.master, r.server, r.served
@@ -61,7 +61,7 @@ func (r *replica) end() {
 	<-served
 }
 
-// running is the process's master; nil where it does not run.
+// running returns the process's master, or nil if the process does not run.
 func (r *replica) running() *master.Master {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func peerPort(id string) string { return id + ":peers" }
 func (l links) Calls() net.Listener { return l.calls }
 func (l links) Proven() bool        { return true }
 
-// Each replica is a member for as long as the cell runs.
+// Each replica is a member while the cell runs.
 func (links) Caller(net.Conn) string { return "" }
 func (links) Member(string) error    { return nil }
 

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Stop ends the process of a replica, as a crash does, until Start. Another
-// replica takes over from a master. While no majority runs the cell has no
-// master.
+// Stop ends the process of a replica, as a crash does, until Start. If it was
+// the master, another replica takes over. Without a running majority the cell
+// has no master.
 func (c *Cell) Stop(id string) {
 	r := c.replica(id)
 	r.end()
@@ -23,8 +23,8 @@ func (c *Cell) Stop(id string) {
 	}
 }
 
-// Start starts the process of a replica that was stopped, and returns when the
-// cell has a master if a majority runs.
+// Start starts the process of a stopped replica. If a majority runs, it returns
+// when the cell has a master.
 func (c *Cell) Start(id string) {
 	r := c.replica(id)
 	if r.running() != nil {
@@ -48,7 +48,8 @@ func (c *Cell) majority() bool {
 	return 2*running > len(c.replicas)
 }
 
-// replica is the one of that name; without one the test ends.
+// replica returns the replica with this id. If there is no such replica it ends
+// the test.
 func (c *Cell) replica(id string) *replica {
 	for _, r := range c.replicas {
 		if r.node.ID() == id {
@@ -59,8 +60,8 @@ func (c *Cell) replica(id string) *replica {
 	return nil
 }
 
-// at is the id of the replica at the host and port of a URL, and otherwise the
-// address.
+// at returns the id of the replica with this host and port in its URL, or else
+// the address.
 func (c *Cell) at(address string) string {
 	for _, r := range c.replicas {
 		u, err := url.Parse(r.node.URL(r.node.ID()))

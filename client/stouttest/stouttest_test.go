@@ -44,8 +44,8 @@ func lock(t *testing.T, s *client.Session, path string, opts ...client.LockOptio
 	return h
 }
 
-// TestMasterIsKilled: another takes over, in a cell of one the same again, and
-// holds survive.
+// TestMasterIsKilled: another replica takes over, or the same one in a cell of
+// one, and holds survive.
 func TestMasterIsKilled(t *testing.T) {
 	for _, size := range []int{1, 3, 5} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestMajorityIsStopped(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if _, err := s.TryLock(ctx, "/a"); err == nil || cell.Master() != "" {
-			t.Errorf("the lock of one replica of three: %v; %q is master", err, cell.Master())
+			t.Errorf("a lock with one replica of three: %v; %q is master", err, cell.Master())
 		}
 		cell.Start("r3")
 		lock(t, s, "/a")
@@ -113,7 +113,8 @@ func TestWithoutMaster(t *testing.T) {
 	})
 }
 
-// TestMasterIsIsolated: another takes over, and clients of the old one follow.
+// TestMasterIsIsolated: another replica takes over, and clients of the old
+// master follow.
 func TestMasterIsIsolated(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
 		s := open(t, cell.Client(), 10*time.Second)
@@ -121,7 +122,7 @@ func TestMasterIsIsolated(t *testing.T) {
 		before := cell.Master()
 		cell.IsolateMaster()
 		if now := cell.Master(); now == before {
-			t.Errorf("%q is master still", now)
+			t.Errorf("%q is still master", now)
 		}
 		lock(t, s, "/b")
 		time.Sleep(15 * time.Second)
@@ -131,7 +132,7 @@ func TestMasterIsIsolated(t *testing.T) {
 	})
 }
 
-// TestForwarding: a call to a replica that is not the master gets to it.
+// TestForwarding: a call to a follower reaches the master.
 func TestForwarding(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
 		for _, url := range cell.URLs() {
@@ -146,8 +147,8 @@ func TestForwarding(t *testing.T) {
 	})
 }
 
-// TestSessionExpires: a session that is ended by the cell, or that cannot reach
-// it, is over, and what it held goes to the next one.
+// TestSessionExpires: a session expires if the cell ends it, or if it cannot
+// reach the cell. Its lock goes to the next waiter.
 func TestSessionExpires(t *testing.T) {
 	for name, end := range map[string]func(*stouttest.Cell, *client.Client, string){
 		"by the cell": func(cell *stouttest.Cell, _ *client.Client, id string) { cell.ExpireSession(id) },
@@ -163,7 +164,7 @@ func TestSessionExpires(t *testing.T) {
 				end(cell, c, s.ID())
 				next := lock(t, open(t, cell.Client(), time.Minute), "/a", client.Wait(time.Minute))
 				if h.Err() == nil || next.Token() <= h.Token() {
-					t.Errorf("the next holds it with token %d after %d, while the first has %v", next.Token(), h.Token(), h.Err())
+					t.Errorf("the next hold has token %d after %d; the first hold: %v", next.Token(), h.Token(), h.Err())
 				}
 				cell.Mend(c)
 				select {
@@ -178,8 +179,8 @@ func TestSessionExpires(t *testing.T) {
 	}
 }
 
-// TestReleaseByForce: the holder learns that it holds no more, and its session
-// lives.
+// TestReleaseByForce: the holder learns of the release, and its session
+// survives.
 func TestReleaseByForce(t *testing.T) {
 	inCell(t, 1, func(t *testing.T, cell *stouttest.Cell) {
 		s := open(t, cell.Client(), 10*time.Second)
@@ -187,7 +188,7 @@ func TestReleaseByForce(t *testing.T) {
 		cell.ReleaseByForce("/a")
 		lock(t, open(t, cell.Client(), time.Minute), "/a")
 		if err := h.Unlock(t.Context()); !errors.Is(err, client.ErrLockLost) {
-			t.Errorf("the first one's unlock: %v", err)
+			t.Errorf("the first holder's unlock: %v", err)
 		}
 		if s.State() != client.Safe {
 			t.Errorf("its session is %v", s.State())
@@ -195,11 +196,11 @@ func TestReleaseByForce(t *testing.T) {
 	})
 }
 
-// TestLostAnswers: a write whose answers are lost is made all the same.
+// TestLostAnswers: a write takes effect even if its answers are lost.
 func TestLostAnswers(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
 		c, other := cell.Client(), cell.Client()
-		if _, err := c.Put(t.Context(), "/known", nil); err != nil { // the client knows its cell
+		if _, err := c.Put(t.Context(), "/known", nil); err != nil { // makes the client learn its cell
 			t.Fatal(err)
 		}
 		cell.LoseAnswers(c)
@@ -218,7 +219,7 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// TestDelay: answers take so long.
+// TestDelay: each answer takes as long as the delay.
 func TestDelay(t *testing.T) {
 	inCell(t, 1, func(t *testing.T, cell *stouttest.Cell) {
 		c := cell.Client()
@@ -238,8 +239,8 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// TestEvents: a stream of events goes on over changes of master and lost
-// connections, and misses nothing.
+// TestEvents: a watch continues over changes of master and lost connections,
+// and misses no event.
 func TestEvents(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
 		c, writer := cell.Client(), cell.Client()
@@ -272,8 +273,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestRealTime: outside of a bubble, and without a test, a cell works as well,
-// and its end leaves no goroutine behind.
+// TestRealTime: a cell also works outside a bubble and without a test, and its
+// end leaves no goroutine behind.
 func TestRealTime(t *testing.T) {
 	before := runtime.NumGoroutine()
 	cell := stouttest.New(nil, stouttest.Options{})
@@ -292,7 +293,7 @@ func TestRealTime(t *testing.T) {
 	cell.Close() // does nothing
 	for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("%d goroutines, where there were %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// way is all that is between a client and the cell. It is the client's
+// way is the network between a client and the cell. It is the client's
 // transport.
 type way struct {
 	c    *Cell
@@ -21,13 +21,13 @@ type way struct {
 	conns   map[*conn]bool
 }
 
-// condition is what becomes of what a client sends and is sent.
+// condition is what happens to a client's packets, in both directions.
 type condition int
 
 const (
-	whole   condition = iota // it arrives
-	refused                  // there are no connections
-	lost                     // nothing arrives, either way
+	whole   condition = iota // all packets arrive
+	refused                  // connections are refused
+	lost                     // all packets get lost
 	deaf                     // answers get lost
 )
 
@@ -37,7 +37,7 @@ func newWay(c *Cell) *way {
 	return w
 }
 
-// RoundTrip makes http.RoundTripper of it.
+// RoundTrip implements http.RoundTripper.
 func (w *way) RoundTrip(q *http.Request) (*http.Response, error) {
 	resp, err := w.http.RoundTrip(q)
 	if d := time.Duration(w.c.delay.Load()); d > 0 && err == nil {
@@ -56,8 +56,8 @@ func (w *way) RoundTrip(q *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the connections without a call.
 func (w *way) CloseIdleConnections() { w.http.CloseIdleConnections() }
 
-// set sets the condition. Connections that have lost something are broken when
-// that ends: a stream with a gap is of no use.
+// set sets the condition. It breaks connections that have lost data, because a
+// stream with a gap is useless.
 func (w *way) set(to condition) {
 	w.mu.Lock()
 	var broken []*conn
@@ -79,10 +79,10 @@ func (w *way) set(to condition) {
 type conn struct {
 	net.Conn
 	w   *way
-	gap bool // something was lost; guarded by w.mu
+	gap bool // data was lost; guarded by w.mu
 }
 
-// here is the address of the clients, which are on the host of each replica.
+// here is the address of the clients; they run on the host of each replica.
 const here = "127.0.0.1:0"
 
 // dial opens a connection to the replica at an address.
@@ -104,8 +104,8 @@ func (w *way) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// awaitNetwork returns an error where connections are refused, and waits while
-// the request for one gets lost.
+// awaitNetwork returns an error if connections are refused. While packets get
+// lost, it waits.
 func (w *way) awaitNetwork(ctx context.Context) error {
 	for {
 		w.mu.Lock()
@@ -126,7 +126,7 @@ func (w *way) awaitNetwork(ctx context.Context) error {
 	}
 }
 
-// loses reports whether what c carries now gets lost.
+// loses reports whether data on c gets lost now, as an answer or as a request.
 func (c *conn) loses(answer bool) bool {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
