@@ -6,8 +6,8 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// TestMeetAfterGap: where events were missed, who has come is told before who
-// has gone. They do not make a meeting together.
+// TestMeetAfterGap: after missed events, arrivals are reported before
+// departures. Both together do not complete a meeting.
 func TestMeetAfterGap(t *testing.T) {
 	g := gathering{dir: "/m/", n: 2, there: make(map[string]bool)}
 	here := new(client.File)

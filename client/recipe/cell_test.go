@@ -12,7 +12,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// inCell runs a test in a bubble, with a cell of three replicas in memory.
+// inCell runs a test in a bubble with an in-memory cell of three replicas.
 func inCell(t *testing.T, test func(t *testing.T, c *stouttest.Cell)) {
 	t.Helper()
 	inCellOf(t, stouttest.Options{}, test)
@@ -23,19 +23,20 @@ func inCellOf(t *testing.T, o stouttest.Options, test func(t *testing.T, c *stou
 	synctest.Test(t, func(t *testing.T) { test(t, stouttest.New(t, o)) })
 }
 
-// newCell is a client for an example. All examples share a cell, in real time.
+// newCell returns a client for an example. All examples share a cell, in real
+// time.
 func newCell() *client.Client { return shared().Client() }
 
 var shared = sync.OnceValue(func() *stouttest.Cell { return stouttest.New(nil, stouttest.Options{}) })
 
-// ttl is short: a master that dies may put the session in jeopardy, too. longTTL
+// ttl is short: a master's death may put the session in jeopardy. longTTL
 // outlasts a change of master.
 const (
 	ttl     = 2 * time.Second
 	longTTL = 20 * time.Second
 )
 
-// step bounds one step of a test. It only ends a test that hangs.
+// step bounds one step of a test. It only ends tests that hang.
 const step = time.Minute
 
 func bounded(t *testing.T) context.Context {
@@ -45,7 +46,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// session opens a session that dies soon after its client was cut off.
+// session opens a session that expires soon after its client is cut off.
 func session(t *testing.T, c *stouttest.Cell, of *client.Client, name string) *client.Session {
 	t.Helper()
 	return sessionFor(t, c, of, name, ttl)
@@ -66,7 +67,7 @@ func sessionFor(t *testing.T, c *stouttest.Cell, of *client.Client, name string,
 	return s
 }
 
-// receive waits for the next value that is as wanted; others are passed over.
+// receive waits for the next wanted value, and logs the others.
 func receive[T any](t *testing.T, from <-chan T, what string, wanted func(T) bool) T {
 	t.Helper()
 	over := time.After(step)
@@ -78,7 +79,7 @@ func receive[T any](t *testing.T, from <-chan T, what string, wanted func(T) boo
 			}
 			t.Logf("until %s: %v", what, v)
 		case <-over:
-			t.Fatalf("%s: it did not happen", what)
+			t.Fatalf("%s: this did not happen", what)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/client/stouttest"
 )
 
-// TestConfig: every good value arrives, over changes of master and a way that
-// was cut, and what is no good leaves the last good one.
+// TestConfig: every valid value arrives, through changes of master and a
+// network cut. An invalid value leaves the last valid one.
 func TestConfig(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -52,7 +52,7 @@ func TestConfig(t *testing.T) {
 		}
 		put("a lot")
 		wait(21, strconv.ErrSyntax)
-		if _, err := writer.Put(ctx, path+"0", []byte("99")); err != nil { // somebody else's
+		if _, err := writer.Put(ctx, path+"0", []byte("99")); err != nil { // another file
 			t.Fatal(err)
 		}
 		c.KillMaster()
@@ -70,8 +70,8 @@ func TestConfig(t *testing.T) {
 	})
 }
 
-// TestConfigAfterRefusal: a value whose events were refused for a while, or are
-// no longer kept, is followed again.
+// TestConfigAfterRefusal: after its events were refused for a while, or are no
+// longer kept, a value is followed again.
 func TestConfigAfterRefusal(t *testing.T) {
 	inCellOf(t, stouttest.Options{Events: 5}, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"

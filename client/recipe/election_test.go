@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/client/stouttest"
 )
 
-// observe tells who leads on a channel.
+// observe sends each leader on a channel.
 func observe(t *testing.T, c *client.Client, path string) <-chan recipe.Leader {
 	leaders := make(chan recipe.Leader, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -29,8 +29,8 @@ func named(name string) func(recipe.Leader) bool {
 	return func(l recipe.Leader) bool { return string(l.Value) == name }
 }
 
-// TestLateLeaderWritesNothing: a leader that was cut off, and comes back, does
-// not overwrite what its successor says of itself, nor delete it.
+// TestLateLeaderWritesNothing: a leader that was cut off and returns neither
+// overwrites nor deletes its successor's value.
 func TestLateLeaderWritesNothing(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -69,7 +69,7 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 			t.Errorf("a late leader wrote: %v", err)
 		}
 		if err := one.Resign(ctx); err == nil {
-			t.Error("a late leader resigned from what it had")
+			t.Error("a late leader resigned")
 		}
 		if now, err := recipe.Now(ctx, a, path); err != nil || string(now.Value) != "b" {
 			t.Errorf("%q leads, %v", now.Value, err)
@@ -79,16 +79,16 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 		if err := two.Proclaim(ctx, []byte("b, elsewhere")); err != nil {
 			t.Error(err)
 		}
-		receive(t, leaders, "b says where it is now", named("b, elsewhere"))
+		receive(t, leaders, "b publishes its new address", named("b, elsewhere"))
 		if err := two.Resign(ctx); err != nil {
 			t.Error(err)
 		}
-		receive(t, leaders, "nobody leads", func(l recipe.Leader) bool { return l.Revision == 0 })
+		receive(t, leaders, "no leader", func(l recipe.Leader) bool { return l.Revision == 0 })
 	})
 }
 
-// TestLeadAgain: who loses the office campaigns again in the same process, with
-// a new session where the old one is over.
+// TestLeadAgain: a leader that loses the lock campaigns again in the same
+// process, with a new session if the old one has ended.
 func TestLeadAgain(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -109,9 +109,9 @@ func TestLeadAgain(t *testing.T) {
 		}()
 		always := func(*recipe.Leadership) bool { return true }
 		first := receive(t, started, "it leads", always)
-		receive(t, leaders, "it says so", named("me"))
+		receive(t, leaders, "it publishes its value", named("me"))
 
-		// An operator takes the lock: the session lives.
+		// An operator releases the lock; the session lives.
 		lock, err := m.ReadLock(ctx, path)
 		if err != nil || len(lock.Holders) != 1 {
 			t.Fatalf("holders %v, %v", lock.Holders, err)
@@ -125,7 +125,7 @@ func TestLeadAgain(t *testing.T) {
 		if second.Token() <= first.Token() {
 			t.Errorf("token %d after %d", second.Token(), first.Token())
 		}
-		// The session is ended.
+		// An operator ends the session.
 		if err := m.KillSession(ctx, session); err != nil {
 			t.Fatal(err)
 		}
@@ -139,12 +139,12 @@ func TestLeadAgain(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Lead returned %v", err)
 		}
-		receive(t, leaders, "nobody leads", func(l recipe.Leader) bool { return l.Revision == 0 })
+		receive(t, leaders, "no leader", func(l recipe.Leader) bool { return l.Revision == 0 })
 	})
 }
 
-// TestForcedOutLeaderWritesNothing: a leader whose lock an operator has released
-// writes no more of itself, though its session lives.
+// TestForcedOutLeaderWritesNothing: after an operator released its lock, a
+// leader writes no more, though its session lives.
 func TestForcedOutLeaderWritesNothing(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -163,7 +163,7 @@ func TestForcedOutLeaderWritesNothing(t *testing.T) {
 	})
 }
 
-// TestLeaderIsCutOff: its context ends before another can lead.
+// TestLeaderIsCutOff: a leader's context ends before another can lead.
 func TestLeaderIsCutOff(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"

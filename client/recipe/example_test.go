@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/client/recipe"
 )
 
-// Lead, and say where: the callbacks are called again whenever the office is
-// won again.
+// Lead, and publish the address. The callbacks run again after each new
+// election.
 func ExampleLead() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -23,7 +23,7 @@ func ExampleLead() {
 		Started: func(ctx context.Context, office *recipe.Leadership) error {
 			leader, err := recipe.Now(ctx, cell, "/billing/leader")
 			fmt.Printf("leading at %s\n", leader.Value)
-			// Here the work is done, until ctx ends; office.Token goes with it.
+			// Work here until ctx ends, and send office.Token with it.
 			return err
 		},
 		Stopped: func() { fmt.Println("no longer") },
@@ -36,7 +36,7 @@ func ExampleLead() {
 	// no longer
 }
 
-// Campaign by hand, for one term of office.
+// Campaign once, for one term of office.
 func ExampleCampaign() {
 	ctx := context.Background()
 	cell := newCell()
@@ -50,21 +50,21 @@ func ExampleCampaign() {
 		log.Fatal(err)
 	}
 	fmt.Println("leading:", office.Err() == nil)
-	// What is written while leading is not written after.
+	// client.While makes the write fail once the office has ended.
 	_, err = session.Put(ctx, "/search/index", []byte("v2"), client.While(office.Held))
 	fmt.Println("written:", err == nil)
 	if err := office.Resign(ctx); err != nil {
 		log.Fatal(err)
 	}
 	leader, err := recipe.Now(ctx, cell, "/search/leader")
-	fmt.Println("somebody leads:", leader.Revision > 0, err)
+	fmt.Println("has a leader:", leader.Revision > 0, err)
 	// Output:
 	// leading: true
 	// written: true
-	// somebody leads: false <nil>
+	// has a leader: false <nil>
 }
 
-// Say that one is there, and see who is.
+// Register as a member, and list the members.
 func ExampleMembers() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -82,7 +82,7 @@ func ExampleMembers() {
 	// Output: host1 at 10.0.0.1:80
 }
 
-// A limit that operators change while programs run: stout put /app/limit 20.
+// A limit that operators change at run time: stout put /app/limit 20.
 func ExampleFollowConfig() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -105,7 +105,7 @@ func ExampleFollowConfig() {
 	// 20
 }
 
-// Nobody starts while the schema is being changed.
+// Programs start only after the schema has changed.
 func ExampleAwait() {
 	ctx := context.Background()
 	cell := newCell()
@@ -130,7 +130,7 @@ func ExampleAwait() {
 	// starting
 }
 
-// Work off a queue of jobs.
+// Work through a queue of jobs.
 func ExampleQueue() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -163,7 +163,7 @@ func ExampleQueue() {
 	// context canceled
 }
 
-// A job for one machine each day, whichever it is.
+// Run a job on one machine each day, on any of them.
 func ExampleEachPeriod() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

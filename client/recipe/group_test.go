@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/client/stouttest"
 )
 
-// members tells a group's members on a channel, as "name=value ...".
+// members sends a group's members on a channel, as "name=value ...".
 func members(t *testing.T, c *client.Client, dir string) <-chan string {
 	out := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -34,50 +34,50 @@ func members(t *testing.T, c *client.Client, dir string) <-chan string {
 
 func same(want string) func(string) bool { return func(got string) bool { return got == want } }
 
-// TestMembers: who dies is told to be gone, who comes back is there again, and
-// a change of master is neither.
+// TestMembers: a member that dies leaves the group, one that returns joins
+// again, and a change of master changes no membership.
 func TestMembers(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, dir := bounded(t), "/t/"
-		told := members(t, c.Client(), dir)
-		receive(t, told, "nobody is there", same(""))
+		seen := members(t, c.Client(), dir)
+		receive(t, seen, "the group is empty", same(""))
 		staying, leave := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		a, b := c.Client(), c.Client()
 		go func() { ended <- recipe.Stay(staying, a, dir, "a", []byte("1"), client.WithTTL(ttl)) }()
-		receive(t, told, "a is there", same("a=1"))
+		receive(t, seen, "a is there", same("a=1"))
 		s := session(t, c, b, "b")
 		if err := recipe.Join(ctx, s, dir, "b", []byte("2")); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, told, "b is there", same("a=1 b=2"))
+		receive(t, seen, "b is there", same("a=1 b=2"))
 
 		c.KillMaster()
 		c.IsolateMaster()
 		if err := recipe.Join(ctx, s, dir, "b", []byte("3")); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-told; got != "a=1 b=3" {
+		if got := <-seen; got != "a=1 b=3" {
 			t.Errorf("after changes of master %q are there", got)
 		}
 
 		c.Cut(a)
-		receive(t, told, "a is gone", same("b=3"))
+		receive(t, seen, "a is gone", same("b=3"))
 		c.Mend(a)
-		receive(t, told, "a is back", same("a=1 b=3"))
+		receive(t, seen, "a is back", same("a=1 b=3"))
 		if err := recipe.Leave(ctx, s, dir, "b"); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, told, "b has left", same("a=1"))
+		receive(t, seen, "b has left", same("a=1"))
 		leave()
-		receive(t, told, "a has left", same(""))
+		receive(t, seen, "a has left", same(""))
 		if err := <-ended; err == nil {
 			t.Error("Stay returned nil")
 		}
 	})
 }
 
-// TestMeet: nobody is let through before all are there, and everybody after.
+// TestMeet: Meet returns only after all are there, and at once for latecomers.
 func TestMeet(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, dir := bounded(t), "/t/"
@@ -104,19 +104,19 @@ func TestMeet(t *testing.T) {
 			receive(t, met, "all are there", func(string) bool { return true })
 		}
 		meet("late")
-		receive(t, met, "a late one is let through", same("late"))
+		receive(t, met, "a latecomer passes", same("late"))
 		if err := recipe.Meet(ctx, session(t, c, c.Client(), "x"), dir, "all.there", 3); err == nil {
-			t.Error("a name that says that all are there was taken")
+			t.Error("the reserved name all.there was accepted")
 		}
 	})
 }
 
-// TestMeetWithoutTheDead: who dies before the meeting is complete counts no more,
-// and is told.
+// TestMeetWithoutTheDead: a member that dies before the meeting is complete no
+// longer counts, and its Meet returns the error.
 func TestMeetWithoutTheDead(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, dir := bounded(t), "/t/"
-		told := members(t, c.Client(), dir)
+		seen := members(t, c.Client(), dir)
 		met := make(chan string, 3)
 		meet := func(name string) *client.Session {
 			s := sessionFor(t, c, c.Client(), name, longTTL)
@@ -133,13 +133,13 @@ func TestMeetWithoutTheDead(t *testing.T) {
 		}
 		meet("a")
 		dying := meet("b")
-		receive(t, told, "two are there", same("a= b="))
+		receive(t, seen, "two are there", same("a= b="))
 		if err := dying.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, met, "it is told", same("closed"))
+		receive(t, met, "b gets the error", same("closed"))
 		meet("c")
-		receive(t, told, "two are there again", same("a= c="))
+		receive(t, seen, "two are there again", same("a= c="))
 		meet("d")
 		all := map[string]bool{}
 		for range 3 {
@@ -157,13 +157,13 @@ func TestMeetWithoutTheDead(t *testing.T) {
 			revisions = append(revisions, file.Revision)
 		}
 		if revisions[0] > revisions[1] {
-			t.Error("they did not wait for the last of them, but for the dead")
+			t.Error("they met before the last one came: the dead one counted")
 		}
 	})
 }
 
-// TestBarrier: whoever awaits it passes when it is lowered, or when the session
-// that raised it is over, and not before.
+// TestBarrier: Await returns when the barrier is lowered, or when the session
+// that raised it ends, and not before.
 func TestBarrier(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -201,7 +201,7 @@ func TestBarrier(t *testing.T) {
 			t.Fatal(err)
 		}
 		await()
-		c.Cut(m) // its guard dies
+		c.Cut(m) // its owner's session expires
 		receive(t, passed, "it is passed", same("passed"))
 	})
 }

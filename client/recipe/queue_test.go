@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/client/stouttest"
 )
 
-// record is who does which job, and who has done it.
+// record counts, by job, the workers that are doing it and have done it.
 type record struct {
 	mu    sync.Mutex // guards what follows
 	doing map[string]int
@@ -24,7 +24,7 @@ func (r *record) begin(t *testing.T, job string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.doing[job]++; r.doing[job] > 1 {
-		t.Errorf("two do %s at a time", job)
+		t.Errorf("two workers do %s at a time", job)
 	}
 }
 
@@ -37,16 +37,16 @@ func (r *record) end(job string, done bool) {
 	}
 }
 
-// count is how many jobs are done.
+// count returns how many jobs are done.
 func (r *record) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.done)
 }
 
-// TestQueue: with workers that die, fail and are cut off, and masters that are
-// killed, each job is done, by one at a time, and once by those who heed their
-// context.
+// TestQueue: workers die, fail and are cut off, and masters are killed. Each
+// job is still done, by one worker at a time, and only once by workers that
+// obey their context.
 func TestQueue(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, dir := bounded(t), "/t/"
@@ -90,7 +90,7 @@ func TestQueue(t *testing.T) {
 		var failures sync.Map
 		for i := range 3 {
 			work(fmt.Sprint("w", i), func(ctx context.Context, job recipe.Job) error {
-				time.Sleep(20 * time.Millisecond) // what a job takes
+				time.Sleep(20 * time.Millisecond) // the job's duration
 				if _, failed := failures.LoadOrStore(job.Name, true); !failed && i == 0 {
 					return errors.New("not this time")
 				}
@@ -103,7 +103,7 @@ func TestQueue(t *testing.T) {
 		for r.count() < jobs {
 			pause(t, ctx, "all jobs are done")
 		}
-		// The last to be done is gone from the queue a moment later.
+		// The last job leaves the queue shortly after it is done.
 		for left := 1; left > 0; pause(t, ctx, "the queue is empty") {
 			left = 0
 			for _, err := range adder.Client().List(ctx, dir) {
@@ -113,7 +113,7 @@ func TestQueue(t *testing.T) {
 				left++
 			}
 		}
-		c.Mend(victim) // and hears that its session is over
+		c.Mend(victim) // it learns that its session has ended
 		stop()
 		workers.Wait()
 		for job, n := range r.done {
@@ -124,8 +124,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestEachPeriod: of machines that die, and under a master that does, one does
-// the job of each period, and none is done twice.
+// TestEachPeriod: one machine does the job of each period, and none is done
+// twice, though machines and a master die.
 func TestEachPeriod(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -163,19 +163,18 @@ func TestEachPeriod(t *testing.T) {
 			}
 			last = begins
 		}
-		c.Mend(all[0]) // and hears that its session is over
+		c.Mend(all[0]) // it learns that its session has ended
 		stop()
 		machines.Wait()
 	})
 }
 
-// pause lets a moment go by in a wait for something that is to happen before ctx
-// ends.
+// pause waits for a moment, and fails the test if ctx ends first.
 func pause(t *testing.T, ctx context.Context, what string) {
 	t.Helper()
 	select {
 	case <-time.After(10 * time.Millisecond):
 	case <-ctx.Done():
-		t.Fatalf("%s: it did not happen", what)
+		t.Fatalf("%s: this did not happen", what)
 	}
 }

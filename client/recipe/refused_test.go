@@ -19,7 +19,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// meddler is what may be between a program and its cell.
+// meddler is a transport between a program and its cell that can answer in the
+// cell's place.
 type meddler struct {
 	cell http.RoundTripper
 
@@ -39,7 +40,7 @@ func (m *meddler) RoundTrip(req *http.Request) (*http.Response, error) {
 	return m.cell.RoundTrip(req)
 }
 
-// set sets what to answer; nil, nil stands for what the cell does.
+// set sets the function that answers; if it returns nil, nil, the cell answers.
 func (m *meddler) set(meddle func(*http.Request) (*http.Response, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,22 +52,23 @@ func newMeddled(c *stouttest.Cell, opts ...client.Option) (*client.Client, *medd
 	return c.Client(append(opts, func(to *client.Config) { m.cell, to.Transport = to.Transport, m })...), m
 }
 
-// noEvents refuses to tell events, and says on a channel that it has.
+// noEvents refuses requests for events, and reports the first refusal on a
+// channel.
 func noEvents() (meddle func(*http.Request) (*http.Response, error), refused <-chan bool) {
-	told := make(chan bool, 1)
+	once := make(chan bool, 1)
 	return func(req *http.Request) (*http.Response, error) {
 		if req.URL.Path != lockapi.RouteEvents {
 			return nil, nil
 		}
 		select {
-		case told <- true:
+		case once <- true:
 		default:
 		}
 		return problem(req, lockapi.CodeInvalidArgument), nil
-	}, told
+	}, once
 }
 
-// problem is a refusal.
+// problem returns a refusal.
 func problem(req *http.Request, code lockapi.Code) *http.Response {
 	text := fmt.Sprintf(`{"type":"about:blank","title":"x","status":%d,"code":%q,"detail":"not now"}`, code.Status(), code)
 	return &http.Response{
@@ -101,8 +103,8 @@ func TestLargeJobs(t *testing.T) {
 	})
 }
 
-// TestWorkAfterRefusal: a worker that was told nothing for a while knows again
-// what there is to do.
+// TestWorkAfterRefusal: a worker that got no events for a while finds the jobs
+// again.
 func TestWorkAfterRefusal(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx := bounded(t)
@@ -130,7 +132,7 @@ func TestWorkAfterRefusal(t *testing.T) {
 					return nil
 				})
 			})
-			<-refused // it knows that the job is taken
+			<-refused // the worker knows that the job is taken
 			finish()
 			return errors.New("not by this one")
 		})
@@ -139,7 +141,8 @@ func TestWorkAfterRefusal(t *testing.T) {
 	})
 }
 
-// TestFailedJob: whoever has failed leaves the job to others for a second.
+// TestFailedJob: a worker that has failed leaves the job to others for a
+// second.
 func TestFailedJob(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		s := sessionFor(t, c, c.Client(), "worker", longTTL)
@@ -160,15 +163,15 @@ func TestFailedJob(t *testing.T) {
 				stop()
 				return nil
 			}
-			<-time.After(1100 * time.Millisecond) // what the job takes
+			<-time.After(1100 * time.Millisecond) // the job's duration
 			failed = time.Now()
 			return errors.New("not this time")
 		})
 	})
 }
 
-// TestUntoldProclamation: a campaign that is broken off leaves nothing that says
-// that somebody leads, also where it was not told that it had written that.
+// TestUntoldProclamation: an abandoned campaign leaves no value that names a
+// leader, even if the answer to its write got lost.
 func TestUntoldProclamation(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, cancel := context.WithCancel(bounded(t))
@@ -194,8 +197,8 @@ func TestUntoldProclamation(t *testing.T) {
 	})
 }
 
-// TestReleaseAfterRefusal: a leader that was told nothing for a while hears
-// after it that an operator has released the lock.
+// TestReleaseAfterRefusal: a leader that got no events for a while still learns
+// that an operator has released its lock.
 func TestReleaseAfterRefusal(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -225,8 +228,8 @@ func TestReleaseAfterRefusal(t *testing.T) {
 	})
 }
 
-// TestSlowOpening: a session that is over before it is known to be open is not
-// the last.
+// TestSlowOpening: if a session ends before its opening is confirmed, Lead
+// opens another.
 func TestSlowOpening(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
@@ -250,8 +253,8 @@ func TestSlowOpening(t *testing.T) {
 	})
 }
 
-// TestUnwrittenPeriod: a machine that can't write down that it has done a job
-// does not do it again.
+// TestUnwrittenPeriod: a machine that cannot record a finished job does not
+// repeat it.
 func TestUnwrittenPeriod(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, stop := context.WithCancel(bounded(t))
@@ -277,8 +280,8 @@ func TestUnwrittenPeriod(t *testing.T) {
 	})
 }
 
-// TestBadNames: what is no path is refused, rather than tried for ever or taken
-// for another one.
+// TestBadNames: an invalid path is refused, not retried forever or taken for
+// another path.
 func TestBadNames(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx := bounded(t)
@@ -302,7 +305,7 @@ func TestBadNames(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		// What lies deeper is of another group.
+		// A subdirectory is another group.
 		for _, err := range []error{recipe.Join(ctx, s, dir+"/", "a", nil), recipe.Join(ctx, s, dir+"/b/", "c", nil)} {
 			if err != nil {
 				t.Fatal(err)
