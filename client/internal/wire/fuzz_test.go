@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// FuzzAnswer compares what an answer means here with what it means to net/http.
+// FuzzAnswer compares the reading of an answer here with that of net/http.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{
 		ok, created, ok + created, "", "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
@@ -46,7 +46,7 @@ func FuzzAnswer(f *testing.F) {
 		var body []byte
 		if err == nil && theirs.StatusCode == http.StatusSwitchingProtocols {
 			theirs.Body.Close()
-			return // refused here
+			return // this package refuses it
 		}
 		if err == nil {
 			body, err = io.ReadAll(theirs.Body)
@@ -65,8 +65,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzPlain holds what is taken for a plain answer against http.ReadResponse,
-// which must take it for the same.
+// FuzzPlain compares answers that readPlain accepts with http.ReadResponse,
+// which must read the same.
 func FuzzPlain(f *testing.F) {
 	for _, answer := range []string{
 		ok, created, ok + created, "HTTP/1.1 423 Locked\r\nContent-Type: application/json\r\nStout-Master:\thttp://a:1 \r\ncontent-length:\t02 \r\n\r\n{}",
@@ -113,7 +113,7 @@ func sameHeader(t *testing.T, want http.Header, got Header) {
 	if a.String() != b.String() {
 		t.Errorf("net/http: %q; here: %q", a.String(), b.String())
 	}
-	for name := range parsed { // names that are none are left out of the lines
+	for name := range parsed { // the lines have valid names only
 		if got.Get(name) != want.Get(name) {
 			t.Errorf("%s: %q; here: %q", name, want.Get(name), got.Get(name))
 		}

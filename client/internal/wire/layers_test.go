@@ -23,16 +23,16 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// kind makes the two ends of a connection of some kind.
+// kind makes the two ends of one kind of connection.
 type kind func(*testing.T) (near, far net.Conn)
 
-// bubbleKinds are those that are made in memory.
+// bubbleKinds are the kinds of connection in memory.
 var bubbleKinds = map[string]kind{
 	"pipe":          func(*testing.T) (net.Conn, net.Conn) { return net.Pipe() },
 	"TLS on a pipe": func(t *testing.T) (net.Conn, net.Conn) { return overTLS(t, net.Pipe, false) },
 }
 
-// overTCP are those that are made of a socket.
+// overTCP are the kinds of connection over a socket.
 var overTCP = map[string]kind{
 	"TCP": tcp,
 	"TLS on TCP": func(t *testing.T) (net.Conn, net.Conn) {
@@ -40,7 +40,7 @@ var overTCP = map[string]kind{
 	},
 }
 
-// hidden is TCP whose socket cannot be got at.
+// hidden is TCP that hides its socket.
 func hidden(t *testing.T) (net.Conn, net.Conn) {
 	near, far := tcp(t)
 	return struct{ net.Conn }{near}, far
@@ -63,7 +63,7 @@ func tcp(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// certificate is a server's, which nobody has signed.
+// certificate returns a server's self-signed certificate.
 var certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -77,9 +77,9 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 })
 
-// overTLS is TLS over a connection, with its handshake done. The far end may
-// gather what it writes. Tickets follow the handshake; in a pipe they would
-// wait for whoever reads.
+// overTLS returns TLS over a connection, after its handshake. The far end can
+// gather writes. Session tickets follow the handshake; in a pipe they would
+// block until the next read.
 func overTLS(t *testing.T, under func() (near, far net.Conn), tickets bool) (near, far net.Conn) {
 	t.Helper()
 	a, b := under()
@@ -100,7 +100,7 @@ type secure struct {
 	under *gather
 }
 
-// gather is a connection that may put several writes into one.
+// gather is a connection that can join several writes into one.
 type gather struct {
 	net.Conn
 	hold    bool
@@ -120,7 +120,7 @@ func (g *gather) flush() {
 	g.pending.Reset()
 }
 
-// dialled is a pool whose connections' far ends the test has.
+// dialled returns a pool, and the far ends of its connections.
 func dialled(t *testing.T, over kind) (*Pool, <-chan net.Conn) {
 	far := make(chan net.Conn, 8)
 	return &Pool{Dial: func(context.Context, string) (net.Conn, error) {
@@ -159,7 +159,8 @@ func mustGet(t *testing.T, p *Pool) {
 	}
 }
 
-// serve answers so many requests over one connection, and returns its far end.
+// serve answers a number of requests over one connection, and returns its far
+// end.
 func serve(t *testing.T, far <-chan net.Conn, requests int) net.Conn {
 	t.Helper()
 	c := <-far
@@ -169,7 +170,7 @@ func serve(t *testing.T, far <-chan net.Conn, requests int) net.Conn {
 	return c
 }
 
-// Connections of any kind are used again.
+// Connections of every kind are reused.
 func TestIdleConnectionsOfEveryKind(t *testing.T) {
 	kinds := map[string]kind{"hidden": hidden}
 	maps.Copy(kinds, bubbleKinds)
@@ -183,15 +184,14 @@ func TestIdleConnectionsOfEveryKind(t *testing.T) {
 				mustGet(t, pool)
 			}
 			if <-done; len(far) > 0 {
-				t.Error("there is another connection")
+				t.Error("a second connection was made")
 			}
 		})
 	}
 }
 
-// One that the other side has closed while it was idle is not, nor one over
-// which something has come that nobody asked for, be it in one piece with an
-// answer.
+// An idle connection is not reused after the other side closed it, or sent
+// something unrequested, even in one piece with an answer.
 func TestSpoiltIdleConnections(t *testing.T) {
 	closed := func(c net.Conn) { c.Close() }
 	unasked := func(c net.Conn) { _, _ = io.WriteString(c, ok) }
@@ -234,13 +234,14 @@ func TestSpoiltIdleConnections(t *testing.T) {
 			select {
 			case <-again:
 			default:
-				t.Error("it was used again")
+				t.Error("the connection was reused")
 			}
 		})
 	}
 }
 
-// Where nobody can look, an idle connection is trusted for a moment only.
+// If its socket cannot be checked, an idle connection is trusted only for
+// trustTime.
 func TestHiddenConnectionIsTrustedForAMoment(t *testing.T) {
 	pool, far := dialled(t, hidden)
 	go serve(t, far, 1)
@@ -250,8 +251,8 @@ func TestHiddenConnectionIsTrustedForAMoment(t *testing.T) {
 	mustGet(t, pool)
 }
 
-// A handshake that hangs ends with the time there is, and one that fails is no
-// request that may have been heard.
+// A handshake that hangs ends at its time limit. The error is a dial error: the
+// request was certainly not sent.
 func TestDialOfEveryKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -270,7 +271,7 @@ func TestDialOfEveryKind(t *testing.T) {
 	})
 }
 
-// A server that reads nothing keeps nobody waiting for the layer's goodbye.
+// Close does not wait for a server that does not read TLS's closing message.
 func TestCloseDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := bubbleKinds["TLS on a pipe"](t)

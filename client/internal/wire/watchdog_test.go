@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// hedger notes when it is called.
+// hedger records when it is called.
 type hedger struct {
 	start time.Time
 	calls []time.Duration
@@ -39,9 +39,9 @@ func (s *hedger) want(t *testing.T, calls ...time.Duration) {
 	}
 }
 
-// hedged makes an exchange, in a bubble, of ten seconds and a patience of 300
-// ms, with a server of the test's, over connections of the given kind. It
-// reports how long it took.
+// hedged makes an exchange in a bubble, within ten seconds and with a patience
+// of 300 ms, over a connection of the given kind. serve is the server. It
+// returns how long the exchange took.
 func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string, serve func(net.Conn)) (Answer, time.Duration, error) {
 	t.Helper()
 	near, far := over(t)
@@ -57,10 +57,10 @@ func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string
 	return a, took, err
 }
 
-// swallow reads for as long as the other side writes.
+// swallow reads until the other side stops writing.
 func swallow(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// takeLate reads nothing for a second, and then the whole request.
+// takeLate waits a second, then reads the whole request and answers it.
 func takeLate(c net.Conn) {
 	time.Sleep(time.Second)
 	q, err := http.ReadRequest(bufio.NewReader(c))
@@ -111,7 +111,7 @@ func TestPatience(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &hedger{start: time.Now(), again: test.again}
 					a, took, err := hedged(t, t.Context(), dial, s, strings.Repeat("x", 1<<10), test.serve)
-					time.Sleep(time.Second) // for what is served in vain
+					time.Sleep(time.Second) // for the server's late answer
 					if !errors.Is(err, test.err) || err == nil && string(a.Body) != "ok" {
 						t.Errorf("%q, %v", a.Body, err)
 					}
@@ -125,8 +125,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// The exchange ends with the caller's context and with that of the hedger,
-// before and after it was called.
+// The exchange ends with the caller's context and with the hedger's, before and
+// after the hedger was called.
 func TestHedgedExchangeIsCut(t *testing.T) {
 	for name, over := range bubbleKinds {
 		t.Run(name, func(t *testing.T) { testHedgedExchangeIsCut(t, over) })
@@ -154,7 +154,7 @@ func testHedgedExchangeIsCut(t *testing.T, over kind) {
 			}
 			cancel()
 		})
-		synctest.Test(t, func(t *testing.T) { // the call itself cuts
+		synctest.Test(t, func(t *testing.T) { // the hedger itself ends the context
 			ctx, cancel := context.WithCancel(t.Context())
 			s := &hedger{start: time.Now(), then: func() { cancel(); synctest.Wait() }}
 			_, took, err := hedged(t, ctx, over, s, "", swallow)
@@ -165,7 +165,7 @@ func testHedgedExchangeIsCut(t *testing.T, over kind) {
 	}
 }
 
-// A vigil is kept over a dialling by a timer.
+// During a dial a timer runs the watchdog.
 func TestVigilDuring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under, end := context.WithCancel(t.Context())
@@ -194,7 +194,7 @@ func TestVigilDuring(t *testing.T) {
 	})
 }
 
-// The hedger is told of a dialling that hangs, and may end it.
+// The hedger is called during a dial that hangs, and may end it.
 func TestHedgedDial(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -205,14 +205,14 @@ func TestHedgedDial(t *testing.T) {
 	cancel()
 	s := &hedger{start: time.Now(), under: under}
 	v := NewWatchdog(s, time.Nanosecond)
-	v.late() // as if during the dialling
+	v.late() // as if during the dial
 	if _, err := new(Pool).connect(t.Context(), l.Addr().String(), time.Now().Add(time.Minute), &v); err == nil {
 		t.Error("dialled though the hedger has ended it")
 	}
 }
 
-// A connection that is made although the hedger had the exchange end is not
-// used. Nothing was sent on it, and the error says so.
+// A connection that was made after the hedger ended the exchange is not used.
+// The error shows that no byte was sent on it.
 func TestConnectionMadeAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under, end := context.WithCancel(t.Context())

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// within is ample for everything that is not meant to be late.
+// within is ample for all exchanges that are not meant to be late.
 const within = 10 * time.Second
 
 const (
@@ -20,7 +20,7 @@ const (
 	created = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
 )
 
-// peer is a server whose connections the test handles one by one.
+// peer is a server that hands its connections to the test one by one.
 type peer struct {
 	t    *testing.T
 	addr string
@@ -54,7 +54,7 @@ func newPeer(t *testing.T) *peer {
 	return p
 }
 
-// hear reads one request and returns its first line.
+// hear reads one request head and returns its first line.
 func (l *link) hear() string {
 	l.t.Helper()
 	if err := l.SetReadDeadline(time.Now().Add(within)); err != nil {
@@ -84,7 +84,7 @@ func (l *link) wantGone() {
 	l.t.Helper()
 	_ = l.SetReadDeadline(time.Now().Add(within))
 	if n, err := l.Read(make([]byte, 1)); n > 0 || errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		l.t.Errorf("the connection is open still: %d, %v", n, err)
+		l.t.Errorf("the connection is still open: %d, %v", n, err)
 	}
 }
 
@@ -93,13 +93,13 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// outcome is what an exchange came to.
+// outcome is the result of an exchange.
 type outcome struct {
 	Answer
 	err error
 }
 
-// start makes an exchange in the background.
+// start begins an exchange in the background.
 func (p *peer) start(ctx context.Context, pool *Pool, method string, tune ...func(*Request)) <-chan outcome {
 	q := &Request{Method: method, Addr: p.addr, Host: p.addr, Target: "/", Within: within}
 	for _, f := range tune {
@@ -123,7 +123,7 @@ func wantBody(t *testing.T, got <-chan outcome, want string) {
 	}
 }
 
-// warm makes one exchange, after which its connection is idle, and returns the
+// warm makes one exchange, which leaves its connection idle, and returns the
 // server's end.
 func (p *peer) warm(pool *Pool) *link {
 	p.t.Helper()
@@ -139,7 +139,7 @@ func (p *peer) wantNoMore() {
 	p.t.Helper()
 	select {
 	case <-p.in:
-		p.t.Error("there is another connection")
+		p.t.Error("a second connection was made")
 	default:
 	}
 }
@@ -147,7 +147,7 @@ func (p *peer) wantNoMore() {
 func TestAnswersOfEveryShape(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer, body string
-		again        bool // the connection is used again
+		again        bool // the connection is reused
 	}{
 		"length":            {ok, "ok", true},
 		"chunks":            {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\nTrailer: x\r\n\r\n", "ok", true},
@@ -164,7 +164,7 @@ func TestAnswersOfEveryShape(t *testing.T) {
 			l := <-p.in
 			l.hear()
 			go func(l *link) {
-				_, _ = io.WriteString(l, test.answer) // it need not be read to its end
+				_, _ = io.WriteString(l, test.answer) // the client may stop reading earlier
 				if !test.again {
 					_ = l.CloseWrite()
 				}
@@ -202,7 +202,7 @@ func TestAnswersThatAreRefused(t *testing.T) {
 			got := p.start(t.Context(), new(Pool), http.MethodGet)
 			l := <-p.in
 			l.hear()
-			_, _ = io.WriteString(l, answer) // it need not be read to its end
+			_, _ = io.WriteString(l, answer) // the client may stop reading earlier
 			_ = l.CloseWrite()
 			if o := <-got; o.err == nil {
 				t.Errorf("got %d, %q", o.StatusCode, o.Body)
@@ -213,8 +213,9 @@ func TestAnswersThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionClosed: the other side closed the connection while it was
-// idle. The request never was on it, so it is sent whatever it does.
+// TestIdleConnectionClosed: if the other side closed the connection while it
+// was idle, the request was never sent on it. So even a POST is sent on a new
+// connection.
 func TestIdleConnectionClosed(t *testing.T) {
 	for name, end := range map[string]func(*link){
 		"closed":      func(l *link) { _ = l.Close() },
@@ -237,7 +238,7 @@ func TestIdleConnectionClosed(t *testing.T) {
 }
 
 // TestClosedUnderARequest: the other side closes an idle connection while the
-// request is on its way, or dies with it. Only a read is sent again.
+// request is on its way, or dies with it. Only reads are sent again.
 func TestClosedUnderARequest(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
 		t.Run(method, func(t *testing.T) {
@@ -261,8 +262,8 @@ func TestClosedUnderARequest(t *testing.T) {
 	}
 }
 
-// TestClosedUnderAnAnswer: once something of an answer came, or where the
-// connection is new, not even a read is sent again.
+// TestClosedUnderAnAnswer: once part of an answer came, or if the connection is
+// new, even a read is not sent again.
 func TestClosedUnderAnAnswer(t *testing.T) {
 	p, pool := newPeer(t), new(Pool)
 	l := p.warm(pool)
@@ -337,8 +338,8 @@ func TestDialErrorsAreTold(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeTheBodyIsRead: a server may refuse a long body without
-// reading it, and close.
+// TestAnswerBeforeTheBodyIsRead: a server may refuse a long body before reading
+// it, and close.
 func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	p := newPeer(t)
 	got := p.start(t.Context(), new(Pool), http.MethodPut, func(q *Request) { q.Body = make([]byte, 64<<20) })
@@ -370,8 +371,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	l.wantGone()
 }
 
-// TestConnectionDialledAside: a connection dialled for a request aside is closed
-// after the answer; one that was idle before stays.
+// TestConnectionDialledAside: a connection dialled for a request aside is
+// closed after the answer. A connection that was idle before stays open.
 func TestConnectionDialledAside(t *testing.T) {
 	p, pool := newPeer(t), new(Pool)
 	aside := func(take func() *link) *link {
