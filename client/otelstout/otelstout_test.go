@@ -21,11 +21,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// replica answers each call with 421 to the other one, or as it is told.
+// replica gives each call the same answer, and records its headers.
 type replica struct {
 	*httptest.Server
 	mu     sync.Mutex
-	heard  []http.Header
+	got    []http.Header
 	status int
 	body   string
 }
@@ -35,7 +35,7 @@ func start(t *testing.T, status int, body string) *replica {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.heard = append(r.heard, q.Header)
+		r.got = append(r.got, q.Header)
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(r.status)
 		_, _ = w.Write([]byte(r.body))
@@ -47,10 +47,10 @@ func start(t *testing.T, status int, body string) *replica {
 func (r *replica) headers() []http.Header {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.heard
+	return r.got
 }
 
-// spans are recorded in the order of their end.
+// record returns a provider and its ended spans, in the order of their ends.
 func record(t *testing.T) (*trace.TracerProvider, func() tracetest.SpanStubs) {
 	kept := tracetest.NewInMemoryExporter()
 	p := trace.NewTracerProvider(trace.WithSyncer(kept))
@@ -60,8 +60,8 @@ func record(t *testing.T) (*trace.TracerProvider, func() tracetest.SpanStubs) {
 
 const refused = `{"type":"x","title":"x","status":404,"code":"not_found","detail":"no"}`
 
-// TestSpans: a call and each of its attempts is a span, the attempt's is what the
-// replica is told of, and what the cell refuses is no fault.
+// TestSpans: a call and each of its attempts is a span. The attempt's span is
+// sent to the replica. A refusal by the cell is not marked as an error.
 func TestSpans(t *testing.T) {
 	second := start(t, http.StatusNotFound, refused)
 	first := start(t, http.StatusMisdirectedRequest, `{"type":"x","title":"x","status":421,"code":"not_master","detail":"no","master":"`+second.URL+`"}`)
@@ -98,18 +98,18 @@ func TestSpans(t *testing.T) {
 		if !has(at.span, attribute.Int("http.response.status_code", at.status)) || !strings.Contains(at.to.URL, port(at.span)) {
 			t.Errorf("attempt %d has attributes %v", i, at.span.Attributes)
 		}
-		heard := at.to.headers()
-		if len(heard) != 1 {
-			t.Fatalf("replica %d heard %v", i, heard)
+		got := at.to.headers()
+		if len(got) != 1 {
+			t.Fatalf("replica %d received %v", i, got)
 		}
-		told := api.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.HeaderCarrier(heard[0])))
-		if told.SpanID() != at.span.SpanContext.SpanID() || told.TraceID() != job.SpanContext().TraceID() {
-			t.Errorf("attempt %d is told as %v", i, heard[0])
+		sent := api.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.HeaderCarrier(got[0])))
+		if sent.SpanID() != at.span.SpanContext.SpanID() || sent.TraceID() != job.SpanContext().TraceID() {
+			t.Errorf("attempt %d was sent as %v", i, got[0])
 		}
 	}
 }
 
-// TestNoParent: without a span in the context there are none, and nothing is sent.
+// TestNoParent: without a span in the context, no span is made or sent.
 func TestNoParent(t *testing.T) {
 	r := start(t, http.StatusNotFound, refused)
 	provider, ended := record(t)
@@ -126,7 +126,8 @@ func TestNoParent(t *testing.T) {
 	}
 }
 
-// TestFaults: what the cell could not do, and what nobody answers, is marked.
+// TestFaults: the spans of a call that the cell failed to do are marked as
+// errors.
 func TestFaults(t *testing.T) {
 	r := start(t, http.StatusInternalServerError, `{"type":"x","title":"x","status":500,"code":"internal","detail":"no"}`)
 	provider, ended := record(t)
@@ -157,7 +158,7 @@ func has(s tracetest.SpanStub, want attribute.KeyValue) bool {
 	return false
 }
 
-// port is what a span says of the port, as it stands in a URL.
+// port returns a span's port as it appears in a URL.
 func port(s tracetest.SpanStub) string {
 	for _, a := range s.Attributes {
 		if a.Key == "server.port" {
