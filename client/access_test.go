@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// clerk gives one answer, and keeps what it was asked.
+// clerk gives each request the same answer, and records the requests.
 type clerk struct {
 	status int
 	answer any
@@ -33,14 +33,15 @@ func (a *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asking makes a client of a cell that is one clerk.
+// asking makes a client of a cell that consists of one clerk.
 func asking(t *testing.T) (*clerk, *client.Client) {
 	t.Helper()
 	a := new(clerk)
 	return a, clientOf(t, a)
 }
 
-// accessCalls are all calls, with an answer to each and what they ask.
+// accessCalls returns all calls, each with its answer and the request that it
+// sends.
 func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 	call   func() (any, error)
 	status int
@@ -121,16 +122,16 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
 		}
 		if len(a.asked) != 1 || a.asked[0] != row.asked {
-			t.Errorf("%s: it asked\n%q, want\n%q", name, a.asked, row.asked)
+			t.Errorf("%s: sent\n%q, want\n%q", name, a.asked, row.asked)
 		}
 		a.status, a.answer = 403, lockapi.Errorf(lockapi.CodePermissionDenied, "no")
 		if _, err := row.call(); !errors.Is(err, client.ErrPermissionDenied) {
-			t.Errorf("%s, which is denied: %v", name, err)
+			t.Errorf("%s, denied: %v", name, err)
 		}
 	}
 }
 
-// What an answer says of something else is not believed.
+// The client rejects an answer that is about something else.
 func TestAccessLies(t *testing.T) {
 	a, c := asking(t)
 	for name, lie := range map[string]any{
@@ -141,12 +142,12 @@ func TestAccessLies(t *testing.T) {
 		row := accessCalls(t, c)[name]
 		a.status, a.answer = row.status, lie
 		if got, err := row.call(); !errors.Is(err, client.ErrInternal) {
-			t.Errorf("%s believes %+v: %+v, %v", name, lie, got, err)
+			t.Errorf("%s accepts %+v: %+v, %v", name, lie, got, err)
 		}
 	}
 }
 
-// What can't be is not sent.
+// Requests with bad arguments are not sent.
 func TestAccessBadArguments(t *testing.T) {
 	a, c := asking(t)
 	ctx, x := t.Context(), c.Access()
@@ -170,13 +171,13 @@ func TestAccessBadArguments(t *testing.T) {
 		}
 	}
 	if len(a.asked) > 0 {
-		t.Errorf("it asked %q", a.asked)
+		t.Errorf("requests %q were sent", a.asked)
 	}
 }
 
-// A change of access is never sent again where its answer got lost: arriving a
-// second time, after a later change, it would undo that. To read, and to revoke
-// a token, is.
+// A change of access is not sent again after its answer got lost: a second
+// arrival could undo a later change. Reads and revocations of tokens are sent
+// again.
 func TestAccessChangesAreSentOnce(t *testing.T) {
 	for _, one := range []struct {
 		name string

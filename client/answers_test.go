@@ -21,7 +21,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The answers that no replica gives, and what goes wrong on the way to one.
+// Answers that no replica gives, and failures on the way to an answer.
 
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
@@ -32,7 +32,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answer is a transport that answers each request by itself.
+// answer is a transport that answers each request itself.
 type answer func(*http.Request) (int, string)
 
 func (a answer) RoundTrip(r *http.Request) (*http.Response, error) { return response(a(r)), nil }
@@ -41,7 +41,7 @@ func response(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// reply is an answer in JSON.
+// reply returns an answer in JSON.
 func reply(status int, v any) *http.Response {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -52,8 +52,8 @@ func reply(status int, v any) *http.Response {
 
 func refusal(e *lockapi.Error) *http.Response { return reply(e.Code.Status(), e) }
 
-// scripted is a replica that gives fixed answers, by method and path, and keeps
-// what it was asked: method, URL and body.
+// scripted is a replica that gives fixed answers, by method and path, and
+// records method, URL and body of each request.
 type scripted struct {
 	status map[string]int
 	body   map[string]any
@@ -72,7 +72,7 @@ func (a *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sse is an event of a stream.
+// sse formats an event of a stream.
 func sse(event string, id uint64, data any) string {
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -81,8 +81,8 @@ func sse(event string, id uint64, data any) string {
 	return fmt.Sprintf(": a comment\nid: %d\nevent: %s\ndata: %s\n\n", id, event, raw)
 }
 
-// script has the replicas of those ids, or all, tell no more on a stream than
-// the text.
+// script limits the streams of the replicas with these ids, or of all, to the
+// text.
 func (tc *testCell) script(text string, ids ...string) {
 	tc.set(func() {
 		tc.instead = func(r *http.Request) *http.Response {
@@ -96,7 +96,7 @@ func (tc *testCell) script(text string, ids ...string) {
 	})
 }
 
-// clientOf makes a client of a server.
+// clientOf makes a client of a server with this handler.
 func clientOf(t *testing.T, h http.Handler) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -115,7 +115,7 @@ func serve(t stouttest.TB) string {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "r1"}) },
 		ModifyResponse: func(r *http.Response) error {
-			r.Header.Del(lockapi.HeaderMaster) // its URL leads nowhere
+			r.Header.Del(lockapi.HeaderMaster) // its URL cannot be reached
 			return nil
 		},
 	}
@@ -133,7 +133,7 @@ func lieAbout(lie func(*http.Request, *http.Response, map[string]any), q *http.R
 	body := map[string]any{}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	_ = d.Decode(&body) // of a 204, nothing
+	_ = d.Decode(&body) // fails for the empty body of a 204
 	lie(q, resp, body)
 	b, err := json.Marshal(body)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// wholeBackup is a whole one.
+// wholeBackup returns a complete backup.
 func wholeBackup(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -27,7 +27,7 @@ func wholeBackup(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// A backup is that of the master, wherever it is by then.
+// A backup comes from the master, also after a change of master.
 func TestBackup(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		whole := wholeBackup(t)
@@ -51,7 +51,7 @@ func TestBackup(t *testing.T) {
 	})
 }
 
-// What is not whole is not a backup, however it ends.
+// An incomplete backup is an error, however it ends.
 func TestBrokenBackups(t *testing.T) {
 	whole := wholeBackup(t)
 	header := http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
@@ -85,7 +85,7 @@ func TestBrokenBackups(t *testing.T) {
 	}
 }
 
-// One that falls silent is given up.
+// The client gives up a backup if its stream falls silent.
 func TestSilentBackup(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		whole := wholeBackup(t)
@@ -112,7 +112,8 @@ func (b blocked) Read([]byte) (int, error) {
 	return 0, b.ctx.Err()
 }
 
-// A cell that is busy, or refuses, says so; one without a master is waited for.
+// Backup returns the refusal of a cell that is busy or denies it. It waits for
+// a master.
 func TestBackupRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for _, code := range []lockapi.Code{lockapi.CodeTooMany, lockapi.CodePermissionDenied} {

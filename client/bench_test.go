@@ -14,9 +14,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// BenchmarkExchange is one call of the SDK against a server that answers every
-// request with the same bytes: what the SDK itself costs, the connection's two
-// ends included.
+// BenchmarkExchange measures one call against a server that answers every
+// request with the same bytes. The figure is the cost of the SDK, including
+// both ends of the connection.
 func BenchmarkExchange(b *testing.B) {
 	for _, via := range []string{"wire", "transport"} {
 		b.Run("read/"+via, func(b *testing.B) {
@@ -38,13 +38,13 @@ func BenchmarkExchange(b *testing.B) {
 				}
 			}
 		})
-		// Two calls.
+		// Each cycle makes two calls.
 		b.Run("cycle/"+via, func(b *testing.B) {
 			c := benchClient(b, via, "200 OK", `{"path":"/bench/cycle/0","state":"held","session":"s","handle":"1","mode":"exclusive",`+
 				`"token":42,"sequencer":"exclusive:42:/bench/cycle/0","granted_at":"2026-01-02T03:04:05.678901234Z"}`)
 			s := benchSession(c)
 			for b.Loop() {
-				s.locks.serial = 0 // for the answer is one and the same
+				s.locks.serial = 0 // the answer always names the first handle
 				c.tokens.n.Store(0)
 				h, err := s.TryLock(b.Context(), "/bench/cycle/0")
 				if err != nil {
@@ -58,7 +58,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// benchSession is a session that nothing keeps alive, and nothing has to.
+// benchSession returns a session without keepalives and with an hour of lease.
 func benchSession(c *Client) *Session {
 	s := c.newSession(lockapi.Session{ID: "s"})
 	s.locks.prefix = ""
@@ -66,8 +66,8 @@ func benchSession(c *Client) *Session {
 	return s
 }
 
-// benchClient is a client of a server that knows one answer, and one to
-// releases.
+// benchClient returns a client of a server with one answer for releases and one
+// for all other calls.
 func benchClient(b *testing.B, via, status, body string) *Client {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,7 +101,7 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	return c
 }
 
-// parrot answers the requests of a connection, a DELETE with released, others
+// parrot answers the requests of a connection: a DELETE with released, others
 // with usual.
 func parrot(conn net.Conn, usual, released string) {
 	defer conn.Close()

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A client that knows only replicas that are no masters, one of them dead,
-// finds the master and stays with it.
+// A client that is given only followers, one of them dead, finds the master and
+// keeps using it.
 func TestFollowsTheMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.kill("r1")
@@ -30,12 +30,12 @@ func TestFollowsTheMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tc.sent()[before:]; len(got) != 1 || got[0].host != "r3" || got[0].header.Get(lockapi.HeaderForward) != lockapi.ForwardNever {
-			t.Errorf("the second call went %+v", got)
+			t.Errorf("the second call sent %+v", got)
 		}
 	})
 }
 
-// After a fail-over the new master is found soon after it is in office.
+// After a failover the client finds the new master soon after its election.
 func TestFailOverIsNoticedQuickly(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -49,11 +49,11 @@ func TestFailOverIsNoticedQuickly(t *testing.T) {
 	})
 }
 
-// Where the URL that the cell gives for its master cannot be reached, calls are
-// forwarded.
+// If the client cannot reach the master's URL, other replicas forward its
+// calls.
 func TestForwardsWhereTheMasterIsOutOfReach(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		// From here only r2 is to be reached.
+		// This client can reach only r2.
 		c := tc.by(t, onlyHost{tc, "r2"}, "http://r2")
 		s := open(t, c)
 		h := lock(t, s, "/a")
@@ -79,7 +79,7 @@ func (o onlyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(r)
 }
 
-// A call under a context that ends says why it failed, and whether it may have
+// When its context ends, a call reports why it failed and whether it may have
 // taken effect.
 func TestGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -106,7 +106,7 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
-// Transfer is not sent again once it may have been done.
+// Transfer is not sent again once it may have taken effect.
 func TestTransferIsSentOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		if got, err := c.Transfer(t.Context(), "r2"); err != nil || got.Master != "r2" {
@@ -116,7 +116,7 @@ func TestTransferIsSentOnce(t *testing.T) {
 		before := tc.count(isMethod(http.MethodPost))
 		_, err := c.Transfer(t.Context(), "r3")
 		wantErr(t, err, client.ErrOutcomeUnknown)
-		if n := tc.count(isMethod(http.MethodPost)) - before; n > 2 { // one of them was told 421
+		if n := tc.count(isMethod(http.MethodPost)) - before; n > 2 { // one of them was answered with 421
 			t.Errorf("the transfer was sent %d times", n)
 		}
 	})
@@ -133,7 +133,7 @@ func TestReads(t *testing.T) {
 		if _, err := c.ReadLock(t.Context(), "/a", client.Stale(), client.Queue(7)); err != nil || tc.count(func(r sentRequest) bool {
 			return r.query == "consistency=stale&waiters=7"
 		}) != 1 {
-			t.Errorf("the queue was not asked for: %v", err)
+			t.Errorf("the request did not name the queue: %v", err)
 		}
 		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "test" {
 			t.Errorf("cell: %+v, %v", cell, err)
@@ -159,7 +159,8 @@ func TestReads(t *testing.T) {
 	})
 }
 
-// What is not a problem document is not taken for the cell's word.
+// An answer that is not a problem document does not count as the cell's. The
+// call still ends with a *lockapi.Error.
 func TestForeignAnswers(t *testing.T) {
 	for _, test := range []struct {
 		status int

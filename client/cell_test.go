@@ -22,7 +22,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The tests make much garbage, and keep little of it.
+// Tests allocate much and keep little of it.
 func init() { debug.SetGCPercent(400) }
 
 // testCell is a cell in memory behind a network that a test disturbs. It is the
@@ -31,28 +31,28 @@ type testCell struct {
 	*stouttest.Cell
 	t     *testing.T
 	start time.Time
-	cell  http.RoundTripper // the way without harm
+	cell  http.RoundTripper // the undisturbed transport
 	admin *client.Client
 
 	mu       sync.Mutex // guards what follows
 	requests []sentRequest
 	latency  time.Duration // of the network, one way
-	cost     time.Duration // of a replica's time for each call: it serves one after another
+	cost     time.Duration // time a replica spends on each call; it serves one at a time
 	free     map[string]time.Duration
 	dead     map[string]bool // hosts that refuse connections
-	silent   map[string]bool // hosts from and to which all is lost
+	silent   map[string]bool // hosts from and to which all packets are lost
 	broken   chan struct{}   // closed when connections break
 	oldest   map[string]uint64
-	told     *lockapi.URLs // what the cell tells of its members; nil leaves that to it
+	told     *lockapi.URLs // replaces the cell's list of members; nil leaves it
 	members  uint64        // replaces the members' revision of keepalives; 0 leaves it
 
 	withoutRevision bool // keepalives have none
 	withoutEvents   bool // nor events
 
-	// Hooks, each of which may be nil. instead answers in a replica's place; nil
-	// leaves the request to it. delay is how long a request is under way, however
-	// long its caller waits. drop reports whether the answer gets lost, and lie
-	// changes it.
+	// Hooks; each may be nil. instead answers in a replica's place; if it
+	// returns nil, the replica answers. delay is how long a request is under
+	// way, however long its caller waits. drop reports whether the answer is
+	// lost, and lie changes it.
 	instead func(*http.Request) *http.Response
 	delay   func(*http.Request) time.Duration
 	drop    func(*http.Request) bool
@@ -66,8 +66,8 @@ type sentRequest struct {
 	header                          http.Header
 }
 
-// bubble runs a test in virtual time with a cell and a client. A goroutine that
-// is left over when the test's sessions are closed fails it.
+// bubble runs a test in virtual time with a cell and a client. The test fails
+// if goroutines are left after its sessions are closed.
 func bubble(t *testing.T, test func(*testing.T, *testCell, *client.Client)) {
 	t.Helper()
 	bubbleOf(t, stouttest.Options{}, test)
@@ -90,19 +90,19 @@ func newTestCell(t *testing.T, o stouttest.Options) *testCell {
 	return tc
 }
 
-// client makes a client whose network the test disturbs.
+// client makes a client with tc as its network.
 func (tc *testCell) client(t *testing.T) *client.Client {
 	t.Helper()
 	return tc.by(t, tc, tc.URLs()...)
 }
 
-// by makes a client that knows the URLs and asks for no others.
+// by makes a client that uses only these URLs.
 func (tc *testCell) by(t *testing.T, transport http.RoundTripper, urls ...string) *client.Client {
 	t.Helper()
 	return tc.knowing(t, client.Config{Transport: transport, OnlyURLs: true}, urls...)
 }
 
-// knowing makes a client that was given some URLs, and finds others.
+// knowing makes a client that is given some URLs and finds others.
 func (tc *testCell) knowing(t *testing.T, c client.Config, urls ...string) *client.Client {
 	t.Helper()
 	c.URLs, c.Clock = urls, tc.now
@@ -127,8 +127,8 @@ func (tc *testCell) set(change func()) {
 	change()
 }
 
-// kill ends a replica, as far as clients can tell: it refuses connections, and
-// it is master no more.
+// kill makes clients see a replica as dead: it refuses connections, and stops
+// being master.
 func (tc *testCell) kill(id string) {
 	tc.set(func() { tc.dead[id] = true })
 	tc.breakConnections()
@@ -137,16 +137,16 @@ func (tc *testCell) kill(id string) {
 	}
 }
 
-// revive has a replica take connections again.
+// revive lets a replica accept connections again.
 func (tc *testCell) revive(id string) { tc.set(func() { tc.dead[id] = false }) }
 
-// failOver has another replica take over from a master that dies.
+// failOver kills the master and elects another replica.
 func (tc *testCell) failOver(to string) {
 	tc.kill(tc.Master())
 	tc.Elect(to)
 }
 
-// silence has all get lost that a replica sends and is sent.
+// silence drops all packets to and from a replica.
 func (tc *testCell) silence(id string, on bool) { tc.set(func() { tc.silent[id] = on }) }
 
 // all makes every replica silent or not.
@@ -156,7 +156,7 @@ func (tc *testCell) all(silent bool) {
 	}
 }
 
-// breakConnections breaks those of all clients.
+// breakConnections breaks the connections of all clients.
 func (tc *testCell) breakConnections() {
 	tc.set(func() {
 		close(tc.broken)
@@ -164,7 +164,7 @@ func (tc *testCell) breakConnections() {
 	})
 }
 
-// lose has the requests that match get lost, from now on.
+// lose drops the requests that match, from now on.
 func (tc *testCell) lose(match func(*http.Request) bool) {
 	tc.set(func() {
 		tc.delay = func(r *http.Request) time.Duration {
@@ -176,7 +176,7 @@ func (tc *testCell) lose(match func(*http.Request) bool) {
 	})
 }
 
-// forget has replicas keep no events of before now.
+// forget makes replicas drop the events before now.
 func (tc *testCell) forget(ids ...string) {
 	now := tc.revision()
 	tc.set(func() {
@@ -186,7 +186,7 @@ func (tc *testCell) forget(ids ...string) {
 	})
 }
 
-// tell has the cell say that it is the one of that id and has those members.
+// tell makes the cell report this id and these members.
 func (tc *testCell) tell(cell string, urls ...string) {
 	told := &lockapi.URLs{CellID: cell}
 	for i, url := range urls {
@@ -211,12 +211,12 @@ func (tc *testCell) count(match func(sentRequest) bool) (n int) {
 	return n
 }
 
-// streams counts the streams of events that were begun.
+// streams counts the event streams that clients began.
 func (tc *testCell) streams() int {
 	return tc.count(func(r sentRequest) bool { return r.header.Get("Accept") == lockapi.TypeEventStream })
 }
 
-// read reads a lock past the network's harm, with a master or without one.
+// read reads a lock over the undisturbed transport, with or without a master.
 func (tc *testCell) read(path string) lockapi.Lock {
 	tc.t.Helper()
 	var opts []client.ReadOption
@@ -241,7 +241,7 @@ func (tc *testCell) held(path string) []uint64 {
 
 func (tc *testCell) waiting(path string) int { return tc.read(path).Waiters }
 
-// put writes a file as somebody else does, and returns its revision.
+// put writes a file as another client would, and returns its revision.
 func (tc *testCell) put(path, content string) uint64 {
 	stat, err := tc.admin.Put(context.Background(), path, []byte(content))
 	if err != nil {
@@ -250,7 +250,7 @@ func (tc *testCell) put(path, content string) uint64 {
 	return stat.Revision
 }
 
-// revision is that of the cell.
+// revision returns the cell's revision.
 func (tc *testCell) revision() uint64 {
 	n, err := tc.admin.Revision(context.Background())
 	if err != nil {
@@ -259,7 +259,7 @@ func (tc *testCell) revision() uint64 {
 	return n
 }
 
-// call makes a call of the API past all clients.
+// call makes a call of the API without a client.
 func (tc *testCell) call(method, path string, in, out any) {
 	b, err := json.Marshal(in)
 	if err != nil {
@@ -277,20 +277,20 @@ func (tc *testCell) call(method, path string, in, out any) {
 	}
 }
 
-// keepAlive extends a session's lease in the cell, which its client does not
-// learn.
+// keepAlive extends a session's lease in the cell, without its client learning
+// of it.
 func (tc *testCell) keepAlive(s *client.Session) {
 	tc.call(http.MethodPost, lockapi.RouteSessions+"/"+s.ID()+"/keepalive", lockapi.KeepaliveRequest{}, nil)
 }
 
-// acquire asks for a lock by a handle, as a late request does.
+// acquire acquires a lock under a handle, as a late request does.
 func (tc *testCell) acquire(s *client.Session, path, handle string) {
 	q := lockapi.NewLockRequest(s.ID())
 	q.Handle = handle
 	tc.call(http.MethodPut, lockapi.RouteLocks+path, q, nil)
 }
 
-// leaseInCell is what the cell has of a session's lease.
+// leaseInCell returns what remains of a session's lease in the cell.
 func (tc *testCell) leaseInCell(s *client.Session) time.Duration {
 	state, err := tc.admin.ReadSession(context.Background(), s.ID())
 	if err != nil {
@@ -299,7 +299,7 @@ func (tc *testCell) leaseInCell(s *client.Session) time.Duration {
 	return time.Duration(*state.LeaseRemainingMS) * time.Millisecond
 }
 
-// past are the revisions of the events after a revision for which keep holds;
+// past returns the revisions of the events after a revision that keep accepts;
 // nil keeps all.
 func (tc *testCell) past(after uint64, keep func(lockapi.CellEvent) bool) (out []uint64) {
 	var list lockapi.EventList
@@ -364,7 +364,7 @@ func (tc *testCell) RoundTrip(q *http.Request) (*http.Response, error) {
 	return tc.exchange(under(ctx), broken)
 }
 
-// queue is for how long a call waits for its replica.
+// queue returns how long a call waits for its replica.
 func (tc *testCell) queue(host string) time.Duration {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
@@ -372,7 +372,8 @@ func (tc *testCell) queue(host string) time.Duration {
 	return tc.free[host] - tc.now()
 }
 
-// compacted is the answer of a replica that has forgotten events.
+// compacted returns the answer of a replica that has dropped the events, or
+// nil.
 func (tc *testCell) compacted(q *http.Request) *http.Response {
 	tc.mu.Lock()
 	oldest := tc.oldest[q.URL.Host]
@@ -386,7 +387,7 @@ func (tc *testCell) compacted(q *http.Request) *http.Response {
 	return refusal(e)
 }
 
-// exchange has the cell answer.
+// exchange sends a request to the cell.
 func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(q.Context())
 	go func() {
@@ -451,7 +452,7 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 	return resp, nil
 }
 
-// stream is the body of a stream of events, which goes through the network.
+// stream is the body of an event stream that passes through the network.
 type stream struct {
 	io.ReadCloser
 	tc     *testCell

@@ -17,9 +17,9 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// Under silent replicas, elections and lost answers: no two holds of an
-// exclusive lock are ever good at once, tokens grow from one to the next, and
-// when all is well again nothing is left in the cell.
+// Under silent replicas, elections and lost answers, two holds of an exclusive
+// lock are never valid at once. Tokens grow from hold to hold. After recovery
+// the cell keeps no hold.
 func TestHoldsUnderFaults(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 2, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 	}
 }
 
-// trouble breaks things and mends them until ctx ends.
+// trouble causes and repairs faults until ctx ends.
 func (tc *testCell) trouble(ctx context.Context, r *rand.Rand) {
 	ids := []string{"r1", "r2", "r3"}
 	for ctx.Err() == nil {
@@ -67,7 +67,7 @@ func (tc *testCell) trouble(ctx context.Context, r *rand.Rand) {
 	tc.all(false)
 }
 
-// watcher sees all holds of all clients.
+// watcher checks all holds of all clients.
 type watcher struct {
 	mu    sync.Mutex
 	good  *client.Held
@@ -93,7 +93,7 @@ func (w *watcher) work(ctx context.Context, t *testing.T, c *client.Client, r *r
 			case <-ctx.Done():
 			}
 			unlock, cancel := context.WithTimeout(ctx, time.Minute)
-			_ = h.Unlock(unlock) // whatever comes of it, the invariants hold
+			_ = h.Unlock(unlock) // the invariants hold whether or not it succeeds
 			cancel()
 		}
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -102,13 +102,14 @@ func (w *watcher) work(ctx context.Context, t *testing.T, c *client.Client, r *r
 	}
 }
 
-// enter checks that a new hold is the only good one, and newer than the last.
+// enter checks that a new hold is the only valid one, and that its token is
+// higher than the last.
 func (w *watcher) enter(t *testing.T, h *client.Held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.holds++
 	if w.good != nil && w.good.Err() == nil && h.Err() == nil {
-		t.Errorf("tokens %d and %d are good at once", w.good.Token(), h.Token())
+		t.Errorf("tokens %d and %d are valid at once", w.good.Token(), h.Token())
 	}
 	if h.Token() <= w.token {
 		t.Errorf("token %d after %d", h.Token(), w.token)

@@ -36,7 +36,7 @@ func TestConfig(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", given, err)
 		} else if got := c.calls.targets.pick().to.base; got != want {
-			t.Errorf("%s stands for %s, want %s", given, got, want)
+			t.Errorf("%s becomes %s, want %s", given, got, want)
 		}
 	}
 	if _, err := New("localhost"); err == nil || !strings.Contains(err.Error(), "write http://host:port") {

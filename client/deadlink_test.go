@@ -16,14 +16,14 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// deadLink is a way on which packets to some replicas get lost, or their answers
-// do. The replicas reach each other.
+// deadLink is a transport that loses requests to some replicas, or their
+// answers. The replicas still reach each other.
 type deadLink struct {
 	*testCell
-	to      []string // whose requests get lost
-	from    []string // whose answers do
-	large   []string // those that lose what is longer than a packet
-	refused []string // those that refuse connections
+	to      []string // hosts to which requests get lost
+	from    []string // hosts from which answers get lost
+	large   []string // hosts to and from which messages longer than a packet get lost
+	refused []string // hosts that refuse connections
 	on      atomic.Bool
 }
 
@@ -57,7 +57,7 @@ func (d *deadLink) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// stalled is an answer of which nothing comes but its head.
+// stalled is an answer that ends after its head.
 type stalled struct{ *http.Request }
 
 func (s stalled) Read([]byte) (int, error) {
@@ -65,7 +65,7 @@ func (s stalled) Read([]byte) (int, error) {
 	return 0, s.Context().Err()
 }
 
-// over is a client whose way to the cell is d.
+// over returns a client that uses d as its transport.
 func (d *deadLink) over(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: d, Clock: d.now}.New()
@@ -76,8 +76,8 @@ func (d *deadLink) over(t *testing.T) *client.Client {
 	return c
 }
 
-// While a client has a path to the cell, dead links cost no session its lease,
-// whatever its ttl, and new locks are granted: r1 is the master.
+// While a client has any path to the cell, dead links cost no session its
+// lease, at any ttl, and new locks are granted. The master is r1.
 func TestDeadLinks(t *testing.T) {
 	ways := []struct {
 		name string
@@ -124,7 +124,8 @@ func TestDeadLinks(t *testing.T) {
 					}
 					slowest = max(slowest, time.Since(began))
 				}
-				// Commands that run under a lock are asked to stop when a sixth is left.
+				// Commands that run under a lock get the signal to stop when a
+				// sixth of the lease is left.
 				if least <= ttl/6 && ttl > time.Second {
 					t.Errorf("%s of the lease were left", least)
 				}
@@ -138,8 +139,8 @@ func TestDeadLinks(t *testing.T) {
 	}
 }
 
-// An endpoint that failed is probed with growing pauses, and used again when it
-// has answered.
+// The client probes a failed endpoint with growing pauses, and uses it again
+// once it has answered.
 func TestDeadLinkIsProbed(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		d := &deadLink{testCell: tc, to: []string{"r1"}}

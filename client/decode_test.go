@@ -23,7 +23,7 @@ var answers = []string{
 	`{"type":"about:blank","title":"Invalid argument","status":400,"code":"invalid_argument","detail":"","field":"ttl_ms"}`,
 }
 
-// outs makes one of each type that is read here.
+// outs creates one value of each type with a decoder here.
 var outs = []func() any{
 	func() any { return new(lockapi.Lock) },
 	func() any { return new(lockapi.Grant) },
@@ -33,8 +33,8 @@ var outs = []func() any{
 	func() any { return new(fileAnswer) },
 }
 
-// TestAnswersAreReadFast: an answer with every field that there is needs no
-// help.
+// TestAnswersAreReadFast: the decoder reads an answer with every known field
+// without help from encoding/json.
 func TestAnswersAreReadFast(t *testing.T) {
 	for _, out := range outs {
 		want, got := out(), out()
@@ -49,7 +49,7 @@ func TestAnswersAreReadFast(t *testing.T) {
 	}
 }
 
-// fill gives every field that it finds a value other than zero.
+// fill sets every exported field to a value other than zero.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -81,7 +81,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// FuzzDecode holds what is read here against encoding/json.
+// FuzzDecode compares the decoder with encoding/json.
 func FuzzDecode(f *testing.F) {
 	for _, answer := range answers {
 		f.Add([]byte(answer))

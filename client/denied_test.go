@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// waitFor has somebody wait for a lock beside the test, and tells with what and
-// when the wait ended.
+// waitFor waits for a lock in the background, and sends the error with which
+// the wait ended.
 func waitFor(t *testing.T, s *client.Session, path string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -21,8 +21,8 @@ func waitFor(t *testing.T, s *client.Session, path string) <-chan error {
 	return ended
 }
 
-// withRights is a bubble with a client whose right to the lock /a comes and
-// goes.
+// withRights is a bubble with a client. The test grants and revokes its right
+// to the lock /a.
 func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Client, mayLock func(bool))) {
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
@@ -51,14 +51,14 @@ func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Cl
 	})
 }
 
-// Whoever waits for a lock that he may not have any more is told so, and leaves
-// nothing behind. The holder keeps his hold.
+// A waiter that loses its right to the lock gets an error, and leaves nothing
+// in the cell. The holder keeps its hold.
 func TestRightTakenFromAWaiter(t *testing.T) {
 	withRights(t, func(t *testing.T, tc *testCell, c *client.Client, mayLock func(bool)) {
 		mayLock(true)
 		holder, waiter := open(t, c), open(t, c)
 		h := lock(t, holder, "/a")
-		for _, waited := range []time.Duration{time.Second, 40 * time.Second} { // the second wait was told of its place
+		for _, waited := range []time.Duration{time.Second, 40 * time.Second} { // in the second wait the client has learned its queue position
 			mayLock(true)
 			ended := waitFor(t, waiter, "/a")
 			time.Sleep(waited)
@@ -80,8 +80,8 @@ func TestRightTakenFromAWaiter(t *testing.T) {
 	})
 }
 
-// A wait at a replica that says nothing any more ends by the news on the
-// session's keepalive.
+// If the waiting call hangs, the event on the session's keepalive ends the
+// wait.
 func TestWithdrawnWhileTheCallHangs(t *testing.T) {
 	withRights(t, func(t *testing.T, tc *testCell, c *client.Client, mayLock func(bool)) {
 		mayLock(true)
@@ -110,8 +110,8 @@ func TestWithdrawnWhileTheCallHangs(t *testing.T) {
 	})
 }
 
-// News of a place that nobody here waits in, or of another path, or that are
-// wrong, end no wait and no hold.
+// An event about an unknown queue position or another path, or a wrong one,
+// ends no wait and no hold.
 func TestWrongNewsOfAWithdrawal(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s, other := open(t, c), open(t, c)
@@ -140,14 +140,14 @@ func TestWrongNewsOfAWithdrawal(t *testing.T) {
 	})
 }
 
-// gatekeeper lets those in who show the right token.
+// gatekeeper admits requests with the right token.
 type gatekeeper struct {
 	*testCell
-	behind       map[string]string // by replica, the token that it still takes for the right one
+	behind       map[string]string // by replica, the old token that it still accepts
 	shown, right atomic.Value      // token
 }
 
-// secured makes a client that shows a token of a cell which asks for one.
+// secured makes a client with a token, of a cell that requires one.
 func secured(t *testing.T, tc *testCell) (*gatekeeper, *client.Client) {
 	t.Helper()
 	g := &gatekeeper{testCell: tc, behind: make(map[string]string)}
@@ -156,8 +156,8 @@ func secured(t *testing.T, tc *testCell) (*gatekeeper, *client.Client) {
 	return g, tc.knowing(t, client.Config{Transport: g, OnlyURLs: true, Token: func(context.Context) (string, error) { return g.shown.Load().(string), nil }}, tc.URLs()...)
 }
 
-// wants has the cell take another token from now on, but for the replicas that
-// are behind. Streams learn of it when they break.
+// wants makes the cell accept another token from now on, except at replicas
+// that are behind. Streams notice when they break.
 func (g *gatekeeper) wants(token string) {
 	g.right.Store(token)
 	g.breakConnections()
@@ -178,8 +178,8 @@ func (g *gatekeeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return refusal(lockapi.Errorf(lockapi.CodeUnauthenticated, "%s does not know the token", r.URL.Host)), nil
 }
 
-// A watch whose credential has ended goes on by the one that it was exchanged
-// for, and misses nothing.
+// A watch with a replaced token continues with the new one, and misses no
+// event.
 func TestWatchGoesOnByANewToken(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		g, c := secured(t, tc)
@@ -196,7 +196,7 @@ func TestWatchGoesOnByANewToken(t *testing.T) {
 	})
 }
 
-// One whose credential has ended for good ends, soon.
+// A watch with a token that is no longer valid ends soon.
 func TestWatchEndsWithItsToken(t *testing.T) {
 	for name, master := range map[string]string{"a master": "r1", "no master": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestWatchEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// What a replica that is behind says about a token is no end of a watch.
+// A watch does not end because a replica that is behind rejects its token.
 func TestWatchPassesOverAReplicaThatIsBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		g, c := secured(t, tc)
@@ -234,7 +234,7 @@ func TestWatchPassesOverAReplicaThatIsBehind(t *testing.T) {
 	})
 }
 
-// A replica that denies again and again is not asked in a loop without pauses.
+// A watch pauses between attempts at replicas that deny it.
 func TestWatchIsDeniedWithPauses(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.script(sse(lockapi.StreamDenied, 0, struct{}{}))

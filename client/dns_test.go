@@ -23,7 +23,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// fakeDNS answers for names. Its zero value knows of none.
+// fakeDNS resolves names. Its zero value knows no name.
 type fakeDNS struct {
 	mu    sync.Mutex
 	hosts map[string][]string
@@ -101,8 +101,8 @@ func at(tc *testCell, addrs map[string]string) roundTrip {
 	}
 }
 
-// A client that was given a name finds the cell by it, and goes on when each of its
-// addresses is another one: without being told of members.
+// A client finds the cell by a DNS name. It continues when all of the name's
+// addresses change, even if no replica reports members.
 func TestFindsByName(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "fd00::3"}}}
@@ -131,8 +131,8 @@ func TestFindsByName(t *testing.T) {
 	})
 }
 
-// The DNS may fail, hang, or have nothing to tell: what it has told before counts,
-// calls end with their contexts, and it is not asked in a loop.
+// The DNS may fail, hang or return no address. Earlier answers remain valid,
+// calls end with their contexts, and lookups are paced.
 func TestTheDNSIsNotWell(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}, hangs: true}
@@ -174,13 +174,13 @@ func TestTheDNSIsNotWell(t *testing.T) {
 		_, err = c.ReadLock(ctx, "/a")
 		wantErr(t, err, client.ErrNoAnswer)
 		if dns.asked < 5 || dns.asked > 13 {
-			t.Errorf("the DNS was asked %d times in a minute in which nobody answers", dns.asked)
+			t.Errorf("%d lookups in a minute without an answer", dns.asked)
 		}
 	})
 }
 
-// A name that leads to who answers to no purpose is looked up for as long as calls
-// have no better answer: one look that comes to nothing is not the last.
+// The client repeats the lookup of a name while its addresses give no useful
+// answer. One lookup without result is not the last.
 func TestANameThatLeadsToNoPurpose(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}
@@ -197,7 +197,7 @@ func TestANameThatLeadsToNoPurpose(t *testing.T) {
 		_, err := c.ReadLock(ctx, "/a")
 		wantErr(t, err, client.ErrNoMaster)
 		if n := dns.times(); n < 20 || n > 5*60/5+2 {
-			t.Errorf("the DNS was asked %d times in five minutes of answers to no purpose", n)
+			t.Errorf("%d lookups in five minutes of useless answers", n)
 		}
 		tc.Elect("r2")
 		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
@@ -205,8 +205,8 @@ func TestANameThatLeadsToNoPurpose(t *testing.T) {
 	})
 }
 
-// A watch looks a name up as well where those that it leads to tell nothing, whether
-// they refuse, do not answer, or break off.
+// A watch also repeats the lookup while the addresses send no events, whether
+// they refuse, hang or break off.
 func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 	refuses := func(*http.Request) (*http.Response, error) {
 		return refusal(lockapi.Errorf(lockapi.CodeNoMaster, "no master")), nil
@@ -232,7 +232,7 @@ func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 				w := watchFor(t, c, 0)
 				time.Sleep(5 * time.Minute)
 				if n := dns.times(); n > 5*60/5+2 {
-					t.Errorf("the DNS was asked %d times in five minutes", n)
+					t.Errorf("%d lookups in five minutes", n)
 				}
 				dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
 				time.Sleep(time.Minute)
@@ -242,7 +242,8 @@ func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 	}
 }
 
-// A name that does not exist is asked for again until it does, not in a loop.
+// The lookup of a name that does not exist is repeated, with pauses, until it
+// exists.
 func TestANameThatComesLater(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{}}
@@ -255,7 +256,7 @@ func TestANameThatComesLater(t *testing.T) {
 			t.Error(err)
 		}
 		if dns.asked > 2*21 {
-			t.Errorf("the DNS was asked %d times in 20 s", dns.asked)
+			t.Errorf("%d lookups in 20 s", dns.asked)
 		}
 		for _, err := range c.Watch(ctx, 1) {
 			wantErr(t, err, context.DeadlineExceeded)
@@ -265,8 +266,8 @@ func TestANameThatComesLater(t *testing.T) {
 	})
 }
 
-// SRV records name hosts and ports; a host that has no address, and a record that
-// says that there is no such service, are in nobody's way.
+// SRV records name hosts and ports. A host without an address, or a record that
+// denies the service, does not disturb the others.
 func TestFindsByService(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{
@@ -285,7 +286,7 @@ func TestFindsByService(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantRead(t, c, time.Second)
 		time.Sleep(time.Minute)
-		wantKnown(t, c, "http://10.0.0.1:1", "http://10.0.0.2:2", "http://10.0.0.3:2", "http://10.0.0.4:2") // a.example's is kept
+		wantKnown(t, c, "http://10.0.0.1:1", "http://10.0.0.2:2", "http://10.0.0.3:2", "http://10.0.0.4:2") // the address of a.example is kept
 		api := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:_api._tcp.stout.example", "http://10.0.0.2:2", "http://10.0.0.2:2/")
 		wantKnown(t, api, "http://10.0.0.2:2")
 		no := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:_no._tcp.stout.example")
@@ -295,7 +296,7 @@ func TestFindsByService(t *testing.T) {
 	})
 }
 
-// Of a name with very many addresses some are taken, others each time.
+// The client uses some of a name's very many addresses, and others each time.
 func TestANameWithManyAddresses(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		var all []string
@@ -314,8 +315,8 @@ func TestANameWithManyAddresses(t *testing.T) {
 	})
 }
 
-// One replica is asked itself by a name, too: the first of those that it stands for
-// that has an answer.
+// A call to one replica also accepts a DNS name: the first of its addresses
+// with an answer counts.
 func TestOneOfAName(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}, "dead.example": {"10.0.0.8", "10.0.0.9"}}}
@@ -343,8 +344,8 @@ func TestOneOfAName(t *testing.T) {
 	})
 }
 
-// With names in plain text the client goes on with those that were given as well,
-// and does not wait for the DNS.
+// A client that is given names in plain text and URLs uses both, and does not
+// wait for the DNS.
 func TestNamesAndURLs(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		dns := &fakeDNS{hangs: true}
@@ -359,12 +360,13 @@ func TestNamesAndURLs(t *testing.T) {
 	}
 }
 
-// nobodysToken is a client's token that must not get anywhere.
+// nobodysToken is a client's token that must not reach any server.
 const nobodysToken = "stout_secret"
 
-// A replica that a name of the DNS stands for shows a certificate with that name:
-// whoever answers for the DNS may lead elsewhere, and is sent nothing, by calls and
-// by streams. What the client was given beside names is judged as ever.
+// A replica found by a DNS name must show a certificate with that name. A
+// forged DNS answer may lead to another server, which must receive nothing,
+// from calls or from streams. For URLs given beside names the usual checks
+// apply.
 func TestCertificatesOfNames(t *testing.T) {
 	ca := newAuthority(t)
 	dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"127.0.0.1"}}, srv: map[string][]*net.SRV{}}
@@ -432,7 +434,7 @@ func TestCertificatesOfNames(t *testing.T) {
 				break
 			}
 			if heard := len(callers) > 0; heard != (test.want == "") {
-				t.Errorf("the server heard of the watch: %v", heard)
+				t.Errorf("the server received the watch: %v", heard)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ func TestDo(t *testing.T) {
 				after = ctx
 				wantTokens(t, tc, "/a", h.Token())
 				if ctx.Err() != nil || h.Path() != "/a" {
-					t.Errorf("works under %v, at %s", ctx.Err(), h.Path())
+					t.Errorf("the work runs under %v, at %s", ctx.Err(), h.Path())
 				}
 				return want
 			}, client.LockDelay(time.Second))
@@ -38,8 +38,8 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// The context of the work ends with the caller's, as that does, and the lock is
-// released.
+// The work's context ends with the caller's, with the same error and cause, and
+// the lock is released.
 func TestDoEndsWithItsContext(t *testing.T) {
 	stopped := errors.New("told to stop")
 	type key struct{}
@@ -85,8 +85,8 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The error of the work is returned as it is where the lock was held to the
-// end, and joined with that of Unlock where it was not.
+// Do returns the work's error unchanged if the lock was held to the end.
+// Otherwise it joins that error with Unlock's.
 func TestDoReturnsTheVeryError(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -112,7 +112,7 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 	})
 }
 
-// The context of the work ends with the hold, and the error tells.
+// The work's context ends with the hold, with the reason as its cause.
 func TestDoEndsWithTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -142,8 +142,8 @@ func TestDoEndsWithTheHold(t *testing.T) {
 	})
 }
 
-// A panic passes through, and leaves no lock behind; without a cell it does not
-// wait for one.
+// A panic passes through Do and leaves no lock behind. If the cell does not
+// answer, Do does not wait for it.
 func TestDoPanics(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A client that is dropped without Close leaves no connection, though the timer
-// that closes idle ones still runs.
+// A client that is dropped without Close leaves no connection open, though the
+// timer that closes idle connections still runs.
 func TestDroppedClient(t *testing.T) {
 	closed := make(chan struct{}, 1)
 	server := httptest.NewUnstartedServer(&scripted{body: map[string]any{"GET /v1/cell": lockapi.Cell{Cell: "test"}}})
@@ -25,7 +25,7 @@ func TestDroppedClient(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	func() {
-		c, err := client.Config{URLs: []string{server.URL}, OnlyURLs: true}.New() // else a look at the cell keeps it a while
+		c, err := client.Config{URLs: []string{server.URL}, OnlyURLs: true}.New() // otherwise a lookup of members keeps the client alive for a while
 		if err != nil {
 			t.Fatal(err)
 		}

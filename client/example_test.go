@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Do the work of a leader, and only while being it.
+// Do a leader's work only while being the leader.
 func Example() {
 	ctx := context.Background()
 	cell, err := client.New(serve(nil))
@@ -26,7 +26,7 @@ func Example() {
 	}
 	defer session.Close(ctx)
 
-	// write stands for a request to what the lock protects. It carries the
+	// write is a request to the resource that the lock protects. It carries the
 	// token, and ends with the hold.
 	write := func(ctx context.Context, token uint64) error {
 		fmt.Printf("writing with token %d, err %v\n", token, ctx.Err())
@@ -41,9 +41,9 @@ func Example() {
 	// Output: writing with token 1, err <nil>
 }
 
-// Hold a lock for as long as no function encloses. Held.Context does not end
-// when the context given to Lock does: here that bounds the wait, to ten
-// seconds.
+// Hold a lock for longer than one function runs. Held.Context does not end with
+// the context that Lock received; that context only bounds the wait, here to
+// ten seconds.
 func ExampleSession_Lock() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -88,7 +88,7 @@ func ExampleSession_TryLock() {
 	// held by first
 }
 
-// At most two workers at once, and no waiting for longer than a moment.
+// At most two workers run at once, and none waits for long.
 func ExampleLimit() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -105,7 +105,7 @@ func ExampleLimit() {
 	// worker 2: false
 }
 
-// The receiver of a request checks the sequencer that came with it.
+// The receiver of a request checks the sequencer that came with the request.
 func ExampleClient_CheckSequencer() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -123,7 +123,7 @@ func ExampleClient_CheckSequencer() {
 	// exclusive:1:/disk/7 false
 }
 
-// Follow a session's state, for instance to tell an operator.
+// Follow a session's state, for instance to alert an operator.
 func ExampleSession_Changed() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -142,8 +142,8 @@ func ExampleSession_Changed() {
 	// Output: expired stout: the session is closed
 }
 
-// Say where the primary is, for as long as this program is it. A late primary
-// can't overwrite what its successor says.
+// Publish the primary's address while this program is the primary. A late
+// primary can't overwrite its successor's address.
 func ExampleSession_Put() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -165,8 +165,8 @@ func ExampleSession_Put() {
 	// not held: true
 }
 
-// Change a file that others change as well. The error has what stands there
-// now, so that the next try needs no look.
+// Change a file that other clients change as well. The error has the file's
+// current content, so that the next try needs no read.
 func ExampleIfRevision() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -183,7 +183,7 @@ func ExampleIfRevision() {
 	// Output: it is 2 at generation 2
 }
 
-// Move a file, as one change.
+// Move a file in one atomic change.
 func ExampleTxn() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -223,7 +223,7 @@ func ExampleClient_List() {
 	// /app/d "content of /app/d"
 }
 
-// Follow what happens to a node, and go on where one was.
+// Follow the changes of a node, and continue after the last one seen.
 func ExampleClient_Watch() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
@@ -236,7 +236,7 @@ func ExampleClient_Watch() {
 			log.Fatal(err)
 		}
 		if event.Compacted != nil {
-			continue // read the file again: some events are not kept any more
+			continue // some events are gone: read the file again
 		}
 		fmt.Println(event.Revision, event.Type)
 		if event.Type == lockapi.EventFileDeleted {
@@ -248,7 +248,7 @@ func ExampleClient_Watch() {
 	// 4 file_deleted
 }
 
-// Keep a map of what lies in a directory.
+// Keep a map of the files in a directory.
 func ExampleClient_Follow() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))

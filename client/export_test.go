@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The internals that the external tests use.
+// Internals that the external tests use.
 
 const (
 	FirstLook   = firstLook
@@ -37,30 +37,30 @@ var (
 	IsGone = isGone
 )
 
-// Prefix is what the handles of a session's locks begin with.
+// Prefix returns the prefix of the handles of the session's locks.
 func (s *Session) Prefix() string { return s.locks.prefix }
 
-// AskAgain has the session's calls for locks made again.
+// AskAgain repeats the session's pending calls for locks.
 func (s *Session) AskAgain() { s.locks.askAgain() }
 
-// Acquisitions is how many locks the session has, waits for or looks for.
+// Acquisitions returns how many locks the session has, waits for or looks for.
 func (s *Session) Acquisitions() int {
 	s.locks.mu.Lock()
 	defer s.locks.mu.Unlock()
 	return len(s.locks.byHandle)
 }
 
-// Mutexes are those of the hold's session.
+// Mutexes returns the mutexes of the hold's session.
 func (h *Held) Mutexes() []*sync.Mutex {
 	s := h.a.s
 	return []*sync.Mutex{&s.lease.mu, &s.locks.mu, &s.keeper.poll.mu, &s.reconciler.mu}
 }
 
-// Session is the hold's session.
+// Session returns the hold's session.
 func (h *Held) Session() *Session { return h.a.s }
 
-// RoundTripTo reads a lock at one replica: over a connection of the client's own
-// where direct is set, else by its transport.
+// RoundTripTo reads a lock at one replica: over one of the client's own
+// connections if direct, otherwise through its transport.
 func (c *Client) RoundTripTo(ctx context.Context, url string, direct bool) (int, error) {
 	e, err := givenEndpoint(url, c.scheme)
 	if err != nil {
@@ -73,5 +73,5 @@ func (c *Client) RoundTripTo(ctx context.Context, url string, direct bool) (int,
 	return a.StatusCode, err
 }
 
-// Sessions is how many sessions the limiter counts.
+// Sessions returns how many sessions the limiter counts.
 func (c *Client) Sessions() int { return c.limiter.sessions }

@@ -17,7 +17,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// mustPut writes a file.
 func mustPut(t *testing.T, w interface {
 	Put(context.Context, string, []byte, ...client.WriteOption) (lockapi.FileStat, error)
 }, path, content string, opts ...client.WriteOption) lockapi.FileStat {
@@ -38,7 +37,7 @@ func wantFile(t *testing.T, c *client.Client, path, content string) client.File 
 	return file
 }
 
-// changesFiles reports whether a request is to change files.
+// changesFiles reports whether a request changes files.
 func changesFiles(r sentRequest) bool {
 	return r.method != http.MethodGet && (strings.HasPrefix(r.path, lockapi.RouteFiles) || r.path == lockapi.RouteTransactions)
 }
@@ -69,7 +68,8 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// A condition that does not hold gives the file's present stat, or none.
+// A failed condition returns the file's current stat, or no stat if the file
+// does not exist.
 func TestFileConditions(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
@@ -93,8 +93,8 @@ func TestFileConditions(t *testing.T) {
 	})
 }
 
-// A refusal tells the content where that was asked for, of text and of other
-// bytes: with a counter each try is one call.
+// A refusal includes the file's content if requested, as text or as bytes. A
+// counter so needs one call per try.
 func TestTellCurrent(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
@@ -116,7 +116,7 @@ func TestTellCurrent(t *testing.T) {
 	})
 }
 
-// What a refusal tells is not believed where it cannot be the file.
+// The client rejects a refusal if its content cannot be the file's.
 func TestLiesInRefusals(t *testing.T) {
 	var lie func(current map[string]any)
 	about := func(r *http.Request) bool { return r.URL.Query().Get("content") == "true" }
@@ -178,8 +178,8 @@ func TestWriteOptionsThatMakeNoSense(t *testing.T) {
 	})
 }
 
-// Whatever is lost, a session's write is done once, and answered as the first
-// time.
+// A session's write happens once, even if messages get lost, and returns the
+// first answer.
 func TestSessionWritesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
@@ -224,7 +224,7 @@ func TestSessionWritesOnce(t *testing.T) {
 	})
 }
 
-// A session's write outlives its master.
+// A session's write survives a change of master.
 func TestSessionWriteFollowsTheMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -239,8 +239,8 @@ func TestSessionWriteFollowsTheMaster(t *testing.T) {
 	})
 }
 
-// A write without a key is not sent again where it may have been done, and is
-// where it certainly was not.
+// A write without a key is not sent again if it may have taken effect. It is
+// sent again if it certainly had no effect.
 func TestUnkeyedWriteIsNotRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
@@ -267,7 +267,7 @@ func TestUnkeyedWriteIsNotRepeated(t *testing.T) {
 	})
 }
 
-// What is under way when a write hangs is not asked of another replica.
+// While a write without a key hangs, no other replica gets it.
 func TestUnkeyedWriteIsNotHedged(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		mustPut(t, c, "/a", "one")
@@ -282,7 +282,8 @@ func TestUnkeyedWriteIsNotHedged(t *testing.T) {
 	})
 }
 
-// A write under a hold carries its sequencer, and is refused when that is over.
+// A write under a hold carries its sequencer, and is refused after the hold
+// ended.
 func TestWhile(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
@@ -306,7 +307,7 @@ func TestWhile(t *testing.T) {
 	})
 }
 
-// A session that is over is noticed by a write.
+// A write notices that its session has ended.
 func TestWriteOfAnExpiredSession(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -317,8 +318,9 @@ func TestWriteOfAnExpiredSession(t *testing.T) {
 	})
 }
 
-// The answers that the cell remembers suffice, however many write at once and
-// however long the answer to one of them takes.
+// The client's writes stay within the number of answers that the cell
+// remembers. This holds however many run at once and however long one of them
+// takes.
 func TestWritesStayWithinTheRememberedAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -356,7 +358,7 @@ func TestWritesStayWithinTheRememberedAnswers(t *testing.T) {
 	})
 }
 
-// The content is the caller's again when Put has returned.
+// The caller may change the content after Put has returned.
 func TestPutCopiesTheContent(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -410,7 +412,7 @@ func TestListFiles(t *testing.T) {
 	})
 }
 
-// What can't be so is not believed.
+// The client rejects impossible answers about files.
 func TestLiesAboutFiles(t *testing.T) {
 	stat := func(pairs ...any) func(*http.Response, map[string]any) { return set(pairs...) }
 	amongLies(t, func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, lockapi.RouteFiles) }, func(t *testing.T, l *liar, c *client.Client) {
@@ -425,7 +427,7 @@ func TestLiesAboutFiles(t *testing.T) {
 		} {
 			l.tell(lie)
 			if _, err := s.Put(ctx, "/a", []byte("two")); !errors.Is(err, client.ErrInternal) {
-				t.Errorf("%s is taken for a write: %v", name, err)
+				t.Errorf("%s is accepted as a write: %v", name, err)
 			}
 		}
 		for name, lie := range map[string]func(*http.Response, map[string]any){
@@ -436,7 +438,7 @@ func TestLiesAboutFiles(t *testing.T) {
 		} {
 			l.tell(lie)
 			if _, err := c.Get(ctx, "/a"); !errors.Is(err, client.ErrInternal) {
-				t.Errorf("%s is taken for the file: %v", name, err)
+				t.Errorf("%s is accepted as the file: %v", name, err)
 			}
 		}
 		l.tell(stat("deleted", true, "revision", 1))
@@ -459,13 +461,13 @@ func TestLiesAboutFiles(t *testing.T) {
 	})
 }
 
-// A write whose first attempt got no answer may have been done: that a quota
-// refuses the next one says nothing of that. Where no attempt before was lost,
-// it says that nothing was done.
+// If an answer was lost and a quota refuses the next attempt, the outcome is
+// unknown: the first attempt may have taken effect. If no earlier attempt was
+// lost, the refusal shows that the write had no effect.
 func TestRefusedAfterALostAnswer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-			c := tc.by(t, tc, "http://r1") // so that no replica sends a write away
+			c := tc.by(t, tc, "http://r1") // so that no replica redirects a write
 			puts := 0
 			tc.instead = tooMany(func(r *http.Request) bool {
 				if r.Method != http.MethodPut && r.URL.Path != lockapi.RouteTransactions {
@@ -490,7 +492,7 @@ func TestRefusedAfterALostAnswer(t *testing.T) {
 				err := write()
 				e, ok := errors.AsType[*lockapi.Error](err)
 				if errors.Is(err, client.ErrOutcomeUnknown) != lost || errors.Is(err, client.ErrTooMany) == lost || !ok || e.RetryAfter != 7 {
-					t.Errorf("%s, an attempt before it lost: %v: %+v", name, lost, err)
+					t.Errorf("%s, an earlier answer lost: %v: %+v", name, lost, err)
 				}
 			}
 			if lost {
@@ -500,7 +502,7 @@ func TestRefusedAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A hold that is nil is refused with a word on what to give.
+// While(nil) is refused with an error that names the nil hold.
 func TestWhileNoHold(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)

@@ -15,10 +15,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// isLook says whether a request asks where the replicas are.
+// isLook reports whether a request lists the replicas' URLs.
 func isLook(r sentRequest) bool { return r.path == lockapi.RouteURLs }
 
-// wantKnown checks where a client believes replicas to be, in any order.
+// wantKnown checks the replica URLs that a client knows, in any order.
 func wantKnown(t *testing.T, c *client.Client, want ...string) {
 	t.Helper()
 	got, err := c.URLs(t.Context())
@@ -36,7 +36,7 @@ func wantRead(t *testing.T, c *client.Client, within time.Duration) {
 	}
 }
 
-// From one URL a client learns the others, before that one is gone.
+// A client learns the other URLs from one, and survives the loss of that one.
 func TestLearnsTheOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		c := tc.knowing(t, client.Config{}, "http://r2")
@@ -51,7 +51,8 @@ func TestLearnsTheOthers(t *testing.T) {
 	})
 }
 
-// A client whose one replica is cut off from the others learns of them from it.
+// A client learns the other URLs even from a replica that is cut off from the
+// others.
 func TestLearnsFromOneThatIsCutOff(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.Elect("r2")
@@ -70,7 +71,8 @@ func TestLearnsFromOneThatIsCutOff(t *testing.T) {
 	})
 }
 
-// Whoever may not ask follows the masters that are named.
+// A client without the right to list URLs follows the masters that replicas
+// name.
 func TestFollowsNamedMasters(t *testing.T) {
 	for _, code := range []lockapi.Code{lockapi.CodeUnauthenticated, lockapi.CodePermissionDenied, lockapi.CodeNotFound} {
 		bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
@@ -94,8 +96,7 @@ func TestFollowsNamedMasters(t *testing.T) {
 	}
 }
 
-// What is told that is no URL of the cell's members, as far as the client's own
-// rules go, is not called.
+// The client does not call a reported URL that its own rules forbid.
 func TestLearnedURLs(t *testing.T) {
 	evil := []string{"http://evil:7101", "https://me:secret@evil", "https://evil/path", "https://0.0.0.0:1", "//evil", ""}
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
@@ -115,13 +116,13 @@ func TestLearnedURLs(t *testing.T) {
 	})
 }
 
-// The members of another cell are nobody's.
+// The client ignores the members of another cell.
 func TestMembersOfAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		tc.tell("c1", "http://r1", "http://r2", "http://r3", "http://r4")
 		wantRead(t, c, time.Second)
 		time.Sleep(time.Minute)
-		wantKnown(t, c, "http://r1", "http://r2", "http://r3") // its body says another cell than its header
+		wantKnown(t, c, "http://r1", "http://r2", "http://r3") // the body names another cell than the header
 		tc.tell("old", "http://r1", "http://r2", "http://r3", "http://r4")
 		wantRead(t, c, time.Second)
 		time.Sleep(2 * time.Minute)
@@ -129,9 +130,9 @@ func TestMembersOfAnotherCell(t *testing.T) {
 	})
 }
 
-// blackHoles is a network in which the URLs that the cell tells lead nowhere, as
-// behind a NAT: the replicas are at r1, r2 and r3 for the client, and say that they
-// are at in1, in2 and in3.
+// blackHoles is a network in which the reported URLs lead nowhere, as behind a
+// NAT. The client reaches the replicas at r1, r2 and r3, and they report in1,
+// in2 and in3.
 type blackHoles struct {
 	*testCell
 	lost int
@@ -146,9 +147,9 @@ func (b *blackHoles) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.testCell.RoundTrip(r)
 }
 
-// What is learned and can't be reached makes nothing worse: over fail-overs and
-// replicas that die the calls of a client that learns take no longer than those of
-// one that does not, and hardly one goes there.
+// Unreachable learned URLs do no harm. Over failovers and deaths of replicas a
+// client that learns URLs is no slower than one that does not. At most a tenth
+// of its requests go to these URLs.
 func TestLearnedInVain(t *testing.T) {
 	slowest := map[bool]time.Duration{}
 	for _, only := range []bool{true, false} {
@@ -177,11 +178,11 @@ func TestLearnedInVain(t *testing.T) {
 		})
 	}
 	if slowest[false] > slowest[true]+client.MostPause+client.HedgeAfter {
-		t.Errorf("the slowest call took %v, and %v where nothing was learned", slowest[false], slowest[true])
+		t.Errorf("the slowest call took %v, and %v without learned URLs", slowest[false], slowest[true])
 	}
 }
 
-// A client that nobody uses asks for nothing, and one that is closed neither.
+// An unused client sends no requests, nor does a closed one.
 func TestLooksOnlyWhereUsed(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		c := tc.knowing(t, client.Config{}, "http://r1")
@@ -189,7 +190,7 @@ func TestLooksOnlyWhereUsed(t *testing.T) {
 		wantRead(t, c, time.Second)
 		time.Sleep(10 * time.Minute)
 		if n := tc.count(isLook); n < 1 || n > 2 {
-			t.Errorf("%d looks for one call", n)
+			t.Errorf("members were listed %d times for one call", n)
 		}
 		n := tc.count(isLook)
 		wantRead(t, c, time.Second)
@@ -197,21 +198,21 @@ func TestLooksOnlyWhereUsed(t *testing.T) {
 		wantRead(t, c, time.Second)
 		time.Sleep(10 * time.Minute)
 		if tc.count(isLook) != n {
-			t.Error("it looks after it was closed")
+			t.Error("it lists members after Close")
 		}
 		left := tc.knowing(t, client.Config{}, "http://r1")
 		wantRead(t, left, time.Second)
 		tc.kill("r1")
 		time.Sleep(10 * time.Minute)
 		if n := tc.count(func(r sentRequest) bool { return r.at > time.Since(tc.start)-5*time.Minute }); n != 0 {
-			t.Errorf("%d requests of a client that nobody uses, to a cell that is gone", n)
+			t.Errorf("%d requests of an unused client to a dead cell", n)
 		}
 	})
 }
 
-// The clients of a cell look for members when they begin, when the master changes
-// and when a keepalive names a new revision of the members; without a revision,
-// once a minute. They do not look all at once.
+// Clients list the members at the start, after a change of master, and when a
+// keepalive names a new revision of the members. Without a revision they list
+// them once a minute. The requests are spread over time.
 func TestLooksAreSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		const clients = 60
@@ -244,20 +245,20 @@ func TestLooksAreSpread(t *testing.T) {
 		wantSpread("a change of master", from, 20*time.Second, 1, 2)
 		from = time.Since(tc.start)
 		time.Sleep(30 * time.Minute)
-		wantSpread("keepalives say that the members are the same", from, 30*time.Minute, 0, 0)
+		wantSpread("keepalives with the same revision of members", from, 30*time.Minute, 0, 0)
 		from = time.Since(tc.start)
 		tc.set(func() { tc.members = 7 })
 		time.Sleep(5 * time.Minute)
-		wantSpread("keepalives say that the members have changed", from, 5*time.Minute, 1, 1)
+		wantSpread("keepalives with a new revision of members", from, 5*time.Minute, 1, 1)
 		from = time.Since(tc.start)
 		tc.set(func() { tc.withoutRevision = true })
 		time.Sleep(5 * time.Minute)
-		wantSpread("keepalives say nothing of members", from, 5*time.Minute, 3, 11)
+		wantSpread("keepalives without a revision of members", from, 5*time.Minute, 3, 11)
 	})
 }
 
-// Where all that was given has become another cell's, those that were learned are
-// asked before the client gives up.
+// If all given URLs now belong to another cell, the client tries the learned
+// ones before it gives up.
 func TestGivenAreAnotherCells(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		tc.tell("old", "http://r4")

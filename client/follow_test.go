@@ -44,15 +44,15 @@ func TestFollow(t *testing.T) {
 		}
 		want := []string{"/app/a 1 one true", "/app/b 2 one true", "/app/c 3 one true", "synced 4", "/app/b 5 two false", "/app/a 7 deleted"}
 		if !slices.Equal(told, want) {
-			t.Errorf("told are\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+			t.Errorf("changes are\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 		}
 	})
 }
 
-// Files that change between the pages of a list are told once.
+// A file that changes between the pages of a list is yielded once per change.
 func TestFollowWhileItReads(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		c := tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) { // small pages, which the client has to turn
+		c := tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) { // small pages, so that the client needs several
 			r = r.Clone(r.Context())
 			if q := r.URL.Query(); q.Has("limit") {
 				q.Set("limit", "2")
@@ -75,13 +75,13 @@ func TestFollowWhileItReads(t *testing.T) {
 				continue
 			}
 			if synced != 0 && change.Revision <= synced {
-				t.Errorf("%s at %d is told after all of revision %d was", change.Path, change.Revision, synced)
+				t.Errorf("%s at %d follows Synced at revision %d", change.Path, change.Revision, synced)
 			}
 			if change.Revision <= latest[change.Path] {
-				t.Errorf("%s at %d is told after %d", change.Path, change.Revision, latest[change.Path])
+				t.Errorf("%s at %d follows %d", change.Path, change.Revision, latest[change.Path])
 			}
 			latest[change.Path] = change.Revision
-			if n++; n <= 5 { // others write as the pages are read, behind and before
+			if n++; n <= 5 { // other clients write while the pages are read, behind and ahead
 				tc.put(fmt.Sprintf("/%d", n-1), "y")
 				tc.put(fmt.Sprintf("/%d", 9-n), "y")
 			}
@@ -91,24 +91,25 @@ func TestFollowWhileItReads(t *testing.T) {
 		}
 		for file, err := range tc.admin.List(t.Context(), "/") {
 			if err != nil || latest[file.Path] != file.Revision {
-				t.Errorf("%s is at %d, told was %d (%v)", file.Path, file.Revision, latest[file.Path], err)
+				t.Errorf("%s is at %d, yielded was %d (%v)", file.Path, file.Revision, latest[file.Path], err)
 			}
 		}
 	})
 }
 
-// What can be no prefix is refused before anything is told.
+// Follow refuses an invalid prefix before it yields anything.
 func TestFollowNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for change, err := range c.Follow(t.Context(), "app/") {
 			if !errors.Is(err, client.ErrInvalidArgument) {
-				t.Errorf("told is %+v, %v", change, err)
+				t.Errorf("yielded %+v, %v", change, err)
 			}
 		}
 	})
 }
 
-// Pages from replicas of different age would leave a gap between them.
+// Follow never uses stale reads: pages from replicas of different age would
+// leave a gap between them.
 func TestFollowIsNeverStale(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.put("/a", "x")
@@ -122,13 +123,13 @@ func TestFollowIsNeverStale(t *testing.T) {
 		}
 		for _, r := range tc.sent() {
 			if strings.Contains(r.query, "stale") {
-				t.Errorf("it asked for %s?%s", r.path, r.query)
+				t.Errorf("it requested %s?%s", r.path, r.query)
 			}
 		}
 	})
 }
 
-// Whatever is missed, who follows ends up with what is there.
+// Follow converges to the present files, even if it misses events.
 func TestFollowConverges(t *testing.T) {
 	for seed := range uint64(3) {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -143,11 +144,11 @@ func TestFollowConverges(t *testing.T) {
 					case err != nil, change.Synced:
 					case change.File == nil:
 						if mine[change.Path] == 0 {
-							t.Errorf("%s is deleted, which was not there", change.Path)
+							t.Errorf("%s is deleted but was not present", change.Path)
 						}
 						delete(mine, change.Path)
 					case change.Revision <= mine[change.Path]:
-						t.Errorf("%s at %d is told after %d", change.Path, change.Revision, mine[change.Path])
+						t.Errorf("%s at %d follows %d", change.Path, change.Revision, mine[change.Path])
 					default:
 						mine[change.Path] = change.Revision
 					}
@@ -185,7 +186,7 @@ func TestFollowConverges(t *testing.T) {
 				want[file.Path] = file.Revision
 			}
 			if !maps.Equal(mine, want) {
-				t.Errorf("seed %d: what was told is %v, what is there %v", seed, mine, want)
+				t.Errorf("seed %d: yielded %v, present %v", seed, mine, want)
 			}
 		})
 	}

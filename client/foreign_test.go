@@ -10,12 +10,12 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// beside is a cell whose first replica takes its time for each call, and is
-// named beside a web server, r2, that gives one and the same answer.
+// beside is a cell with a slow first replica, and a web server at r2 that
+// always gives the same answer.
 type beside struct {
 	*testCell
 	web   answer
-	calls int // to the web server; one after another
+	calls int // to the web server; one at a time
 	dies  bool
 }
 
@@ -31,12 +31,11 @@ func (b *beside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.testCell.RoundTrip(r)
 }
 
-// webPages are answers that no replica gives, at least not as its answer to
-// that.
+// webPages are answers that no replica gives, at least not to this call.
 var webPages = map[string]struct {
 	status int
 	body   string
-	want   error // where nobody else answers
+	want   error // if there is no other answer
 }{
 	"page":        {http.StatusOK, "<html>", client.ErrInternal},
 	"no page":     {http.StatusNotFound, "404 page not found", client.ErrNotFound},
@@ -47,8 +46,8 @@ var webPages = map[string]struct {
 	"no upstream": {http.StatusBadGateway, "<html>", context.DeadlineExceeded},
 }
 
-// What no replica answers does not settle a call that a slow replica will
-// answer.
+// An answer that is not a replica's does not settle a call that a slow replica
+// will answer.
 func TestNonsenseSettlesNoRace(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 					t.Errorf("it took %s", got)
 				}
 				if way.calls == 0 || way.calls > 10 {
-					t.Errorf("the web server was asked %d times", way.calls)
+					t.Errorf("the web server got %d requests", way.calls)
 				}
 				h := lock(t, open(t, fresh()), "/a")
 				if err := h.Unlock(t.Context()); err != nil {
@@ -74,8 +73,8 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 	}
 }
 
-// Where nobody else is left to answer, it is told what the web server answers,
-// and that it is no replica.
+// Without another answer the error reports the web server's answer, and that it
+// is no replica's.
 func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {

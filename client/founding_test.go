@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestFoundingIsNoCell: a founding that was cut off begins anew, with another id. Who has
-// asked meanwhile goes on with the cell that came of it.
+// TestFoundingIsNoCell: an interrupted founding starts again with another id. A
+// client that called before continues with the resulting cell.
 func TestFoundingIsNoCell(t *testing.T) {
 	s := sameCell{now: func() time.Duration { return 0 }}
 	q := &call{path: lockapi.RouteLocks + "/l"}
@@ -32,8 +32,8 @@ func TestFoundingIsNoCell(t *testing.T) {
 	}
 }
 
-// TestCompactedIsKept: a replica that answered compacted and does not answer again has
-// answered. Else the watch went back to revision 0.
+// TestCompactedIsKept: an answer compacted still counts if that replica does
+// not answer again. Otherwise the watch would go back to revision 0.
 func TestCompactedIsKept(t *testing.T) {
 	c, err := New("http://r1", "http://r2", "http://r3")
 	if err != nil {
@@ -56,6 +56,6 @@ func TestCompactedIsKept(t *testing.T) {
 		}
 	}
 	if len(got) != 1 || got[0].Revision != 7 || w.after != 7 {
-		t.Errorf("told %+v, and goes on after %d", got, w.after)
+		t.Errorf("yielded %+v, and continues after %d", got, w.after)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// answerOf carries every request to one and the same answer, which it writes as
-// a server would.
+// answerOf gives every request the same answer. It writes requests as a client
+// connection would.
 type answerOf struct {
 	status                 int
 	body, master, retryFor string
@@ -34,9 +34,9 @@ func (a *answerOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Status: http.StatusText(a.status), Header: h, Body: io.NopCloser(strings.NewReader(a.body))}, nil
 }
 
-// FuzzAnswer: whatever answers a call, it comes to success or to an error of a
-// known code. That the call had no effect is believed only of an answer of the
-// contract, and the client goes on at an address that requests can be sent to.
+// FuzzAnswer: any answer to a call becomes success or an error with a known
+// code. Only an answer of the contract counts as proof that the call had no
+// effect. The client continues at an address that can be called.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, `{"path":"/a","state":"held","holders":[{"token":1}],"waiters":0}`, "http://r1", "")
 	f.Add(201, `{"id":"s1","ttl_ms":12000,"epoch":3,"created_at":"2026-01-02T03:04:05.6Z","meta":{}}`, "http://r2", "")
@@ -53,7 +53,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(302, ``, "", "")
 	f.Add(404, `null`, "", "")
 	f.Fuzz(func(t *testing.T, status int, body, master, retryFor string) {
-		if status < 200 || status > 999 { // net/http takes care of the others
+		if status < 200 || status > 999 { // net/http handles the others
 			return
 		}
 		for _, q := range someCalls() {
@@ -62,7 +62,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// someCalls has a call for each type of answer.
+// someCalls returns a call for each type of answer.
 func someCalls() []call {
 	outs := []any{nil, &lockapi.Session{}, &lockapi.SessionState{}, &lockapi.Keepalive{}, &lockapi.Grant{}, &lockapi.Released{},
 		&lockapi.Lock{}, &lockapi.LockList{}, &lockapi.SequencerCheck{}, &lockapi.Cell{}, &lockapi.Replica{}, &lockapi.Transferred{},
@@ -81,13 +81,13 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	for range 3 { // each at the place that the one before led to
+	for range 3 { // each at the replica that the previous answer led to
 		r := c.calls.targets.pick()
 		err := c.calls.attempt(t.Context(), r, q)
 		refused := new(lockapi.Error)
 		switch {
 		case err == nil && a.status >= 300:
-			t.Fatalf("%d %q is taken for a success", a.status, a.body)
+			t.Fatalf("%d %q counts as a success", a.status, a.body)
 		case err == nil:
 			continue
 		case !errors.As(err, &refused):
@@ -97,7 +97,7 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 			t.Fatalf("%d %q: %+v", a.status, a.body, refused)
 		}
 		if !q.effective && (a.status < 300 || a.status >= 500 && refused.Code.Status() != a.status) {
-			t.Fatalf("%d %q is believed to have had no effect: %v", a.status, a.body, err)
+			t.Fatalf("%d %q counts as a call without effect: %v", a.status, a.body, err)
 		}
 		if next, _ := c.calls.classify(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
 			t.Fatalf("%v redirects", err)

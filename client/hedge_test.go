@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// everything is a call of each kind, on a session that may be nil.
+// everything returns a call of each kind, on a session that may be nil.
 func everything(t *testing.T, s *client.Session) map[string]func(context.Context, *client.Client) error {
 	t.Helper()
 	return map[string]func(context.Context, *client.Client) error{
@@ -61,8 +61,8 @@ func everything(t *testing.T, s *client.Session) map[string]func(context.Context
 	}
 }
 
-// A replica that hangs, and is named first, costs hedgeAfter and not its
-// time-out: takes connections, and answers nothing.
+// A hung replica that is named first costs hedgeAfter, not its whole time-out.
+// It accepts connections and answers no call.
 func TestHungReplicaNamedFirst(t *testing.T) {
 	for _, hung := range [][]string{{"r1"}, {"r1", "r3"}} {
 		names := everything(t, nil)
@@ -84,7 +84,7 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 					if got, most := time.Since(began), time.Duration(len(hung))*client.HedgeAfter+150*time.Millisecond; got > most {
 						t.Errorf("it took %s, want %s at most", got, most)
 					}
-					began = time.Now() // now it is known
+					began = time.Now() // now the client knows that it hangs
 					if err := everything(t, s)["ReadLock"](ctx, fresh); err != nil || time.Since(began) > 50*time.Millisecond {
 						t.Errorf("the next call: %v after %s", err, time.Since(began))
 					}
@@ -94,8 +94,8 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 	}
 }
 
-// A replica that was silent is passed over for a while, when the next one is
-// looked for.
+// The client avoids a silent replica for a while when it looks for the next
+// master.
 func TestSilentReplicaIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.Elect("r3")
@@ -112,16 +112,16 @@ func TestSilentReplicaIsPassedOver(t *testing.T) {
 			t.Errorf("it took %s", got)
 		}
 		if n := tc.count(func(r sentRequest) bool { return r.host == "r1" && r.path != lockapi.RouteReady }); n != 1 {
-			t.Errorf("it was asked %d times", n)
+			t.Errorf("it got %d calls", n)
 		}
 	})
 }
 
-// Where the master itself hangs, calls end soon after another one is elected,
-// whatever they are.
+// If the master itself hangs, calls of all kinds end soon after the next
+// election.
 func TestHungMaster(t *testing.T) {
 	for name := range everything(t, nil) {
-		if name == "Transfer" { // is sent once, and that may have been to the old master
+		if name == "Transfer" { // is sent once, possibly to the old master
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestHungMaster(t *testing.T) {
 	}
 }
 
-// A call that must not be sent twice is not hedged: the master is looked for
+// A call that must not be sent twice is not hedged: the client finds the master
 // first.
 func TestTransferIsNotHedged(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -164,7 +164,7 @@ func TestTransferIsNotHedged(t *testing.T) {
 	})
 }
 
-// stubborn answers after a second, whatever the caller wants.
+// stubborn answers after a second, even if the caller has given up.
 type stubborn struct{}
 
 func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -172,7 +172,7 @@ func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(func(*http.Request) (int, string) { return 200, `{"path":"/a","state":"free"}` }).RoundTrip(r)
 }
 
-// An answer that is there counts, though the context has ended meanwhile.
+// An answer counts even if the context ended before it was read.
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		c := tc.by(t, stubborn{}, "http://r1", "http://r2")
@@ -185,14 +185,13 @@ func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-// In a cell that is well nobody but the master hears anything, once it is
-// known: neither long polls nor calls that wait, nor a slow way, nor a master
-// that takes its time for one call while it answers others.
+// In a healthy cell only the master gets calls once it is known. Long polls,
+// waiting calls, a slow network or one slow call among others change nothing.
 func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	elsewhere := func(r sentRequest) bool { return r.host != "r1" }
 	for name, test := range map[string]struct {
 		latency time.Duration
-		most    int // calls to others, while the way is new
+		most    int // calls to others, until the latency is known
 	}{
 		"near": {5 * time.Millisecond, 0}, "slow": {140 * time.Millisecond, 0}, "far": {200 * time.Millisecond, 2}, "very far": {600 * time.Millisecond, 2},
 	} {
@@ -212,7 +211,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 					}
 				}
 				if n := tc.count(elsewhere); n > test.most {
-					t.Errorf("%d calls went to others than the master", n)
+					t.Errorf("%d calls went to replicas other than the master", n)
 				}
 			})
 		})
@@ -235,14 +234,14 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 			}
 			cancel()
 			if n := tc.count(elsewhere); n > 0 {
-				t.Errorf("%d calls went to others than the master", n)
+				t.Errorf("%d calls went to replicas other than the master", n)
 			}
 		})
 	})
 }
 
-// Calls that wait in a queue when mastership changes ask the others no more
-// than a few times, however long they wait then.
+// Calls that wait in a queue during a change of master try the other replicas a
+// few times only, however long they wait afterwards.
 func TestFewHedgesAfterAFailOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		h := lock(t, open(t, c), "/a")
@@ -259,7 +258,7 @@ func TestFewHedgesAfterAFailOver(t *testing.T) {
 		before := tc.count(func(r sentRequest) bool { return r.host != "r2" })
 		time.Sleep(3 * client.LongPoll)
 		if got := tc.count(func(r sentRequest) bool { return r.host != "r2" }) - before; got > n {
-			t.Errorf("%d calls of %d that wait went to others than the master", got, n)
+			t.Errorf("%d calls of %d waiters went to replicas other than the master", got, n)
 		}
 		for next := h; ; next = <-done {
 			if err := next.Unlock(t.Context()); err != nil {
@@ -272,7 +271,8 @@ func TestFewHedgesAfterAFailOver(t *testing.T) {
 	})
 }
 
-// A call that is given up says whether nobody answered, or nobody was master.
+// The error of an abandoned call distinguishes a cell without any answer from
+// one without a master.
 func TestNoAnswerIsNotNoMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		call := func() error {
@@ -289,7 +289,7 @@ func TestNoAnswerIsNotNoMaster(t *testing.T) {
 		if !strings.Contains(err.Error(), "no replica answered") {
 			t.Errorf("it says %v", err)
 		}
-		tc.silence("r3", false) // one does, and says that there is no master
+		tc.silence("r3", false) // one answers that there is no master
 		tc.Depose()
 		err = call()
 		wantErr(t, err, client.ErrNoMaster)
@@ -299,7 +299,7 @@ func TestNoAnswerIsNotNoMaster(t *testing.T) {
 	})
 }
 
-// lonely are the answers of a replica that is cut off from the others.
+// lonely returns the answers of a replica that is cut off from the others.
 func lonely(id string) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		switch {
@@ -314,7 +314,7 @@ func lonely(id string) func(*http.Request) *http.Response {
 	}
 }
 
-// A replica that is cut off from the others does not speak for the cell.
+// Cell does not rely on a replica that is cut off from the others.
 func TestCellAsksTheOthers(t *testing.T) {
 	for _, others := range []string{"well", "hung", "none"} {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {

@@ -9,10 +9,10 @@ import (
 	"github.com/stoutlock/stout/client/stouttest"
 )
 
-// The sessions of a client lose their master in one instant. The cell that they
-// come back to serves a bounded number of calls per second, those too that
-// nobody waits for any more: it has the time for all of them, and none for
-// calls that are given up and made again.
+// The sessions of a client lose their master at once. The new master serves a
+// bounded number of calls per second, including calls that were given up. It
+// has time for the calls of all sessions, but not for calls that are given up
+// and repeated.
 func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 	const n = 120
 	every := func(sentRequest) bool { return true }
@@ -44,18 +44,19 @@ func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 			}
 		}
 		if behind+unsafe+disturbed > 0 {
-			t.Errorf("12 s after the election %d of %d sessions have not met the new master, %d are not safe, and %d locks are done", behind, n, unsafe, disturbed)
+			t.Errorf("12 s after the election %d of %d sessions do not know the new master, %d are not safe, and %d locks have ended", behind, n, unsafe, disturbed)
 		}
-		// Each needs a keepalive to come back, one read, and the keepalives of
-		// the time since.
+		// Each session needs a keepalive to return, one read, and the
+		// keepalives since then.
 		if made := tc.count(every) - before; made > 5*n {
 			t.Errorf("%d calls were made for %d sessions to come back", made, n)
 		}
-		tc.set(func() { tc.cost = 0 }) // for the closing
+		tc.set(func() { tc.cost = 0 }) // for the cleanup
 	})
 }
 
-// One late answer does not lead all calls away from a master that gives others.
+// One late answer does not divert all calls from a master that answers the
+// others.
 func TestLateAnswerOfALiveMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -82,8 +83,8 @@ func TestLateAnswerOfALiveMaster(t *testing.T) {
 	})
 }
 
-// A replica that knows of no master lets calls wait. That it answers what any
-// replica does is no reason to stay with it.
+// A replica without a master makes calls wait. Answers that any replica can
+// give are no reason to stay with it.
 func TestStaleAnswersKeepNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		open(t, c)
@@ -99,8 +100,8 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 		at := func(host string) int {
 			return tc.count(func(r sentRequest) bool { return r.host == host && isKeepalive(r) })
 		}
-		// Keepalives share the choice of replica with other calls, so chance decides where
-		// each one goes.
+		// Keepalives share the choice of replica with other calls, so chance
+		// decides where each one goes.
 		for looks := 0; at("r2") == 0 || at("r3") == 0; looks++ {
 			if looks == 200 {
 				t.Fatalf("%d keepalives waited at r2, and %d went to r3; want some of both", at("r2"), at("r3"))
@@ -113,7 +114,7 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tc.Elect("r3") // for the closing
+		tc.Elect("r3") // for the cleanup
 	})
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The lease never becomes shorter, and no answer extends it by longer than the
-// call took.
+// The lease never becomes shorter, and an answer cannot credit more held time
+// than the call took.
 func TestExtendNeverShortens(t *testing.T) {
 	now := time.Hour
 	c, err := Config{URLs: []string{"http://r1"}, Clock: func() time.Duration { return now }}.New()
@@ -25,12 +25,12 @@ func TestExtendNeverShortens(t *testing.T) {
 	}
 	s.keeper.renewed(now, &lockapi.Keepalive{TTLMS: 12_000, HeldMS: 60_000, Epoch: 1})
 	if got := s.Remaining(); got > 12*time.Second {
-		t.Errorf("remaining is %s: believed to have been held for longer than the call took", got)
+		t.Errorf("remaining is %s: it accepts a hold time longer than the call", got)
 	}
 }
 
-// By default the timers go by the clock that leases are counted on, and are set
-// to the instants that matter, not to look now and then.
+// By default timers use the clock of the leases. They fire at the relevant
+// instants, not periodically.
 func TestTimersOfTheDefaultClock(t *testing.T) {
 	c, err := New("http://r1")
 	if err != nil {

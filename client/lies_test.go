@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// liar is a cell of which the answers to some requests are changed.
+// liar is a cell that changes the answers to some requests.
 type liar struct {
 	*testCell
 	about func(*http.Request) bool
@@ -27,13 +27,13 @@ func (l *liar) tell(lie func(*http.Response, map[string]any)) {
 
 func (l *liar) stop() { l.set(func() { l.lie = nil }) }
 
-// amongLies is a bubble with a client that gets lies about some requests.
+// amongLies is a bubble with a client that gets false answers to some requests.
 func amongLies(t *testing.T, about func(*http.Request) bool, test func(*testing.T, *liar, *client.Client)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) { test(t, &liar{tc, about}, c) })
 }
 
-// set is a lie that sets fields.
+// set returns a lie that sets fields.
 func set(pairs ...any) func(*http.Response, map[string]any) {
 	return func(_ *http.Response, body map[string]any) {
 		for i := 0; i < len(pairs); i += 2 {

@@ -12,7 +12,7 @@ func TestTurns(t *testing.T) {
 		var l limiter
 		for range fewSlots {
 			if !l.take(t.Context()) {
-				t.Fatal("no slot was to be had though there are some")
+				t.Fatal("no slot was available though there are some")
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -28,12 +28,12 @@ func TestTurns(t *testing.T) {
 		l.give()
 		synctest.Wait()
 		if len(came) != 1 || <-came != 0 {
-			t.Error("the slot that was given back went not to the one who waits for longest, and to nobody else")
+			t.Error("the returned slot did not go to the longest waiter alone")
 		}
 		l.count((fewSlots + 1) * sessionsPerSlot)
 		synctest.Wait()
 		if len(came) != 1 {
-			t.Error("more sessions have no more slots")
+			t.Error("more sessions did not add slots")
 		}
 	})
 }

@@ -62,12 +62,12 @@ func TestModes(t *testing.T) {
 		_, err = s.TryLock(t.Context(), "/shared")
 		wantErr(t, err, client.ErrLockHeld)
 		if n := len(tc.held("/shared")); n != 2 {
-			t.Errorf("%d hold it, want 2", n)
+			t.Errorf("%d holders, want 2", n)
 		}
 	})
 }
 
-// Errors keep their kind and their details over the wire.
+// Errors keep their code and their details over the wire.
 func TestTryLockTellsTheHolders(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		a, b := open(t, c, client.WithName("a")), open(t, c)
@@ -111,7 +111,7 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// A waiter gets the lock as soon as it is free, also after several long polls.
+// A waiter gets the lock as soon as it is free, even after several long polls.
 func TestLockWaits(t *testing.T) {
 	for _, held := range []time.Duration{time.Second, 2*client.LongPoll + 5*time.Second} {
 		t.Run(held.String(), func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestLockWaits(t *testing.T) {
 	}
 }
 
-// wantAck checks that the grant's event was taken in, and acknowledged.
+// wantAck checks that a keepalive acknowledged the grant's event.
 func wantAck(t *testing.T, tc *testCell) {
 	t.Helper()
 	acked := func(r sentRequest) bool {
@@ -172,7 +172,7 @@ func TestWaitOver(t *testing.T) {
 	}
 }
 
-// A wait for as long as there is is no wait that is over.
+// The longest possible wait does not overflow into one that is over.
 func TestLongestWait(t *testing.T) {
 	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Second, client.LongestWait + 1} {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -184,8 +184,8 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// Without a cell, Wait ends too, but does not claim to know that the lock is
-// held.
+// If the cell does not answer, Wait still ends, but the error does not claim
+// that the lock is held.
 func TestWaitOverWithoutCell(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -201,8 +201,8 @@ func TestWaitOverWithoutCell(t *testing.T) {
 	})
 }
 
-// Whenever the context ends, nothing remains in the cell: no place in the queue
-// and no grant that nobody knows of.
+// Whenever the context ends, the cell keeps no queue position and no unknown
+// grant.
 func TestCancelledLockLeavesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		a, b := open(t, c), open(t, c)
@@ -228,9 +228,9 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	})
 }
 
-// A grant to a request that arrives after its caller has given up is released
-// once twice the time has passed that the request was late by, however late that
-// is. The session is read ever more seldom for it.
+// A request may arrive late, after its caller gave up, and be granted. The
+// client releases that grant by twice the delay of the request, however long
+// that is. Until then it reads the session ever less often.
 func TestLateGrantIsSwept(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 15 * time.Second, time.Minute} {
 		for _, late := range []time.Duration{6 * time.Second, 30 * time.Second, 3 * time.Minute} {
@@ -259,22 +259,22 @@ func TestLateGrantIsSwept(t *testing.T) {
 				}
 				time.Sleep(late - 2*time.Second)
 				if n := tc.count(isReview); n > 25 {
-					t.Errorf("the session was looked through %d times within %v", n, late)
+					t.Errorf("the session was read %d times within %v", n, late)
 				}
 				time.Sleep(time.Second + tc.latency + max(client.LostTime, late) + s.TTL())
 				if !granted.Load() {
 					t.Errorf("ttl %v, late by %v: it was not granted", ttl, late)
 				}
 				if held := tc.held("/a"); len(held) != 0 {
-					t.Errorf("ttl %v, late by %v: it is held still", ttl, late)
+					t.Errorf("ttl %v, late by %v: it is still held", ttl, late)
 				}
 			})
 		}
 	}
 }
 
-// A lost answer: the call is repeated with the same handle, and gets the same
-// grant.
+// After a lost answer the client repeats the call with the same handle and gets
+// the same grant.
 func TestLostAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -310,8 +310,8 @@ func TestUnlockUnderCancelledContext(t *testing.T) {
 	})
 }
 
-// An Unlock that the cell does not answer gives up in time, and the session
-// makes good for it later.
+// An Unlock without an answer gives up in time, and the session releases the
+// lock later.
 func TestUnlockGoesOnInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -348,8 +348,9 @@ func TestUnlockOfWhatIsLost(t *testing.T) {
 	})
 }
 
-// A waiter keeps its place over a change of master, and is granted by the new
-// one, whether the old one breaks the connection or falls silent.
+// A waiter keeps its queue position over a change of master, and the new master
+// grants the lock. This holds whether the old master breaks the connection or
+// falls silent.
 func TestLockWaitsOverChangeOfMaster(t *testing.T) {
 	for name, fail := range map[string]func(*testCell){
 		"killed": func(tc *testCell) { tc.kill("r1") },
@@ -392,7 +393,7 @@ func TestSessionEndsLockReturns(t *testing.T) {
 	})
 }
 
-// slowPuts delays each request for a lock on its way.
+// slowPuts delays each request for a lock.
 type slowPuts struct{ http.RoundTripper }
 
 func (s slowPuts) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -402,8 +403,8 @@ func (s slowPuts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// The wait ends while the grant is on its way: what the withdrawal has released
-// is not handed out.
+// If the wait ends while the grant is on its way, Lock does not return a grant
+// that the withdrawal released.
 func TestGrantCrossesTheWithdrawal(t *testing.T) {
 	for ms := 1990; ms <= 2020; ms++ {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -429,7 +430,8 @@ func TestGrantCrossesTheWithdrawal(t *testing.T) {
 	}
 }
 
-// Only a refusal that says so is proof that nothing is left in the cell.
+// Only a refusal with a code that rules it out proves that nothing is left in
+// the cell. After any other refusal the client sends a release.
 func TestRefusalsThatLeaveNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -452,7 +454,7 @@ func TestRefusalsThatLeaveNothing(t *testing.T) {
 	})
 }
 
-// tooMany refuses some requests as a cell whose quotas are used up does.
+// tooMany refuses some requests as a cell with exhausted quotas does.
 func tooMany(refuse func(*http.Request) bool) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if !refuse(r) {
@@ -464,8 +466,8 @@ func tooMany(refuse func(*http.Request) bool) func(*http.Request) *http.Response
 	}
 }
 
-// A quota that is used up is told at once, with the cell's advice; nothing is
-// left to be released. A release goes on until it is taken.
+// Lock returns at once when a quota is exhausted, with the cell's Retry-After,
+// and sends no release. A release is retried until it succeeds.
 func TestTooMany(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		var puts, deletes int
@@ -487,7 +489,7 @@ func TestTooMany(t *testing.T) {
 		wantErr(t, err, client.ErrTooMany)
 		var e *lockapi.Error
 		if !errors.As(err, &e) || e.RetryAfter != 7 || puts != 1 || deletes != 0 {
-			t.Errorf("%v after %d calls and %d releases; want one call and the advice", err, puts, deletes)
+			t.Errorf("%v after %d calls and %d releases; want one call and its Retry-After", err, puts, deletes)
 		}
 		held := lock(t, s, "/a")
 		if err := held.Unlock(t.Context()); err != nil || deletes != 4 {

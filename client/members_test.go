@@ -68,8 +68,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// changing is a cell whose master, r2, answers replacements, those too that
-// others forward, as it is told to. All other calls go to the cell.
+// changing is a cell with r2 as its master, which gives scripted answers to
+// replacements, also to forwarded ones. All other calls go to the cell.
 type changing struct {
 	*testCell
 	answers []func(*http.Request) (*http.Response, error)
@@ -85,9 +85,9 @@ func (m *changing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.answers[min(m.sent, len(m.answers))-1](r)
 }
 
-// ReplaceMember is never under way twice at a time: what the one call has begun
-// would have the other one refused as busy. It is sent again where its answer
-// got lost, and what is busy then may be its own work.
+// ReplaceMember is never under way twice at a time: the second call would be
+// refused as busy because of the first. It is repeated after a lost answer;
+// busy then may be due to its own first attempt.
 func TestReplaceMemberIsNotHedged(t *testing.T) {
 	begun := func(r *http.Request) (*http.Response, error) {
 		client.Sleep(r.Context(), 3*client.HedgeAfter)
@@ -117,15 +117,15 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 				}
 				toHung := tc.count(func(r sentRequest) bool { return r.host == "r1" && r.method == http.MethodPost })
 				if way.sent != len(test.answers) || toHung > 0 {
-					t.Errorf("it was sent %d times to the master, and %d times to the one that hangs", way.sent, toHung)
+					t.Errorf("it was sent %d times to the master, and %d times to the hung replica", way.sent, toHung)
 				}
 			})
 		})
 	}
 }
 
-// TestMembersChange: each method makes its one call, and refuses by itself what is
-// no member.
+// TestMembersChange: each method makes its one call, and refuses malformed
+// members itself.
 func TestMembersChange(t *testing.T) {
 	var got []string
 	c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +163,7 @@ func TestMembersChange(t *testing.T) {
 		func() error { _, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{}); return err }(),
 	} {
 		if !errors.Is(err, client.ErrInvalidArgument) {
-			t.Errorf("it comes to %v", err)
+			t.Errorf("the error is %v", err)
 		}
 	}
 	want := []string{

@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 			continue
 		}
 		if !isName(text) || got.scheme != want.scheme || got.host != want.host || got.port != want.port || got.srv != want.srv || got.cert != want.cert {
-			t.Errorf("%s stands for %+v", text, got)
+			t.Errorf("%s becomes %+v", text, got)
 		}
 	}
 	for text, want := range map[string]string{

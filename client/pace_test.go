@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Whatever is answered, and however fast, calls keep a pace: of some tens a
-// second at most.
+// Calls keep a pace of some tens a second at most, for any answers, however
+// fast they come.
 func TestPaceAmongLies(t *testing.T) {
 	var turn atomic.Uint64
 	event := func() []lockapi.Event {
@@ -60,7 +60,7 @@ func TestPaceAmongLies(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				c := tc.by(t, tc, "http://r1", "http://r2")
 				s := open(t, c)
-				tc.Elect("r1") // a reason to read the session
+				tc.Elect("r1") // makes the client read the session
 				tc.set(func() {
 					tc.instead = func(r *http.Request) *http.Response {
 						if status, body := answer(r); status != 0 {
@@ -77,7 +77,7 @@ func TestPaceAmongLies(t *testing.T) {
 						if h, err := s.Lock(ctx, "/a", client.Wait(10*time.Second)); err == nil {
 							_ = h.Unlock(ctx)
 						}
-						client.Sleep(ctx, time.Second) // that the caller does not ask in a loop is up to the caller
+						client.Sleep(ctx, time.Second) // pacing its own calls is up to the caller
 					}
 				}()
 				time.Sleep(time.Minute)
@@ -91,8 +91,8 @@ func TestPaceAmongLies(t *testing.T) {
 	}
 }
 
-// A server that is no replica, and answers everything with what means nothing,
-// is passed over.
+// The client avoids a server that is not a replica and answers every request
+// with nonsense.
 func TestNonsenseIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.set(func() {
@@ -116,7 +116,7 @@ func TestNonsenseIsPassedOver(t *testing.T) {
 	})
 }
 
-// downgrade is a gateway behind which the master is named by an http URL.
+// downgrade is a gateway that names an http URL for the master.
 type downgrade struct {
 	seen []url.URL
 }
@@ -133,7 +133,7 @@ func (d *downgrade) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Nobody leads a client from https to http, unless the caller gave that very
+// No answer leads a client from https to http, unless the caller gave that very
 // URL.
 func TestNoDowngrade(t *testing.T) {
 	for _, also := range [][]string{nil, {"http://evil:7101"}} {

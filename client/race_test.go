@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// blackHole is a way on which connections to r1 are never made, and the answers
-// of r2 get lost.
+// blackHole is a transport that never connects to r1, and loses the answers of
+// r2.
 type blackHole struct{ *testCell }
 
 func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -32,8 +32,8 @@ func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.testCell.RoundTrip(r)
 }
 
-// What an attempt of the race may have done is not forgotten when the call is
-// given up, though nothing was sent by the first.
+// A call that is given up reports the possible effect of any attempt of the
+// race, though the first attempt sent nothing.
 func TestRacersMayHaveTakenEffect(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.Elect("r2")
@@ -45,8 +45,8 @@ func TestRacersMayHaveTakenEffect(t *testing.T) {
 	})
 }
 
-// slowTo lets the requests to some replicas take a while on their way, for each
-// as drawn, whether or not the caller waits.
+// slowTo delays each request to some replicas by a random time, whether or not
+// the caller still waits.
 type slowTo struct {
 	*testCell
 	rand  *rand.Rand
@@ -68,7 +68,7 @@ func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	answers := make(chan answer, 1)
 	go func() {
 		time.Sleep(d / 2)
-		resp, err := s.testCell.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))) // it has left, and arrives
+		resp, err := s.testCell.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))) // it is on its way, and will arrive
 		time.Sleep(d / 2)
 		answers <- answer{resp, err}
 	}()
@@ -80,16 +80,16 @@ func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// Answers of attempts that have lost come at any time, and requests that were
-// given up arrive at any time. Each lock is granted once, nobody holds it
-// beside another, and nothing is left of it.
+// Answers of losing attempts and abandoned requests may arrive at any time.
+// Each lock is granted once, to one holder at a time, and nothing is left of
+// it.
 func TestRaces(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 8, 60) {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			r := rand.New(rand.NewPCG(uint64(seed), 1))
 			way := &slowTo{testCell: tc, rand: r, most: time.Duration(1+r.IntN(1500)) * time.Millisecond, hosts: []string{"r1", "r2", "r3"}[:1+r.IntN(3)]}
 			c = tc.by(t, way, "http://r1", "http://r2", "http://r3")
-			t.Cleanup(func() { time.Sleep(time.Minute) }) // for what is on its way
+			t.Cleanup(func() { time.Sleep(time.Minute) }) // for requests on their way
 			t.Cleanup(func() { _ = c.Close() })
 			w := &watcher{}
 			sessions := []*client.Session{open(t, c), open(t, c)}
@@ -120,14 +120,14 @@ func TestRaces(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			wantTokens(t, tc, "/a")
 			if tc.waiting("/a") > 0 {
-				t.Errorf("seed %d: somebody waits yet", seed)
+				t.Errorf("seed %d: a waiter is left", seed)
 			}
 		})
 	}
 }
 
-// A session that was opened by the second attempt may have been opened by the
-// first: its lease counts from that.
+// A session that the second attempt opened may have been opened by the first:
+// its lease counts from the first.
 func TestHedgedSessionCountsFromTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.Elect("r2")
@@ -144,7 +144,7 @@ func TestHedgedSessionCountsFromTheFirst(t *testing.T) {
 	})
 }
 
-// The end of the caller's context ends a race, and all that belongs to it.
+// The end of the caller's context ends a race and all its attempts.
 func TestRaceEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -171,8 +171,8 @@ func TestRaceEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// rumours is a cell whose first replica hangs, and whose others name masters
-// that name others.
+// rumours is a cell in which the first replica hangs, and each other replica
+// names a new master.
 type rumours struct{ calls atomic.Int64 }
 
 func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -187,7 +187,7 @@ func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
 	}).RoundTrip(req)
 }
 
-// A race follows no chain of rumours without pauses.
+// A race pauses between the masters that replicas name.
 func TestRacePace(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		way := &rumours{}
@@ -203,14 +203,14 @@ func TestRacePace(t *testing.T) {
 	})
 }
 
-// A replica that takes connections and answers nothing, over the SDK's own
+// A replica accepts connections and answers no call, over the SDK's own
 // connections.
 func TestHungConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // it never accepts: the system does
+	defer l.Close() // only the operating system accepts connections
 	well := serve(t)
 	c, err := client.New(l.Addr().String(), well)
 	if err != nil {

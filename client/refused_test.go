@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// loseOne has the answer to the first change get lost, and every later change
-// refused with a code.
+// loseOne drops the answer to the first change, and refuses every later change
+// with a code.
 func (tc *testCell) loseOne(code lockapi.Code) {
 	var lost atomic.Bool
 	changes := func(r *http.Request) bool { return r.Method != http.MethodGet }
@@ -30,14 +30,14 @@ func (tc *testCell) loseOne(code lockapi.Code) {
 	})
 }
 
-// A write that was made, and whose answer was lost, never ends as one without
-// effect: the refusal of the next attempt is of that attempt, unless the cell
-// gives it by what it remembers under the key.
+// A write that took effect, but lost its answer, never ends as one without
+// effect. A refusal of the next attempt is about that attempt only, unless the
+// cell answers from what it remembers under the key.
 func TestRefusalsBehindALostAnswer(t *testing.T) {
 	for _, code := range lockapi.Codes() {
 		switch code {
 		case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown, lockapi.CodeBusy, lockapi.CodeInternal:
-			continue // the write is sent again, or may have been made by its last attempt
+			continue // the write is sent again, or its last attempt may have taken effect
 		}
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -56,13 +56,13 @@ func TestRefusalsBehindALostAnswer(t *testing.T) {
 	}
 }
 
-// The same goes for every other change that is sent again. One that takes
-// something away may find it gone.
+// The same holds for every other change that is sent again. A change that
+// removes something may find it gone.
 func TestChangesRefusedBehindALostAnswer(t *testing.T) {
 	member := lockapi.AddMemberRequest{ID: "r4", Directory: "d1d1d1d1d1d1d1d4", RaftAddr: "r4:1", URL: "http://r4"}
 	for name, change := range map[string]struct {
 		call func(context.Context, *client.Client) error
-		gone bool // it takes something away: not to find that settles it
+		gone bool // it removes something: an answer that it is gone settles it
 	}{
 		"open":    {func(ctx context.Context, c *client.Client) error { return second(c.NewSession(ctx)) }, false},
 		"kill":    {func(ctx context.Context, c *client.Client) error { return c.KillSession(ctx, "S1") }, false},

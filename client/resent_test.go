@@ -12,9 +12,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestSentAgainByTransport: net/http sends a call under a key again by itself when the
-// connection breaks. That nobody can be reached by then does not say that the call never
-// arrived.
+// TestSentAgainByTransport: net/http repeats a call with a key by itself when
+// the connection breaks. A failure to connect then does not prove that the call
+// never arrived.
 func TestSentAgainByTransport(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,12 +61,12 @@ func TestSentAgainByTransport(t *testing.T) {
 	}
 	err = send(http.MethodPut, "k")
 	if first, second := <-arrived, <-arrived; first != "GET " || second != "PUT k" {
-		t.Fatalf("what arrived: %q, %q", first, second)
+		t.Fatalf("arrived: %q, %q", first, second)
 	}
 	if err == nil || isDialError(err) {
-		t.Errorf("%v: it says that nothing was sent", err)
+		t.Errorf("%v: it reports that the call was not sent", err)
 	}
 	if err := send(http.MethodPut, "k"); !isDialError(err) {
-		t.Errorf("%v: nothing was sent", err)
+		t.Errorf("%v: want a dial error", err)
 	}
 }

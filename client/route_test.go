@@ -13,15 +13,15 @@ import (
 func TestBusy(t *testing.T) {
 	const s = time.Second
 	for _, test := range []struct{ heard, took, now, sent, wait, want time.Duration }{
-		{0, 0, 10 * s, 9 * s, 0, 0},                                    // never heard
-		{9 * s, 0, 10 * s, 9 * s, 0, 0},                                // not since
-		{9*s + 900, 0, 9*s + hedgeAfter, 9 * s, 0, hedgeAfter},         // a moment ago
-		{9*s + 1, 0, 10 * s, 9 * s, 0, 0},                              // once, and then not
-		{10 * s, s, 11 * s, 9 * s, 0, 2 * s},                           // on a slow way
-		{9*s + 1, 0, 10 * s, 9 * s, 30 * s, 29*s + hedgeAfter},         // holds it on purpose
-		{9*s + 1, 0, 39*s + hedgeAfter, 9 * s, 30 * s, 0},              // no more
-		{39 * s, 0, 39*s + hedgeAfter/2, 9 * s, 30 * s, hedgeAfter},    // but answers others
-		{9*s + 1, 100 * s, 10 * s, 9 * s, 30 * s, 29*s + mostPatience}, // and not without end
+		{0, 0, 10 * s, 9 * s, 0, 0},                                    // never answered
+		{9 * s, 0, 10 * s, 9 * s, 0, 0},                                // no answer since
+		{9*s + 900, 0, 9*s + hedgeAfter, 9 * s, 0, hedgeAfter},         // an answer just now
+		{9*s + 1, 0, 10 * s, 9 * s, 0, 0},                              // an answer, then silence
+		{10 * s, s, 11 * s, 9 * s, 0, 2 * s},                           // slow network
+		{9*s + 1, 0, 10 * s, 9 * s, 30 * s, 29*s + hedgeAfter},         // the replica holds the call on purpose
+		{9*s + 1, 0, 39*s + hedgeAfter, 9 * s, 30 * s, 0},              // too long
+		{39 * s, 0, 39*s + hedgeAfter/2, 9 * s, 30 * s, hedgeAfter},    // but it answers others
+		{9*s + 1, 100 * s, 10 * s, 9 * s, 30 * s, 29*s + mostPatience}, // the patience is bounded
 	} {
 		var r route
 		r.heard.Store(int64(test.heard))
@@ -32,7 +32,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Masters that there are not fill no memory.
+// The number of penalties is bounded, however many masters are named.
 func TestPenaltiesAreBounded(t *testing.T) {
 	now := time.Duration(0)
 	endpoints := []*endpoint{{base: "http://r1"}, {base: "http://r2"}}
@@ -64,15 +64,14 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-// What is told that is no URL of the cell's members, as far as the client's own
-// rules go, is not called.
+// The client does not call a reported URL that its own rules forbid.
 func TestLearnedEndpoints(t *testing.T) {
 	evil := []string{"http://evil:7101", "ftp://evil", "https://", "https://me:secret@evil", "https://evil/path", "https://evil?x",
 		"https://evil#x", "file:///etc/passwd", "//evil", "evil:7101", "", "https://evil:0", "https://evil:71010", "https://0.0.0.0:1",
 		"unix:/run/x", "dns:evil:7101", "https://ev il:1", "https://evil:1\r\nX: y", "https://" + strings.Repeat("e", 600), "javascript:alert(1)"}
 	for _, url := range evil {
 		if e, err := learnedEndpoint(url, true); err == nil {
-			t.Errorf("%q is believed: %s", url, e.base)
+			t.Errorf("%q is accepted: %s", url, e.base)
 		}
 	}
 	for _, url := range []string{"https://r2:7101", "https://[::1]:7101", "https://r2/"} {

@@ -12,14 +12,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// inCells has each replica of a cell answer as the cell that is noted for it.
+// inCells is a bubble in which each replica answers with the cell id noted for
+// it.
 func inCells(t *testing.T, any bool, test func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		cells := map[string]string{"r1": "old", "r2": "old", "r3": "old"}
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 			host := r.URL.Host
-			if host == "r4" && cells[host] != "" { // is the master
+			if host == "r4" && cells[host] != "" { // r4 is the master
 				r = r.Clone(r.Context())
 				r.URL.Host = tc.Master()
 			}
@@ -36,7 +37,8 @@ func inCells(t *testing.T, any bool, test func(t *testing.T, tc *testCell, c *cl
 	})
 }
 
-// A client that has spoken with a cell goes on with no other one, and says why.
+// A client that has called one cell accepts no other, and the error names the
+// other cell and AnyCell.
 func TestAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
@@ -72,12 +74,12 @@ func TestAnotherCell(t *testing.T) {
 			}
 		}
 		if _, err := c.Cell(t.Context()); err != nil {
-			t.Errorf("what a replica says of itself: %v", err)
+			t.Errorf("Cell: %v", err)
 		}
 	})
 }
 
-// One replica of another cell among those of this one is passed over.
+// A replica of another cell among this cell's replicas is skipped.
 func TestOneOfAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
@@ -93,8 +95,9 @@ func TestOneOfAnotherCell(t *testing.T) {
 	})
 }
 
-// TestOtherCellOnFewerMachines: the machines that the other cell does without never answer.
-// A client waits for them for a while, since a cell that is away may come back.
+// TestOtherCellOnFewerMachines: the other cell uses fewer machines, and the
+// remaining ones never answer. A client waits for them for a while, since its
+// own cell may come back.
 func TestOtherCellOnFewerMachines(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		read := func() error {
@@ -108,7 +111,7 @@ func TestOtherCellOnFewerMachines(t *testing.T) {
 		}
 		tc.kill("r2")
 		tc.kill("r3")
-		for range 2 { // the cell comes back, and is away again
+		for range 2 { // the cell returns, and is lost again
 			tc.set(func() { cells["r1"] = "new" })
 			if err := read(); errors.Is(err, client.ErrOtherCell) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("soon: %v", err)
@@ -128,7 +131,7 @@ func TestOtherCellOnFewerMachines(t *testing.T) {
 	})
 }
 
-// Whoever says so goes on with any.
+// With AnyCell the client accepts every cell.
 func TestAnyCell(t *testing.T) {
 	inCells(t, true, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		for _, cell := range []string{"old", "new"} {
@@ -144,8 +147,8 @@ func TestAnyCell(t *testing.T) {
 	}
 }
 
-// TestStreamOfAnotherCell: the cell of a stream is looked at with each bookmark as well,
-// where something on the way leaves the header out, say.
+// TestStreamOfAnotherCell: the client also checks the cell id in each bookmark,
+// for instance if a proxy removes the header.
 func TestStreamOfAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
@@ -163,8 +166,8 @@ func TestStreamOfAnotherCell(t *testing.T) {
 	})
 }
 
-// TestWatchAfterWhatIsNotReached: if no replica has reached the caller's revision, the watch
-// yields Compacted and continues from the present one.
+// TestWatchAfterWhatIsNotReached: if no replica has reached the caller's
+// revision, the watch yields Compacted and continues from the present one.
 func TestWatchAfterWhatIsNotReached(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.script(sse(lockapi.StreamCompacted, 2, lockapi.Compacted{Oldest: 0, Revision: 2}))

@@ -24,7 +24,7 @@ func open(t *testing.T, c *client.Client, opts ...client.SessionOption) *client.
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = s.Close(ctx) // fails where the test has left no cell to close it in
+		_ = s.Close(ctx) // fails if the test has left no cell
 	})
 	return s
 }
@@ -76,8 +76,8 @@ func TestNewSessionCountsFromSending(t *testing.T) {
 	})
 }
 
-// Where the first answer got lost, the second one tells of a session that has
-// lived since the first call: the lease counts from that.
+// If the first answer got lost, the second reports a session that has existed
+// since the first call: the lease counts from that.
 func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.set(func() { tc.latency = time.Second })
@@ -99,13 +99,13 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	})
 }
 
-// An opening that takes longer than the ttl, and the grace period, is one
-// still: whether the session lives is asked before it is handed out.
+// Opening a session may take longer than the ttl and the grace period. The
+// client checks that the session lives before it returns it.
 func TestNewSessionAfterALongOutage(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Second, 11 * time.Second, 13 * time.Second, 2 * time.Minute} {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			end := time.Now().Add(away)
-			tc.set(func() { // each opening does its work, and no answer arrives
+			tc.set(func() { // each call opens a session, and its answer gets lost
 				tc.drop = func(*http.Request) bool { return time.Now().Before(end) }
 			})
 			s := open(t, c)
@@ -121,7 +121,7 @@ func TestNewSessionAfterALongOutage(t *testing.T) {
 }
 
 // A keepalive extends the lease to sending + held + ttl, however late its
-// answer comes.
+// answer arrives.
 func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -133,12 +133,12 @@ func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 				sent = r.at
 			}
 		}
-		// The server held it for about 8 s less the time of the way; it says
-		// how long.
+		// The server held the call for about 8 s less the latency, and reports
+		// for how long.
 		got := s.Remaining() + tc.now()
 		held := got - sent - s.TTL()
 		if held < 7*time.Second || held > 8*time.Second {
-			t.Errorf("the lease ends %s after sending + ttl, want what the server said that it held the call (7 s to 8 s)", held)
+			t.Errorf("the lease ends %s after sending + ttl, want how long the server held the call, as reported (7 s to 8 s)", held)
 		}
 		if answered := tc.now() + s.TTL(); got >= answered-300*time.Millisecond {
 			t.Errorf("the lease ends at %s: counted from the answer", got)
@@ -162,7 +162,7 @@ func TestSessionLivesOn(t *testing.T) {
 	})
 }
 
-// A session with the shortest ttl survives a black-holed master as well.
+// A session survives a black-holed master, even with the shortest ttl.
 func TestShortSessionSurvivesBlackHole(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {
@@ -184,9 +184,9 @@ func TestShortSessionSurvivesBlackHole(t *testing.T) {
 	}
 }
 
-// A keepalive that waits as mastership is handed over goes on at the next
-// master. That gives the session a whole ttl and would hold the call for all of
-// the time that it names: it is asked for no more than the lease here has left.
+// A keepalive that waits during a handover continues at the next master. That
+// master gives the session a whole ttl, and would hold the call for all the
+// time it requests. The client so requests at most what its lease has left.
 func TestKeepaliveThatIsSentOnKeepsToTheLease(t *testing.T) {
 	for first := time.Second; first < 9*time.Second; first += 2 * time.Second {
 		for _, later := range [][]time.Duration{{}, {time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second, 2 * time.Second}} {
@@ -229,10 +229,10 @@ func TestJeopardyAndRecovery(t *testing.T) {
 		for _, id := range []string{"r1", "r2", "r3"} {
 			tc.revive(id)
 		}
-		tc.Elect("r3") // the outage was the cell's: its sessions live
+		tc.Elect("r3") // the cell itself was down: its sessions live
 		<-changed
 		wantState(t, s, client.Safe)
-		wantErr(t, h.Err(), client.ErrJeopardy) // a hold that is done stays done
+		wantErr(t, h.Err(), client.ErrJeopardy) // a hold that has ended stays ended
 
 		again, err := h.Resume(t.Context())
 		if err != nil {
@@ -254,10 +254,11 @@ func TestJeopardyAndRecovery(t *testing.T) {
 	})
 }
 
-// A hold that was released by force in a jeopardy is lost, also where a late request
-// has got the lock for the same handle once more. That later grant is released.
+// A hold that was released by force during a jeopardy is lost, even if a late
+// request has acquired the lock again under the same handle. The client
+// releases that later grant.
 func TestResumeOfALaterGrant(t *testing.T) {
-	for _, changes := range []bool{false, true} { // of master, behind which the session is looked through
+	for _, changes := range []bool{false, true} { // of master, after which the client reads the session
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			s := open(t, c)
 			h := lock(t, s, "/a")
@@ -280,8 +281,8 @@ func TestResumeOfALaterGrant(t *testing.T) {
 	}
 }
 
-// In jeopardy the contexts of holds end exactly when the local lease does,
-// which is before the server may end the session.
+// Holds' contexts end exactly when the local lease does, which is before the
+// server may end the session.
 func TestHoldEndsWithTheLocalLease(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -326,7 +327,8 @@ func TestExpiryAfterGrace(t *testing.T) {
 	})
 }
 
-// A timer that the machine's sleep delayed misleads nobody: the clock is read.
+// The session reads the clock, so a timer that the machine's sleep delayed does
+// no harm.
 func TestSuspend(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		var asleep atomic.Int64
@@ -388,7 +390,7 @@ func TestCloseFreesAtOnce(t *testing.T) {
 	})
 }
 
-// Closing without a cell gives up in bounded time.
+// If the cell does not answer, Close gives up in bounded time.
 func TestCloseWithoutCell(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -405,8 +407,8 @@ func TestCloseWithoutCell(t *testing.T) {
 	})
 }
 
-// After a change of master the session is read once, and what the cell does
-// not hold any more is lost here too.
+// After a change of master the client reads the session once, and marks holds
+// that the cell no longer has as lost.
 func TestReconcileAfterEpochChange(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -441,13 +443,13 @@ func TestStateStrings(t *testing.T) {
 	}
 }
 
-// A stray whose release does not get through is released later, and the session
-// goes back to its quiet pace.
+// If the release of a stray grant fails, it is repeated later. The session then
+// returns to its usual pace of calls.
 func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		time.Sleep(time.Second)
-		tc.acquire(s, "/a", s.Prefix()+"zz") // a request of ours that was lost for long
+		tc.acquire(s, "/a", s.Prefix()+"zz") // a late request of the session
 		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodDelete })
 		tc.Elect("r2")
 		time.Sleep(30 * time.Second)

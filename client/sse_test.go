@@ -17,7 +17,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	if got, err := m.next(); err == nil {
-		t.Errorf("what was cut off is %+v", got)
+		t.Errorf("an incomplete message is read as %+v", got)
 	}
 	for _, endless := range []string{"data: " + strings.Repeat("x", mostMessage+1), strings.Repeat("data: "+long+"\n", mostMessage/len(long)+1)} {
 		if _, err := newMessages(strings.NewReader(endless)).next(); !errors.Is(err, errLongMessage) {

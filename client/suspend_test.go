@@ -11,8 +11,7 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// laptop is a machine that sleeps: its clock goes on meanwhile, timers stand
-// still.
+// laptop is a machine that sleeps: its clock continues, its timers stop.
 type laptop struct {
 	tc     *testCell
 	asleep atomic.Int64
@@ -22,7 +21,7 @@ func (l *laptop) now() time.Duration { return time.Since(l.tc.start) + time.Dura
 
 func (l *laptop) sleep(d time.Duration) { l.asleep.Add(int64(d)) }
 
-// onLaptop is a bubble with a hold, whose client runs on a machine that sleeps.
+// onLaptop is a bubble with a hold of a client on a machine that sleeps.
 func onLaptop(t *testing.T, test func(*testing.T, *laptop, *client.Held)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
@@ -38,8 +37,8 @@ func onLaptop(t *testing.T, test func(*testing.T, *laptop, *client.Held)) {
 	})
 }
 
-// Work that only looks at Held.Context, as the package comment tells it to,
-// does nothing more after a sleep that outlasted the lease, however it looks.
+// Work that checks only Held.Context, as the package comment asks, stops after
+// a sleep that outlasted the lease, however it checks.
 func TestContextAfterASleep(t *testing.T) {
 	for name, ended := range map[string]func(*client.Held) bool{
 		"Context.Err":  func(h *client.Held) bool { return h.Context().Err() != nil },
@@ -62,7 +61,7 @@ func TestContextAfterASleep(t *testing.T) {
 					}
 					l.sleep(slept)
 					if !ended(h) {
-						t.Errorf("the hold is good after a sleep of %s", slept)
+						t.Errorf("the hold is valid after a sleep of %s", slept)
 					}
 					wantErr(t, context.Cause(h.Context()), client.ErrJeopardy)
 					wantErr(t, h.Context().Err(), context.Canceled)
@@ -81,8 +80,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Contexts that were derived before the sleep end as soon as anybody looks at
-// the hold, and with the timer where nobody does.
+// Contexts derived before the sleep end with the next look at the hold, or else
+// with the timer.
 func TestChildrenAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
 		child, cancel := context.WithTimeout(h.Context(), 24*time.Hour)
@@ -104,7 +103,7 @@ func TestChildrenAfterASleep(t *testing.T) {
 	})
 }
 
-// The values of Lock's context are there.
+// A hold's context has the values of Lock's context.
 func TestContextHasValues(t *testing.T) {
 	type key struct{}
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -118,8 +117,9 @@ func TestContextHasValues(t *testing.T) {
 	})
 }
 
-// A context is asked under locks that the caller's logger takes too, and the
-// session logs under its mutexes: neither may wait for the other.
+// The caller's logger may use a hold's context under locks of its own, and the
+// session logs under its mutexes. The context's methods so must not wait for
+// these mutexes.
 func TestContextTakesNoLock(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
 		l.sleep(time.Minute)
@@ -129,15 +129,15 @@ func TestContextTakesNoLock(t *testing.T) {
 		}
 		var asked sync.WaitGroup
 		asked.Go(func() { _, _, _ = h.Context().Err(), h.Context().Done(), context.Cause(h.Context()) })
-		asked.Wait() // else the bubble is deadlocked
+		asked.Wait() // otherwise the bubble deadlocks
 	})
 }
 
-// A session that wakes in jeopardy does not wait for the answer to what it
-// asked before the sleep: the connection may be long dead.
+// A session that wakes in jeopardy does not wait for an answer to a request
+// from before the sleep: the connection may be long dead.
 func TestPollAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
-		l.tc.silence("r1", true) // what is on its way is lost
+		l.tc.silence("r1", true) // requests on their way get lost
 		time.Sleep(time.Second)
 		l.sleep(20 * time.Second)
 		l.tc.silence("r1", false)

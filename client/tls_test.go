@@ -23,7 +23,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// authority signs, and gives what is judged by it.
+// authority issues certificates, and returns the pool to verify them.
 type authority struct{ *certs.Authority }
 
 func newAuthority(t *testing.T) authority {
@@ -53,7 +53,7 @@ func (a authority) pair(t *testing.T, l certs.Leaf) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
-// secureServer answers reads of locks over TLS, and tells who asked.
+// secureServer answers reads of locks over TLS, and reports its callers.
 func secureServer(t *testing.T, config *tls.Config) (url string, callers chan string, conns *atomic.Int32) {
 	t.Helper()
 	callers, conns = make(chan string, 100), new(atomic.Int32)
@@ -78,7 +78,7 @@ func secureServer(t *testing.T, config *tls.Config) (url string, callers chan st
 	return s.URL, callers, conns
 }
 
-// The client speaks TLS over its own connections, which it keeps, and shows its
+// The client uses TLS on its own connections, keeps them, and sends its
 // certificate.
 func TestTLS(t *testing.T) {
 	ca := newAuthority(t)
@@ -98,7 +98,7 @@ func TestTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			if who := <-callers; who != "HTTP/1.1 billing" {
-				t.Errorf("the server heard %q", who)
+				t.Errorf("the server received %q", who)
 			}
 		}
 		if n := conns.Load(); n != 1 {
@@ -108,8 +108,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Who is not trusted is sent nothing, and a caller that is not trusted learns
-// why. Neither leaves it open whether the call had an effect.
+// A server that is not trusted receives no call, and a caller that is not
+// trusted gets the reason. In both cases it is certain that the call had no
+// effect.
 func TestTLSThatIsNotTrusted(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	server := func(l certs.Leaf) tls.Certificate { return ca.pair(t, l) }
@@ -137,7 +138,7 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			// The call is given up after an attempt.
+			// The first failed attempt cancels the call.
 			c, err := client.Config{URLs: []string{url}, Logger: atFailure(cancel)}.New(client.WithTLS(test.client))
 			if err != nil {
 				t.Fatal(err)
@@ -148,13 +149,13 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 			if len(callers) > 0 {
-				t.Errorf("the server heard %q", <-callers)
+				t.Errorf("the server received %q", <-callers)
 			}
 		})
 	}
 }
 
-// onLog calls a function with each message that is logged.
+// onLog calls a function with each log message.
 type onLog struct {
 	slog.Handler
 	do func(message string)
@@ -167,7 +168,7 @@ func (l onLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// atFailure logs to a function that is called when an attempt has failed.
+// atFailure returns a logger that calls a function when an attempt has failed.
 func atFailure(then func()) *slog.Logger {
 	return slog.New(onLog{slog.DiscardHandler, func(message string) {
 		if message == "stout: attempt failed" {
@@ -176,7 +177,8 @@ func atFailure(then func()) *slog.Logger {
 	}})
 }
 
-// What TLS a transport of the caller's speaks is not the client's business.
+// The client refuses TLS settings beside the caller's own transport, and two
+// sources of TLS settings.
 func TestTLSAndTransport(t *testing.T) {
 	source := func() *tls.Config { return nil }
 	for _, c := range []client.Config{
@@ -191,9 +193,9 @@ func TestTLSAndTransport(t *testing.T) {
 	}
 }
 
-// Connections that are made after the CAs and certificates have changed, of
-// either end, are made with those in force: a program that has run for a year
-// keeps its session. Those through a proxy, too.
+// New connections use the current CAs and certificates of either end, so that a
+// program that has run for a year keeps its session. This holds for connections
+// through a proxy, too.
 func TestTLSThatChanges(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	config := func(a authority) *tls.Config {
@@ -206,7 +208,7 @@ func TestTLSThatChanges(t *testing.T) {
 		})
 		t.Cleanup(func() {
 			if len(callers) != 2 {
-				t.Errorf("the server heard %d calls", len(callers))
+				t.Errorf("the server received %d calls", len(callers))
 			}
 		})
 		return url
@@ -233,8 +235,9 @@ func TestTLSThatChanges(t *testing.T) {
 	read(second)
 }
 
-// A certificate that ends while its connection is kept costs no call: a server
-// that refuses it ends the connection, and the next one has the present one.
+// A certificate that expires while its connection is kept costs no call. A
+// server that refuses it closes the connection, and the next one uses the
+// current certificate.
 func TestCertificatesOfKeptConnections(t *testing.T) {
 	ca := newAuthority(t)
 	var mu sync.Mutex // guards the following
@@ -281,7 +284,7 @@ func TestCertificatesOfKeptConnections(t *testing.T) {
 		}
 	}
 	read(false, old, nil, 1, 1)
-	read(true, old, client.ErrUnauthenticated, 2, 2) // nothing better is there
+	read(true, old, client.ErrUnauthenticated, 2, 2) // there is no newer certificate
 	read(false, old, nil, 1, 1)
 	read(true, young, nil, 2, 2)
 	read(true, young, nil, 1, 1)

@@ -13,8 +13,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestToken: each request carries the token that is in force then, on the client's own
-// connections, through a transport and on a stream; without one nothing is sent.
+// TestToken: each request carries the current token, on the client's own
+// connections, through a transport and on a stream. Without a token the client
+// sends no request.
 func TestToken(t *testing.T) {
 	var heard atomic.Value
 	var calls atomic.Int64
@@ -40,7 +41,8 @@ func TestToken(t *testing.T) {
 				_, err := c.Get(t.Context(), "/a")
 				return err
 			}
-			// readTwice gives up at the second attempt: the first one has failed by then.
+			// readTwice gives up at the second attempt, when the first has
+			// failed.
 			readTwice := func() error {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -55,12 +57,12 @@ func TestToken(t *testing.T) {
 			}
 			for _, token = range []string{"stout_one", "stout_two"} {
 				if err := read(); !errors.Is(err, lockapi.CodePermissionDenied) || heard.Load() != "/v1/files/a Bearer "+token {
-					t.Errorf("%v; heard %q", err, heard.Load())
+					t.Errorf("%v; received %q", err, heard.Load())
 				}
 			}
 			for _, err := range c.Watch(t.Context(), 1) {
 				if !errors.Is(err, lockapi.CodePermissionDenied) || heard.Load() != "/v1/events Bearer stout_two" {
-					t.Errorf("%v; heard %q", err, heard.Load())
+					t.Errorf("%v; received %q", err, heard.Load())
 				}
 				break
 			}
@@ -86,8 +88,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestTokenThatEnded: a call whose token is refused is made once more where there is
-// another by then, and no oftener.
+// TestTokenThatEnded: a call with a refused token is repeated once, if the
+// token has changed by then.
 func TestTokenThatEnded(t *testing.T) {
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +107,7 @@ func TestTokenThatEnded(t *testing.T) {
 	defer server.Close()
 	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
 		for _, test := range []struct {
-			tokens []string // one after the other; the last one stays
+			tokens []string // in order; the last one stays
 			calls  int64
 			fine   bool
 		}{
@@ -113,7 +115,7 @@ func TestTokenThatEnded(t *testing.T) {
 			{[]string{"ended"}, 1, false},
 			{[]string{"ended", "ended-too", "good"}, 2, false},
 			{[]string{"good"}, 1, true},
-			{[]string{"ended", ""}, 1, false}, // no token is no better
+			{[]string{"ended", ""}, 1, false}, // no token is not another token
 		} {
 			var asked atomic.Int64
 			c, err := client.Config{URLs: []string{server.URL}, Transport: transport}.New(client.WithToken(func(context.Context) (string, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Replicas that were learned and can't be reached do not keep a watch of nonsense
-// alive, and hold up no news of what was missed.
+// Learned replicas that cannot be reached do not prolong a watch that gets only
+// nonsense. They also do not delay the report of missed events.
 func TestWatchEndsBehindATunnel(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.tell("c1", "http://in1", "http://in2", "http://in3")
@@ -32,7 +32,7 @@ func TestWatchEndsBehindATunnel(t *testing.T) {
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Minute)
 		if _, err := w.over(); err == nil {
-			t.Error("the watch goes on")
+			t.Error("the watch continues")
 		}
 		tc.set(func() { tc.instead = nil })
 		for range 10 {
@@ -47,7 +47,7 @@ func TestWatchEndsBehindATunnel(t *testing.T) {
 	})
 }
 
-// tunnel leads to what was given, and to nothing else.
+// tunnel leads only to the given URLs.
 type tunnel struct{ http.RoundTripper }
 
 func (n tunnel) RoundTrip(r *http.Request) (*http.Response, error) {

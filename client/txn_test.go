@@ -34,7 +34,7 @@ func TestTransaction(t *testing.T) {
 			!r[4].Deleted.Deleted || r[5].Deleted.Deleted || r[6].File != nil {
 			t.Errorf("results are %+v", r)
 		}
-		// It is in the way of itself.
+		// An earlier operation of its own is in its way.
 		got, err = s.Txn().If(client.WhenAbsent("/b")).Then(client.OpPut("/b", nil)).Else(client.OpGet("/b"), client.OpAcquire("/l", "h", client.Shared()), client.OpRelease("/l", "h", 0)).Commit(ctx)
 		if err != nil || got.Succeeded || string(got.Results[0].File.ContentBase64) != "\xff" || got.Results[1].Grant.Mode != lockapi.Shared {
 			t.Errorf("%+v, %v", got, err)
@@ -95,7 +95,7 @@ func TestLiesAboutTransactions(t *testing.T) {
 		} {
 			l.tell(lie)
 			if _, err := s.Txn().Then(client.OpPut("/a", nil), client.OpDelete("/b")).Commit(t.Context()); !errors.Is(err, client.ErrInternal) {
-				t.Errorf("%s is taken for an outcome: %v", name, err)
+				t.Errorf("%s is accepted as an outcome: %v", name, err)
 			}
 		}
 		l.stop()

@@ -12,9 +12,10 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// doubt has the cell say of each hold that it is taken back unless it is asked
-// for. said, which may be nil, is called when it has.
-func (tc *testCell) doubt(s *client.Session, said func()) {
+// doubt makes the cell report each hold as unclaimed: it is revoked unless the
+// client acquires it again. reported, which may be nil, is called after each
+// report.
+func (tc *testCell) doubt(s *client.Session, reported func()) {
 	tc.set(func() {
 		tc.lie = func(q *http.Request, _ *http.Response, body map[string]any) {
 			holds, _ := body["holds"].([]any)
@@ -24,15 +25,15 @@ func (tc *testCell) doubt(s *client.Session, said func()) {
 			for _, h := range holds {
 				h.(map[string]any)["unclaimed_ms"] = 5000
 			}
-			if said != nil {
-				said()
+			if reported != nil {
+				reported()
 			}
 		}
 	})
 }
 
-// A new master does not know that we were told of our holds, and would take
-// them back: the session asks for them again.
+// A new master does not know that the client received its grants, and would
+// revoke them: the session claims them again.
 func TestUnclaimedHoldsAreClaimed(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -42,7 +43,7 @@ func TestUnclaimedHoldsAreClaimed(t *testing.T) {
 		tc.failOver("r2")
 		time.Sleep(5 * time.Second)
 		if n := tc.count(isMethod(http.MethodPut)) - puts; n < len(holds) {
-			t.Errorf("%d of %d holds were asked for", n, len(holds))
+			t.Errorf("%d of %d holds were claimed", n, len(holds))
 		}
 		tc.set(func() { tc.lie = nil })
 		time.Sleep(time.Minute)
@@ -58,8 +59,8 @@ func TestUnclaimedHoldsAreClaimed(t *testing.T) {
 	})
 }
 
-// What was taken back before it could be asked for is lost, and what the asking
-// then got is given back.
+// A hold that was revoked before the client claimed it is lost. The client
+// releases what the claim acquired instead.
 func TestUnclaimedHoldIsTakenBack(t *testing.T) {
 	for name, other := range map[string]bool{"free": false, "another's": true} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestUnclaimedHoldIsTakenBack(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				var taken atomic.Bool
-				tc.doubt(s, func() { // taken back after the reading, before the asking
+				tc.doubt(s, func() { // revoked after the reading, before the claim
 					if taken.CompareAndSwap(false, true) {
 						tc.ReleaseByForce("/a")
 					}
@@ -94,8 +95,8 @@ func isReview(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/sessions/")
 }
 
-// A grant that came while calls for it are lost on their way is seen in a
-// reading of the session, and asked for at once.
+// A grant that happens while calls for it get lost appears in a reading of the
+// session, and is claimed at once.
 func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		a, b := open(t, c), open(t, c)
@@ -109,7 +110,7 @@ func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
 					}
 					return 0
 				}
-				tc.drop = func(r *http.Request) bool { // none, but it knows when the reading is answered
+				tc.drop = func(r *http.Request) bool { // drops nothing; notes the answer to the reading
 					if isReview(r) && strings.HasSuffix(r.URL.Path, b.ID()) {
 						read.Store(true)
 					}
@@ -134,7 +135,7 @@ func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
 	})
 }
 
-// An Unlock that crosses the asking leaves nothing behind.
+// An Unlock that crosses a claim leaves nothing behind.
 func TestUnlockCrossesTheClaim(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)

@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// Of a lock that was lost before, Unlock says so wherever that is certain: not
-// where a call got lost, which may have done the work. CheckSequencer tells
-// before.
+// Unlock reports a lock that was lost before, if that is certain. It is not if
+// a call got lost that may have released the lock. CheckSequencer reports the
+// loss before Unlock.
 func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail func(*testCell)
@@ -42,8 +42,9 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 	}
 }
 
-// News of another master cut no release off that is about to be answered, or
-// what it found could not be told; one that is not answered is made again soon.
+// News of another master does not cancel a release that is about to be
+// answered: its result would be lost. A release without an answer is repeated
+// soon.
 func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		c := tc.by(t, tc, "http://r1")
@@ -71,10 +72,10 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 	})
 }
 
-// TestHolderLearnsOfAForcedRelease: the context of a hold ends within a round trip of
-// a release by force, at the master that did it, or at its successor; other holds of
-// the session stay. A session learns of it also where the answer that granted the
-// lock is still on its way.
+// TestHolderLearnsOfAForcedRelease: a hold's context ends within a round trip
+// of a forced release, at the master that did it or at its successor. Other
+// holds of the session stay. The session also learns of it while the answer
+// with the grant is still on its way.
 func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)

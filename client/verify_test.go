@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A grant of anything else than was asked for becomes no hold, and leaves none.
+// A grant that does not match the request becomes no hold, and leaves none in
+// the cell.
 func TestGrantsThatAreNotBelieved(t *testing.T) {
 	for name, lie := range map[string]func(*http.Response, map[string]any){
 		"other path":       set("path", "/b", "sequencer", "exclusive:2:/b"),
@@ -36,11 +37,11 @@ func TestGrantsThatAreNotBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			amongLies(t, asks(http.MethodPut, "/"), func(t *testing.T, l *liar, c *client.Client) {
 				s := open(t, c)
-				lock(t, s, "/first") // has token 1
+				lock(t, s, "/first") // gets token 1
 				l.tell(lie)
 				h, err := s.TryLock(t.Context(), "/a")
 				if h != nil {
-					t.Errorf("it became a hold: %+v", h)
+					t.Errorf("the client accepted it: %+v", h)
 				}
 				wantErr(t, err, client.ErrInternal)
 				time.Sleep(30 * time.Second)
@@ -75,8 +76,8 @@ func TestSessionsThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// No answer makes the lease longer than the session's ttl from the sending of
-// the call, plus the time that the call took.
+// No answer extends the lease beyond the sending of the call plus the session's
+// ttl and the duration of the call.
 func TestLeasesThatAreNotBelieved(t *testing.T) {
 	for name, lie := range map[string]func(*http.Response, map[string]any){
 		"longer ttl":     set("ttl_ms", 86_400_000),
@@ -103,8 +104,8 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A master of the past does not extend the lease, nor is its word taken for
-// news of another master. The session goes on with the others.
+// An answer with an old epoch does not extend the lease and does not count as a
+// new master. The session continues with the other replicas.
 func TestMasterOfThePast(t *testing.T) {
 	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *client.Client) {
 		s := open(t, c)
@@ -120,7 +121,7 @@ func TestMasterOfThePast(t *testing.T) {
 		time.Sleep(s.TTL() + time.Second)
 		wantState(t, s, client.Jeopardy)
 		if n := l.count(isRead) - reads; n > 0 {
-			t.Errorf("the session was read %d times for epochs of the past", n)
+			t.Errorf("the session was read %d times because of old epochs", n)
 		}
 		l.stop()
 		l.Elect("r2") // epoch 3
@@ -137,7 +138,7 @@ func TestMasterOfThePast(t *testing.T) {
 
 func isKeepaliveRequest(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/keepalive") }
 
-// Reads are not believed either where they are about something else.
+// Reads with answers about something else are rejected, too.
 func TestReadsThatAreNotBelieved(t *testing.T) {
 	amongLies(t, func(*http.Request) bool { return true }, func(t *testing.T, l *liar, c *client.Client) {
 		s := open(t, c)
@@ -170,7 +171,7 @@ func TestReadsThatAreNotBelieved(t *testing.T) {
 	})
 }
 
-// last is the error that a list ends with.
+// last returns the error with which a list ends.
 func last[T any](list func(func(T, error) bool)) (out error) {
 	pages := 0
 	for _, err := range list {
@@ -184,7 +185,7 @@ func last[T any](list func(func(T, error) bool)) (out error) {
 	return out
 }
 
-// What is not believed of an Unlock's answer is made good for in the
+// If the client rejects the answer to an Unlock, it releases the lock in the
 // background.
 func TestReleaseThatIsNotBelieved(t *testing.T) {
 	amongLies(t, asks(http.MethodDelete, "/a"), func(t *testing.T, l *liar, c *client.Client) {
@@ -200,7 +201,7 @@ func TestReleaseThatIsNotBelieved(t *testing.T) {
 	})
 }
 
-// An event is a hint only, and what is none is not acknowledged.
+// An event is only a hint, and a malformed one is not acknowledged.
 func TestEventsThatAreNotBelieved(t *testing.T) {
 	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *client.Client) {
 		a, b := open(t, c), open(t, c)
@@ -214,18 +215,18 @@ func TestEventsThatAreNotBelieved(t *testing.T) {
 		_, err := b.Lock(t.Context(), "/a", client.Wait(20*time.Second))
 		wantErr(t, err, client.ErrLockHeld)
 		if n := l.count(isMethod(http.MethodPut)) - puts; n > 1 {
-			t.Errorf("the lock was asked for %d times", n)
+			t.Errorf("the lock was requested %d times", n)
 		}
 		if h.Err() != nil || b.State() != client.Safe {
 			t.Errorf("hold: %v, session: %s", h.Err(), b.State())
 		}
 		if n := l.count(func(r sentRequest) bool { return isKeepalive(r) && strings.Contains(r.body, `"ack":6`) }); n == 0 {
-			t.Error("what is an event was not acknowledged")
+			t.Error("the valid event was not acknowledged")
 		}
 	})
 }
 
-// A hold at another path than the claim's is no sign that the claim's is there.
+// A hold at another path does not show that the claim's hold exists.
 func TestHoldElsewhereIsLost(t *testing.T) {
 	amongLies(t, asks(http.MethodGet, "/v1/sessions/"), func(t *testing.T, l *liar, c *client.Client) {
 		s := open(t, c)

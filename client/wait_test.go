@@ -12,20 +12,20 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Wait is for the whole of Lock: a grant in a jeopardy that does not end is
-// given back, and so it is by TryLock.
+// Wait bounds the whole of Lock. A grant during a jeopardy that does not end is
+// released, also by TryLock.
 func TestWaitBoundsTheJeopardy(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"Lock": 3 * time.Second, "TryLock": 0} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
-				other := open(t, c) // the cell goes on
+				other := open(t, c) // its calls get through
 				tc.lose(func(r *http.Request) bool {
 					return isKeepaliveRequest(r) && r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive"
 				})
 				<-s.Changed()
 				wantState(t, s, client.Jeopardy)
-				tc.Elect("r1") // which gives the session a whole ttl
+				tc.Elect("r1") // gives the session a whole ttl
 				began := time.Now()
 				_, err := s.Lock(t.Context(), "/a", client.Wait(wait))
 				wantErr(t, err, client.ErrJeopardy)
@@ -41,7 +41,7 @@ func TestWaitBoundsTheJeopardy(t *testing.T) {
 	}
 }
 
-// A jeopardy that ends in time is waited for.
+// Lock waits for the end of a jeopardy.
 func TestWaitOutlastsAJeopardy(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
@@ -55,8 +55,8 @@ func TestWaitOutlastsAJeopardy(t *testing.T) {
 	})
 }
 
-// Where mastership moves so often that no call is answered until the wait is
-// over, it is said that the lock is held only if it is.
+// If mastership moves so often that no call gets an answer before the wait is
+// over, the error is ErrLockHeld only if the lock is held.
 func TestWaitOverWhileMastershipMoves(t *testing.T) {
 	isPut := func(r *http.Request) bool { return r.Method == http.MethodPut }
 	for name, test := range map[string]struct {
@@ -94,7 +94,7 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 					t.Errorf("it took %s", got)
 				}
 				if refused, ok := err.(*lockapi.Error); !ok || (len(refused.Holders) > 0) != (test.want == client.ErrLockHeld) {
-					t.Errorf("it says %#v", err)
+					t.Errorf("the error is %#v", err)
 				}
 				tc.lose(func(*http.Request) bool { return false })
 			})
@@ -102,8 +102,8 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 	}
 }
 
-// idleProxy ends a call that is not answered within after, as a proxy does with
-// a connection that is idle.
+// idleProxy ends a call without an answer after a time, as a proxy does with an
+// idle connection.
 type idleProxy struct {
 	http.RoundTripper
 	after time.Duration
@@ -119,8 +119,8 @@ func (p idleProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A wait that outlasts what a proxy allows a call ends as any other: when it is
-// over, with the news that somebody has the lock, or with the lock.
+// A wait longer than a proxy's limit for a call ends like any other: in time
+// with ErrLockHeld, or with the lock.
 func TestWaitOutlastsAProxy(t *testing.T) {
 	for _, idle := range []time.Duration{time.Second, 3 * time.Second, 7900 * time.Millisecond, 8 * time.Second} {
 		for _, free := range []time.Duration{time.Hour, 6 * time.Second, 7950 * time.Millisecond} {
@@ -141,7 +141,7 @@ func TestWaitOutlastsAProxy(t *testing.T) {
 					return
 				}
 				if held != nil || !errors.Is(err, client.ErrLockHeld) || took < wait || took > wait+200*time.Millisecond || tc.waiting("/a") != 0 {
-					t.Errorf("cut after %v: %v after %v, %d wait still", idle, err, took, tc.waiting("/a"))
+					t.Errorf("cut after %v: %v after %v, %d still wait", idle, err, took, tc.waiting("/a"))
 				}
 			})
 		}

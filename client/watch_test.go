@@ -18,7 +18,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// audience keeps what a watch has told.
+// audience records what a watch yields.
 type audience struct {
 	mu        sync.Mutex // guards the following
 	revisions []uint64
@@ -26,7 +26,7 @@ type audience struct {
 	err       error
 }
 
-// watchFor lets a watch run beside the test, which ends it.
+// watchFor runs a watch in the background until the test ends.
 func watchFor(t *testing.T, c *client.Client, after uint64, filters ...client.Filter) *audience {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +67,7 @@ func wantTold(t *testing.T, w *audience, want ...uint64) {
 	synctest.Wait()
 	if got := w.told(); !slices.Equal(got, want) {
 		_, err := w.over()
-		t.Fatalf("told are %v, want %v (%v)", got, want, err)
+		t.Fatalf("yielded %v, want %v (%v)", got, want, err)
 	}
 }
 
@@ -93,13 +93,13 @@ func TestWatch(t *testing.T) {
 		wantTold(t, gone, tc.past(0, func(e lockapi.CellEvent) bool { return e.Type == lockapi.EventFileDeleted || e.Path == "" })...)
 		wantTold(t, now, tc.past(before, nil)...)
 		if n := tc.streams(); n != 5 || len(all.told()) < 4 {
-			t.Errorf("%d streams were begun", n)
+			t.Errorf("%d streams began", n)
 		}
 	})
 }
 
-// An event comes with what it is about, and the loop ends when the caller has
-// enough, or with the context.
+// An event carries its subject. The loop ends when the caller breaks it, or
+// with the context.
 func TestWatchTellsWhatHappened(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		first := tc.put("/a", "one")
@@ -124,7 +124,7 @@ func TestWatchTellsWhatHappened(t *testing.T) {
 	})
 }
 
-// Whatever breaks, each event is told once and in order.
+// Each event is yielded once and in order, through any failure.
 func TestWatchResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		all := watchFor(t, c, 0)
@@ -136,12 +136,12 @@ func TestWatchResumes(t *testing.T) {
 				tc.breakConnections()
 			case 20:
 				if tc.Master() != "r2" {
-					tc.Stop("r2") // and falls behind
+					tc.Stop("r2") // it falls behind
 				}
 			case 25:
 				tc.Elect([]string{"r1", "r3"}[i/50%2])
 				tc.Start("r2")
-				tc.breakConnections() // some go on at the replica that was behind
+				tc.breakConnections() // some continue at the replica that was behind
 			case 35:
 				tc.set(func() { tc.dead["r3"] = true })
 				tc.breakConnections()
@@ -159,8 +159,8 @@ func TestWatchResumes(t *testing.T) {
 	})
 }
 
-// What is acknowledged after the loop has begun is told, though the first
-// stream comes late, and breaks.
+// A write after the start of the loop is yielded, though the first stream
+// begins late and breaks.
 func TestWatchFromNowMissesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.put("/a", "before")
@@ -176,7 +176,7 @@ func TestWatchFromNowMissesNothing(t *testing.T) {
 	})
 }
 
-// mute is a replica that says nothing on a stream, not even that it is one.
+// mute is a replica that sends nothing on a stream, not even its headers.
 func mute(r *http.Request) *http.Response {
 	if r.Header.Get("Accept") == lockapi.TypeEventStream {
 		<-r.Context().Done()
@@ -185,7 +185,7 @@ func mute(r *http.Request) *http.Response {
 	return nil
 }
 
-// A replica that does not keep the events is passed over for one that does.
+// A replica that has dropped the events is skipped for one that keeps them.
 func TestWatchFindsWhoKeepsTheEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		after := tc.put("/a", "x")
@@ -201,7 +201,8 @@ func TestWatchFindsWhoKeepsTheEvents(t *testing.T) {
 	})
 }
 
-// Where nobody keeps them the caller is told, and then what comes after.
+// If no replica keeps the events, the watch yields Compacted, and then the
+// later events.
 func TestWatchCompacted(t *testing.T) {
 	for name, change := range map[string]func(*testCell){
 		"all are well":       func(*testCell) {},
@@ -228,7 +229,7 @@ func TestWatchCompacted(t *testing.T) {
 	}
 }
 
-// A stream that lies behind tells that it is compacted at its end.
+// A stream that falls too far behind ends with compacted.
 func TestWatchCompactedUnderWay(t *testing.T) {
 	bubbleOf(t, stouttest.Options{Events: 8}, func(t *testing.T, tc *testCell, c *client.Client) {
 		first := tc.put("/a", "x")
@@ -243,10 +244,10 @@ func TestWatchCompactedUnderWay(t *testing.T) {
 				told = append(told, tc.put("/a", "last"))
 			case len(told) > 0 && e.Revision == told[0]:
 				if compacted != 1 {
-					t.Errorf("it is compacted %d times", compacted)
+					t.Errorf("Compacted came %d times", compacted)
 				}
 				return
-			case e.Revision == first: // while the caller deals with it
+			case e.Revision == first: // while the caller handles it
 				for range 100 {
 					tc.put("/a", "y")
 				}
@@ -255,7 +256,8 @@ func TestWatchCompactedUnderWay(t *testing.T) {
 	})
 }
 
-// noStreams has the replicas answer as JSON, whatever is accepted.
+// noStreams makes the replicas answer in JSON, even if the request accepts a
+// stream.
 func noStreams(tc *testCell) {
 	tc.set(func() {
 		tc.instead = func(r *http.Request) *http.Response {
@@ -268,7 +270,7 @@ func noStreams(tc *testCell) {
 	})
 }
 
-// Where there are no streams, or none that begin, calls that wait do as well.
+// If streams are unsupported, or do not begin, the watch uses long polls.
 func TestWatchByPolls(t *testing.T) {
 	for name, change := range map[string]func(*testCell){
 		"no streams": noStreams,
@@ -296,14 +298,14 @@ func TestWatchByPolls(t *testing.T) {
 					t.Errorf("%d requests in ten idle minutes", n)
 				}
 				if n := tc.count(isLook) - looks; n < 10 || n > 20 {
-					t.Errorf("%d looks in ten minutes", n)
+					t.Errorf("members were listed %d times in ten minutes", n)
 				}
 			})
 		})
 	}
 }
 
-// A replica that hangs, in the midst of a stream or before, is left.
+// A watch leaves a replica that hangs, in the middle of a stream or before it.
 func TestWatchLeavesWhoIsSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		w := watchFor(t, c, 0)
@@ -315,7 +317,7 @@ func TestWatchLeavesWhoIsSilent(t *testing.T) {
 	})
 }
 
-// watched is the replica that was asked for the last stream.
+// watched returns the replica of the last stream.
 func (tc *testCell) watched() (host string) {
 	for _, r := range tc.sent() {
 		if r.path == lockapi.RouteEvents {
@@ -325,7 +327,8 @@ func (tc *testCell) watched() (host string) {
 	return host
 }
 
-// A replica that is cut off from the others has nothing to tell, and says so.
+// A watch leaves a replica that is cut off from the others: it sends no events,
+// but reports that it has no master.
 func TestWatchLeavesWhoIsCutOff(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.put("/a", "x")
@@ -363,8 +366,8 @@ func TestWatchLeavesWhoIsCutOff(t *testing.T) {
 	})
 }
 
-// What goes back, comes twice or was not asked for is told to nobody. A replica
-// that tells it is left for another; when all do the watch is over.
+// Events that go back, are repeated or were not requested are not yielded. The
+// watch leaves a replica that sends them. It ends when all replicas do.
 func TestWatchRefusesLies(t *testing.T) {
 	event := func(revision uint64, path string) lockapi.CellEvent {
 		stat := lockapi.FileStat{Path: path, Revision: revision, Instance: 1, Generation: 2}
@@ -399,14 +402,14 @@ func TestWatchRefusesLies(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				told := w.told()
 				if got := slices.Compact(slices.Sorted(slices.Values(told))); !slices.Equal(got, told) {
-					t.Errorf("told are %v", told)
+					t.Errorf("yielded %v", told)
 				}
 				if told[len(told)-1] != last {
-					t.Errorf("told are %v", told)
+					t.Errorf("yielded %v", told)
 				}
 				tc.script(script)
 				if strings.HasPrefix(script, good) {
-					return // each tells something that is true first
+					return // each begins with a true event
 				}
 				w = watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
 				before := tc.streams()
@@ -415,14 +418,14 @@ func TestWatchRefusesLies(t *testing.T) {
 				wantErr(t, err, client.ErrInternal)
 				wantTold(t, w)
 				if n := tc.streams() - before; n != 3 {
-					t.Errorf("%d streams were begun", n)
+					t.Errorf("%d streams began", n)
 				}
 			})
 		})
 	}
 }
 
-// A refusal is the end; that streams are used up at one replica is not.
+// A refusal ends the watch. Exhausted streams at one replica do not.
 func TestWatchRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.put("/a", "x")
@@ -465,7 +468,7 @@ func TestWatchRefused(t *testing.T) {
 	})
 }
 
-// Watchers of one replica that dies do not come back in one instant.
+// Watchers of a replica that dies do not all reconnect at the same instant.
 func TestWatchersComeBackOneByOne(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for range 50 {
@@ -481,7 +484,7 @@ func TestWatchersComeBackOneByOne(t *testing.T) {
 		}
 		for when, n := range at {
 			if n > 25 {
-				t.Errorf("%d come back at %s", n, when)
+				t.Errorf("%d reconnect at %s", n, when)
 			}
 		}
 	})
