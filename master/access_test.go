@@ -125,8 +125,8 @@ func TestFoundedWithAccess(t *testing.T) {
 		}
 		newSession(t, last.master, time.Minute)
 	})
-	// A master whose token was removed refuses all calls; it does not admit
-	// everybody.
+	// A master that was founded with access, and has lost its token since,
+	// refuses all calls; it does not admit everybody.
 	inCell(t, 1, Options{Drift: drift, FoundedWithAccess: true}, func(t *testing.T, c *fakeCell) {
 		first := c.office("r1")
 		pass(time.Minute)
@@ -138,7 +138,7 @@ func TestFoundedWithAccess(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		n := c.node("r1")
-		n.change(func(s *state.State) { s.Revision = 7 }) // something was done
+		n.change(func(s *state.State) { s.Revision = 7 }) // the state is not empty
 		c.office("r1")
 		pass(time.Minute)
 		if s := n.State(); s.AccessOn {
@@ -263,7 +263,7 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 			t.Error(err)
 		}
 		nobodys := sessionOfCaller(t, m, "")
-		_, err = ask(t.Context(), m, locking("user:c", nobodys)) // who may not lock
+		_, err = ask(t.Context(), m, locking("user:c", nobodys)) // user:c may not lock
 		code(t, err, lockapi.CodePermissionDenied)
 		if v, _ := n.State().Session(nobodys); v.Principal != "" {
 			t.Errorf("a call that was refused has given the session to %s", v.Principal)
@@ -343,11 +343,11 @@ func TestAdoption(t *testing.T) {
 		announced := 0
 		err := keep("user:b", &told, func(Checked) error { announced++; return nil })
 		if err != nil || owner() != "user:b" || told.Adopted != old || announced != 1 {
-			t.Errorf("%v, the session is %q's, told %+v, announced %d times", err, owner(), told, announced)
+			t.Errorf("%v, the session is %q's, reported %+v, announced %d times", err, owner(), told, announced)
 		}
 		told = Checked{}
 		if err := keep("user:b", &told, nil); err != nil || told.Adopted != "" {
-			t.Errorf("the next call: %v, told %+v", err, told)
+			t.Errorf("the next call: %v, reported %+v", err, told)
 		}
 		code(t, keep("user:a", nil, nil), lockapi.CodePermissionDenied)
 	})
@@ -466,7 +466,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 		unlike.Path, writer = "/p/g", by("user:a", WriteAt, "/p/g")
 		absent := answered(t, code(t, second(m.WriteFile(t.Context(), new(writer), &unlike)), lockapi.CodePrecondition))
 		if there != strings.ReplaceAll(absent, "/p/g", "/p/f") || strings.Contains(there, "current") {
-			t.Errorf("a file that may not be read: %s; none: %s", there, absent)
+			t.Errorf("an unreadable file: %s; a missing one: %s", there, absent)
 		}
 		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
 			read := Read{Caller: new(by(who, AnyCaller))}
@@ -480,7 +480,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 			found, upTo, err := watch.Read(1, 1, 1<<20)
 			watch.Close()
 			if err != nil || len(found) != sees || sees == 0 && upTo != m.log.State().Revision {
-				t.Errorf("%q is told %v up to %d; %v", who, found, upTo, err)
+				t.Errorf("%q gets %v up to %d; %v", who, found, upTo, err)
 			}
 		}
 	})
@@ -633,7 +633,7 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 			}()
 			defer func() {
 				if err := soon(t, called); err != nil {
-					t.Errorf("when its credential ends, call %d is told %v", i, err)
+					t.Errorf("when its credential ends, call %d returns %v", i, err)
 				}
 				if g, err := ask(t.Context(), m, locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.Position != i+1 {
 					t.Errorf("%+v, %v; want place %d", g, err, i+1)
@@ -661,7 +661,7 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
-		n.change(func(s *state.State) { s.AccessOn = false }) // so that this office does not judge
+		n.change(func(s *state.State) { s.AccessOn = false }) // so that this office does not check the waits
 		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
 			t.Fatal(err)
 		}
@@ -669,7 +669,7 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 		n.change(func(s *state.State) { s.AccessOn = true })
 		pass(time.Second)
 		if s := n.State(); s.WaitCount() == 0 {
-			t.Fatal("this office has judged the waits already")
+			t.Fatal("this office has already checked the waits")
 		}
 		c.office("r1")
 		pass(10 * time.Second)

@@ -42,7 +42,7 @@ func TestAccessChaos(t *testing.T) {
 				stop()
 				pass(time.Minute)
 				running.Wait()
-				x.judge()
+				x.verify()
 			})
 		})
 	}
@@ -52,7 +52,7 @@ func TestAccessChaos(t *testing.T) {
 // given and revoked.
 type accessChaos struct {
 	chaos
-	changes []rightChange // one after the other
+	changes []rightChange // in order
 	writes  []rightWrite  // guarded by chaos.mu
 }
 
@@ -123,8 +123,8 @@ func (x *accessChaos) write(writer int) {
 	}
 }
 
-// judge compares the answers that callers got with what happened.
-func (x *accessChaos) judge() {
+// verify compares the answers that callers got with what happened.
+func (x *accessChaos) verify() {
 	node := x.c.nodes[0]
 	for _, n := range x.c.nodes {
 		if n.State().Index > node.State().Index {
@@ -172,7 +172,7 @@ func (x *accessChaos) rightAt(w rightWrite) (allowed, certain bool) {
 	for i, c := range x.changes {
 		last := i+1 == len(x.changes)
 		if w.began.After(c.acked) && (last || w.ended.Before(x.changes[i+1].began)) {
-			return c.allow, !last // the next one may be under way
+			return c.allow, !last // the next change may be under way
 		}
 	}
 	return false, false

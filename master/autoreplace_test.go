@@ -12,7 +12,7 @@ import (
 
 const (
 	auto  = time.Minute
-	early = 8 * time.Second // members are looked at every 2 s then
+	early = 8 * time.Second // the master then polls the members every 2 s
 )
 
 // inAutoCell is a cell with automatic replacement of directories.
@@ -75,7 +75,7 @@ func TestNotReplaced(t *testing.T) {
 		"another member is wiped, too":       func(f *fakeConf) { wipe(f, "r2", newDirectory); wipe(f, "r3", "00000000000000bb") },
 		"it answers with what is a member's": func(f *fakeConf) { wipe(f, "r2", founder("r3")) },
 	} {
-		for _, n := range []int{3, 5} { // of five a majority is well without two
+		for _, n := range []int{3, 5} { // five members have a majority without two
 			t.Run(fmt.Sprintf("%s of %d", name, n), func(t *testing.T) {
 				inEarlyCell(t, n, func(t *testing.T, c *fakeCell) {
 					c.office("r1")
@@ -149,7 +149,7 @@ func TestTimeBeginsWithALook(t *testing.T) {
 	}{{wiped(), 0}, {wiped(), 10 * time.Second}, {away, 0}, {wiped(), 0}, {wiped(), 10 * time.Second}} {
 		a.note(time.Duration(at)*10*time.Second, most, look.pollResult)
 		if got := a.of("r2", look.pollResult); got != look.want {
-			t.Errorf("at the look %d it was not heard of for %v, want %v", at, got, look.want)
+			t.Errorf("at poll %d it was silent for %v, want %v", at, got, look.want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestAnswersToRaftAreHeard(t *testing.T) {
 		c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
 		for range 10 {
 			c.set(func(f *fakeConf) {
-				f.members = slices.Clone(f.members) // others read them
+				f.members = slices.Clone(f.members) // readers keep the old slice
 				f.members[1].Answers++
 			})
 			pass(early / 2)
@@ -214,7 +214,7 @@ func TestNonvoterIsReplaced(t *testing.T) {
 	})
 }
 
-// wiped is the result of polling three members of which r2 has lost its
+// wiped is the result of polling three members, after r2 has lost its
 // directory, and further members.
 func wiped(more ...member) pollResult {
 	var r pollResult
@@ -238,7 +238,7 @@ func TestPausedMasterCountsNothing(t *testing.T) {
 	a.note(0, most, seen)
 	a.note(24*time.Hour, most, seen)
 	if _, _, ok := a.gone(auto, seen); ok {
-		t.Errorf("it was not heard of for %s", a.of("r2", seen))
+		t.Errorf("it was silent for %s", a.of("r2", seen))
 	}
 	for i := range 5 {
 		a.note(24*time.Hour+time.Duration(i+1)*10*time.Second, most, seen)

@@ -60,7 +60,7 @@ func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 	began, log := time.Now(), &instantLog{}
 	log.current.Store(state.New())
 	m = New(log, alone{}, Options{ID: "r1", LeaseTerm: time.Second, Clock: func() time.Duration { return time.Since(began) }})
-	b.Cleanup(func() { // there is nobody to hand over to
+	b.Cleanup(func() { // no other replica can take over
 		m.stop()
 		<-m.done
 	})

@@ -288,7 +288,7 @@ func TestChangeRefusals(t *testing.T) {
 	}{
 		"one of three is away":       {3, away("r3"), remove("r2", false), lockapi.CodeUnsafe, "1 of 2 voters are well"},
 		"the master itself":          {3, away("r3"), remove("r1", false), lockapi.CodeUnsafe, "1 of 2"},
-		"demoting is judged as well": {3, away("r3"), set("r2", lockapi.SetMemberRequest{Suffrage: text("nonvoter")}), lockapi.CodeUnsafe, "1 of 2"},
+		"a demotion is checked, too": {3, away("r3"), set("r2", lockapi.SetMemberRequest{Suffrage: text("nonvoter")}), lockapi.CodeUnsafe, "1 of 2"},
 		"the only one":               {1, nil, remove("r1", false), lockapi.CodeUnsafe, "without it there is no cell"},
 		"the only one, forced":       {1, nil, remove("r1", true), lockapi.CodeUnsafe, "without it there is no cell"},
 		"the only one, demoted":      {1, nil, set("r1", lockapi.SetMemberRequest{Suffrage: text("nonvoter"), Force: true}), lockapi.CodeUnsafe, "without it there is no cell"},
@@ -332,7 +332,7 @@ func TestChangeRefusals(t *testing.T) {
 						t.Errorf("changed: %q", f.changes)
 					}
 				})
-				pass(time.Minute) // nothing is left to be finished
+				pass(time.Minute) // no unfinished change is left
 				c.set(func(f *fakeConf) {
 					if len(f.changes) > 0 || len(f.members) != tc.size {
 						t.Errorf("changed later: %q", f.changes)
@@ -352,7 +352,7 @@ func TestOneChangeAtATime(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, _ *fakeCell, m *Master) {
 		m.membersTurn <- struct{}{}
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); !errors.Is(err, lockapi.CodeBusy) {
-			t.Errorf("it comes to %v", err)
+			t.Errorf("the error is %v", err)
 		}
 		<-m.membersTurn
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
@@ -366,7 +366,7 @@ func TestOneChangeAtATime(t *testing.T) {
 func TestMoveOfANewDirectory(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) {
-			f.behind[newDirectory] = 1 << 20 // it never catches up
+			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
 			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
 		})
 		if _, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}}); err != nil {
@@ -401,7 +401,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 		"remove": {func(t *testing.T, m *Master) error {
 			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r3"}))
 		}, func(f *fakeConf) {
-			f.behind[newDirectory] = 1 << 20 // it never catches up
+			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
 			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
 			f.onChange = func(*node) { f.busy = true }
 		}},
@@ -422,7 +422,7 @@ func TestTableIsNotedOnce(t *testing.T) {
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
 			t.Fatal(err)
 		}
-		pass(time.Minute + time.Millisecond) // the office writes entries of its own at full seconds
+		pass(time.Minute + time.Millisecond) // the office writes its own entries at full seconds
 		o := m.inOffice()
 		before := m.log.State().Index
 		now, err := m.members.Membership()

@@ -24,7 +24,7 @@ type chaos struct {
 
 	mu   sync.Mutex
 	rng  *rand.Rand
-	told map[uint64]int // token → the client that was told of it
+	told map[uint64]int // token → the client that received it
 }
 
 // contender is a client that keeps a session alive and acquires a lock again
@@ -40,7 +40,7 @@ type contender struct {
 	handle  string        // of the attempt under way
 	holds   uint64        // token
 	wins    int
-	epoch   uint64 // of the last answer
+	epoch   uint64 // from the last answer
 }
 
 const contenderTTL = 3 * time.Second
@@ -164,7 +164,7 @@ func (x *chaos) nothingLeft() {
 		}
 		o.mu.Unlock()
 		for h := range n.State().Holds() {
-			x.t.Errorf("a hold that nobody knows of: %+v", h)
+			x.t.Errorf("an unknown hold: %+v", h)
 		}
 		for w := range n.State().Waits() {
 			x.t.Errorf("a wait without a call: %+v", w)
@@ -231,7 +231,7 @@ func (k *contender) keepAlive(ctx context.Context) {
 			if news {
 				k.reconcile(ctx, id)
 			}
-			if k.chance(15) { // it falls silent
+			if k.chance(15) { // the client stops calling
 				pass(k.upTo(2 * contenderTTL))
 			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
@@ -318,7 +318,7 @@ func (k *contender) hold(session, handle string) {
 			return err
 		})
 		if err != nil {
-			if r.Queue { // its place may be kept
+			if r.Queue { // its queue position may be kept
 				k.release(session, handle, 0)
 			}
 			return
@@ -341,7 +341,7 @@ func (k *contender) granted(session string, g lockapi.Grant) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if other, known := k.told[g.Token]; known && other != k.id {
-		k.t.Errorf("token %d was told to clients %d and %d", g.Token, other, k.id)
+		k.t.Errorf("token %d was granted to clients %d and %d", g.Token, other, k.id)
 	}
 	k.told[g.Token] = k.id
 	if session == k.session {

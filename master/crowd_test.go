@@ -16,8 +16,8 @@ type answer struct {
 	took  time.Duration
 }
 
-// crowd sends that many keepalives of a session, one after the other, each of
-// which waits for a minute.
+// crowd sends n keepalives of a session, one after the other. Each waits for a
+// minute.
 func crowd(m *Master, id string, n int) <-chan answer {
 	answers := make(chan answer, n)
 	for i := range n {
@@ -33,7 +33,7 @@ func crowd(m *Master, id string, n int) <-chan answer {
 }
 
 // TestOneKeepaliveTooManyEndsTheOldest, as if its wait had run out. A keepalive
-// that does not wait ends none, and neither does another session's.
+// that does not wait, or of another session, does not end it.
 func TestOneKeepaliveTooManyEndsTheOldest(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		id, other := newSession(t, m, time.Hour), newSession(t, m, time.Hour)

@@ -53,7 +53,7 @@ func TestLockDelayIsNeverShort(t *testing.T) {
 			mustHold(t, n.master, "/a", want(dead, delayed(length)))
 			alive(n, dead, time.Minute)
 			call := begin(t.Context(), n.master, "/a", want(a, waiting(time.Minute)))
-			for range 2 * int(length/time.Second) { // timers go by true time: what is due soon has the office look at its clock
+			for range 2 * int(length/time.Second) { // timers run in true time: sessions that are due soon make the office read its clock
 				newSession(t, n.master, time.Second)
 				pass(500 * time.Millisecond)
 			}

@@ -52,8 +52,8 @@ func TestGoldenDigests(t *testing.T) {
 	}
 	for of, fields := range set {
 		for name, isSet := range fields {
-			if !isSet && name != "Caller" { // another caller may send the call again
-				t.Errorf("no call sets %s of %v: the golden digests are to have it", name, of)
+			if !isSet && name != "Caller" { // another caller may repeat the call
+				t.Errorf("no call sets %s of %v: the golden digests must include it", name, of)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ type node struct {
 	c      *fakeCell
 	id     string
 	master *Master
-	until  chan struct{} // entries are kept back until it is closed; nil for not at all
+	until  chan struct{} // entries are withheld until it is closed, unless it is nil
 }
 
 func (n *node) Submit(b state.Batch) func() (*state.Outcome, error) {
@@ -48,7 +48,7 @@ const fakeDelay = memlog.Delay
 const leaseTerm = 2 * time.Second
 
 // newFakeCell makes a cell of n replicas r1, r2, … without a leader. rates are
-// those of their clocks; 1 where missing.
+// the rates of their clocks; a missing one is 1.
 func newFakeCell(t *testing.T, n int, o Options, rates ...float64) *fakeCell {
 	c := &fakeCell{t: t, began: time.Now(), delay: fakeDelay}
 	c.log = memlog.New(n, memlog.Options{Rates: rates, Broken: func(err error) { t.Error(err) }})

@@ -17,22 +17,22 @@ import (
 type fakeConf struct {
 	index    uint64
 	members  []membership.MemberStatus
-	at       map[string]string // name → directory that answers there; none where it is away
-	behind   map[string]uint64 // directory → how far
+	at       map[string]string // name → directory that answers there; absent while it is away
+	behind   map[string]uint64 // directory → how far it lags
 	level    map[string]uint64 // directory → the level that its release knows, if it is not 1
 	blank    map[string]bool   // directories that belong to no cell
-	deaf     map[string]bool   // names that hear no master
-	sync     map[string]uint64 // name → microseconds that its disk takes; none of an earlier release
-	writing  map[string]uint64 // name → that a write under way has taken
-	unsent   map[string]uint64 // name → snapshots in a row that it could not send
-	busy     bool              // a change is not committed
-	late     bool              // the next change comes about when lands is called
-	lands    func()            // nil but then
-	changes  []string          // made so far
-	onAsk    func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
-	onChange func(n *node)     // is called, with the cell's mu held, when a change was made; nil for nothing
-	most     int               // voters of one name, at any time
-	lost     bool              // whether a name had nobody, at any time
+	deaf     map[string]bool   // names that get no messages of a master
+	sync     map[string]uint64 // name → microseconds of a disk sync; absent for an earlier release
+	writing  map[string]uint64 // name → microseconds so far of a write under way
+	unsent   map[string]uint64 // name → snapshots in a row that it failed to send
+	busy     bool              // an earlier change is not committed
+	late     bool              // the next change takes effect when lands is called
+	lands    func()            // nil otherwise
+	changes  []string          // changes made so far
+	onAsk    func()            // if set, is called, with the cell's mu held, when a member is polled
+	onChange func(n *node)     // if set, is called, with the cell's mu held, after a change
+	most     int               // most voters of one name at any time
+	lost     bool              // whether a name was ever without a member
 }
 
 // founder returns the first directory of a member of the fake cell.
@@ -133,7 +133,7 @@ func (n *node) Ask(_ context.Context, id string) (admission.Info, error) {
 	}
 	directory, ok := n.c.conf.at[name]
 	if name == n.id {
-		directory, ok = n.Directory(), true // as a replica does, without asking
+		directory, ok = n.Directory(), true // a replica knows its own directory
 	}
 	if !ok {
 		return admission.Info{}, errors.New("nobody answers")

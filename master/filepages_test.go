@@ -72,7 +72,7 @@ func TestPagesLeapOverDirectories(t *testing.T) {
 				t.Errorf("prefix %q, %d a page: %q, want %q", c.prefix, limit, got, c.want)
 			}
 			if most := 3*len(got) + 3; files.visited > most {
-				t.Errorf("prefix %q, %d a page: %d files are looked at to tell %d entries, want at most %d", c.prefix, limit, files.visited, len(got), most)
+				t.Errorf("prefix %q, %d a page: %d files are visited for %d entries, want at most %d", c.prefix, limit, files.visited, len(got), most)
 			}
 		}
 	}

@@ -105,16 +105,16 @@ func TestRefusalsTellTheContent(t *testing.T) {
 				return e
 			}
 			if e := try(lockapi.WriteFile{}); e.Current.Bytes() != nil {
-				t.Errorf("%q is told unasked", content)
+				t.Errorf("%q is returned without a request for it", content)
 			}
 			if e := try(lockapi.WriteFile{Tell: true}); string(e.Current.Bytes()) != content || e.Current.Bytes() == nil {
-				t.Errorf("%q: told is %q", content, e.Current.Bytes())
+				t.Errorf("%q: returned is %q", content, e.Current.Bytes())
 			}
 			w := lockapi.WriteFile{Tell: true, Session: s, Key: "k" + content}
 			try(w)
 			put(t, m, "/f", "later")
 			if e := try(w); string(e.Current.Bytes()) != content || e.Current.Revision != first.Revision || !e.Replayed {
-				t.Errorf("%q: told again is %q at %d", content, e.Current.Bytes(), e.Current.Revision)
+				t.Errorf("%q: the replay returns %q at %d", content, e.Current.Bytes(), e.Current.Revision)
 			}
 			if _, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/f", IfAbsent: true, Session: s, Key: w.Key}); !errors.Is(err, lockapi.CodeConflict) {
 				t.Errorf("the same call without the content: %v", err)

@@ -189,7 +189,7 @@ func TestNoHandOverWithoutGain(t *testing.T) {
 		c.set(func(f *fakeConf) { f.sync["r2"] = 1000 })
 		next := c.node("r3")
 		c.inOffice(next, leaseTerm)
-		c.office("r1") // which is slow still
+		c.office("r1") // it is still slow
 		pass(firstRest - 2*leaseTerm)
 		if n := m.vitals.resigned[slowDisk].Load(); m.inOffice() == nil || n != 1 {
 			t.Errorf("it has handed over again at once, %d times", n)

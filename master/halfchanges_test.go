@@ -11,13 +11,13 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// halfChange is a change of two entries of which only the first is made.
+// halfChange is a change of two entries. Only the first is made.
 type halfChange struct {
-	before    func(*testing.T, *fakeCell, *Master) // nil for nothing
+	before    func(*testing.T, *fakeCell, *Master) // may be nil
 	call      func(*testing.T, *Master) error
 	made      int      // entries of the configuration until the master is lost; 0 for one
 	want      []string // see wantMembers
-	directory string   // that the member has in the end; empty for no member
+	directory string   // the member's directory in the end; empty for no member
 }
 
 const earlier = "00000000000000bb"
@@ -136,7 +136,7 @@ func (tc halfChange) half(t *testing.T, c *fakeCell, m *Master, first string) {
 	err := tc.call(t, m)
 	t.Logf("the caller gets: %v", err)
 	if made > 1 {
-		pass(time.Second) // the rest is keepMembers' work
+		pass(time.Second) // keepMembers does the rest
 	}
 	c.set(func(f *fakeConf) {
 		f.busy = false

@@ -34,7 +34,7 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 		c.set(func(f *fakeConf) { f.at["r3"] = newDirectory })
 		transfer("r3", lockapi.CodeConflict, "which is not the member's")
 		c.set(func(f *fakeConf) {
-			f.members = slices.Clone(f.members) // others read them
+			f.members = slices.Clone(f.members) // readers keep the old slice
 			for i := range f.members {
 				f.members[i].Voter = f.members[i].ID == "r1"
 			}
@@ -117,7 +117,7 @@ func TestHandOverWithoutALease(t *testing.T) {
 			if err != nil || done.Master != "r3" {
 				t.Errorf("%+v, %v", done, err)
 			}
-			_, _, err = transfer(t, n, root(Operate), "r1") // it leads no more
+			_, _, err = transfer(t, n, root(Operate), "r1") // it is no longer the leader
 			code(t, err, lockapi.CodeNoMaster)
 		})
 	})

@@ -136,7 +136,7 @@ func begin(ctx context.Context, m *Master, path string, r lockapi.LockRequest) *
 		a.grant, a.err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
 		a.took = time.Since(began)
 	}()
-	pass(5 * fakeDelay) // it is in the queue now, or answered
+	pass(5 * fakeDelay) // the call is queued or answered by now
 	return a
 }
 

@@ -44,7 +44,7 @@ func TestHistory(t *testing.T) {
 		c.set(func(f *fakeConf) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
-		_, err := n.master.PutGroup(t.Context(), &Caller{}, &lockapi.PutGroup{Name: "g"}) // which takes the level that the times of silence are told from
+		_, err := n.master.PutGroup(t.Context(), &Caller{}, &lockapi.PutGroup{Name: "g"}) // raises the level to one with times of silence in events
 		must(t, err)
 		a, b := lasting(t, n.master, "a", time.Hour), lasting(t, n.master, "b", 12*time.Second)
 		held := mustHold(t, n.master, "/l", want(a))
@@ -55,11 +55,11 @@ func TestHistory(t *testing.T) {
 		must(t, err)
 		<-call.done
 		must(t, call.err)
-		alive(n, b, time.Minute) // and no longer
+		alive(n, b, time.Minute) // b then expires
 		n = c.office("r2")
 		mustHold(t, n.master, "/l", want(a))
 		must(t, n.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: a}))
-		pass(time.Second) // for the others to hear of it
+		pass(time.Second) // until the other replicas have it
 		const all = "lock_released session_closed a\nlock_acquired a\nmaster_changed r2\nlock_released session_expired silent 12s b\n" +
 			"lock_acquired waited 5s b\nlock_released released a\nlock_contended b\nlock_acquired a\nmaster_changed r1"
 		for _, n := range c.nodes {
@@ -68,7 +68,7 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%s: %+v\n%s", n.id, h, got)
 			}
 			if first, last := h.Events[0], h.Events[7]; last.Token != held.Token || last.Session != a || !last.At.Equal(*held.GrantedAt) ||
-				last.TTLMS != 3_600_000 || first.HeldMS == nil || last.HeldMS != nil || h.Revision != first.Revision+1 { // the end of /other
+				last.TTLMS != 3_600_000 || first.HeldMS == nil || last.HeldMS != nil || h.Revision != first.Revision+1 { // the end of /other is the last change
 				t.Errorf("%s: %+v ... %+v", n.id, first, last)
 			}
 		}
@@ -81,8 +81,8 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestHistoryNamesWhoForced a release, and who ended another principal's
-// session.
+// TestHistoryNamesWhoForced: an event names the principal that forced a release
+// or ended another principal's session.
 func TestHistoryNamesWhoForced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		for i := range 2 {

@@ -131,7 +131,8 @@ func TestKeepAliveAllIsJudgedWhenAccessIsEnabled(t *testing.T) {
 	})
 }
 
-// TestKeepAliveAllBesideAnEnd: a session whose end waits for its turn delays no other one.
+// TestKeepAliveAllBesideAnEnd: the pending end of one session delays no other
+// session.
 func TestKeepAliveAllBesideAnEnd(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")

@@ -67,7 +67,7 @@ func TestRefusalNeedsTheLease(t *testing.T) {
 		c.cutOff("r1", true)
 		pass(3 * time.Second)
 		refused := begin(t.Context(), n.master, "/a", want(b))
-		refused.running(t) // it is to go through the log, behind the renewals
+		refused.running(t) // it waits for the log, behind the renewals
 		c.depose("r1")
 		code(t, refused.answered(t).err, lockapi.CodeNoMaster)
 	})
@@ -81,7 +81,7 @@ func TestLapseGivesSessionsTimeBack(t *testing.T) {
 		id := newSession(t, n.master, 4*time.Second)
 		pass(time.Second)
 		c.cutOff("r1", true)
-		pass(6 * time.Second) // the lease is out for some 4 s of it
+		pass(6 * time.Second) // the lease has lapsed for some 4 s of it
 		c.cutOff("r1", false)
 		pass(time.Second)
 		if _, ok := n.State().Session(id); !ok {
@@ -168,7 +168,7 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 // in the meantime, and ends once the whole lapse has been given back.
 func TestExpiryThatALapseMovesIsNotForgotten(t *testing.T) {
 	const ttl = 4 * time.Second
-	for _, delay := range []time.Duration{fakeDelay, 300 * time.Millisecond} { // with it, several batches end the lapse
+	for _, delay := range []time.Duration{fakeDelay, 300 * time.Millisecond} { // with the longer one, several batches end the lapse
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			n := c.office("r1")
 			o := openOffice(t, n)
@@ -221,7 +221,7 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 		c.cutOff("r1", true)
 		pass(3500 * time.Millisecond)
 		c.cutOff("r1", false)
-		pass(300 * time.Millisecond) // regained: it lapsed for a second and a half or more
+		pass(300 * time.Millisecond) // the lease is back, after a lapse of at least 1.5 s
 		s, err := n.master.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: kept})
 		if left := ttl - 3800*time.Millisecond + time.Second; err != nil || *s.LeaseRemainingMS < left.Milliseconds() {
 			t.Errorf("%+v, %v; want it to show more than %v: the lapse is given back", s, err, left)

@@ -27,8 +27,8 @@ func TestLateCopies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before calls
 		late   func(*testing.T, *Master) error
-		want   lockapi.Code // none: it is taken
-		left   []string     // directories of r2
+		want   lockapi.Code // empty: success
+		left   []string     // directories of r2 that are left
 	}{
 		"removal behind a replacement":      {calls{replace(newDirectory, old)}, remove(old), lockapi.CodeConflict, []string{old, newDirectory}},
 		"removal in time":                   {nil, remove(old), "", nil},

@@ -20,7 +20,7 @@ func TestLateExitSparesTheNextCall(t *testing.T) {
 		c, late := enter(o, key)
 		other := begin(t.Context(), m, "/a", want(b, waiting(time.Second)))
 		o.mu.Lock()
-		c.leave(late) // its time was up, and the other call stayed
+		c.leave(late) // its wait was over, and the other call stayed
 		o.mu.Unlock()
 		pass(time.Second)
 		code(t, other.answered(t).err, lockapi.CodeLockHeld)
@@ -32,7 +32,7 @@ func TestLateExitSparesTheNextCall(t *testing.T) {
 		g := next.answered(t)
 		pass(5 * fakeDelay)
 		if g.err != nil || holder(n.State(), "/a") != b {
-			t.Errorf("told %+v, %v; held by %q, want %q", g.grant, g.err, holder(n.State(), "/a"), b)
+			t.Errorf("returned %+v, %v; held by %q, want %q", g.grant, g.err, holder(n.State(), "/a"), b)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 		a, b := two(t, n.master)
 		mustHold(t, n.master, "/a", want(a))
 		call := begin(t.Context(), n.master, "/a", want(b, waiting(time.Second)))
-		pass(time.Second - 5*fakeDelay - 2*time.Millisecond) // begin took some of it
+		pass(time.Second - 5*fakeDelay - 2*time.Millisecond) // begin used some of the time
 		go n.master.TransferMastership(context.Background(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
 		code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
 		if waits(n) != 1 {
@@ -61,7 +61,7 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
-		kept, late bool // late: the other call comes after the first has gone
+		kept, late bool // late: the other call arrives after the first has ended
 	}{{"kept", true, false}, {"kept, late", true, true}, {"not kept", false, false}} {
 		t.Run(tc.name, func(t *testing.T) {
 			one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -115,7 +115,7 @@ func TestEventIsNotToldTwice(t *testing.T) {
 		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
 		code(t, err, lockapi.CodeConflict)
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
-			t.Errorf("told again: %+v, %v", k.Events, err)
+			t.Errorf("reported again: %+v, %v", k.Events, err)
 		}
 	})
 }
@@ -176,7 +176,7 @@ func TestBreakBeforeTheOfficeHearsOfTheGrant(t *testing.T) {
 		call.o.follow(released)
 		pass(5 * fakeDelay)
 		if h := holder(n.State(), "/a"); h != "" {
-			t.Errorf("held by %q, which was told nothing", h)
+			t.Errorf("held by %q, which got no answer", h)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 		level("while the third is away", 1)
 		c.set(func(f *fakeConf) {
 			f.at["r3"] = founder("r3")
-			f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // which runs nowhere
+			f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // no process runs with it
 		})
 		level("with one that has no vote and tells nothing", 1)
 		c.set(func(f *fakeConf) { f.change(membership.RemoveMember, standing("r2", newDirectory, false)) })
@@ -52,11 +52,11 @@ func TestEarlyOperationsAreRefused(t *testing.T) {
 		// would be applied to a state without a level.
 		synctest.Wait()
 		was := n.State().Level
-		level(0) // every operation is of a later one
+		level(0) // every operation needs a higher level
 		defer level(was)
 		sent := len(n.sent())
 		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
-			t.Errorf("it comes to %v", err)
+			t.Errorf("the error is %v", err)
 		}
 		for _, b := range n.sent()[sent:] {
 			for _, c := range b.Commands {

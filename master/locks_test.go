@@ -80,7 +80,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 }
 
 func TestWaitTimesOutAndLeavesTheQueue(t *testing.T) {
-	for _, rate := range []float64{1 - drift, 1, 1 + drift} { // timers only wake, the clock decides
+	for _, rate := range []float64{1 - drift, 1, 1 + drift} { // timers only wake the office; its clock decides
 		inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			n := c.office("r1")
 			a, b := two(t, n.master)
@@ -111,7 +111,7 @@ func TestQueueKeepsThePlace(t *testing.T) {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		before := n.commands()
-		for range 3 { // asking again tells the place
+		for range 3 { // a repeated request returns the queue position
 			if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
 				t.Fatalf("%+v, %v", g, err)
 			}
@@ -137,7 +137,7 @@ func TestLockDelay(t *testing.T) {
 		mustHold(t, m, "/free", want(dead))
 		alive(n, dead, time.Minute)
 		over := time.Now().Add(5 * time.Second)
-		mustHold(t, m, "/free", want(a)) // no lock-delay was asked for
+		mustHold(t, m, "/free", want(a)) // its lock had no lock-delay
 		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a)})
 		if e := code(t, err, lockapi.CodeLockDelayed); e.DelayRemainingMS < 4900 || e.DelayRemainingMS > 5100 {
 			t.Errorf("delay_remaining_ms %d", e.DelayRemainingMS)

@@ -28,7 +28,7 @@ func TestReplaceIsFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list, err := m.GetURLs(t.Context(), &Read{}, &lockapi.GetURLs{}); err != nil || len(list.Replicas) != 3 || list.CellID == "" || list.Replicas[0].ID != "r1" {
-			t.Errorf("%+v, %v", list, err) // each name once
+			t.Errorf("%+v, %v", list, err) // one URL for each name
 		}
 		if list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{}); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("%+v, %v", list, err)
@@ -191,7 +191,7 @@ func TestReplaceRefusals(t *testing.T) {
 				m := c.office("r1").master
 				pass(time.Second)
 				c.set(func(f *fakeConf) {
-					f.members = slices.Clone(f.members) // others read them
+					f.members = slices.Clone(f.members) // readers keep the old slice
 					if tc.prepare != nil {
 						tc.prepare(f)
 					}
@@ -251,7 +251,7 @@ func TestNameIsNeverLost(t *testing.T) {
 		c.set(func(f *fakeConf) {
 			f.change(membership.AddNonvoter, standing("r2", "00000000000000bb", false))
 			f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
-			delete(f.at, "r2") // and is emptied again, before it votes
+			delete(f.at, "r2") // its directory is emptied again before it votes
 		})
 		m := c.office("r1").master
 		for range 2 {
@@ -275,11 +275,11 @@ func TestNameIsNeverLost(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			c.set(func(f *fakeConf) {
 				f.change(membership.AddNonvoter, standing("r2", "00000000000000bb", false))
-				f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
+				f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // the other directory is still a member
 			})
 			m := c.office("r1").master
 			err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
-			for errors.Is(err, lockapi.CodeBusy) { // the office finishes what it found
+			for errors.Is(err, lockapi.CodeBusy) { // the office first finishes the change that it found
 				pass(fakeDelay)
 				err = second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
 			}
@@ -308,7 +308,7 @@ func TestTakingBackComesTooLate(t *testing.T) {
 			}
 		})
 		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))})); !errors.Is(err, lockapi.CodeBusy) {
-			t.Errorf("it comes to %v", err)
+			t.Errorf("the error is %v", err)
 		}
 		c.set(func(f *fakeConf) {
 			if f.lost {
@@ -325,7 +325,7 @@ func TestReplacedHalfway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		onTheirWay []string
 		by         string
-		then       func(f *fakeConf) // once the first change is made
+		then       func(f *fakeConf) // runs after the first change
 	}{
 		"an earlier one stays": {[]string{"00000000000000bb"}, newDirectory, busy},
 		"one of two goes":      {[]string{"00000000000000bb", "00000000000000cc"}, founder("r2"), busy},
@@ -333,7 +333,7 @@ func TestReplacedHalfway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 				m := c.office("r1").master
-				pass(100 * time.Millisecond) // the office has looked at the members
+				pass(100 * time.Millisecond) // the office has polled the members
 				c.set(func(f *fakeConf) {
 					for _, directory := range tt.onTheirWay {
 						f.change(membership.AddNonvoter, standing("r2", directory, false))
@@ -345,7 +345,7 @@ func TestReplacedHalfway(t *testing.T) {
 				})
 				err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(tt.by)}))
 				if !errors.Is(err, lockapi.CodeOutcomeUnknown) {
-					t.Errorf("it comes to %v", err)
+					t.Errorf("the error is %v", err)
 				}
 				c.set(func(f *fakeConf) { f.busy = false })
 			})

@@ -53,7 +53,7 @@ func TestMemoryEstimates(t *testing.T) {
 	overwrite := func(i int) state.Command {
 		return keyed(&state.Write{Path: fmt.Sprintf("/files/0/%d", i), Sum: make([]byte, 32)})(i)
 	}
-	replace := func(i int) state.Command { // the answer alone has the content then
+	replace := func(i int) state.Command { // only the answer has the old content then
 		path := fmt.Sprintf("/files/1024/%d", i)
 		return keyed(&state.Get{Path: path}, &state.Write{Path: path, Content: make([]byte, 1024), Sum: make([]byte, 32)})(i)
 	}
@@ -159,7 +159,7 @@ func (g *growth) apply(batch []state.Command) {
 	if err != nil {
 		panic(err)
 	}
-	again, err := state.DecodeBatch(raw) // as every replica does: the texts are the batch's own
+	again, err := state.DecodeBatch(raw) // as on every replica: the decoded batch owns its strings
 	if err != nil {
 		panic(err)
 	}

@@ -136,7 +136,7 @@ func TestLeaseCountsFromTheProposal(t *testing.T) {
 		if !v.Held || v.Remaining > most {
 			t.Errorf("lease %+v right after an entry that took 600ms, want at most %v left", v, most)
 		}
-		for range 200 { // and the same for each renewal
+		for range 200 { // the same holds for each renewal
 			pass(20 * time.Millisecond)
 			if v := openOffice(t, n).lease.View(n.clock()); v.Remaining > most {
 				t.Fatalf("lease %+v, want at most %v left", v, most)
@@ -166,8 +166,8 @@ func TestIdleMasterRenews(t *testing.T) {
 // TestIdleMasterKeepsItsOffice, however long its lease and slow its messages.
 func TestIdleMasterKeepsItsOffice(t *testing.T) {
 	for _, tc := range []struct{ term, delay time.Duration }{
-		{leaseTerm, leaseTerm * 2 / 5}, // the first renewal has to be sent right after the opening
-		{time.Minute, fakeDelay},       // a quarter of it is longer than what counts as stalled
+		{leaseTerm, leaseTerm * 2 / 5}, // the first renewal must follow the opening at once
+		{time.Minute, fakeDelay},       // a quarter of the term exceeds the limit for a stalled log
 	} {
 		inCell(t, 1, Options{Drift: drift, LeaseTerm: tc.term}, func(t *testing.T, c *fakeCell) {
 			c.setDelay(tc.delay)
@@ -204,13 +204,13 @@ func TestNeverTwoLeases(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inCell(t, 3, Options{Drift: lease.Drift(tc.drift), LeaseTerm: tc.term}, func(t *testing.T, c *fakeCell) {
-				c.setDelay(50 * time.Microsecond) // little of it hides in messages
+				c.setDelay(50 * time.Microsecond) // messages take little of the time
 				ids := []string{"r1", "r2", "r3"}
 				for i, phase := range testrun.Sample(t, 8, 24) {
 					old, next := ids[i%3], ids[(i+1)%3]
 					n := c.office(old)
 					pass(tc.term + time.Duration(phase)*37357*time.Microsecond)
-					c.cutOff(old, true) // it goes on believing
+					c.cutOff(old, true) // the old master still considers itself master
 					c.elect(next)
 					c.inOffice(c.node(next), time.Minute)
 					pass(tc.term)
@@ -264,7 +264,7 @@ func TestEntryAdmittedBeforeTheLossNeverTakesEffect(t *testing.T) {
 func TestRefusedBatchEndsTheOffice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		o := openOffice(t, n)
-		pass(5 * fakeDelay) // the members are noted
+		pass(5 * fakeDelay) // the office has recorded the members
 		out, err := n.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{
 			{Operation: &state.OpenOffice{Master: "r9", Term: n.term()}},
 		}})()
@@ -298,7 +298,7 @@ func TestLostLeadershipLeavesTheOutcomeUnknown(t *testing.T) {
 					_, err := n.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
 					errs <- err
 				}()
-				pass(c.delay * 3 / 4) // stored by those that it reaches, not committed
+				pass(c.delay * 3 / 4) // stored by the reachable replicas, not committed
 				c.cutOff("r1", true)
 				next := c.elect("r2")
 				c.depose("r1")
@@ -483,7 +483,7 @@ func TestCloseIsForGood(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
 		replicas     int
-		transferring bool // when it is closed
+		transferring bool // at the time of Close
 	}{{"alone", 1, false}, {"nobody takes over", 3, false}, {"in a transfer", 3, true}} {
 		t.Run(tc.name, func(t *testing.T) {
 			inCell(t, tc.replicas, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {

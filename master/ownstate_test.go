@@ -148,7 +148,7 @@ func TestReplicaThatIsCutOff(t *testing.T) {
 		}
 		pass(2 * bound)
 		wantOwnAnswers(t, "beside a master", n, root(Operate), nil)
-		for len(watch.Ready()) > 0 { // it looked meanwhile
+		for len(watch.Ready()) > 0 { // from checks in between
 			<-watch.Ready()
 			must(t, third(watch.Read(n.State().Revision, 1, 1<<20)))
 		}

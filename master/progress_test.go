@@ -38,7 +38,7 @@ func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 		close(until)
 		time.Sleep(leaseTerm)
 		if openOffice(t, n) == o || m.Hangs() != nil {
-			t.Errorf("it goes on, and says %v", m.Hangs())
+			t.Errorf("the office continues, and Hangs is %v", m.Hangs())
 		}
 	})
 }
@@ -53,7 +53,7 @@ func TestHeldMutexEndsTheOffice(t *testing.T) {
 		"turns":  func(_ *Master, o *office) sync.Locker { return &o.turns.mu },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var now atomic.Int64 // a bubble's time stands still while anybody waits for a mutex
+			var now atomic.Int64 // a bubble's time stops while a goroutine waits for a mutex
 			watch := progress.New(func() time.Duration { return time.Duration(now.Load()) })
 			inCell(t, 1, Options{Drift: 0.01, Progress: watch}, func(t *testing.T, c *fakeCell) {
 				n := c.office("r1")

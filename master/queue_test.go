@@ -95,7 +95,7 @@ func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		mustHold(t, m, "/b", want(a)) // the state's time goes on
+		mustHold(t, m, "/b", want(a)) // advances the state's time
 		room := metaBudget(0)
 		if q := queueOf(n.State(), "/a", 1, time.Unix(0, 0), &room); len(q) != 1 || q[0].WaitingMS < 1000 {
 			t.Errorf("%+v", q)

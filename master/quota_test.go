@@ -107,7 +107,7 @@ func TestQuotaOfHolds(t *testing.T) {
 		if got := n.commands() - before; got != 2 {
 			t.Errorf("%d commands, want those of the 2 grants alone", got)
 		}
-		mustHold(t, m, "/a/3", want(a)) // again
+		mustHold(t, m, "/a/3", want(a)) // a repeated call
 		if _, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a/3", Session: a}); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestQuotaOfBytes(t *testing.T) {
 		refusedBy(t, err, "max-bytes")
 		_, err = m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}})
 		refusedBy(t, err, "max-session-bytes")
-		pass(5 * time.Second) // b expires and leaves a lock-delay, which takes room as well
+		pass(5 * time.Second) // b expires and leaves a lock-delay, which counts, too
 		settled(t, n)
 		if used := openOffice(t, n).quotas.Used().Bytes; used <= one+2*claim {
 			t.Errorf("%d bytes are counted", used)
@@ -262,7 +262,7 @@ func TestRepeatedCreationIsNotRefused(t *testing.T) {
 		must(t, err)
 		_, err = m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/old", Session: s})
 		must(t, err)
-		mustHold(t, m, "/new", want(s)) // it has the room
+		mustHold(t, m, "/new", want(s)) // the release has freed a hold
 		_, err = transacting(t, m, "fresh", acquire)
 		refusedBy(t, err, "max-session-holds")
 
@@ -300,7 +300,7 @@ func TestFullQueueFoundOutByTheLog(t *testing.T) {
 			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("1"))})
 			first <- err
 		}()
-		pass(time.Millisecond) // it is in the log
+		pass(time.Millisecond) // the first call is in the log
 		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("2"), queueing)})
 		refusedBy(t, err, "max-waiters")
 		if err := <-first; err != nil {
@@ -483,7 +483,7 @@ func TestClaimMadeAnewByACallInTheLog(t *testing.T) {
 			all.Go(func() {
 				_, taken = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("w"), queueing)})
 			})
-			pass(fakeDelay * 3 / 4) // the release is through, the acquire is not
+			pass(fakeDelay * 3 / 4) // the release is applied, the acquire is not
 			_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("v"), queueing)})
 			refusedBy(t, err, name)
 			if all.Wait(); released != nil || taken != nil {

@@ -78,7 +78,7 @@ func TestChangesAreJudgedTogether(t *testing.T) {
 			}
 		}
 		if !maps.Equal(alone, map[string]bool{"/a": true, "/a!": true, "/b/c": true}) {
-			t.Errorf("%v are judged", alone)
+			t.Errorf("%v are checked", alone)
 		}
 		o.mu.Unlock()
 		pass(time.Second)

@@ -11,7 +11,7 @@ import (
 // TestReleaseBehindAnAcquireThatIsOnItsWay: the release is not answered from
 // memory; the log has both, in their order.
 func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
-	for _, queued := range []bool{false, true} { // a grant is on its way, or a place in the queue
+	for _, queued := range []bool{false, true} { // a grant or a queue position is on its way
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 			a, b := two(t, m)
 			if queued {

@@ -49,7 +49,7 @@ func TestOpeningTwiceAtOnceExtends(t *testing.T) {
 		answers := make(chan opened, 2)
 		open := func() { s, err := openKeyed(t, m, "k", ttl); answers <- opened{s, err} }
 		go open()
-		pass(300 * time.Millisecond) // in the log, and not applied
+		pass(300 * time.Millisecond) // in the log, but not applied
 		go open()
 		first, second := <-answers, <-answers
 		if first.err != nil || second.err != nil || first.s.ID != second.s.ID {
@@ -79,7 +79,7 @@ func TestOpeningAgainDoesNotRevive(t *testing.T) {
 			t.Fatalf("%+v, %v; want another session than %s", second, err, first.ID)
 		}
 		if _, ok := n.State().Session(first.ID); ok {
-			t.Error("told of another one while the first lived")
+			t.Error("another session was returned while the first lived")
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestOpeningAgainTakesNoEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k, err := keepalive1(m, b.ID, 0, 1<<40); err != nil || len(k.Events) != 1 {
-			t.Errorf("%+v, %v; want the event, which nobody has been shown", k, err)
+			t.Errorf("%+v, %v; want the event, which no answer has shown", k, err)
 		}
 	})
 }

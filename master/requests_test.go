@@ -28,7 +28,7 @@ func TestCallersAreInTheLog(t *testing.T) {
 		left, leave := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer leave()
 		_, _ = m.AcquireLock(left, new(as("leaves")), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(time.Minute))})
-		pass(5 * time.Second) // the other session expires, and then its lock-delay ends
+		pass(5 * time.Second) // until the other session expires and its lock-delay ends
 		mustHold(t, m, "/a", want(s.ID))
 		if r, err := m.ReleaseLock(ctx, new(as("releases")), &lockapi.ReleaseLock{Path: "/a", Session: s.ID}); err != nil || !r.Released {
 			t.Errorf("%+v, %v", r, err)
@@ -41,13 +41,13 @@ func TestCallersAreInTheLog(t *testing.T) {
 			"releases": {"release"}, "closes": {"close-session"},
 		} {
 			if got := n.proposedBy(who); !slices.Equal(got, ops) {
-				t.Errorf("%q has in the log %v, want %v", who, got, ops)
+				t.Errorf("%q has operations %v in the log, want %v", who, got, ops)
 			}
 		}
 		unasked := n.proposedBy("")
 		for _, op := range []string{"expire-session", "end-delay"} {
 			if !slices.Contains(unasked, op) {
-				t.Errorf("nobody has in the log %v, want %s in it", unasked, op)
+				t.Errorf("the log has operations %v without a principal, want %s among them", unasked, op)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ type heldCell struct {
 	*fakeCell
 	n             *node
 	m             *Master
-	holder, other string // sessions of the root's
+	holder, other string // sessions of root
 	grant         lockapi.Grant
 }
 
@@ -67,7 +67,7 @@ var calls = map[string][]leaving{
 	"OpenSession": {
 		{"", func(h *heldCell, by Caller) error { return h.open(by, 3_600_000) }},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.open(by, 1_800_000) }},
-		{"", func(h *heldCell, by Caller) error { // its own session, under a key that another principal has used, too
+		{"", func(h *heldCell, by Caller) error { // a session of its own, under a key that another principal also uses
 			by.Principal, by.Ask = "user:"+by.Principal[5:]+"x", Ask{Right: AnyCaller}
 			return h.open(by, 3_600_000)
 		}},
@@ -100,7 +100,7 @@ var calls = map[string][]leaving{
 		{lockapi.CodeLockHeld, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.other)) }},
 		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.holder, shared(2))) }},
 		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want("none")) }},
-		{"", func(h *heldCell, by Caller) error { // the right is gone, and the hold stays
+		{"", func(h *heldCell, by Caller) error { // the right was revoked, and the hold stays
 			by.Principal, by.Ask = lockapi.PrincipalRoot, Ask{Right: NoCaller}
 			return h.acquire(by, "/l", want(h.holder))
 		}},
@@ -346,7 +346,7 @@ func (l *leaving) without(t *testing.T, by Caller) {
 			} else {
 				h.n.OnState(func() {
 					if !onStack("(*leaving).make(") {
-						return // it is the office's own look
+						return // the office itself reads the state
 					}
 					if looks++; looks == at {
 						lapse()

@@ -86,7 +86,7 @@ func TestManySessionsAreAnsweredTogether(t *testing.T) {
 			ids = append(ids, newSession(t, m, 12*time.Second))
 		}
 		began := time.Now()
-		at := map[time.Duration]bool{} // when they were answered
+		at := map[time.Duration]bool{} // the times of the answers
 		var mu sync.Mutex
 		var calls sync.WaitGroup
 		for i, id := range ids {
@@ -151,7 +151,7 @@ func TestKeepaliveDoesNotRevive(t *testing.T) {
 		_, err := keepalive1(m, id, 0, 0)
 		code(t, err, lockapi.CodeSessionNotFound)
 		if _, ok := n.State().Session(id); ok {
-			t.Error("told before it was true")
+			t.Error("session_not_found before the session ended")
 		}
 	})
 }
@@ -263,9 +263,9 @@ func TestNextOfficeTellsAgain(t *testing.T) {
 		next := c.office("r2").master
 		again, err := keepalive1(next, b, 0, 0)
 		if err != nil || len(again.Events) != 1 || again.Events[0] != k.Events[0] || again.Epoch != 2 {
-			t.Errorf("the next office tells %+v, %v; want %+v", again, err, k.Events)
+			t.Errorf("the next office reports %+v, %v; want %+v", again, err, k.Events)
 		}
-		for _, to := range []string{"r2", "r3"} { // the office that told it, and the next
+		for _, to := range []string{"r2", "r3"} { // the office that sent it, and the next
 			m := c.node(to).master
 			if to == "r3" {
 				m = c.office(to).master
@@ -295,7 +295,7 @@ func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 		call.breakOff(place)
 		ack := first.Events[0].Seq
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 1 || k.Events[0].Path != "/a" || k.Events[0].Seq > ack {
-			t.Errorf("%+v, %v; want the earlier grant, told late", k, err)
+			t.Errorf("%+v, %v; want the earlier grant, reported late", k, err)
 		}
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Errorf("acknowledged: %+v, %v", k, err)

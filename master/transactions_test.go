@@ -206,7 +206,7 @@ func TestTransactionOnce(t *testing.T) {
 		if done, err := transacting(t, m, "", long); err != nil || len(*done.Results[1].File.Content) != 66<<10 {
 			t.Error(err)
 		}
-		if _, err := transacting(t, m, "k2", `{"session":"`+s+`"}`); err != nil { // the key is free still
+		if _, err := transacting(t, m, "k2", `{"session":"`+s+`"}`); err != nil { // the key is still unused
 			t.Error(err)
 		}
 	})

@@ -36,7 +36,7 @@ func nobodysTurn(t *testing.T, n *node) {
 	o.turns.mu.Lock()
 	defer o.turns.mu.Unlock()
 	if len(o.turns.files) > 0 {
-		t.Errorf("%d files have turns, but nobody writes them", len(o.turns.files))
+		t.Errorf("%d files have turns without a writer", len(o.turns.files))
 	}
 }
 
@@ -114,7 +114,7 @@ func TestTurnOfWhoLeft(t *testing.T) {
 			began := time.Now()
 			swap(t, m, alone, fmt.Sprint(key), 1)
 			if d := time.Since(began); d > 2*round {
-				t.Errorf("a call of who is alone took %v", d)
+				t.Errorf("a call of a lone caller took %v", d)
 			}
 			nobodysTurn(t, n)
 		}

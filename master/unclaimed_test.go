@@ -60,13 +60,13 @@ func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
 					t.Errorf("a list of sessions shows %+v", h)
 				}
 				if s, err := next.GetSession(t.Context(), &Read{Stale: true}, &lockapi.GetSession{Session: b}); err != nil || len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 0 {
-					t.Fatalf("a stale read, which cannot tell, shows %+v, %v", s, err)
+					t.Fatalf("a stale read, which does not know, shows %+v, %v", s, err)
 				}
 				pass(100 * time.Millisecond)
 			}
 			pass(100*time.Millisecond + 3*fakeDelay)
 			if h, ok := holdOf(t, next, b, "/a"); ok {
-				t.Errorf("ttl %v: nobody has claimed it, and it is there: %+v", ttl, h)
+				t.Errorf("ttl %v: the unclaimed grant is still there: %+v", ttl, h)
 			}
 		})
 	}
@@ -169,12 +169,12 @@ func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {
-				t.Errorf("granted, and nobody told: %v, %+v", ok, h)
+				t.Errorf("granted and undelivered: %v, %+v", ok, h)
 			}
 			if broken {
 				call.breakOff(place)
 				if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {
-					t.Errorf("while it is taken back: %v, %+v", ok, h)
+					t.Errorf("during its withdrawal: %v, %+v", ok, h)
 				}
 			} else if _, err := call.await(t.Context(), place, 0); err != nil {
 				t.Fatal(err)
@@ -201,10 +201,10 @@ func TestReadOfAGrantThatIsTakenBackMeanwhile(t *testing.T) {
 		v, _ := before.Session(b)
 		pass(10 * time.Second)
 		if s := sessionStateOf(o, before, v, &Caller{}); len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 1 {
-			t.Errorf("%+v; it was taken back", s.Holds)
+			t.Errorf("%+v; it was withdrawn", s.Holds)
 		}
 		if _, ok := holdOf(t, next, b, "/a"); ok {
-			t.Error("it was not taken back: the test shows nothing")
+			t.Error("it was not withdrawn: the test shows nothing")
 		}
 	})
 }

@@ -81,7 +81,7 @@ func TestStages(t *testing.T) {
 		s := newSession(t, m, 10*time.Second)
 		mustHold(t, m, "/a", want(s))
 		pass(4 * time.Second)
-		for range 2 { // the first answer has the lease count anew
+		for range 2 { // the first answer restarts the lease
 			if _, err := m.KeepAlive(t.Context(), &Caller{}, &lockapi.KeepAlive{Session: s}); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestRenewalMargin(t *testing.T) {
 		if n := margin.Count; n < 60 || margin.UpTo[term/2] > 0 || margin.UpTo[4*term/5] < n-1 || committed.Count != n {
 			t.Errorf("in good times: %+v, %+v", margin, committed)
 		}
-		c.setDelay(3 * term / 2) // of which the lease cannot be renewed in time
+		c.setDelay(3 * term / 2) // the lease cannot be renewed in time
 		pass(20 * term)
 		worse, slower := m.vitals.margin.Snapshot(), m.vitals.committed.Snapshot()
 		if worse.UpTo[0] == 0 || slower.Sum-committed.Sum < time.Duration(slower.Count-committed.Count-2)*term {

@@ -60,7 +60,7 @@ func TestCallsOfOnePairThatEndTogether(t *testing.T) {
 					case "both":
 						pass(time.Until(until))
 						cancel()
-					case "conflict": // a call that wants something else outlives them
+					case "conflict": // a call for another mode outlasts them
 						go cancel()
 						_, _ = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0), waiting(time.Second))})
 					}
@@ -99,7 +99,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 			pass(5 * fakeDelay)
 			held := holder(n.State(), "/a") == b
 			if held != told {
-				t.Errorf("break %v after the release: told %v, holds %v", race, told, held)
+				t.Errorf("break %v after the release: answered %v, holds %v", race, told, held)
 			}
 			if waits(n) != 0 {
 				t.Errorf("break %v after the release: it stays in the queue", race)
@@ -130,7 +130,7 @@ func TestRetryBehindABreakIsNotUndone(t *testing.T) {
 			again := mustHold(t, m, "/a", want(b, waiting(time.Minute)))
 			pass(5 * fakeDelay)
 			if h, ok := n.State().HoldByToken("/a", again.Token); !ok || h.Session != b {
-				t.Fatalf("retry %d: told of token %d, which is not held", i, again.Token)
+				t.Fatalf("retry %d: got token %d, which is not held", i, again.Token)
 			}
 			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
 				t.Fatal(err)
@@ -183,7 +183,7 @@ func TestBrokenCallOfAKeptPlace(t *testing.T) {
 			told := call.answered(t).err == nil
 			k, err := keepalive1(m, b, 0, 0)
 			if err != nil || (len(k.Events) == 1) == told {
-				t.Errorf("break after %v: told by the call %v, %d events, %v", race, told, len(k.Events), err)
+				t.Errorf("break after %v: answered %v, %d events, %v", race, told, len(k.Events), err)
 			}
 			cancel()
 			if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
@@ -365,7 +365,7 @@ func TestGrantToldByATransactionStays(t *testing.T) {
 		}
 		pass(5 * fakeDelay)
 		if h, ok := holdOf(t, m, b, "/a"); !ok || h.Token != done.Results[0].Grant.Token || h.UnclaimedMS != 0 {
-			t.Errorf("%+v, %v: the transaction has told of %+v", h, ok, done.Results[0].Grant)
+			t.Errorf("%+v, %v: the transaction returned %+v", h, ok, done.Results[0].Grant)
 		}
 	})
 }

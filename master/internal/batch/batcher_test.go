@@ -90,7 +90,7 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 			t.Errorf("%d entries for 300 calls that came at once: they were not joined", len(l.batches))
 		}
 		if len(*accepted) != len(l.batches) {
-			t.Errorf("told of %d batches, %d were accepted", len(*accepted), len(l.batches))
+			t.Errorf("%d batches reported, %d accepted", len(*accepted), len(l.batches))
 		}
 		b.Close(errors.New("test is over"))
 		b.Wait()

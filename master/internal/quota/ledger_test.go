@@ -24,7 +24,7 @@ type cell struct {
 	next    int // for ids
 }
 
-// underway is a call whose reservation has not ended.
+// underway is a call with an open reservation.
 type underway struct {
 	op       state.Operation
 	reserved Reservation
@@ -57,7 +57,8 @@ func (c *cell) commit(term uint64, op state.Operation) state.Result {
 	return out.Results[0]
 }
 
-// admit reserves what a call needs. The operation is the one to propose.
+// admit reserves what a call needs, and returns the call with the operation to
+// propose.
 func (c *cell) admit(op state.Operation) (u *underway, err error) {
 	u = &underway{op: op}
 	switch op := op.(type) {
@@ -77,7 +78,7 @@ func (c *cell) admit(op state.Operation) (u *underway, err error) {
 	return u, err
 }
 
-// call makes a call from beginning to end.
+// call makes a call from start to end.
 func (c *cell) call(op state.Operation) error {
 	c.Helper()
 	u, err := c.admit(op)
@@ -95,7 +96,7 @@ func (c *cell) must(op state.Operation) {
 	}
 }
 
-// sessionSums counts what a session has by a walk of the state.
+// sessionSums counts what a session uses, by walking the state.
 func sessionSums(s *state.State, v *state.Session) (all Sums) {
 	all.SessionBytes = v.Bytes() + s.Answers(v.ID).Bytes()
 	for hold, wait := range s.Claims(v.ID) {
@@ -110,7 +111,7 @@ func sessionSums(s *state.State, v *state.Session) (all Sums) {
 	return all
 }
 
-// exceeded is the name of a quota that a state exceeds; empty for none.
+// exceeded returns a quota that the state exceeds, with its figures, or "".
 func exceeded(s *state.State, q *Quotas) string {
 	most, cell := q.All(), SumsOf(s)
 	for k, used := range cell.All() {
@@ -129,7 +130,7 @@ func exceeded(s *state.State, q *Quotas) string {
 	return ""
 }
 
-// walk makes random steps.
+// walk makes random calls.
 type walk struct {
 	*cell
 	rng *rand.Rand
@@ -147,7 +148,7 @@ func (w walk) session() string {
 	return w.either(all...)
 }
 
-// operation is one that may be any.
+// operation returns a random operation.
 func (w walk) operation() state.Operation {
 	switch w.rng.IntN(20) {
 	case 0:
@@ -198,7 +199,7 @@ func (w walk) steps() (all []state.Step) {
 	return all
 }
 
-// find picks a call under way, nil if there is none.
+// find picks a random call under way, or returns nil.
 func (w walk) find(applied bool) *underway {
 	all := slices.DeleteFunc(slices.Clone(w.calls), func(u *underway) bool { return u.applied != applied })
 	if len(all) == 0 {
@@ -254,8 +255,8 @@ func (w walk) step() {
 	}
 }
 
-// TestNeverExceeded admits calls and applies them in any order, beside ends of sessions and
-// deletions of which the ledger knows nothing before they happen.
+// TestNeverExceeded admits calls and applies them in any order. Between them
+// sessions end and files are deleted, which the ledger learns only afterwards.
 func TestNeverExceeded(t *testing.T) {
 	for i, q := range []Quotas{
 		{Sessions: 3, Holds: 4, Waiters: 2, Files: 3, Content: 40, SessionHolds: 3, SessionWaiters: 1},
@@ -280,7 +281,7 @@ func TestNeverExceeded(t *testing.T) {
 	}
 }
 
-// again sends a copy of a call that is under way: it is not refused.
+// again sends a copy of a call under way, which must not be refused.
 func (c *cell) again(u *underway) {
 	if u == nil || u.reserved.call == (call{}) {
 		return
@@ -299,15 +300,16 @@ func (c *cell) again(u *underway) {
 	c.calls = append(c.calls, copied)
 }
 
-// checkRefusal checks that a call that was refused with none under way would have exceeded
-// a quota. A branch that is not taken and an answer may be shorter than what was reserved.
+// checkRefusal checks that a refused call would have exceeded a quota, if no
+// other call is under way. Transactions with a key are exempt: their answer, or
+// a branch that is not run, may be shorter than reserved.
 func (c *cell) checkRefusal(op state.Operation, err error) {
 	if t, ok := op.(*state.Transaction); ok && t.Session != "" {
 		return
 	}
 	next, _ := c.state.Apply(c.state.Index+1, 1, state.Batch{Epoch: c.state.Epoch, LeaseMS: 1000, Commands: []state.Command{{Operation: op}}})
 	if SumsOf(next) != SumsOf(c.state) && exceeded(next, &c.quotas) == "" {
-		c.Fatalf("%+v is refused alone, and fits: %v", op, err)
+		c.Fatalf("%+v is refused alone, though it fits: %v", op, err)
 	}
 }
 
@@ -322,7 +324,7 @@ func (c *cell) check() {
 		return
 	}
 	if c.ledger.underway != (Sums{}) || len(c.ledger.calls) > 0 || c.ledger.Used() != SumsOf(c.state) {
-		c.Fatalf("no call is under way, but for %+v, %v", c.ledger.underway, c.ledger.calls)
+		c.Fatalf("no call is under way, but reserved are %+v, %v", c.ledger.underway, c.ledger.calls)
 	}
 	want := map[string]account{}
 	for v := range c.state.Sessions("") {

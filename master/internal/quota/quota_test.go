@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// refusedBy checks that a call was refused because of the named quota, and that the error
-// says what to do.
+// refusedBy checks that a call was refused because of the named quota, and that
+// the error has a remedy.
 func (c *cell) refusedBy(op state.Operation, quota string) {
 	c.Helper()
 	u, err := c.admit(op)
@@ -90,7 +90,8 @@ func TestFiles(t *testing.T) {
 	c.refusedBy(puts(put("/q-0000000000000001", 1)), "max-bytes")
 }
 
-// TestFileMadeAnew: a call that overwrites a file may come to make it.
+// TestFileMadeAnew: a call that overwrites a file counts as one that may create
+// it.
 func TestFileMadeAnew(t *testing.T) {
 	c := newCell(t, Quotas{Files: 1})
 	c.must(puts(put("/a", 1)))
@@ -108,7 +109,7 @@ func TestTransactionAsAWhole(t *testing.T) {
 	c.refusedBy(puts(put("/a", 90), put("/b", 11)), "max-content")
 	c.must(puts(put("/b", 91), put("/b", 1), put("/b", 20)))
 	c.refusedBy(puts(put("/a", 81)), "max-content")
-	c.refusedBy(puts(put("/a", 5), put("/c", 71)), "max-content") // what it makes shorter counts until then
+	c.refusedBy(puts(put("/a", 5), put("/c", 71)), "max-content") // a file that shrinks counts in full until then
 	c.must(puts(put("/a", 5), put("/c", 70)))
 }
 
@@ -123,7 +124,7 @@ func TestLargerBranchCounts(t *testing.T) {
 	c.must(either(w(put("/b", 90)), w(put("/a", 20), put("/c", 80))))
 	c.must(either(w(put("/a", 20)), w(put("/c", 80))))
 	c.must(either(w(put("/b", 0), put("/c", 1)), w(put("/c", 70), put("/d", 0))))
-	// While it is under way, either branch may come about.
+	// While it is under way, either branch may run.
 	for _, branches := range [][2][]*state.Write{{w(put("/a", 30)), w(put("/d", 0))}, {w(put("/d", 0)), w(put("/a", 30))}} {
 		u := c.under(either(branches[0], branches[1]))
 		c.refusedBy(puts(put("/d", 1)), "max-content")
@@ -131,8 +132,9 @@ func TestLargerBranchCounts(t *testing.T) {
 	}
 }
 
-// TestAnswers: what is remembered counts until the session ends. A call that was answered
-// is answered again, what only makes room goes on, and other sessions have their own.
+// TestAnswers: remembered answers count until the session ends. A repeated call
+// gets its answer again. A call that only frees bytes is admitted, and other
+// sessions have quotas of their own.
 func TestAnswers(t *testing.T) {
 	one := keyed("001", put("/file", 0)).AnswerAtMost()
 	c := newCell(t, Quotas{SessionBytes: opening.Bytes() + 2*one})
@@ -141,7 +143,7 @@ func TestAnswers(t *testing.T) {
 	c.must(keyed("001", put("/file", 0)))
 	c.must(keyed("002", put("/file", 0)))
 	c.refusedBy(keyed("003", put("/file", 0)), "max-session-bytes")
-	c.refusedBy(keyed("003", &state.Get{Path: "/none"}), "max-session-bytes") // it may be there by then
+	c.refusedBy(keyed("003", &state.Get{Path: "/none"}), "max-session-bytes") // the file may exist by then
 	c.refusedBy(keyed("003", &state.Take{Path: "/lock", Mode: state.Exclusive}), "max-session-bytes")
 	c.must(keyed("001", put("/file", 0)))
 	c.must(puts(put("/file", 0)))
@@ -151,9 +153,9 @@ func TestAnswers(t *testing.T) {
 	c.check()
 }
 
-// TestOldestAnswerMakesRoom: a session that overwrites its files needs no more room than
-// for as many answers as are remembered. While a keyed call is under way nobody knows
-// which answer is forgotten for the next one.
+// TestOldestAnswerMakesRoom: a session that overwrites its files needs room
+// only for the answers that are remembered. While a keyed call is under way it
+// is unknown which answer the next one replaces.
 func TestOldestAnswerMakesRoom(t *testing.T) {
 	write := func(i int) *state.Transaction { return keyed(fmt.Sprintf("%03d", i), put("/file", 0)) }
 	long := keyed("999", put("/"+strings.Repeat("x", 5000), 0))
@@ -173,7 +175,7 @@ func TestOldestAnswerMakesRoom(t *testing.T) {
 	c.check()
 }
 
-// TestWaitersUnderWay: calls that may come to wait count.
+// TestWaitersUnderWay: calls that may have to wait count.
 func TestWaitersUnderWay(t *testing.T) {
 	c := newCell(t, Quotas{Waiters: 1})
 	c.must(opening)
@@ -182,7 +184,7 @@ func TestWaitersUnderWay(t *testing.T) {
 	}
 	first := c.under(acquire("1", state.Persistent))
 	if u := c.under(acquire("2", state.Persistent)); u.op.(*state.Acquire).Wait != state.NoWait {
-		t.Error("there is room for another position")
+		t.Error("a second position was admitted")
 	}
 	c.commit(1, first.op)
 	c.ledger.Release(first.reserved)
@@ -191,7 +193,8 @@ func TestWaitersUnderWay(t *testing.T) {
 	c.under(acquire("4", state.NoWait))
 }
 
-// TestClaimedAlready: a repeated acquire is not refused, and waits only if it does already.
+// TestClaimedAlready: a repeated acquire is not refused, and waits only if it
+// already waits.
 func TestClaimedAlready(t *testing.T) {
 	c := newCell(t, Quotas{Holds: 2, Waiters: 1})
 	c.must(opening)
@@ -204,14 +207,14 @@ func TestClaimedAlready(t *testing.T) {
 	for handle, wait := range map[string]state.WaitFor{"holds": state.NoWait, "waits": state.WhileConnected} {
 		u := c.under(acquire(handle))
 		if op := u.op.(*state.Acquire); op.Wait != wait {
-			t.Errorf("what %s is asked for again as %+v", handle, op)
+			t.Errorf("the repeated call of %s is proposed as %+v", handle, op)
 		}
 		c.ledger.Release(u.reserved)
 	}
 }
 
-// TestRules: the last ones are kept for operators. A rule that is there may be replaced, and
-// one that gets no longer is not refused.
+// TestRules: the last rules are reserved for operators. An existing rule may be
+// replaced, and a rule that grows no longer is not refused.
 func TestRules(t *testing.T) {
 	rule := func(path string, readers ...string) *state.PutRule {
 		return &state.PutRule{Rule: access.Rule{Path: path, Lists: map[access.Permission][]string{access.Read: append([]string{}, readers...)}}}
