@@ -52,8 +52,8 @@ func reply(status int, v any) *http.Response {
 
 func refusal(e *lockapi.Error) *http.Response { return reply(e.Code.Status(), e) }
 
-// scripted is a replica that gives fixed answers, by method and path, and
-// records method, URL and body of each request.
+// scripted is a replica with fixed answers, by method and path. It records
+// method, URL and body of each request.
 type scripted struct {
 	status map[string]int
 	body   map[string]any

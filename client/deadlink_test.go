@@ -77,7 +77,7 @@ func (d *deadLink) over(t *testing.T) *client.Client {
 }
 
 // While a client has any path to the cell, dead links cost no session its
-// lease, at any ttl, and new locks are granted. The master is r1.
+// lease, at any ttl. New locks are granted. The master is r1.
 func TestDeadLinks(t *testing.T) {
 	ways := []struct {
 		name string

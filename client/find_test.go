@@ -211,8 +211,8 @@ func TestLooksOnlyWhereUsed(t *testing.T) {
 }
 
 // Clients list the members at the start, after a change of master, and when a
-// keepalive names a new revision of the members. Without a revision they list
-// them once a minute. The requests are spread over time.
+// keepalive names a new revision. Without a revision they list them once a
+// minute. The requests are spread over time.
 func TestLooksAreSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		const clients = 60

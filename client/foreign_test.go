@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// beside is a cell with a slow first replica, and a web server at r2 that
-// always gives the same answer.
+// beside is a cell with a slow first replica. At r2 there is a web server with
+// always the same answer.
 type beside struct {
 	*testCell
 	web   answer

@@ -240,8 +240,8 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	})
 }
 
-// Calls that wait in a queue during a change of master try the other replicas a
-// few times only, however long they wait afterwards.
+// After a change of master, calls that wait in a queue try the other replicas a
+// few times only, however long they wait.
 func TestFewHedgesAfterAFailOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		h := lock(t, open(t, c), "/a")

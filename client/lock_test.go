@@ -403,7 +403,7 @@ func (s slowPuts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// If the wait ends while the grant is on its way, Lock does not return a grant
+// The wait ends while the grant is on its way. Lock does not return a grant
 // that the withdrawal released.
 func TestGrantCrossesTheWithdrawal(t *testing.T) {
 	for ms := 1990; ms <= 2020; ms++ {

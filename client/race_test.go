@@ -32,8 +32,8 @@ func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.testCell.RoundTrip(r)
 }
 
-// A call that is given up reports the possible effect of any attempt of the
-// race, though the first attempt sent nothing.
+// If the first attempt sent nothing, a call that is given up still reports the
+// possible effect of the race's other attempts.
 func TestRacersMayHaveTakenEffect(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.Elect("r2")

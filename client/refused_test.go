@@ -32,7 +32,7 @@ func (tc *testCell) loseOne(code lockapi.Code) {
 
 // A write that took effect, but lost its answer, never ends as one without
 // effect. A refusal of the next attempt is about that attempt only, unless the
-// cell answers from what it remembers under the key.
+// cell remembers the answer under the key.
 func TestRefusalsBehindALostAnswer(t *testing.T) {
 	for _, code := range lockapi.Codes() {
 		switch code {

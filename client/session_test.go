@@ -254,9 +254,9 @@ func TestJeopardyAndRecovery(t *testing.T) {
 	})
 }
 
-// A hold that was released by force during a jeopardy is lost, even if a late
-// request has acquired the lock again under the same handle. The client
-// releases that later grant.
+// A hold that was released by force during a jeopardy is lost. A late request
+// may have acquired the lock again under the same handle; the client releases
+// that later grant.
 func TestResumeOfALaterGrant(t *testing.T) {
 	for _, changes := range []bool{false, true} { // of master, after which the client reads the session
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -407,8 +407,8 @@ func TestCloseWithoutCell(t *testing.T) {
 	})
 }
 
-// After a change of master the client reads the session once, and marks holds
-// that the cell no longer has as lost.
+// After a change of master the client reads the session once. Holds that the
+// cell no longer has are lost.
 func TestReconcileAfterEpochChange(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)

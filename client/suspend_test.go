@@ -37,8 +37,8 @@ func onLaptop(t *testing.T, test func(*testing.T, *laptop, *client.Held)) {
 	})
 }
 
-// Work that checks only Held.Context, as the package comment asks, stops after
-// a sleep that outlasted the lease, however it checks.
+// The package comment asks work to check Held.Context only. After a sleep that
+// outlasted the lease such work stops, however it checks.
 func TestContextAfterASleep(t *testing.T) {
 	for name, ended := range map[string]func(*client.Held) bool{
 		"Context.Err":  func(h *client.Held) bool { return h.Context().Err() != nil },

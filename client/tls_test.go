@@ -193,9 +193,8 @@ func TestTLSAndTransport(t *testing.T) {
 	}
 }
 
-// New connections use the current CAs and certificates of either end, so that a
-// program that has run for a year keeps its session. This holds for connections
-// through a proxy, too.
+// New connections use the current CAs and certificates of either end, also
+// through a proxy. A program that has run for a year so keeps its session.
 func TestTLSThatChanges(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	config := func(a authority) *tls.Config {

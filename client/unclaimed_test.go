@@ -95,8 +95,8 @@ func isReview(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/sessions/")
 }
 
-// A grant that happens while calls for it get lost appears in a reading of the
-// session, and is claimed at once.
+// A waiter is granted the lock while its calls get lost. The grant appears in a
+// reading of the session, and is claimed at once.
 func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		a, b := open(t, c), open(t, c)

@@ -72,10 +72,10 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 	})
 }
 
-// TestHolderLearnsOfAForcedRelease: a hold's context ends within a round trip
-// of a forced release, at the master that did it or at its successor. Other
-// holds of the session stay. The session also learns of it while the answer
-// with the grant is still on its way.
+// TestHolderLearnsOfAForcedRelease: a forced release ends a hold's context
+// within a round trip, at the same master or at its successor. Other holds of
+// the session stay. The session also learns of it while the answer with the
+// grant is still on its way.
 func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)

@@ -76,8 +76,8 @@ func TestSessionsThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// No answer extends the lease beyond the sending of the call plus the session's
-// ttl and the duration of the call.
+// No answer extends the lease by more than the session's ttl, counted from
+// sending, plus the duration of the call.
 func TestLeasesThatAreNotBelieved(t *testing.T) {
 	for name, lie := range map[string]func(*http.Response, map[string]any){
 		"longer ttl":     set("ttl_ms", 86_400_000),

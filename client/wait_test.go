@@ -55,8 +55,8 @@ func TestWaitOutlastsAJeopardy(t *testing.T) {
 	})
 }
 
-// If mastership moves so often that no call gets an answer before the wait is
-// over, the error is ErrLockHeld only if the lock is held.
+// Mastership moves so often that no call gets an answer before the wait is
+// over. The error is then ErrLockHeld only if the lock is held.
 func TestWaitOverWhileMastershipMoves(t *testing.T) {
 	isPut := func(r *http.Request) bool { return r.Method == http.MethodPut }
 	for name, test := range map[string]struct {

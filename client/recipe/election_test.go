@@ -88,7 +88,7 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 }
 
 // TestLeadAgain: a leader that loses the lock campaigns again in the same
-// process, with a new session if the old one has ended.
+// process. It opens a new session if the old one has ended.
 func TestLeadAgain(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"

@@ -25,8 +25,8 @@ type Options struct {
 	// behind get compacted. Default: 1000.
 	Events int
 	// URL, if set, returns the base URL under which clients find a replica; it
-	// may change. It is for a test that serves the cell on ports, and calls a
-	// replica through the Transport of a Client. Default: "http://" and the
+	// may change. A test needs it that serves the cell on ports, and calls a
+	// replica through a Client's Transport. Default: "http://" and the
 	// replica's id.
 	URL func(id string) string
 	// Log, if set, receives each line that a replica logs. Default: the lines

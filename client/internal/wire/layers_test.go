@@ -190,8 +190,8 @@ func TestIdleConnectionsOfEveryKind(t *testing.T) {
 	}
 }
 
-// An idle connection is not reused after the other side closed it, or sent
-// something unrequested, even in one piece with an answer.
+// An idle connection is not reused after the other side closed it or sent
+// unrequested data, even in one piece with an answer.
 func TestSpoiltIdleConnections(t *testing.T) {
 	closed := func(c net.Conn) { c.Close() }
 	unasked := func(c net.Conn) { _, _ = io.WriteString(c, ok) }

@@ -39,8 +39,8 @@ func (s *hedger) want(t *testing.T, calls ...time.Duration) {
 	}
 }
 
-// hedged makes an exchange in a bubble, within ten seconds and with a patience
-// of 300 ms, over a connection of the given kind. serve is the server. It
+// hedged makes an exchange in a bubble over the given kind of connection,
+// within ten seconds and with a patience of 300 ms. serve is the server. It
 // returns how long the exchange took.
 func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string, serve func(net.Conn)) (Answer, time.Duration, error) {
 	t.Helper()
