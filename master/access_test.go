@@ -249,9 +249,9 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 }
 
 // TestSessionsAreTheirOpeners: a session belongs to its opener. A session
-// without a principal becomes the property of the first caller that uses it and
-// may lock wherever it holds or waits. Idempotency keys of sessions belong to
-// their principals, too.
+// without a principal belongs from then on to the first caller that uses it, if
+// that caller may lock wherever it holds or waits. Idempotency keys of sessions
+// belong to their principals, too.
 func TestSessionsAreTheirOpeners(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
@@ -292,10 +292,10 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 	})
 }
 
-// TestAdoption: a session that held or waited before access was enabled is
-// adopted by a principal that may lock at each of those paths. For other
-// callers it does not exist, unless they may make the call for any session. The
-// adoption is announced and reported.
+// TestAdoption: a session held or waited before access was enabled. A principal
+// that may lock at each of those paths adopts it. For other callers it does not
+// exist, unless they may make the call for any session. The adoption is
+// announced and reported.
 func TestAdoption(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })

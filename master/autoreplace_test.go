@@ -248,8 +248,8 @@ func TestPausedMasterCountsNothing(t *testing.T) {
 	}
 }
 
-// TestOperatorsReplacementGoesFirst: if an operator has named a new directory,
-// another one that asks to join must wait until the named one has been silent
+// TestOperatorsReplacementGoesFirst: an operator has named a new directory.
+// Another one that asks to join must wait until the named one has been silent
 // for as long.
 func TestOperatorsReplacementGoesFirst(t *testing.T) {
 	const most = time.Minute

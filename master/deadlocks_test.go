@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestDeadlocks: a cycle is shown with its waits and their times, at the master
-// and in another replica's state, until one of its sessions is ended.
+// TestDeadlocks: a cycle is shown with its waits and their times until one of
+// its sessions ends. The master shows it, and another replica from its state.
 func TestDeadlocks(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master

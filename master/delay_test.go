@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLaterDelayNeverShortensTheOneInForce: of several holders that expire one
-// after the other, the lock-delay that ends last counts, in this office and,
-// anew, in the next.
+// TestLaterDelayNeverShortensTheOneInForce: several holders expire one after
+// the other. The lock-delay that ends last counts, in this office and, anew, in
+// the next.
 func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")

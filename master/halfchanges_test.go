@@ -191,7 +191,7 @@ func TestSupersededTakesNoPlace(t *testing.T) {
 }
 
 // TestDirectoriesGoInOrder: of several directories of a name the voter goes
-// last, and the others in the order in which they were added. So no superseded
+// last. The others go in the order in which they were added. So no superseded
 // directory is ever the only one left.
 func TestDirectoriesGoInOrder(t *testing.T) {
 	all := []membership.MemberStatus{standing("r1", founder("r1"), true), standing("r2", founder("r2"), true), standing("r2", earlier, false), standing("r2", newDirectory, false)}

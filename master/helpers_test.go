@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// inCell runs f in a bubble with a cell of n replicas, and checks all the time
+// inCell runs f in a bubble with a cell of n replicas. Throughout it checks
 // that no two of them hold a valid lease.
 func inCell(t *testing.T, n int, o Options, f func(t *testing.T, c *fakeCell), rates ...float64) {
 	t.Helper()

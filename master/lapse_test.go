@@ -230,8 +230,8 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 }
 
 // TestSlowOpeningTakesNothingFromSessions: sessions and lock-delays count from
-// when the office is open, not from the proposal of its opening, because
-// sessions could not be kept alive before.
+// when the office is open, not from the proposal of its opening. Before that,
+// sessions could not be kept alive.
 func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 	const ttl = time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {

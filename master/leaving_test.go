@@ -55,9 +55,10 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 	})
 }
 
-// TestGrantUnderACallThatWantsSomethingElse: a grant wakes a call for the claim
-// that does not wait for it, after the call that did has gone. The grant
-// becomes an event if the position was kept, and is withdrawn otherwise.
+// TestGrantUnderACallThatWantsSomethingElse: the call that waited for a grant
+// has ended. The grant wakes another call for the same claim, which does not
+// wait for it. The grant becomes an event if the position was kept, and is
+// withdrawn otherwise.
 func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -133,8 +134,8 @@ func (n *node) releaseUnheard(o *office, session, path string) (released *state.
 	return released
 }
 
-// TestGrantBehindA202IsAnEvent, even if another call for the claim returns it,
-// in either order of that call's read and the office's change.
+// TestGrantBehindA202IsAnEvent, even if another call for the claim returns it.
+// That call's read and the office's change come in either order.
 func TestGrantBehindA202IsAnEvent(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {

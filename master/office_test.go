@@ -186,9 +186,9 @@ func TestIdleMasterKeepsItsOffice(t *testing.T) {
 	}
 }
 
-// TestNeverTwoLeases is the attack on the invariant: partitions and changes of
-// master at all phases of a renewal, with clocks at the limits of the drift and
-// terms that are no whole milliseconds. inCell checks the leases.
+// TestNeverTwoLeases attacks the invariant with partitions and changes of
+// master at all phases of a renewal. Clocks are at the limits of the drift, and
+// some terms are not whole milliseconds. inCell checks the leases.
 func TestNeverTwoLeases(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -14,8 +14,8 @@ func openKeyed(t *testing.T, m *Master, key string, ttl time.Duration) (lockapi.
 	return m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}, Key: key})
 }
 
-// TestOpeningAgainExtends: the caller may have retried for longer than the ttl,
-// and counts on a whole ttl from when it sent the call that was answered.
+// TestOpeningAgainExtends: the caller may have retried for longer than the ttl.
+// It counts on a whole ttl from when it sent the call that was answered.
 func TestOpeningAgainExtends(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {

@@ -52,9 +52,9 @@ func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	calls.Wait()
 }
 
-// TestMetadataIsBounded: however many holds and waits a session with much
-// metadata has, a reply shows the metadata once, and the metadata of other
-// sessions if it fits.
+// TestMetadataIsBounded: a session with much metadata has many holds and waits.
+// A reply shows the metadata once, and the metadata of other sessions if it
+// fits.
 func TestMetadataIsBounded(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		long, short := longMeta(), map[string]string{"pid": "811", "\x01": "\""}

@@ -328,8 +328,9 @@ func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
 // make returns call as a function with a name, for onStack.
 func (l *leaving) make(h *heldCell, by Caller) error { return l.call(h, by) }
 
-// without makes the call while the lease ends before it, at its first read of
-// the state, its second, and so on, until it makes fewer reads.
+// without makes the call again and again. The lease ends before it, at its
+// first read of the state, its second, and so on, until the call makes fewer
+// reads.
 func (l *leaving) without(t *testing.T, by Caller) {
 	for at, lapsed := 0, true; lapsed; at++ {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {

@@ -510,8 +510,8 @@ func TestCallsWithoutAMaster(t *testing.T) {
 }
 
 // TestLossComesAgainUntilAcknowledged: a waiting keepalive is answered when its
-// session loses a hold by force, and every later office reports it until it is
-// acknowledged.
+// session loses a hold by force. Every later office reports the loss until it
+// is acknowledged.
 func TestLossComesAgainUntilAcknowledged(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master

@@ -115,9 +115,9 @@ func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	})
 }
 
-// TestGrantsThatStayAreNotUnclaimed: immediate grants, grants from kept
-// positions, grants that a waiting call returned, and grants of earlier
-// offices, which may have been delivered.
+// TestGrantsThatStayAreNotUnclaimed: these are immediate grants, grants from
+// kept positions, and grants that a waiting call returned. Grants of earlier
+// offices also stay, since they may have been delivered.
 func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master

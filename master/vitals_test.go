@@ -67,8 +67,8 @@ func TestVitals(t *testing.T) {
 	})
 }
 
-// Each write waited in the queue and was answered, each read took its time, and
-// a keepalive is counted by the rest of its session's lease.
+// Each write waits in the queue and is answered, and each read takes time. A
+// keepalive counts by the rest of its session's lease.
 func TestStages(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		v := m.vitals

@@ -210,7 +210,8 @@ func TestDeleteOfAWaitAnswersItsCall(t *testing.T) {
 }
 
 // TestOrphanedWaits: waits of an earlier office are withdrawn after the grace,
-// even if they were granted in the meantime, unless their call returns.
+// unless their call returns. This holds even if they were granted in the
+// meantime.
 func TestOrphanedWaits(t *testing.T) {
 	for _, tc := range []struct {
 		name                string
@@ -341,9 +342,9 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 }
 
 // TestGrantToldByATransactionStays: no call waits for the lock when the
-// transaction checks. Before it reads the state, a call arrives, gets the lock,
-// and breaks off, so that this grant is about to be withdrawn. The transaction
-// returns a grant that stays.
+// transaction checks. Before it reads the state, a call arrives, gets the lock
+// and breaks off; its grant is about to be withdrawn. The transaction returns a
+// grant that stays.
 func TestGrantToldByATransactionStays(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)

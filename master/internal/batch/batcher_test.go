@@ -19,8 +19,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// memLog is a log in memory: an office in epoch 1 and term 1, and a delay for
-// each entry. Entries take effect in the order of Submit.
+// memLog is a log in memory, with an office in epoch 1 and term 1, and a delay
+// for each entry. Entries take effect in the order of Submit.
 type memLog struct {
 	mu      sync.Mutex
 	state   *state.State
@@ -97,9 +97,9 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 	})
 }
 
-// TestBatchesShareTheLoad: callers that come back with a new command as soon as
-// they are answered, one after the other, fill the entries alike; none leaves
-// with the first of them alone.
+// TestBatchesShareTheLoad: each caller sends a new command as soon as its last
+// one is answered. The load spreads over the batches; no batch has only the
+// first such command.
 func TestBatchesShareTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)
@@ -116,7 +116,7 @@ func TestBatchesShareTheLoad(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		for i, batch := range l.batches[10:40] { // between the first that come and the last that go
+		for i, batch := range l.batches[10:40] { // without the first and the last batches
 			if n := len(batch.Commands); n < 3 {
 				t.Errorf("entry %d has %d commands of 16 callers", 10+i, n)
 			}
@@ -126,8 +126,8 @@ func TestBatchesShareTheLoad(t *testing.T) {
 	})
 }
 
-// TestLoneCommandWaitsForNoCompany: a command is proposed at once where no
-// entry is under way, however large the last ones were.
+// TestLoneCommandWaitsForNoCompany: without an entry under way a command is
+// proposed at once, however large the last entries were.
 func TestLoneCommandWaitsForNoCompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Millisecond)
@@ -166,8 +166,8 @@ func TestBatcherRenewsWithAnEmptyBatch(t *testing.T) {
 	})
 }
 
-// TestBatcherTellsNoEffectFromUnknown: what was not handed over had no effect,
-// what was may have.
+// TestBatcherTellsNoEffectFromUnknown: a command that was not submitted had no
+// effect; a submitted one may have had one.
 func TestBatcherTellsNoEffectFromUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Minute)
@@ -263,8 +263,8 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 	})
 }
 
-// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the
-// batcher makes has room in an entry.
+// TestBatchesAreNoLargerThanEntries: the encoding of the batcher's largest
+// batch fits into an entry.
 func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 	for _, each := range []int{0, membership.MaxBatchBytes / maxBatchCommands, membership.MaxBatchBytes, membership.MaxCommandBytes} {
 		var b Batcher
@@ -292,8 +292,8 @@ func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 	}
 }
 
-// TestWhatIsDueRidesOnBatches: on one of commands behind them, and on an empty
-// one; no caller is given its result.
+// TestWhatIsDueRidesOnBatches: due commands follow the commands of a batch, or
+// fill an empty one. No caller gets their results.
 func TestWhatIsDueRidesOnBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)
@@ -332,17 +332,17 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 	})
 }
 
-// nothingDue is the Due of a log that wants nothing.
+// nothingDue is a Due without commands.
 func nothingDue() (state.Command, bool) { return state.Command{}, false }
 
-// sessionOf is the session of a result.
+// sessionOf returns the session of a result.
 func sessionOf(r state.Result, err error) (state.SessionResult, error) {
 	got, _ := r.(state.SessionResult)
 	return got, err
 }
 
-// TestHangsAreSeen: the watch finds an answer that is not handed over. Package master ends
-// its office then.
+// TestHangsAreSeen: the watch detects an answer that is not delivered. Package
+// master then ends its office.
 func TestHangsAreSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, until := time.Now(), make(chan struct{})
@@ -367,8 +367,8 @@ func TestHangsAreSeen(t *testing.T) {
 	})
 }
 
-// BenchmarkBatcher is a command's way through the batcher and back, with so
-// many callers at once and a log that takes each entry in no time.
+// BenchmarkBatcher measures a command's way through the batcher and back, with
+// many concurrent callers and a log that accepts each entry at once.
 func BenchmarkBatcher(b *testing.B) {
 	for _, n := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
