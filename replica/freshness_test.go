@@ -130,7 +130,7 @@ func TestStateIsAsOfOwnEntries(t *testing.T) {
 }
 
 // TestReplicasThatStartKnowNothing: replicas know no such instant after a start
-// until they have caught up with a master in office. Then they have all that
+// until they have caught up with a master in office. Then they have everything that
 // they knew to be committed when they stopped.
 func TestReplicasThatStartKnowNothing(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// stranger opens a connection as any caller that reaches the port can: it asks
-// for the card first, which has all that an opening needs.
+// stranger opens a connection as any caller that reaches the port can: it first
+// requests the card, which has everything that the opening needs.
 func stranger(t *testing.T, o Options, kind peerconn.Kind, from string) (net.Conn, error) {
 	t.Helper()
 	raw, err := new(peerconn.Caller).AskInfo(t.Context(), o.RaftListen, peerconn.Hello{Cell: o.Cell, From: from, To: o.ID})

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// The parsers and text forms of access, as parse_test.go and text_test.go have
-// them for the rest.
+// The parsers and text forms of access. parse_test.go and text_test.go have the
+// others.
 func init() {
 	for name, parse := range map[string]func(a *args) state.Operation{
 		"put-rule": func(a *args) state.Operation {
@@ -48,18 +48,18 @@ func init() {
 	}
 }
 
-// list is parted by commas; "-" is an empty one.
+// list returns a list that is separated by commas; "-" is the empty list.
 func (a *args) list(name string) []string {
 	return strings.FieldsFunc(a.str(name), func(r rune) bool { return r == ',' || r == '-' })
 }
 
-// token reads "ID of=PRINCIPAL secret=WORD note=WORD until=N"; the word stands for
-// a SHA-256.
+// token reads "ID of=PRINCIPAL secret=WORD note=WORD until=N"; sumOf turns the secret
+// into a sum.
 func (a *args) token() state.Token {
 	return state.Token{Principal: a.str("of"), Sum: sumOf(a.str("secret")), Note: a.str("note"), ExpiresAt: a.num("until", 0), ID: a.word()}
 }
 
-// sumOf is as long as a SHA-256 and can be read in a failure.
+// sumOf returns a readable text of the length of a SHA-256.
 func sumOf(secret string) []byte {
 	if secret == "" {
 		return nil
@@ -72,7 +72,7 @@ func tokenText(t *state.Token) string {
 		opt("at", t.CreatedAt), opt("until", t.ExpiresAt))
 }
 
-// accessText is all that a state has of access.
+// accessText returns a state's rules, groups, lists and tokens as text.
 func accessText(s *state.State) string {
 	text := policyText(s.AccessOn, s.Policy())
 	for t := range s.Tokens("") {

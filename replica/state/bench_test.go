@@ -15,7 +15,7 @@ func sessionID(i int) string { return fmt.Sprintf("%032x", uint64(i+1)*0x9e3779b
 
 const many = 100_000
 
-// crowded is a state with many sessions that hold one lock each.
+// crowded returns a state with many sessions that hold one lock each.
 var crowded = sync.OnceValue(func() *state.State {
 	s := opened(panicker{}, many)
 	var all []state.Command
@@ -25,7 +25,7 @@ var crowded = sync.OnceValue(func() *state.State {
 	return appliedAll(s, all)
 })
 
-// queued is a state with many sessions that wait for one lock.
+// queued returns a state with many sessions that wait for one lock.
 var queued = sync.OnceValue(func() *state.State {
 	s := opened(panicker{}, many)
 	var all []state.Command
@@ -35,7 +35,7 @@ var queued = sync.OnceValue(func() *state.State {
 	return appliedAll(s, all)
 })
 
-// panicker stands in for a test in what is made only once.
+// panicker takes the place of a test in functions that run only once.
 type panicker struct{ testing.TB }
 
 func (panicker) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
@@ -56,7 +56,7 @@ func releaseOf(i int, path string) state.Command {
 	return state.Command{Time: 1_700_000_000_000_000_000, Operation: &state.Release{Session: sessionID(i), Path: path}}
 }
 
-// cycle is n acquires of n free paths, or the releases of the same.
+// cycle returns acquires of n free paths, and their releases.
 func cycle(n int) (acquires, releases []state.Command) {
 	for i := range n {
 		path := fmt.Sprintf("/bench/%d", i)
@@ -65,8 +65,8 @@ func cycle(n int) (acquires, releases []state.Command) {
 	return acquires, releases
 }
 
-// BenchmarkCycle is an acquire and a release, in batches of the given size
-// each; an operation is one acquire with its release.
+// BenchmarkCycle acquires and releases locks, in batches of the given size. An
+// operation is one acquire with its release.
 func BenchmarkCycle(b *testing.B) {
 	starts := []struct {
 		name  string
@@ -92,7 +92,7 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOver releases a lock that many wait for; the one who had it
+// BenchmarkHandOver releases a lock that many sessions wait for. The former holder
 // queues again.
 func BenchmarkHandOver(b *testing.B) {
 	s := queued()
@@ -104,7 +104,7 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
-// BenchmarkAskPosition is the last of many waiters asking for its place again.
+// BenchmarkAskPosition repeats the request of the last of many waiters.
 func BenchmarkAskPosition(b *testing.B) {
 	s := queued()
 	b.ReportAllocs()

@@ -8,9 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// BenchmarkOverwrite writes files of 1 KiB that are there, in batches of the
-// given size: for nobody, and exactly once for sessions. An operation is one
-// write.
+// BenchmarkOverwrite overwrites files of 1 KiB in batches of the given size,
+// without a session, and exactly once for sessions. An operation is one write.
 func BenchmarkOverwrite(b *testing.B) {
 	content := strings.Repeat("x", 1<<10)
 	for _, files := range []int{128, many} {

@@ -10,10 +10,10 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// item is a record of a snapshot by the numbers of its fields.
+// item is a record of a snapshot, by field number.
 type item map[int]any
 
-// parts are what a snapshot is put together from.
+// parts has the records that make up a snapshot.
 type parts struct {
 	header                        item
 	sessions, locks, holds, waits []item
@@ -42,7 +42,7 @@ func (p parts) bytes(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// with is a copy of an item in which some fields differ.
+// with returns a copy of an item with some fields replaced.
 func (i item) with(fields item) item {
 	out := item{}
 	for k, v := range i {
@@ -73,7 +73,7 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 	tests := []struct {
 		name  string
 		parts parts
-		want  string // "" = it is fine
+		want  string // "" = valid
 	}{
 		{"fine", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait}}, ""},
 		{"hold of a dead session", parts{sessions: []item{s2}, locks: []item{lock}, holds: []item{hold}}, "does not exist"},
@@ -139,13 +139,13 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 			case tt.want != "" && err == nil:
 				t.Fatalf("it was accepted:\n%s", dumpText(s))
 			case tt.want != "" && !strings.Contains(err.Error(), tt.want):
-				t.Errorf("error %q does not say %q", err, tt.want)
+				t.Errorf("error %q, want one with %q", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestRestoreBelievesNoCounts: a promise of very many records costs nothing.
+// TestRestoreBelievesNoCounts: a claimed count of very many records costs no memory.
 func TestRestoreBelievesNoCounts(t *testing.T) {
 	for field := 2; field <= 10; field++ {
 		if field == 7 { // the lists of the cell
@@ -159,7 +159,7 @@ func TestRestoreBelievesNoCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := state.Restore(&out); err == nil {
-				t.Errorf("a snapshot of %d records in field %d and none behind it was accepted", n, field)
+				t.Errorf("a snapshot with a count of %d in field %d and without the records was accepted", n, field)
 			}
 		}
 	}

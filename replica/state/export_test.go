@@ -11,8 +11,8 @@ func Names() []string {
 	return all
 }
 
-// NewLevel makes an operation one of a level that no release has yet, and
-// returns what undoes that.
+// NewLevel moves an operation to a level that no release has yet, and returns a
+// function that undoes this.
 func NewLevel(op Operation) (undo func()) {
 	r := &operations[op.kind()]
 	was := r.level

@@ -12,9 +12,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// FuzzDecodeBatch: no bytes make it panic. What is read is written so that it
-// is read as the same; and applying it is the same each time, on a restored
-// state too, and leaves a state that passes Check and is restored.
+// FuzzDecodeBatch: no bytes make it panic. A decoded batch can be encoded and decoded
+// again without a change. Applying it gives the same result each time, also on a
+// restored state. The new state passes Check and can be restored.
 func FuzzDecodeBatch(f *testing.F) {
 	full := fullBatch()
 	for _, b := range []state.Batch{{}, full, {Epoch: 1, LeaseMS: 2000, Commands: full.Commands[4:5]}} {
@@ -43,7 +43,7 @@ func FuzzDecodeBatch(f *testing.F) {
 		f.Add([]byte("\x02" + head))
 	}
 	f.Add([]byte{2, 0xf6})
-	f.Add([]byte{2, 0x83, 1, 1, 0x9b, 0, 0, 0, 1, 0, 0, 0, 0}) // promises 2^32 commands
+	f.Add([]byte{2, 0x83, 1, 1, 0x9b, 0, 0, 0, 1, 0, 0, 0, 0}) // claims 2^32 commands
 	start := richState(f)
 	twin, err := state.Restore(bytes.NewReader(snapshot(f, start)))
 	if err != nil {
@@ -66,8 +66,8 @@ func FuzzDecodeBatch(f *testing.F) {
 	})
 }
 
-// checkEncoding checks that a batch that was read can be written, and that the
-// deterministic encoding of what it says is the only one that is written.
+// checkEncoding checks that a decoded batch can be encoded, and that encoding is
+// deterministic.
 func checkEncoding(t *testing.T, b state.Batch) {
 	t.Helper()
 	written, err := b.Encode()
@@ -96,7 +96,7 @@ func checkApply(t *testing.T, start, twin *state.State, b state.Batch) {
 	for _, s := range []*state.State{start, twin} {
 		next2, out2 := s.Apply(s.Index+1, s.Term, b)
 		if !next2.Equal(next) || !reflect.DeepEqual(out2, out) {
-			t.Fatalf("%s\ncame to %s\nand to  %s", batchText(b), outcomeText(out), outcomeText(out2))
+			t.Fatalf("%s\nresulted in %s\nand in      %s", batchText(b), outcomeText(out), outcomeText(out2))
 		}
 	}
 	restored, err := state.Restore(bytes.NewReader(snapshot(t, next)))
@@ -105,9 +105,8 @@ func checkApply(t *testing.T, start, twin *state.State, b state.Batch) {
 	}
 }
 
-// FuzzRestore: no bytes make it panic, and a state that it returns passes
-// Check, writes a snapshot from which the same comes back, byte for byte, and
-// goes on.
+// FuzzRestore: no bytes make it panic. A restored state passes Check, writes a snapshot
+// that restores to the same bytes, and accepts further batches.
 func FuzzRestore(f *testing.F) {
 	f.Add(snapshot(f, state.New()))
 	f.Add(snapshot(f, opened(f, 1)))
@@ -133,7 +132,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// checkFileEnds checks that a snapshot that ends early or goes on is refused.
+// checkFileEnds checks that a snapshot that is too short or too long is refused.
 func checkFileEnds(t *testing.T, written []byte) {
 	t.Helper()
 	for _, data := range [][]byte{written[:len(written)-1], written[:len(written)/2], append(slices.Clone(written), 0)} {
@@ -143,7 +142,7 @@ func checkFileEnds(t *testing.T, written []byte) {
 	}
 }
 
-// checkEnding checks that ending everything leaves nothing behind.
+// checkEnding checks that a state is empty once all sessions have ended.
 func checkEnding(t *testing.T, s *state.State) {
 	t.Helper()
 	for v := range s.Sessions("") {
@@ -158,7 +157,7 @@ func checkEnding(t *testing.T, s *state.State) {
 	}
 }
 
-// FuzzAgainstModel is TestAgainstModel with logs that coverage leads to.
+// FuzzAgainstModel is TestAgainstModel with logs that coverage guides.
 func FuzzAgainstModel(f *testing.F) {
 	for seed := range uint64(8) {
 		random := rand.NewChaCha8([32]byte{byte(seed)})

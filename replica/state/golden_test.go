@@ -12,11 +12,10 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Logs and snapshots outlive the release that wrote them. These tests hold
-// their bytes fast: a difference is either a mistake or needs a new version
-// byte.
+// Logs and snapshots outlive the release that wrote them. These tests pin their
+// bytes: a difference is either a mistake or needs a new version byte.
 
-// fullBatch has each operation, with every field set.
+// fullBatch returns a batch with each operation, with every field set.
 func fullBatch() state.Batch {
 	b := state.Batch{Epoch: 3, LeaseMS: 2000}
 	for i, op := range []state.Operation{
@@ -66,7 +65,7 @@ func fullBatch() state.Batch {
 	return b
 }
 
-// richState has at least one of each thing that a snapshot keeps.
+// richState returns a state with at least one record of each kind in a snapshot.
 func richState(t testing.TB) *state.State {
 	s := opened(t, 0)
 	s.Counter = 2 << 43
@@ -106,7 +105,7 @@ func richState(t testing.TB) *state.State {
 	return s
 }
 
-// opened is a state with an office open in term 1 and n sessions.
+// opened returns a state with an office open in term 1 and n sessions.
 func opened(t testing.TB, n int) *state.State {
 	s, out := state.New().Apply(1, 1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
 	if !out.Accepted {
@@ -122,7 +121,7 @@ func opened(t testing.TB, n int) *state.State {
 	return s
 }
 
-// applied is s after one more batch of its office.
+// applied returns s after one more batch of its office.
 func applied(t testing.TB, s *state.State, commands ...state.Command) *state.State {
 	next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands})
 	if !out.Accepted {

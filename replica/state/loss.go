@@ -8,17 +8,17 @@ type Loss struct {
 	Path     string     `cbor:"1,keyasint"`
 	Handle   string     `cbor:"2,keyasint,omitempty"`
 	Token    uint64     `cbor:"3,keyasint"`
-	EventSeq uint64     `cbor:"4,keyasint"` // numbers the event; higher than those of earlier losses
+	EventSeq uint64     `cbor:"4,keyasint"` // number of the event, higher than for earlier losses
 	Reason   LossReason `cbor:"5,keyasint"`
 }
 
-// LossReason says how a session lost a hold. Numbers are written to disk.
+// LossReason is the reason why a session lost a hold. The numbers are written to disk.
 type LossReason uint8
 
 // The reasons.
 const (
 	LostByForce       LossReason = 1 // another principal, or an operator, released it
-	LostByUndo        LossReason = 2 // the master took back a grant whose caller was gone
+	LostByUndo        LossReason = 2 // the master revoked a grant because its caller was gone
 	LostByTransaction LossReason = 3 // another principal's transaction released it
 )
 
@@ -30,7 +30,7 @@ const MostLosses = 128
 // levelLosses is the level from which on sessions keep their losses.
 const levelLosses = 5
 
-// HoldLost says that a session has lost a hold. Released has come before it.
+// HoldLost reports that a session has lost a hold. Released precedes it.
 type HoldLost struct {
 	Session string
 	Loss    *Loss

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/test/model"
 )
 
-// TestEndOfASessionWithManyHolds: on however many paths it holds and waits, its
-// end frees and hands on every one of them, as the model does.
+// TestEndOfASessionWithManyHolds: a session's end frees and hands on the locks of all
+// its paths, as in the model, on however many paths it holds and waits.
 func TestEndOfASessionWithManyHolds(t *testing.T) {
 	for _, end := range []state.Operation{&state.CloseSession{Session: "busy"}, &state.ExpireSession{Session: "busy"}} {
 		for _, paths := range []int{127, 128, 129, 1000} {
@@ -49,9 +49,9 @@ func TestEndOfASessionWithManyHolds(t *testing.T) {
 	}
 }
 
-// manyHolds has one session hold a lock at each path, every third with a
-// lock-delay, and wait for another; a second one waits behind the first there,
-// and holds what it waits for here.
+// manyHolds returns commands after which one session holds a lock at each path, every
+// third with a lock-delay. A second session waits for each of these locks, and holds
+// another lock at each path, for which the first session waits.
 func manyHolds(paths int) []state.Command {
 	all := []state.Command{
 		{Operation: &state.OpenSession{Session: "busy", TTLMS: 1000}},

@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// TestOneStringForAPath: paths are most of what a claim takes where they are
-// long, so that a lock, its holders and its queue share one, also after a
-// restore.
+// TestOneStringForAPath: a lock, its holders and its queue share the string of their
+// path, also after a restore. A long path is most of the memory of a claim.
 func TestOneStringForAPath(t *testing.T) {
 	path := func() string { return string([]byte("/a/path")) }
 	s := New()
@@ -34,7 +33,7 @@ func TestOneStringForAPath(t *testing.T) {
 	for name, s := range map[string]*State{"applied": s, "restored": restored} {
 		l, ok := s.Lock("/a/path")
 		if !ok {
-			t.Fatalf("%s: the lock is not there", name)
+			t.Fatalf("%s: the lock does not exist", name)
 		}
 		claims := 0
 		for h := range s.Holders(l.Path) {
@@ -55,8 +54,8 @@ func TestOneStringForAPath(t *testing.T) {
 	}
 }
 
-// TestSmallContentsLetTheirEntryGo: a content that stays keeps at most a few times its
-// own size of the entry that brought it.
+// TestSmallContentsLetTheirEntryGo: a stored content keeps at most a few times its own
+// size of its log entry in memory.
 func TestSmallContentsLetTheirEntryGo(t *testing.T) {
 	for _, size := range []int{1, 16 << 10, 100 << 10, MaxContent} {
 		content := bytes.Repeat([]byte("x"), size)

@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// parsers read the arguments of the operations that scenarios have, by name.
+// parsers has the parsers for the arguments of the scenarios' operations, by name.
 var parsers = map[string]func(a *args) state.Operation{
 	"open-office": func(a *args) state.Operation {
 		return &state.OpenOffice{Master: a.word(), Term: a.unsigned("made-for")}
@@ -101,7 +101,7 @@ func parseArgs(words []string) *args {
 	return a
 }
 
-// take removes the first plain word that is wanted.
+// take removes and returns the first plain word that is wanted.
 func (a *args) take(wanted func(word string) bool) string {
 	i := slices.IndexFunc(a.plain, wanted)
 	if i < 0 {

@@ -14,7 +14,7 @@ import (
 //
 //	transaction s1 key=k digest=d guard=exclusive:1:/db if absent:/a then put:/a=x else del:/b
 //
-// The words behind if, then and else are its conditions and steps:
+// The words after if, then and else are its conditions and steps:
 //
 //	at:REVISION:/a  exists:/a  absent:/a  held:MODE:TOKEN:/db  lives:S  free:/x
 //	put:/a=x  create:/a=x  put-at:REVISION:/a=x  swap:REVISION:/a=x  own:/a=x  permanent:/a=x  seq:/a-=x
@@ -105,7 +105,7 @@ func parseStep(word string) (state.Step, error) {
 	case "put-at":
 		revision, path := parseAt(path)
 		return write(path, content, state.Write{When: state.IfRevision, Revision: revision}), nil
-	case "swap": // put-at, which tells the content where it fails
+	case "swap": // put-at that returns the content if it fails
 		revision, path := parseAt(path)
 		return write(path, content, state.Write{When: state.IfRevision, Revision: revision, WithContent: true}), nil
 	case "own":
@@ -114,7 +114,7 @@ func parseStep(word string) (state.Step, error) {
 		return write(path, content, state.Write{Owner: state.Permanent}), nil
 	case "seq":
 		return write(path, content, state.Write{Sequential: true}), nil
-	case "seq-a", "seq-nobody": // which user:a, or somebody without a name, has to be allowed
+	case "seq-a", "seq-nobody": // checked for user:a, or for an anonymous caller
 		return write(path, content, state.Write{Sequential: true, CheckedFor: map[string]string{"seq-a": "user:a", "seq-nobody": access.Anonymous}[what]}), nil
 	case "del":
 		return &state.Delete{Path: of}, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/test/model"
 )
 
-// Few names, so that commands meet each other; some are prefixes of others, and
-// handles may hold any byte.
+// Few names, so that commands affect each other. Some are prefixes of others, and
+// handles may have any byte.
 var (
 	someSessions = []string{"s1", "s2", "s3", "s"}
 	somePaths    = []string{"/a", "/a/b", "/ab"}
@@ -24,13 +24,12 @@ var (
 	someLimits   = []int64{0, 2}
 )
 
-// someMembers are what a table of members is made of.
+// someMembers has the entries that tables of members are drawn from.
 var someMembers = []state.Member{{ID: "r1", Directory: "a"}, {ID: "r1", Directory: "b", URL: "http://r1"}, {ID: "r2", Directory: "a"}, {ID: "r3"}}
 
-// TestAgainstModel runs random logs through the state and the naive model,
-// which have to agree on every result, event and read. A second replica gets
-// the same log as bytes, is snapshotted and restored in between, and must hash
-// the same.
+// TestAgainstModel runs random logs through the state and the naive model, which must
+// agree on every result, event and read. A second replica gets the same log as bytes
+// and is restored from snapshots in between. Its hash must be the same.
 func TestAgainstModel(t *testing.T) { rapid.Check(t, againstModel) }
 
 func againstModel(t *rapid.T) {
@@ -57,7 +56,7 @@ type run struct {
 	past           []moment
 }
 
-// moment is a state of the past with the hash that it had then.
+// moment is an earlier state with its hash at the time.
 type moment struct {
 	state *state.State
 	hash  [32]byte
@@ -89,7 +88,7 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 	r.replica, _ = r.replica.Apply(index, term, again)
 }
 
-// checkAnswers checks that no answer is longer than its call could expect.
+// checkAnswers checks that each remembered answer has at most the announced length.
 func checkAnswers(t *rapid.T, b state.Batch, got state.Outcome) {
 	for _, c := range got.Changes {
 		a, ok := c.(state.Answered)
@@ -101,14 +100,13 @@ func checkAnswers(t *rapid.T, b state.Batch, got state.Outcome) {
 			return ok && op.Session == a.Session && op.Key == a.Answer.Key && bytes.Equal(op.Digest, a.Answer.Digest)
 		})
 		if op := b.Commands[i].Operation.(*state.Transaction); a.Answer.Bytes() > op.AnswerAtMost() {
-			t.Fatalf("%+v takes %d bytes, and is to take %d at most", a.Answer, a.Answer.Bytes(), op.AnswerAtMost())
+			t.Fatalf("%+v has %d bytes, want at most %d", a.Answer, a.Answer.Bytes(), op.AnswerAtMost())
 		}
 	}
 }
 
-// checkForesight: Would says what a batch of one operation comes to, and
-// whether it changes anything but the cell's time. What it changes is in the
-// list of changes.
+// checkForesight checks that Would predicts the result of a batch of one operation, and
+// whether it changes anything apart from the cell's time. The outcome lists the changes.
 func (r *run) checkForesight(t *rapid.T, next *state.State, b state.Batch, got state.Outcome) {
 	op := theOnly(b)
 	if _, opens := op.(*state.OpenOffice); op == nil || opens || !got.Accepted {
@@ -116,24 +114,24 @@ func (r *run) checkForesight(t *rapid.T, next *state.State, b state.Batch, got s
 	}
 	foreseen, changes := r.state.Would(op)
 	if changes != (len(got.Changes) > 0) {
-		t.Fatalf("%s would change something: %v; it has changed %v", batchText(b), changes, got.Changes)
+		t.Fatalf("%s: predicted a change: %v; changes: %v", batchText(b), changes, got.Changes)
 	}
 	if !changes {
 		if !reflect.DeepEqual(timeless(foreseen), timeless(got.Results[0])) {
-			t.Fatalf("%s would come to %s, and comes to %s", batchText(b), resultText(foreseen), resultText(got.Results[0]))
+			t.Fatalf("%s: predicted %s, got %s", batchText(b), resultText(foreseen), resultText(got.Results[0]))
 		}
 		if before, after := dumpText(r.state), dumpText(next); before != after && r.state.Office == next.Office {
-			t.Fatalf("%s would change nothing, and changes\n%s\nto\n%s", batchText(b), before, after)
+			t.Fatalf("%s: predicted no change, but it changes\n%s\nto\n%s", batchText(b), before, after)
 		}
 		return
 	}
 	if want := withoutDetails(got.Results[0]); !reflect.DeepEqual(withoutDetails(foreseen), want) {
-		t.Fatalf("%s would come to %s, and comes to %s", batchText(b), resultText(foreseen), resultText(got.Results[0]))
+		t.Fatalf("%s: predicted %s, got %s", batchText(b), resultText(foreseen), resultText(got.Results[0]))
 	}
 }
 
-// timeless is a result without what a transaction that fails had made before it
-// did, which has the time of its command.
+// timeless returns a result without the current file of a failed transaction, which has
+// the command's time if an earlier step of the transaction made it.
 func timeless(r state.Result) state.Result {
 	if tx, ok := r.(state.TransactionResult); ok && tx.Failure != nil && tx.Failure.Current != nil {
 		now := *tx.Failure
@@ -144,7 +142,7 @@ func timeless(r state.Result) state.Result {
 	return r
 }
 
-// withoutDetails is a result without what a change has yet to give.
+// withoutDetails returns a result without the fields that only the change itself sets.
 func withoutDetails(r state.Result) state.Result {
 	switch r := r.(type) {
 	case state.AcquireResult:
@@ -156,7 +154,7 @@ func withoutDetails(r state.Result) state.Result {
 	case state.TokenResult:
 		r.Token = nil
 		return r
-	case state.TransactionResult: // it is tried, if at all, but at another time of the cell
+	case state.TransactionResult: // if it was tried, then at another time of the cell
 		r.Steps = nil
 		if r.Verdict == state.Done {
 			r.Revision = 0
@@ -186,7 +184,7 @@ func (r *run) openOffice(t *rapid.T) {
 		{Time: r.clock(t), Operation: &state.OpenOffice{Master: "r1", Term: made}}}})
 }
 
-// batch is one that the office in power sends.
+// batch applies a batch of the open office.
 func (r *run) batch(t *rapid.T) {
 	if !r.model.Office.Open {
 		r.openOffice(t)
@@ -195,7 +193,7 @@ func (r *run) batch(t *rapid.T) {
 	}
 }
 
-// stray is one of another epoch or from another term.
+// stray applies a batch of any epoch and from any term.
 func (r *run) stray(t *rapid.T) {
 	b := state.Batch{Epoch: rapid.Uint64Range(0, r.model.Epoch+1).Draw(t, "epoch"), LeaseMS: r.lease(t), Commands: r.commands(t)}
 	r.apply(t, rapid.Uint64Range(1, r.term+1).Draw(t, "term"), b)
@@ -213,7 +211,7 @@ func (r *run) restore(t *rapid.T) {
 	r.replica = s
 }
 
-// backup has the cell go on as another that is restored from a backup.
+// backup continues the run as a cell that was restored from a backup.
 func (r *run) backup(t *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(t, "a backup") > 0 {
 		return
@@ -223,7 +221,7 @@ func (r *run) backup(t *rapid.T) {
 	r.state, r.replica = r.state.Restored(floor), r.replica.Restored(floor)
 	r.model.Restored(floor)
 	if n := r.state.LastToken(); n <= tokens || n < floor || r.state.Revision <= revision || r.state.Revision < floor {
-		t.Fatalf("floor %d: tokens go on from %d and revisions from %d; they were %d and %d", floor, n, r.state.Revision, tokens, revision)
+		t.Fatalf("floor %d: tokens continue from %d and revisions from %d; they were %d and %d", floor, n, r.state.Revision, tokens, revision)
 	}
 	r.openOffice(t)
 }
@@ -249,11 +247,11 @@ func (r *run) commands(t *rapid.T) []state.Command {
 }
 
 func (r *run) command(t *rapid.T) state.Command {
-	who := rapid.SampledFrom([]string{"", "user:a", "user:b"}).Draw(t, "caller")
-	return state.Command{Time: r.clock(t), Caller: who, Operation: rapid.SampledFrom(someOperations).Draw(t, "operation")(r, t)}
+	caller := rapid.SampledFrom([]string{"", "user:a", "user:b"}).Draw(t, "caller")
+	return state.Command{Time: r.clock(t), Caller: caller, Operation: rapid.SampledFrom(someOperations).Draw(t, "operation")(r, t)}
 }
 
-// someOperations make the operations, each as often as it should come.
+// someOperations has the functions that draw operations, each as often as its weight.
 var someOperations = slices.Concat(
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).acquire}, 18),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).release, (*run).withdraw, (*run).endDelay, (*run).openSession}, 4),
@@ -346,7 +344,7 @@ func (r *run) openSession(t *rapid.T) state.Operation {
 	return op
 }
 
-// aim draws a claim that is there, most of the time.
+// aim draws an existing claim, most of the time.
 func (r *run) aim(t *rapid.T) (session, path, handle string) {
 	var all [][3]string
 	for _, path := range slices.Sorted(maps.Keys(r.model.Locks)) {
@@ -364,7 +362,7 @@ func (r *run) aim(t *rapid.T) (session, path, handle string) {
 	return drawSession(t), drawPath(t), drawHandle(t)
 }
 
-// check compares everything that can be read, and both replicas.
+// check compares all reads with the model, and both replicas with each other.
 func (r *run) check(t *rapid.T) {
 	s, m := r.state, r.model
 	if err := s.Check(); err != nil {
@@ -462,8 +460,8 @@ func (r *run) checkPath(t *rapid.T, path string) {
 	}
 }
 
-// checkHistory looks at every state of the run once more: later commands must
-// not have touched them.
+// checkHistory checks that later commands have not changed the earlier states of the
+// run.
 func (r *run) checkHistory(t *rapid.T) {
 	for _, m := range r.past {
 		if m.state.Hash() != m.hash {
@@ -503,7 +501,7 @@ func outcomeText(o state.Outcome) string {
 	return out.String()
 }
 
-// commands are operations that are proposed at the time 0.
+// commands returns operations as commands at the time 0.
 func commands(ops ...state.Operation) []state.Command {
 	var all []state.Command
 	for _, op := range ops {
@@ -512,7 +510,7 @@ func commands(ops ...state.Operation) []state.Command {
 	return all
 }
 
-// operationText is an operation with all that it is made of.
+// operationText returns an operation with all its fields as text.
 func operationText(op state.Operation) string {
 	tx, ok := op.(*state.Transaction)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/test/model"
 )
 
-// modelText is what accessText says of the state.
+// modelText is accessText for the model.
 func modelText(a *model.Access) string {
 	p := access.New().PutCell(a.Cell)
 	for _, path := range slices.Sorted(maps.Keys(a.Rules)) {
@@ -28,7 +28,7 @@ func modelText(a *model.Access) string {
 	return text
 }
 
-// Few names, so that what is about access meets.
+// Few names, so that rules, groups and tokens affect each other.
 var (
 	somePrincipals = []string{"user:a", "user:b", "user:root"}
 	someEntries    = append([]string{"group:g", "group:h", "group:i", "*", "anonymous"}, somePrincipals...)
@@ -70,7 +70,7 @@ func (r *run) enableAccess(t *rapid.T) state.Operation {
 	return &state.EnableAccess{Token: token}
 }
 
-// changeAccess makes one of the operations about access.
+// changeAccess draws one of the operations on access.
 func (r *run) changeAccess(t *rapid.T) state.Operation {
 	return rapid.SampledFrom([]func() state.Operation{
 		func() state.Operation { return r.putRule(t) },
@@ -99,7 +99,7 @@ func (r *run) changeAccess(t *rapid.T) state.Operation {
 	}).Draw(t, "access")()
 }
 
-// checkAccess compares all that is kept of access, and finds each token.
+// checkAccess compares rules, groups, lists and tokens, and looks up each token.
 func (r *run) checkAccess(t *rapid.T) {
 	if got, want := accessText(r.state), modelText(r.model.Access); got != want {
 		t.Fatalf("access is\n%swant\n%s", got, want)

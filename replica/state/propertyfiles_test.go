@@ -35,7 +35,7 @@ func (r *run) transaction(t *rapid.T) state.Operation {
 	return op
 }
 
-// sequencer names a grant that is held, most of the time.
+// sequencer draws the sequencer of a current grant, most of the time.
 func (r *run) sequencer(t *rapid.T) state.Sequencer {
 	path := drawPath(t)
 	if held := r.model.Lock(path).Holders; len(held) > 0 && rapid.IntRange(0, 3).Draw(t, "right grant") > 0 {
@@ -44,7 +44,7 @@ func (r *run) sequencer(t *rapid.T) state.Sequencer {
 	return state.Sequencer{Mode: state.Exclusive, Token: rapid.Uint64Range(0, r.model.Counter).Draw(t, "token"), Path: path}
 }
 
-// revisionOf is that of a file, most of the time.
+// revisionOf draws a file's current revision, most of the time.
 func (r *run) revisionOf(t *rapid.T, path string) uint64 {
 	if f := r.model.Files[path]; f != nil && rapid.IntRange(0, 3).Draw(t, "right revision") > 0 {
 		return f.Revision
@@ -104,7 +104,7 @@ func (r *run) step(t *rapid.T, inSession bool) state.Step {
 	return w
 }
 
-// checkFiles compares the files and the answers.
+// checkFiles compares the files and the remembered answers.
 func (r *run) checkFiles(t *rapid.T) {
 	var want []*state.File
 	for _, path := range slices.Sorted(maps.Keys(r.model.Files)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// cellOf is a cell of a level with one session and the files.
+// cellOf returns the state of a cell with a level, one session and files.
 func cellOf(t *testing.T, level uint64, files map[string]string) *state.State {
 	t.Helper()
 	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 2000, Commands: commands(&state.OpenOffice{Master: "r1", Term: 1})})
@@ -21,13 +21,13 @@ func cellOf(t *testing.T, level uint64, files map[string]string) *state.State {
 	return s
 }
 
-// gets reads a file so often.
+// gets returns n reads of a file.
 func gets(path string, n int) []state.Step {
 	return slices.Repeat([]state.Step{&state.Get{Path: path}}, n)
 }
 
-// TestResultsAreBounded: their contents, as JSON has them, to the byte. What passes the
-// bound changes nothing, on whatever replica.
+// TestResultsAreBounded: the size of the contents in a result, in JSON, is bounded to the
+// byte. A transaction that exceeds the bound changes nothing on any replica.
 func TestResultsAreBounded(t *testing.T) {
 	const most = state.MaxContent
 	s := cellOf(t, state.Level, map[string]string{
@@ -37,7 +37,7 @@ func TestResultsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		then []state.Step
-		step int // that passes the bound; -1 for none
+		step int // the step that exceeds the bound, or -1
 	}{
 		{"four texts are 1 MiB", gets("/text", 4), -1},
 		{"and a byte", append(gets("/text", 4), &state.Get{Path: "/one"}), 4},
@@ -68,7 +68,7 @@ func TestResultsAreBounded(t *testing.T) {
 			t.Errorf("%s: %+v, %v; foreseen %+v", c.name, r.Failure, out.Changes, found)
 		}
 		if _, there := next.File("/new"); there || !bytes.Equal(contentOf(next, "/text"), contentOf(s, "/text")) {
-			t.Errorf("%s: it has changed a file", c.name)
+			t.Errorf("%s: the refused transaction changed a file", c.name)
 		}
 	}
 }
@@ -78,8 +78,8 @@ func contentOf(s *state.State, path string) []byte {
 	return f.Content
 }
 
-// TestTooLargeResultsAreRemembered: the same call is answered the same, though the files
-// are short by then.
+// TestTooLargeResultsAreRemembered: a repeated call gets the same refusal, even if the
+// files are short by then.
 func TestTooLargeResultsAreRemembered(t *testing.T) {
 	s := cellOf(t, state.Level, map[string]string{"/a": strings.Repeat("x", state.MaxContent)})
 	op := &state.Transaction{Session: "s", Key: "k", Digest: []byte{1}, Then: gets("/a", 5)}
@@ -100,7 +100,7 @@ func TestTooLargeResultsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestResultsAreAsLongBefore: a log of an earlier release gives what it gave.
+// TestResultsAreAsLongBefore: a log of an earlier level has the same results as then.
 func TestResultsAreAsLongBefore(t *testing.T) {
 	s := cellOf(t, 3, map[string]string{"/a": strings.Repeat("x", state.MaxContent)})
 	found, _ := s.Would(&state.Transaction{Then: gets("/a", 128)})

@@ -14,20 +14,19 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden files give now")
 
-// TestScenarios plays testdata/*.txt: one file per promise, opened by a comment
-// that says what is promised. A block of input lines is followed by "----" and
-// the output that it gave, if any; a blank line ends it. With -rewrite the
-// outputs are recorded anew, to be reviewed as a diff.
+// TestScenarios plays testdata/*.txt: one file per promise, with the promise in the
+// first comment. A block of input lines is followed by "----" and its output, if any;
+// a blank line ends it. -rewrite records the outputs again, to be reviewed as a diff.
 //
-// A block of commands is one batch, that is, one log entry. Its first line may
-// be "batch epoch=N term=N lease=N" where it is to differ from what the open
-// office would send. A line may begin with a caller and ": ". Other blocks are read line by line:
+// A block of commands is one batch, that is, one log entry. A first line
+// "batch epoch=N term=N lease=N" makes it differ from a batch of the open office. A
+// line may begin with a caller and ": ". Other blocks are read line by line:
 //
 //	cell S…                    open an office in term 1 and the sessions S…
-//	now N                      time of the commands that follow
+//	now N                      time of the following commands
 //	restore FLOOR              as from a backup
-//	claim S P [handle]         what the pair has, and its position
-//	would OPERATION            what it would come to
+//	claim S P [handle]         the pair's hold or wait, and its position
+//	would OPERATION            the predicted result
 //	file P | files PREFIX [AFTER]
 //	lock P | holder P TOKEN | key K | locks PREFIX [AFTER] | claims S | dump
 func TestScenarios(t *testing.T) {
@@ -49,7 +48,7 @@ func TestScenarios(t *testing.T) {
 				return
 			}
 			if line, want, have := firstDifference(string(data), got); line > 0 {
-				t.Errorf("%s:%d:\nrecorded: %s\n    now: %s\n(-rewrite records it anew)", file, line, want, have)
+				t.Errorf("%s:%d:\nrecorded: %s\n    now: %s\n(-rewrite records it again)", file, line, want, have)
 			}
 		})
 	}
@@ -131,7 +130,7 @@ func (p *player) block(lines []string) (string, error) {
 	return out.String(), nil
 }
 
-// callerOf parts the caller from a line that names one.
+// callerOf splits a line into its caller, if any, and the rest.
 func callerOf(line string) (caller, rest string) {
 	if who, rest, named := strings.Cut(line, ": "); named {
 		return who, rest

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The text forms below are what scenarios record and what failing property
-// tests print. Fields that are zero are left out.
+// Scenarios record the text forms below, and failing property tests print them. They
+// omit fields that are zero.
 
 func fields(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
@@ -172,7 +172,7 @@ func changeText(c state.Change) string {
 	return fmt.Sprintf("%T", c)
 }
 
-// dumpText is the whole state, as far as readers can see it.
+// dumpText returns the whole state as text, as far as readers can see it.
 func dumpText(s *state.State) string {
 	var b strings.Builder
 	o := s.Office

@@ -21,7 +21,7 @@ func TestUnreadableBatches(t *testing.T) {
 		}
 		return data
 	}
-	// command is a batch of one command of that kind with these fields.
+	// command returns a batch of one command with the given kind and fields.
 	command := func(kind any, fields item) []byte {
 		var out bytes.Buffer
 		out.WriteByte(2)
@@ -115,7 +115,7 @@ func TestUnreadableSnapshots(t *testing.T) {
 	}
 }
 
-// failAfter is a writer that takes n bytes.
+// failAfter is a writer that accepts n bytes.
 type failAfter int
 
 var errFull = errors.New("disk full")
@@ -129,7 +129,7 @@ func (n *failAfter) Write(p []byte) (int, error) {
 }
 
 func TestSnapshotReportsWriteErrors(t *testing.T) {
-	small, large := richState(t), opened(t, 5000) // less and more than is buffered
+	small, large := richState(t), opened(t, 5000) // below and above the size of the buffer
 	for _, s := range []*state.State{small, large} {
 		room := failAfter(10)
 		if err := s.Snapshot(&room); !errors.Is(err, errFull) {
@@ -138,7 +138,8 @@ func TestSnapshotReportsWriteErrors(t *testing.T) {
 	}
 }
 
-// TestEncodeRefusesWhatCannotBeRead: such an entry would stop every replica.
+// TestEncodeRefusesWhatCannotBeRead: an entry that cannot be decoded would stop every
+// replica.
 func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -169,8 +170,8 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestMalformedCommandsAreRefused: what no door lets pass changes nothing,
-// above all where names with a NUL would make one key of two.
+// TestMalformedCommandsAreRefused: malformed commands, which no endpoint lets through,
+// change nothing. In particular, names with a NUL could make two keys equal.
 func TestMalformedCommandsAreRefused(t *testing.T) {
 	s := opened(t, 0)
 	s = applied(t, s,
@@ -228,8 +229,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLevels: what belongs to a level is refused before the cell has reached
-// it.
+// TestLevels: operations of a level are refused before the cell has reached the level.
 func TestLevels(t *testing.T) {
 	s := opened(t, 1)
 	op := &state.CloseSession{Session: sessionID(0)}
@@ -238,13 +238,13 @@ func TestLevels(t *testing.T) {
 	}
 	defer state.NewLevel(op)()
 	if s.Knows(op) {
-		t.Error("an operation of a later level is said to be known")
+		t.Error("an operation of a later level is reported as known")
 	}
 	if r, changes := s.Would(op); r != nil || changes {
-		t.Errorf("before its level it would come to %v", r)
+		t.Errorf("before its level: predicted %v", r)
 	}
 	next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands(op)})
 	if !out.Accepted || out.Results[0] != nil || len(out.Changes) > 0 || next.SessionCount() != 1 {
-		t.Errorf("before its level it comes to %s", outcomeText(out))
+		t.Errorf("before its level: got %s", outcomeText(out))
 	}
 }

@@ -101,7 +101,7 @@ func must(t rapid.TB) func(*access.Policy, error) *access.Policy {
 	}
 }
 
-// compare asks both policies about every principal, permission and path.
+// compare compares both policies for every principal, permission and path.
 func compare(t rapid.TB, p *access.Policy, n *model.Access) {
 	t.Helper()
 	if got, want := p.NamesAnonymous(), open(n); got != want {
@@ -163,13 +163,13 @@ func checkRebuilt(t rapid.TB, p *access.Policy) {
 		fresh = must(t)(fresh.PutRule(r))
 	}
 	if a, b := everything(again), everything(fresh); a != b {
-		t.Fatalf("%s\nis made anew as\n%s", a, b)
+		t.Fatalf("%s\nis rebuilt as\n%s", a, b)
 	}
 	if a, b := again.NamesAnonymous(), fresh.NamesAnonymous(); a != b {
-		t.Fatalf("a policy that came about by changes names anonymous: %v, made anew: %v", a, b)
+		t.Fatalf("a policy made by changes names anonymous: %v, rebuilt: %v", a, b)
 	}
 	if a, b := again.Reach(), fresh.Reach(); a != b {
-		t.Fatalf("a policy that came about by changes has reach %d, made anew %d", a, b)
+		t.Fatalf("a policy made by changes has reach %d, rebuilt %d", a, b)
 	}
 }
 

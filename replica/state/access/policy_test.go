@@ -9,8 +9,9 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// large is a policy of so many rules and groups. Each rule names groups, which
-// are nested ten deep; user:u0 is in every tenth of them, and below the others.
+// large returns a policy with the given numbers of rules and groups. Each rule names
+// groups, which are nested ten deep. user:u0 is a member of every tenth group, and so
+// an indirect member of the others.
 func large(tb testing.TB, rules, groups int) *access.Policy {
 	p := access.New().PutCell(access.CellRules{Observe: []string{"group:watchers"}, Operate: []string{"group:ops", "user:chief"}})
 	for i := range groups {
@@ -32,7 +33,7 @@ func large(tb testing.TB, rules, groups int) *access.Policy {
 	return p
 }
 
-// BenchmarkMay: flat in the numbers of rules and groups.
+// BenchmarkMay: the time does not grow with the numbers of rules and groups.
 func BenchmarkMay(b *testing.B) {
 	deep := strings.Repeat("/x", 28)
 	for _, size := range []struct{ rules, groups int }{{1, 1}, {100, 10}, {10_000, 1000}} {
@@ -53,7 +54,7 @@ func BenchmarkMay(b *testing.B) {
 	}
 }
 
-// BenchmarkDeepRules: a rule at each of 32 segments.
+// BenchmarkDeepRules has a rule at each of 32 segments.
 func BenchmarkDeepRules(b *testing.B) {
 	p := large(b, 10_000, 1000)
 	for n := range 32 {
@@ -65,7 +66,7 @@ func BenchmarkDeepRules(b *testing.B) {
 	}
 }
 
-// BenchmarkChange: what a change costs in a large policy.
+// BenchmarkChange changes a large policy.
 func BenchmarkChange(b *testing.B) {
 	p := large(b, 10_000, 1000)
 	b.Run("rule", func(b *testing.B) {
@@ -78,14 +79,14 @@ func BenchmarkChange(b *testing.B) {
 			must(b)(p.PutGroup(&access.Members{Group: "g500", Members: []string{"user:new", "group:g501"}}))
 		}
 	})
-	b.Run("top group", func(b *testing.B) { // with all that are in it
+	b.Run("top group", func(b *testing.B) { // with all nested members
 		for b.Loop() {
 			must(b)(p.PutGroup(&access.Members{Group: "top", Members: []string{"group:g0", "group:g10", "group:g20"}}))
 		}
 	})
 }
 
-// TestMayAllocatesNothing: it is on the way of every call.
+// TestMayAllocatesNothing: every call needs a decision.
 func TestMayAllocatesNothing(t *testing.T) {
 	p := large(t, 1000, 100)
 	if n := testing.AllocsPerRun(100, func() { p.May("user:u0", access.Write, "/team1/service1/conf101/x") }); n != 0 {
@@ -93,7 +94,7 @@ func TestMayAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestBounds: a policy takes so much, and says so.
+// TestBounds: the numbers of rules and groups are bounded.
 func TestBounds(t *testing.T) {
 	p := access.New()
 	for i := range access.MaxGroups {
@@ -112,8 +113,8 @@ func TestBounds(t *testing.T) {
 	must(t)(p.PutRule(&access.Rule{Path: "/0/0", Lists: map[access.Permission][]string{access.Read: {}}}))
 }
 
-// TestReachIsBounded: groups in groups can't take memory or time without end,
-// although each has few members.
+// TestReachIsBounded: nested groups use bounded memory and time, although each group has
+// few members.
 func TestReachIsBounded(t *testing.T) {
 	p := access.New()
 	group := func(name string, members ...string) error {
@@ -124,13 +125,13 @@ func TestReachIsBounded(t *testing.T) {
 		return err
 	}
 	const depth = 300
-	for i := range depth { // each in the next
+	for i := range depth { // each a member of the next
 		if err := group(fmt.Sprint(i), fmt.Sprintf("group:%d", i-1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var all []string
-	for i := range 10 { // a thousand users each, who are in two groups
+	for i := range 10 { // a thousand users each, in two groups
 		var users []string
 		for n := range access.MaxEntries {
 			users = append(users, fmt.Sprintf("user:%d-%d", i, n))
@@ -144,10 +145,10 @@ func TestReachIsBounded(t *testing.T) {
 			t.Fatalf("at reach %d: %v", p.Reach(), err)
 		}
 	}
-	t.Errorf("reach is %d and nothing was refused", p.Reach())
+	t.Errorf("reach is %d, but no change was refused", p.Reach())
 }
 
-// TestSound: what a policy does not take.
+// TestSound: Sound refuses malformed entries, rules and groups.
 func TestSound(t *testing.T) {
 	long := "user:" + strings.Repeat("x", access.MaxName)
 	for _, entry := range []string{"user:a", "user:spiffe://cell/billing", "user:Alice Smith", long, "group:g", "*", "anonymous"} {
@@ -157,7 +158,7 @@ func TestSound(t *testing.T) {
 	}
 	for _, entry := range []string{"", "a", "user:", "group:", "User:a", "user:a\x00", "user:a\nb", "user:\x1b[2J", "user:\u0085", "user:\xff", long + "x", "everybody", "**"} {
 		if access.IsEntry(entry) {
-			t.Errorf("%q is taken", entry)
+			t.Errorf("%q is accepted", entry)
 		}
 	}
 	read := map[access.Permission][]string{access.Read: {}}
@@ -190,7 +191,7 @@ func TestSound(t *testing.T) {
 		}
 	}
 	if d := access.New().May("user:a", 0, "/"); d.Allowed {
-		t.Error("a permission that is none is given")
+		t.Error("an unknown permission is granted")
 	}
 }
 

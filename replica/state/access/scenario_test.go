@@ -13,20 +13,19 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record what the scenarios give now")
 
-// TestScenarios plays testdata/*.txt: one file per promise, opened by a comment
-// that says what is promised. Each line changes the policy or asks it; what it
-// says stands behind " -> ". With -rewrite that is recorded anew, to be reviewed
-// as a diff.
+// TestScenarios plays testdata/*.txt: one file per promise, with the promise in the first
+// comment. Each line changes or queries the policy; its answer follows " -> ". -rewrite
+// records the answers again, to be reviewed as a diff.
 //
 //	rule PATH [read=LIST] [lock=LIST] [write=LIST] [admin=LIST]
 //	drop-rule PATH
 //	group NAME [MEMBER…]
 //	drop-group NAME
 //	cell [observe=LIST] [operate=LIST]
-//	may PRINCIPAL PATH          each permission that it has, with its rule
-//	cell-of PRINCIPAL           whether it observes, operates
+//	may PRINCIPAL PATH          the principal's permissions, with the rule of each
+//	cell-of PRINCIPAL           whether the principal may observe and operate
 //
-// A LIST is parted by commas; an empty one is nobody.
+// Commas separate the entries of a LIST; an empty LIST admits no principal.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -55,13 +54,13 @@ func TestScenarios(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got := out.String(); got != string(data) {
-				t.Errorf("%s gives now (-rewrite records it anew):\n%s", file, got)
+				t.Errorf("%s now gives (-rewrite records it again):\n%s", file, got)
 			}
 		})
 	}
 }
 
-// play takes one line.
+// play executes one line.
 func play(t *testing.T, p *access.Policy, w []string) (*access.Policy, string) {
 	t.Helper()
 	switch w[0] {
@@ -99,7 +98,7 @@ func play(t *testing.T, p *access.Policy, w []string) (*access.Policy, string) {
 	return nil, ""
 }
 
-// named is the list that stands behind name= among the words.
+// named returns the list after name= among the words.
 func named(words []string, name string) ([]string, bool) {
 	for _, w := range words {
 		if list, ok := strings.CutPrefix(w, name+"="); ok {
