@@ -30,7 +30,7 @@ func events() []Mutant {
 			overlay.Edit{File: "replica/events/ring.go",
 				Old: "\t\treturn nil, after, nil\n",
 				New: "\t\treturn nil, published, nil\n"}},
-		{"content-of-a-later-write", "guarantees", "an event's content is that of its revision",
+		{"content-of-a-later-write", "guarantees", "an event has the content of its own revision",
 			"a file is written twice before a watcher reads the first event",
 			overlay.Edit{File: "replica/events/event.go",
 				Old: "if !ok || f.Revision != e.Revision {",

@@ -15,7 +15,7 @@ func history() []Mutant {
 			overlay.Edit{File: "replica/events/past.go",
 				Old: "p := Past{Oldest: floor, Revision: published}",
 				New: "p := Past{Oldest: 0, Revision: published}"}},
-		{"wait-from-the-last-call", "guarantees", "a history tells for how long the holder had waited",
+		{"wait-from-the-last-call", "guarantees", "a history shows how long the holder had waited",
 			"a session that waits asks for its place to be kept",
 			overlay.Edit{File: "replica/state/acquire.go",
 				Old: "\t\tkept.Keep = true\n",

@@ -19,7 +19,7 @@ func members() []Mutant {
 			"an emptied directory continues as the former one while one good disk is cut off: acknowledged changes are lost",
 			overlay.Edit{File: "replica/admission/decide.go",
 				Old: "\treturn s.stranger(latest, \"it is new, or was emptied\"), true",
-				New: "\tfor _, m := range latest.Members {\n\t\tif name, directory := Split(m); name == s.ID {\n\t\t\twho := s.Identity\n\t\t\twho.Directory, who.Founding, who.CellID = directory, latest.Founding, latest.CellID\n\t\t\treturn Decision{Step: Go, Identity: who}, true\n\t\t}\n\t}\n\treturn s.stranger(latest, \"it is new, or was emptied\"), true"}},
+				New: "\tfor _, m := range latest.Members {\n\t\tif name, directory := Split(m); name == s.ID {\n\t\t\tid := s.Identity\n\t\t\tid.Directory, id.Founding, id.CellID = directory, latest.Founding, latest.CellID\n\t\t\treturn Decision{Step: Go, Identity: id}, true\n\t\t}\n\t}\n\treturn s.stranger(latest, \"it is new, or was emptied\"), true"}},
 		{"founding-not-unanimous", "A member is a name and a directory", "founding needs every replica of the list",
 			"two of three found without the third; one of them is lost and founds again with the third",
 			overlay.Edit{File: "replica/admission/decide.go",

@@ -4,7 +4,7 @@ import "github.com/stoutlock/stout/test/internal/overlay"
 
 // ownState are faults of a replica's answers from its own state.
 func ownState() []Mutant {
-	const what, section = "a replica answers from its own state only when it has everything it knew before its start", "Who may do what"
+	const what, section = "a replica answers from its own state only when it has everything it knew before its start", "Access control"
 	return []Mutant{
 		{"unfinished-state-answers", section, what,
 			"a replica is started and asked before it has had contact with a master",
