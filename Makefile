@@ -20,7 +20,7 @@ run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS and acce
 	@exec bin/devcell run $(if $(SECURE),--secure) $(ARGS)
 
 .PHONY: demo
-demo: ## Watch a lock survive the death of the master, in a quarter of a minute
+demo: ## Show a lock survive the death of the master, in 15 seconds
 	@$(GO) build -tags $(TAGS) -o bin/devcell ./test/devcell
 	@exec bin/devcell demo
 
@@ -30,7 +30,7 @@ bench: ## Put load on a cell of three replicas; ARGS="cycle --n 1,64 --via sdk,h
 	@exec bin/bench $(ARGS)
 
 .PHONY: chaos
-chaos: ## Do harm to real cells and check what clients saw; ARGS="--duration 1h --size 5 --seed 7"
+chaos: ## Inject faults into real cells and check what clients saw; ARGS="--duration 1h --size 5 --seed 7"
 	@$(GO) build -tags $(TAGS) -o bin/chaos ./test/chaos
 	@exec bin/chaos $(ARGS)
 
@@ -40,12 +40,12 @@ sim: ## Run simulated cells from seeds; SEEDS=10000 for more, SEED=7 STEPS=300 f
 	@exec bin/sim $(if $(SEED),--seed $(SEED) --seeds $(or $(SEEDS),1),--seeds $(or $(SEEDS),100)) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 .PHONY: mutants
-mutants: ## Put deliberate faults in, and see which the simulator finds; ARGS="--only no-wait"
+mutants: ## Compile deliberate faults in, and see which the simulator finds; ARGS="--only no-wait"
 	@$(GO) build -tags $(TAGS) -o bin/sim ./test/sim
 	@exec bin/sim --mutants --seeds $(or $(SEEDS),400) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: crash
-crash: ## Lose the power under a replica's stores, at any write; ARGS="--duration 1h --seed 7"
+crash: ## Cut the power of a replica's stores, at any write; ARGS="--duration 1h --seed 7"
 	@$(GO) build -tags $(TAGS) -o bin/crash ./test/crash
 	@exec bin/crash $(ARGS)
 
@@ -54,8 +54,8 @@ build: ## Build bin/stoutd, bin/stout and bin/stoutlab, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
 	CGO_ENABLED=0 $(GO) build -C cmd/stoutlab -trimpath -ldflags '-X main.version=$(VERSION)' -o ../../bin/ .
 
-# What makes a release is a module of its own: what that needs chooses no version
-# of what the programs are built from. The same commit gives the same bytes.
+# The release tool is a module of its own, so that its dependencies do not affect the
+# versions in the programs. The same commit gives the same bytes.
 RELEASE = $(GO) build -C internal/release -o ../../bin/release . && bin/release --root .
 
 .PHONY: release
@@ -63,17 +63,17 @@ release: ## Make archives, packages, the image and their checksums in dist/relea
 	@$(RELEASE) --out dist/release $(ARGS)
 
 .PHONY: image
-image: ## Make the container image for Linux in dist/image, in OCI's layout
+image: ## Make the container image for Linux in dist/image, in the OCI layout
 	@$(RELEASE) --image --out dist/image $(ARGS)
 
-# Which tests a run makes is decided by package internal/testrun and STOUT_TEST.
-# Samples are drawn anew each time, so results are not cached (-count=1). Lint has
-# run go vet, and a debugger has no use for these binaries.
+# Package internal/testrun and STOUT_TEST decide which tests a run includes. Each run
+# draws new samples, so results are not cached (-count=1). Lint already ran go vet,
+# and these binaries need no debug information.
 TEST := -tags $(TAGS) -vet=off -ldflags='-s -w' -count=1
 GOTEST := GO='$(GO)' .ci/gotest
 
 .PHONY: test
-test: ## Run all that is pure or in memory, one story of real processes, and 20 simulated cells
+test: ## Run all tests that are pure or in memory, one test of real processes, and 20 simulated cells
 	@CGO_ENABLED=0 $(GOTEST) $(TEST) -timeout 10m $$(.ci/packages quick)
 
 .PHONY: race
@@ -95,7 +95,7 @@ lab: ## Run the tests of the lab, cmd/stoutlab
 	cd cmd/stoutlab && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 
 .PHONY: nightly
-nightly: ## Run every test under the race detector with the whole of each attack, and fuzz for hours
+nightly: ## Run every test in full under the race detector, and fuzz for hours
 	@.ci/needs 'cc|gcc|clang=all of it'
 	@CGO_ENABLED=1 STOUT_TEST=nightly $(GOTEST) -race $(TEST) -timeout 90m ./...
 	cd internal/release && STOUT_TEST=nightly $(GO) test -vet=off -count=1 -timeout 60m ./...
@@ -113,36 +113,36 @@ lint: ## Check the format, and run go vet and staticcheck
 		echo "$$module"; (cd "$$module" && $(GO) vet ./... && "$$staticcheck" ./...) || exit 1; \
 	done
 
-# Systems that the programs are for, and that this machine may not be. stoutd
-# wants a system whose disks can be synced and files locked as on Unix.
+# The other supported systems. stoutd needs a system that syncs disks and locks files
+# as Unix does.
 CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...,./client/...
 
 .PHONY: cross
-cross: ## Check that the programs compile for the other systems that they are for
+cross: ## Check that the programs compile for the other supported systems
 	@$(GO) run ./internal/cross $(CROSS)
 	@for system in darwin windows; do echo "$$system: cmd/stoutlab"; GOOS=$$system CGO_ENABLED=0 $(GO) vet -C cmd/stoutlab ./... || exit 1; done
 
 .PHONY: cross-vet
-cross-vet: ## The same by go vet, which compiles everything: nightly
+cross-vet: ## Like cross, but with go vet, which compiles everything: nightly
 	@for target in $(CROSS); do \
 		platform=$${target%%:*}; echo "$$platform $${target#*:}"; \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) vet -tags $(TAGS) $$(echo $${target#*:} | tr , " ") || exit 1; \
 	done
 
-# Inputs that coverage is gained by are kept in Go's build cache, and a failing one
-# in the package's testdata/fuzz.
+# Go's build cache keeps inputs that add coverage, the package's testdata/fuzz a
+# failing one.
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(FUZZTIME)
 
-# What faces the network, beside net/http and the contract: for every night.
+# The parsers of data from the network, apart from net/http and the contract.
 LONG ?= lockapi/server client/internal/wire internal/browser
 LONGTIME ?= 10m
 
 .PHONY: fuzz-long
-fuzz-long: ## Run the fuzz tests of what faces the network for LONGTIME each (10m): nightly
+fuzz-long: ## Run the fuzz tests of data from the network for LONGTIME each (10m): nightly
 	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(LONGTIME) $(LONG)
 
 .PHONY: clean
-clean: ## Remove what was built (not the data in ./.stout)
+clean: ## Remove build results (not the data in ./.stout)
 	rm -rf bin dist
