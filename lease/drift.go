@@ -25,7 +25,7 @@ func (d Drift) Long(span time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(span) * (1 + float64(d))))
 }
 
-// SessionSpan returns how long the server waits before it ends a session whose
+// SessionSpan returns how long the server waits before it ends a session if the
 // client counts ttl plainly on its own clock: ttl × (1 + drift)/(1 − drift),
 // rounded up. All the slack is on the server's side.
 func (d Drift) SessionSpan(ttl time.Duration) time.Duration {
