@@ -50,7 +50,7 @@ func TestCheckerSeesWhatIsNotAsDocumented(t *testing.T) {
 	for _, c := range []struct {
 		name, call, body string
 		reply            canned
-		fault            string // part of the error; "" where all is well
+		fault            string // part of the error, or ""
 	}{
 		{"a read", "GET /v1/locks/a/b", "", canned{status: 200, contentType: jtype, body: free}, ""},
 		{"a queued grant", "PUT /v1/locks/a", `{"session":"s"}`, canned{status: 202, contentType: jtype, body: queued}, ""},
@@ -102,30 +102,30 @@ const (
 	master   = `{"revision":7,"type":"master_changed","epoch":3,"master":"r1"}`
 )
 
-// told is an event of a stream.
-func told(name, data string) string { return "id: 7\nevent: " + name + "\ndata: " + data + "\n\n" }
+// event returns an event of a stream.
+func event(name, data string) string { return "id: 7\nevent: " + name + "\ndata: " + data + "\n\n" }
 
-// TestCheckerReadsStreams: the events of a stream, and of a list, have what goes
-// with their type, all of it and nothing else.
+// TestCheckerReadsStreams: the events of a stream, and of a list, have exactly the fields
+// of their type.
 func TestCheckerReadsStreams(t *testing.T) {
 	for _, c := range []struct{ name, body, fault string }{
 		{"a bookmark", bookmark, ""},
-		{"a grant", told("lock_acquired", acquired), ""},
-		{"compacted", told("compacted", `{"oldest":3,"revision":7}`), ""},
+		{"a grant", event("lock_acquired", acquired), ""},
+		{"compacted", event("compacted", `{"oldest":3,"revision":7}`), ""},
 		{"what is behind the first event is not read", bookmark + "nonsense", ""},
 		{"no empty line", strings.TrimSuffix(bookmark, "\n"), "empty line"},
 		{"no data", "id: 7\nevent: bookmark\n\n", "revision"},
 		{"another id", strings.Replace(bookmark, "id: 7", "id: 8", 1), "revision"},
-		{"another name", told("lock_released", acquired), "its type"},
-		{"an unknown name", told("moved", `{"revision":7}`), "reply 200"},
+		{"another name", event("lock_released", acquired), "its type"},
+		{"an unknown name", event("moved", `{"revision":7}`), "reply 200"},
 		{"a comment", ": x\n" + bookmark, "reply 200"},
 		{"a field twice", "id: 7\n" + bookmark, "line"},
-		{"no JSON", told("bookmark", `{"revision":7`), "data of event"},
-		{"a grant without its token", told("lock_acquired", strings.Replace(acquired, `,"token":3`, "", 1)), "reply 200"},
-		{"a grant with a reason", told("lock_acquired", strings.Replace(acquired, "}", `,"reason":"forced"}`, 1)), "reply 200"},
-		{"a master with a path", told("master_changed", strings.Replace(master, "}", `,"path":"/a"}`, 1)), "reply 200"},
-		{"a bookmark with more", told("bookmark", `{"revision":7,"cell":"c","oldest":1}`), "reply 200"},
-		{"a bookmark of no cell", told("bookmark", `{"revision":7}`), "reply 200"},
+		{"no JSON", event("bookmark", `{"revision":7`), "data of event"},
+		{"a grant without its token", event("lock_acquired", strings.Replace(acquired, `,"token":3`, "", 1)), "reply 200"},
+		{"a grant with a reason", event("lock_acquired", strings.Replace(acquired, "}", `,"reason":"forced"}`, 1)), "reply 200"},
+		{"a master with a path", event("master_changed", strings.Replace(master, "}", `,"path":"/a"}`, 1)), "reply 200"},
+		{"a bookmark with more", event("bookmark", `{"revision":7,"cell":"c","oldest":1}`), "reply 200"},
+		{"a bookmark of no cell", event("bookmark", `{"revision":7}`), "reply 200"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://x/v1/events", nil)
@@ -159,7 +159,7 @@ func TestMissingNamesWhatWasNotSeen(t *testing.T) {
 func TestLoadRefusesWhatIsNoDocument(t *testing.T) {
 	for _, bad := range []string{"", "openapi: 3.1.0", "openapi: 3.1.0\ninfo: {title: x, version: '1'}\npaths: {/x: {get: {responses: {'200': {}}}}}"} {
 		if _, err := apicheck.Load([]byte(bad)); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }
