@@ -23,7 +23,7 @@ const (
 
 var promql = parser.NewParser(parser.Options{})
 
-// alerts are the rules as Prometheus reads them.
+// alerts returns the rules as Prometheus reads them.
 func alerts(t *testing.T) (all []rulefmt.Rule) {
 	t.Helper()
 	groups, errs := rulefmt.ParseFile(alertsFile, false, model.UTF8Validation, promql, slog.New(slog.DiscardHandler))
@@ -39,7 +39,7 @@ func alerts(t *testing.T) (all []rulefmt.Rule) {
 	return all
 }
 
-// There is a test in which each alert fires, and one in which it does not.
+// For each alert there is a test in which it fires, and a test in which it does not.
 func TestAlertsAreTested(t *testing.T) {
 	fires, rests := map[string]bool{}, map[string]bool{}
 	for _, test := range readAlertTests(t).Tests {
@@ -59,13 +59,13 @@ func TestAlertsAreTested(t *testing.T) {
 		delete(rests, a.Alert)
 	}
 	if len(fires)+len(rests) > 0 {
-		t.Errorf("tests of alerts that are not there: %v, %v", slices.Sorted(maps.Keys(fires)), slices.Sorted(maps.Keys(rests)))
+		t.Errorf("tests of unknown alerts: %v, %v", slices.Sorted(maps.Keys(fires)), slices.Sorted(maps.Keys(rests)))
 	}
 }
 
 var heading = regexp.MustCompile(`(?m)^## (Stout\w+)$`)
 
-// Whoever is called finds what the alert means and what to do.
+// Each alert links to a section of the runbooks with its meaning and cure.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	text, err := os.ReadFile(runbooks)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			}
 		}
 		if got, want := a.Annotations["runbook_url"], runbookURL+strings.ToLower(a.Alert); got != want {
-			t.Errorf("%s leads to %s, want %s", a.Alert, got, want)
+			t.Errorf("%s links to %s, want %s", a.Alert, got, want)
 		}
 		if sections[a.Alert] != 1 {
 			t.Errorf("%s has %d sections in %s", a.Alert, sections[a.Alert], runbooks)
@@ -93,6 +93,6 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		delete(sections, a.Alert)
 	}
 	for name := range sections {
-		t.Errorf("%s has a section %s, and there is no such alert", runbooks, name)
+		t.Errorf("%s has a section %s, but no such alert exists", runbooks, name)
 	}
 }

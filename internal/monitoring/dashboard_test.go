@@ -10,7 +10,7 @@ import (
 
 const dashboardFile = "../../configs/grafana/stout.json"
 
-// board is of a dashboard what the tests look at.
+// board has the parts of a dashboard that the tests check.
 type board struct {
 	UID        string
 	Panels     []panel
@@ -42,13 +42,13 @@ func dashboard(t *testing.T) (b board) {
 	return b
 }
 
-// filled is an expression of the dashboard with Grafana's variables filled in.
+// filled returns an expression of the dashboard with values for Grafana's variables.
 func filled(expr string) string {
 	return strings.NewReplacer("$job", "stout", "$__rate_interval", "1m").Replace(expr)
 }
 
-// The dashboard can be imported anywhere: it names no data source of its own, and
-// each panel says what it shows, in a unit.
+// The dashboard can be imported anywhere: it names no data source of its own. Each panel
+// has a description and a unit.
 func TestDashboard(t *testing.T) {
 	b := dashboard(t)
 	if b.UID != "" {
@@ -71,10 +71,10 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, q := range p.Targets {
 			if q.Datasource == nil || q.Datasource.UID != "${datasource}" || !strings.Contains(q.Expr, `job="$job"`) {
-				t.Errorf("panel %q asks %+v for %s", p.Title, q.Datasource, q.Expr)
+				t.Errorf("panel %q queries %+v for %s", p.Title, q.Datasource, q.Expr)
 			}
 			if strings.Contains(filled(q.Expr), "$") {
-				t.Errorf("panel %q uses a variable that is not there: %s", p.Title, q.Expr)
+				t.Errorf("panel %q uses an unknown variable: %s", p.Title, q.Expr)
 			}
 		}
 	}

@@ -21,8 +21,7 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// alertTests is what promtool reads of a file of its unit tests, as far as ours
-// go.
+// alertTests has the parts of promtool's unit tests that our file uses.
 type alertTests struct {
 	Every model.Duration `yaml:"evaluation_interval"`
 	Tests []alertTest
@@ -35,7 +34,7 @@ type alertTest struct {
 	Checks []alertCheck                      `yaml:"alert_rule_test"`
 }
 
-// alertCheck says with which labels and annotations an alert fires at a time.
+// alertCheck has the labels and annotations with which an alert must fire at a time.
 type alertCheck struct {
 	At     model.Duration `yaml:"eval_time"`
 	Alert  string         `yaml:"alertname"`
@@ -57,7 +56,7 @@ func readAlertTests(t *testing.T) (file alertTests) {
 	return file
 }
 
-// Each alert fires when it is to, and not when not, as Prometheus evaluates rules.
+// Each alert fires exactly when its tests want it, in Prometheus's own evaluation.
 func TestAlertsFire(t *testing.T) {
 	file := readAlertTests(t)
 	for _, test := range file.Tests {
@@ -65,8 +64,8 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// run loads the series as time goes on, evaluates the rules of its checks at each
-// step, and makes the checks of that step, as `promtool test rules` does.
+// run loads the series step by step. At each step it evaluates the rules of its checks
+// and makes the checks of that step, as `promtool test rules` does.
 func (test *alertTest) run(t *testing.T, every time.Duration) {
 	load := "load " + test.Every.String() + "\n"
 	for _, s := range test.Series {
@@ -101,7 +100,7 @@ func (test *alertTest) run(t *testing.T, every time.Duration) {
 	}
 }
 
-// rules are those that have the names of the alerts that are checked.
+// rules returns the rules of the checked alerts.
 func (test *alertTest) rules(t *testing.T) (checked []*rules.AlertingRule) {
 	t.Helper()
 	for _, a := range alerts(t) {
@@ -119,7 +118,7 @@ func (test *alertTest) rules(t *testing.T) (checked []*rules.AlertingRule) {
 	return checked
 }
 
-// make compares the alerts that fire now.
+// make compares the alerts that fire now with the expected ones.
 func (check *alertCheck) make(t *testing.T, checked []*rules.AlertingRule) {
 	t.Helper()
 	var got, want []string
@@ -144,8 +143,8 @@ func (check *alertCheck) make(t *testing.T, checked []*rules.AlertingRule) {
 	}
 }
 
-// Prometheus's own tool says the same. It takes minutes to compile: it has the
-// libraries of every cloud in it.
+// Prometheus's own tool has the same results. It takes minutes to compile, since it
+// includes the libraries of every cloud.
 func TestAlertsFireByPromtool(t *testing.T) {
 	testrun.Nightly(t)
 	promtool := filepath.Join(binaries(t), "promtool")

@@ -21,11 +21,11 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// root is the clone.
+// root is the root of the repository.
 const root = "../.."
 
-// binaries is where programs are built, absolute: they are up to date there after
-// the first time.
+// binaries returns the absolute path of the directory for programs. They stay there, so
+// that a later build is fast.
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, "bin", "cell"))
@@ -37,8 +37,8 @@ func binaries(t *testing.T) string {
 
 const (
 	job = "stout"
-	// every is between two scrapes, by the clock of the store: the cell is scraped
-	// when something has happened, whenever that is.
+	// every is the time between two scrapes by the store's clock. In real time, the cell
+	// is scraped whenever something has happened.
 	every = 15 * time.Second
 )
 
@@ -50,7 +50,7 @@ type watched struct {
 	now    time.Time
 }
 
-// watch starts a cell of three with all that has metrics, and scrapes it while it
+// watch starts a cell of three with everything that has metrics, and scrapes it while it
 // is used.
 func watch(t *testing.T) *watched {
 	bin := binaries(t)
@@ -59,7 +59,7 @@ func watch(t *testing.T) *watched {
 	}
 	w := &watched{
 		cell: cell.New(t, cell.Options{Secure: true, Audit: true, Binary: filepath.Join(bin, "stoutd"),
-			Args: []string{"--max-holds=1000", "--max-connections=1000", "--heartbeat-timeout=2s"}}), // a busy machine costs no master its office
+			Args: []string{"--max-holds=1000", "--max-connections=1000", "--heartbeat-timeout=2s"}}), // so that a busy machine ends no office
 		store:  teststorage.New(t),
 		engine: promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000),
 		now:    time.Now().Truncate(time.Second),
@@ -106,7 +106,7 @@ func use(t *testing.T, r *cell.Replica) {
 	do("DELETE", "/v1/sessions/"+holder.ID, nil, nil)
 }
 
-// page is what a replica shows.
+// page returns a replica's metrics.
 func page(t *testing.T, r *cell.Replica) string {
 	t.Helper()
 	resp, err := r.Via().Get(r.URL + "/metrics")
@@ -121,7 +121,7 @@ func page(t *testing.T, r *cell.Replica) string {
 	return string(text)
 }
 
-// scrape has Prometheus take what the replicas show now.
+// scrape adds the replicas' current metrics to the store.
 func (w *watched) scrape(t *testing.T, from ...*cell.Replica) {
 	t.Helper()
 	w.now = w.now.Add(every)
@@ -158,7 +158,7 @@ func (w *watched) scrape(t *testing.T, from ...*cell.Replica) {
 	}
 }
 
-// ask is what Prometheus answers now.
+// ask returns the current result of an expression.
 func (w *watched) ask(t *testing.T, expr string) engine.Vector {
 	t.Helper()
 	q, err := w.engine.NewInstantQuery(t.Context(), w.store, nil, expr, w.now)
@@ -174,8 +174,8 @@ func (w *watched) ask(t *testing.T, expr string) engine.Vector {
 	return append(engine.Vector(nil), v...)
 }
 
-// check checks that each metric that an expression names is there, with the
-// labels by which it is picked and grouped.
+// check checks that each metric of an expression exists, with the labels by which the
+// expression selects and groups.
 func (w *watched) check(t *testing.T, where, expr string) {
 	t.Helper()
 	parsed, err := promql.ParseExpr(expr)
@@ -219,17 +219,17 @@ func (w *watched) hasLabels(t *testing.T, where string, of parser.Node, names []
 	}
 }
 
-// ofTheMachine are alerts that a slow machine has reason for.
+// ofTheMachine lists alerts that may fire on a slow machine.
 var ofTheMachine = map[string]bool{"StoutLeaseMarginSmall": true, "StoutLeaseLapsed": true, "StoutDiskSlow": true, "StoutCommitsSlow": true}
 
-// Each metric that an alert or a panel names is there on a running cell, with the
-// labels; no alert fires there; and no panel is empty.
+// A running cell has each metric that an alert or a panel names, with the labels. No
+// alert fires, and no panel is empty.
 func TestOnARunningCell(t *testing.T) {
 	w := watch(t)
 	for _, a := range alerts(t) {
 		w.check(t, a.Alert, a.Expr)
 		if got := w.ask(t, a.Expr); len(got) > 0 && !ofTheMachine[a.Alert] {
-			t.Errorf("%s fires on a cell that is well: %v", a.Alert, got)
+			t.Errorf("%s fires on a healthy cell: %v", a.Alert, got)
 		}
 	}
 	empty := map[string]string{}
@@ -249,11 +249,11 @@ func TestOnARunningCell(t *testing.T) {
 	}
 }
 
-// ofFailOvers is the panel that is empty before the first one.
+// ofFailOvers is the panel that is empty before the first fail-over.
 const ofFailOvers = "Steps of fail-overs, last hour"
 
-// afterTheMastersEnd kills the master: the alerts that are about it fire, and the
-// successor tells how it came into office.
+// afterTheMastersEnd kills the master. The alerts on tolerated failures fire, and the
+// successor has metrics of the steps of the fail-over.
 func (w *watched) afterTheMastersEnd(t *testing.T) {
 	before, err := w.cell.WaitMaster(cell.Bounded(t))
 	if err != nil {
@@ -264,7 +264,7 @@ func (w *watched) afterTheMastersEnd(t *testing.T) {
 	}
 	others := w.cell.Others(before)
 	w.cell.WaitMasterOf(t, others...)
-	until(t, "the master misses the one before", func() bool {
+	until(t, "the new master counts the old one as failed", func() bool {
 		for _, r := range others {
 			if text := page(t, r); strings.Contains(text, "\nstout_is_master 1\n") {
 				return strings.Contains(text, "\nstout_failures_tolerated 0\n")
@@ -272,7 +272,7 @@ func (w *watched) afterTheMastersEnd(t *testing.T) {
 		}
 		return false
 	})
-	w.now = w.now.Add(6 * time.Minute) // what the dead one showed is of the past
+	w.now = w.now.Add(6 * time.Minute) // beyond the dead replica's last metrics
 	w.scrape(t, others...)
 	for _, a := range alerts(t) {
 		got := w.ask(t, a.Expr)
@@ -287,7 +287,7 @@ func (w *watched) afterTheMastersEnd(t *testing.T) {
 	}
 }
 
-// until waits for a condition to come true.
+// until waits for a condition.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(cell.Step)

@@ -26,8 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestImage: the image is a valid one, and its programs run from nothing but what
-// it has: not as root, and without a write outside of the data directory.
+// TestImage: the image is valid and complete. Its programs run with its files alone, not
+// as root, and write only to the data directory.
 func TestImage(t *testing.T) {
 	b := hostBuild(t)
 	if b.build.target.os != "linux" {
@@ -46,15 +46,15 @@ func TestImage(t *testing.T) {
 		t.Errorf("it runs %q %q as %q", c.Entrypoint, c.Cmd, c.User)
 	}
 	if layers, err := image.Layers(); err != nil || len(layers) != 1 {
-		t.Errorf("%d layers, %v: it is from scratch", len(layers), err)
+		t.Errorf("%d layers, %v; want 1, from scratch", len(layers), err)
 	}
 
 	dir := t.TempDir()
 	unpack(t, image, dir)
-	// As it comes it serves nothing.
+	// Without settings the image does not serve.
 	cmd := inside(t, dir, append(config.Config.Entrypoint, config.Config.Cmd...))
-	if said, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(said), "/etc/stout/stoutd.yaml") {
-		t.Errorf("without settings: %v\n%s", err, said)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "/etc/stout/stoutd.yaml") {
+		t.Errorf("without settings: %v\n%s", err, out)
 	}
 	before := tree(t, dir)
 	serve(t, dir)
@@ -63,8 +63,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// readImage reads an image of one architecture from a layout, and checks all of
-// its digests.
+// readImage reads an image of one architecture from a layout and checks its digests.
 func readImage(t *testing.T, dir string) v1.Image {
 	t.Helper()
 	index, err := layout.ImageIndexFromPath(dir)
@@ -124,8 +123,8 @@ func unpack(t *testing.T, image v1.Image, dir string) {
 	}
 }
 
-// inside is a command in the image's root, as the image's user. Who is not root
-// can only run the image's program by its path.
+// inside returns a command in the image's root, as the image's user. Without root's
+// rights, it runs the image's program by its path in dir.
 func inside(t *testing.T, dir string, args []string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -144,8 +143,8 @@ func inside(t *testing.T, dir string, args []string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), args[0], args[1:]...)
 }
 
-// serve runs a cell of one in the image's root, until it has said that it serves
-// and has answered a call, and stops it.
+// serve runs a cell of one in the image's root, waits until it is ready, makes a call
+// and stops it.
 func serve(t *testing.T, dir string) {
 	t.Helper()
 	state := filepath.Join(dir, "var/lib/stoutd")
@@ -162,8 +161,8 @@ func serve(t *testing.T, dir string) {
 	api, raft := freeAddr(t), freeAddr(t)
 	cmd := inside(t, dir, []string{"/usr/bin/stoutd", "--cell", "test", "--id", "r1", "--data-dir", "/var/lib/stoutd/data",
 		"--api-listen", api, "--raft-listen", raft, "--replica", "r1=" + raft + ",http://" + api})
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Env = []string{"NOTIFY_SOCKET=/var/lib/stoutd/notify"}
 	if os.Geteuid() != 0 {
 		cmd.Env = []string{"NOTIFY_SOCKET=" + name}
@@ -179,7 +178,7 @@ func serve(t *testing.T, dir string) {
 		if err != nil {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
-			t.Fatalf("it does not serve: %v\n%s", err, said.String())
+			t.Fatalf("the cell does not serve: %v\n%s", err, output.String())
 		}
 		if string(buf[:n]) == "READY=1" {
 			break
@@ -195,7 +194,7 @@ func serve(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, said.String())
+		t.Errorf("%v\n%s", err, output.String())
 	}
 }
 
@@ -209,7 +208,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// tree lists all below a directory with modes and contents, but for the data.
+// tree lists everything below a directory, with modes and contents, except the data.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var list strings.Builder

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests are the objects of configs/kubernetes.
+// manifests has the objects of configs/kubernetes.
 type manifests struct {
 	namespace corev1.Namespace
 	config    corev1.ConfigMap
@@ -27,8 +27,8 @@ type manifests struct {
 	set       appsv1.StatefulSet
 }
 
-// readManifests decodes each object as what it says it is. A field that its type
-// does not have is an error.
+// readManifests decodes each object as its kind. A field that the type lacks is an
+// error.
 func readManifests(t *testing.T) *manifests {
 	t.Helper()
 	all, err := os.ReadFile("../../configs/kubernetes/stout.yaml")
@@ -61,7 +61,7 @@ func readManifests(t *testing.T) *manifests {
 	return m
 }
 
-// TestManifestsFitTogether: what names another object names one that is there.
+// TestManifestsFitTogether: references between objects have a target.
 func TestManifestsFitTogether(t *testing.T) {
 	m := readManifests(t)
 	labels := m.set.Spec.Template.Labels
@@ -103,25 +103,25 @@ func TestManifestsFitTogether(t *testing.T) {
 	}
 	for _, v := range pod.Containers[0].VolumeMounts {
 		if !slices.Contains(volumes, v.Name) {
-			t.Errorf("volume %q is not there", v.Name)
+			t.Errorf("volume %q does not exist", v.Name)
 		}
 	}
 	for name, probe := range map[string]*corev1.Probe{"/livez": pod.Containers[0].LivenessProbe, "/readyz": pod.Containers[0].ReadinessProbe} {
 		if get := probe.HTTPGet; get.Path != name || get.Scheme != corev1.URISchemeHTTPS || get.Port.String() != "api" {
-			t.Errorf("the probe of %s asks %+v", name, get)
+			t.Errorf("the probe of %s calls %+v", name, get)
 		}
 	}
 }
 
-// TestManifestsAreHardened: what docs/security.md asks for.
+// TestManifestsAreHardened: the manifests have the measures of docs/security.md.
 func TestManifestsAreHardened(t *testing.T) {
 	m := readManifests(t)
 	pod := m.set.Spec.Template.Spec
 	c := pod.Containers[0]
-	who, may := pod.SecurityContext, c.SecurityContext
+	user, may := pod.SecurityContext, c.SecurityContext
 	for what, ok := range map[string]bool{
-		"the image's user":         *who.RunAsNonRoot && *who.RunAsUser == imageUser && *who.RunAsGroup == imageUser && *who.FSGroup == imageUser,
-		"seccomp":                  who.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"the image's user":         *user.RunAsNonRoot && *user.RunAsUser == imageUser && *user.RunAsGroup == imageUser && *user.FSGroup == imageUser,
+		"seccomp":                  user.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
 		"no more rights":           !*may.AllowPrivilegeEscalation && slices.Contains(may.Capabilities.Drop, "ALL"),
 		"a read-only root":         *may.ReadOnlyRootFilesystem,
 		"no token of the cluster":  !*pod.AutomountServiceAccountToken,
@@ -135,12 +135,12 @@ func TestManifestsAreHardened(t *testing.T) {
 		"an own key, and no other": mounts(c, "tls") == "ca.pem $(STOUTD_ID).pem $(STOUTD_ID)-key.pem",
 	} {
 		if !ok {
-			t.Errorf("not there: %s", what)
+			t.Errorf("missing: %s", what)
 		}
 	}
 }
 
-// mounts are the parts of a volume that a container sees.
+// mounts returns the parts of a volume that a container has.
 func mounts(c corev1.Container, volume string) string {
 	var parts []string
 	for _, m := range c.VolumeMounts {
@@ -151,8 +151,8 @@ func mounts(c corev1.Container, volume string) string {
 	return strings.Join(parts, " ")
 }
 
-// TestManifestsSettings: stoutd takes the settings as each pod has them, and they
-// turn on what docs/security.md asks for.
+// TestManifestsSettings: stoutd accepts the settings of each pod, and they turn on the
+// measures of docs/security.md.
 func TestManifestsSettings(t *testing.T) {
 	m := readManifests(t)
 	b := hostBuild(t)

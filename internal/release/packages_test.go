@@ -10,8 +10,8 @@ import (
 	rpmutils "github.com/sassoftware/go-rpmutils"
 )
 
-// TestDebian: the package is installed, upgraded, removed and purged in a root of
-// its own. What a cell needs is left.
+// TestDebian installs, upgrades, removes and purges the package in a root directory of
+// its own. The data and the secrets of a cell remain.
 func TestDebian(t *testing.T) {
 	for _, tool := range []string{"dpkg", "dpkg-deb", "systemd-sysusers"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -19,7 +19,7 @@ func TestDebian(t *testing.T) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("dpkg gives files to root: it takes root to install")
+		t.Skip("dpkg needs root to install files of root")
 	}
 	b := hostBuild(t)
 	deb := b.pack(t, "deb")
@@ -48,7 +48,7 @@ func TestDebian(t *testing.T) {
 	}
 
 	if said := dpkg("--install", deb); !strings.Contains(said, "systemctl enable --now stoutd") {
-		t.Errorf("it does not say how to go on:\n%s", said)
+		t.Errorf("the installation does not print the next steps:\n%s", said)
 	}
 	for name, mode := range map[string]os.FileMode{
 		"usr/bin/stoutd": 0o755, "usr/bin/stout": 0o755, "etc/stout/stoutd.yaml": 0o644,
@@ -65,7 +65,8 @@ func TestDebian(t *testing.T) {
 	if out, err := exec.Command(in("usr/bin/stoutd"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "stoutd v0.0.1-test ("+b.release.revision+")") {
 		t.Errorf("stoutd version: %s, %v", out, err)
 	}
-	// As it comes it is a cell with TLS, access and an audit log, or none.
+	// The installed settings need TLS, access and an audit log; without them stoutd does
+	// not serve.
 	if out, err := exec.Command(in("usr/bin/stoutd"), "--config", in("etc/stout/stoutd.yaml"), "config").CombinedOutput(); err != nil {
 		t.Errorf("its settings are refused: %v\n%s", err, out)
 	}
@@ -92,28 +93,28 @@ func TestDebian(t *testing.T) {
 	write("etc/stout/r1-key.pem", "a key")
 	write("var/lib/stoutd/replica.json", "{}")
 	if said := dpkg("--install", deb); !strings.Contains(said, "restart one replica after the other") {
-		t.Errorf("an upgrade does not say how to go on:\n%s", said)
+		t.Errorf("an upgrade does not print the next steps:\n%s", said)
 	}
 	left("etc/stout/stoutd.yaml", "cell: mine\n")
 	dpkg("--remove", "stout")
 	left("etc/stout/stoutd.yaml", "cell: mine\n")
 	if _, err := os.Stat(in("usr/bin/stoutd")); err == nil {
-		t.Error("the program is left")
+		t.Error("the program remains")
 	}
 	if said := dpkg("--purge", "stout"); !strings.Contains(said, "/var/lib/stoutd is left") {
-		t.Errorf("it does not say what is left:\n%s", said)
+		t.Errorf("the removal does not list the remaining files:\n%s", said)
 	}
 	if _, err := os.Stat(in("etc/stout/stoutd.yaml")); err == nil {
-		t.Error("the settings are left")
+		t.Error("the settings remain")
 	}
 	left("etc/stout/r1-key.pem", "a key")
 	left("var/lib/stoutd/replica.json", "{}")
 	if _, err := os.Stat(in("usr/share/doc/stout")); err == nil {
-		t.Error("the documents are left")
+		t.Error("the documents remain")
 	}
 }
 
-// pack writes one package of this machine's build.
+// pack writes a package of this machine's build.
 func (b *built) pack(t *testing.T, format string) string {
 	t.Helper()
 	if b.build.target.os != "linux" {
@@ -130,7 +131,7 @@ func (b *built) pack(t *testing.T, format string) string {
 	return names[0]
 }
 
-// TestRPM: the package as another library reads it. It is not installed.
+// TestRPM reads the package with another library. It does not install the package.
 func TestRPM(t *testing.T) {
 	r, builds := imagined(t)
 	out := t.TempDir()
@@ -158,7 +159,7 @@ func TestRPM(t *testing.T) {
 		}
 		const config, noreplace = 1, 1 << 4
 		if f.Name() == "/etc/stout/stoutd.yaml" && f.Flags() != config|noreplace {
-			t.Errorf("%s is replaced by an upgrade: flags %#x", f.Name(), f.Flags())
+			t.Errorf("an upgrade replaces %s: flags %#x", f.Name(), f.Flags())
 		}
 	}
 	for name, mode := range map[string]os.FileMode{"/usr/bin/stoutd": 0o755, "/usr/bin/stout": 0o755, "/etc/stout/stoutd.yaml": 0o644, "/usr/lib/systemd/system/stoutd.service": 0o644} {
@@ -173,7 +174,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestUnitIsHardened: systemd's own judgement.
+// TestUnitIsHardened checks the unit with systemd's own analysis.
 func TestUnitIsHardened(t *testing.T) {
 	unit, err := os.ReadFile("../../configs/systemd/stoutd.service")
 	if err != nil {
@@ -191,7 +192,7 @@ func TestUnitIsHardened(t *testing.T) {
 	}
 	out, err := exec.Command(tool, "security", "--offline=true", "--threshold=20", "../../configs/systemd/stoutd.service").CombinedOutput()
 	if strings.Contains(string(out), "unrecognized option") {
-		t.Skip("this systemd-analyze judges no files")
+		t.Skip("this systemd-analyze cannot check files")
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

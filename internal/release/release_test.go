@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built are the programs for this machine, built once for all tests.
+// built has the programs for this machine, built once for all tests.
 type built struct {
 	release release
 	build   build
@@ -50,7 +50,8 @@ var (
 	})
 )
 
-// hostBuild skips the test on a system that a release has no stoutd for.
+// hostBuild returns the build for this machine. It skips the test if a release has no
+// stoutd for this system.
 func hostBuild(t *testing.T) *built {
 	t.Helper()
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
@@ -68,8 +69,8 @@ func (b *built) program(t *testing.T, name string) string {
 	return filepath.Join(b.dir, name)
 }
 
-// TestSameBytes: the same programs are packed to the same bytes, whatever the time
-// is and wherever they lie. (Of the programs see TestSameBuilds.)
+// TestSameBytes: the same programs are packed to the same bytes, at any time and in any
+// directory. TestSameBuilds covers the programs themselves.
 func TestSameBytes(t *testing.T) {
 	r, builds := imagined(t)
 	now, another := t.TempDir(), t.TempDir()
@@ -96,9 +97,9 @@ func TestSameBytes(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, sums)
 		}
 	}
-	// The machine's name would be in it, which is the same for both.
+	// The machine's name would be the same in both packages.
 	if rpm, err := os.ReadFile(filepath.Join(now, "stout-1.2.3-1.x86_64.rpm")); err != nil || !bytes.Contains(rpm, []byte("\x00localhost\x00")) {
-		t.Errorf("the .rpm tells where it was built: %v", err)
+		t.Errorf("the .rpm has the name of the build machine: %v", err)
 	}
 	if err := emptyDir(now); err != nil {
 		t.Errorf("a directory of an earlier run: %v", err)
@@ -107,12 +108,12 @@ func TestSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := emptyDir(root(t)); err == nil {
-		t.Error("a directory that holds something else is emptied")
+		t.Error("a directory with other files was emptied")
 	}
 }
 
-// imagined is a release whose programs are a few words: for what is not about the
-// programs.
+// imagined returns a release with a few words in place of the programs, for tests that
+// do not run them.
 func imagined(t *testing.T) (r release, builds []build) {
 	t.Helper()
 	r = release{root: root(t), version: "v1.2.3", number: "1.2.3", revision: "0123456789ab", time: time.Unix(1700000000, 0).UTC()}
@@ -126,18 +127,18 @@ func imagined(t *testing.T) (r release, builds []build) {
 	return r, builds
 }
 
-// TestSameBuilds: two clones of the sources, in places of their own, give the same
+// TestSameBuilds: two clones of the sources in different directories give the same
 // release.
 func TestSameBuilds(t *testing.T) {
 	if os.Getenv("STOUT_TEST") != "nightly" {
-		t.Skip("it builds everything twice: make nightly")
+		t.Skip("builds everything twice: make nightly")
 	}
 	var outs []string
 	for _, place := range []string{"here", "in/another/place"} {
 		clone, out := filepath.Join(t.TempDir(), place), t.TempDir()
 		r := release{root: root(t)}
 		if _, err := r.git("clone", "-q", "--no-hardlinks", root(t), clone); err != nil {
-			t.Skipf("the sources can't be cloned: %v", err)
+			t.Skipf("cannot clone the sources: %v", err)
 		}
 		if err := run([]string{"--root", clone, "--out", out, "--targets", "linux/amd64,windows/amd64"}, t.Output()); err != nil {
 			t.Fatal(err)
@@ -156,7 +157,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// same compares all files of two directories.
+// same checks that two directories have the same files.
 func same(t *testing.T, a, b string) {
 	t.Helper()
 	n := 0
@@ -183,8 +184,8 @@ func same(t *testing.T, a, b string) {
 	}
 }
 
-// TestBillOfMaterials: it has what the programs are built from, and each of these
-// has a licence.
+// TestBillOfMaterials: the bill lists the modules that the programs are built from, each
+// with a licence.
 func TestBillOfMaterials(t *testing.T) {
 	b := hostBuild(t)
 	var doc cyclonedx.BOM
@@ -200,16 +201,16 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 	for _, want := range []string{"std", "github.com/hashicorp/raft", "go.etcd.io/bbolt"} {
 		if !found[want] {
-			t.Errorf("no %s in it", want)
+			t.Errorf("the bill lacks %s", want)
 		}
 	}
 	for _, not := range []string{"github.com/goreleaser/nfpm/v2", "honnef.co/go/tools", "pgregory.net/rapid"} {
 		if found[not] {
-			t.Errorf("%s is in it, and in no program", not)
+			t.Errorf("the bill has %s, which is in no program", not)
 		}
 	}
 	if doc.Metadata.Timestamp != b.release.time.Format(time.RFC3339) {
-		t.Errorf("its time is %s", doc.Metadata.Timestamp)
+		t.Errorf("the bill has the time %s", doc.Metadata.Timestamp)
 	}
 }
 
