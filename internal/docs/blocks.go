@@ -43,7 +43,7 @@ type Block struct {
 	Not    string // reason
 }
 
-// Where returns the block's place for messages.
+// Where returns `page:line` for messages.
 func (b Block) Where() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
 // Pages returns the pages of the module at root, as paths relative to root.

@@ -60,8 +60,8 @@ func (i *issuer) key(alg string) crypto.Signer {
 // object is a JSON object.
 type object map[string]any
 
-// and returns the object with members replaced by those in others. A nil member is
-// removed.
+// and returns the object with the members of others added or replaced. A nil member
+// is removed.
 func (o object) and(others ...object) object {
 	all := object{}
 	for _, one := range append([]object{o}, others...) {

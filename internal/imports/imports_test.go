@@ -48,7 +48,7 @@ func list(t *testing.T, goos string, args ...string) []pkg {
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		t.Fatal("go list tells of no package")
+		t.Fatal("go list returned no package")
 	}
 	return all
 }
@@ -99,7 +99,7 @@ func TestTheRulesAreTrue(t *testing.T) {
 					continue
 				}
 				if row(to) < i {
-					t.Errorf("%s imports %s, which stands above it in arrows", from, to)
+					t.Errorf("%s imports %s, which is above it in arrows", from, to)
 				}
 				for _, allowed := range arrows[i].to {
 					used[[2]string{arrows[i].from, allowed}] = used[[2]string{arrows[i].from, allowed}] || matches(allowed, to)
@@ -114,7 +114,7 @@ func TestTheRulesAreTrue(t *testing.T) {
 	for _, a := range arrows {
 		for _, to := range a.to {
 			if !used[[2]string{a.from, to}] {
-				t.Errorf("%s may import %s, and does not", a.from, to)
+				t.Errorf("%s may import %s, but does not", a.from, to)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func against(rules []arrow, p pkg) []error {
 	from := strings.TrimPrefix(p.ImportPath, module)
 	i := slices.IndexFunc(rules, func(a arrow) bool { return matches(a.from, from) })
 	if i < 0 {
-		return []error{fmt.Errorf("%s has no place among the arrows: give it one in rules_test.go", from)}
+		return []error{fmt.Errorf("%s has no row in arrows: add one in rules_test.go", from)}
 	}
 	var errs []error
 	for _, imp := range p.Imports {
@@ -167,7 +167,7 @@ func TestBans(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("there is no package %v: the rule guards nothing", b.from)
+				t.Errorf("package %v does not exist: the rule checks nothing", b.from)
 			}
 		}
 	})
@@ -193,7 +193,7 @@ func TestTestsLinkLittle(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("package %s has no tests: the rule guards nothing", from)
+				t.Errorf("package %s has no tests: the rule checks nothing", from)
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func TestStandardLibraryOnly(t *testing.T) {
 		for _, imp := range p.Deps {
 			own, ours := strings.CutPrefix(imp, module)
 			if !standard[imp] && (!ours || !slices.Contains(standardOnly, own)) {
-				t.Errorf("%s reaches %s: it is to build from the standard library alone", from, imp)
+				t.Errorf("%s reaches %s: it must depend on the standard library only", from, imp)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func TestNoClockInTheLease(t *testing.T) {
 			switch sel.Sel.Name {
 			case "Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour":
 			default:
-				t.Errorf("%s: time.%s: every method takes the instant that it is to be judged at", fset.Position(n.Pos()), sel.Sel.Name)
+				t.Errorf("%s: time.%s: pass the instant as an argument", fset.Position(n.Pos()), sel.Sel.Name)
 			}
 		}
 	})

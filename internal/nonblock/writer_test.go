@@ -42,14 +42,14 @@ func TestWriteNeverBlocks(t *testing.T) {
 				t.Errorf("write %d: %d, %v", i, n, err)
 			}
 			if i == 0 {
-				synctest.Wait() // the first write is under way, and not in the queue
+				synctest.Wait() // the first write has left the queue
 			}
 		}
 		if took := time.Since(began); took != 0 || w.Dropped() != 7 {
 			t.Errorf("the writes took %v, and %d were dropped", took, w.Dropped())
 		}
 		w.Flush(time.Second)
-		w.Flush(time.Second) // waits no second time for the same write
+		w.Flush(time.Second) // does not wait a second time for the same write
 		if took := time.Since(began); took != time.Second || w.Blocked() != time.Second {
 			t.Errorf("Flush took %v; blocked for %v", took, w.Blocked())
 		}
@@ -61,7 +61,7 @@ func TestWriteNeverBlocks(t *testing.T) {
 		fmt.Fprint(w, "more")
 		w.Flush(time.Second)
 		if !strings.HasSuffix(to.String(), "more") || w.Blocked() != 0 {
-			t.Error("it does not go on")
+			t.Error("the writer does not continue")
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPipesAreRefused at once: their writer is not waited for.
+// TestPipesAreRefused: a pipe is refused at once, without a wait for its writer.
 func TestPipesAreRefused(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

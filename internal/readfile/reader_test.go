@@ -24,7 +24,7 @@ func TestRegularFilesAreRead(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		most    int64
-		refused string // empty where it is read
+		refused string // part of the error, or ""
 	}{
 		{file, 7, ""}, {link, 100, ""},
 		{file, 6, "is larger than 6 bytes"},
@@ -43,8 +43,8 @@ func TestRegularFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestReadsThatHang are given up and tried again. What came of them late counts for
-// nothing, and one that never ends keeps no later one from being made.
+// TestReadsThatHang: a read that hangs times out and is retried. Its late result is
+// ignored, and a read that never ends does not prevent later reads.
 func TestReadsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
@@ -80,7 +80,7 @@ func TestReadsThatHang(t *testing.T) {
 		want := errors.New("present")
 		r.read = func(string, int64) ([]byte, error) { return nil, want }
 		if _, err := r.Read("file", 1); err != want {
-			t.Errorf("when they have ended: %v", err)
+			t.Errorf("after the reads have ended: %v", err)
 		}
 	})
 }

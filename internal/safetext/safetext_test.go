@@ -95,7 +95,7 @@ func FuzzEscape(f *testing.F) {
 		safe := JSON(string(text))
 		var was, is map[string]string
 		if json.Unmarshal(text, &was) != nil || json.Unmarshal([]byte(safe), &is) != nil || len(is) != 1 {
-			t.Fatalf("%q is no JSON any more: %q", text, safe)
+			t.Fatalf("%q is not JSON after escaping: %q", text, safe)
 		}
 		for key, value := range was {
 			if is[key] != value {

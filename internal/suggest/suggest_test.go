@@ -12,7 +12,7 @@ func TestNearest(t *testing.T) {
 		{"DATA_DIR", "data-dir"},
 		{"master-laese", "master-lease"},
 		{"lease", "master-lease"},
-		{"max", ""}, // which of them?
+		{"max", ""}, // ambiguous
 		{"heartbeat", "heartbeat-timeout"},
 		{"hearbeat-timeuot", "heartbeat-timeout"},
 		{"max-session-hold", "max-session-holds"},

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestDraw: a sample is in order, its own for each seed and test, and the same
-// again for the same.
+// TestDraw: a sample is sorted, and depends on the seed and the test only.
 func TestDraw(t *testing.T) {
 	a := draw(7, "TestA", 10, 1000)
 	if len(a) != 10 || !slices.IsSorted(a) || len(slices.Compact(slices.Clone(a))) != 10 || a[0] < 0 || a[9] >= 1000 {
@@ -23,7 +22,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestEachIsDrawn: what one run leaves out another makes.
+// TestEachIsDrawn: each item is drawn by some seed.
 func TestEachIsDrawn(t *testing.T) {
 	seen := map[int]bool{}
 	for seed := range uint64(200) {

@@ -8,7 +8,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// slowWriter takes a time for each piece.
+// slowWriter takes the given time for each piece.
 type slowWriter time.Duration
 
 func (w slowWriter) Write(b []byte) (int, error) {
@@ -16,7 +16,7 @@ func (w slowWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestRests: as long as a piece takes, but not behind a disk that hangs.
+// TestRests: the writer rests as long as a piece took, except after a disk that hung.
 func TestRests(t *testing.T) {
 	for piece, want := range map[time.Duration]time.Duration{
 		0: 0, time.Millisecond: time.Millisecond, 3 * time.Millisecond: 3 * time.Millisecond, time.Second: longestRest,

@@ -21,9 +21,8 @@ func after(d time.Duration) func() (int, error) {
 	}
 }
 
-// The result comes from whichever ends first: the function, with both its
-// results, or the context. No goroutine outlasts the function; otherwise the
-// bubble would not end.
+// The result comes from the function or from the context, whichever ends first. No
+// goroutine outlasts the function; otherwise the bubble would not end.
 func TestFirst(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration
