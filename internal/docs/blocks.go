@@ -12,7 +12,7 @@ import (
 //
 //	<!-- run                    run it in a shell; it must exit with 0
 //	start                       let it run while later blocks run
-//	until                       end it once it has printed each TEXT of "says"
+//	until                       end it once its output has each TEXT
 //	fresh                       first end all running blocks, and start a new cell
 //	in: DIR                     run it in that directory, which is made if missing
 //	before: COMMAND             run the command first, in the same shell; repeatable
@@ -43,8 +43,8 @@ type Block struct {
 	Not    string // reason
 }
 
-// Where returns `page:line` for messages.
-func (b Block) Where() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
+// Place returns the page and the line for messages.
+func (b Block) Place() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
 // Pages returns the pages of the module at root, as paths relative to root.
 func Pages(root string) (all []string, err error) {
@@ -96,7 +96,7 @@ func parse(page, text string) (all []Block, err error) {
 		var body []string
 		for at := i + 1; ; at++ {
 			if at == len(lines) {
-				return nil, fmt.Errorf("%s: the block has no closing fence", b.Where())
+				return nil, fmt.Errorf("%s: the block has no closing fence", b.Place())
 			}
 			if strings.TrimSpace(lines[at]) == "```" {
 				if end == i && mark != "" {
@@ -163,7 +163,7 @@ func (b *Block) read(comment string) error {
 		case "file":
 			b.File = value
 		default:
-			return fmt.Errorf("%s: the comment above the block has an unknown line %q", b.Where(), line)
+			return fmt.Errorf("%s: the comment above the block has an unknown line %q", b.Place(), line)
 		}
 	}
 	return nil

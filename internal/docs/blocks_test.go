@@ -44,15 +44,15 @@ func TestBlocksAreRun(t *testing.T) {
 			case b.Run:
 			case by != "":
 				if !slices.Contains(there[test], pkg) {
-					t.Errorf("%s is run by %s, but that package has no such test", b.Where(), by)
+					t.Errorf("%s is run by %s, but that package has no such test", b.Place(), by)
 				}
 			case b.Not != "":
 				used[b.Not] = true
 				if !slices.Contains(notRun, b.Not) {
-					t.Errorf("%s is not run: %q is not among the reasons (notRun)", b.Where(), b.Not)
+					t.Errorf("%s is not run: %q is not among the reasons (notRun)", b.Place(), b.Not)
 				}
 			default:
-				t.Errorf("%s: write a comment above the block about how to run it (see Block):\n%s", b.Where(), b.Text)
+				t.Errorf("%s: write a comment above the block about how to run it (see Block):\n%s", b.Place(), b.Text)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestShownCommands(t *testing.T) {
 			for line := range strings.Lines(b.Text) {
 				args, ok := strings.CutPrefix(strings.TrimSuffix(line, "\"\n"), makeBench)
 				if !ok {
-					t.Errorf("%s: not of the form %s…\": %s", b.Where(), makeBench, line)
+					t.Errorf("%s: not of the form %s…\": %s", b.Place(), makeBench, line)
 					continue
 				}
 				lines++

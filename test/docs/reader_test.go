@@ -50,10 +50,10 @@ func (r *reader) do(t *testing.T, b docs.Block) {
 		select {
 		case err := <-now.ended:
 			if err != nil {
-				t.Fatalf("%s: %v\n%s\nsays:\n%s", b.Where(), err, b.Text, now.said())
+				t.Fatalf("%s: %v\n%s\nsays:\n%s", b.Place(), err, b.Text, now.said())
 			}
 		case <-cell.Bounded(t).Done():
-			t.Fatalf("%s does not end:\n%s\nsays:\n%s\nwhile the cell said:\n%s", b.Where(), b.Text, now.said(), r.running[0].said())
+			t.Fatalf("%s does not end:\n%s\nsays:\n%s\nwhile the cell said:\n%s", b.Place(), b.Text, now.said(), r.running[0].said())
 		}
 	}
 	now.await(t, r.instead)
@@ -61,7 +61,7 @@ func (r *reader) do(t *testing.T, b docs.Block) {
 		now.end(t)
 	}
 	if strings.Contains(now.said(), `"code":"`) {
-		t.Errorf("%s: a call was refused:\n%s", b.Where(), now.said())
+		t.Errorf("%s: a call was refused:\n%s", b.Place(), now.said())
 	}
 }
 
@@ -104,7 +104,7 @@ func (k *typed) await(t *testing.T, instead *strings.Replacer) {
 	t.Helper()
 	ctx, stop := context.WithCancelCause(cell.Bounded(t))
 	defer stop(nil)
-	err := cell.Wait(ctx, k.block.Where(), func(context.Context) error {
+	err := cell.Wait(ctx, k.block.Place(), func(context.Context) error {
 		if k.block.Start || k.block.Until {
 			select {
 			case err := <-k.ended:
