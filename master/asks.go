@@ -40,7 +40,8 @@ type Ask struct {
 	// Session is the session that the call acts for or is about; empty
 	// without one. If it belongs to the caller, any known principal may
 	// make the call; otherwise the call needs Right. For a session that
-	// does not exist no right is checked: the call gets session_not_found.
+	// does not exist, too, any known principal may: the call then gets
+	// session_not_found.
 	Session string
 	// Uses lets the caller adopt a session without a principal. The caller
 	// must be allowed to lock wherever the session holds or waits, and to
@@ -51,7 +52,7 @@ type Ask struct {
 
 // authorize identifies the caller and checks the rights that it asks for. All
 // rights are decided here: every call passes through admit, linear, read or
-// Judge.
+// Authorize.
 func authorize(s *state.State, by *Caller) error {
 	if by.Ask.Right == Nothing {
 		return nil

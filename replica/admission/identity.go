@@ -123,8 +123,8 @@ type Info struct {
 	Members     []string `cbor:"8,keyasint,omitempty"`
 	ConfigIndex uint64   `cbor:"9,keyasint,omitempty"`
 	// Applied is an index up to which it has applied every entry. The
-	// configuration on the card is the latest up to there. Heard is set if it
-	// leads or is in contact with a leader.
+	// configuration on the card is the latest up to there. HasLeader is set
+	// if it leads or is in contact with a leader.
 	Applied   uint64 `cbor:"10,keyasint,omitempty"`
 	HasLeader bool   `cbor:"11,keyasint,omitempty"`
 	Version   string `cbor:"12,keyasint,omitempty"`

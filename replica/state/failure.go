@@ -15,7 +15,7 @@ type Failure struct {
 
 // LockStatus describes a lock's present holders, waiters and lock-delay.
 type LockStatus struct {
-	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first MaxStandingHolders of them
+	Holders []Holding `cbor:"1,keyasint,omitempty"` // the first MaxStatusHolders of them
 	Held    int       `cbor:"2,keyasint,omitempty"` // the number of all holders
 	Waiters int       `cbor:"3,keyasint,omitempty"`
 	DelayMS int64     `cbor:"4,keyasint,omitempty"` // full length of the lock-delay in force

@@ -114,7 +114,7 @@ func access() []Mutant {
 			"a transaction depends on a file that its caller may not read",
 			overlay.Edit{File: "master/rows.go",
 				Old: "\t\t\tby.also(ReadAt, c.File)\n",
-				New: "\t\t\tby.also(Anybody, c.File)\n"}},
+				New: "\t\t\tby.also(AnyCaller, c.File)\n"}},
 		{"name-judged-at-its-placeholder", "guarantees", "the right to write a sequential file is checked at its final name",
 			"there is a rule at the name that a sequential file gets, and none at the placeholder",
 			overlay.Edit{File: "replica/state/step.go",

@@ -24,7 +24,7 @@ func members() []Mutant {
 			"two of three found without the third; one of them is lost and founds again with the third",
 			overlay.Edit{File: "replica/admission/decide.go",
 				Old: "\tif missing != nil {",
-				New: "\ts.Names = slices.DeleteFunc(slices.Clone(s.Names), func(n string) bool { return n != s.ID && answers[n].Card.Directory == \"\" })\n\tif len(missing) >= len(s.Names) {"}},
+				New: "\ts.Names = slices.DeleteFunc(slices.Clone(s.Names), func(n string) bool { return n != s.ID && answers[n].Info.Directory == \"\" })\n\tif len(missing) >= len(s.Names) {"}},
 		{"founder-keeps-its-directory", "A member is a name and a directory", "a directory prepares one founding in its life",
 			"two foundings with a directory in common both succeed",
 			overlay.Edit{File: "replica/admission/decide.go",

@@ -23,7 +23,7 @@ func membership() []Mutant {
 			"a replica is restarted, and a removed one calls it before a master does",
 			overlay.Edit{File: "replica/roll.go",
 				Old: "\tl.now.Store(&who.Known)\n",
-				New: "\tl.now.Store(&admission.Roll{})\n"}},
+				New: "\tl.now.Store(&admission.Roster{})\n"}},
 		{"half-changes-stay", section, "every master corrects the table and the configuration",
 			"a member is removed, or a master is lost between the two entries of a change",
 			overlay.Edit{File: keep,
