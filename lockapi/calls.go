@@ -93,7 +93,7 @@ type (
 	WriteFile struct {
 		Path       string // for a sequential file, the path before the number
 		Content    []byte
-		Session    string  // session that owns the write; empty for none
+		Session    string  // session that the write is made for; empty for none
 		Ephemeral  *bool   // whether the file is deleted when Session ends; nil keeps the present setting
 		IfRevision *uint64 // write only if this is the file's revision
 		IfAbsent   bool    // write only if the file does not exist

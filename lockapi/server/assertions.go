@@ -21,12 +21,14 @@ import (
 //     JWT. No credential travels. A token travels as its hash, and the master looks
 //     up its principal: the replica's own state may be behind, and could accept a
 //     revoked token or refuse a new one.
-//   - Without TLS any sender that reaches the port could send this header. The credential
-//     itself travels, and the master verifies it. Its hash would not do: that is in
-//     the log, in snapshots and in backups, and would be as good as the secret.
+//   - Without TLS any sender that reaches the port could send this header. The
+//     credential itself travels, and the master verifies it. Its hash would not
+//     do: that is in the log, in snapshots and in backups, and would be as good
+//     as the secret.
 //
 // In both cases the sender must be a member according to the master, which has
-// the latest configuration. The certificate of a removed replica still proves only its name.
+// the latest configuration. The certificate of a removed replica still proves
+// its name, and nothing else.
 //
 // In both cases the header also carries the caller's address, and whether the
 // caller may enable access control while it is off. The master accepts both

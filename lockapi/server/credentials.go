@@ -89,9 +89,9 @@ func forToken(x *exchange, c *lockapi.CreateToken) error {
 	return nil
 }
 
-// mayEnable lets the call be refused while access control is off. It is allowed
-// if it reached the first replica by loopback, or carries the secret in the
-// data directory of that replica or of this one.
+// mayEnable makes the call fail while access control is off, except in two
+// cases: the call reached the first replica by loopback, or it carries the
+// secret in the data directory of that replica or of this one.
 func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	own, secret := x.opts.EnableSecret, c.Secret
 	x.enables = x.asserted.Enables || isLoopback(x.remote()) || own != "" && subtle.ConstantTimeCompare([]byte(own), []byte(secret)) == 1

@@ -38,8 +38,8 @@ func decode(body []byte, into any) error {
 }
 
 // scan checks the body's tokens: valid syntax, an object as the whole, and no
-// null, which json.Unmarshal reads as zero rather than as the default. Its errors take precedence over the errors of
-// json.Unmarshal.
+// null, which json.Unmarshal reads as zero rather than as the default. Its
+// errors take precedence over the errors of json.Unmarshal.
 func scan(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	if k := d.PeekKind(); k != jsontext.KindInvalid && k != jsontext.KindBeginObject {

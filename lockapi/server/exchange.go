@@ -149,9 +149,8 @@ func (x *exchange) handle(r *route) (err error) {
 }
 
 // turnAway replaces errors by 401 for a caller without a credential if access
-// control is on and no rule names anonymous. The
-// caller does not learn what is wrong with its call or which replica is the
-// master.
+// control is on and no rule names anonymous. The caller does not learn what is
+// wrong with its call or which replica is the master.
 func (x *exchange) turnAway(err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	if !ok || refused.Code.Status() >= http.StatusInternalServerError {

@@ -16,8 +16,9 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
-// Headers forwarded with a request, and headers passed back with a reply, in addition to the Stout-* headers. assert adds the header that describes
-// the caller.
+// Headers forwarded with a request, and headers passed back with a reply, in
+// addition to the Stout-* headers. assert adds the header that describes the
+// caller.
 var (
 	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
 	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options", "Www-Authenticate"}

@@ -1,4 +1,5 @@
-// Package wire serves HTTP/1.1, with TLS or without, to many connections with small calls that often wait.
+// Package wire serves HTTP/1.1, with TLS or without, to many connections with
+// small calls that often wait.
 //
 // net/http.Server keeps two goroutines and two buffers for each connection.
 // During every call it reads in the background in case the caller disconnects,
@@ -21,7 +22,8 @@
 // (request.go), the body (body.go), the handshake (tls.go), and bytes that
 // follow a call under way (watch.go). The rule is RFC 9112. A message that can
 // be read in two ways is refused, because a proxy before this server could
-// frame it differently. The connection is closed then, so that no request can be smuggled after it.
+// frame it differently. The connection is closed then, so that no request can
+// be smuggled after it.
 //
 //   - Content-Length and Transfer-Encoding together, either of them twice, a length
 //     that is not plain digits ("+5", "5, 5", empty): 400. A coding other than one
@@ -58,7 +60,8 @@
 //     MaxHalfBytes for all connections together; beyond that the oldest is dropped.
 //     During a call a connection may send MaxHeaderBytes more; then the call has
 //     5 s to end.
-//   - Unread replies have MaxUnreadBytes together; beyond that the oldest is cut off. A reply in pieces keeps at most 32 KiB at a time, however much the
+//   - Unread replies have MaxUnreadBytes together; beyond that the oldest is cut
+//     off. A reply in pieces keeps at most 32 KiB at a time, however much the
 //     handler writes.
 //   - TLS keeps for each connection up to 16 KiB of an incomplete record, and the
 //     buffer into which it was read. The number of connections bounds that.
