@@ -95,7 +95,7 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	}
 	b.Cleanup(func() { c.Close() })
 	if via == "transport" {
-		c.calls.wire = nil
+		c.calls.router.pick().to.addr = ""
 	}
 	b.ReportAllocs()
 	return c

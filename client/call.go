@@ -2,9 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -30,14 +29,42 @@ type call struct {
 	status int                // of success; 0 means any 2xx
 	check  func(*call) string // describes what is wrong with out, given want; may be nil
 	want   wanted
+	media  string          // of an answer that is a stream; empty for others
+	stream *http.Response  // that answer; with an error, a closed one of another media type
 	span   context.Context // of its Tracer; nil without one
 	// settles reports which refusals also settle earlier attempts that got no
 	// answer; nil means none. See outcome.
 	settles func(lockapi.Code) bool
 
 	account
-	overdue bool  // the last attempt's answer was late, but the master answered other calls
-	hedge   hedge // of the attempt under way; the zero value hedges no attempt
+	overdue bool // the last attempt's answer was late, but the master answered other calls
+
+	// The attempt under way, see Late:
+	c        *caller
+	ctx      context.Context
+	r        *route
+	sent     time.Duration // clock
+	patience time.Duration // how long its replica may be silent; 0 means for ever
+	probed   bool          // whether the replica answers others
+	hedge    *hedge        // once the replica has been silent for that long
+}
+
+// fork returns a copy of the call for an attempt beside others. The copy's
+// answer has its own memory.
+func (q *call) fork() *call {
+	own := *q
+	own.patience, own.hedge = 0, nil
+	if q.out != nil {
+		own.out = reflect.New(reflect.TypeOf(q.out).Elem()).Interface()
+	}
+	return &own
+}
+
+// adopt copies the answer of a fork.
+func (q *call) adopt(fork *call) {
+	if q.out != nil {
+		reflect.ValueOf(q.out).Elem().Set(reflect.ValueOf(fork.out).Elem())
+	}
 }
 
 // field is one field of a request's header.
@@ -80,60 +107,6 @@ func (a *account) add(o account) {
 	a.effective, a.unsettled = true, a.unsettled || o.unsettled
 }
 
-// attemptError reports an attempt without an answer of the contract.
-type attemptError struct {
-	base string
-	sent bool // false if the request was certainly not sent
-	err  error
-}
-
-func (e *attemptError) Error() string { return e.base + ": " + e.err.Error() }
-func (e *attemptError) Unwrap() error { return e.err }
-
-// callError reports a call that ended with its context.
-type callError struct {
-	op     string
-	cause  error // why it was given up
-	class  lockapi.Code
-	last   error
-	silent bool // no replica answered
-}
-
-func (e *callError) Error() string {
-	if e.last == nil {
-		return fmt.Sprintf("stout: %s: %v", e.op, e.cause)
-	}
-	what := string(e.class)
-	if e.silent {
-		what += ", " + ErrNoAnswer.Error()
-	}
-	return fmt.Sprintf("stout: %s: %s: %v (last attempt: %v)", e.op, what, e.cause, e.last)
-}
-
-func (e *callError) Unwrap() []error {
-	if e.last == nil {
-		return []error{e.cause}
-	}
-	if e.silent {
-		return []error{e.cause, e.class, ErrNoAnswer}
-	}
-	return []error{e.cause, e.class}
-}
-
-// errCut ends a call if its cut context ended before the caller's context, or
-// if the caller's context ended with errCut as its cause.
-var errCut = errors.New("stout: the call was cut off")
-
 // isHedged reports whether another replica may be asked before the first
 // answers.
 func (q *call) isHedged() bool { return !q.once && !q.single }
-
-// givenUp returns the error of a call after the end of its context, with the
-// given last failure.
-func (q *call) givenUp(cause, last error) error {
-	class := lockapi.CodeNoMaster
-	if q.unsettled && q.method != http.MethodGet {
-		class = lockapi.CodeOutcomeUnknown
-	}
-	return &callError{op: q.method + " " + q.path, cause: cause, class: class, last: last, silent: !q.answered}
-}

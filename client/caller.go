@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/wire"
@@ -23,25 +25,33 @@ const (
 // is safe, and asks several replicas if one is silent. It is safe for
 // concurrent use.
 type caller struct {
-	exchanger
-	targets *targets
-	finder  *finder
-	cell    sameCell
-	clock   clock
-	log     *slog.Logger
+	router     *router
+	finder     *finder
+	transports map[string]*transport // by endpoint.name
+	cell       sameCell
+	clock      clock
+	log        *slog.Logger
+	token      func(context.Context) (string, error) // nil: sends no token
+	tracer     Tracer                                // nil: records no spans
+
+	direct, forward headers // without and with permission to forward the call
 }
 
 // do makes a call, and repeats it while that is safe, until it is answered or
 // ctx ends. It returns refusals as *lockapi.Error.
 func (c *caller) do(ctx context.Context, q *call) error {
-	if c.tracer != nil {
-		return c.traced(ctx, q)
+	if c.tracer == nil {
+		return c.repeat(ctx, q)
 	}
-	return c.see(ctx, q)
+	under, end := c.tracer.Call(ctx, q.method, q.path)
+	q.span = under
+	err := c.repeat(ctx, q)
+	end(err)
+	return err
 }
 
-// see is do without a span of its own.
-func (c *caller) see(ctx context.Context, q *call) error {
+// repeat is do without a span of its own.
+func (c *caller) repeat(ctx context.Context, q *call) error {
 	var (
 		pause backoff
 		last  error
@@ -75,7 +85,7 @@ func (c *caller) see(ctx context.Context, q *call) error {
 		if q.renew != nil {
 			q.renew(q)
 		}
-		if q.wait > 0 && c.clock.now()-q.hedge.sent >= mostPause {
+		if q.wait > 0 && c.clock.now()-q.sent >= mostPause {
 			pause.reset() // it waited as intended; something on the way ended it
 		}
 		if hops++; next == redirect && hops <= mostHops {
@@ -89,13 +99,13 @@ func (c *caller) see(ctx context.Context, q *call) error {
 // pick returns the route to use now. While no replica is known it waits for the
 // DNS.
 func (c *caller) pick(ctx context.Context) (*route, error) {
-	if r := c.targets.pick(); r != nil {
+	if r := c.router.pick(); r != nil {
 		return r, nil
 	}
 	if err := c.finder.first(ctx); err != nil {
 		return nil, err
 	}
-	return c.targets.pick(), nil
+	return c.router.pick(), nil
 }
 
 // findMaster finds the master by a read before a call that is not hedged.
@@ -104,7 +114,7 @@ func (c *caller) findMaster(ctx context.Context, q *call) error {
 		return nil
 	}
 	r, err := c.pick(ctx)
-	if err != nil || r.heard.Load() != 0 || !c.targets.hasOther(r) {
+	if err != nil || r.heard.Load() != 0 || !c.router.hasOther(r) {
 		return err
 	}
 	return c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteLocks, query: "limit=1", out: new(lockapi.LockList)})
@@ -134,7 +144,7 @@ const (
 // the attempt.
 func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
 	if other, all := c.isStrange(err); other {
-		c.targets.failed(r)
+		c.router.failed(r)
 		if all {
 			return giveUp, nil
 		}
@@ -146,7 +156,7 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 			return retry, nil // the attempt was cut short; the replica is not to blame
 		}
 		if !q.overdue {
-			c.targets.failed(r)
+			c.router.failed(r)
 		}
 		if q.once && q.unsettled {
 			return giveUp, nil
@@ -155,12 +165,12 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 	}
 	switch refused.Code {
 	case lockapi.CodeNotMaster:
-		if to := c.targets.redirected(r, refused.Master); to != nil {
+		if to := c.router.redirected(r, refused.Master); to != nil {
 			return redirect, to
 		}
 		return retry, nil
 	case lockapi.CodeNoMaster:
-		c.targets.skip(r)
+		c.router.skip(r)
 		return retry, nil
 	case lockapi.CodeTooMany:
 		// Another request adds to the load, so the caller decides. Calls
@@ -169,7 +179,7 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 			return retry, nil
 		}
 	case lockapi.CodeOutcomeUnknown:
-		c.targets.skip(r)
+		c.router.skip(r)
 		if q.once {
 			return giveUp, nil
 		}
@@ -180,7 +190,7 @@ func (c *caller) classify(ctx context.Context, r *route, q *call, err error) (ve
 		}
 	}
 	if isNonsense(err) {
-		c.targets.skip(r) // others may answer better; r is not asked in a loop
+		c.router.skip(r) // others may answer better; r is not asked in a loop
 	}
 	return giveUp, nil
 }
@@ -199,7 +209,7 @@ func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 		late = answerTime
 	}
 	sent := c.clock.now()
-	q.hedge.sent = sent
+	q.sent = sent
 	err := c.exchange(ctx, r, q, q.wait+late)
 	q.overdue = !q.overdue && errors.Is(err, wire.ErrLate) && r.alive(c.clock.now(), late)
 	q.add(account{answered: isAnswer(err), effective: mayHaveTakenEffect(err), unsettled: err != nil, firstSent: sent})
@@ -214,24 +224,101 @@ func (c *caller) probe(r *route, within time.Duration) bool {
 	defer cancel()
 	q := call{method: http.MethodGet, path: lockapi.RouteReady, any: true, late: within}
 	err := c.attempt(ctx, r, &q)
-	switch _, unsent := errors.AsType[*unsentError](err); {
+	switch {
 	case isAnswer(err) || isForeign(err):
-		c.targets.absolve(r.to)
+		c.router.absolve(r.to)
 		return true
-	case !unsent && !q.overdue && c.finder.ctx.Err() == nil:
-		c.targets.failed(r)
+	case !errors.Is(err, errNoToken) && !q.overdue && c.finder.ctx.Err() == nil:
+		c.router.failed(r)
 	}
 	return false
 }
 
-// mayHaveTakenEffect reports whether an attempt with this error may have taken
-// effect. A refusal has not, except for the codes that leave it open.
-func mayHaveTakenEffect(err error) bool {
-	if err == nil {
-		return true
+const mostRetryAfter = 24 * 60 * 60 // seconds
+
+// exchange makes one HTTP round trip and checks its answer, which must arrive
+// within the given time.
+func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Duration) error {
+	if q.media != "" {
+		return c.openStream(ctx, r, q, within)
 	}
-	if failed, ok := errors.AsType[*attemptError](err); ok {
-		return failed.sent
+	buf := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(buf)
+	a, err := c.roundTrip(ctx, r, q, within, buf)
+	if err != nil {
+		return &attemptError{base: r.to.base, sent: !neverSent(err), err: err}
 	}
-	return errors.Is(err, lockapi.CodeOutcomeUnknown) || errors.Is(err, lockapi.CodeInternal)
+	if err := c.cell.check(r.to.base, q, a.StatusCode, a.Header); err != nil {
+		return err
+	}
+	if a.StatusCode >= 300 {
+		err := c.refusal(r, &a)
+		if wrong := q.wrongCurrent(err); wrong != "" {
+			err = lockapi.Errorf(lockapi.CodeInternal, "%s refused %s %s with %s", r.to.base, q.method, q.path, wrong)
+		}
+		return err
+	}
+	stale := a.Header.Get(lockapi.HeaderStale) != ""
+	if wrong := q.read(&a, stale); wrong != "" {
+		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with %s", r.to.base, q.method, q.path, wrong)
+	}
+	c.router.answered(r, a.Header.Get(lockapi.HeaderMaster))
+	if !q.any && !stale {
+		r.answered(c.clock.now(), q)
+	}
+	return nil
+}
+
+// read decodes a successful answer. It describes what is wrong with it, or
+// returns "".
+func (q *call) read(a *wire.Answer, stale bool) string {
+	if wrong := q.verify(a.StatusCode, stale); wrong != "" || q.out == nil {
+		return wrong
+	}
+	if err := decode(a.Body, q.out); err != nil {
+		return "unexpected JSON: " + err.Error()
+	}
+	if d, ok := q.out.(dated); ok {
+		revision, err := strconv.ParseUint(a.Header.Get(lockapi.HeaderRevision), 10, 64)
+		if err != nil || revision > lockapi.MaxToken {
+			return "no revision in the header " + lockapi.HeaderRevision
+		}
+		d.date(revision)
+	}
+	if q.check == nil {
+		return ""
+	}
+	return q.check(q)
+}
+
+// refusal decodes an answer other than 2xx. An answer that is not a problem
+// document of the contract comes from a proxy or gateway, which may have passed
+// the call on; gateways, too, answer in JSON, with codes of their own.
+func (c *caller) refusal(r *route, a *wire.Answer) error {
+	var p lockapi.Problem
+	if decode(a.Body, &p) != nil || !p.Code.Valid() || p.Code.Status() != a.StatusCode {
+		code := lockapi.CodeInternal
+		switch a.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			code = lockapi.CodeOutcomeUnknown
+		case http.StatusNotFound:
+			code = lockapi.CodeNotFound
+		}
+		return &foreignAnswer{lockapi.Errorf(code, "%s answered %d %s, which is not an answer of a replica; check the base URL", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))}
+	}
+	e := p.Err()
+	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
+		e.RetryAfter = min(max(n, 0), mostRetryAfter)
+	}
+	if n, err := strconv.ParseUint(a.Header.Get(lockapi.HeaderRevision), 10, 64); err == nil && e.Code == lockapi.CodeNotFound {
+		e.Revision = n
+	}
+	e.DelayRemainingMS = max(e.DelayRemainingMS, 0)
+	switch e.Code {
+	case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown:
+		// classify decides where to go.
+	default:
+		c.router.answered(r, a.Header.Get(lockapi.HeaderMaster))
+	}
+	return e
 }

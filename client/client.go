@@ -55,7 +55,7 @@ func (c *Client) URLs(ctx context.Context) (out []string, err error) {
 	if _, err := c.calls.pick(ctx); err != nil {
 		return nil, err
 	}
-	for _, e := range c.calls.targets.known.Load().all {
+	for _, e := range c.calls.router.known.Load().all {
 		out = append(out, e.base)
 	}
 	return out, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/dial"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // DefaultGrace is how long a session in jeopardy keeps trying to reach the cell
@@ -147,23 +148,21 @@ func (c Config) New(opts ...Option) (*Client, error) {
 	if out.clock.now == nil {
 		out.clock = clock{boottime.Now, true}
 	}
-	out.calls = caller{
-		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token, tracer: c.Tracer},
-		targets:   newTargets(fixed, out.clock.now), clock: out.clock, log: out.log,
-		cell: sameCell{any: c.AnyCell, now: out.clock.now},
-	}
-	if c.Transport == nil {
-		d := &dial.Dialer{KeepAlive: probing}
-		out.calls.transport, out.calls.wire = &following{dialer: d, source: source}, newPools(d, source)
-		out.calls.named = map[string]*way{}
-		for _, n := range names {
-			if n.scheme == "https" && out.calls.named[n.cert] == nil {
-				out.calls.named[n.cert] = newWay(d, verifiedBy(n.cert, source))
-			}
+	d := &dial.Dialer{KeepAlive: probing}
+	transports := map[string]*transport{"": newTransport(d, source, "")}
+	for _, n := range names {
+		if n.scheme == "https" && transports[n.cert] == nil {
+			transports[n.cert] = newTransport(d, source, n.cert)
 		}
 	}
+	transports[""].given = c.Transport
+	out.calls = caller{
+		router: newRouter(fixed, out.clock.now), transports: transports, clock: out.clock, log: out.log,
+		cell: sameCell{any: c.AnyCell, now: out.clock.now}, token: c.Token, tracer: c.Tracer,
+		direct: makeHeaders(c.UserAgent, lockapi.ForwardNever), forward: makeHeaders(c.UserAgent, ""),
+	}
 	out.calls.finder = newFinder(&out.calls, fixed, names, c.Resolver, !c.OnlyURLs)
-	out.calls.targets.finder, out.calls.targets.probe = out.calls.finder, out.calls.probe
+	out.calls.router.finder, out.calls.router.probe = out.calls.finder, out.calls.probe
 	return out, nil
 }
 
@@ -189,30 +188,3 @@ func (c *Config) given(scheme string) (fixed []*endpoint, names []*dnsName, err 
 	}
 	return fixed, names, nil
 }
-
-// newTransport makes the net/http transport for URLs that the client does not
-// dial itself. Each waiting Lock and each session's keepalive occupies a
-// connection, so it keeps many idle ones.
-func newTransport(d *dial.Dialer, config *tls.Config) *http.Transport {
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, dialTime)
-			defer cancel()
-			return d.DialContext(ctx, network, addr)
-		},
-		TLSClientConfig:     config.Clone(),
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: 1024,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: handshakeTime,
-		DisableCompression:  true,
-	}
-}
-
-// These bound the dialling of a TCP connection, and set the time between two of
-// its keepalive probes.
-const (
-	dialTime = 2 * time.Second
-	probing  = 15 * time.Second
-)

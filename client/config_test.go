@@ -35,7 +35,7 @@ func TestConfig(t *testing.T) {
 		c, err := New(given)
 		if err != nil {
 			t.Errorf("%s: %v", given, err)
-		} else if got := c.calls.targets.pick().to.base; got != want {
+		} else if got := c.calls.router.pick().to.base; got != want {
 			t.Errorf("%s becomes %s, want %s", given, got, want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.calls.targets.pick().to.url("/v1/locks/a b/%/ü", "").String(); got != "https://gateway:8443/stout/v1/locks/a%20b/%25/%C3%BC" {
+	if got := c.calls.router.pick().to.url("/v1/locks/a b/%/ü", "").String(); got != "https://gateway:8443/stout/v1/locks/a%20b/%25/%C3%BC" {
 		t.Errorf("address is %s", got)
 	}
 }

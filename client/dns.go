@@ -167,7 +167,7 @@ func (f *finder) begin(n *dnsName) *lookup {
 	return l
 }
 
-// publish passes the given and resolved endpoints to the targets.
+// publish passes the given and resolved endpoints to the router.
 func (f *finder) publish() {
 	f.publishing.Lock()
 	defer f.publishing.Unlock()
@@ -177,20 +177,23 @@ func (f *finder) publish() {
 		given = append(given[:len(given):len(given)], n.found...)
 		n.mu.Unlock()
 	}
-	f.c.targets.setGiven(given)
-	if len(given) > 0 && !f.isFound {
-		f.isFound = true
-		close(f.found)
+	f.c.router.set(given, nil)
+	if len(given) > 0 {
+		f.foundOnce.Do(func() { close(f.found) })
 	}
+}
+
+// beginAll begins the lookups of all names.
+func (f *finder) beginAll() (under []*lookup) {
+	for _, n := range f.names {
+		under = append(under, f.begin(n))
+	}
+	return under
 }
 
 // lookUp looks up all names, and returns early when ctx ends.
 func (f *finder) lookUp(ctx context.Context) {
-	var under []*lookup
-	for _, n := range f.names {
-		under = append(under, f.begin(n))
-	}
-	for _, l := range under {
+	for _, l := range f.beginAll() {
 		if await(ctx, l.done) != nil {
 			return
 		}
@@ -199,12 +202,8 @@ func (f *finder) lookUp(ctx context.Context) {
 
 // first waits until a replica is known, when only DNS names were given.
 func (f *finder) first(ctx context.Context) error {
-	var under []*lookup
-	for _, n := range f.names {
-		under = append(under, f.begin(n))
-	}
 	var errs []error
-	for i, l := range under {
+	for i, l := range f.beginAll() {
 		select {
 		case <-f.found:
 			return nil
@@ -216,7 +215,7 @@ func (f *finder) first(ctx context.Context) error {
 			return &attemptError{base: f.names[i].text, err: context.Cause(ctx)}
 		}
 	}
-	if f.c.targets.pick() != nil {
+	if f.c.router.pick() != nil {
 		return nil
 	}
 	return errors.Join(errs...)

@@ -216,16 +216,16 @@
 //
 //	Client             shared by its sessions
 //	  caller           makes calls: repeats them, follows the master
-//	    targets        chooses a replica; passes over failed ones until a probe
-//	    finder         finds replicas by DNS and by asking the cell
+//	    call           one call: its request and the record of its attempts
+//	    hedge          asks other replicas for a call when one is silent
+//	    router         chooses the route: the endpoint, or one that forwards
+//	    finder         finds endpoints by DNS and by asking the cell
+//	    transport      owns the connections to endpoints
 //	    sameCell       refuses answers of another cell
-//	    exchanger      makes HTTP round trips; owns the connections
 //	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen
 //	watch, follower    a loop over events: its connection and position
 //	sender, Txn        changes files, with or without a session
-//	call               one call: its request and the record of its attempts
-//	  hedge, race      asks other replicas when one is silent
 //	Session            its five parts below each have their own mutex
 //	  lease            its state by the clock and the end of the local lease
 //	  acquisitions     its waits, holds and releases, by handle

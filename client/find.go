@@ -32,7 +32,7 @@ const mostAsked = 3
 
 // finder finds the replicas of a cell: it resolves the DNS names given to the
 // client, and asks the cell for the URLs of its members. It passes them to the
-// targets. It is safe for concurrent use; the nil finder does no search.
+// router. It is safe for concurrent use; the nil finder does no search.
 //
 // It has a goroutine only while it looks. It looks only if there was an answer
 // or a failure since the last look. An unused client makes no requests, and
@@ -49,11 +49,10 @@ type finder struct {
 	ctx  context.Context // ends with the client
 	stop context.CancelFunc
 
-	found chan struct{} // closed once a replica is known
-	waits atomic.Bool   // a look is due, or under way
-
-	publishing sync.Mutex // guards the following
-	isFound    bool       // found is closed
+	found      chan struct{} // closed once a replica is known
+	foundOnce  sync.Once     // closes found
+	waits      atomic.Bool   // a look is due, or under way
+	publishing sync.Mutex    // held while endpoints are passed to the router
 
 	mu     sync.Mutex // guards the following
 	timer  *time.Timer
@@ -61,7 +60,7 @@ type finder struct {
 	looks  bool          // one is under way
 	last   time.Duration // clock at the end of the last look
 	looked bool          // there was one
-	told   bool          // the master has listed the members
+	listed bool          // the master has listed the members
 
 	// The revision of the members in keepalives' answers; 0 before the first. A
 	// look that began after the revision was first seen has read these members
@@ -96,7 +95,7 @@ func (f *finder) isCurrent() bool {
 	return f.current.Load() && len(f.names) == 0 && f.c.clock.now()-time.Duration(f.seen.Load()) < lookEvery
 }
 
-// newFinder makes the finder of a caller that already has targets and a cell.
+// newFinder makes the finder of a caller that already has a router and a cell.
 func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, learns bool) *finder {
 	f := &finder{c: c, log: c.log, fixed: fixed, names: names, dns: dns, learns: learns, found: make(chan struct{})}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -111,8 +110,7 @@ func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, lea
 		f.learns = false
 	}
 	if len(fixed) > 0 {
-		f.isFound = true
-		close(f.found)
+		f.foundOnce.Do(func() { close(f.found) })
 	}
 	return f
 }
@@ -163,7 +161,7 @@ func (f *finder) look() {
 	ctx, cancel := context.WithTimeout(f.ctx, lookTime)
 	defer cancel()
 	f.lookUp(ctx)
-	if f.learns && f.c.targets.pick() != nil {
+	if f.learns && f.c.router.pick() != nil {
 		f.ask(ctx)
 	}
 
@@ -185,12 +183,12 @@ func (f *finder) ask(ctx context.Context) {
 	revision := f.revision
 	f.mu.Unlock()
 	var out lockapi.URLs
-	err := f.c.see(within, &call{method: http.MethodGet, path: lockapi.RouteURLs, aside: true, out: &out})
+	err := f.c.repeat(within, &call{method: http.MethodGet, path: lockapi.RouteURLs, aside: true, out: &out})
 	if err == nil {
 		if learned := f.believe(&out); learned != nil {
-			f.c.targets.setLearned(learned)
+			f.c.router.set(nil, learned)
 			f.mu.Lock()
-			f.told = true
+			f.listed = true
 			f.current.Store(revision != 0 && revision == f.revision)
 			f.mu.Unlock()
 		}
@@ -198,16 +196,16 @@ func (f *finder) ask(ctx context.Context) {
 	}
 	f.log.Debug("stout: the members are not known", "error", err)
 	f.mu.Lock()
-	told := f.told
+	listed := f.listed
 	f.mu.Unlock()
-	if _, refused := errors.AsType[*lockapi.Error](err); refused || told {
+	if _, refused := errors.AsType[*lockapi.Error](err); refused || listed {
 		return
 	}
-	for _, e := range f.c.targets.some(mostAsked) {
+	for _, e := range f.c.router.some(mostAsked) {
 		var out lockapi.URLs
 		q := call{method: http.MethodGet, path: lockapi.RouteURLs, query: "consistency=" + lockapi.ConsistencyStale, stale: true, aside: true, out: &out}
 		if f.c.attempt(ctx, &route{to: e}, &q) == nil {
-			f.c.targets.learn(f.believe(&out)...)
+			f.c.router.learn(f.believe(&out)...)
 		}
 	}
 }
@@ -215,11 +213,11 @@ func (f *finder) ask(ctx context.Context) {
 // believe returns the endpoints of the members in the cell's list. It omits a
 // URL that leads from https to http, or is not the URL of a host. It is nil if
 // there are no endpoints.
-func (f *finder) believe(told *lockapi.URLs) (out []*endpoint) {
-	if !f.c.cell.isThis(told.CellID) {
+func (f *finder) believe(list *lockapi.URLs) (out []*endpoint) {
+	if !f.c.cell.isThis(list.CellID) {
 		return nil
 	}
-	for _, r := range told.Replicas[:min(len(told.Replicas), mostLearned)] {
+	for _, r := range list.Replicas[:min(len(list.Replicas), mostLearned)] {
 		e, err := learnedEndpoint(r.URL, f.secure)
 		if err != nil {
 			f.log.Debug("stout: the URL of a member is not used", "member", lockapi.Clip(r.ID), "error", err)
@@ -251,7 +249,7 @@ func (f *finder) met(e *endpoint) {
 	if f == nil || !f.learns || strings.Trim(e.path, "/") != "" || f.secure && e.scheme != "https" {
 		return
 	}
-	f.c.targets.learn(e)
+	f.c.router.learn(e)
 }
 
 // close ends a look that is under way, and prevents further ones.

@@ -45,7 +45,7 @@ func TestCompactedIsKept(t *testing.T) {
 		return true
 	}}
 	refused := &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: lockapi.Compacted{Oldest: 5, Revision: 7}}
-	all := c.calls.targets.known.Load().all
+	all := c.calls.router.known.Load().all
 	for _, ask := range []struct {
 		of  *endpoint
 		err error

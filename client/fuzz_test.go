@@ -82,7 +82,7 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	for range 3 { // each at the replica that the previous answer led to
-		r := c.calls.targets.pick()
+		r := c.calls.router.pick()
 		err := c.calls.attempt(t.Context(), r, q)
 		refused := new(lockapi.Error)
 		switch {

@@ -144,12 +144,12 @@ func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, ne
 		defer c.limiter.give()
 	}
 	if r == nil {
-		r = c.calls.targets.pick() // not nil: the session was opened there
+		r = c.calls.router.pick() // not nil: the session was opened there
 	}
 	q.late, q.overdue = k.answerTime(r, wait, failures), k.overdue
 	sent := c.clock.now()
 	if failures > 0 && k.isUrgent() && !r.alive(sent, q.late) {
-		err = c.calls.allAtOnce(ctx, r, &q)
+		err = c.calls.urgent(ctx, r, &q)
 	} else if err = c.calls.attempt(ctx, r, &q); err != nil && ctx.Err() == nil {
 		_, next = c.calls.classify(ctx, r, &q, err)
 	}
@@ -196,7 +196,7 @@ func (k *keeper) answerTime(r *route, wait time.Duration, failures int) time.Dur
 		return min(max(k.s.ttl/12, r.patience()), max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
 	d := min(max(k.s.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(failures/len(k.s.c.calls.targets.known.Load().all), 4), 4*time.Second)
+	return min(d<<min(failures/len(k.s.c.calls.router.known.Load().all), 4), 4*time.Second)
 }
 
 // renewed processes a keepalive's answer, and reports whether it has new
@@ -211,7 +211,7 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 		s.reconciler.newMaster = true
 		s.locks.askAgain()
 	}
-	s.c.calls.targets.finder.revised(answer.MembersRevision)
+	s.c.calls.router.finder.revised(answer.MembersRevision)
 	s.lease.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
 		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // a higher one cannot be acknowledged

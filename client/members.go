@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 	"time"
 
@@ -32,18 +31,10 @@ const viewTime = time.Second
 func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
-	all := c.calls.targets.known.Load().all
-	views := make(chan lockapi.Cell, len(all))
-	for _, e := range all {
-		go func() {
-			var out lockapi.Cell
-			_ = c.calls.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
-			views <- out
-		}()
-	}
-	for range all {
-		if other := <-views; other.Master != nil && other.Epoch >= view.Epoch {
-			return other
+	q := &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: new(lockapi.Cell)}
+	for a := range c.calls.askAll(ctx, q, false, c.calls.router.known.Load().all) {
+		if other := a.q.out.(*lockapi.Cell); other.Master != nil && other.Epoch >= view.Epoch {
+			return *other
 		}
 	}
 	return view
@@ -69,17 +60,17 @@ func (c *Client) Ready(ctx context.Context, url string) error {
 // askOne makes one attempt of a read, at the replica at url. For a DNS name it
 // asks all its replicas, and one answer suffices.
 func (c *Client) askOne(ctx context.Context, url string, q call) error {
+	q.method = http.MethodGet
 	if isName(url) {
 		return c.askNamed(ctx, url, q)
 	}
-	e := c.calls.targets.known.Load().find(url)
+	e := c.calls.router.known.Load().find(url)
 	if e == nil {
 		var err error
 		if e, err = givenEndpoint(url, c.scheme); err != nil {
 			return err
 		}
 	}
-	q.method = http.MethodGet
 	err := c.calls.attempt(ctx, &route{to: e}, &q)
 	if isForeign(err) {
 		return q.outcome(err)
@@ -96,24 +87,12 @@ func (c *Client) askNamed(ctx context.Context, text string, q call) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan racer, len(found))
-	for _, e := range found {
-		own := q
-		own.method = http.MethodGet
-		if q.out != nil {
-			own.out = reflect.New(reflect.TypeOf(q.out).Elem()).Interface()
-		}
-		go func() { answers <- racer{q: &own, err: c.calls.attempt(ctx, &route{to: e}, &own)} }()
-	}
 	var refused error
 	var failed []error
-	for range found {
-		a := <-answers
+	for a := range c.calls.askAll(ctx, &q, false, found) {
 		switch {
-		case a.err == nil && q.out != nil:
-			reflect.ValueOf(q.out).Elem().Set(reflect.ValueOf(a.q.out).Elem())
-			return nil
 		case a.err == nil:
+			q.adopt(a.q)
 			return nil
 		case isAnswer(a.err):
 			refused = a.err

@@ -2,6 +2,15 @@ package client
 
 import "time"
 
+// An endpoint that failed is passed over until it has answered a probe. The
+// first probe comes firstPenalty after the first failure. The time doubles with
+// each further failure, up to mostPenalty.
+const (
+	firstPenalty = time.Second
+	mostPenalty  = time.Minute
+	probeTime    = 3 * time.Second // bounds its answer
+)
+
 // penalty makes the client prefer other endpoints to one that failed, until it
 // has answered.
 //
@@ -18,9 +27,13 @@ type penalty struct {
 }
 
 // punish begins a penalty, or extends one. mu is held.
-func (t *targets) punish(base string) {
-	now, p := t.now(), t.penalties[base]
+func (rt *router) punish(base string) {
+	now, p := rt.now(), rt.penalties[base]
 	switch {
+	case p == nil:
+		rt.forgive(now)
+		p = new(penalty)
+		rt.penalties[base] = p
 	case !p.over && now < p.until:
 		return // one count for all the calls that failed together
 	case p.over && now-p.until > mostPenalty:
@@ -28,90 +41,84 @@ func (t *targets) punish(base string) {
 	}
 	p.length = min(max(2*p.length, firstPenalty), mostPenalty)
 	p.until, p.over = now+p.length, false
-	t.forgive(now)
-	t.setPenalty(base, p)
+	rt.countPunished()
 }
 
 // absolve ends the penalty of an endpoint that has answered. During the pause
 // an answer has no effect: it may be a short one on a link that loses long
 // ones.
-func (t *targets) absolve(e *endpoint) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.now()
-	if p, ok := t.penalties[e.base]; ok && !p.over && now >= p.until {
+func (rt *router) absolve(e *endpoint) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	now := rt.now()
+	if p := rt.penalties[e.base]; p != nil && !p.over && now >= p.until {
 		p.over, p.until = true, now
-		t.setPenalty(e.base, p)
+		rt.countPunished()
 	}
 }
 
-// setPenalty stores a penalty. mu is held.
-func (t *targets) setPenalty(base string, p penalty) {
-	t.penalties[base] = p
+// countPunished counts the penalties that are not over. mu is held.
+func (rt *router) countPunished() {
 	n := int32(0)
-	for _, p := range t.penalties {
+	for _, p := range rt.penalties {
 		if !p.over {
 			n++
 		}
 	}
-	t.punished.Store(n)
+	rt.punished.Store(n)
 }
 
 // passesOver reports whether an endpoint has failed and not answered since. It
 // starts a probe when the pause is over. mu is held.
-func (t *targets) passesOver(e *endpoint) bool {
-	p, ok := t.penalties[e.base]
-	if !ok || p.over {
+func (rt *router) passesOver(e *endpoint) bool {
+	p := rt.penalties[e.base]
+	if p == nil || p.over {
 		return false
 	}
-	if t.now() >= p.until && !p.probed && t.probe != nil {
+	if rt.now() >= p.until && !p.probed && rt.probe != nil {
 		p.probed = true
-		t.penalties[e.base] = p
 		go func() {
-			t.probe(&route{to: e}, probeTime)
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if p, ok := t.penalties[e.base]; ok {
-				p.probed = false
-				t.penalties[e.base] = p
-			}
+			rt.probe(&route{to: e}, probeTime)
+			rt.mu.Lock()
+			defer rt.mu.Unlock()
+			p.probed = false
 		}()
 	}
 	return true
 }
 
 // isPunished is passesOver under the mutex.
-func (t *targets) isPunished(e *endpoint) bool {
-	if t.punished.Load() == 0 {
+func (rt *router) isPunished(e *endpoint) bool {
+	if rt.punished.Load() == 0 {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.passesOver(e)
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.passesOver(e)
 }
 
 // fails reports whether an endpoint could not be reached on the last attempt.
-func (t *targets) fails(base string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p, ok := t.penalties[base]
-	return ok && !p.over
+func (rt *router) fails(base string) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	p := rt.penalties[base]
+	return p != nil && !p.over
 }
 
 // mostPenalties bounds the endpoints with penalties. A cell has few replicas,
 // but an answer may name any master.
 const mostPenalties = 64
 
-// forgive removes penalties if there are too many, finished ones first. mu is
+// forgive makes room for another penalty; it removes finished ones first. mu is
 // held.
-func (t *targets) forgive(now time.Duration) {
+func (rt *router) forgive(now time.Duration) {
 	for _, all := range []bool{false, true} {
-		for base, p := range t.penalties {
-			if len(t.penalties) < mostPenalties {
+		for base, p := range rt.penalties {
+			if len(rt.penalties) < mostPenalties {
 				return
 			}
 			if all || now >= p.until {
-				delete(t.penalties, base)
+				delete(rt.penalties, base)
 			}
 		}
 	}

@@ -46,14 +46,14 @@ func TestSentAgainByTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &exchanger{transport: new(http.Transport), headers: makeHeaders("")}
-	defer e.close()
+	c := &caller{transports: map[string]*transport{"": {given: new(http.Transport)}}, direct: makeHeaders("", "")}
+	defer c.close()
 	send := func(method, key string) error {
 		q := call{method: method, path: "/v1/files/a", body: []byte("x")}
 		if key != "" {
 			q.under(key)
 		}
-		_, err := e.roundTrip(t.Context(), &route{to: to}, &q, 10*time.Second, new(bytes.Buffer))
+		_, err := c.roundTrip(t.Context(), &route{to: to}, &q, 10*time.Second, new(bytes.Buffer))
 		return err
 	}
 	if err := send(http.MethodGet, ""); err != nil {

@@ -35,17 +35,17 @@ func TestBusy(t *testing.T) {
 // The number of penalties is bounded, however many masters are named.
 func TestPenaltiesAreBounded(t *testing.T) {
 	now := time.Duration(0)
-	endpoints := []*endpoint{{base: "http://r1"}, {base: "http://r2"}}
-	targets := newTargets(endpoints, func() time.Duration { return now })
+	given := []*endpoint{{base: "http://r1"}, {base: "http://r2"}}
+	router := newRouter(given, func() time.Duration { return now })
 	for i := range 10_000 {
 		now += time.Millisecond
-		targets.failed(&route{to: &endpoint{base: fmt.Sprintf("http://m%d", i)}})
+		router.failed(&route{to: &endpoint{base: fmt.Sprintf("http://m%d", i)}})
 	}
-	if n := len(targets.penalties); n > mostPenalties {
+	if n := len(router.penalties); n > mostPenalties {
 		t.Errorf("%d penalties are kept", n)
 	}
-	targets.failed(&route{to: endpoints[1]})
-	if targets.resolve(&route{to: endpoints[0]}, "http://r2") != nil {
+	router.failed(&route{to: given[1]})
+	if router.resolve(&route{to: given[0]}, "http://r2") != nil {
 		t.Error("the last penalty is forgotten")
 	}
 }

@@ -85,20 +85,13 @@ func (s *sameCell) checkID(base, is string) error {
 	return nil
 }
 
-// isStrange reports whether the replica at an endpoint has answered as another
-// cell since this cell's last answer.
-func (s *sameCell) isStrange(base string) bool {
+// hasLeft reports whether the replica at an endpoint has answered as another
+// cell since this cell's last answer. A replica that fails to answer counts, too,
+// if only others have answered, as another cell, for longer than mostAbsence.
+func (s *sameCell) hasLeft(base string, fails bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.strange[base]
-}
-
-// absentForLong reports whether replicas have answered as another cell, and
-// none as this one, for so long that unreachable ones are not waited for.
-func (s *sameCell) absentForLong() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.strange) > 0 && s.now()-s.since > mostAbsence
+	return s.strange[base] || fails && len(s.strange) > 0 && s.now()-s.since > mostAbsence
 }
 
 // isThis reports whether an id is this cell's.
@@ -114,8 +107,5 @@ func (c *caller) isStrange(err error) (other, all bool) {
 	if _, other = errors.AsType[*otherCell](err); !other {
 		return false, false
 	}
-	absent := c.cell.absentForLong()
-	return true, c.targets.abandoned(func(base string) bool {
-		return c.cell.isStrange(base) || absent && c.targets.fails(base)
-	})
+	return true, c.router.abandoned(func(base string) bool { return c.cell.hasLeft(base, c.router.fails(base)) })
 }

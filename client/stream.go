@@ -1,16 +1,14 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"mime"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -29,58 +27,30 @@ const (
 func (w *watch) stream(ctx context.Context) error {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
-	silence := time.AfterFunc(answerTime, func() { cut(errSilent) })
-	defer silence.Stop()
-	r := &route{to: w.at}
-	q := &call{
-		method: http.MethodGet, path: lockapi.RouteEvents, query: w.filter.query(w.after).Encode(), any: true,
-		fields: []field{{"Accept", lockapi.TypeEventStream}},
-	}
-	as, err := w.c.calls.authorization(ctx)
-	if err != nil {
-		return &attemptError{base: w.at.base, err: err}
-	}
-	resp, err := w.c.calls.transportTo(r.to).RoundTrip(w.c.calls.request(ctx, r, q, as))
-	if err != nil {
-		if context.Cause(ctx) == errSilent {
+	q := &call{method: http.MethodGet, path: lockapi.RouteEvents, query: w.filter.query(w.after).Encode(), any: true, media: lockapi.TypeEventStream}
+	switch err := w.c.calls.attempt(ctx, &route{to: w.at}, q); {
+	case err == nil:
+		defer q.stream.Body.Close()
+		return w.read(ctx, cut, q.stream.Body)
+	case q.stream != nil:
+		w.polls = pollsLong
+		return errNoSSE
+	default:
+		if errors.Is(err, errSilent) {
 			if w.mute++; w.mute >= mostMute {
 				w.polls, w.mute = pollsLong, 0
 			}
 		}
-		return &attemptError{base: w.at.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(ctx))}
-	}
-	defer resp.Body.Close()
-	if err := w.c.calls.cell.check(r.to.base, q, resp.StatusCode, resp.Header); err != nil {
 		return err
 	}
-	if err := w.opened(r, resp); err != nil {
-		return err
-	}
-	w.c.calls.targets.answered(r, "")
-	return w.read(ctx, resp, silence)
 }
 
-// opened returns an error if an answer is not an event stream.
-func (w *watch) opened(r *route, resp *http.Response) error {
-	if resp.StatusCode != http.StatusOK {
-		buf := new(bytes.Buffer)
-		a, err := wire.ReadAnswer(resp, buf, mostMessage)
-		if err != nil {
-			return &attemptError{base: w.at.base, sent: true, err: err}
-		}
-		return w.c.calls.refusal(r, &a)
-	}
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != lockapi.TypeEventStream {
-		w.polls = pollsLong
-		return errNoSSE
-	}
-	return nil
-}
-
-// read delivers the messages of a stream. The silence timer is stopped while
-// the caller processes an event.
-func (w *watch) read(ctx context.Context, resp *http.Response, silence *time.Timer) error {
-	in, idle := newMessages(resp.Body), 0
+// read delivers the messages of a stream, and cuts it when it is silent. The
+// silence timer is stopped while the caller processes an event.
+func (w *watch) read(ctx context.Context, cut context.CancelCauseFunc, body io.Reader) error {
+	silence := time.AfterFunc(mostSilence, func() { cut(errSilent) })
+	defer silence.Stop()
+	in, idle := newMessages(body), 0
 	for {
 		silence.Reset(mostSilence)
 		m, err := in.next()

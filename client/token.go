@@ -19,20 +19,22 @@ func WithToken(token func(ctx context.Context) (string, error)) Option {
 	return func(c *Config) { c.Token = token }
 }
 
+var errNoToken = errors.New("no token to send")
+
 // authorization returns the header with the token of an attempt; empty if no
-// function supplies tokens.
-func (e *exchanger) authorization(ctx context.Context) ([]field, error) {
-	if e.token == nil {
+// function supplies tokens. The error is an errNoToken.
+func (c *caller) authorization(ctx context.Context) ([]field, error) {
+	if c.token == nil {
 		return nil, nil
 	}
-	token, err := e.token(ctx)
+	token, err := c.token(ctx)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("no token to send: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoToken, err)
 	case token == "":
-		return nil, errors.New("no token to send: it is empty")
+		return nil, fmt.Errorf("%w: it is empty", errNoToken)
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, errors.New("no token to send: it has a space, a control character or one outside ASCII")
+		return nil, fmt.Errorf("%w: it has a space, a control character or one outside ASCII", errNoToken)
 	}
 	return []field{{"Authorization", "Bearer " + token}}, nil
 }

@@ -24,27 +24,6 @@ type Tracer interface {
 // WithTracer sets Config.Tracer.
 func WithTracer(t Tracer) Option { return func(c *Config) { c.Tracer = t } }
 
-// traced makes a call with a span.
-func (c *caller) traced(ctx context.Context, q *call) error {
-	under, end := c.tracer.Call(ctx, q.method, q.path)
-	q.span = under
-	err := c.see(ctx, q)
-	end(err)
-	return err
-}
-
-// tracedSend makes one request of a call that has a span.
-func (e *exchanger) tracedSend(q *call, r *route, as []field, send func([]field) (int, error)) {
-	fields, end := e.tracer.Attempt(q.span, q.method, q.path, r.to.base)
-	all := append(make([]field, 0, len(as)+len(fields)), as...)
-	for _, f := range fields {
-		if isVisible(f[0]) && isVisible(f[1]) { // else it could write further headers
-			all = append(all, field{f[0], f[1]})
-		}
-	}
-	end(send(all))
-}
-
 // isVisible reports whether s is printable ASCII and not empty.
 func isVisible(s string) bool {
 	for i := range len(s) {

@@ -120,7 +120,7 @@ func (w *watch) run(ctx context.Context) error {
 			sleep(ctx, w.pause.next())
 			continue
 		}
-		w.at = w.c.calls.targets.any(w.avoids)
+		w.at = w.c.calls.router.any(w.avoids)
 		err := w.listen(ctx)
 		if ctx.Err() != nil && err != errStopped {
 			break
@@ -191,7 +191,7 @@ func (w *watch) classify(ctx context.Context, err error) error {
 		return w.missed(lockapi.Compacted{})
 	case !isRefusal:
 		if isDialError(err) {
-			w.c.calls.targets.failed(&route{to: w.at})
+			w.c.calls.router.failed(&route{to: w.at})
 		} else {
 			w.c.calls.finder.want(soon)
 		}
@@ -232,7 +232,7 @@ func (w *watch) isBad(err error) error {
 	if w.bad++; w.bad <= fewBad {
 		return nil
 	}
-	if !w.c.calls.targets.abandoned(func(base string) bool { return w.useless[base] }) {
+	if !w.c.calls.router.abandoned(func(base string) bool { return w.useless[base] }) {
 		return nil
 	}
 	return err
@@ -283,7 +283,7 @@ func (w *watch) missed(at lockapi.Compacted) error {
 		w.compacted[w.at.base] = at
 	}
 	asked := func(base string) bool { _, asked := w.compacted[base]; return asked }
-	if !w.c.calls.targets.abandoned(asked) {
+	if !w.c.calls.router.abandoned(asked) {
 		return nil
 	}
 	for _, other := range w.compacted {

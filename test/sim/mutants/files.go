@@ -77,7 +77,7 @@ func files() []Mutant {
 				New: "lockapi.HeaderIdempotencyKey}"}},
 		{"key-of-each-try", "guarantees", "the SDK's writes of a session happen once",
 			"a write happens, its answer is lost, and the SDK sends it again",
-			overlay.Edit{File: "client/exchanger.go",
+			overlay.Edit{File: "client/request.go",
 				Old: "\t\t\th.Set(f.name, f.value)\n",
 				New: "\t\t\tv := f.value\n\t\t\tif f.name == \"Idempotency-Key\" {\n\t\t\t\tv = fmt.Sprintf(\"%s-%p\", v, ctx)\n\t\t\t}\n\t\t\th.Set(f.name, v)\n"}},
 		{"write-without-a-key-sent-again", "guarantees", "the SDK sends a write without session once",

@@ -3,14 +3,69 @@ package client
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
+// attemptError reports an attempt without an answer of the contract.
+type attemptError struct {
+	base string
+	sent bool // false if the request was certainly not sent
+	err  error
+}
+
+func (e *attemptError) Error() string { return e.base + ": " + e.err.Error() }
+func (e *attemptError) Unwrap() error { return e.err }
+
+// callError reports a call that ended with its context.
+type callError struct {
+	op     string
+	cause  error // why it was given up
+	class  lockapi.Code
+	last   error
+	silent bool // no replica answered
+}
+
+func (e *callError) Error() string {
+	if e.last == nil {
+		return fmt.Sprintf("stout: %s: %v", e.op, e.cause)
+	}
+	what := string(e.class)
+	if e.silent {
+		what += ", " + ErrNoAnswer.Error()
+	}
+	return fmt.Sprintf("stout: %s: %s: %v (last attempt: %v)", e.op, what, e.cause, e.last)
+}
+
+func (e *callError) Unwrap() []error {
+	if e.last == nil {
+		return []error{e.cause}
+	}
+	if e.silent {
+		return []error{e.cause, e.class, ErrNoAnswer}
+	}
+	return []error{e.cause, e.class}
+}
+
+// errCut ends a call if its cut context ended before the caller's context, or
+// if the caller's context ended with errCut as its cause.
+var errCut = errors.New("stout: the call was cut off")
+
+// givenUp returns the error of a call after the end of its context, with the
+// given last failure.
+func (q *call) givenUp(cause, last error) error {
+	class := lockapi.CodeNoMaster
+	if q.unsettled && q.method != http.MethodGet {
+		class = lockapi.CodeOutcomeUnknown
+	}
+	return &callError{op: q.method + " " + q.path, cause: cause, class: class, last: last, silent: !q.answered}
+}
+
 // foreignAnswer is an answer that no replica gives, for example from a web
 // server at a URL that is not a replica's. It means the refusal that it
-// resembles, with less weight: in a race it settles no call while a replica may
+// resembles, with less weight: in a hedge it settles no call while a replica may
 // still answer.
 type foreignAnswer struct{ refusal *lockapi.Error }
 
@@ -75,4 +130,24 @@ func isAnswer(err error) bool {
 	}
 	_, failed := errors.AsType[*attemptError](err)
 	return !failed && !isForeign(err)
+}
+
+// mayHaveTakenEffect reports whether an attempt with this error may have taken
+// effect. A refusal has not, except for the codes that leave it open.
+func mayHaveTakenEffect(err error) bool {
+	if err == nil {
+		return true
+	}
+	if failed, ok := errors.AsType[*attemptError](err); ok {
+		return failed.sent
+	}
+	return errors.Is(err, lockapi.CodeOutcomeUnknown) || errors.Is(err, lockapi.CodeInternal)
+}
+
+// neverSent reports whether an attempt with this error was certainly not sent.
+func neverSent(err error) bool { return errors.Is(err, errNoToken) || isDialError(err) }
+
+func isDialError(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
