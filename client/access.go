@@ -34,12 +34,12 @@ func (c *Client) Access() Access { return Access{c} }
 // WhoAmI returns the principal of this client, as the cell sees it. Every
 // caller may ask; ErrUnauthenticated means that the credential is bad.
 func (a Access) WhoAmI(ctx context.Context) (out lockapi.WhoAmI, err error) {
-	q := call{path: lockapi.RouteWhoAmI, out: &out, check: func(*call) string {
+	q := call{path: lockapi.RouteWhoAmI, out: &out, check: checking(func(out *lockapi.WhoAmI) string {
 		if out.Principal == "" || out.How == "" {
 			return "no principal"
 		}
 		return ""
-	}}
+	})}
 	err = a.c.read(ctx, q, nil, nil)
 	return out, err
 }
@@ -58,12 +58,12 @@ func (a Access) Check(ctx context.Context, path, principal string) (out lockapi.
 		}
 		query.Set("principal", principal)
 	}
-	q := call{path: lockapi.RouteCheck, out: &out, check: func(*call) string {
+	q := call{path: lockapi.RouteCheck, out: &out, check: checking(func(out *lockapi.AccessCheck) string {
 		if out.Path != path || principal != "" && out.Principal != principal {
 			return fmt.Sprintf("what %q may do at %q", lockapi.Clip(out.Principal), lockapi.Clip(out.Path))
 		}
 		return ""
-	}}
+	})}
 	err = a.c.read(ctx, q, query, nil)
 	return out, err
 }
@@ -129,12 +129,12 @@ func (a Access) rule(ctx context.Context, method, path string, body []byte, out 
 	if err := lockapi.ValidateRulePath(path); err != nil {
 		return err
 	}
-	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteRules + path, body: body, once: method != http.MethodGet, out: out, check: func(*call) string {
+	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteRules + path, body: body, once: method != http.MethodGet, out: out, check: checking(func(out *lockapi.AccessRule) string {
 		if out.Path != path {
 			return fmt.Sprintf("the rule at %q", lockapi.Clip(out.Path))
 		}
 		return ""
-	}})
+	})})
 }
 
 // drop makes a call that deletes something.
@@ -189,12 +189,12 @@ func (a Access) group(ctx context.Context, method, name string, body []byte, out
 	if err := lockapi.ValidateGroup(name); err != nil {
 		return err
 	}
-	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteGroups + "/" + name, body: body, once: method != http.MethodGet, out: out, check: func(*call) string {
+	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteGroups + "/" + name, body: body, once: method != http.MethodGet, out: out, check: checking(func(out *lockapi.Group) string {
 		if out.Name != name {
 			return fmt.Sprintf("the group %q", lockapi.Clip(out.Name))
 		}
 		return ""
-	}})
+	})})
 }
 
 // Cell reads the lists of the cell's observers and operators.
@@ -251,7 +251,7 @@ func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.
 func (a Access) token(ctx context.Context, path string, body []byte, principal string, secret bool) (out lockapi.Token, err error) {
 	err = a.c.calls.do(ctx, &call{
 		method: http.MethodPost, path: path, body: body, out: &out, once: true, status: http.StatusCreated,
-		check: func(*call) string {
+		check: checking(func(out *lockapi.Token) string {
 			switch {
 			case !isSessionID(out.ID) || out.Principal != principal:
 				return fmt.Sprintf("the token %q of %q", lockapi.Clip(out.ID), lockapi.Clip(out.Principal))
@@ -259,7 +259,7 @@ func (a Access) token(ctx context.Context, path string, body []byte, principal s
 				return "a token without its secret"
 			}
 			return ""
-		},
+		}),
 	})
 	return out, err
 }

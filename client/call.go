@@ -67,6 +67,12 @@ func (q *call) adopt(fork *call) {
 	}
 }
 
+// checking makes a check of a call from a check of its answer, which may be
+// the answer of a fork.
+func checking[T any](wrong func(*T) string) func(*call) string {
+	return func(q *call) string { return wrong(q.out.(*T)) }
+}
+
 // field is one field of a request's header.
 type field struct{ name, value string }
 

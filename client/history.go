@@ -23,7 +23,7 @@ func (c *Client) History(ctx context.Context, path string, limit int) (out locka
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	err = c.read(ctx, call{path: lockapi.RouteHistory, out: &out, check: func(*call) string { return wrongHistory(&out, path) }}, query, nil)
+	err = c.read(ctx, call{path: lockapi.RouteHistory, out: &out, check: checking(func(out *lockapi.History) string { return wrongHistory(out, path) })}, query, nil)
 	return out, err
 }
 
@@ -50,11 +50,11 @@ func wrongHistory(h *lockapi.History, path string) string {
 // or is ended.
 func (c *Client) Deadlocks(ctx context.Context, opts ...ReadOption) ([]lockapi.Deadlock, error) {
 	var out lockapi.Deadlocks
-	err := c.read(ctx, call{path: lockapi.RouteDeadlocks, out: &out, check: func(*call) string {
+	err := c.read(ctx, call{path: lockapi.RouteDeadlocks, out: &out, check: checking(func(out *lockapi.Deadlocks) string {
 		if slices.ContainsFunc(out.Deadlocks, func(d lockapi.Deadlock) bool { return len(d.Links) == 0 }) {
 			return "an empty deadlock cycle"
 		}
 		return ""
-	}}, nil, opts)
+	})}, nil, opts)
 	return out.Deadlocks, err
 }
