@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/client"
 )
 
-// firstHangs is a transport whose first replica never answers.
+// firstHangs is a transport. Its first replica never answers.
 type firstHangs struct{ body string }
 
 func (f firstHangs) RoundTrip(r *http.Request) (*http.Response, error) {
