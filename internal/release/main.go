@@ -33,8 +33,8 @@ func run(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	root := flags.String("root", "../..", "the `directory` of the sources")
-	out := flags.String("out", "", "the `directory` to write to; what it has is replaced")
-	version := flags.String("version", "", "the release, as git describe has it; default: what that says")
+	out := flags.String("out", "", "the `directory` to write to; its content is replaced")
+	version := flags.String("version", "", "the `version` of the release (default: the output of git describe)")
 	targets := flags.String("targets", strings.Join(allTargets(), ","), "operating systems and architectures")
 	image := flags.Bool("image", false, "make the image only, as a directory (OCI layout)")
 	if err := flags.Parse(args); err != nil {

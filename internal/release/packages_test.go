@@ -92,7 +92,7 @@ func TestDebian(t *testing.T) {
 	write("etc/stout/stoutd.yaml", "cell: mine\n")
 	write("etc/stout/r1-key.pem", "a key")
 	write("var/lib/stoutd/replica.json", "{}")
-	if said := dpkg("--install", deb); !strings.Contains(said, "restart one replica after the other") {
+	if said := dpkg("--install", deb); !strings.Contains(said, "restart the replicas one by one") {
 		t.Errorf("an upgrade does not print the next steps:\n%s", said)
 	}
 	left("etc/stout/stoutd.yaml", "cell: mine\n")
@@ -101,7 +101,7 @@ func TestDebian(t *testing.T) {
 	if _, err := os.Stat(in("usr/bin/stoutd")); err == nil {
 		t.Error("the program remains")
 	}
-	if said := dpkg("--purge", "stout"); !strings.Contains(said, "/var/lib/stoutd is left") {
+	if said := dpkg("--purge", "stout"); !strings.Contains(said, "/var/lib/stoutd is kept") {
 		t.Errorf("the removal does not list the remaining files:\n%s", said)
 	}
 	if _, err := os.Stat(in("etc/stout/stoutd.yaml")); err == nil {

@@ -1,12 +1,12 @@
 #!/bin/sh
-# After installing: dpkg says "configure" and the version before, if any; rpm
-# says how many versions there are now.
+# After installing. dpkg passes "configure" and the previous version, if any; rpm
+# passes the number of installed versions.
 set -e
 root=${DPKG_ROOT:-}
 
 case "$1" in
 configure | 1 | 2) ;;
-*) exit 0 ;; # dpkg takes back a removal that failed
+*) exit 0 ;; # dpkg undoes a failed removal
 esac
 
 systemd-sysusers ${root:+--root="$root"} stoutd.conf
@@ -15,10 +15,10 @@ if [ -z "$root" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 fi
 
-# A replica is not restarted by a new package: three machines that upgrade at the
+# A new package does not restart the replica: three machines that upgrade at the
 # same time would stop the cell.
 if [ "$1" = 2 ] || [ -n "$2" ]; then
-	echo "stout: restart one replica after the other: systemctl restart stoutd, then wait for /readyz"
+	echo "stout: restart the replicas one by one: systemctl restart stoutd, then wait for /readyz"
 else
 	echo "stout: edit /etc/stout/stoutd.yaml, then: systemctl enable --now stoutd"
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
 # After removing, and after dpkg's purge. The data directory, the audit logs and
-# their user stay: a member that loses its directory is lost to its cell, and no
-# package manager is to do that.
+# their user stay: a member that loses its directory is lost to its cell, which no
+# package manager should cause.
 set -e
 if [ -z "${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
@@ -9,7 +9,7 @@ fi
 case "$1" in
 purge)
 	if [ -d "${DPKG_ROOT:-}/var/lib/stoutd" ]; then
-		echo "stout: /var/lib/stoutd is left as it is; remove it when the cell does not need this member"
+		echo "stout: /var/lib/stoutd is kept; remove it when the cell does not need this member"
 	fi
 	;;
 esac

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before removing: dpkg says "remove", rpm that no version remains.
+# Before removing. dpkg passes "remove", rpm 0 as the number of remaining versions.
 set -e
 case "$1" in
 remove | 0)
