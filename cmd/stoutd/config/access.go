@@ -1,116 +1,72 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Names of the settings about who may do what.
-const (
-	nameFoundToken    = "found-token-file"
-	nameBreakGlass    = "break-glass-token-file"
-	namePublicMetrics = "public-metrics"
-	nameJWTIssuer     = "jwt-issuer"
-	nameJWTAudience   = "jwt-audience"
-	nameJWTKeys       = "jwt-keys"
-	nameJWTClaim      = "jwt-claim"
-	nameJWTPrefix     = "jwt-prefix"
-	nameCertPrefix    = "certificate-prefix"
-)
-
-func accessSettings() []setting {
-	return []setting{
-		text(nameJWTIssuer, "name", "take JWTs as bearer tokens: those with this iss", func(c *Config) *string { return &c.JWTIssuer }),
-		text(nameJWTAudience, "name", "what has to be among their aud", func(c *Config) *string { return &c.JWTAudience }),
-		text(nameJWTKeys, "file", "the public keys that their signatures are judged by (JWKS)", func(c *Config) *string { return &c.JWTKeys }),
-		text(nameJWTClaim, "name", "the claim that names the principal", func(c *Config) *string { return &c.JWTClaim }),
-		text(nameJWTPrefix, "text", "what the names of JWTs' principals begin with, behind user:, and those of no others", func(c *Config) *string { return &c.JWTPrefix }),
-		text(nameCertPrefix, "text", "the same for certificates of clients", func(c *Config) *string { return &c.CertificatePrefix }),
-		text(nameFoundToken, "file", "found the cell with access on; the file has the secret of user:root, the same on every replica", func(c *Config) *string { return &c.FoundTokenFile }),
-		text(nameBreakGlass, "file", "the file has a secret that is user:root in calls to this replica while it is master", func(c *Config) *string { return &c.BreakGlassTokenFile }),
-		boolean(namePublicMetrics, "show /metrics to everybody, also while access is on", func(c *Config) *bool { return &c.PublicMetrics }),
-	}
-}
-
-// TakesJWTs reports whether JWTs prove who calls.
+// TakesJWTs reports whether callers may prove their principal by a JWT.
 func (c *Config) TakesJWTs() bool { return c.JWTKeys != "" }
 
-// TakesCertificates reports whether certificates of clients prove who calls.
+// TakesCertificates reports whether callers may prove their principal by a
+// certificate.
 func (c *Config) TakesCertificates() bool {
 	return c.APIClientCA != "" && c.APIClientAuth != ClientAuthNone
 }
 
-// maxPrefix bounds a prefix, in bytes. It leaves the better part of a principal's
-// name to the name itself.
+// maxPrefix bounds a prefix, in bytes. It leaves most of a principal's name to the
+// name itself.
 const maxPrefix = 64
-
-// defaultClaim is a JWT's subject.
-const defaultClaim = "sub"
-
-// registeredClaims are those that say something else than who has the token.
-var registeredClaims = []string{"iss", "aud", "exp", "nbf", "iat", "jti"}
 
 func (v *validator) jwt() {
 	c := v.config
-	v.together([]file{{nameJWTIssuer, c.JWTIssuer}, {nameJWTAudience, c.JWTAudience}, {nameJWTKeys, c.JWTKeys}},
-		"a JWT counts where a key of the file has signed it, and it is by that issuer and for that audience")
-	for _, one := range []file{{nameJWTIssuer, c.JWTIssuer}, {nameJWTAudience, c.JWTAudience}, {nameJWTClaim, c.JWTClaim}} {
-		if strings.TrimSpace(one.value) != one.value || strings.ContainsFunc(one.value, unicode.IsControl) {
-			v.refuse(one.name, one.value, "it is compared as it stands, and no token has it with spaces around it or control characters in it")
-		}
-	}
-	switch {
-	case c.JWTClaim == "":
-		v.refuse(nameJWTClaim, "", "it is the name of a claim; leave it out for "+defaultClaim)
-	case slices.Contains(registeredClaims, c.JWTClaim):
-		v.refuse(nameJWTClaim, c.JWTClaim, "that claim does not say who has the token; sub, email or preferred_username may")
-	case c.JWTClaim != defaultClaim && !c.TakesJWTs() && c.JWTIssuer == "" && c.JWTAudience == "":
-		v.refuse(nameJWTClaim, c.JWTClaim, "it is of use with %s, %s and %s only", nameJWTIssuer, nameJWTAudience, nameJWTKeys)
+	v.together("a JWT needs a signature by a key of the file, that issuer and that audience", &c.JWTIssuer, &c.JWTAudience, &c.JWTKeys)
+	if v.changed(&c.JWTClaim) && checkClaim(c.JWTClaim) == nil && !c.TakesJWTs() && c.JWTIssuer == "" && c.JWTAudience == "" {
+		v.refuse(&c.JWTClaim, "it has a use only with jwt-issuer, jwt-audience and jwt-keys")
 	}
 }
 
-// prefixes checks that no name can be one of two sources. Tokens have the names that
-// begin with no prefix.
+// prefixes checks that no principal can have two sources. Tokens have the names
+// that begin with neither prefix.
 func (v *validator) prefixes() {
 	c := v.config
-	if !v.prefix(nameJWTPrefix, c.JWTPrefix, c.TakesJWTs(), nameJWTKeys) ||
-		!v.prefix(nameCertPrefix, c.CertificatePrefix, c.TakesCertificates(), nameAPIClientCA) {
+	if !v.prefix(&c.JWTPrefix, c.TakesJWTs(), "jwt-keys") || !v.prefix(&c.CertificatePrefix, c.TakesCertificates(), "api-client-ca") {
 		return
 	}
 	if !c.TakesJWTs() || !c.TakesCertificates() || c.JWTPrefix == "" && c.CertificatePrefix == "" {
 		return
 	}
-	longer, long, shorter, short := nameJWTPrefix, c.JWTPrefix, nameCertPrefix, c.CertificatePrefix
-	if len(long) < len(short) {
-		longer, long, shorter, short = shorter, short, longer, long
+	long, short := &c.JWTPrefix, &c.CertificatePrefix
+	if len(*long) < len(*short) {
+		long, short = short, long
 	}
+	shorter := v.rows[v.row(short)].name
 	switch {
-	case short == "":
-		v.refuse(longer, long, "give %s as well: without it the other source can have a name that begins with %q, too", shorter, long)
-	case strings.HasPrefix(long, short):
-		v.refuse(longer, long, "it begins with %s (%q), so a JWT and a certificate could prove the same principal; neither may begin with the other: take jwt: and cert:, for instance", shorter, short)
+	case *short == "":
+		v.refuse(long, "give %s as well: without it a name from the other source can also begin with %q", shorter, *long)
+	case strings.HasPrefix(*long, *short):
+		v.refuse(long, "it begins with %s (%q), so a JWT and a certificate could prove the same principal; neither may begin with the other: use jwt: and cert:, for instance", shorter, *short)
 	}
 }
 
-// prefix checks one of them by itself, and reports whether it is fine. It is of use
-// only where its source is on, by the setting that it needs.
-func (v *validator) prefix(name, value string, on bool, needs string) bool {
-	before := len(v.problems)
+// prefix checks one prefix by itself, and reports whether it is valid. on reports
+// whether the source of its principals is on, and needs names the setting for that.
+func (v *validator) prefix(field *string, on bool, needs string) bool {
+	before, value := len(v.problems), *field
 	switch {
 	case value == "":
 	case !on:
-		v.refuse(name, value, "it is of use with %s only", needs)
+		v.refuse(field, "it has a use only with %s", needs)
 	case len(value) > maxPrefix:
-		v.refuse(name, value, "it has %d bytes; at most %d are allowed, so that a name of %d fits behind it", len(value), maxPrefix, lockapi.MaxPrincipalName-maxPrefix)
+		v.refuse(field, "it has %d bytes; at most %d are allowed, to leave %d for the name behind it", len(value), maxPrefix, lockapi.MaxPrincipalName-maxPrefix)
 	case strings.TrimSpace(value) != value, strings.ContainsFunc(value, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar
 	}):
-		v.refuse(name, value, "names of principals begin with it: it has no spaces around it, no control characters and none that are not seen")
+		v.refuse(field, "names of principals begin with it: spaces around it, control characters and invisible characters are not allowed")
 	case strings.HasPrefix(lockapi.PrincipalRoot, lockapi.PrefixUser+value):
-		v.refuse(name, value, "%s begins with it, and is a token's", lockapi.PrincipalRoot)
+		v.refuse(field, "%s begins with it, and belongs to a token", lockapi.PrincipalRoot)
 	}
 	return len(v.problems) == before
 }

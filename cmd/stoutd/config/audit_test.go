@@ -17,8 +17,8 @@ func TestAuditRefusals(t *testing.T) {
 		{[]string{"--audit-max-size=1MiB"}, "give audit-log as well"},
 		{[]string{"--audit-keep=1"}, "give audit-log as well"},
 		{[]string{"--audit-log=-", "--audit-max-size=1MiB"}, "standard output"},
-		{[]string{"--audit-log=a", "--audit-max-size=1000"}, "whole MiB within 1MiB..1024GiB"},
-		{[]string{"--audit-log=a", "--audit-max-size=1500KiB"}, "whole MiB"},
+		{[]string{"--audit-log=a", "--audit-max-size=1000"}, "at least 1MiB"},
+		{[]string{"--audit-log=a", "--audit-max-size=1500KiB"}, "whole number of MiB"},
 		{[]string{"--audit-log=a", "--audit-keep=3"}, "audit-max-size"},
 		{[]string{"--audit-log=a", "--audit-max-size=1MiB", "--audit-keep=10001"}, "at most 10000"},
 	} {

@@ -6,27 +6,12 @@ import (
 	"github.com/stoutlock/stout/internal/browser"
 )
 
-// Names of the settings for calls from web pages.
-const (
-	nameAllowOrigin = "allow-origin"
-	nameAPIHost     = "api-host"
-)
-
-func browserSettings() []setting {
-	return []setting{
-		several(nameAllowOrigin, "url", "a site whose web pages may use the API, like https://ui.example.com; one for each",
-			func(c *Config) *[]string { return &c.AllowOrigins }, readOrigin, same),
-		several(nameAPIHost, "name", "a name by which browsers may call the API, beside those of the replicas; one for each",
-			func(c *Config) *[]string { return &c.APIHosts }, readHost, same),
-	}
-}
-
 func readOrigin(s string) (string, error) {
 	switch s {
 	case "*":
-		return "", fmt.Errorf(`"*" would let every web page command the cell from its visitor's network; name the sites`)
+		return "", fmt.Errorf(`"*" would let every web page send commands to the cell from its visitor's network; name the sites`)
 	case "null":
-		return "", fmt.Errorf(`"null" is what any web page can be made to come from; name the sites`)
+		return "", fmt.Errorf(`any web page can have the origin "null"; name the sites`)
 	}
 	o, err := browser.Parse(s)
 	if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -217,29 +218,14 @@ func (c *Config) Self() Replica {
 // Default returns the settings of a replica that was given none. Unless they are
 // changed too, timings and APIClientAuth follow the settings they depend on.
 func Default() *Config {
-	return &Config{
-		APIListen:         "127.0.0.1:7101",
-		RaftListen:        "127.0.0.1:7201",
-		HeartbeatTimeout:  500 * time.Millisecond,
-		ElectionTimeout:   500 * time.Millisecond,
-		MasterLease:       750 * time.Millisecond,
-		ClockDrift:        0.01,
-		SnapshotThreshold: 8192,
-		SnapshotInterval:  30 * time.Second,
-		TrailingLogs:      10240,
-		EventHistory:      65536,
-		EventHistoryBytes: 64 << 20,
-		BackupKeep:        defaultBackupKeep,
-		StaleFor:          defaultStaleFor,
-		LogStore:          StoreWAL,
-		ShutdownTimeout:   8 * time.Second,
-		Quotas:            defaultQuotas(),
-		MaxWatchers:       20_000,
-
-		MaxAnonymousWatchers: 32,
-		APIClientAuth:        ClientAuthNone,
-		JWTClaim:             defaultClaim,
-		LogLevel:             "info",
-		LogFormat:            "json",
+	c := &Config{}
+	for _, s := range settings(c) {
+		if s.def == "" {
+			continue
+		}
+		if err := s.set([]string{s.def}); err != nil {
+			panic(fmt.Sprintf("default of %s: %v", s.name, err)) // a test sets each
+		}
 	}
+	return c
 }

@@ -1,38 +1,100 @@
 package config
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// follows are the defaults that docs/settings.md has in words.
-var follows = map[string]string{
-	nameElection: "heartbeat-timeout", nameLease: "1.5 × heartbeat-timeout", nameAPIClientAuth: "optional with a CA, else none", nameStaleFor: "1m",
-}
+var update = flag.Bool("update", false, "write the tables of docs/settings.md")
 
-// TestSettingsNameEverySetting: docs/settings.md has each setting under its name, with
-// its default.
-func TestSettingsNameEverySetting(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/settings.md")
+const settingsPage = "../../../docs/settings.md"
+
+// TestSettingsPage: the tables of docs/settings.md are those of the rows.
+func TestSettingsPage(t *testing.T) {
+	page, err := os.ReadFile(settingsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
-		documented[row[1]] = strings.TrimSpace(row[2])
+	text := string(page)
+	for _, quotas := range []bool{false, true} {
+		table := regexp.MustCompile(`(?s)\| setting \|[^\n]*\n(\|[^\n]*\n)+`).FindAllStringIndex(text, -1)
+		if len(table) != 2 {
+			t.Fatalf("docs/settings.md has %d tables of settings, want 2", len(table))
+		}
+		at := table[0]
+		if quotas {
+			at = table[1]
+		}
+		text = text[:at[0]] + settingsTable(quotas) + text[at[1]:]
 	}
-	for _, s := range settings() {
-		if !strings.Contains(string(page), "`"+s.name+"`") {
-			t.Errorf("docs/settings.md does not name the setting `%s` (%s)", s.name, s.usage)
+	switch {
+	case text == string(page):
+	case *update:
+		if err := os.WriteFile(settingsPage, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		want := s.get(Default())
-		if words, ok := follows[s.name]; ok {
-			want = words
-		}
-		if got, alone := documented[s.name]; alone && got != want {
-			t.Errorf("docs/settings.md has the default %q of `%s`, which is %q", got, s.name, want)
-		}
+	default:
+		t.Error("docs/settings.md differs from the rows; write its tables with: go test ./cmd/stoutd/config -run TestSettingsPage -update")
 	}
+}
+
+// settingsTable returns the table of the quotas, or that of all other settings.
+func settingsTable(quotas bool) string {
+	var b strings.Builder
+	b.WriteString("| setting | default | bounds | meaning |\n| --- | --- | --- | --- |\n")
+	names := map[string]bool{}
+	rows := settings(Default())
+	for _, s := range rows {
+		names[s.name] = true
+	}
+	marked := func(text string) string {
+		return regexp.MustCompile(`[a-z]+(-[a-z]+)+|--[a-z]+`).ReplaceAllStringFunc(text, func(word string) string {
+			if names[strings.TrimPrefix(word, "--")] {
+				return "`" + word + "`"
+			}
+			return word
+		})
+	}
+	for _, s := range rows {
+		if (strings.HasPrefix(s.name, "max-") && s.zero == noBound) != quotas {
+			continue
+		}
+		def, meaning := s.get(), marked(s.help)
+		if s.unset != "" {
+			def = marked(s.unset)
+		}
+		if s.see != "" {
+			page, anchor, _ := strings.Cut(s.see, "#")
+			if page == "" {
+				page = strings.ToUpper(anchor[:1]) + strings.ReplaceAll(anchor[1:], "-", " ")
+			}
+			meaning += fmt.Sprintf(": see [%s](%s)", page, s.see)
+		}
+		row := fmt.Sprintf("| `%s` | %s | %s | %s |\n", s.name, def, s.bounds(), meaning)
+		b.WriteString(strings.ReplaceAll(row, "|  |", "| |"))
+	}
+	return strings.ReplaceAll(b.String(), "|  |", "| |")
+}
+
+// bounds returns the bounds as docs/settings.md shows them.
+func (s setting) bounds() string {
+	var all []string
+	switch {
+	case s.least.at != "" && s.most.at != "":
+		all = append(all, s.least.at+" to "+s.most.at)
+	case s.least.at != "":
+		all = append(all, "at least "+s.least.at)
+	case s.most.at != "":
+		all = append(all, "at most "+s.most.at)
+	case s.oneOf != nil:
+		all = append(all, "`"+strings.Join(s.oneOf, "`, `")+"`")
+	}
+	if s.zero != "" {
+		all = append(all, "0 for "+s.zero)
+	}
+	return strings.Join(all, "; ")
 }

@@ -12,10 +12,9 @@ type Flags struct {
 // AddFlags adds --config, and a flag for every setting, to fs.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{given: map[string][]string{}}
-	base := Default()
 	fs.Var(&flagValue{flags: f, name: nameConfig, kind: "file"}, nameConfig, "YAML file of settings: keys are the flags' names, and replicas is a list")
-	for _, s := range settings() {
-		flag := fs.VarPF(&flagValue{flags: f, name: s.name, kind: s.kind, unset: s.get(base)}, s.name, "", s.usage)
+	for _, s := range settings(Default()) {
+		flag := fs.VarPF(&flagValue{flags: f, name: s.name, kind: s.kind, unset: s.get()}, s.name, "", s.usage())
 		if s.kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}

@@ -1,39 +1,16 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
 
-const nameJoin = "join"
-
-// joinSource marks the entry of a replica that was made from where it listens.
+// joinSource is the source of an entry of Replicas that was made from the
+// addresses to bind.
 const joinSource Source = "default, with join"
 
-func joinList() setting {
-	s := several(nameJoin, "url[,url]",
-		"become a member of a cell that runs, instead of founding one: base URLs of its replicas",
-		func(c *Config) *[]string { return &c.Join },
-		func(raw string) (string, error) {
-			if err := checkURL(raw); err != nil {
-				return "", fmt.Errorf("%q: %w", raw, err)
-			}
-			return strings.TrimSuffix(raw, "/"), nil
-		}, same)
-	each := s.set
-	s.set = func(c *Config, values []string) error {
-		var all []string
-		for _, v := range values {
-			all = append(all, strings.Split(v, ",")...)
-		}
-		return each(c, all)
-	}
-	return s
-}
-
-// deriveJoin makes the entry of a replica that joins, where it has none: others
-// reach it where it listens.
+// deriveJoin makes the missing entry of a replica that joins: others reach it at
+// the addresses to which it binds.
 func (c *Config) deriveJoin() {
 	if len(c.Join) == 0 || c.given(nameReplica) || c.ID == "" {
 		return
@@ -42,27 +19,25 @@ func (c *Config) deriveJoin() {
 	c.sources[nameReplica] = joinSource
 }
 
-// derivedEntry reports whether this replica's entry was made from where it
-// listens.
+// derivedEntry reports whether deriveJoin made this replica's entry.
 func (c *Config) derivedEntry() bool {
 	return len(c.Join) > 0 && c.Source(nameReplica) == joinSource
 }
 
-// join checks what goes with joining a cell.
+// join checks the settings of a replica that joins a cell.
 func (v *validator) join() {
 	c := v.config
 	if len(c.Join) == 0 {
 		return
 	}
-	joined := strings.Join(c.Join, ",")
 	switch {
 	case c.Dev:
-		v.refuse(nameJoin, joined, "contradicts dev, which is a cell of its own")
+		v.refuse(&c.Join, "contradicts dev, which is a cell of its own")
 	case len(c.Replicas) > 1 || len(c.Replicas) == 1 && c.Replicas[0].ID != c.ID:
-		v.refuse(nameJoin, joined, "who joins a cell gives no list of replicas (%s), or no other entry than its own", c.Source(nameReplica))
+		v.refuse(&c.Join, "a replica that joins a cell has no list of replicas (%s), or no other entry than its own", c.Source(nameReplica))
 	case !slices.ContainsFunc(c.Join, func(at string) bool { return at != strings.TrimSuffix(c.Self().APIURL, "/") }):
-		v.refuse(nameJoin, joined, "it is this replica's own URL; give those of the members of the cell that it is to join")
+		v.refuse(&c.Join, "it is this replica's own URL; give the URLs of the members of the cell")
 	case c.FoundTokenFile != "":
-		v.refuse(nameJoin, joined, "contradicts found-token-file, with which a cell is founded: who joins founds none")
+		v.refuse(&c.Join, "contradicts found-token-file: a replica that joins a cell founds none")
 	}
 }

@@ -8,8 +8,8 @@ import (
 // joined are the settings of a replica that joins, with others behind.
 func joined(more ...string) *Flags {
 	flags := map[string][]string{
-		nameCell: {"c"}, nameID: {"r4"}, nameDataDir: {"/d"}, nameJoin: {"http://a:1/,https://b:2"},
-		nameAPIListen: {"10.0.0.4:7101"}, nameRaftListen: {"10.0.0.4:7201"},
+		"cell": {"c"}, "id": {"r4"}, nameDataDir: {"/d"}, "join": {"http://a:1/,https://b:2"},
+		"api-listen": {"10.0.0.4:7101"}, "raft-listen": {"10.0.0.4:7201"},
 	}
 	for i := 0; i < len(more); i += 2 {
 		flags[more[i]] = []string{more[i+1]}
@@ -25,25 +25,25 @@ func TestJoin(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	own := "r4=host:7201,http://host:7101"
-	c, err = Load(t.Context(), joined(nameReplica, own, nameRaftListen, "0.0.0.0:7201", nameAPIListen, "0.0.0.0:7101"), nil)
+	c, err = Load(t.Context(), joined(nameReplica, own, "raft-listen", "0.0.0.0:7201", "api-listen", "0.0.0.0:7101"), nil)
 	if err != nil || formatReplica(c.Self()) != own {
 		t.Errorf("%+v, %v", c.Self(), err)
 	}
 	for _, tc := range []struct{ name, value, field, says string }{
-		{nameRaftListen, "0.0.0.0:7201", nameRaftListen, "--replica r4="},
-		{nameAPIListen, ":7101", nameAPIListen, "--replica r4="},
-		{nameJoin, "a:1", nameJoin, "http://"},
-		{nameJoin, "", nameJoin, "http://"},
-		{nameJoin, "http://10.0.0.4:7101", nameJoin, "own URL"},
-		{nameJoin, "http://10.0.0.4:7101/,http://10.0.0.4:7101", nameJoin, "own URL"},
-		{nameReplica, "r1=a:1,http://a:2", nameJoin, "no other entry"},
-		{nameFoundToken, "/token", nameJoin, "founds none"},
-		{nameDev, "true", nameJoin, "contradicts dev"},
+		{"raft-listen", "0.0.0.0:7201", "raft-listen", "--replica r4="},
+		{"api-listen", ":7101", "api-listen", "--replica r4="},
+		{"join", "a:1", "join", "http://"},
+		{"join", "", "join", "http://"},
+		{"join", "http://10.0.0.4:7101", "join", "own URL"},
+		{"join", "http://10.0.0.4:7101/,http://10.0.0.4:7101", "join", "own URL"},
+		{nameReplica, "r1=a:1,http://a:2", "join", "no other entry"},
+		{"found-token-file", "/token", "join", "founds none"},
+		{"dev", "true", "join", "contradicts dev"},
 	} {
 		_, err := Load(t.Context(), joined(tc.name, tc.value), nil)
 		problems, _ := err.(Problems)
 		found := false
-		if tc.field == nameJoin && tc.name == nameJoin && len(problems) != 1 {
+		if tc.field == "join" && tc.name == "join" && len(problems) != 1 {
 			t.Errorf("%s %q: more than that is blamed: %v", tc.name, tc.value, err)
 		}
 		for _, p := range problems {

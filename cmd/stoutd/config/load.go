@@ -51,9 +51,9 @@ func Complete(c *Config) (*Config, error) {
 		return &whole, nil
 	}
 	l := newLoader()
-	for _, s := range l.table {
-		if texts := s.texts(c); !slices.Equal(texts, s.texts(l.config)) && !(s.name == nameDataDir && c.Dev) {
-			l.apply(s, texts, sourceProgram)
+	for i, s := range settings(c) {
+		if texts := s.texts(); !slices.Equal(texts, l.table[i].texts()) && !(s.name == nameDataDir && c.Dev) {
+			l.apply(l.table[i], texts, sourceProgram)
 		}
 	}
 	l.config.DataDir, l.config.Stdout, l.config.Stderr = c.DataDir, c.Stdout, c.Stderr
@@ -61,9 +61,9 @@ func Complete(c *Config) (*Config, error) {
 }
 
 func newLoader() *loader {
-	l := &loader{config: Default(), table: settings(), refused: map[string]bool{}, sought: map[string]bool{}}
-	l.config.sources = map[string]Source{}
-	return l
+	c := Default()
+	c.sources = map[string]Source{}
+	return &loader{config: c, table: settings(c), refused: map[string]bool{}, sought: map[string]bool{}}
 }
 
 // finish fills in what follows from what was given, and returns what is wrong with
@@ -72,7 +72,7 @@ func (l *loader) finish() error {
 	l.config.derive()
 	problems := l.problems
 	for _, p := range l.config.validate() {
-		explained := p.missing && (l.unread || l.sought[p.Field] || p.Field == nameReplica && l.refused[nameJoin])
+		explained := p.missing && (l.unread || l.sought[p.Field] || p.Field == nameReplica && l.refused["join"])
 		if !l.refused[p.Field] && !explained {
 			problems = append(problems, p)
 		}
@@ -95,7 +95,7 @@ type loader struct {
 func (l *loader) apply(s setting, values []string, from Source) {
 	err := notText(values)
 	if err == nil {
-		err = s.set(l.config, values)
+		err = s.set(values)
 	}
 	if err != nil {
 		l.refuse(s.name, strings.Join(values, "; "), from, err.Error())
@@ -218,17 +218,17 @@ func stoutdVariables(environ []string) map[string]string {
 
 // derive fills in what was not given and follows from what was.
 func (c *Config) derive() {
-	if !c.given(nameElection) && c.given(nameHeartbeat) {
+	if !c.given("election-timeout") && c.given("heartbeat-timeout") {
 		c.ElectionTimeout = c.HeartbeatTimeout
-		c.sources[nameElection] = "default, as heartbeat-timeout"
+		c.sources["election-timeout"] = "default, as heartbeat-timeout"
 	}
-	if !c.given(nameLease) && c.given(nameHeartbeat) {
+	if !c.given("master-lease") && c.given("heartbeat-timeout") {
 		c.MasterLease = min(c.HeartbeatTimeout*3/2, lease.MaxTerm)
-		c.sources[nameLease] = "default, 1.5 × heartbeat-timeout"
+		c.sources["master-lease"] = "default, 1.5 × heartbeat-timeout"
 	}
-	if !c.given(nameAPIClientAuth) && c.APIClientCA != "" {
+	if !c.given("api-client-auth") && c.APIClientCA != "" {
 		c.APIClientAuth = ClientAuthOptional
-		c.sources[nameAPIClientAuth] = "default, with api-client-ca"
+		c.sources["api-client-auth"] = "default, with api-client-ca"
 	}
 	if c.Dev {
 		c.deriveDev()
@@ -239,15 +239,15 @@ func (c *Config) derive() {
 
 // deriveDev describes the cell of one replica that Dev asks for.
 func (c *Config) deriveDev() {
-	for _, name := range []string{nameCell, nameID, nameReplica} {
+	for _, name := range []string{"cell", "id", nameReplica} {
 		if c.given(name) {
 			return // refused by validate
 		}
 		c.sources[name] = sourceDev
 	}
-	if !c.given(nameLogFormat) {
+	if !c.given("log-format") {
 		c.LogFormat = "console" // a person reads it
-		c.sources[nameLogFormat] = sourceDev
+		c.sources["log-format"] = sourceDev
 	}
 	c.Cell, c.ID = "dev", "r1"
 	c.Replicas = []Replica{{

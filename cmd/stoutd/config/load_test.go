@@ -92,9 +92,9 @@ func TestLaterLayersCover(t *testing.T) {
 		{"master-lease", "3s", "r.yaml:4"},
 		{"log-format", "json", "default"},
 	} {
-		for _, s := range settings() {
-			if s.name == test.name && (s.get(c) != test.value || c.Source(s.name) != test.source) {
-				t.Errorf("%s = %s from %s, want %s from %s", s.name, s.get(c), c.Source(s.name), test.value, test.source)
+		for _, s := range settings(c) {
+			if s.name == test.name && (s.get() != test.value || c.Source(s.name) != test.source) {
+				t.Errorf("%s = %s from %s, want %s from %s", s.name, s.get(), c.Source(s.name), test.value, test.source)
 			}
 		}
 	}

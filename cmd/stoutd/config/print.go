@@ -15,11 +15,11 @@ import (
 func (c *Config) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "SETTING\tVALUE\tSOURCE")
-	for _, s := range settings() {
+	for _, s := range settings(c) {
 		from := c.Source(s.name)
 		values := []string{c.shown(s)}
-		if s.list != nil && s.get(c) != "" {
-			values = s.list(c)
+		if s.list != nil && s.get() != "" {
+			values = s.list()
 		}
 		for _, v := range values {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, v, from)
@@ -30,7 +30,7 @@ func (c *Config) WriteTable(w io.Writer) error {
 
 // shown is a setting's value as a person reads it.
 func (c *Config) shown(s setting) string {
-	value := s.get(c)
+	value := s.get()
 	switch {
 	case s.name == nameDataDir && c.Dev && value == "":
 		return "(temporary)"
@@ -44,8 +44,8 @@ func (c *Config) shown(s setting) string {
 // values; the comments tell where each came from.
 func (c *Config) WriteYAML(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	for _, s := range settings() {
-		value, from := s.get(c), c.Source(s.name)
+	for _, s := range settings(c) {
+		value, from := s.get(), c.Source(s.name)
 		switch {
 		case value == "", from == sourceDev:
 		case s.name == nameReplica:
@@ -55,7 +55,7 @@ func (c *Config) WriteYAML(w io.Writer) error {
 			}
 		case s.list != nil:
 			fmt.Fprintf(b, "%s: # %s\n", s.name, from)
-			for _, v := range s.list(c) {
+			for _, v := range s.list() {
 				fmt.Fprintf(b, "  - %s\n", quoted(v))
 			}
 		default:

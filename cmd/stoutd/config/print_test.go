@@ -126,8 +126,8 @@ func TestExampleFiles(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			c := mustLoad(t, input{args: []string{"--config", file}})
-			if c.File != file || !strings.Contains(string(c.Source(nameAPIListen)), filepath.Base(file)) {
-				t.Errorf("File = %q, source of api-listen = %q", c.File, c.Source(nameAPIListen))
+			if c.File != file || !strings.Contains(string(c.Source("api-listen")), filepath.Base(file)) {
+				t.Errorf("File = %q, source of api-listen = %q", c.File, c.Source("api-listen"))
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestNoBound(t *testing.T) {
 	in := cell("--max-sessions=0", "--max-bytes=0")
 	in.file, in.env = "max-holds: 0\nmax-session-bytes: 0\n", []string{"STOUTD_MAX_WAITERS=0"}
 	c := mustLoad(t, in)
-	want := defaultQuotas()
+	want := Default().Quotas
 	want.Sessions, want.Bytes, want.Holds, want.Waiters, want.SessionBytes = 0, 0, 0, 0, 0
 	if c.Quotas != want {
 		t.Errorf("%+v, want %+v", c.Quotas, want)

@@ -24,7 +24,7 @@ func TestClientAuthFollows(t *testing.T) {
 		"none environment STOUTD_API_CLIENT_AUTH": {args: secureCell("--api-client-ca", "ca.pem").args, env: []string{"STOUTD_API_CLIENT_AUTH=none"}},
 	} {
 		c := mustLoad(t, in)
-		if got := c.APIClientAuth + " " + string(c.Source(nameAPIClientAuth)); got != want || !c.APISecure() || !c.RaftSecure() {
+		if got := c.APIClientAuth + " " + string(c.Source("api-client-auth")); got != want || !c.APISecure() || !c.RaftSecure() {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -4,18 +4,23 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stoutlock/stout/lease"
 )
 
 // validate checks the settings one by one and against each other.
 func (c *Config) validate() Problems {
-	v := &validator{config: c}
+	v := &validator{config: c, rows: settings(c), defaults: settings(Default())}
+	for _, s := range v.rows {
+		if reason := s.problem(); reason != "" {
+			v.refuse(s.field, "%s", reason)
+		}
+	}
 	v.identity()
 	v.addresses()
 	v.replicas()
@@ -24,41 +29,46 @@ func (c *Config) validate() Problems {
 	v.jwt()
 	v.prefixes()
 	v.timings()
-	v.staleFor()
-	v.quotas()
 	v.audit()
 	v.backups()
 	v.traces()
-	v.autoReplace()
-	v.choice(nameLogStore, c.LogStore, StoreBolt, StoreWAL)
-	v.choice(nameLogLevel, c.LogLevel, "trace", "debug", "info", "warn", "error")
-	v.choice(nameLogFormat, c.LogFormat, "json", "console")
 	return v.problems
 }
 
 type validator struct {
-	config   *Config
-	problems Problems
+	config         *Config
+	rows, defaults []setting
+	problems       Problems
 }
 
-// refuse blames a setting; value is how the person wrote it, or would.
-func (v *validator) refuse(name, value, format string, args ...any) {
-	v.problems = append(v.problems, Problem{
-		Field: name, Value: value, Source: v.config.Source(name), Reason: fmt.Sprintf(format, args...),
-	})
+// row returns the index of the setting with this field of the Config.
+func (v *validator) row(field any) int {
+	return slices.IndexFunc(v.rows, func(s setting) bool { return s.field == field })
 }
 
-// require refuses a setting that has no value; what says what it is for.
-func (v *validator) require(name, what string) {
-	s := setting{name: name}
-	v.refuse(name, "", "it is required: %s; give --%s, %s, or %s in the file", what, name, s.env(), s.key())
+// changed reports whether a setting differs from its default.
+func (v *validator) changed(field any) bool {
+	i := v.row(field)
+	return v.rows[i].get() != v.defaults[i].get()
+}
+
+// refuse reports a problem of the setting with this field.
+func (v *validator) refuse(field any, format string, args ...any) {
+	v.refuseValue(field, v.rows[v.row(field)].get(), format, args...)
+}
+
+// refuseValue is refuse for a value that is shown in another form than the whole of
+// the setting.
+func (v *validator) refuseValue(field any, shown, format string, args ...any) {
+	name := v.rows[v.row(field)].name
+	v.problems = append(v.problems, Problem{Field: name, Value: shown, Source: v.config.Source(name), Reason: fmt.Sprintf(format, args...)})
+}
+
+// require refuses a setting that has no value; what describes the value.
+func (v *validator) require(field any, what string) {
+	s := v.rows[v.row(field)]
+	v.refuse(field, "it is required: %s; give --%s, %s, or %s in the file", what, s.name, s.env(), s.key())
 	v.problems[len(v.problems)-1].missing = true
-}
-
-func (v *validator) choice(name, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		v.refuse(name, value, "it is one of %s", strings.Join(allowed, ", "))
-	}
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -68,45 +78,46 @@ const nameRule = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a dig
 func (v *validator) identity() {
 	c := v.config
 	if c.Dev {
-		for _, one := range []struct{ name, value string }{{nameCell, c.Cell}, {nameID, c.ID}, {nameDataDir, c.DataDir}} {
-			if c.given(one.name) && c.Source(one.name) != sourceDev {
-				v.refuse(one.name, one.value, "contradicts dev, which makes a cell and a directory of its own")
+		for _, field := range []any{&c.Cell, &c.ID, &c.DataDir, &c.Replicas} {
+			s := v.rows[v.row(field)]
+			switch {
+			case !c.given(s.name) || c.Source(s.name) == sourceDev:
+			case s.name == nameReplica:
+				v.refuseValue(field, "", "contradicts dev, which is a cell of one replica")
+			default:
+				v.refuse(field, "contradicts dev, which makes a cell and a directory of its own")
 			}
-		}
-		if c.given(nameReplica) && c.Source(nameReplica) != sourceDev {
-			v.refuse(nameReplica, "", "contradicts dev, which is a cell of one replica")
 		}
 		return
 	}
-	for _, one := range []struct{ name, value, what string }{
-		{nameCell, c.Cell, "the name of the cell (or --dev, for one to try things out)"},
-		{nameID, c.ID, "which of the list of replicas this one is"},
+	for _, one := range []struct {
+		field *string
+		what  string
+	}{
+		{&c.Cell, "the name of the cell (or --dev, to try things out)"},
+		{&c.ID, "the id of this replica in the list of replicas"},
 	} {
 		switch {
-		case one.value == "":
-			v.require(one.name, one.what)
-		case !nameForm.MatchString(one.value):
-			v.refuse(one.name, one.value, "a name is %s", nameRule)
+		case *one.field == "":
+			v.require(one.field, one.what)
+		case !nameForm.MatchString(*one.field):
+			v.refuse(one.field, "a name is %s", nameRule)
 		}
 	}
 	if c.DataDir == "" {
-		v.require(nameDataDir, "the directory that keeps this replica's log")
+		v.require(&c.DataDir, "the directory that keeps this replica's log")
 	}
 }
 
 func (v *validator) addresses() {
 	c := v.config
-	for _, one := range []struct{ name, value string }{{nameAPIListen, c.APIListen}, {nameRaftListen, c.RaftListen}} {
-		_, port, err := splitHostPort(one.value)
-		switch {
-		case err != nil:
-			v.refuse(one.name, one.value, "%v", err)
-		case port == 0 && !c.Dev:
-			v.refuse(one.name, one.value, "port 0 would be another one at each start; the others could not find it")
+	for _, field := range []*string{&c.APIListen, &c.RaftListen} {
+		if _, port, err := splitHostPort(*field); err == nil && port == 0 && !c.Dev {
+			v.refuse(field, "port 0 is a different port at each start, so that the others could not find it")
 		}
 	}
 	if _, port, err := splitHostPort(c.APIListen); err == nil && port != 0 && c.APIListen == c.RaftListen {
-		v.refuse(nameRaftListen, c.RaftListen, "it is api-listen's address too; they need a port each")
+		v.refuse(&c.RaftListen, "api-listen has the same address; each needs its own port")
 	}
 }
 
@@ -116,7 +127,7 @@ func (v *validator) replicas() {
 		return
 	}
 	if len(c.Replicas) == 0 {
-		v.require(nameReplica, "id=host:port,http://host:port of each replica of the cell, this one included (or --join, for one that is to become a member of a cell that runs)")
+		v.require(&c.Replicas, "id=host:port,http://host:port of each replica of the cell, this one included (or --join, to join a running cell)")
 		return
 	}
 	seen := map[string]string{}
@@ -125,7 +136,7 @@ func (v *validator) replicas() {
 		for _, one := range []struct{ what, value string }{{"id", r.ID}, {"raft address", r.RaftAddr}, {"API URL", strings.TrimSuffix(r.APIURL, "/")}} {
 			key := one.what + " " + one.value
 			if other, ok := seen[key]; ok && one.value != "" {
-				v.refuse(nameReplica, formatReplica(r), "its %s stands in the list already: %s; each replica needs its own", one.what, other)
+				v.refuseValue(&c.Replicas, formatReplica(r), "another entry has the same %s: %s; each replica needs its own", one.what, other)
 				break
 			}
 			seen[key] = formatReplica(r)
@@ -136,28 +147,30 @@ func (v *validator) replicas() {
 		for i, r := range c.Replicas {
 			ids[i] = r.ID
 		}
-		v.refuse(nameID, c.ID, "the list of replicas (%s) has no such id; it has %s: give the one that is this machine's", c.Source(nameReplica), strings.Join(ids, ", "))
+		v.refuse(&c.ID, "the list of replicas (%s) has no such id; it has %s: give the id of this machine's replica", c.Source(nameReplica), strings.Join(ids, ", "))
 	}
 }
 
 func (v *validator) replica(r Replica) {
+	c := v.config
+	refuse := func(format string, args ...any) { v.refuseValue(&c.Replicas, formatReplica(r), format, args...) }
 	if !nameForm.MatchString(r.ID) {
-		v.refuse(nameReplica, formatReplica(r), "id %q: a name is %s", r.ID, nameRule)
+		refuse("id %q: a name is %s", r.ID, nameRule)
 	}
 	host, port, err := splitHostPort(r.RaftAddr)
 	switch {
 	case err != nil:
-		v.refuse(nameReplica, formatReplica(r), "raft address %q: %v", r.RaftAddr, err)
-	case v.config.derivedEntry() && unspecified(host):
-		v.refuse(nameRaftListen, v.config.RaftListen, "others can't dial it; say where they reach this replica: --replica %s=host:port,url", r.ID)
+		refuse("raft address %q: %v", r.RaftAddr, err)
+	case c.derivedEntry() && unspecified(host):
+		v.refuse(&c.RaftListen, "others can't dial it; give the addresses at which they reach this replica: --replica %s=host:port,url", r.ID)
 		return
 	case unspecified(host) || port == 0:
-		v.refuse(nameReplica, formatReplica(r), "raft address %q: others must be able to dial it, so it needs a host and a port", r.RaftAddr)
+		refuse("raft address %q: others must be able to dial it, so it needs a host and a port", r.RaftAddr)
 	}
-	if err := checkURL(r.APIURL); err != nil && v.config.derivedEntry() {
-		v.refuse(nameAPIListen, v.config.APIListen, "clients can't dial it; say where they reach this replica: --replica %s=host:port,url", r.ID)
+	if err := checkURL(r.APIURL); err != nil && c.derivedEntry() {
+		v.refuse(&c.APIListen, "clients can't dial it; give the addresses at which they reach this replica: --replica %s=host:port,url", r.ID)
 	} else if err != nil {
-		v.refuse(nameReplica, formatReplica(r), "API URL %q: %v", r.APIURL, err)
+		refuse("API URL %q: %v", r.APIURL, err)
 	}
 }
 
@@ -195,8 +208,7 @@ func splitHostPort(address string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// unspecified reports whether a host means every interface, so that nobody can
-// dial it.
+// unspecified reports whether a host means every interface. It cannot be dialed.
 func unspecified(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || (ip != nil && ip.IsUnspecified())
@@ -211,74 +223,80 @@ func dialable(address string) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// bound is the range of a duration and why it ends where it does.
-type bound struct {
-	name       string
-	value      time.Duration
-	low, high  time.Duration
-	lowReason  string
-	highReason string
-}
-
+// timings checks the timings against each other.
 func (v *validator) timings() {
 	c := v.config
-	for _, b := range []bound{
-		{nameHeartbeat, c.HeartbeatTimeout, 50 * time.Millisecond, 30 * time.Second,
-			"a shorter one takes every slow write for a dead master", "a longer one leaves the cell without a master for minutes"},
-		{nameElection, c.ElectionTimeout, 50 * time.Millisecond, 60 * time.Second,
-			"votes need time to reach the disk", "a longer one leaves the cell without a master for minutes"},
-		{nameLease, c.MasterLease, 100 * time.Millisecond, lease.MaxTerm,
-			"it is renewed every quarter of it, with a write on every replica", "the bound on which a cell recovered by hand relies"},
-		{nameSnapEvery, c.SnapshotInterval, 100 * time.Millisecond, 24 * time.Hour,
-			"looking more often only costs", "the log would grow without bound"},
-		{nameShutdown, c.ShutdownTimeout, 100 * time.Millisecond, 10 * time.Minute,
-			"mastership cannot be handed over in less", "whoever stops the process will not wait longer"},
-	} {
-		if b.value < b.low {
-			v.refuse(b.name, b.value.String(), "at least %s: %s", b.low, b.lowReason)
-		}
-		if b.value > b.high {
-			v.refuse(b.name, b.value.String(), "at most %s: %s", b.high, b.highReason)
-		}
-	}
+	heartbeat := fmt.Sprintf("shorter than heartbeat-timeout (%s, %s)", c.HeartbeatTimeout, c.Source("heartbeat-timeout"))
 	if c.ElectionTimeout < c.HeartbeatTimeout {
-		v.refuse(nameElection, c.ElectionTimeout.String(),
-			"shorter than heartbeat-timeout (%s, %s): candidates would give up before the others suspect the master", c.HeartbeatTimeout, c.Source(nameHeartbeat))
+		v.refuse(&c.ElectionTimeout, "%s: candidates would give up before the others suspect the master", heartbeat)
 	}
 	if c.MasterLease < c.HeartbeatTimeout {
-		v.refuse(nameLease, c.MasterLease.String(),
-			"shorter than heartbeat-timeout (%s, %s): a master that nobody suspects would lose its lease; one and a half times that is a good value", c.HeartbeatTimeout, c.Source(nameHeartbeat))
+		v.refuse(&c.MasterLease, "%s: a master could lose its lease before any replica suspects it; one and a half times heartbeat-timeout is a good value", heartbeat)
 	}
-	if !(c.ClockDrift >= 0 && c.ClockDrift <= 0.1) {
-		v.refuse(nameDrift, strconv.FormatFloat(c.ClockDrift, 'g', -1, 64), "within 0..0.1: the part by which the clock's rate may be wrong")
+	if c.StaleFor < min(c.MasterLease, lease.MaxTerm) {
+		v.refuse(&c.StaleFor, "shorter than master-lease (%s, %s): replicas would refuse stale reads although the master is well", c.MasterLease, c.Source("master-lease"))
 	}
-	if c.SnapshotThreshold == 0 {
-		v.refuse(nameSnapLogs, "0", "at least 1: the number of log entries between snapshots")
+	if c.AutoReplace != 0 && c.Dev {
+		v.refuse(&c.AutoReplace, "contradicts dev, which is a cell of one replica")
 	}
-	if c.TrailingLogs == 0 {
-		v.refuse(nameTrailing, "0", "at least 1: without them a replica that was away for a moment needs a whole snapshot")
-	}
-	v.events()
 }
 
-// Bounds of what is kept for watchers: less, and they would be told of hardly
-// anything; more, and the memory could not be had.
-const (
-	leastEvents, mostEvents         = 1, 100_000_000
-	leastEventBytes, mostEventBytes = 1 << 10, 64 << 30
-)
-
-func (v *validator) events() {
-	for _, b := range []struct {
-		name               string
-		value, least, most uint64
-		write              func(uint64) string
-	}{
-		{nameEvents, v.config.EventHistory, leastEvents, mostEvents, func(n uint64) string { return strconv.FormatUint(n, 10) }},
-		{nameEventBytes, v.config.EventHistoryBytes, leastEventBytes, mostEventBytes, writeSize},
-	} {
-		if b.value < b.least || b.value > b.most {
-			v.refuse(b.name, b.write(b.value), "within %s..%s: a watcher that was away for longer has to read everything anew", b.write(b.least), b.write(b.most))
+func (v *validator) audit() {
+	c := v.config
+	if c.AuditLog == "" {
+		for _, field := range []any{&c.AuditChanges, &c.AuditRequired, &c.AuditMaxSize, &c.AuditKeep} {
+			if v.changed(field) {
+				v.refuse(field, "it needs an audit log: give audit-log as well")
+			}
 		}
+		return
+	}
+	const mib = 1 << 20
+	switch n := c.AuditMaxSize; {
+	case n != 0 && c.AuditLog == "-":
+		v.refuse(&c.AuditMaxSize, "standard output cannot be put aside; leave it out")
+	case n > mib && n%mib != 0:
+		v.refuse(&c.AuditMaxSize, "it is a whole number of MiB")
+	case n == 0 && c.AuditKeep > 0:
+		v.refuse(&c.AuditKeep, "files are put aside only at audit-max-size; give that as well")
+	}
+}
+
+func (v *validator) backups() {
+	c := v.config
+	switch {
+	case c.BackupEvery == 0 && c.BackupDir != "":
+		v.refuse(&c.BackupDir, "it is for backups by schedule: give backup-every as well")
+	case c.BackupEvery == 0 && v.changed(&c.BackupKeep):
+		v.refuse(&c.BackupKeep, "it is for backups by schedule: give backup-every and backup-dir as well")
+	case c.BackupEvery != 0 && c.BackupDir == "":
+		v.refuse(&c.BackupEvery, "backups need a directory: give backup-dir as well")
+	}
+	if c.BackupDir != "" && c.DataDir != "" && within(c.BackupDir, c.DataDir) {
+		v.refuse(&c.BackupDir, "it is in data-dir (%s), and would be lost with it", c.DataDir)
+	}
+}
+
+// within reports whether a path is a directory or below it, by their names alone.
+func within(path, dir string) bool {
+	a, errA := filepath.Abs(path)
+	b, errB := filepath.Abs(dir)
+	return errA == nil && errB == nil && (a == b || strings.HasPrefix(a, strings.TrimSuffix(b, string(filepath.Separator))+string(filepath.Separator)))
+}
+
+func (v *validator) traces() {
+	c := v.config
+	if c.TraceEndpoint == "" {
+		if v.changed(&c.TraceShare) {
+			v.refuse(&c.TraceShare, "traces need a collector: give trace-endpoint as well")
+		}
+		return
+	}
+	u, err := url.Parse(c.TraceEndpoint)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
+		v.refuse(&c.TraceEndpoint, "it is the URL of a collector, like http://127.0.0.1:4318")
+	case u.User != nil:
+		v.refuseValue(&c.TraceEndpoint, u.Redacted(), "it must not have a secret: give that in the environment, by OTEL_EXPORTER_OTLP_HEADERS")
 	}
 }
