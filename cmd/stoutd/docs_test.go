@@ -10,12 +10,12 @@ import (
 
 var (
 	shellBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
-	shellWords  = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`) // taken for one word each
+	shellWords  = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`) // each counts as one word
 	shellEnds   = regexp.MustCompile(`\s(#|\||>|<|&|;).*`)
 )
 
-// TestCommandsOfTheDocs: each call of stoutd in a block of the documentation is one that
-// there is, with flags that it has and as many arguments as it takes.
+// TestCommandsOfTheDocs: each call of stoutd in the documentation has an existing
+// command, existing flags and a valid number of arguments.
 func TestCommandsOfTheDocs(t *testing.T) {
 	const top = "../.."
 	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestStartOnAFullDisk: wherever the start finds no room, it prints the cure. No
-// file of the process may grow past so many blocks of 512 bytes.
+// TestStartOnAFullDisk: a start that cannot write prints the cure, at each step. The
+// limit on the size of files is in blocks of 512 bytes.
 func TestStartOnAFullDisk(t *testing.T) {
 	for _, blocks := range []int{0, 8, 64} {
 		t.Run(fmt.Sprint(blocks), func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "sh", args...)
 			cmd.Env = append(os.Environ(), asStoutd+"=1")
 			said, _ := cmd.CombinedOutput()
-			if code := cmd.ProcessState.ExitCode(); code != exitStart || !strings.Contains(string(said), `data-dir "`) || !strings.Contains(string(said), "a file may not grow so far; raise") {
+			if code := cmd.ProcessState.ExitCode(); code != exitStart || !strings.Contains(string(said), `data-dir "`) || !strings.Contains(string(said), "a file reached the limit on the size of files; raise") {
 				t.Errorf("%s:\n%s", cmd.ProcessState, said)
 			}
 		})

@@ -8,26 +8,25 @@ import (
 	"time"
 )
 
-// The room that the heap has for garbage between two collections. By default Go
-// gives it as much as is live, stacks included: that is little in a small cell,
-// where the collector then runs many times a second, and too much in one that
-// has many sessions.
+// The heap's room for garbage between two collections. By default Go allows as much
+// garbage as there is live memory, stacks included. In a small cell that is little,
+// and the collector runs many times a second. With many sessions it is too much.
 const (
 	leastRoom = 64 << 20               // bytes
-	roomShare = 3                      // one part in this many of what is live
-	paceEvery = 250 * time.Millisecond // what is live may have grown by then
+	roomShare = 3                      // divides the live memory
+	paceEvery = 250 * time.Millisecond // interval for measuring the live memory
 )
 
-// gcPercent is the GOGC for a process with this many bytes of heap and stacks
-// in use.
+// gcPercent returns the GOGC for a process with this many bytes of live heap and
+// stacks.
 func gcPercent(live uint64) int {
 	const most = 400
 	live = max(live, 1)
 	return int(min(100*max(leastRoom, live/roomShare)/live, most))
 }
 
-// paceCollector sets the collector's pace by what is live, until ctx ends. It
-// leaves the collector alone where the environment says how it is to run.
+// paceCollector adjusts GOGC to the live memory until ctx ends. It leaves the
+// collector alone if the environment sets GOGC or GOMEMLIMIT.
 func paceCollector(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -37,7 +36,7 @@ func paceCollector(ctx context.Context) {
 	defer tick.Stop()
 	for set := 0; ; {
 		metrics.Read(live)
-		// To set it stops the world for a moment: not for every small change.
+		// SetGCPercent stops the world for a moment: skip small changes.
 		if percent := gcPercent(live[0].Value.Uint64() + live[1].Value.Uint64()); percent < set*9/10 || percent > set*11/10 {
 			debug.SetGCPercent(percent)
 			set = percent

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/internal/jwttest"
 )
 
-// jwtFlags are those of a replica that takes an issuer's JWTs.
+// jwtFlags returns the flags of a replica that accepts an issuer's JWTs.
 func jwtFlags(t *testing.T, by *jwttest.Issuer) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -25,7 +25,7 @@ func jwtFlags(t *testing.T, by *jwttest.Issuer) []string {
 	return []string{"--jwt-issuer", jwttest.Name, "--jwt-audience", jwttest.Audience, "--jwt-keys", file}
 }
 
-// Keys that can't be used are refused before anything is written, with the
+// TestRefusedJWTKeys: unusable keys are refused before anything is written, with the
 // setting, the file and the reason.
 func TestRefusedJWTKeys(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.json")
@@ -47,8 +47,8 @@ func TestRefusedJWTKeys(t *testing.T) {
 	}
 }
 
-// A replica tells who calls, by a certificate, a JWT, or neither, as its settings
-// say. Keys that change are in force without a start, and it is logged.
+// TestWhoCalls: a replica identifies callers by certificate, by JWT, or not at all, as
+// its settings require. It uses changed keys without a restart, and logs the change.
 func TestWhoCalls(t *testing.T) {
 	dir, via := newCerts(t)
 	trust := via.Transport.(*http.Transport).TLSClientConfig
@@ -107,9 +107,9 @@ func TestWhoCalls(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "those before stay in force"); {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "the previous keys remain in force"); {
 		if time.Now().After(deadline) {
-			t.Fatalf("a broken file is not told of: %s", &log)
+			t.Fatalf("a broken file is not logged: %s", &log)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
@@ -119,7 +119,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 	until("unauthenticated", old)
 	until("user:zoe jwt", second.Token("zoe", time.Hour, nil))
-	if said := log.String(); !strings.Contains(said, "the keys of JWTs have changed, and those are in force") || strings.Contains(said, old) {
+	if said := log.String(); !strings.Contains(said, "the keys of JWTs have changed; the new keys are in force") || strings.Contains(said, old) {
 		t.Errorf("the log: %s", said)
 	}
 }

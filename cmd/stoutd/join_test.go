@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lines keeps what is logged.
+// lines keeps the lines of the log.
 type lines struct {
 	mu  sync.Mutex
 	got bytes.Buffer
@@ -31,11 +31,11 @@ func (l *lines) String() string {
 	return l.got.String()
 }
 
-// TestWaitingServes: a replica whose cell is not founded serves and says for
-// whom it waits, in the log once, and stops in good order.
+// TestWaitingServes: before the cell is founded a replica serves, reports for which
+// replicas it waits (in the log once), and stops in good order.
 func TestWaitingServes(t *testing.T) {
 	api, raft := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
-	nobody := "127.0.0.1:" + freePort(t)
+	absent := "127.0.0.1:" + freePort(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var log lines
@@ -43,36 +43,36 @@ func TestWaitingServes(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{
 			"--cell", "local", "--id", "r1", "--data-dir", t.TempDir(), "--api-listen", api, "--raft-listen", raft,
-			"--replica", "r1=" + raft + ",http://" + api, "--replica", "r2=" + nobody + ",http://" + nobody,
+			"--replica", "r1=" + raft + ",http://" + api, "--replica", "r2=" + absent + ",http://" + absent,
 		}, &log, &log)
 	}()
-	says := &lockapi.Error{}
+	reply := &lockapi.Error{}
 	ask := func() bool {
 		resp, err := http.Get("http://" + api + "/readyz")
 		if err != nil {
 			return false
 		}
 		defer resp.Body.Close()
-		err = json.NewDecoder(resp.Body).Decode(says)
-		return err == nil && resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(says.Detail, "waiting for r2")
+		err = json.NewDecoder(resp.Body).Decode(reply)
+		return err == nil && resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(reply.Detail, "waiting for r2")
 	}
 	for deadline := time.Now().Add(20 * time.Second); !ask(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("it says %+v; its log:\n%s", says, &log)
+			t.Fatalf("the reply is %+v; the log:\n%s", reply, &log)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
-	if says.Directory == "" || says.Command != "" {
-		t.Errorf("it says %+v", says)
+	if reply.Directory == "" || reply.Command != "" {
+		t.Errorf("the reply is %+v", reply)
 	}
 	stop()
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d", got)
 	}
-	if told := strings.Count(log.String(), "waiting for r2"); told != 1 {
-		t.Errorf("it tells %d times for whom it waits:\n%s", told, &log)
+	if n := strings.Count(log.String(), "waiting for r2"); n != 1 {
+		t.Errorf("the log has %d lines about the wait for r2, want 1:\n%s", n, &log)
 	}
 	if !strings.Contains(log.String(), `"message":"stopped"`) {
-		t.Errorf("no good order:\n%s", &log)
+		t.Errorf("no orderly stop:\n%s", &log)
 	}
 }

@@ -2,5 +2,5 @@
 
 package main
 
-// reportFileSizeLimit does nothing where there is no such limit.
+// reportFileSizeLimit does nothing: these systems have no such limit.
 func reportFileSizeLimit() {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// reportFileSizeLimit has a write beyond the process's file size limit fail as
-// any other write does, and end the process with a clear line: by default its
-// signal would end a Go program with a stack trace of every goroutine.
+// reportFileSizeLimit makes a write beyond the process's file size limit fail like
+// any other write, which ends the process with a clear line. By default the signal
+// SIGXFSZ ends a Go program with a stack trace of every goroutine.
 func reportFileSizeLimit() { signal.Ignore(syscall.SIGXFSZ) }

@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLogWithoutAReader: a replica whose log nobody reads becomes master, serves
+// TestLogWithoutAReader: without a reader of its log a replica becomes master, serves
 // and ends, whether the pipe is full or its reader is gone.
 func TestLogWithoutAReader(t *testing.T) {
 	for name, blind := range map[string]func(t *testing.T, reader, log *os.File){
@@ -54,7 +54,7 @@ func TestLogWithoutAReader(t *testing.T) {
 	}
 }
 
-// fill leaves no room in a pipe.
+// fill fills a pipe.
 func fill(t *testing.T, pipe *os.File) {
 	t.Helper()
 	fd := int(pipe.Fd())

@@ -17,8 +17,7 @@ import (
 	"github.com/stoutlock/stout/internal/jwttest"
 )
 
-// metricsPage is that of a replica alone, when each route of the API has been
-// called.
+// metricsPage returns the metrics of a cell of one replica that has a master.
 func metricsPage(t *testing.T) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -59,7 +58,8 @@ var (
 	part      = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// What is shown is documented, with its type and labels, and nothing else is.
+// TestMetricsAreDocumented: the documentation has exactly the metrics of the page, with
+// type and labels.
 func TestMetricsAreDocumented(t *testing.T) {
 	page := metricsPage(t)
 	shown := map[string]string{}
@@ -92,7 +92,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// labels are the names of those that a metric has, but for a histogram's le.
+// labels returns the names of a metric's labels, except a histogram's le.
 func labels(page, metric string) string {
 	for _, m := range series.FindAllStringSubmatch(page, -1) {
 		if m[1] != metric && part.ReplaceAllString(m[1], "") != metric {
@@ -111,25 +111,25 @@ func labels(page, metric string) string {
 	return ""
 }
 
-// Of each label there are few values, whatever callers do: each one is known
-// here, and why it is bounded.
+// TestLabelsAreBounded: each label has few values, which callers cannot multiply. The
+// table names each label and its bound.
 func TestLabelsAreBounded(t *testing.T) {
 	bounded := map[string]string{
-		"route": "the API's templates, and other", "method": "those of HTTP, and other", "status": "those that the server gives",
+		"route": "the API's templates, and other", "method": "the methods of HTTP, and other", "status": "the statuses of the server",
 		"replica": "members", "quota": "settings", "use": "api or raft", "part": "certificate or ca", "result": "fixed words", "side": "sent or served",
-		"stage": "of a write", "kind": "of a read", "step": "of a fail-over", "reason": "steps of an office", "version": "the one that runs", "le": "bounds of a histogram",
+		"stage": "of a write", "kind": "of a read", "step": "of a fail-over", "reason": "steps of an office", "version": "the running version", "le": "bounds of a histogram",
 	}
 	for _, m := range series.FindAllStringSubmatch(metricsPage(t), -1) {
 		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
 			if bounded[l[1]] == "" {
-				t.Errorf("%s has the label %q: say here what bounds its values, or drop it", m[1], l[1])
+				t.Errorf("%s has the label %q: add to this table what bounds its values, or drop it", m[1], l[1])
 			}
 		}
 	}
 }
 
-// Names and help are as Prometheus wants them: base units, _total, no type in a
-// name.
+// TestMetricsPassTheLinter: names and help follow Prometheus' rules: base units,
+// _total, no type in a name.
 func TestMetricsPassTheLinter(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(metricsPage(t))).Lint()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// TestStopThatHangsEnds the process, and one in good order does not.
+// TestStopThatHangsEnds: a stop that hangs ends the process; an orderly one does not.
 func TestStopThatHangsEnds(t *testing.T) {
 	for _, orderly := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,38 +21,39 @@ import (
 	"github.com/stoutlock/stout/replica/peerconn"
 )
 
-const recoverHelp = `For a cell whose majority is lost for good, with no backup that is better: founds
-a cell of one replica from what this one, which is stopped, has in its data
-directory. The new cell is in the empty directory --into; start stoutd with that
-as its data directory. The old directory is kept, and never opened again. A run that
-was interrupted is gone on with by the next one.
+const recoverHelp = `Use this if a cell has permanently lost its majority and there is no better
+backup. It founds a cell of one replica from the data directory of this replica,
+which must be stopped. The new cell is in the empty directory --into; then start
+stoutd with that as its data directory. The old directory remains, and is never
+opened again. If a run is interrupted, the next one continues it.
 
-What this replica had not heard of is lost, also where it was acknowledged. Take
-the replica whose log goes furthest: each attempt says how far, before it asks.
-What it had heard of may come true although it never was committed.
+Changes that this replica has not received are lost, even if they were
+acknowledged. Use the replica with the longest log: each attempt shows its
+length before it asks for confirmation. Changes that this replica has received
+may take effect even if they were never committed.
 
-Everything else is as for stoutd restore: it is a new cell, no session lives on,
-locks that were held are delayed, tokens and revisions go on above all that the
-old cell has given by the wall clock or --above, and the first master waits one
-minute, as long as any lease may last.
+Everything else is as for stoutd restore: the cell is new, sessions are gone,
+locks that were held are delayed, tokens and revisions continue above every
+number of the old cell (by the wall clock or --above), and the first master
+waits one minute, until any lease has ended.
 
-The other replicas of the old cell must never run again. While anything takes
-connections at the address of one of them, this is refused: it may be the
-replica, which hangs, or whose certificate has ended. Where that replica is
-stopped for good, and another program has its port, say so by --gone.`
+The other replicas of the old cell must never run again. If anything accepts
+connections at the address of one of them, the command refuses: it may be that
+replica, hanging, or with an expired certificate. If the replica is permanently
+stopped and another program has its port, give its id by --gone.`
 
 func newRecoverCommand(flags *config.Flags) *cobra.Command {
 	var r recovery
 	var above uint64
 	cmd := &cobra.Command{
 		Use:     "recover --data-dir DIR --into DIR --id ID --replica ID=HOST:PORT,URL",
-		Short:   "Found a cell from what one replica has, where a majority is lost",
+		Short:   "Found a cell from one replica, after the loss of a majority",
 		Long:    recoverHelp,
 		Example: "  stoutd recover --config /etc/stout/r1.yaml --into /var/lib/stoutd-new",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.into == "" {
-				return errors.New("where to? --into is missing: an empty directory for the new cell")
+				return errors.New("--into is missing: give an empty directory for the new cell")
 			}
 			if r.now = time.Now(); cmd.Flags().Changed("above") {
 				r.above = &above
@@ -62,13 +63,13 @@ func newRecoverCommand(flags *config.Flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.into, "into", "", "an empty `directory` for the new cell")
-	cmd.Flags().StringSliceVar(&r.gone, "gone", nil, "the replica with this `id` is stopped for good, although something takes connections at its address")
+	cmd.Flags().StringSliceVar(&r.gone, "gone", nil, "the replica with this `id` is permanently stopped, although a program accepts connections at its address")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
-	cmd.Flags().Uint64Var(&above, "above", 0, "fencing tokens and revisions go on above this `number`, whatever the clock says")
+	cmd.Flags().Uint64Var(&above, "above", 0, "continue fencing tokens and revisions above this `number`, without use of the clock")
 	return cmd
 }
 
-// recovery is a cell that is to be founded from what a stopped replica has.
+// recovery founds a cell from the data directory of a stopped replica.
 type recovery struct {
 	restoration
 	into string
@@ -84,7 +85,7 @@ func (r *recovery) run(ctx context.Context, flags *config.Flags) error {
 		return exitError{code: exitConfig, err: err}
 	}
 	if c.Dev {
-		return exitError{code: exitConfig, err: errors.New("dev keeps no directory that could be recovered")}
+		return exitError{code: exitConfig, err: errors.New("dev has no directory to recover: it is removed at the end")}
 	}
 	if err := r.recover(ctx, c); err != nil {
 		return exitError{code: exitStart, err: err}
@@ -104,7 +105,7 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 	}
 	old, err := replica.OpenStopped(options)
 	if done, is := errors.AsType[*replica.AlreadyRecovered](err); is && done.Into == into {
-		_, err := fmt.Fprintf(r.out, "an earlier run, which did not come to its end, has founded cell %s with id %s in %s\n%s", c.Cell, done.CellID, into, startThere(into))
+		_, err := fmt.Fprintf(r.out, "an earlier run, which was interrupted, founded cell %s with id %s in %s\n%s", c.Cell, done.CellID, into, startThere(into))
 		return err
 	}
 	if err != nil {
@@ -131,18 +132,18 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(r.out, `founded cell %s with id %s in %s, from %s at revision %d
-tokens and revisions go on above %d
+tokens and revisions continue above %d
 %s`, c.Cell, id, into, c.DataDir, old.Revision(), max(floor, old.LastToken()+1), startThere(into))
 	return err
 }
 
-// startThere is what remains to be done.
+// startThere returns the operator's next step.
 func startThere(dir string) string {
-	return fmt.Sprintf("start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell is over\n", dir)
+	return fmt.Sprintf("start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell has ended\n", dir)
 }
 
-// apart is the new directory, which is neither in the old one, that is never opened
-// again, nor around it.
+// apart returns the path of the new directory. It must be neither in the old
+// directory, which is never opened again, nor around it.
 func (r *recovery) apart(old string) (into string, err error) {
 	if into, err = filepath.Abs(r.into); err != nil {
 		return "", err
@@ -152,26 +153,26 @@ func (r *recovery) apart(old string) (into string, err error) {
 	}
 	for _, pair := range [2][2]string{{into, old}, {old, into}} {
 		if rel, err := filepath.Rel(pair[1], pair[0]); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return "", fmt.Errorf("--into %s and the old data directory %s are one in the other: give an empty directory beside it; nothing was changed", into, old)
+			return "", fmt.Errorf("--into %s and the old data directory %s: one contains the other; give an empty directory elsewhere; nothing was changed", into, old)
 		}
 	}
 	return into, nil
 }
 
-// confirm says what it costs, and asks.
+// confirm shows the consequences and asks for confirmation.
 func (r *recovery) confirm(c *config.Config, old *replica.Stopped) error {
 	fmt.Fprintf(r.out, `replica %s of cell %s (id %s) has the log up to entry %d, revision %d, of %s
-- what was changed after that is lost, also where it was acknowledged; what is at its end may never have been committed
-- it will be a new cell: no session lives on, locks that were held are delayed, ephemeral files are gone
+- later changes are lost, even if they were acknowledged; the last entries may never have been committed
+- the cell is new: sessions and ephemeral files are gone, locks that were held are delayed
 - the other replicas of the old cell must never run again
 `, c.ID, c.Cell, old.CellID, old.Last, old.Revision(), old.Time.Format(time.RFC3339))
 	if r.yes {
 		return nil
 	}
-	fmt.Fprint(r.out, "Go on? Type yes: ")
+	fmt.Fprint(r.out, "Continue? Type yes: ")
 	line, _ := bufio.NewReader(r.in).ReadString('\n')
 	if strings.TrimSpace(line) != "yes" {
-		return errors.New("nobody said yes: nothing was done (--yes is for scripts)")
+		return errors.New("not confirmed: nothing was changed (--yes confirms in scripts)")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// invokeOn runs a command with an answer on its standard input.
+// invokeOn runs a command with answer on its standard input.
 func invokeOn(t *testing.T, answer string, args ...string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -35,8 +35,9 @@ func invokeOn(t *testing.T, answer string, args ...string) (code int, said strin
 	return exitOK, out.String()
 }
 
-// TestRecover: it says what it costs, and asks. What is founded has what the replica
-// had; the old directory is kept, and never opened again.
+// TestRecover: the command shows the consequences and asks for confirmation. The new
+// cell has the state of the replica; the old directory remains, and is never opened
+// again.
 func TestRecover(t *testing.T) {
 	api, raft := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	top := t.TempDir()
@@ -67,19 +68,19 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("exit code %d, wrote %v: %s", got, wrote, log.String())
 	}
 	for _, inside := range []string{old, filepath.Join(old, "new"), top} {
-		if code, said := invokeOn(t, "yes\n", append(recover, "--into", inside)...); code != exitStart || !strings.Contains(said, "one in the other") {
+		if code, said := invokeOn(t, "yes\n", append(recover, "--into", inside)...); code != exitStart || !strings.Contains(said, "one contains the other") {
 			t.Errorf("into %s: %d: %s", inside, code, said)
 		}
 	}
 	for _, answer := range []string{"", "no\n", "y\n"} {
-		if code, said := invokeOn(t, answer, recover...); code != exitStart || !strings.Contains(said, "must never run again") || !strings.Contains(said, "nothing was done") {
+		if code, said := invokeOn(t, answer, recover...); code != exitStart || !strings.Contains(said, "must never run again") || !strings.Contains(said, "nothing was changed") {
 			t.Errorf("answer %q: %d: %s", answer, code, said)
 		}
 		if _, err := os.Stat(into); !os.IsNotExist(err) {
 			t.Errorf("answer %q: %v", answer, err)
 		}
 	}
-	hangs, err := net.Listen("tcp", "127.0.0.1:0") // what is stopped by a signal takes connections, too
+	hangs, err := net.Listen("tcp", "127.0.0.1:0") // a process stopped by a signal accepts connections, too
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func TestRecover(t *testing.T) {
 	beside := append(recover, "--replica", "r2="+hangs.Addr().String()+",http://127.0.0.1:"+freePort(t))
 	for gone, want := range map[string]string{
 		"":   "replica r2 of this cell may run: its address " + hangs.Addr().String(),
-		"r9": "these are r1, r2; nothing was changed",
-		"r2": "nothing was done",
+		"r9": "its replicas are r1, r2; nothing was changed",
+		"r2": "nothing was changed",
 	} {
 		args := beside
 		if gone != "" {
@@ -104,7 +105,7 @@ func TestRecover(t *testing.T) {
 	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitStart || !strings.Contains(said, "the cell was recovered from it") {
 		t.Errorf("again: %d: %s", code, said)
 	}
-	// As it is where the first run was killed before it noted what it had founded.
+	// As after a first run that was killed before it recorded the new cell.
 	if err := os.WriteFile(filepath.Join(old, "recovered.json"), fmt.Appendf(nil, `{"into":%q,"cell_id":""}`, into), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +118,11 @@ func TestRecover(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(old, "recovered.json"), fmt.Appendf(nil, `{"into":%q,"cell_id":""}`, into), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitOK || !strings.Contains(said, "an earlier run, which did not come to its end, has founded cell prod with id ") {
+	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitOK || !strings.Contains(said, "an earlier run, which was interrupted, founded cell prod with id ") {
 		t.Errorf("the next run: %d: %s", code, said)
 	}
-	// The new directory is a member's of another cell; it has a minute to wait before it
-	// serves.
+	// The new directory belongs to a member of another cell, which serves after a
+	// minute.
 	ctx, stop = context.WithCancel(t.Context())
 	go func() { code <- run(ctx, append(settings, "--data-dir", into), &log, &log) }()
 	stale := 0

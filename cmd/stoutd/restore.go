@@ -20,24 +20,24 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-const restoreHelp = `Founds a cell of one replica from a backup, in the empty data directory of this
-one. Start stoutd then, with the same settings; further replicas join it.
+const restoreHelp = `Founds a cell of one replica from a backup, in this replica's empty data
+directory. Then start stoutd with the same settings; more replicas can join.
 
-It is a new cell, with an id of its own: clients of the old one refuse it until
-they are told to accept it, and replicas of the two never mix. Files, rules,
-groups and tokens of access are as in the backup. No session is. A lock that was
-held is in its lock-delay, 60s where none was asked for. Ephemeral files are
-gone.
+The new cell has its own id. Clients of the old cell refuse it until they are
+configured to accept it, and replicas of the two cells never mix. Files, access
+rules, groups and access tokens are as in the backup. All sessions are gone, and
+their ephemeral files. A lock that was held is in its lock-delay, 60s if its
+holder requested none.
 
-Fencing tokens and revisions go on above all that the old cell has given, and
-above those of an earlier restore: from the wall clock, which must not be behind
-the backup's time. Where it can't be trusted, --above names the highest that may
-have been given.
+Fencing tokens and revisions continue above every number of the old cell, and
+of an earlier restore. They begin at a number made from the wall clock, which
+must not be behind the backup's time. If the clock cannot be trusted, give the
+highest number that may be in use by --above.
 
-The first master waits as long as any lease of the old cell may last, one
-minute, before it serves. The old cell must not go on beside it.
+The first master waits one minute before it serves, until any lease of the old
+cell has ended. The old cell must not run beside the new one.
 
-Where it refuses, nothing was written.`
+If the command fails, it has written nothing.`
 
 func newRestoreCommand(flags *config.Flags) *cobra.Command {
 	var from string
@@ -50,7 +50,7 @@ func newRestoreCommand(flags *config.Flags) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" {
-				return errors.New("which backup? --from is missing")
+				return errors.New("--from is missing: give the file of the backup")
 			}
 			r := restoration{from: from, now: time.Now()}
 			if cmd.Flags().Changed("above") {
@@ -64,19 +64,20 @@ func newRestoreCommand(flags *config.Flags) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the backup, a `file`")
-	cmd.Flags().Uint64Var(&above, "above", 0, "fencing tokens and revisions go on above this `number`, whatever the clock says")
+	cmd.Flags().StringVar(&from, "from", "", "`file` of the backup")
+	cmd.Flags().Uint64Var(&above, "above", 0, "continue fencing tokens and revisions above this `number`, without use of the clock")
 	return cmd
 }
 
-// restoration is a cell that is to be founded from a backup.
+// restoration founds a cell from a backup.
 type restoration struct {
 	from  string
-	above *uint64 // nil: the clock says
+	above *uint64 // nil: use the clock
 	now   time.Time
 }
 
-// run founds the cell, and says what it has done. The error is an exitError.
+// run founds the cell, and returns a report for the operator. The error is an
+// exitError.
 func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, error) {
 	header, saved, err := readBackup(r.from)
 	if err != nil {
@@ -87,10 +88,10 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 		return "", exitError{code: exitConfig, err: err}
 	}
 	if c.Dev {
-		return "", exitError{code: exitConfig, err: errors.New("dev makes a directory that is removed at the end; name a data-dir")}
+		return "", exitError{code: exitConfig, err: errors.New("dev uses a temporary directory, removed at the end; give data-dir")}
 	}
 	if c.Cell != header.Cell {
-		return "", exitError{code: exitConfig, err: fmt.Errorf("cell %q (%s): the backup is of cell %q", c.Cell, c.Source("cell"), header.Cell)}
+		return "", exitError{code: exitConfig, err: fmt.Errorf("cell %q (%s): this is a backup of cell %q", c.Cell, c.Source("cell"), header.Cell)}
 	}
 	floor, err := r.floor(header)
 	if err == nil {
@@ -104,13 +105,13 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 		return "", exitError{code: exitStart, err: setup.ExplainDataDir(c, c.DataDir, err)}
 	}
 	return fmt.Sprintf(`founded cell %s with id %s in %s, from the backup of %s at revision %d
-tokens and revisions go on above %d
-start stoutd with the same settings: it serves after a minute, when every lease of the old cell is over
+tokens and revisions continue above %d
+start stoutd with the same settings: it serves after a minute, when every lease of the old cell has ended
 `, c.Cell, id, c.DataDir, header.Time.Format(time.RFC3339), header.Revision, max(floor, saved.LastToken()+1)), nil
 }
 
-// noneAnswers makes sure that no replica runs at the addresses of the cell to be founded.
-// Whatever takes connections there is taken for one: it may hang, or have another secret.
+// noneAnswers returns an error if a program accepts connections at an address of the
+// new cell. It counts as a replica: it may hang, or have another secret.
 func noneAnswers(ctx context.Context, all []membership.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -118,13 +119,13 @@ func noneAnswers(ctx context.Context, all []membership.Member) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.RaftAddr)
 		if err == nil {
 			conn.Close()
-			return fmt.Errorf("replica %s: its address %s takes connections: a replica of the old cell may run there, and two cells would give the same locks; stop it, for good, or name another address; nothing was written", m.ID, m.RaftAddr)
+			return fmt.Errorf("replica %s: its address %s accepts connections: a replica of the old cell may run there, and two cells would grant the same locks; stop it permanently, or give another address; nothing was written", m.ID, m.RaftAddr)
 		}
 	}
 	return nil
 }
 
-// foundOptions are the settings of a replica as founding a cell of one takes them.
+// foundOptions returns the options for founding a cell of one replica.
 func foundOptions(c *config.Config) replica.Options {
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: c.DataDir, Version: buildinfo.Version(),
@@ -133,7 +134,7 @@ func foundOptions(c *config.Config) replica.Options {
 	}
 }
 
-// readBackup reads a whole backup. Nothing is made of one that is not.
+// readBackup reads a whole backup. It refuses one that is not complete.
 func readBackup(name string) (h lockapi.BackupHeader, saved replica.Saved, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -146,7 +147,7 @@ func readBackup(name string) (h lockapi.BackupHeader, saved replica.Saved, err e
 		saved, err = readState(r)
 	}
 	if err == nil && (saved.Index() != h.Index || saved.Revision() != h.Revision || saved.LastToken() != h.Token) {
-		err = errors.New("its header tells of another state than it has")
+		err = errors.New("its header does not match its state")
 	}
 	if err != nil {
 		return h, saved, fmt.Errorf("--from %s: %w; nothing was written", name, err)
@@ -154,8 +155,8 @@ func readBackup(name string) (h lockapi.BackupHeader, saved replica.Saved, err e
 	return h, saved, nil
 }
 
-// readState reads the state in a backup. One that can't be read is most often damaged,
-// which only the sum at the end of the backup tells.
+// readState reads the state in a backup. An unreadable state is most often damaged,
+// which only the checksum at the end of the backup shows.
 func readState(r *backup.Reader) (replica.Saved, error) {
 	saved, wrong := replica.ReadSaved(r)
 	if wrong == nil {
@@ -164,19 +165,20 @@ func readState(r *backup.Reader) (replica.Saved, error) {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return saved, err
 	}
-	return saved, fmt.Errorf("its SHA-256 is right, and its state is none that this release can go on from (%w): take another backup, or the release that wrote this one", wrong)
+	return saved, fmt.Errorf("its SHA-256 is right, but this release cannot use its state (%w): use another backup, or the release that wrote this one", wrong)
 }
 
-// floor is where tokens and revisions begin, unless those of the backup are above.
+// floor returns the least number for tokens and revisions. Those of the backup may
+// be higher.
 func (r *restoration) floor(h lockapi.BackupHeader) (uint64, error) {
 	if r.above != nil {
 		if *r.above >= lockapi.MaxToken {
-			return 0, fmt.Errorf("--above %d: tokens are below 2^53, and one above it has to be left; nothing was written", *r.above)
+			return 0, fmt.Errorf("--above %d: tokens are below 2^53, so that none would be left; give a lower number; nothing was written", *r.above)
 		}
 		return *r.above + 1, nil
 	}
 	if r.now.Before(h.Time) {
-		return 0, fmt.Errorf("this machine's clock says %s, and the backup was made at %s: by such a clock tokens might be given twice; set the clock, or give --above and the highest token and revision that may have been given; nothing was written",
+		return 0, fmt.Errorf("this machine's clock shows %s, before the backup's time %s: tokens could repeat; set the clock, or give by --above the highest token or revision that may be in use; nothing was written",
 			r.now.UTC().Format(time.RFC3339), h.Time.Format(time.RFC3339))
 	}
 	return replica.RestoreFloor(r.now), nil

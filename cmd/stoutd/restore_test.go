@@ -20,7 +20,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// backupOfDev is a backup that a cell of --dev has made of itself.
+// backupOfDev returns a backup of a cell of --dev.
 func backupOfDev(t *testing.T) []byte {
 	t.Helper()
 	api := "127.0.0.1:" + freePort(t)
@@ -51,7 +51,7 @@ func backupOfDev(t *testing.T) []byte {
 	return nil
 }
 
-// withHeader is a whole backup with another header.
+// withHeader returns the backup with a changed header, and a valid checksum.
 func withHeader(t *testing.T, raw []byte, change func(*lockapi.BackupHeader)) []byte {
 	t.Helper()
 	r, err := backup.NewReader(bytes.NewReader(raw))
@@ -66,7 +66,7 @@ func withHeader(t *testing.T, raw []byte, change func(*lockapi.BackupHeader)) []
 	return out.Bytes()
 }
 
-// spoiled is a backup whose state is no CBOR from its first record on.
+// spoiled returns the backup with a state that is not CBOR from its first record on.
 func spoiled(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	const magic = "stout-state"
@@ -79,13 +79,14 @@ func spoiled(t *testing.T, raw []byte) []byte {
 	return out
 }
 
-// summed is a backup whose SHA-256 is right, whatever was done to it.
+// summed returns the backup with a valid SHA-256.
 func summed(raw []byte) []byte {
 	sum := sha256.Sum256(raw[:len(raw)-sha256.Size])
 	return append(bytes.Clone(raw[:len(raw)-sha256.Size]), sum[:]...)
 }
 
-// TestRestore: what it refuses leaves nothing behind; the second time tokens are higher.
+// TestRestore: a refused restore writes nothing, and each restore begins with higher
+// tokens.
 func TestRestore(t *testing.T) {
 	raw := backupOfDev(t)
 	cut, flipped := raw[:len(raw)-40], bytes.Clone(raw)
@@ -107,16 +108,16 @@ func TestRestore(t *testing.T) {
 		{raw, []string{"--above", "9007199254740992"}, exitStart, "tokens are below 2^53"},
 		{raw, []string{"--above", "9007199254740991"}, exitStart, "tokens are below 2^53"},
 		{raw, []string{"--above", "-1"}, exitUsage, "above"},
-		{raw, []string{"--cell", "other"}, exitConfig, "the backup is of cell"},
+		{raw, []string{"--cell", "other"}, exitConfig, "this is a backup of cell"},
 		{raw, []string{"--dev"}, exitConfig, "dev"},
 		{raw, []string{"more"}, exitUsage, "more"},
 		{raw, []string{"--id", "r2"}, exitConfig, "r2"},
 		{cut, nil, exitStart, "damaged or cut off"},
 		{flipped, nil, exitStart, "damaged or cut off"},
 		{spoiled(t, raw), nil, exitStart, "damaged or cut off"},
-		{summed(spoiled(t, raw)), nil, exitStart, "its SHA-256 is right, and its state is none that this release can go on from (read snapshot: cbor"},
-		{other, nil, exitStart, "another state"},
-		{later, nil, exitStart, "this machine's clock says"},
+		{summed(spoiled(t, raw)), nil, exitStart, "its SHA-256 is right, but this release cannot use its state (read snapshot: cbor"},
+		{other, nil, exitStart, "its header does not match its state"},
+		{later, nil, exitStart, "this machine's clock shows"},
 		{nil, nil, exitStart, "damaged or cut off"},
 	} {
 		file, dir := filepath.Join(t.TempDir(), "cell.backup"), filepath.Join(t.TempDir(), "data")
@@ -138,7 +139,7 @@ func TestRestore(t *testing.T) {
 	}
 	var out bytes.Buffer
 	lives := []string{"restore", "--from", file, "--data-dir", filepath.Join(t.TempDir(), "data"), "--id", "r1", "--replica", "r1=" + taken.Addr().String() + ",http://127.0.0.1:7101"}
-	if got := run(t.Context(), lives, &out, &out); got != exitStart || !strings.Contains(out.String(), "takes connections") {
+	if got := run(t.Context(), lives, &out, &out); got != exitStart || !strings.Contains(out.String(), "accepts connections") {
 		t.Errorf("beside a replica that runs: %d: %s", got, out.String())
 	}
 	out.Reset()

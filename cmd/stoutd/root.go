@@ -20,10 +20,10 @@ import (
 	"github.com/stoutlock/stout/internal/suggest"
 )
 
-// Exit codes, after sysexits(3) where it has one, so that a supervisor can
-// tell what is worth another start.
+// Exit codes, from sysexits(3) if possible. They show a supervisor whether another
+// start makes sense.
 const (
-	exitOK     = 0  // stopped in good order
+	exitOK     = 0  // orderly stop
 	exitStart  = 1  // could not start: a taken port, a refused data directory
 	exitUsage  = 64 // unknown command or flag
 	exitFault  = 74 // ended itself on a fault: a failed write, a log it cannot read
@@ -40,8 +40,8 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-// run is the whole program: it serves until ctx ends, or runs a subcommand,
-// and returns the exit code. Logs and errors go to stderr.
+// run serves until ctx ends, or runs a subcommand, and returns the exit code. Logs
+// and errors go to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	log := setup.Lines(stderr)
 	defer log.Flush(lastLines)
@@ -64,8 +64,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exit.code
 }
 
-// meant offers what is spelled like the unknown command or flag that err tells
-// of, in the words of cobra and pflag.
+// meant returns a hint to the command or flag that is spelled like the unknown one
+// in err, an error of cobra or pflag.
 func meant(cmd *cobra.Command, err error) string {
 	var word string
 	names, dashes := []string{}, ""
@@ -78,7 +78,7 @@ func meant(cmd *cobra.Command, err error) string {
 		}
 	}
 	if dashes == "" && slices.Contains([]string{"agent", "run", "serve", "server", "start"}, word) {
-		return ": it serves where it is given none"
+		return ": without a command stoutd serves"
 	}
 	if name := suggest.Nearest(word, names); name != "" {
 		return fmt.Sprintf("; did you mean %s%s?", dashes, name)
@@ -87,19 +87,18 @@ func meant(cmd *cobra.Command, err error) string {
 }
 
 const longHelp = `stoutd is one replica of a Stout cell: three or five of them elect a master,
-which serves sessions and locks over HTTP.
+which serves sessions and locks over HTTP. Without a command it runs the replica.
 
-A setting comes from a flag, else from the environment (--master-lease is
-STOUTD_MASTER_LEASE; several replicas are parted by ";" or white space), else
-from the YAML file that --config names, else from the defaults.
+Flags override environment variables, those override the YAML file of --config,
+and that overrides the defaults. The variable for --master-lease is
+STOUTD_MASTER_LEASE; ";" or white space separates the values of a list.
+"stoutd config" shows the values in force.
 
-SIGTERM and SIGINT hand mastership over, release the calls that wait and stop;
-a second signal ends at once.
+On SIGTERM or SIGINT the replica hands mastership over, releases waiting calls
+and stops. A second signal ends the process at once.
 
-Exit codes: 0 stopped in good order, 1 could not start, 64 wrong usage,
-74 ended itself on a fault (a failed disk write, a log it cannot read, a stop
-that hangs),
-78 settings refused.`
+Exit codes: 0 orderly stop, 1 could not start, 64 wrong usage, 74 fault (a
+failed disk write, an unreadable log, a stop that hangs), 78 settings refused.`
 
 const examples = `  stoutd --dev
   stoutd --config /etc/stout/r1.yaml
@@ -108,9 +107,8 @@ const examples = `  stoutd --dev
     --replica r2=127.0.0.1:7202,http://127.0.0.1:7102 \
     --replica r3=127.0.0.1:7203,http://127.0.0.1:7103`
 
-// newRoot builds the command and its subcommands. The flags of the settings
-// are persistent, so that `stoutd config` takes them as well. Lines of the log
-// go to log.
+// newRoot builds the command and its subcommands. The flags of the settings are
+// persistent: the subcommands accept them as well. Log lines go to log.
 func newRoot(log *nonblock.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "stoutd",
@@ -130,7 +128,7 @@ func newRoot(log *nonblock.Writer) *cobra.Command {
 		c, err := config.Load(cmd.Context(), flags, os.Environ())
 		switch {
 		case errors.Is(err, context.Canceled):
-			return exitError{code: exitOK, err: err} // stopped, as it was told to
+			return exitError{code: exitOK, err: err} // a requested stop
 		case err != nil:
 			return exitError{code: exitConfig, err: err}
 		}
@@ -145,10 +143,10 @@ func newConfigCommand(flags *config.Flags) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show which settings are in force and where each value comes from",
-		Long: `Show which settings are in force and where each value comes from, without
-starting anything. Settings that would be refused are shown, too, with the
-reasons on stderr and exit code 78. -o yaml writes a file for --config.`,
+		Short: "Show the settings in force and the source of each value",
+		Long: `Show the settings in force and the source of each value. Nothing is started.
+Invalid settings are shown, too, with the reasons on stderr and exit code 78.
+-o yaml writes a file for --config.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, refused := config.Load(cmd.Context(), flags, os.Environ())
@@ -168,7 +166,7 @@ reasons on stderr and exit code 78. -o yaml writes a file for --config.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or yaml")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or yaml")
 	return cmd
 }
 
@@ -176,7 +174,7 @@ func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show which build this is",
+		Short: "Show the version of this build",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := buildinfo.Get()
@@ -190,6 +188,6 @@ func newVersionCommand() *cobra.Command {
 			return fmt.Errorf("--output %q: it is one of text, json", output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")
 	return cmd
 }

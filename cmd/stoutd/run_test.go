@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/internal/buildinfo"
 )
 
-// invoke is run with a context that ends at once, so that nothing it starts by
-// mistake stays.
+// invoke calls run with a canceled context, so that a replica started by mistake
+// stops.
 func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -28,7 +28,7 @@ func invokeWith(ctx context.Context, args ...string) (code int, stdout, stderr s
 	return code, out.String(), errs.String()
 }
 
-// replicaFlags are those of a whole cell of one.
+// replicaFlags returns the flags of a cell of one replica.
 func replicaFlags(dir string) []string {
 	return []string{
 		"--cell", "local", "--id", "r1", "--data-dir", dir, "--log-level", "warn",
@@ -57,16 +57,16 @@ func TestRefusedStarts(t *testing.T) {
 		{"flag of a command", []string{"config", "--ouput", "yaml"}, exitUsage, "did you mean --output?"},
 		{"flag like a setting of a command", []string{"config", "--datadir", "x"}, exitUsage, "did you mean --data-dir?"},
 		{"unknown command", []string{"verson"}, exitUsage, `unknown command "verson" for "stoutd"; did you mean version?`},
-		{"command that others have", []string{"serve"}, exitUsage, `unknown command "serve" for "stoutd": it serves where it is given none`},
+		{"command that others have", []string{"serve"}, exitUsage, `unknown command "serve" for "stoutd": without a command stoutd serves`},
 		{"unknown output", []string{"config", "-o", "xml"}, exitUsage, `--output "xml": it is one of table, yaml`},
-		{"nothing set", nil, exitConfig, "stoutd: 4 settings are wrong:\n  cell: it is required: the name of the cell (or --dev, for one to try things out)"},
+		{"nothing set", nil, exitConfig, "stoutd: 4 settings are wrong:\n  cell: it is required: the name of the cell (or --dev, to try things out)"},
 		{"bad value", append(replicaFlags("x"), "--master-lease", "2h"), exitConfig, `master-lease "2h0m0s" (flag --master-lease): at most 1m0s`},
 		{"dev of a cell", []string{"--dev", "--cell", "x"}, exitConfig, `cell "x" (flag --cell): contradicts dev`},
 		{"taken port", append(replicaFlags("x"), "--api-listen", taken.Addr().String()), exitStart, `(flag --api-listen): the address is in use; is another stoutd running?`},
 		{"taken port of raft", append(replicaFlags(t.TempDir()), "--api-listen", "127.0.0.1:"+freePort(t), "--raft-listen", taken.Addr().String()), exitStart, `raft-listen "` + taken.Addr().String() + `" (flag --raft-listen): the address is in use; is another stoutd running?`},
-		{"address that is not ours", append(replicaFlags("x"), "--api-listen", "192.0.2.1:7101"), exitStart, `api-listen "192.0.2.1:7101" (flag --api-listen): this machine has no address 192.0.2.1; listen on one that it has`},
+		{"address that is not ours", append(replicaFlags("x"), "--api-listen", "192.0.2.1:7101"), exitStart, `api-listen "192.0.2.1:7101" (flag --api-listen): this machine has no address 192.0.2.1; listen on one of its addresses`},
 		{"file for a directory", append(replicaFlags(file), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `data-dir "` + file + `" (flag --data-dir): `},
-		{"file above the directory", append(replicaFlags(file+"/r1"), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `not a directory: a file stands where a directory is wanted`},
+		{"file above the directory", append(replicaFlags(file+"/r1"), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `not a directory: it must be a directory, and there is a file`},
 		{"place for no directory", append(replicaFlags("/proc/r1"), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `data-dir "/proc/r1" (flag --data-dir): `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestConfigCommand(t *testing.T) {
 	}
 }
 
-// TestConfigYAMLIsAFile: what -o yaml writes is accepted by --config, and shows
-// the same values.
+// TestConfigYAMLIsAFile: --config accepts the output of -o yaml, with the same
+// values.
 func TestConfigYAMLIsAFile(t *testing.T) {
 	_, first, _ := invoke(t, append([]string{"config", "-o", "yaml"}, replicaFlags("data")...)...)
 	file := filepath.Join(t.TempDir(), "r1.yaml")
@@ -110,7 +110,7 @@ func TestConfigYAMLIsAFile(t *testing.T) {
 	}
 }
 
-// values is YAML without its comments, which name the sources.
+// values returns YAML without its comments, which name the sources.
 func values(yaml string) string {
 	lines := strings.Split(yaml, "\n")
 	for i, line := range lines {
@@ -119,8 +119,8 @@ func values(yaml string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestConfigShowsWhatItRefuses: a person who looks for a mistake sees the
-// values, their sources and the reasons.
+// TestConfigShowsWhatItRefuses: the command shows the values, their sources and the
+// reasons, to help find a mistake.
 func TestConfigShowsWhatItRefuses(t *testing.T) {
 	code, stdout, stderr := invoke(t, append([]string{"config"}, append(replicaFlags("d"), "--log-level", "loud")...)...)
 	if code != exitConfig || !strings.Contains(stdout, "loud") || !strings.Contains(stderr, `log-level "loud" (flag --log-level): it is one of`) {
@@ -157,7 +157,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	}
 }
 
-// freePort is a port that nobody listens on just now.
+// freePort returns a port that is free at present.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

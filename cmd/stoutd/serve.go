@@ -19,12 +19,12 @@ import (
 	"github.com/stoutlock/stout/replica"
 )
 
-// lastStep is what the end of a stop gets beyond ShutdownTimeout, and lastLines what
-// the last lines of the log get.
+// lastStep is the time for the end of a stop, beyond ShutdownTimeout. lastLines is
+// the time for writing the last log lines.
 const lastStep, lastLines = 2 * time.Second, time.Second
 
-// serve runs one replica until ctx ends (nil) or a fault ends it.
-// What is meant for a person at a terminal goes to c.Stdout.
+// serve runs one replica until ctx ends (nil) or a fault ends it. Messages for a
+// person at a terminal go to c.Stdout.
 func serve(ctx context.Context, c *config.Config) error {
 	// A write to a pipe without a reader then fails, and does not end the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -34,12 +34,12 @@ func serve(ctx context.Context, c *config.Config) error {
 	if c.Dev {
 		dir, err := os.MkdirTemp("", "stoutd-dev-")
 		if err != nil {
-			return exitError{code: exitStart, err: fmt.Errorf("--dev needs a temporary directory (TMPDIR says where): %w", err)}
+			return exitError{code: exitStart, err: fmt.Errorf("--dev needs a temporary directory (TMPDIR sets its place): %w", err)}
 		}
 		c.DataDir = dir
 		defer func() {
 			if err := os.RemoveAll(dir); err != nil {
-				log.Warn().Err(err).Msg("the temporary directory stays")
+				log.Warn().Err(err).Msg("could not remove the temporary directory")
 			}
 		}()
 	}
@@ -56,21 +56,21 @@ func serve(ctx context.Context, c *config.Config) error {
 		if err := serveMember(ctx, c, supervisor, log); !errors.Is(err, replica.ErrReplaced) {
 			return err
 		}
-		// Its directory is no member's any more: it goes back to waiting.
+		// Another directory has its place in the cell: wait to become a member again.
 	}
 }
 
-// setLogForm sets what zerolog keeps for the whole process. Lines of several
-// replicas are read side by side, so times have fractions and are in UTC.
+// setLogForm sets zerolog's global options. Operators compare lines of several
+// replicas, so times have fractions and are in UTC.
 var setLogForm = sync.OnceFunc(func() {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	zerolog.DurationFieldUnit = time.Millisecond
 	zerolog.DurationFieldInteger = true
-	zerolog.ErrorHandler = func(error) {} // by default it writes to standard error, and waits
+	zerolog.ErrorHandler = func(error) {} // the default writes to standard error, and may block
 })
 
-// endAnyway calls end so long after ctx has ended, unless the returned function was
+// endAnyway calls end when a time has passed since the end of ctx, unless stop was
 // called before: an orderly stop may hang in any state.
 func endAnyway(ctx context.Context, within time.Duration, end func()) (stop func()) {
 	ended := make(chan struct{})
@@ -118,13 +118,13 @@ func serveMember(ctx context.Context, c *config.Config, supervisor *supervisor, 
 	}
 	switch {
 	case errors.Is(err, replica.ErrRemoved):
-		log.Warn().Err(err).Msg("this replica was removed from the cell, and ends")
+		log.Warn().Err(err).Msg("this replica was removed from the cell; ending")
 		err = nil
 	case errors.Is(err, replica.ErrReplaced):
-		log.Warn().Err(err).Msg("standing by from now on")
+		log.Warn().Err(err).Msg("another directory has this replica's place; waiting to become a member again")
 		supervisor.waiting(err.Error())
 	case err != nil:
-		// It ends without the steps of an orderly stop: those write.
+		// End without the steps of an orderly stop, because they write.
 		fault := log.Error().Err(err)
 		if cure := setup.DiskCure(err); cure != "" {
 			fault = fault.Str("cure", fmt.Sprintf("data-dir %q: %s", c.DataDir, cure))
@@ -141,30 +141,28 @@ func serveMember(ctx context.Context, c *config.Config, supervisor *supervisor, 
 	return err
 }
 
-// welcome is what a person who started a cell with --dev may try, shown when it
-// serves. The address has all of them go to this very cell, whatever else
-// runs.
-const welcome = `A cell of one replica serves at %[1]s. Its data will be gone when it ends. Try:
+// welcome shows first commands to the user of --dev, when the cell serves. They name
+// the address, because other cells may run on the machine.
+const welcome = `A cell of one replica serves at %[1]s. Its data is lost when it ends. Try:
 
   curl -s %[1]s/v1/cell
   stout --server %[1]s lock /jobs/demo -- sh -c 'echo "I alone run, with token $STOUT_TOKEN"'
 
-or see it in a browser, live: %[1]s/ui/
+or watch it in a browser: %[1]s/ui/
 
 `
 
-// introduce shows the welcome as soon as a master is in office, unless ctx ends
-// before.
+// introduce shows the welcome when the cell has a master, unless ctx ends before.
 func introduce(ctx context.Context, r *embed.Replica, w io.Writer) {
 	if url, err := r.Master(ctx); err == nil {
 		fmt.Fprintf(w, welcome, url)
 	}
 }
 
-// reopenOnHangup opens the audit log's file again at each SIGHUP, as logrotate sends
-// it, until the returned function is called. Without an audit log SIGHUP ends the
-// process as it always does, but under a supervisor: there it comes from `systemctl
-// reload`, and after an end in good order the supervisor starts no replica again.
+// reopenOnHangup opens the audit log's file again at each SIGHUP, which logrotate
+// sends, until stop is called. Without an audit log SIGHUP ends the process, as is
+// usual, except under a supervisor. There `systemctl reload` sends it, and after an
+// orderly end the supervisor would not restart the replica.
 func reopenOnHangup(r *embed.Replica, audits bool, log zerolog.Logger) (stop func()) {
 	if !audits && !hasSupervisor() {
 		return func() {}
@@ -177,7 +175,7 @@ func reopenOnHangup(r *embed.Replica, audits bool, log zerolog.Logger) (stop fun
 			select {
 			case <-hangup:
 				if !audits {
-					log.Info().Msg("a SIGHUP opens the audit log again, and there is none: nothing was done")
+					log.Info().Msg("SIGHUP ignored: there is no audit log to open again")
 				}
 				r.ReopenAudit()
 			case <-ctx.Done():

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// asStoutd, in the environment, has the test program be stoutd.
+// asStoutd, in the environment, makes the test program run as stoutd.
 const asStoutd = "TEST_OF_STOUTD_IS_STOUTD"
 
 func TestMain(m *testing.M) {
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSignalWhileTheFileIsAPipe: SIGTERM ends a process that reads its settings
-// from a pipe to which nobody writes.
+// TestSignalWhileTheFileIsAPipe: SIGTERM ends a process that reads its settings from
+// a pipe without a writer.
 func TestSignalWhileTheFileIsAPipe(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -33,7 +33,7 @@ func TestSignalWhileTheFileIsAPipe(t *testing.T) {
 		code int
 	}{
 		{"serve", nil, exitOK},
-		{"config", []string{"config"}, exitStart}, // what it would show is not there
+		{"config", []string{"config"}, exitStart}, // it has no settings to show
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := pipe(t, t.TempDir(), "r1.yaml")
@@ -44,7 +44,7 @@ func TestSignalWhileTheFileIsAPipe(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// This waits until stoutd has opened the pipe, too.
+			// The call returns when stoutd has opened the pipe, too.
 			writer, err := os.OpenFile(name, os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -54,37 +54,36 @@ func TestSignalWhileTheFileIsAPipe(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(stderr.String(), "told to stop while reading it") {
+			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(stderr.String(), "stopped while reading it") {
 				t.Errorf("%s, stderr:\n%s", cmd.ProcessState, stderr.String())
 			}
 		})
 	}
 }
 
-// TestStopWhileThePipeIsOpened: before that the system waits in the opening of
-// the pipe, which no signal ends.
+// TestStopWhileThePipeIsOpened: a process also stops while it opens the pipe, a system
+// call that no signal ends.
 func TestStopWhileThePipeIsOpened(t *testing.T) {
 	name := pipe(t, t.TempDir(), "r1.yaml")
 	code, _, stderr := invoke(t, "--config", name)
-	if code != exitOK || !strings.Contains(stderr, "told to stop while reading it") {
+	if code != exitOK || !strings.Contains(stderr, "stopped while reading it") {
 		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
 	}
 }
 
-// TestStopWhileTheDiskHangs: a file that can't be read, as on a disk that does
-// not answer, keeps the process no longer than an orderly stop may take.
+// TestStopWhileTheDiskHangs: a read that hangs, as on a failed disk, delays the end of
+// the process by no more than shutdown-timeout.
 func TestStopWhileTheDiskHangs(t *testing.T) {
 	dir := t.TempDir()
 	pipe(t, dir, "replica.json")
 	code, _, stderr := invoke(t, append(replicaFlags(dir), "--shutdown-timeout", "100ms",
 		"--api-listen", "127.0.0.1:"+freePort(t))...)
-	if code != exitStart || !strings.Contains(stderr, "told to stop, and the start, which was under way, has not ended within 100ms") {
+	if code != exitStart || !strings.Contains(stderr, "stopped during the start, which has not ended within 100ms") {
 		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
 	}
 }
 
-// TestDevSaysWhatToTry: a cell for development greets with commands that go to
-// where it serves.
+// TestDevSaysWhatToTry: --dev prints commands with the address of the cell.
 func TestDevSaysWhatToTry(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -114,7 +113,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 	}
 }
 
-// pipe makes a pipe with a name. What waits for it at the end is released.
+// pipe makes a named pipe. At the end of the test it releases pending opens.
 func pipe(t *testing.T, dir, base string) string {
 	t.Helper()
 	name := filepath.Join(dir, base)

@@ -14,35 +14,34 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// supervisor is systemd, or whoever else is told by sd_notify(3) how the process
-// fares. Without one (NOTIFY_SOCKET is not set) nothing is told.
+// supervisor reports the state of the process to systemd, or to another program that
+// reads sd_notify(3). Without one (NOTIFY_SOCKET is not set) it sends nothing.
 type supervisor struct {
 	log    zerolog.Logger
-	notify func(state string) // sends it; tests have their own
-	every  time.Duration      // between two looks; 0 where nobody listens
-	bound  time.Duration      // on a look; 0 for no watchdog
+	notify func(state string) // sends a message; tests replace it
+	every  time.Duration      // interval of checks; 0 without a supervisor
+	bound  time.Duration      // time limit of a check; 0 without a watchdog
 
 	look atomic.Pointer[look]
 }
 
-// look tells in a line for people what the process does, and fails or hangs
-// where it is no use any more.
+// look returns a line for people about what the process does. It fails or hangs if
+// the process cannot continue.
 type look func(context.Context) (string, error)
 
-// statusEvery is how often the supervisor is told what the process does, where
-// it has no watchdog that wants to be told more often.
+// statusEvery is the interval of reports to the supervisor, unless its watchdog needs
+// them more often.
 const statusEvery = 5 * time.Second
 
 func hasSupervisor() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
 
-// newSupervisor reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. A watchdog
-// is told four times in its time that the process works, so that a late one does
-// no harm.
+// newSupervisor reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. It sends four
+// reports within a watchdog's time limit, so that a late report does no harm.
 func newSupervisor(log zerolog.Logger) *supervisor {
 	s := &supervisor{log: log}
 	s.notify = func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
-			log.Warn().Err(err).Str("state", state).Msg("the supervisor cannot be told")
+			log.Warn().Err(err).Str("state", state).Msg("cannot send a message to the supervisor")
 		}
 	}
 	if !hasSupervisor() {
@@ -51,7 +50,7 @@ func newSupervisor(log zerolog.Logger) *supervisor {
 	s.every = statusEvery
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn().Err(err).Msg("no watchdog: what the environment says of it cannot be read")
+		log.Warn().Err(err).Msg("no watchdog: cannot read WATCHDOG_USEC and WATCHDOG_PID")
 	}
 	if watchdog > 0 {
 		s.every, s.bound = min(watchdog/4, statusEvery), watchdog/2
@@ -59,15 +58,15 @@ func newSupervisor(log zerolog.Logger) *supervisor {
 	return s
 }
 
-// begin tells the supervisor again and again what the process does, until ctx
-// ends. It feeds the watchdog as long as the looks succeed.
+// begin reports to the supervisor at intervals until ctx ends. It resets the
+// watchdog's timer as long as the checks succeed.
 func (s *supervisor) begin(ctx context.Context) {
 	if s.every == 0 {
 		return
 	}
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
-	told := ""
+	sent := ""
 	for {
 		select {
 		case <-tick.C:
@@ -79,13 +78,13 @@ func (s *supervisor) begin(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			// The last that is read of a process that the watchdog ends.
+			// The last line of a process that the watchdog ends.
 			s.log.Error().Err(err).Dur("waited_ms", s.bound).Msg("the watchdog is not fed")
 			continue
 		}
-		if status != told {
+		if status != sent {
 			s.notify("STATUS=" + status)
-			told = status
+			sent = status
 		}
 		if s.bound > 0 {
 			s.notify(daemon.SdNotifyWatchdog)
@@ -93,7 +92,7 @@ func (s *supervisor) begin(ctx context.Context) {
 	}
 }
 
-// once has a look. One that does not come back in time is left behind.
+// once makes one check. It abandons a check that exceeds the time limit.
 func (s *supervisor) once(ctx context.Context) (string, error) {
 	look := s.look.Load()
 	if look == nil {
@@ -111,20 +110,20 @@ func (s *supervisor) once(ctx context.Context) (string, error) {
 	return safetext.Line(status), err
 }
 
-var errHangs = errors.New("the replica does not answer; does the disk of its data directory?")
+var errHangs = errors.New("the replica does not answer; does the disk of its data directory respond?")
 
-// waiting says why the process waits to be a member of the cell again.
+// waiting reports why the process waits to become a member of the cell again.
 func (s *supervisor) waiting(why string) {
 	s.see(func(context.Context) (string, error) { return "waiting: " + why, nil })
 }
 
-// ready tells that the process serves, and how to look at it from now on.
+// ready reports that the process serves, and sets the check to use from now on.
 func (s *supervisor) ready(l look) {
 	s.see(l)
 	s.notify(daemon.SdNotifyReady)
 }
 
-// stopping tells that it ends.
+// stopping reports that the process ends.
 func (s *supervisor) stopping() { s.notify(daemon.SdNotifyStopping) }
 
 func (s *supervisor) see(l look) { s.look.Store(&l) }

@@ -13,16 +13,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// supervised is a supervisor that keeps what it is told, with a watchdog of 20 s.
-func supervised() (s *supervisor, told *[]string) {
-	told = new([]string)
+// supervised returns a supervisor with a watchdog of 20 s, and the messages sent to
+// it.
+func supervised() (s *supervisor, sent *[]string) {
+	sent = new([]string)
 	s = &supervisor{log: zerolog.New(io.Discard), every: 5 * time.Second, bound: 10 * time.Second}
-	s.notify = func(state string) { *told = append(*told, state) }
-	return s, told
+	s.notify = func(state string) { *sent = append(*sent, state) }
+	return s, sent
 }
 
-// TestTheWatchdogIsFedByWhatWorks: a process that starts, waits or serves feeds
-// it; a replica that fails or hangs does not.
+// TestTheWatchdogIsFedByWhatWorks: a process that starts, waits or serves resets the
+// watchdog's timer; a replica that fails or hangs does not.
 func TestTheWatchdogIsFedByWhatWorks(t *testing.T) {
 	const fed = "WATCHDOG=1"
 	for name, test := range map[string]struct {
@@ -41,25 +42,25 @@ func TestTheWatchdogIsFedByWhatWorks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, told := supervised()
+				s, sent := supervised()
 				if test.look != nil {
 					s.see(test.look)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 21*time.Second)
 				defer cancel()
 				s.begin(ctx)
-				if !slices.Equal(*told, test.want) {
-					t.Errorf("told %q, want %q", *told, test.want)
+				if !slices.Equal(*sent, test.want) {
+					t.Errorf("sent %q, want %q", *sent, test.want)
 				}
 			})
 		})
 	}
 }
 
-// TestAHangingLookIsLeftBehind: one that takes no notice of its context, too.
+// TestAHangingLookIsLeftBehind: a check that ignores its context is abandoned.
 func TestAHangingLookIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, told := supervised()
+		s, sent := supervised()
 		release := make(chan struct{})
 		defer close(release)
 		s.see(func(context.Context) (string, error) { <-release; return "late", nil })
@@ -69,24 +70,24 @@ func TestAHangingLookIsLeftBehind(t *testing.T) {
 			t.Errorf("err = %v", err)
 		}
 		s.begin(ctx)
-		if len(*told) > 0 {
-			t.Errorf("told %q", *told)
+		if len(*sent) > 0 {
+			t.Errorf("sent %q", *sent)
 		}
 	})
 }
 
-// TestWaitingIsTold: whoever looks at a start that takes long learns why.
+// TestWaitingIsTold: the supervisor receives the reason for a slow start.
 func TestWaitingIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, told := supervised()
+		s, sent := supervised()
 		s.waiting("for r2 and r3")
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
 		s.begin(ctx)
 		s.ready(func(context.Context) (string, error) { return "serving", nil })
 		s.stopping()
-		if got := strings.Join(*told, " "); got != "STATUS=waiting: for r2 and r3 WATCHDOG=1 READY=1 STOPPING=1" {
-			t.Errorf("told %q", got)
+		if got := strings.Join(*sent, " "); got != "STATUS=waiting: for r2 and r3 WATCHDOG=1 READY=1 STOPPING=1" {
+			t.Errorf("sent %q", got)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func newCerts(t *testing.T) (dir string, via *http.Client) {
 	return dir, &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Set().Pool}}}
 }
 
-// tlsFlags are those of a replica r1 with these certificates.
+// tlsFlags returns the flags of replica r1 with these certificates.
 func tlsFlags(dir string) []string {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	return []string{
@@ -42,8 +42,8 @@ func tlsFlags(dir string) []string {
 	}
 }
 
-// Certificates that cannot be used are refused before anything is written, with
-// the setting and the reason.
+// TestRefusedCertificates: unusable certificates are refused before anything is
+// written, with the setting and the reason.
 func TestRefusedCertificates(t *testing.T) {
 	dir, _ := newCerts(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -57,7 +57,7 @@ func TestRefusedCertificates(t *testing.T) {
 		"a client's":         {[]string{"--raft-cert", at("billing.pem"), "--raft-key", at("billing-key.pem")}, "does not have the URI stout://replica/r1"},
 		"another CA's":       {[]string{"--raft-ca", filepath.Join(other, "ca.pem")}, "would not accept the certificate"},
 		"a key for a CA":     {[]string{"--api-client-ca", at("ca-key.pem")}, "only certificates belong there"},
-		"a CA without TLS":   {[]string{"--raft-cert=", "--raft-key=", "--raft-ca="}, "without TLS between replicas anybody could"},
+		"a CA without TLS":   {[]string{"--raft-cert=", "--raft-key=", "--raft-ca="}, "without TLS between replicas any program could do so"},
 		"required and no CA": {[]string{"--api-client-ca=", "--api-client-auth", "required"}, "it needs api-client-ca"},
 	} {
 		data := filepath.Join(t.TempDir(), "data")
@@ -75,7 +75,7 @@ func TestRefusedCertificates(t *testing.T) {
 	}
 }
 
-// Whether clients show a certificate is as the settings say.
+// TestClientAuth: api-client-auth decides which clients are accepted.
 func TestClientAuth(t *testing.T) {
 	dir, via := newCerts(t)
 	trust := via.Transport.(*http.Transport).TLSClientConfig
@@ -100,7 +100,7 @@ func TestClientAuth(t *testing.T) {
 			defer func() { stop(); <-ended }()
 			get := func(certificates ...tls.Certificate) error {
 				config := trust.Clone()
-				// One is shown whatever CAs the server names.
+				// Show the certificate even if the server names other CAs.
 				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 					if len(certificates) == 0 {
 						return new(tls.Certificate), nil

@@ -97,7 +97,7 @@ func TestAccessOverReplicas(t *testing.T) {
 	check("at first")
 	for _, r := range c.Replicas() { // the connections between them have no TLS
 		must(t, cell.Wait(cell.Bounded(t), r.ID+" warns", func(context.Context) error {
-			if !strings.Contains(r.LogTail(1000), "access is on, and the connections between replicas have no TLS") {
+			if !strings.Contains(r.LogTail(1000), "access is on without TLS between replicas") {
 				return errors.New("it does not log that")
 			}
 			return nil

@@ -51,7 +51,7 @@ func TestRecoverLostMajority(t *testing.T) {
 	refused("replica " + other.ID + " of this cell runs")
 	must(t, other.Kill())
 	must(t, os.RemoveAll(other.DataDir))
-	if output, err := recoverInto(survivor, into); err == nil || !strings.Contains(output, "nobody said yes: nothing was done") {
+	if output, err := recoverInto(survivor, into); err == nil || !strings.Contains(output, "not confirmed: nothing was changed") {
 		t.Fatalf("%v: %s", err, output)
 	}
 	if output, err := recoverInto(survivor, into, "--yes"); err != nil {

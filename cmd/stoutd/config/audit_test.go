@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is said of an audit log that there is not, or that can't be put aside, is
-// refused at the start.
+// TestAuditRefusals: settings of an audit log that does not exist, or cannot be put
+// aside, are refused.
 func TestAuditRefusals(t *testing.T) {
 	for _, c := range []struct {
 		args []string

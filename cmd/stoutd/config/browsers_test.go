@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What may be given several times may be so in each source, and the later
-// source counts as a whole.
+// TestListsFromEachSource: each source can give a list, and the later source replaces
+// the whole list.
 func TestListsFromEachSource(t *testing.T) {
 	const asList = "allow-origin: [\"http://a\", 'https://b:8']\napi-host:\n  - c.example.com\n  - D.\n"
 	for name, in := range map[string]input{

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the tables of docs/settings.md")
 
 const settingsPage = "../../../docs/settings.md"
 
-// TestSettingsPage: the tables of docs/settings.md are those of the rows.
+// TestSettingsPage: docs/settings.md has the tables made from the rows.
 func TestSettingsPage(t *testing.T) {
 	page, err := os.ReadFile(settingsPage)
 	if err != nil {

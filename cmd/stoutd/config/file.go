@@ -10,13 +10,13 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// maxFile bounds a file of settings, so that a wrong name (a device, a log)
-// does not take the machine's memory.
+// maxFile bounds a file of settings, so that a wrong name (a device, a log) does not
+// exhaust the machine's memory.
 const maxFile = 1 << 20
 
-// readBounded reads a whole file of at most maxFile bytes. A file may be a pipe
-// that nobody writes to, or lie on a file system that does not answer: where
-// ctx ends first its error is returned, and the read is left behind.
+// readBounded reads a whole file of at most maxFile bytes. If ctx ends first, it
+// returns the error of ctx and abandons the read: the file may be a pipe without a
+// writer, or on a file system that hangs.
 func readBounded(ctx context.Context, name string) ([]byte, error) {
 	return wait.Get(ctx, func() ([]byte, error) { return readAll(name) })
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestPipeIsLeftWhenToldToStop: nobody writes to the pipe, at which the opening
-// of it waits, in a call of the system that no signal ends.
+// TestPipeIsLeftWhenToldToStop: Load ends with its context while it opens a pipe
+// without a writer, a system call that no signal ends.
 func TestPipeIsLeftWhenToldToStop(t *testing.T) {
 	name := pipe(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -23,7 +23,7 @@ func TestPipeIsLeftWhenToldToStop(t *testing.T) {
 	}()
 	select {
 	case err := <-loaded:
-		t.Fatalf("a pipe that nobody writes to was read: %v", err)
+		t.Fatalf("a pipe without a writer was read: %v", err)
 	default:
 	}
 	cancel()
@@ -41,7 +41,7 @@ func TestPipeIsRead(t *testing.T) {
 	}
 }
 
-// pipe makes a pipe with a name. What waits for it at the end is released.
+// pipe makes a named pipe. At the end of the test it releases pending opens.
 func pipe(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "r1.yaml")

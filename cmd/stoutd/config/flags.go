@@ -2,9 +2,8 @@ package config
 
 import "github.com/spf13/pflag"
 
-// Flags are the command-line flags of every setting. Parsing only notes what
-// was given: Load reads the texts, so that a bad one is reported together with
-// all other problems.
+// Flags are the command-line flags of every setting. Parsing only records the texts.
+// Load reads them, and reports a bad one together with all other problems.
 type Flags struct {
 	given map[string][]string
 }
@@ -12,7 +11,7 @@ type Flags struct {
 // AddFlags adds --config, and a flag for every setting, to fs.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{given: map[string][]string{}}
-	fs.Var(&flagValue{flags: f, name: nameConfig, kind: "file"}, nameConfig, "YAML file of settings: keys are the flags' names, and replicas is a list")
+	fs.Var(&flagValue{flags: f, name: nameConfig, kind: "file"}, nameConfig, "YAML file of settings; the keys are the flags' names, with a list replicas for replica")
 	for _, s := range settings(Default()) {
 		flag := fs.VarPF(&flagValue{flags: f, name: s.name, kind: s.kind, unset: s.get()}, s.name, "", s.usage())
 		if s.kind == "bool" {
@@ -22,7 +21,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	return f
 }
 
-// flagValue notes the texts that were given for one flag.
+// flagValue records the texts given for one flag.
 type flagValue struct {
 	flags *Flags
 	name  string

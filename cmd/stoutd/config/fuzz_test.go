@@ -12,9 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzLoad: whatever the file says, Load neither panics nor accepts in silence.
-// What it accepts is written so that it is read as the same, twice over; what
-// it refuses is refused with reasons.
+// FuzzLoad: Load accepts or refuses any file without a panic. An accepted
+// configuration, written and read again, is the same. A refusal has reasons.
 func FuzzLoad(f *testing.F) {
 	examples, err := filepath.Glob("../../../configs/*.yaml")
 	if err != nil || len(examples) == 0 {
@@ -43,7 +42,7 @@ func FuzzLoad(f *testing.F) {
 		return Load(t.Context(), nil, append(environ, "STOUTD_CONFIG="+file))
 	}
 	f.Fuzz(func(t *testing.T, content []byte, replicas string) {
-		// What goes on for ever would go unseen: go test ends it with its time.
+		// Report an endless Load with its input: go test would only end it.
 		defer time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("%q takes more than 10 s", content)) }).Stop()
 		var environ []string
 		if replicas != "" {

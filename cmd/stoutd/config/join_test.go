@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// joined are the settings of a replica that joins, with others behind.
+// joined returns the flags of a replica that joins, with more pairs of name and
+// value.
 func joined(more ...string) *Flags {
 	flags := map[string][]string{
 		"cell": {"c"}, "id": {"r4"}, nameDataDir: {"/d"}, "join": {"http://a:1/,https://b:2"},
@@ -17,7 +18,8 @@ func joined(more ...string) *Flags {
 	return &Flags{given: flags}
 }
 
-// TestJoin: who joins is reached where it listens, unless it says otherwise.
+// TestJoin: others reach a replica that joins at the addresses to which it binds,
+// unless it has an entry of its own.
 func TestJoin(t *testing.T) {
 	c, err := Load(t.Context(), joined(), nil)
 	if err != nil || len(c.Join) != 2 || c.Join[0] != "http://a:1" || c.Join[1] != "https://b:2" ||
@@ -44,7 +46,7 @@ func TestJoin(t *testing.T) {
 		problems, _ := err.(Problems)
 		found := false
 		if tc.field == "join" && tc.name == "join" && len(problems) != 1 {
-			t.Errorf("%s %q: more than that is blamed: %v", tc.name, tc.value, err)
+			t.Errorf("%s %q: other settings are refused as well: %v", tc.name, tc.value, err)
 		}
 		for _, p := range problems {
 			found = found || p.Field == tc.field && strings.Contains(p.Reason, tc.says)

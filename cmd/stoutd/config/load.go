@@ -13,19 +13,17 @@ import (
 	"github.com/stoutlock/stout/lease"
 )
 
-// Load puts the layers on top of one another, fills in what follows from
-// others and validates the whole. environ is in the form of os.Environ; flags
-// may be nil.
+// Load merges the sources, derives missing values and validates the result. environ
+// has the form of os.Environ; flags may be nil.
 //
-// The error is a Problems, or that of ctx where it ended while the file was
-// read. The Config is never nil: beside an error it holds what could be read,
-// for showing it to a person and for nothing else.
+// The error is a Problems, or the error of ctx if that ended while Load read the
+// file. The Config is never nil: with an error it holds the values that could be
+// read, only for showing them to a person.
 func Load(ctx context.Context, flags *Flags, environ []string) (*Config, error) {
 	return LoadAs(ctx, flags, environ, "")
 }
 
-// LoadAs is Load where the cell's name is known from elsewhere, for settings that do
-// not name one.
+// LoadAs is Load with a name of the cell for settings without one.
 func LoadAs(ctx context.Context, flags *Flags, environ []string, cell string) (*Config, error) {
 	if flags == nil {
 		flags = &Flags{}
@@ -43,8 +41,8 @@ func LoadAs(ctx context.Context, flags *Flags, environ []string, cell string) (*
 	return l.config, l.finish()
 }
 
-// Complete returns a copy of c in which what follows from other settings is filled
-// in. The error is a Problems. Settings that were made by Load stay as they are.
+// Complete returns a copy of c with the missing values derived. The error is a
+// Problems. It does not change a Config made by Load.
 func Complete(c *Config) (*Config, error) {
 	if c.sources != nil {
 		whole := *c
@@ -66,8 +64,7 @@ func newLoader() *loader {
 	return &loader{config: c, table: settings(c), refused: map[string]bool{}, sought: map[string]bool{}}
 }
 
-// finish fills in what follows from what was given, and returns what is wrong with
-// the whole.
+// finish derives missing values and returns all problems.
 func (l *loader) finish() error {
 	l.config.derive()
 	problems := l.problems
@@ -80,15 +77,15 @@ func (l *loader) finish() error {
 	return problems.err()
 }
 
-// loader gathers one configuration and the problems met on the way.
+// loader collects one configuration and its problems.
 type loader struct {
 	config   *Config
 	table    []setting
 	env      map[string]string
 	problems Problems
-	refused  map[string]bool // settings whose text could not be read
-	sought   map[string]bool // settings whose name was mistyped
-	unread   bool            // the file could not be read: what is missing may stand there
+	refused  map[string]bool // settings with an unreadable text
+	sought   map[string]bool // settings with a mistyped name
+	unread   bool            // the file could not be read: it may have the missing settings
 }
 
 // apply gives a setting its value from one source.
@@ -104,8 +101,8 @@ func (l *loader) apply(s setting, values []string, from Source) {
 	l.config.sources[s.name] = from
 }
 
-// notText is an error where a value is not UTF-8. The system allows that in
-// flags and the environment; no file of settings could hold it.
+// notText returns an error if a value is not UTF-8. The system allows such flags and
+// variables, but a YAML file cannot hold the value.
 func notText(values []string) error {
 	for _, v := range values {
 		if !utf8.ValidString(v) {
@@ -120,8 +117,8 @@ func (l *loader) refuse(field, value string, from Source, reason string) {
 	l.problems = append(l.problems, Problem{Field: field, Value: value, Source: from, Reason: reason})
 }
 
-// readFile reads the file that --config or the environment names, if one does.
-// An error is that of ctx, and the end of all loading.
+// readFile reads the file that --config or the environment names, if any. It returns
+// an error only if ctx ended.
 func (l *loader) readFile(ctx context.Context, flags *Flags) error {
 	from := Source("flag --" + nameConfig)
 	name := ""
@@ -135,7 +132,7 @@ func (l *loader) readFile(ctx context.Context, flags *Flags) error {
 	content, err := readBounded(ctx, name)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%s %q (%s): told to stop while reading it: %w", nameConfig, name, from, ctx.Err())
+		return fmt.Errorf("%s %q (%s): stopped while reading it: %w", nameConfig, name, from, ctx.Err())
 	case err != nil:
 		l.refuseFile(name, from, err.Error())
 	default:
@@ -151,8 +148,8 @@ func (l *loader) refuseFile(name string, from Source, reason string) {
 	l.refuse(nameConfig, name, from, reason)
 }
 
-// refuseName refuses a name that no setting has, and offers the one that may
-// have been meant: shown is how that is written where the name was found.
+// refuseName refuses an unknown name, and suggests the most similar setting. shown
+// returns the form of a setting's name in that source.
 func (l *loader) refuseName(name, value string, from Source, shown func(setting) string, note string) {
 	reason := "no setting has this name; `stoutd --help` lists them"
 	names := make([]string, len(l.table))
@@ -191,7 +188,7 @@ func (l *loader) readEnvironment() {
 	for _, name := range unknown {
 		note := ""
 		if strings.HasPrefix(name, envPrefix+"SERVICE_") || strings.HasPrefix(name, envPrefix+"PORT") {
-			note = " (Kubernetes sets such variables for a service called stoutd: say enableServiceLinks: false)"
+			note = " (Kubernetes sets such variables for a service called stoutd: set enableServiceLinks: false)"
 		}
 		l.refuseName(name, l.env[name], "environment", setting.env, note)
 	}
@@ -205,7 +202,7 @@ func (l *loader) readFlags(flags *Flags) {
 	}
 }
 
-// stoutdVariables picks the variables that are meant for stoutd.
+// stoutdVariables returns the variables with the prefix of stoutd.
 func stoutdVariables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, line := range environ {
@@ -216,7 +213,7 @@ func stoutdVariables(environ []string) map[string]string {
 	return env
 }
 
-// derive fills in what was not given and follows from what was.
+// derive sets the missing values that follow from others.
 func (c *Config) derive() {
 	if !c.given("election-timeout") && c.given("heartbeat-timeout") {
 		c.ElectionTimeout = c.HeartbeatTimeout

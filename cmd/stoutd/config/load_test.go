@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// threeReplicas is the least that a replica of a cell of three needs.
+// threeReplicas are the required flags of a replica in a cell of three.
 var threeReplicas = []string{
 	"--cell", "local", "--id", "r2", "--data-dir", "data",
 	"--replica", "r1=127.0.0.1:7201,http://127.0.0.1:7101",
@@ -20,14 +20,14 @@ var threeReplicas = []string{
 	"--replica", "r3=127.0.0.1:7203,http://127.0.0.1:7103",
 }
 
-// input is one start of stoutd: its arguments, environment and file.
+// input has the arguments, environment and file of one start of stoutd.
 type input struct {
 	args []string
 	env  []string
-	file string // content; appended to the arguments as --config where not empty
+	file string // content; if not empty, appended to the arguments as --config
 }
 
-// cell is an input of threeReplicas and further arguments.
+// cell returns an input of threeReplicas and further arguments.
 func cell(args ...string) input {
 	return input{args: append(append([]string{}, threeReplicas...), args...)}
 }

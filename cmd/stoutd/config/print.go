@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// WriteTable writes every setting, what is in force and where it came from, in
-// aligned columns. Of a list each value has a line.
+// WriteTable writes each setting, its value and source, in aligned columns. Each value
+// of a list has its own line.
 func (c *Config) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "SETTING\tVALUE\tSOURCE")
@@ -28,7 +28,7 @@ func (c *Config) WriteTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// shown is a setting's value as a person reads it.
+// shown returns a setting's value as a person reads it.
 func (c *Config) shown(s setting) string {
 	value := s.get()
 	switch {
@@ -40,8 +40,8 @@ func (c *Config) shown(s setting) string {
 	return value
 }
 
-// WriteYAML writes the settings as a file that --config reads back to the same
-// values; the comments tell where each came from.
+// WriteYAML writes the settings as a file for --config, with the same values. The
+// comments have their sources.
 func (c *Config) WriteYAML(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	for _, s := range settings(c) {
@@ -68,7 +68,7 @@ func (c *Config) WriteYAML(w io.Writer) error {
 	return b.Flush()
 }
 
-// quoted is a text as a YAML scalar, quoted where it must be.
+// quoted returns a text as a YAML scalar, quoted if necessary.
 func quoted(s string) string {
 	text, err := yaml.Marshal(s)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 type Problem struct {
 	// Field is the setting, or the unknown key or variable.
 	Field string
-	// Value is what was given, as it would be written; empty where nothing was.
+	// Value is the text of the value; empty if no value was given.
 	Value string
-	// Source is where the value came from.
+	// Source is the source of the value.
 	Source Source
-	// Reason says what is wrong and what would be right.
+	// Reason describes the fault and the valid values.
 	Reason string
 
-	missing bool // nobody gave a value that is required
+	missing bool // a required value was not given
 }
 
-// String is one line: field "value" (source): reason.
+// String returns one line: field "value" (source): reason.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.Field)
@@ -33,10 +33,10 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is the error of Load: everything that is wrong, at least one.
+// Problems is the error of Load. It has all problems, at least one.
 type Problems []Problem
 
-// Error is one line for a single problem, else a heading and a line for each.
+// Error returns one line for a single problem, else a heading and a line for each.
 func (p Problems) Error() string {
 	if len(p) == 1 {
 		return p[0].String()
@@ -49,7 +49,7 @@ func (p Problems) Error() string {
 	return b.String()
 }
 
-// err is nil where there is no problem, so that a nil error stays nil.
+// err returns nil, not an empty Problems, if there is no problem.
 func (p Problems) err() error {
 	if len(p) == 0 {
 		return nil

@@ -19,7 +19,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// 0 lifts a quota, from wherever it comes.
+// TestNoBound: 0 from any source is no bound.
 func TestNoBound(t *testing.T) {
 	in := cell("--max-sessions=0", "--max-bytes=0")
 	in.file, in.env = "max-holds: 0\nmax-session-bytes: 0\n", []string{"STOUTD_MAX_WAITERS=0"}

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestRefusals holds one input for each reason to refuse a configuration. Each
-// differs from one that is accepted by a single fault, and is refused by a
-// single line.
+// TestRefusals has one input for each reason to refuse a configuration. Each has a
+// single fault, and the error is a single line.
 func TestRefusals(t *testing.T) {
 	env := func(line string) input { in := cell(); in.env = []string{line}; return in }
 	file := func(content string) input { in := cell(); in.file = content; return in }
@@ -81,7 +80,7 @@ func TestRefusals(t *testing.T) {
 		{"origin with a path", cell("--allow-origin", "https://ui/"), `allow-origin "https://ui/" (flag --allow-origin): "https://ui/": it is scheme, host and port only`},
 		{"every origin", env("STOUTD_ALLOW_ORIGIN=http://a; *"), `allow-origin "http://a; *" (environment STOUTD_ALLOW_ORIGIN): "*" would let every web page send commands to the cell`},
 		{"no origin", file("allow-origin:\n  - \"null\"\n"), `allow-origin "null" (r.yaml:1): any web page can have the origin "null"`},
-		{"origin that is no text", file("allow-origin: [[a]]\n"), `allow-origin (r.yaml:1): a single value is wanted here`},
+		{"origin that is no text", file("allow-origin: [[a]]\n"), `allow-origin (r.yaml:1): it must be a single value`},
 		{"host with a port", cell("--api-host", "stout:7101"), `api-host "stout:7101" (flag --api-host): "stout:7101" is not the name of a host`},
 		{"host with a scheme", file("api-host: http://stout\n"), `api-host "http://stout" (r.yaml:1): "http://stout" is not the name of a host`},
 		{"host with a wildcard", cell("--api-host", "*.example.com"), `"*.example.com" is not the name of a host`},
@@ -158,14 +157,14 @@ func TestRefusals(t *testing.T) {
 		{"file that is not there, and nothing else", input{args: []string{"--config", "nowhere.yaml"}}, `there is no such file`},
 		{"file that is not YAML, and nothing else", input{file: "cell: [\n"}, `not YAML`},
 		{"file that is not YAML", file("cell: [\n"), `not YAML`},
-		{"file that is a list", file("- cell\n"), `(r.yaml:1): it is a mapping of settings`},
-		{"file of two documents", file("log-level: info\n---\nlog-level: info\n"), `it has 2 documents; one is wanted`},
+		{"file that is a list", file("- cell\n"), `(r.yaml:1): it must be a mapping of settings`},
+		{"file of two documents", file("log-level: info\n---\nlog-level: info\n"), `it has 2 documents; it must have one`},
 		{"unknown key", file("log-level: info\nmaster_lease: 1s\n"), `master_lease (r.yaml:2): no setting has this name; did you mean master-lease?`},
 		{"key that stands for a required one", input{args: threeReplicas[:6], file: "replica-list: x\n"}, `replica-list (r.yaml:1): no setting has this name; did you mean replicas?`},
 		{"key that stands for the directory", input{args: append(append([]string{}, threeReplicas[:4]...), threeReplicas[6:]...), file: "datadir: x\n"}, `did you mean data-dir?`},
 		{"key twice", file("log-level: info\nlog-level: info\n"), `already defined`},
 		{"key without a value", file("log-level:\n"), `log-level (r.yaml:1): it has no value`},
-		{"list for a value", file("log-level: [info]\n"), `log-level (r.yaml:1): a single value is wanted here`},
+		{"list for a value", file("log-level: [info]\n"), `log-level (r.yaml:1): it must be a single value`},
 		{"replica for replicas", file("replica: x\n"), `replica (r.yaml:1): in a file the key is replicas`},
 		{"replicas that are no list", file("replicas: r1\n"), `replica (r.yaml:1): replicas is a list`},
 		{"replica that is no object", file("replicas:\n  - r1\n"), `replica "r1" (r.yaml:2): an entry of replicas has id, raft and api`},

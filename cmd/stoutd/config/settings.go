@@ -26,8 +26,8 @@ type setting struct {
 	value
 	def   string // the default; empty for the zero value
 	unset string // the default in words, if it follows from other settings
-	// least and most bound the value. 0 is allowed beside them if it has a
-	// meaning of its own: zero.
+	// least and most bound the value. 0 is allowed beside them if it has its own
+	// meaning, zero.
 	least, most limit
 	zero        string
 	oneOf       []string
@@ -168,8 +168,8 @@ func settings(c *Config) []setting {
 		{name: "max-connections", value: count(&c.MaxConnections), zero: "as many as the limit on open files leaves", least: limit{"16", "health checks and monitoring need some of them"},
 			help: "open connections to this replica's API"},
 
-		{name: "allow-origin", value: several("url", &c.AllowOrigins, readOrigin, same), help: "a site whose web pages may use the API, like https://ui.example.com; may be repeated", see: "#web-pages-and-proxies"},
-		{name: "api-host", value: several("name", &c.APIHosts, readHost, same), help: "a name by which browsers may call the API, beside those of the replicas; may be repeated", see: "#web-pages-and-proxies"},
+		{name: "allow-origin", value: several("url", &c.AllowOrigins, readOrigin, same), help: "a site with web pages that may use the API, like https://ui.example.com; may be repeated", see: "#web-pages-and-proxies"},
+		{name: "api-host", value: several("name", &c.APIHosts, readHost, same), help: "a name by which browsers may call the API, beside the hosts of the replicas; may be repeated", see: "#web-pages-and-proxies"},
 
 		{name: "jwt-issuer", value: text("name", &c.JWTIssuer), check: checkExact, help: "accept JWTs with this iss as bearer tokens", see: "security.md"},
 		{name: "jwt-audience", value: text("name", &c.JWTAudience), check: checkExact, help: "a value that the aud of each JWT must have"},

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// secureCell is an input of three replicas that speak TLS, and further
-// arguments.
+// secureCell returns an input of three replicas with TLS, and further arguments.
 func secureCell(args ...string) input {
 	in := input{args: []string{"--api-cert", "c.pem", "--api-key", "k.pem", "--raft-cert", "c.pem", "--raft-key", "k.pem", "--raft-ca", "ca.pem"}}
 	for _, a := range append(append([]string{}, threeReplicas...), args...) {
@@ -15,7 +14,7 @@ func secureCell(args ...string) input {
 	return in
 }
 
-// What is asked of clients follows from whether there is a CA to judge them by.
+// TestClientAuthFollows: the default of api-client-auth depends on api-client-ca.
 func TestClientAuthFollows(t *testing.T) {
 	for want, in := range map[string]input{
 		"none default":                            secureCell(),
@@ -30,7 +29,7 @@ func TestClientAuthFollows(t *testing.T) {
 	}
 }
 
-// A cell for development speaks TLS, too.
+// TestDevWithTLS: a cell of --dev can use TLS.
 func TestDevWithTLS(t *testing.T) {
 	c := mustLoad(t, input{args: []string{"--dev", "--api-cert", "c.pem", "--api-key", "k.pem"}})
 	if got := c.Self().APIURL; got != "https://127.0.0.1:7101" {
@@ -38,12 +37,12 @@ func TestDevWithTLS(t *testing.T) {
 	}
 }
 
-// jwts is an input of three replicas that take JWTs, and further arguments.
+// jwts returns an input of three replicas that accept JWTs, and further arguments.
 func jwts(args ...string) input {
 	return cell(append([]string{"--jwt-issuer", "https://id.example.com", "--jwt-audience", "stout", "--jwt-keys", "keys.json"}, args...)...)
 }
 
-// Whose claim names the principal need not be said.
+// TestJWTs: jwt-claim is optional.
 func TestJWTs(t *testing.T) {
 	if c := mustLoad(t, jwts()); !c.TakesJWTs() || c.JWTClaim != "sub" || c.JWTIssuer != "https://id.example.com" || c.JWTAudience != "stout" {
 		t.Errorf("%+v", c)
@@ -56,7 +55,8 @@ func TestJWTs(t *testing.T) {
 	}
 }
 
-// proved is an input that takes JWTs and certificates of clients, and further arguments.
+// proved returns an input that accepts JWTs and client certificates, and further
+// arguments.
 func proved(args ...string) input {
 	return input{args: append([]string{
 		"--dev", "--jwt-issuer", "a", "--jwt-audience", "b", "--jwt-keys", "keys.json",
@@ -64,7 +64,7 @@ func proved(args ...string) input {
 	}, args...)}
 }
 
-// Names may be told apart by prefixes of which none begins with another, and need not.
+// TestPrefixes: prefixes are optional, and valid if neither begins with the other.
 func TestPrefixes(t *testing.T) {
 	for _, in := range []input{
 		proved(), proved("--jwt-prefix", "jwt:", "--certificate-prefix", "cert:"), proved("--jwt-prefix", "rooted:", "--certificate-prefix", "roots"),

@@ -32,8 +32,8 @@ func (v value) texts() []string {
 	return []string{v.get()}
 }
 
-// scalar makes a value from the functions that read and write its text. An error
-// of read says what the text should be.
+// scalar makes a value from the functions that read and write its text. The error
+// of read describes a valid text.
 func scalar[T any](kind string, field *T, read func(string) (T, error), write func(T) string) value {
 	return value{
 		kind: kind, field: field,

@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// readYAML reads a file of settings by way of its syntax tree, so that every
-// value knows its line and every unknown key is reported, not just the first.
+// readYAML reads a file of settings from its syntax tree, so that each value has its
+// line and all unknown keys are reported.
 func (l *loader) readYAML(name string, content []byte) {
 	short := filepath.Base(name)
 	if !utf8.Valid(content) {
@@ -26,7 +26,7 @@ func (l *loader) readYAML(name string, content []byte) {
 		return
 	}
 	if len(file.Docs) > 1 {
-		l.refuseFile(name, "", fmt.Sprintf("it has %d documents; one is wanted", len(file.Docs)))
+		l.refuseFile(name, "", fmt.Sprintf("it has %d documents; it must have one", len(file.Docs)))
 		return
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
@@ -34,7 +34,7 @@ func (l *loader) readYAML(name string, content []byte) {
 	}
 	entries, ok := mapping(file.Docs[0].Body)
 	if !ok {
-		l.refuseFile(name, at(short, file.Docs[0].Body), "it is a mapping of settings, like cell: local")
+		l.refuseFile(name, at(short, file.Docs[0].Body), "it must be a mapping of settings, like cell: local")
 		return
 	}
 	for _, e := range entries {
@@ -113,8 +113,8 @@ func (l *loader) readReplica(file string, item ast.Node) (Replica, bool) {
 	return r, true
 }
 
-// mapping is the entries of a node that is a mapping. A null counts as an
-// empty one.
+// mapping returns the entries of a node that is a mapping. A null counts as an empty
+// mapping.
 func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -127,8 +127,7 @@ func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// texts are the texts of a value: one, or those of a list where there may be
-// one.
+// texts returns the text of a value, or the texts of a list if list allows one.
 func texts(n ast.Node, list bool) (all []string, err error) {
 	items := []ast.Node{n}
 	if sequence, is := n.(*ast.SequenceNode); is && list {
@@ -144,7 +143,7 @@ func texts(n ast.Node, list bool) (all []string, err error) {
 	return all, nil
 }
 
-// scalarText is the text of a single value as it was written.
+// scalarText returns the text of a single value as it was written.
 func scalarText(n ast.Node) (string, error) {
 	switch n.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
@@ -152,14 +151,14 @@ func scalarText(n ast.Node) (string, error) {
 	case *ast.NullNode:
 		return "", errors.New("it has no value; leave the key out for the default")
 	}
-	return "", errors.New("a single value is wanted here")
+	return "", errors.New("it must be a single value")
 }
 
 func at(file string, n ast.Node) Source {
 	return Source(fmt.Sprintf("%s:%d", file, n.GetToken().Position.Line))
 }
 
-// firstLine is a syntax error without the excerpt that follows it.
+// firstLine returns a syntax error without the excerpt that follows it.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
 	return line

@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// openAudit opens the audit log that the settings name, nil where they name none.
+// openAudit opens the audit log; nil if the settings have none.
 func openAudit(c *config.Config, log zerolog.Logger) (*audit.Log, error) {
 	if c.AuditLog == "" {
 		return nil, nil
@@ -29,23 +29,23 @@ func openAudit(c *config.Config, log zerolog.Logger) (*audit.Log, error) {
 	return l, nil
 }
 
-// happened notes what a master does by itself.
+// happened returns a function that records a master's own actions in the audit log.
 func happened(to *audit.Log) func(master.Notification) {
 	return func(h master.Notification) {
 		to.Note(audit.Record{Event: h.Event, Member: h.Member, Epoch: h.Epoch, Revision: h.Revision})
 	}
 }
 
-// auditMetrics are those of an audit log.
+// auditMetrics adds the metrics of an audit log.
 func auditMetrics(set *metric.Set, l *audit.Log) {
 	if l == nil {
 		return
 	}
-	set.Counters("stout_audit_lines_total", "Lines of the audit log that were written, and those that were lost.", []string{"result"}, func(show metric.Show) {
+	set.Counters("stout_audit_lines_total", "Lines of the audit log, written and lost.", []string{"result"}, func(show metric.Show) {
 		n := l.Counts()
 		show(float64(n.Written), "written")
 		show(float64(n.Lost), "lost")
 	})
-	set.Counter("stout_audit_denials_suppressed_total", "Denials without a line of their own in the audit log, since there were too many at once.", func() uint64 { return l.Counts().Suppressed })
+	set.Counter("stout_audit_denials_suppressed_total", "Denials without their own line in the audit log, because there were too many at once.", func() uint64 { return l.Counts().Suppressed })
 	set.Gauge("stout_audit_failing", "1 while the audit log cannot be written.", func() float64 { return metric.If(l.Counts().Failing) })
 }

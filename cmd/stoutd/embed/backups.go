@@ -24,13 +24,13 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// backups writes backups of this replica's own state by schedule. Nothing that
-// goes wrong with them stops the replica: it is a warning, and is counted.
+// backups writes backups of this replica's own state by schedule. A failure is
+// logged and counted, and does not stop the replica.
 type backups struct {
 	dir   string
-	every time.Duration // 0: none are written
+	every time.Duration // 0: no backups
 	keep  int           // 0: all
-	name  string        // that those of this replica begin with
+	name  string        // prefix of this replica's files
 	own   func() (master.Backup, error)
 	log   zerolog.Logger
 	done  chan struct{} // closed when run has returned
@@ -44,8 +44,8 @@ type backups struct {
 
 const (
 	backupSuffix = ".backup"
-	// backupRetry is the pause behind one that failed, unless they are written more
-	// often anyway.
+	// backupRetry is the pause after a failure, unless the schedule's interval is
+	// shorter.
 	backupRetry = time.Minute
 )
 
@@ -55,15 +55,15 @@ func newBackups(c *config.Config, log zerolog.Logger) *backups {
 	}
 }
 
-// run writes until ctx ends. The first is due when the latest that is there is as old
-// as the schedule has it: restarts do not put it off.
+// run writes backups until ctx ends. The first is due one interval after the latest
+// existing backup: restarts do not delay it.
 func (b *backups) run(ctx context.Context) {
 	defer close(b.done)
 	if b.every == 0 {
 		return
 	}
-	// Here alone: where it goes away later, a disk is no longer mounted, and what is
-	// under its name is another.
+	// Only here: if the directory disappears later, its disk is no longer mounted,
+	// and a new directory would be on another disk.
 	_ = os.MkdirAll(b.dir, 0o700)
 	b.sweep()
 	next, began := max(0, b.every-b.age()), time.Now()
@@ -81,27 +81,27 @@ func (b *backups) run(ctx context.Context) {
 				return
 			}
 			if errors.Is(err, lockapi.CodeNoMaster) && time.Since(began) < backupRetry {
-				next = min(b.every, time.Second) // it has just been started
+				next = min(b.every, time.Second) // the replica has just started
 				continue
 			}
 			b.mu.Lock()
 			b.failed++
 			b.mu.Unlock()
 			next = min(b.every, backupRetry)
-			b.log.Warn().Err(err).Str("backup_dir", b.dir).Dur("next_in_ms", next).Msg("no backup was written")
+			b.log.Warn().Err(err).Str("backup_dir", b.dir).Dur("next_in_ms", next).Msg("could not write a backup")
 		}
 	}
 }
 
-// kept is one of this replica's backups. Its revision says how far its state goes, and
-// its log entry where two have the same: sessions and access change without a revision.
-// The time in its name does not: a wall clock may be wrong.
+// kept is one of this replica's backups. Backups are ordered by revision, and for
+// equal revisions by log entry: sessions and access change without a revision. The
+// time in the name does not count, because a wall clock may be wrong.
 type kept struct {
 	name            string
 	revision, index uint64
 }
 
-// earlier compares how far two states go.
+// earlier compares two backups by their states, the earlier first.
 func earlier(a, b kept) int {
 	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.index, b.index), strings.Compare(a.name, b.name))
 }
@@ -110,10 +110,10 @@ func earlier(a, b kept) int {
 func (b *backups) kept() []kept {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {
-		return nil // writing reports why
+		return nil // write reports the error
 	}
 	var all []kept
-	of := map[uint64]int{} // how many have a revision
+	of := map[uint64]int{} // number of backups by revision
 	for _, e := range entries {
 		if name := e.Name(); strings.HasPrefix(name, b.name) && strings.HasSuffix(name, backupSuffix) && e.Type().IsRegular() && b.isTime(name) {
 			r := b.revision(name)
@@ -121,7 +121,7 @@ func (b *backups) kept() []kept {
 		}
 	}
 	for i, k := range all {
-		if of[k.revision] > 1 { // else its header decides nothing
+		if of[k.revision] > 1 { // else the log entry is not needed
 			all[i].index = b.index(k.name)
 		}
 	}
@@ -129,7 +129,7 @@ func (b *backups) kept() []kept {
 	return all
 }
 
-// revision is the revision in a name; 0 where there is none.
+// revision returns the revision in a name; 0 if it has none.
 func (b *backups) revision(name string) uint64 {
 	_, after, _ := strings.Cut(name[len(b.name)+len(backupTime):], "-r")
 	digits, _, _ := strings.Cut(strings.TrimSuffix(after, backupSuffix), "-")
@@ -137,7 +137,7 @@ func (b *backups) revision(name string) uint64 {
 	return r
 }
 
-// index is the log entry up to which a backup goes; 0 where its header cannot be read.
+// index returns the last log entry in a backup; 0 if its header cannot be read.
 func (b *backups) index(name string) uint64 {
 	f, err := os.Open(filepath.Join(b.dir, name))
 	if err != nil {
@@ -151,11 +151,12 @@ func (b *backups) index(name string) uint64 {
 	return r.Header.Index
 }
 
-// backupTime is how a name tells the time; a name is the name of a cell and a
-// replica, the time, the revision, and "stale" where it is.
+// backupTime is the format of the time in a name. A name has the cell, the replica,
+// the time, the revision, and "stale" for a stale backup.
 const backupTime = "20060102T150405.000Z"
 
-// isTime tells this replica's backups from those of one whose name goes on from its.
+// isTime reports whether a time follows the prefix of the name. Otherwise the backup
+// belongs to a replica with a longer name.
 func (b *backups) isTime(name string) bool {
 	rest := strings.TrimPrefix(name, b.name)
 	if len(rest) < len(backupTime) {
@@ -165,9 +166,9 @@ func (b *backups) isTime(name string) bool {
 	return err == nil
 }
 
-// age is that of the latest backup, at most the schedule's interval. A file with a time
-// in the future does not count: a clock that was ahead would put off the next backup
-// with each restart.
+// age returns the age of the latest backup, at most the schedule's interval. A file
+// with a time in the future does not count: after a clock was ahead, it would delay
+// the next backup at each restart.
 func (b *backups) age() time.Duration {
 	least := b.every
 	for _, k := range b.kept() {
@@ -180,7 +181,7 @@ func (b *backups) age() time.Duration {
 	return least
 }
 
-// sweep removes what a process that was killed has left half done.
+// sweep removes partial files of a killed process.
 func (b *backups) sweep() {
 	left, _ := filepath.Glob(filepath.Join(b.dir, backup.Partial+"*"))
 	for _, name := range left {
@@ -190,21 +191,22 @@ func (b *backups) sweep() {
 	}
 }
 
-// write writes one, whole or not at all, and removes the oldest beyond those to keep.
+// write writes one backup, whole or not at all, and removes the oldest beyond the
+// number to keep.
 func (b *backups) write(ctx context.Context) error {
 	own, err := b.own()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(b.dir); err != nil {
-		return fmt.Errorf("backup-dir: %w; is its disk mounted? It is made at the start of a replica only", err)
+		return fmt.Errorf("backup-dir: %w; is its disk mounted? A replica creates the directory only at its start", err)
 	}
 	h := own.Header
 	if all := b.kept(); len(all) > 0 {
 		last := all[len(all)-1]
 		if h.Revision < last.revision || h.Revision == last.revision && h.Index < b.index(last.name) {
-			return fmt.Errorf("the state of this replica is that of revision %d (log entry %d), and %s has more: one that has less would push it out. "+
-				"Where this is a new cell of the old name, put the backups of the old one away", h.Revision, h.Index, last.name)
+			return fmt.Errorf("this replica's state (revision %d, log entry %d) is older than %s, which it could displace. "+
+				"If this is a new cell with the old name, move the old cell's backups elsewhere", h.Revision, h.Index, last.name)
 		}
 	}
 	name := fmt.Sprintf("%s%s-r%d", b.name, h.Time.UTC().Format(backupTime), h.Revision)
@@ -234,14 +236,14 @@ func (b *backups) prune(newest string) error {
 	others := slices.DeleteFunc(b.kept(), func(k kept) bool { return k.name == newest })
 	for len(others) > b.keep-1 {
 		if err := os.Remove(filepath.Join(b.dir, others[0].name)); err != nil {
-			return fmt.Errorf("an old backup stays: %w", err)
+			return fmt.Errorf("cannot remove an old backup: %w", err)
 		}
 		others = others[1:]
 	}
 	return nil
 }
 
-// counter counts what is written, until ctx ends.
+// counter counts written bytes. It refuses writes after the end of ctx.
 type counter struct {
 	ctx context.Context
 	to  io.Writer
@@ -272,9 +274,9 @@ func (b *backups) metrics(set *metric.Set) {
 			return *n
 		}
 	}
-	set.Gauge("stout_backup_last_timestamp_seconds", "When the last backup by schedule was begun that this process has written; 0 before.", read(func() float64 { return metric.Unix(b.last.Time) }))
+	set.Gauge("stout_backup_last_timestamp_seconds", "Start of the last scheduled backup that this process wrote, by Unix time; 0 before the first.", read(func() float64 { return metric.Unix(b.last.Time) }))
 	set.Gauge("stout_backup_last_size_bytes", "Size of that backup.", read(func() float64 { return float64(b.size) }))
-	set.Gauge("stout_backup_last_stale", "1 where that is not of the cell's master.", read(func() float64 { return metric.If(b.last.Stale) }))
-	set.Counter("stout_backups_written_total", "Backups written by schedule.", count(&b.written))
-	set.Counter("stout_backups_failed_total", "Backups by schedule that could not be written, and old ones that could not be removed.", count(&b.failed))
+	set.Gauge("stout_backup_last_stale", "1 if that backup was not made by the cell's master.", read(func() float64 { return metric.If(b.last.Stale) }))
+	set.Counter("stout_backups_written_total", "Scheduled backups written.", count(&b.written))
+	set.Counter("stout_backups_failed_total", "Scheduled backups that could not be written, and old backups that could not be removed.", count(&b.failed))
 }

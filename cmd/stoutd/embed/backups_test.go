@@ -22,9 +22,9 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// scheduled runs backups every hour in a bubble, of which three are kept. Each has a
-// revision more than the one before; stale ones are those of even revisions. While full
-// is set they can't be written to their end.
+// scheduled writes a backup every hour in a bubble, and keeps three. Each backup has the
+// next revision; those with an even revision are stale. While full is set, writes fail
+// before their end.
 func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T, b *backups, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func (b *backups) names() (names []string) {
 	return names
 }
 
-// TestScheduledBackups: the first at once, then each hour; they are whole, say whether
-// they are stale, and the oldest go. What is not of this replica stays.
+// TestScheduledBackups: a backup is written at once, then each hour. Each is whole and
+// shows whether it is stale. The oldest is removed; other files are not.
 func TestScheduledBackups(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -103,8 +103,8 @@ func TestScheduledBackups(t *testing.T) {
 	}
 }
 
-// TestBackupsThatFail are a warning, are counted, and are tried again a minute later;
-// nothing is left of them.
+// TestBackupsThatFail: a failed backup is logged and counted, leaves no file, and is
+// tried again a minute later.
 func TestBackupsThatFail(t *testing.T) {
 	dir, full := t.TempDir(), new(atomic.Bool)
 	full.Store(true)
@@ -126,7 +126,7 @@ func TestBackupsThatFail(t *testing.T) {
 	})
 }
 
-// counts are how many were written, and how many were not.
+// counts returns how many backups were written, and how many failed.
 func (b *backups) counts() (written, failed uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *backups) counts() (written, failed uint64) {
 }
 
 // TestNoBackupPushesOutABetterOne: a replica that was restarted without a majority has
-// but the state of its last snapshot, and its backups were of all.
+// only the state of its last snapshot, and its earlier backups have later states.
 func TestNoBackupPushesOutABetterOne(t *testing.T) {
 	dir := t.TempDir()
 	best := "prod-r1-20260101T000000.000Z-r21-stale.backup"
@@ -152,7 +152,7 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 	})
 }
 
-// ownStates are the states that backups are made of, for two goroutines.
+// ownStates is the source of the states for backups, safe for two goroutines.
 type ownStates struct {
 	mu   sync.Mutex
 	next func() (master.Backup, error)
@@ -164,10 +164,10 @@ func (o *ownStates) get() (master.Backup, error) {
 	return o.next()
 }
 
-// ownOf has those of each of scheduled's backups.
+// ownOf has the source of each backups made by scheduled.
 var ownOf = map[*backups]*ownStates{}
 
-// states makes b write backups of a test's states.
+// states makes b write backups of a test's own states.
 func states(b *backups, next func() lockapi.BackupHeader) {
 	o := ownOf[b]
 	o.mu.Lock()
@@ -177,8 +177,9 @@ func states(b *backups, next func() lockapi.BackupHeader) {
 	}
 }
 
-// TestTheEarliestStateGoes, whatever the wall clock said when its backup was made: the
-// clock is years ahead for the first two. The log entry orders states of one revision.
+// TestTheEarliestStateGoes: the earliest state is removed first, even if its backup has
+// a later time: the clock is years ahead for the first two. The log entry orders states
+// of equal revision.
 func TestTheEarliestStateGoes(t *testing.T) {
 	for name, revises := range map[string]uint64{"each state has a revision of its own": 1, "all have one revision": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -214,8 +215,8 @@ func TestTheEarliestStateGoes(t *testing.T) {
 	}
 }
 
-// TestBackupOfTheStateJustBefore is refused, by a revision and by a log entry; the same
-// state is written again.
+// TestBackupOfTheStateJustBefore: a backup with a lower revision, or the same and a
+// lower log entry, is refused; the same state is written again.
 func TestBackupOfTheStateJustBefore(t *testing.T) {
 	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(time.Second)
@@ -235,17 +236,17 @@ func TestBackupOfTheStateJustBefore(t *testing.T) {
 	})
 }
 
-// TestBackupsOfAReplicaThatStarts wait for what it is to hear, without a warning for a
+// TestBackupsOfAReplicaThatStarts: backups wait for a master, without a warning for a
 // minute.
 func TestBackupsOfAReplicaThatStarts(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		var heard atomic.Bool
+		var found atomic.Bool
 		b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: dir, BackupEvery: time.Hour, BackupKeep: 3}, zerolog.New(&log))
 		b.own = func() (master.Backup, error) {
-			if !heard.Load() {
-				return master.Backup{}, lockapi.Errorf(lockapi.CodeNoMaster, "it has heard of none")
+			if !found.Load() {
+				return master.Backup{}, lockapi.Errorf(lockapi.CodeNoMaster, "no master yet")
 			}
 			return master.Backup{Header: lockapi.BackupHeader{Revision: 1, Time: time.Now()}, Snapshot: func(io.Writer) error { return nil }}, nil
 		}
@@ -260,18 +261,18 @@ func TestBackupsOfAReplicaThatStarts(t *testing.T) {
 			if written, failed := b.counts(); written != step.written || failed != step.failed {
 				t.Errorf("written %d, failed %d, want %+v", written, failed, step)
 			}
-			heard.Store(step.failed > 0)
+			found.Store(step.failed > 0)
 		}
 		stop()
 		<-b.done
-		if !strings.Contains(log.String(), "it has heard of none") {
-			t.Errorf("the log says %s", &log)
+		if !strings.Contains(log.String(), "no master yet") {
+			t.Errorf("the log is %s", &log)
 		}
 	})
 }
 
-// TestBackupDirThatGoesAway is not made anew: what is under its name then is not the
-// disk that it was on.
+// TestBackupDirThatGoesAway: a directory that disappears is not created again. Its disk
+// is no longer mounted, and a new directory would be on another disk.
 func TestBackupDirThatGoesAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mounted", "backups")
 	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
@@ -292,7 +293,7 @@ func TestBackupDirThatGoesAway(t *testing.T) {
 	})
 }
 
-// TestRestartsPutNoBackupOff, nor make one each.
+// TestRestartsPutNoBackupOff: a restart neither delays the next backup nor causes one.
 func TestRestartsPutNoBackupOff(t *testing.T) {
 	b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: t.TempDir(), BackupEvery: time.Hour, BackupKeep: 3}, zerolog.Nop())
 	if b.age() != time.Hour {
@@ -308,7 +309,7 @@ func TestRestartsPutNoBackupOff(t *testing.T) {
 	if age := b.age(); age < 40*time.Minute || age > 50*time.Minute {
 		t.Errorf("%v", age)
 	}
-	ahead := filepath.Join(b.dir, "prod-r1-20310101T000000.000Z-r2.backup") // by a clock that was wrong
+	ahead := filepath.Join(b.dir, "prod-r1-20310101T000000.000Z-r2.backup") // by a wrong clock
 	if err := os.WriteFile(ahead, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -316,12 +317,12 @@ func TestRestartsPutNoBackupOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	if age := b.age(); age < 40*time.Minute || age > 50*time.Minute {
-		t.Errorf("beside one of the future: %v", age)
+		t.Errorf("beside a backup from the future: %v", age)
 	}
 }
 
-// TestBackupsOfAProcess: a replica with the settings writes them while it serves, and
-// stops in good order.
+// TestBackupsOfAProcess: a replica with these settings writes backups while it serves,
+// and stops in good order.
 func TestBackupsOfAProcess(t *testing.T) {
 	dir := t.TempDir()
 	c := cellOf(t, 1)[0]

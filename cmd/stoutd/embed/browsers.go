@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/internal/browser"
 )
 
-// browsers says who may call from a web page an API that listens at the
+// browsers returns the rules for calls from web pages to an API that listens at the
 // address.
 func browsers(c *config.Config, at net.Addr) browser.Settings {
 	names := append([]string(nil), c.APIHosts...)
@@ -19,7 +19,7 @@ func browsers(c *config.Config, at net.Addr) browser.Settings {
 	}
 	var allowed []browser.Origin
 	for _, site := range c.AllowOrigins {
-		o, _ := browser.Parse(site) // package config has refused what is none
+		o, _ := browser.Parse(site) // package config has checked it
 		allowed = append(allowed, o)
 	}
 	tcp, ok := at.(*net.TCPAddr)

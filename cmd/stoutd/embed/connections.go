@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// ownFiles are kept back from the limit on open files for the log,
-	// snapshots, and connections of Raft: were they to find none left, a write
-	// would fail, and with it the replica. Under a low limit it is half of it.
+	// ownFiles is the reserve of open files for the log, snapshots, and connections
+	// of Raft. Without it a write could fail, and with it the replica. It is at most
+	// half of the limit.
 	ownFiles = 512
 	// fewestFiles is the least limit with which a replica starts.
 	fewestFiles = 128
-	// mostConnections bounds the connections where nobody has: at about 25 KiB
-	// for a call that waits, it is one on memory.
+	// mostConnections is the bound if the settings have none. It bounds memory: a
+	// waiting call takes about 25 KiB.
 	mostConnections = 65_536
 )
 
-// maxConnections is how many connections the API may have open under the given
-// limit on open files.
+// maxConnections returns how many connections the API may have open under a limit on
+// open files.
 func maxConnections(c *config.Config, limit uint64, known bool) (int, error) {
 	asked := c.MaxConnections
 	if !known {
@@ -34,7 +34,7 @@ func maxConnections(c *config.Config, limit uint64, known bool) (int, error) {
 	left := limit - min(ownFiles, limit/2)
 	switch {
 	case asked > left:
-		return 0, refused(c, fmt.Sprintf("the limit on open files is %d, which leaves %d beside the replica's own; raise the limit (ulimit -n, LimitNOFILE=) or lower the setting", limit, left))
+		return 0, refused(c, fmt.Sprintf("the limit on open files is %d, which leaves %d beside the replica's own files; raise the limit (ulimit -n, LimitNOFILE=) or lower the setting", limit, left))
 	case asked == 0:
 		asked = min(left, mostConnections)
 	}

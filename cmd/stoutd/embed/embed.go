@@ -10,15 +10,15 @@
 //	}
 //	defer r.Stop(context.Background())
 //
-// The caller waits for [Replica.Ready], heeds [Replica.Failed] and uses the cell
-// through package client. Replicas of one process share nothing but what belongs to
-// the process:
+// The caller waits for [Replica.Ready], handles [Replica.Failed] and uses the cell
+// through package client. Replicas in one process share only the resources of the
+// process:
 //
-//   - MaxConnections should be set where there are several: each counts on the whole
+//   - Set MaxConnections if there are several: each assumes that it has the whole
 //     limit on open files.
-//   - Times and durations in the log have zerolog's global form.
-//   - The package takes no signal, never ends the process and leaves the garbage
-//     collector alone. A replica's lease does not bear long stops of the program.
+//   - Times and durations in the log have zerolog's global format.
+//   - The package handles no signal, never ends the process and does not tune the
+//     garbage collector. Long pauses of the program end a replica's lease.
 package embed
 
 import (
@@ -45,47 +45,47 @@ import (
 	"github.com/stoutlock/stout/replica"
 )
 
-// Replica is a replica that runs, or waits to be a member of its cell. Its methods
-// are safe for concurrent use.
+// Replica is a replica that runs, or waits to become a member of its cell. Its
+// methods are safe for concurrent use.
 type Replica struct {
 	config  *config.Config
 	log     zerolog.Logger
-	lines   *nonblock.Writer // the log's
+	lines   *nonblock.Writer // writer of the log
 	dataDir string
 	began   time.Time
-	// connections is how many the API may have open, and foundToken the digest of
-	// the secret that founds a cell with access.
+	// connections bounds the API's open connections. foundToken is the digest of the
+	// secret for founding a cell with access on.
 	connections int
 	foundToken  *[sha256.Size]byte
 
-	ready  chan struct{} // closed when it is a member and serves
+	ready  chan struct{} // closed when the replica is a member and serves
 	failed chan error
 	ended  chan struct{} // closed when run has returned
-	cancel func()        // ends run and all that watches
+	cancel func()        // ends run and all watching goroutines
 	faulty bool          // written by run: the disk or the state is in doubt
 
-	// The parts, in the order in which they open; nil before.
+	// The parts, in the order of opening; nil before.
 	security  security
 	listener  net.Listener
 	audit     *audit.Log
 	traces    *tracing.Traces
-	candidate *replica.Candidate // what replica was before it was started
-	used      bool               // it has been started, or could not be
+	candidate *replica.Candidate // replica before its start
+	used      bool               // candidate.Start was called
 	progress  *progress.Watch
 	free      freeSpace
 	backups   *backups
-	backing   bool // they are under way
+	backing   bool // backups.run was started
 	server    *server.Server
-	served    chan error // what Serve returned
+	served    chan error // the result of Serve
 	replica   *replica.Replica
 	master    *master.Master
 }
 
-// Start opens the ports and the data directory that the settings name and returns.
-// The replica then waits, without a bound, until it is a member of the cell, and
-// runs until Stop. The error is a config.Problems where settings are refused. ctx
-// bounds what a disk may take that does not answer: when it has ended Start waits
-// another ShutdownTimeout, and leaves what is under way behind.
+// Start opens the ports and the data directory, and returns. The replica then waits,
+// without a time limit, until it is a member of the cell, and runs until Stop. The
+// error is a config.Problems if settings are refused. ctx bounds Start on a disk that
+// hangs: after the end of ctx, Start waits for another ShutdownTimeout and then
+// abandons the open step.
 func Start(ctx context.Context, c *config.Config) (*Replica, error) {
 	c, err := config.Complete(c)
 	if err != nil {
@@ -121,15 +121,15 @@ func Start(ctx context.Context, c *config.Config) (*Replica, error) {
 	return r, nil
 }
 
-// ErrStuck is the error of Start and Stop for a start that does not come to an end.
-var ErrStuck = errors.New("told to stop, and the start, which was under way, has not ended")
+// ErrStuck is the error of Start and Stop for a start that hangs.
+var ErrStuck = errors.New("stopped during the start, which has not ended")
 
 func (r *Replica) errStuck() error {
-	return fmt.Errorf("%w within %s; does the disk of data-dir %q answer?", ErrStuck, r.config.ShutdownTimeout, r.config.DataDir)
+	return fmt.Errorf("%w within %s; does the disk of data-dir %q respond?", ErrStuck, r.config.ShutdownTimeout, r.config.DataDir)
 }
 
-// closeBehind closes, once it has come to its end, a start that was left behind: the
-// process may go on, and no replica must run in it that nobody can stop.
+// closeBehind closes an abandoned start when it ends. The process may continue, and
+// must not have a running replica that cannot be stopped.
 func closeBehind[T any](r *Replica, end <-chan T) {
 	r.cancel()
 	go func() {
@@ -163,18 +163,19 @@ func (r *Replica) run(ctx context.Context) {
 // URL returns the base URL of this replica's API.
 func (r *Replica) URL() string { return r.config.Self().APIURL }
 
-// Ready is closed when this replica is a member of its cell and serves. The cell may
-// have no master yet.
+// Ready returns a channel that is closed when this replica is a member of its cell and
+// serves. The cell may have no master yet.
 func (r *Replica) Ready() <-chan struct{} { return r.ready }
 
-// Failed delivers the error for which the caller has to stop this replica.
+// Failed returns a channel with the error after which the caller must stop this
+// replica.
 //
 //   - Before Ready: the replica could not become a member.
-//   - replica.ErrRemoved: the cell has no place for it any more.
-//   - replica.ErrReplaced: another directory has its place. After Stop another Start
+//   - replica.ErrRemoved: the replica was removed from the cell.
+//   - replica.ErrReplaced: another directory has its place. After Stop, another Start
 //     waits until it is a member again.
-//   - Others are faults, of the disk for instance. The program should end: what a
-//     disk has not stored, this process may still read.
+//   - Others are faults, of the disk for instance. The program should end: this
+//     process may still read data that the disk has not stored.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 // Master waits until the cell has a master and returns the URL of its API.
@@ -189,7 +190,7 @@ func (r *Replica) Master(ctx context.Context) (string, error) {
 }
 
 // Status returns a line for people about what the replica does. It fails, or hangs
-// until ctx ends, if the replica is of no use any more.
+// until ctx ends, if the replica cannot continue.
 func (r *Replica) Status(ctx context.Context) (string, error) {
 	select {
 	case <-r.ready:
@@ -215,8 +216,7 @@ func (r *Replica) Status(ctx context.Context) (string, error) {
 // ReopenAudit opens the file of the audit log again by its name, after a rotation.
 func (r *Replica) ReopenAudit() { r.audit.Reopen() }
 
-// listen binds the API's address. For a cell of one replica it also finds out
-// the ports that were left open (port 0).
+// listen binds the API's address. With Dev it also replaces port 0 in the settings.
 func (r *Replica) listen() (net.Listener, error) {
 	c := r.config
 	l, err := net.Listen("tcp", c.APIListen)
@@ -232,8 +232,7 @@ func (r *Replica) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// settlePorts puts the API's real port and a free one for Raft in place of the
-// zeros that Dev allows.
+// settlePorts sets the API's actual port, and a free port for Raft in place of 0.
 func settlePorts(c *config.Config, apiPort int) error {
 	self := c.Self()
 	scheme, authority, _ := strings.Cut(self.APIURL, "://")
@@ -253,14 +252,14 @@ func settlePorts(c *config.Config, apiPort int) error {
 	return nil
 }
 
-// lastStep is what the stores get for closing, even where the steps before
-// took all of the time.
+// lastStep is the time for closing the stores, even if the steps before it used all of
+// ShutdownTimeout.
 const lastStep = 2 * time.Second
 
-// Stop hands mastership over, lets the calls under way end and closes everything
-// that Start has opened. It takes ShutdownTimeout and a few seconds at most, and ctx
-// can shorten it. After a fault it hands nothing over. It is called once; the errors
-// of its steps are in the log, too.
+// Stop hands mastership over, lets active calls end and closes everything that Start
+// opened. It takes at most ShutdownTimeout and a few seconds; ctx can shorten it.
+// After a fault it does not hand mastership over. Call it once; the log also has the
+// errors of its steps.
 func (r *Replica) Stop(ctx context.Context) error {
 	began := time.Now()
 	r.log.Info().Dur("within_ms", r.config.ShutdownTimeout).Msg("stopping")
@@ -279,10 +278,9 @@ func (r *Replica) Stop(ctx context.Context) error {
 	return err
 }
 
-// close closes what was opened, within ctx and lastStep. It is the reverse of open
-// but for one step: the master closes before the server, because calls that wait are
-// released by it, and because the server goes on forwarding calls to the new master
-// until its own end.
+// close closes what was opened, within ctx and lastStep. The order is the reverse of
+// open, except for one step: the master closes before the server. It releases the
+// waiting calls, and the server forwards calls to the new master until its own end.
 func (r *Replica) close(ctx context.Context) error {
 	r.cancel()
 	var errs []error
@@ -295,8 +293,8 @@ func (r *Replica) close(ctx context.Context) error {
 	if r.server != nil {
 		r.server.Drain()
 	}
-	// A master closes by writes, and a replica whose disk failed makes no more
-	// promises.
+	// Closing a master writes to the log; skip it after a fault of the disk or the
+	// state.
 	if r.master != nil && !r.faulty {
 		handOver, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout/2)
 		step("hand-over of mastership", r.master.Close(handOver))
@@ -311,7 +309,7 @@ func (r *Replica) close(ctx context.Context) error {
 		step("end of the API", r.server.Shutdown(ctx))
 	}
 	if r.listener != nil {
-		_ = r.listener.Close() // the server did already, where there is one
+		_ = r.listener.Close() // a server has closed it already
 	}
 	if r.replica != nil {
 		step("closing the stores", atMost(ctx, lastStep, r.replica.Close))
@@ -330,8 +328,8 @@ func (r *Replica) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// atMost calls a step that knows no context, and gives up waiting for it when
-// ctx is over and the grace as well.
+// atMost calls a step without a context. It abandons the step when ctx has ended and
+// then grace has passed.
 func atMost(ctx context.Context, grace time.Duration, step func() error) error {
 	done := wait.Err(step)
 	select {

@@ -17,7 +17,7 @@ import (
 	"github.com/stoutlock/stout/replica"
 )
 
-// lines keeps what is logged.
+// lines keeps the lines of the log.
 type lines struct {
 	mu  sync.Mutex
 	got bytes.Buffer
@@ -35,7 +35,7 @@ func (l *lines) String() string {
 	return l.got.String()
 }
 
-// address returns one that nobody listens on.
+// address returns a free address.
 func address(t *testing.T) string {
 	t.Helper()
 	port, err := freeport.Get()
@@ -45,7 +45,7 @@ func address(t *testing.T) string {
 	return freeport.Address(port)
 }
 
-// cellOf returns the settings of each replica of a cell that is to be founded.
+// cellOf returns the settings of each replica of a new cell.
 func cellOf(t *testing.T, n int) []*config.Config {
 	t.Helper()
 	var all []config.Replica
@@ -91,7 +91,7 @@ func stop(t *testing.T, r *Replica) {
 	}
 }
 
-// acquire takes a lock of the cell and returns its token.
+// acquire acquires a lock and returns its token.
 func acquire(t *testing.T, all ...*Replica) uint64 {
 	t.Helper()
 	var urls []string
@@ -114,9 +114,9 @@ func acquire(t *testing.T, all ...*Replica) uint64 {
 	return h.Token()
 }
 
-// TestThreeInOneProcess: replicas of one process make up a cell. Each has its own log
-// and metrics, one that stops hands over what it has, and one that starts again has
-// its directory.
+// TestThreeInOneProcess: three replicas in one process form a cell. Each has its own
+// log. A replica that stops hands mastership over, and can start again with its
+// directory.
 func TestThreeInOneProcess(t *testing.T) {
 	cell := cellOf(t, 3)
 	logs := make([]lines, len(cell))
@@ -145,8 +145,8 @@ func TestThreeInOneProcess(t *testing.T) {
 	}
 }
 
-// TestOneThatWaits: a replica whose cell is not founded says for whom it waits, and
-// stops in good order. Its ports and its directory are free after that.
+// TestOneThatWaits: before the cell is founded a replica reports for which replicas it
+// waits, and stops in good order. Then its ports and its directory are free.
 func TestOneThatWaits(t *testing.T) {
 	c := cellOf(t, 2)[0]
 	for range 2 {
@@ -161,14 +161,14 @@ func TestOneThatWaits(t *testing.T) {
 	}
 }
 
-// TestRefusedSettings: what a program puts into a Config is judged as a flag is.
+// TestRefusedSettings: values that a program sets are checked like flags.
 func TestRefusedSettings(t *testing.T) {
 	for want, change := range map[string]func(*config.Config){
 		`cell: it is required`: func(c *config.Config) { c.Cell = "" },
 		`election-timeout "100ms" (program): shorter than heartbeat-timeout`: func(c *config.Config) { c.ElectionTimeout = 100 * time.Millisecond },
-		`allow-origin`:                func(c *config.Config) { c.AllowOrigins = []string{"*"} },
-		`max-connections "16777216"`:  func(c *config.Config) { c.MaxConnections = 1 << 24 },
-		`port 0 would be another one`: func(c *config.Config) { c.APIListen = "127.0.0.1:0" },
+		`allow-origin`:               func(c *config.Config) { c.AllowOrigins = []string{"*"} },
+		`max-connections "16777216"`: func(c *config.Config) { c.MaxConnections = 1 << 24 },
+		`port 0 is a different port`: func(c *config.Config) { c.APIListen = "127.0.0.1:0" },
 	} {
 		c := cellOf(t, 1)[0]
 		change(c)
@@ -182,7 +182,7 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
-// TestStopAfterAFault writes nothing more, and frees the ports.
+// TestStopAfterAFault: a stop after a fault frees the ports.
 func TestStopAfterAFault(t *testing.T) {
 	c := cellOf(t, 1)[0]
 	r := start(t, c)
@@ -197,7 +197,7 @@ func TestStopAfterAFault(t *testing.T) {
 	}
 	_ = r.Stop(t.Context())
 	if !r.faulty {
-		t.Error("a fault is taken for none")
+		t.Error("the fault is not recorded")
 	}
 	again := start(t, c)
 	ready(t, again)

@@ -4,5 +4,5 @@ package embed
 
 import "errors"
 
-// freeBytes is not known.
+// freeBytes is not supported on these systems.
 func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

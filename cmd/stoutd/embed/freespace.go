@@ -10,14 +10,14 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 )
 
-// freeSpaceEvery is how often the file system of the data directory is asked. A
-// disk that hangs keeps one question, and no scrape of the metrics.
+// freeSpaceEvery is the interval of queries to the file system of the data directory.
+// A disk that hangs blocks one query, and no scrape of the metrics.
 const freeSpaceEvery = 5 * time.Second
 
-// freeSpace is what the file system of the data directory has left.
+// freeSpace has the free bytes on the file system of the data directory.
 type freeSpace struct{ bytes atomic.Pointer[uint64] }
 
-// watch asks until ctx ends, or once where the system does not know.
+// watch queries until ctx ends, or once if the system does not support it.
 func (f *freeSpace) watch(ctx context.Context, dir string) {
 	tick := time.NewTicker(freeSpaceEvery)
 	defer tick.Stop()
@@ -38,7 +38,7 @@ func (f *freeSpace) watch(ctx context.Context, dir string) {
 }
 
 func (f *freeSpace) metrics(set *metric.Set) {
-	set.Gauges("stout_disk_free_bytes", "What the file system of the data directory has left for stoutd.", nil, func(show metric.Show) {
+	set.Gauges("stout_disk_free_bytes", "Bytes free for stoutd on the file system of the data directory.", nil, func(show metric.Show) {
 		if left := f.bytes.Load(); left != nil {
 			show(float64(*left))
 		}

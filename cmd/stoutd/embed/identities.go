@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// openJWTs reads the keys of who makes JWTs; nil where none are taken.
+// openJWTs reads the keys that verify JWTs; nil if the settings accept no JWTs.
 func openJWTs(c *config.Config) (*identity.JWTs, error) {
 	if !c.TakesJWTs() {
 		return nil, nil
@@ -27,24 +27,24 @@ func openJWTs(c *config.Config) (*identity.JWTs, error) {
 	return &identity.JWTs{Issuer: c.JWTIssuer, Audience: c.JWTAudience, Claim: c.JWTClaim, Prefix: c.JWTPrefix, Keys: keys}, nil
 }
 
-// warnShared says once which sources of principals have names that tokens, and one
-// another, can have as well.
+// warnShared logs once which sources of principals have no prefix, so that tokens and
+// other sources can have the same names.
 func warnShared(log zerolog.Logger, c *config.Config) {
-	var who, give []string
+	var names, give []string
 	if c.TakesJWTs() && c.JWTPrefix == "" {
-		who, give = append(who, "the claim "+c.JWTClaim+" of a JWT"), append(give, "jwt-prefix")
+		names, give = append(names, "the claim "+c.JWTClaim+" of a JWT"), append(give, "jwt-prefix")
 	}
 	if c.TakesCertificates() && c.CertificatePrefix == "" {
-		who, give = append(who, "the name in a client's certificate"), append(give, "certificate-prefix")
+		names, give = append(names, "the name in a client's certificate"), append(give, "certificate-prefix")
 	}
 	if len(give) > 0 {
-		log.Warn().Msg("sources of principals share their names: a user who can choose " + strings.Join(who, " or ") + " becomes any principal but user:root, such as a service with a token; give " + strings.Join(give, " and "))
+		log.Warn().Msg("sources of principals share names: a user that can choose " + strings.Join(names, " or ") + " can become any principal except user:root, such as a service with a token; give " + strings.Join(give, " and "))
 	}
 }
 
-// warnOwned says once which tokens are of principals that another source may prove:
-// they were made before it had its prefix. It waits until the
-// replica has caught up.
+// warnOwned logs once which tokens belong to principals that another source can prove:
+// they were made before that source had its prefix. It first waits until the replica
+// has caught up.
 func warnOwned(ctx context.Context, log zerolog.Logger, c *config.Config, ready func() bool, tokens func() iter.Seq[*state.Token]) {
 	prefixes := slices.DeleteFunc([]string{c.JWTPrefix, c.CertificatePrefix}, func(p string) bool { return p == "" })
 	if len(prefixes) == 0 || !await(ctx, ready) {
@@ -58,11 +58,11 @@ func warnOwned(ctx context.Context, log zerolog.Logger, c *config.Config, ready 
 	}
 	if len(ids) > 0 {
 		log.Warn().Int("tokens", len(ids)).Strs("ids", ids[:min(len(ids), 10)]).
-			Msg("tokens are of principals whose names begin with jwt-prefix or certificate-prefix: they were made before, and count; make others, and revoke these")
+			Msg("these tokens belong to principals with a name that begins with jwt-prefix or certificate-prefix: they were made before the prefix was set, and are valid; make other tokens, and revoke these")
 	}
 }
 
-// watchKeys follows the file of keys until ctx ends, and logs what happens to it.
+// watchKeys watches the file of keys until ctx ends, and logs its changes.
 func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 	if s.jwts == nil {
 		return
@@ -70,14 +70,14 @@ func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 	keys := s.jwts.Keys
 	logSkipped(log, keys)
 	if s.api == nil {
-		log.Warn().Msg("JWTs are taken, and the API speaks no TLS: who can listen to a call can use its JWT; see api-cert")
+		log.Warn().Msg("the API accepts JWTs and does not use TLS: a listener on the network can copy a JWT and use it; see api-cert")
 	}
 	go keys.Watch(ctx, func(n identity.Notice) {
 		if n.Refused != nil {
-			log.Error().Str("file", keys.File()).Err(n.Refused).Msg("the file of keys of JWTs cannot be read, or has changed and cannot be used: those before stay in force")
+			log.Error().Str("file", keys.File()).Err(n.Refused).Msg("the file of keys of JWTs is unreadable or unusable: the previous keys remain in force")
 			return
 		}
-		log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the keys of JWTs have changed, and those are in force")
+		log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the keys of JWTs have changed; the new keys are in force")
 		logSkipped(log, keys)
 	})
 }
@@ -85,6 +85,6 @@ func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 func logSkipped(log zerolog.Logger, keys *identity.Keys) {
 	if skipped := keys.Skipped(); len(skipped) > 0 {
 		log.Warn().Str("file", keys.File()).Int("keys", keys.Len()).Str("not_used", strings.Join(skipped[:min(len(skipped), 10)], "; ")).
-			Msg("keys of JWTs in this file are not used")
+			Msg("some keys of JWTs in this file are not used")
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Keys of the file that are not used are told of, and JWTs that anybody could
-// read on their way.
+// TestNotesOfKeys: the log has unused keys of the file, and a warning about JWTs
+// without TLS.
 func TestNotesOfKeys(t *testing.T) {
 	by := jwttest.New()
 	content := bytes.Replace(by.Keys(), []byte("["), []byte(`[{"kty":"oct","kid":"a\u001b","k":"c2VjcmV0"},`), 1)
@@ -35,7 +35,7 @@ func TestNotesOfKeys(t *testing.T) {
 	stop()
 	var log lines
 	security{jwts: &identity.JWTs{Keys: keys}}.watch(ctx, zerolog.New(&log))
-	for _, want := range []string{`"level":"warn"`, "it is a secret, and no public key", "the API speaks no TLS"} {
+	for _, want := range []string{`"level":"warn"`, "it is a secret, and no public key", "the API accepts JWTs and does not use TLS"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s; want %s", &log, want)
 		}
@@ -45,8 +45,8 @@ func TestNotesOfKeys(t *testing.T) {
 	}
 }
 
-// A start says which sources of principals share their names with the others, and by
-// which settings that ends; and which tokens were made before it did.
+// TestNotesOfNames: a start logs which sources of principals share names and which
+// settings prevent that, and which tokens were made before they were set.
 func TestNotesOfNames(t *testing.T) {
 	jwts, certs := config.Config{JWTKeys: "k", JWTClaim: "email"}, config.Config{APIClientCA: "ca", APIClientAuth: config.ClientAuthOptional}
 	both := jwts
@@ -55,10 +55,10 @@ func TestNotesOfNames(t *testing.T) {
 	apart.JWTPrefix, apart.CertificatePrefix = "jwt:", "cert:"
 	for _, c := range []struct {
 		config config.Config
-		want   string // "" for no word
+		want   string // "" for no line
 	}{
 		{config.Config{APIClientAuth: config.ClientAuthNone}, ""},
-		{jwts, "a user who can choose the claim email of a JWT becomes any principal but user:root, such as a service with a token; give jwt-prefix"},
+		{jwts, "a user that can choose the claim email of a JWT can become any principal except user:root, such as a service with a token; give jwt-prefix"},
 		{certs, "give certificate-prefix"},
 		{both, "give jwt-prefix and certificate-prefix"},
 		{apart, ""},

@@ -18,8 +18,8 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// joining is how a replica that joins a cell is told its members; nil for one
-// that does not join.
+// joining returns the function by which a replica that joins a cell learns the
+// members; nil for a replica that does not join.
 func (r *Replica) joining() func(context.Context) ([]membership.Member, error) {
 	c := r.config
 	if len(c.Join) == 0 {
@@ -29,15 +29,14 @@ func (r *Replica) joining() func(context.Context) ([]membership.Member, error) {
 	return func(ctx context.Context) ([]membership.Member, error) { return askToJoin(ctx, client, c.Cell, c.Join) }
 }
 
-// joinTLS trusts the CA of the replicas' own connections and that of the API's
-// clients beside those of the system. What is told at the URLs is no more than
-// addresses: that a member answers there is made sure of by the connections
-// between replicas.
+// joinTLS trusts the system's CAs, the CA of the replicas' own connections and the CA
+// of the API's clients. The replies have addresses only: the connections between
+// replicas verify that a member answers there.
 func joinTLS(c *config.Config) *tls.Config {
 	return &tls.Config{RootCAs: trusted(c.RaftCA, c.APIClientCA), MinVersion: tls.VersionTLS12}
 }
 
-// askToJoin asks all URLs at the same time, and returns what the first tells.
+// askToJoin calls all URLs at the same time, and returns the first list of members.
 func askToJoin(ctx context.Context, client *http.Client, name string, urls []string) ([]membership.Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
@@ -79,28 +78,28 @@ func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]
 	}
 	if resp.StatusCode != http.StatusOK {
 		refused := &lockapi.Error{}
-		_ = json.Unmarshal(body, refused) // which stays empty where it is none of ours
+		_ = json.Unmarshal(body, refused) // it remains empty if the body is no error of a replica
 		switch {
 		case refused.Directory != "":
-			// What that one waits for may be this one.
-			return nil, fmt.Errorf("%s: the replica there is no member either; it waits to become one", at)
+			// That replica may be waiting for this one.
+			return nil, fmt.Errorf("%s: the replica there is not a member either; it waits to become one", at)
 		case refused.Detail != "":
 			return nil, fmt.Errorf("%s: %s", at, refused.Detail)
 		}
 		return nil, fmt.Errorf("%s answers %s; is it the URL of a replica?", at, resp.Status)
 	}
-	var told lockapi.Joining
-	if err := json.Unmarshal(body, &told); err != nil {
+	var reply lockapi.Joining
+	if err := json.Unmarshal(body, &reply); err != nil {
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
 	var members []membership.Member
-	for _, r := range told.Replicas {
+	for _, r := range reply.Replicas {
 		if lockapi.ValidateMemberID(r.ID) == nil && lockapi.ValidateRaftAddr(r.RaftAddr) == nil {
 			members = append(members, membership.Member{ID: r.ID, RaftAddr: r.RaftAddr})
 		}
 	}
 	if members == nil {
-		return nil, fmt.Errorf("%s tells of no members", at)
+		return nil, fmt.Errorf("%s returned no members", at)
 	}
 	return members, nil
 }
@@ -110,8 +109,8 @@ const (
 	maxJoinBytes = 64 << 10
 )
 
-// trusted is the system's CAs and those of the named files, as far as there are
-// any: what is wrong with a file is told where it is used first.
+// trusted returns the system's CAs and the CAs of the named files. It ignores faults
+// of a file: the first other use of the file reports them.
 func trusted(files ...string) *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestJoiningOneThatJoins: what a replica says that is no member itself is not
-// passed on: it may wait for this one, and each would tell what the other told
-// before, longer each time.
+// TestJoiningOneThatJoins: the error does not quote the detail of a replica that is not
+// a member. It may wait for this replica, and the two would quote each other in
+// details that grow with each call.
 func TestJoiningOneThatJoins(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
 		body   any
 		want   string
 	}{
-		"waits itself":    {http.StatusServiceUnavailable, lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "to join cell x, waiting for http://b", Directory: "5f0a81c2d3e4b697"}, "no member either"},
+		"waits itself":    {http.StatusServiceUnavailable, lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "to join cell x, waiting for http://b", Directory: "5f0a81c2d3e4b697"}, "not a member either"},
 		"of another cell": {http.StatusConflict, lockapi.Error{Code: lockapi.CodeConflict, Detail: "a replica of another cell"}, "a replica of another cell"},
 		"something else":  {http.StatusNotFound, "<html>", "404 Not Found; is it the URL of a replica?"},
-		"tells nobody":    {http.StatusOK, lockapi.Joining{}, "tells of no members"},
+		"no members":      {http.StatusOK, lockapi.Joining{}, "returned no members"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

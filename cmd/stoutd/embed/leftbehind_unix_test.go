@@ -26,8 +26,8 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestStartLeftBehindIsClosed: a start that was left behind leaves nothing open when
-// the disk answers again.
+// TestStartLeftBehindIsClosed: an abandoned start closes everything when the disk
+// answers again.
 func TestStartLeftBehindIsClosed(t *testing.T) {
 	testrun.E2E(t)
 	c := config.Default()
@@ -57,5 +57,5 @@ func TestStartLeftBehindIsClosed(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Error("the API's port is taken, by a replica that nobody can stop")
+	t.Error("the API's port is in use, by a replica that cannot be stopped")
 }

@@ -2,5 +2,5 @@
 
 package embed
 
-// openFileLimit is not known.
+// openFileLimit is not supported on these systems.
 func openFileLimit() (uint64, bool) { return 0, false }

@@ -4,11 +4,10 @@ package embed
 
 import "syscall"
 
-// openFileLimit is how many files and connections the process may have open;
-// false where that cannot be told. The Go runtime has raised it as far as it
-// may.
+// openFileLimit returns how many files and connections the process may have open;
+// false if the limit is unknown. The Go runtime has raised it as far as possible.
 func openFileLimit() (uint64, bool) {
 	var l syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
-	return uint64(l.Cur), err == nil // a signed number on FreeBSD
+	return uint64(l.Cur), err == nil // the field is signed on FreeBSD
 }

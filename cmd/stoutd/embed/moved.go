@@ -11,12 +11,12 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// movedAfter is how long a replica hears of no master before it looks at its own
+// movedAfter is how long a replica knows no master before it compares its own
 // addresses.
 const movedAfter = 10 * time.Second
 
-// warnMoved says what to tell the cell where this replica was started at another
-// address than the members know: they call the old one, and it hears nothing.
+// warnMoved logs a cure if this replica was started at another address than the
+// members know. They call the old address, so that no call reaches it.
 func warnMoved(ctx context.Context, log zerolog.Logger, c *config.Config, known func() bool, members func() []membership.MemberStatus) {
 	t := time.NewTimer(movedAfter)
 	defer t.Stop()
@@ -33,8 +33,8 @@ func warnMoved(ctx context.Context, log zerolog.Logger, c *config.Config, known 
 	}
 }
 
-// moved is how the settings have another address for this replica than the members
-// that it knows of, or nothing.
+// moved describes how this replica's address in the settings differs from its address
+// in the known members; empty if it does not.
 func moved(c *config.Config, members []membership.MemberStatus) string {
 	for _, own := range c.Replicas {
 		if own.ID != c.ID {
@@ -42,8 +42,8 @@ func moved(c *config.Config, members []membership.MemberStatus) string {
 		}
 		for _, m := range members {
 			if m.ID == c.ID && m.At != own.RaftAddr {
-				return fmt.Sprintf("no master is heard, and the members have this replica at %s, not at %s as its settings do: if it was moved, "+
-					"tell them by `stout member set %s --raft-addr %s --url %s`; else mend its entry in the list of replicas", m.At, own.RaftAddr, c.ID, own.RaftAddr, own.APIURL)
+				return fmt.Sprintf("no contact with a master; the members have address %s for this replica, and its settings have %s: if the replica was moved, "+
+					"run `stout member set %s --raft-addr %s --url %s`; else correct its entry in the list of replicas", m.At, own.RaftAddr, c.ID, own.RaftAddr, own.APIURL)
 			}
 		}
 	}

@@ -14,20 +14,20 @@ import (
 	"github.com/stoutlock/stout/replica/membership"
 )
 
-// TestMovedBeforeTheCellWasTold: a replica that was started at another address, and
-// hears of no master, says what to tell the cell; nobody else does.
+// TestMovedBeforeTheCellWasTold: only a replica that was started at another address and
+// knows no master logs the command that corrects its address.
 func TestMovedBeforeTheCellWasTold(t *testing.T) {
 	at := func(addr string) []membership.MemberStatus {
 		return []membership.MemberStatus{{Member: membership.Member{ID: "r1"}, At: "10.0.0.1:7201"}, {Member: membership.Member{ID: "r2"}, At: addr}}
 	}
 	for _, c := range []struct {
 		name    string
-		hears   bool
+		known   bool
 		members []membership.MemberStatus
-		says    string
+		want    string
 	}{
 		{"moved", false, at("10.0.0.2:7201"), "stout member set r2 --raft-addr 10.0.0.9:7201 --url http://10.0.0.9:7101"},
-		{"moved, and heard", true, at("10.0.0.2:7201"), ""},
+		{"moved, with a master", true, at("10.0.0.2:7201"), ""},
 		{"at its place", false, at("10.0.0.9:7201"), ""},
 		{"before it knows of members", false, nil, ""},
 	} {
@@ -38,8 +38,8 @@ func TestMovedBeforeTheCellWasTold(t *testing.T) {
 					{ID: "r1", RaftAddr: "10.0.0.1:7201"}, {ID: "r2", RaftAddr: "10.0.0.9:7201", APIURL: "http://10.0.0.9:7101"},
 				}}
 				began := time.Now()
-				warnMoved(t.Context(), zerolog.New(&log), settings, func() bool { return c.hears }, func() []membership.MemberStatus { return c.members })
-				if took := time.Since(began); took != movedAfter || !strings.Contains(log.String(), c.says) || (c.says == "") != (log.Len() == 0) {
+				warnMoved(t.Context(), zerolog.New(&log), settings, func() bool { return c.known }, func() []membership.MemberStatus { return c.members })
+				if took := time.Since(began); took != movedAfter || !strings.Contains(log.String(), c.want) || (c.want == "") != (log.Len() == 0) {
 					t.Errorf("after %v: %s", took, log.String())
 				}
 			})

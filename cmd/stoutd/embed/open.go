@@ -23,9 +23,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// open opens what a replica has before it is a member. The API's port comes first: a
-// taken one is the most likely mistake, and is reported before anything is written.
-// The API answers from then on, and shows what the replica waits for.
+// open opens the parts that a replica has before it is a member. The API's port comes
+// first: a port in use is the most likely mistake, and is reported before anything is
+// written. From then on the API answers, and shows what the replica waits for.
 func (r *Replica) open(ctx, running context.Context) (err error) {
 	c := r.config
 	foundToken, err := readSecret("found-token-file", c.FoundTokenFile)
@@ -71,18 +71,18 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	return nil
 }
 
-// metrics are those of what runs beside the server.
+// metrics returns the metrics of the parts beside the server.
 func (r *Replica) metrics() (set metric.Set) {
 	r.security.metrics(&set)
 	auditMetrics(&set, r.audit)
 	r.free.metrics(&set)
 	r.backups.metrics(&set)
-	set.Counter("stout_log_lines_dropped_total", "Lines of the log that were dropped, since standard error took none or failed.", r.lines.Dropped)
+	set.Counter("stout_log_lines_dropped_total", "Log lines dropped because standard error blocked or failed.", r.lines.Dropped)
 	return set
 }
 
-// join waits, without a bound, until the data directory is a member's, and opens what
-// a member has.
+// join waits, without a time limit, until the data directory belongs to a member, and
+// opens the parts of a member.
 func (r *Replica) join(ctx context.Context) (err error) {
 	c := r.config
 	if err := r.wait(ctx); err != nil {
@@ -111,7 +111,7 @@ func (r *Replica) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// replicaOptions are the settings as the replica takes them.
+// replicaOptions returns the options of the replica.
 func (r *Replica) replicaOptions(foundToken *[sha256.Size]byte) replica.Options {
 	c := r.config
 	return replica.Options{
@@ -128,7 +128,7 @@ func (r *Replica) replicaOptions(foundToken *[sha256.Size]byte) replica.Options 
 	}
 }
 
-// wait returns when the data directory is a member's.
+// wait returns when the data directory belongs to a member.
 func (r *Replica) wait(ctx context.Context) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,7 +143,7 @@ func (r *Replica) wait(ctx context.Context) error {
 	}
 }
 
-// standby is what the API says of the replica before it is a member.
+// standby returns what the API shows of the replica before it is a member.
 func (r *Replica) standby() server.Standby {
 	self, now, uptime := r.config.Self(), r.candidate.Standby(), time.Since(r.began).Milliseconds()
 	return server.Standby{Why: now.Why, Command: now.Command, Replica: lockapi.Replica{
@@ -161,7 +161,7 @@ func (r *Replica) logStarted() {
 		Int("replicas", len(c.Replicas)).Int("max_connections", r.connections).Msg("started")
 }
 
-// checksum is the replica's, as the server shows it.
+// checksum returns the replica's checksum for the server.
 func (r *Replica) checksum() (index uint64, sum []byte, ok bool) {
 	c, ok := r.replica.Checksum()
 	return c.Index, c.Sum[:], ok

@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// readSecret is the SHA-256 of the secret that a file has, nil where no file is named.
-// What is around the secret in the file is no part of it: editors end a line.
+// readSecret returns the SHA-256 of the secret in a file; nil without a file. It
+// ignores white space around the secret: editors add a line end.
 func readSecret(setting, file string) (*[sha256.Size]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -30,30 +30,30 @@ func readSecret(setting, file string) (*[sha256.Size]byte, error) {
 	defer clear(data)
 	rest, ok := strings.CutPrefix(string(secret), lockapi.SecretPrefix)
 	if !ok || len(rest) < lockapi.MinSecret || strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("%s: file %q has no secret of a token: that is %s and at least %d printable characters behind it; make one with: echo %s$(openssl rand -hex 32)",
+		return nil, fmt.Errorf("%s: file %q has no valid secret: a secret is %s followed by at least %d printable characters; make one with: echo %s$(openssl rand -hex 32)",
 			setting, file, lockapi.SecretPrefix, lockapi.MinSecret, lockapi.SecretPrefix)
 	}
 	sum := sha256.Sum256(secret)
 	return &sum, nil
 }
 
-// newEnableSecret is a secret by which access is enabled from another host, in a file
-// that this replica's operator alone can read; each start makes another one. It is of
-// no use while access is on. Where the file can't be written, there is none.
+// newEnableSecret makes the secret for enabling access from another host, in a file
+// that only this replica's operator can read. Each start makes a new secret. It has no
+// use while access is on. If the file cannot be written, it returns "".
 func newEnableSecret(dataDir string, log zerolog.Logger) string {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := hex.EncodeToString(random[:])
 	if err := disk.WriteFile(filepath.Join(dataDir, lockapi.EnableSecretFile), []byte(secret+"\n")); err != nil {
-		log.Error().Err(err).Msg("there is no secret to enable access from another host with, until the next start: its file cannot be written")
+		log.Error().Err(err).Msg("access cannot be enabled from another host until the next start: the file of the secret cannot be written")
 		return ""
 	}
 	return secret
 }
 
-// foundingDigest is what the founders of a cell show each other of the token with
-// which they found it, to see that it is the same; empty without one. It is another
-// digest than the one by which a cell knows a token.
+// foundingDigest returns a digest of the founding token; empty without a token. The
+// founders of a cell exchange it to check that they have the same token. It differs
+// from the digest by which a cell stores a token.
 func foundingDigest(token *[sha256.Size]byte) string {
 	if token == nil {
 		return ""

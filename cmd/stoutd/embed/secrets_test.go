@@ -29,7 +29,7 @@ func TestSecretsOfFiles(t *testing.T) {
 		case !fine && (err == nil || !strings.Contains(err.Error(), "found-token-file") || !strings.Contains(err.Error(), file)):
 			t.Errorf("%q: %x, %v", content, got, err)
 		case !fine && len(content) > 20 && strings.Contains(err.Error(), content[6:20]):
-			t.Errorf("the error tells of the secret: %v", err)
+			t.Errorf("the error has a part of the secret: %v", err)
 		}
 	}
 	if got, err := readSecret("found-token-file", ""); got != nil || err != nil {
@@ -40,8 +40,8 @@ func TestSecretsOfFiles(t *testing.T) {
 	}
 }
 
-// Each start makes another secret, in a file that others can't read; where that can't
-// be written there is none, and the replica serves all the same.
+// TestEnableSecret: each start makes a new secret, in a file that others cannot read.
+// If the file cannot be written there is no secret.
 func TestEnableSecret(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "enable.secret")

@@ -16,14 +16,14 @@ import (
 	"github.com/stoutlock/stout/replica/peerconn"
 )
 
-// security is the certificates of a replica, and what JWTs are judged by; each is
-// nil where it has none.
+// security has the certificates of a replica and the verification of JWTs; each is nil
+// if the settings have none.
 type security struct {
 	api, raft *certs.Source
 	jwts      *identity.JWTs
 }
 
-// openSecurity reads the certificates and keys that the settings name.
+// openSecurity reads the certificates and keys.
 func openSecurity(c *config.Config) (s security, err error) {
 	if c.APISecure() {
 		s.api, err = certs.Open(certs.Files{Cert: c.APICert, Key: c.APIKey, CA: c.APIClientCA}, nil)
@@ -38,14 +38,14 @@ func openSecurity(c *config.Config) (s security, err error) {
 	return s, err
 }
 
-// clientAuth is the setting of that name as crypto/tls has it.
+// clientAuth maps the setting to its value in crypto/tls.
 var clientAuth = map[string]tls.ClientAuthType{
 	config.ClientAuthNone:     tls.NoClientCert,
 	config.ClientAuthOptional: tls.VerifyClientCertIfGiven,
 	config.ClientAuthRequired: tls.RequireAndVerifyClientCert,
 }
 
-// serverTLS is the API's, nil where it speaks none.
+// serverTLS returns the TLS configuration of the API; nil without TLS.
 func (s security) serverTLS(c *config.Config) *tls.Config {
 	if s.api == nil {
 		return nil
@@ -53,7 +53,7 @@ func (s security) serverTLS(c *config.Config) *tls.Config {
 	return s.api.Server(clientAuth[c.APIClientAuth])
 }
 
-// links is that of the connections between replicas, nil where they have none.
+// links returns the security of the connections between replicas; nil without TLS.
 func (s security) links() peerconn.Security {
 	if s.raft == nil {
 		return nil
@@ -61,7 +61,7 @@ func (s security) links() peerconn.Security {
 	return certs.Mutual{Source: s.raft}
 }
 
-// each calls f for the certificates of each use that there are.
+// each calls f for each use of certificates in the settings.
 func (s security) each(f func(use string, source *certs.Source)) {
 	if s.api != nil {
 		f("api", s.api)
@@ -71,7 +71,7 @@ func (s security) each(f func(use string, source *certs.Source)) {
 	}
 }
 
-// watch follows the files until ctx ends, and logs what happens to them.
+// watch watches the files until ctx ends, and logs their changes.
 func (s security) watch(ctx context.Context, log zerolog.Logger) {
 	s.each(func(use string, source *certs.Source) {
 		warnExposed(log, use, source)
@@ -79,13 +79,13 @@ func (s security) watch(ctx context.Context, log zerolog.Logger) {
 	})
 	s.watchKeys(ctx, log)
 	if s.api != nil && s.raft == nil {
-		log.Warn().Msg("the API speaks TLS, and the connections between replicas have none: see raft-cert")
+		log.Warn().Msg("the API uses TLS, but the connections between replicas do not: see raft-cert")
 	}
 }
 
 func warnExposed(log zerolog.Logger, use string, source *certs.Source) {
 	if key := source.Files().Key; certs.Exposed(key) {
-		log.Warn().Str("use", use).Str("key", key).Msg("everybody on this machine can read this private key; chmod 600")
+		log.Warn().Str("use", use).Str("key", key).Msg("every user of this machine can read this private key; chmod 600")
 	}
 }
 
@@ -94,34 +94,34 @@ func note(log zerolog.Logger, use string, source *certs.Source, n certs.Notice) 
 	switch {
 	case n.Taken:
 		ends, _ := source.Ends()
-		log.Info().Str("use", use).Str("cert", files.Cert).Time("ends", ends.UTC()).Msg("the certificates have changed, and those are in force")
+		log.Info().Str("use", use).Str("cert", files.Cert).Time("ends", ends.UTC()).Msg("the certificates have changed; the new certificates are in force")
 		warnExposed(log, use, source)
 	case n.Refused != nil:
-		log.Error().Str("use", use).Err(n.Refused).Msg("the files of certificates cannot be read, or have changed and cannot be used: those before stay in force")
+		log.Error().Str("use", use).Err(n.Refused).Msg("the files of certificates are unreadable or unusable: the previous certificates remain in force")
 	default:
 		file, what := files.Cert, "certificate"
 		if n.OfCAs {
 			file, what = files.CA, "last CA"
 		}
 		left := time.Until(n.Ends)
-		line, says := log.Warn(), " in this file ends soon"
+		line, state := log.Warn(), " in this file expires soon"
 		if left <= 0 {
-			line, says = log.Error(), " in this file has ended"
+			line, state = log.Error(), " in this file has expired"
 		}
-		line.Str("use", use).Str("file", file).Time("ends", n.Ends.UTC()).Float64("days", float64(left.Round(time.Hour))/float64(24*time.Hour)).Msg("the " + what + says)
+		line.Str("use", use).Str("file", file).Time("ends", n.Ends.UTC()).Float64("days", float64(left.Round(time.Hour))/float64(24*time.Hour)).Msg("the " + what + state)
 	}
 }
 
-// metrics are those of the certificates, and of the keys of JWTs.
+// metrics adds the metrics of the certificates and of the keys of JWTs.
 func (s security) metrics(set *metric.Set) {
-	set.Gauges("stout_credential_files_unread_seconds", "For how long the files of certificates (api, raft) or of the keys of JWTs (jwt) could not be read; they are read each second.",
+	set.Gauges("stout_credential_files_unread_seconds", "Time for which the files of certificates (api, raft) or of the keys of JWTs (jwt) were unreadable; they are read each second.",
 		[]string{"use"}, func(show metric.Show) {
 			s.each(func(use string, source *certs.Source) { show(source.Unread().Seconds(), use) })
 			if s.jwts != nil {
 				show(s.jwts.Keys.Unread().Seconds(), "jwt")
 			}
 		})
-	set.Gauges("stout_certificate_expiry_timestamp_seconds", "When the certificate in force ends, or the last of the CAs that judge the other end's, by Unix time.",
+	set.Gauges("stout_certificate_expiry_timestamp_seconds", "Expiry of the certificate in force, or of the last CA for the other end's certificates, by Unix time.",
 		[]string{"use", "part"}, func(show metric.Show) {
 			s.each(func(use string, source *certs.Source) {
 				certificate, cas := source.Ends()
@@ -132,7 +132,7 @@ func (s security) metrics(set *metric.Set) {
 				}
 			})
 		})
-	set.Counters("stout_certificate_reloads_total", "Changes to the files of certificates that were taken, or refused since they could not be used.",
+	set.Counters("stout_certificate_reloads_total", "Changes to the files of certificates that were put in force (taken), or refused because they were unusable.",
 		[]string{"use", "result"}, func(show metric.Show) {
 			s.each(func(use string, source *certs.Source) {
 				n := source.Counts()
@@ -143,8 +143,8 @@ func (s security) metrics(set *metric.Set) {
 	if s.jwts == nil {
 		return
 	}
-	set.Gauge("stout_jwt_keys", "Keys in force by which JWTs are judged.", func() float64 { return float64(s.jwts.Keys.Len()) })
-	set.Counters("stout_jwt_key_reloads_total", "Changes to the file of keys of JWTs that were taken, or refused since they could not be used.", []string{"result"}, func(show metric.Show) {
+	set.Gauge("stout_jwt_keys", "Keys in force for verifying JWTs.", func() float64 { return float64(s.jwts.Keys.Len()) })
+	set.Counters("stout_jwt_key_reloads_total", "Changes to the file of keys of JWTs that were put in force (taken), or refused because they were unusable.", []string{"result"}, func(show metric.Show) {
 		n := s.jwts.Keys.Counts()
 		show(float64(n.Taken), "taken")
 		show(float64(n.Refused), "refused")

@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/internal/certs"
 )
 
-// What happens to the files is logged: in words, with file and date, and never
-// with a key.
+// TestNotesOfCertificates: the log has changes of the files, with file and date, and
+// never a key.
 func TestNotesOfCertificates(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	if _, err := (certs.Order{Dir: dir, Replicas: []certs.Replica{{ID: "r1", Hosts: []string{"127.0.0.1"}}}, Ends: time.Now().AddDate(1, 0, 0)}).Make(); err != nil {
@@ -32,10 +32,10 @@ func TestNotesOfCertificates(t *testing.T) {
 		`"level":"error","use":"raft","error":"why"`:          {Refused: fmt.Errorf("why")},
 		`"level":"warn","use":"raft","file":"` + at("r1.pem"): {Ends: time.Now().Add(49 * time.Hour)},
 		`"days":2.04`: {Ends: time.Now().Add(49 * time.Hour)},
-		`"message":"the last CA in this file ends soon"`:       {Ends: time.Now().Add(time.Hour), OfCAs: true},
+		`"message":"the last CA in this file expires soon"`:    {Ends: time.Now().Add(time.Hour), OfCAs: true},
 		`"level":"error","use":"raft","file":"` + at("ca.pem"): {Ends: time.Now().Add(-time.Hour), OfCAs: true},
-		`"message":"the certificate in this file has ended"`:   {Ends: time.Now().Add(-time.Hour)},
-		`and cannot be used: those before stay in force`:       {Refused: fmt.Errorf("why")},
+		`"message":"the certificate in this file has expired"`: {Ends: time.Now().Add(-time.Hour)},
+		`the previous certificates remain in force`:            {Refused: fmt.Errorf("why")},
 	} {
 		var out bytes.Buffer
 		note(zerolog.New(&out), "raft", source, n)
@@ -50,12 +50,12 @@ func TestNotesOfCertificates(t *testing.T) {
 	stop()
 	var out lines
 	security{raft: source}.watch(ctx, zerolog.New(&out))
-	if !strings.Contains(out.String(), "everybody on this machine can read this private key") {
-		t.Errorf("a key that everybody can read: %s", &out)
+	if !strings.Contains(out.String(), "every user of this machine can read this private key") {
+		t.Errorf("a key that every user can read: %s", &out)
 	}
 	var again bytes.Buffer
 	note(zerolog.New(&again), "raft", source, certs.Notice{Taken: true})
-	if !strings.Contains(again.String(), "everybody on this machine can read this private key") {
-		t.Errorf("a new key that everybody can read: %s", &again)
+	if !strings.Contains(again.String(), "every user of this machine can read this private key") {
+		t.Errorf("a new key that every user can read: %s", &again)
 	}
 }

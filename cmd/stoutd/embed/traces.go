@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/internal/tracing"
 )
 
-// openTraces begins to send spans, where the settings name a collector; else there
-// is nobody who makes any.
+// openTraces starts the sending of spans, if the settings name a collector. Otherwise
+// it returns a nil tracer.
 func (r *Replica) openTraces(ctx context.Context) (trace.Tracer, error) {
 	c := r.config
 	if c.TraceEndpoint == "" {

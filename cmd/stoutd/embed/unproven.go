@@ -7,22 +7,22 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// accessLook is how often is looked whether access is on by now.
+// accessLook is the interval of checks whether access is on.
 const accessLook = time.Second
 
-// warnUnproven says once that access is on while the replicas have no TLS between
-// them. It looks until then, or until ctx ends: a replica that has just been
-// started may not know it yet, and it may be enabled any time.
+// warnUnproven logs once that access is on without TLS between the replicas. It checks
+// until then, or until ctx ends: a replica may not know it just after its start, and
+// access can be enabled at any time.
 func warnUnproven(ctx context.Context, log zerolog.Logger, on func() bool) {
 	if !await(ctx, on) {
 		return
 	}
-	log.Warn().Msg("access is on, and the connections between replicas have no TLS: calls that are forwarded " +
-		"carry their callers' credentials for everybody to read who reads that traffic, and whoever reaches the " +
-		"replicas' port can take a replica's part; give raft-cert, raft-key and raft-ca on all replicas")
+	log.Warn().Msg("access is on without TLS between replicas: forwarded calls show their callers' credentials to any reader " +
+		"of that traffic, and any program that reaches the replicas' port can act as a replica; " +
+		"give raft-cert, raft-key and raft-ca on all replicas")
 }
 
-// await waits until something is so, and reports false where ctx ends before.
+// await waits until so returns true. It returns false if ctx ends before.
 func await(ctx context.Context, so func() bool) bool {
 	tick := time.NewTicker(accessLook)
 	defer tick.Stop()

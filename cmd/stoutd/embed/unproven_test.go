@@ -13,7 +13,8 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// Access without TLS between replicas is warned of once, whenever it comes on.
+// TestAccessWithoutTLSBetweenReplicas: the warning appears once, also when access is
+// enabled later.
 func TestAccessWithoutTLSBetweenReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

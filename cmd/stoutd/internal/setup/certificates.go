@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/internal/certs"
 )
 
-// RaftCertificates reads the certificates of the connections between replicas, nil
-// where these have none.
+// RaftCertificates reads the certificates for the connections between replicas; nil
+// if these do not use TLS.
 func RaftCertificates(c *config.Config) (*certs.Source, error) {
 	if !c.RaftSecure() {
 		return nil, nil

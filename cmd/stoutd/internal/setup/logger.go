@@ -1,5 +1,5 @@
-// Package setup has what command stoutd and package embed both make of the settings:
-// the log, certificates, and errors that name a setting.
+// Package setup makes from the settings what both command stoutd and package embed
+// need: the log, certificates, and errors that name a setting.
 package setup
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// mostLines bounds the lines that wait for the writer of the log, some 2 MiB.
+// mostLines bounds the lines that wait to be written, about 2 MiB.
 const mostLines = 4096
 
 // Lines returns a writer for the log that never waits for w. It reports dropped lines
-// as text until Logger is called.
+// as plain text until Logger is called.
 func Lines(w io.Writer) *nonblock.Writer {
 	return nonblock.New(w, mostLines, func(dropped uint64) []byte {
 		return fmt.Appendf(nil, "stoutd: %d lines were dropped\n", dropped)
 	})
 }
 
-// Logger returns a replica's log, and the writer of its lines: that of c, if it is
-// one of Lines.
+// Logger returns a replica's log, and the writer of its lines: c.Stderr, if Lines made
+// it, else a new one.
 func Logger(c *config.Config) (zerolog.Logger, *nonblock.Writer) {
 	lines, ok := c.Stderr.(*nonblock.Writer)
 	if !ok {
@@ -40,18 +40,17 @@ func Logger(c *config.Config) (zerolog.Logger, *nonblock.Writer) {
 	lines.SetReport(func(dropped uint64) []byte {
 		var line bytes.Buffer
 		log := logger(c, &line)
-		log.Warn().Uint64("dropped", dropped).Msg("lines of this log were dropped: standard error took none, or has failed")
+		log.Warn().Uint64("dropped", dropped).Msg("lines of this log were dropped: standard error blocked or failed")
 		return line.Bytes()
 	})
 	return logger(c, lines), lines
 }
 
-// logger has one line per event that an operator cares about, each with the
-// replica's id.
+// logger returns a log with the replica's id in each line.
 func logger(c *config.Config, w io.Writer) zerolog.Logger {
 	level, err := zerolog.ParseLevel(c.LogLevel)
 	if err != nil {
-		level = zerolog.InfoLevel // package config accepts no other than zerolog's names
+		level = zerolog.InfoLevel // not reached: package config accepts zerolog's names only
 	}
 	if c.LogFormat == "console" {
 		w = console(w, isTerminal(w))
@@ -61,8 +60,8 @@ func logger(c *config.Config, w io.Writer) zerolog.Logger {
 	return zerolog.New(w).Level(level).With().Timestamp().Str("replica", c.ID).Logger()
 }
 
-// console writes events for a person. Messages, names of fields and values in lists
-// are written by zerolog as they are, and may have in them what somebody else chose.
+// console writes events for a person. zerolog writes messages, names of fields and
+// values in lists unchanged, and they may contain text that a caller chose.
 func console(w io.Writer, colour bool) io.Writer {
 	safe := func(v any) string { return safetext.Line(fmt.Sprintf("%s", v)) }
 	return zerolog.ConsoleWriter{

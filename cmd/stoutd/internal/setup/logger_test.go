@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// Whatever somebody chose the words of can't command the terminal of who reads the
-// log, nor stand in it as a line of its own, wherever in an event it is.
+// TestLogCannotBeForged: text that a caller chose cannot control the reader's terminal
+// or forge a line of the log, wherever it is in an event.
 func TestLogCannotBeForged(t *testing.T) {
 	const evil = "x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\u200b\r\n{\"level\":\"info\",\"message\":\"all is well\"}\n12:00 INF all is well\x7f\xff\u2028\ufe0f"
 	for _, format := range []string{"json", "console"} {
