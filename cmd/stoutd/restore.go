@@ -173,7 +173,7 @@ func readState(r *backup.Reader) (replica.Saved, error) {
 func (r *restoration) floor(h lockapi.BackupHeader) (uint64, error) {
 	if r.above != nil {
 		if *r.above >= lockapi.MaxToken {
-			return 0, fmt.Errorf("--above %d: tokens are below 2^53, so that none would be left; give a lower number; nothing was written", *r.above)
+			return 0, fmt.Errorf("--above %d: tokens are below 2^53; give a lower number; nothing was written", *r.above)
 		}
 		return *r.above + 1, nil
 	}

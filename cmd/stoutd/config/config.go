@@ -187,8 +187,8 @@ const sourceProgram Source = "program"
 // sourceDev marks a value that follows from Dev.
 const sourceDev Source = "dev"
 
-// Source returns the source of the named setting's value. The name is that of the
-// flag, without dashes.
+// Source returns the source of the named setting's value. The name is the flag's,
+// without dashes.
 func (c *Config) Source(name string) Source {
 	if s, ok := c.sources[name]; ok {
 		return s

@@ -148,7 +148,7 @@ func settings(c *Config) []setting {
 		{name: "api-key", value: text("file", &c.APIKey), help: "private key of api-cert (PEM)"},
 		{name: "api-client-ca", value: text("file", &c.APIClientCA), help: "CAs that sign the certificates of the API's clients (PEM)"},
 		{name: "api-client-auth", value: text("policy", &c.APIClientAuth), def: ClientAuthNone, unset: "optional with api-client-ca, else none",
-			oneOf: []string{ClientAuthNone, ClientAuthOptional, ClientAuthRequired}, help: "whether clients show a certificate: none, optional or required"},
+			oneOf: []string{ClientAuthNone, ClientAuthOptional, ClientAuthRequired}, help: "request for clients' certificates: none, optional or required"},
 		{name: "raft-cert", value: text("file", &c.RaftCert), help: "certificate of this replica for the others, with the URI stout://replica/ID (PEM)", see: "security.md"},
 		{name: "raft-key", value: text("file", &c.RaftKey), help: "private key of raft-cert (PEM)"},
 		{name: "raft-ca", value: text("file", &c.RaftCA), help: "CAs that sign the certificates of the replicas (PEM); needed with raft-cert and raft-key"},

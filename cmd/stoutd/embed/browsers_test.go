@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/internal/browser"
 )
 
-// Where the API listens decides who has to call it by one of its names, and
-// those are the ones of the settings.
+// TestNamesOfTheAPI: an API on loopback must be called by one of the names in the
+// settings.
 func TestNamesOfTheAPI(t *testing.T) {
 	c := &config.Config{
 		APIHosts:     []string{"stout.example.com"},
