@@ -34,7 +34,7 @@ func TestRefusedJWTKeys(t *testing.T) {
 	}
 	for want, file := range map[string]string{
 		`jwt-keys "nowhere.json" (flag --jwt-keys): open nowhere.json`: "nowhere.json",
-		"it is a secret, and no public key":                            broken,
+		"it is a secret and not a public key":                          broken,
 	} {
 		data := filepath.Join(t.TempDir(), "data")
 		code, _, stderr := invoke(t, append(replicaFlags(data), "--jwt-issuer", "a", "--jwt-audience", "b", "--jwt-keys", file)...)

@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 		{"too few connections", cell("--max-connections", "3"), `max-connections "3" (flag --max-connections): at least 16, or 0 for as many as the limit on open files leaves`},
 
 		{"origin without a scheme", cell("--allow-origin", "ui.example.com"), `allow-origin "ui.example.com" (flag --allow-origin): "ui.example.com": it begins with http:// or https://`},
-		{"origin with a path", cell("--allow-origin", "https://ui/"), `allow-origin "https://ui/" (flag --allow-origin): "https://ui/": it is scheme, host and port only`},
+		{"origin with a path", cell("--allow-origin", "https://ui/"), `allow-origin "https://ui/" (flag --allow-origin): "https://ui/": it must have only scheme, host and port`},
 		{"every origin", env("STOUTD_ALLOW_ORIGIN=http://a; *"), `allow-origin "http://a; *" (environment STOUTD_ALLOW_ORIGIN): "*" would let every web page send commands to the cell`},
 		{"no origin", file("allow-origin:\n  - \"null\"\n"), `allow-origin "null" (r.yaml:1): any web page can have the origin "null"`},
 		{"origin that is no text", file("allow-origin: [[a]]\n"), `allow-origin (r.yaml:1): it must be a single value`},

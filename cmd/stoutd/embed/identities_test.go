@@ -35,7 +35,7 @@ func TestNotesOfKeys(t *testing.T) {
 	stop()
 	var log lines
 	security{jwts: &identity.JWTs{Keys: keys}}.watch(ctx, zerolog.New(&log))
-	for _, want := range []string{`"level":"warn"`, "it is a secret, and no public key", "the API accepts JWTs and does not use TLS"} {
+	for _, want := range []string{`"level":"warn"`, "it is a secret and not a public key", "the API accepts JWTs and does not use TLS"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s; want %s", &log, want)
 		}
