@@ -129,6 +129,9 @@ func (y *revisions) written(index uint64, f *state.File) {
 	if !slices.Contains(y.touched, w) {
 		y.touched = append(y.touched, w)
 	}
+	if w.index != index { // a copy with a forgotten key makes another sequential file
+		clear(w.done)
+	}
 	w.done[f.Path], w.index = f.Revision, index
 	w.answers = y.keyed[w.session]
 }
