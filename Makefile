@@ -103,10 +103,15 @@ nightly: ## Run every test in full under the race detector, and fuzz for hours
 	cd cmd/stoutlab && STOUT_TEST=nightly $(GO) test -race -vet=off -count=1 -timeout 60m ./...
 	$(MAKE) cross-vet fuzz fuzz-long
 
+# The first commit whose successors have checked subjects.
+SUBJECTS := 0e12350d2
+
 .PHONY: lint
-lint: ## Check the format, and run go vet and staticcheck
+lint: ## Check the format and the prose, and run go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
+	@$(GO) run ./internal/docs/prose --summary . || { echo "each finding: $(GO) run ./internal/docs/prose ."; exit 1; }
+	@$(GO) run ./internal/docs/prose --commits $(SUBJECTS)
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
 	@staticcheck=$$($(GO) tool -n staticcheck); for module in internal/release internal/monitoring cmd/stoutlab; do \

@@ -411,8 +411,8 @@ func TestWatchRefusesLies(t *testing.T) {
 				if strings.HasPrefix(script, good) {
 					return // each begins with a true event
 				}
-				w = watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
 				before := tc.streams()
+				w = watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
 				time.Sleep(30 * time.Second)
 				_, err := w.over()
 				wantErr(t, err, client.ErrInternal)

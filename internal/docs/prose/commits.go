@@ -11,7 +11,7 @@ import (
 
 // subject matches "packages: imperative" with a small letter after the colon,
 // without a second change after a semicolon and without a full stop.
-var subject = regexp.MustCompile(`^[A-Za-z0-9][\w./, *-]*: [a-z][\w-]*[^;]*[^.;]$`)
+var subject = regexp.MustCompile(`^[.A-Za-z0-9][\w./, *-]*: [a-z][\w-]*[^;]*[^.;]$`)
 
 // notImperative matches a first word that is not an imperative.
 var notImperative = regexp.MustCompile(`^(?:an?|the|no|some|all|each|every|\w+ing|\w+ed|\w+[^s]s)$`)
