@@ -153,7 +153,7 @@ func (m *Master) CheckSequencer(ctx context.Context, q *Read, c *lockapi.CheckSe
 		case ok:
 			return lockapi.SequencerCheck{Reason: "that grant is held in mode " + string(mode(h.Mode))}, nil
 		}
-		return lockapi.SequencerCheck{Reason: "that grant is not held: it was released, its session ended, or it never was"}, nil
+		return lockapi.SequencerCheck{Reason: "that grant is not held: it was released, its session ended, or it never existed"}, nil
 	})
 }
 
