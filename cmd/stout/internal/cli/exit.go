@@ -102,9 +102,11 @@ func (a *app) explain(err error) *failure {
 	case lockapi.CodeInvalidArgument:
 		f.code = exitUsage
 	case lockapi.CodeSessionNotFound:
-		f.hint("the session was closed or has expired; stout sessions lists the open ones")
-	case lockapi.CodeConflict:
-		f.hint("stout locks PATH shows the mode and the limit of the current holders")
+		f.hint("stout sessions lists the open sessions")
+	case lockapi.CodeConflict: // of a lock, a member or mastership
+		if strings.Contains(f.message, "lock \"") {
+			f.hint("stout locks PATH shows the mode and the limit of the current holders")
+		}
 	case lockapi.CodeOutcomeUnknown:
 		f.code = exitUnknown
 		f.hint("the change may or may not be done: check before you repeat it")

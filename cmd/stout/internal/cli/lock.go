@@ -184,7 +184,7 @@ func (f *lockFlags) validate(limited bool) error {
 		return err
 	}
 	if limited && (f.limit < 1 || f.limit > lockapi.MaxLimit) {
-		return usagef("--limit is %d; it must be within 1 and %d", f.limit, lockapi.MaxLimit)
+		return usagef("--limit is %d; it must be between 1 and %d", f.limit, lockapi.MaxLimit)
 	}
 	if err := f.margins.Validate(f.ttl); err != nil {
 		return usagef("--term-before and --kill-before: %v", err)
@@ -194,7 +194,7 @@ func (f *lockFlags) validate(limited bool) error {
 		value int
 	}{{"--conflict-exit-code", f.conflictCode}, {"--unavailable-exit-code", f.unavailableCode}, {"--lost-exit-code", f.lostCode}} {
 		if code.value < 1 || code.value > 255 {
-			return usagef("%s is %d; it must be within 1 and 255", code.flag, code.value)
+			return usagef("%s is %d; it must be between 1 and 255", code.flag, code.value)
 		}
 	}
 	return nil
@@ -214,7 +214,7 @@ func checkSession(ttl time.Duration, name *string) error {
 func within(flag string, d time.Duration, lo, hi int64) error {
 	least, most := time.Duration(lo)*time.Millisecond, time.Duration(hi)*time.Millisecond
 	if d < least || d > most {
-		return usagef("%s is %v; it must be within %v and %v", flag, d, least, most)
+		return usagef("%s is %v; it must be between %v and %v", flag, d, least, most)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ or after the revision named by --after. With -o json, each change is a line of
 JSON as in the HTTP API.
 
 The watch continues when replicas fail: no change is missed or shown twice. If
-older changes are no longer kept, it prints an event compacted and continues
-with the kept ones.
+the cell no longer keeps the changes that come next, stout reports that (as an
+event compacted with -o json and --exec) and continues with the kept ones.
 
 With --exec, the shell runs CMD for each change, one after another. CMD gets the
 event as JSON on standard input, and STOUT_EVENT (its type), STOUT_PATH,
@@ -181,7 +181,7 @@ func (c *watchEvents) showEvent(ctx context.Context, e *client.Event) error {
 	case c.ui.json:
 		c.ui.printf("%s\n", safetext.JSON(string(raw)))
 	case e.Compacted != nil:
-		c.ui.note("older changes are no longer kept; continuing after revision %d", revision)
+		c.ui.note("changes are missing: the cell does not have all since the last one shown; continuing after revision %d", revision)
 	default:
 		c.ui.printf("%-8d  %-14s  %s\n", revision, clean(kind), strings.Join(eventWords(&e.CellEvent), "  "))
 	}

@@ -304,7 +304,7 @@ func TestFindings(t *testing.T) {
 		{"no tls between replicas", func(_ *Seen, r *Server) {
 			r.Figures = figuresOf(strings.ReplaceAll(wellFigures, `use="raft"`, `use="api"`))
 		}, "replicas' port: warn", "r1 connect without TLS"},
-		{"no backup", func(_ *Seen, r *Server) { r.with("stout_backup_last_timestamp_seconds 0") }, "backups: warn", "since their start: r1"},
+		{"no backup", func(_ *Seen, r *Server) { r.with("stout_backup_last_timestamp_seconds 0") }, "backups: warn", "since they started: r1"},
 		{"an old backup", func(_ *Seen, r *Server) {
 			r.with(fmt.Sprintf("stout_backup_last_timestamp_seconds %d", now.Add(-backupOld).Unix()-1))
 		}, "backups: warn", "26h00m ago"},

@@ -159,7 +159,7 @@ func margins(s *Seen, g *gathered, id string, at *Server) {
 	case float64(thin) > 0.01*float64(of):
 		g.add(Warn, do, "%s as master had less than a fifth of its lease left in %d of %d renewals", id, thin, of)
 	default:
-		g.ok("%s as master was in time for %s", id, format.Plural(int(of), "renewal"))
+		g.ok("%s made %s in time as master", id, format.Plural(int(of), "renewal"))
 	}
 }
 
@@ -376,7 +376,7 @@ func backups(s *Seen, g *gathered) {
 		}
 	})
 	if len(none) > 0 {
-		g.add(Warn, "Set backup-every and backup-dir, and wait for the first backup. Backups made by stout backup save are not seen here.", "no scheduled backups since their start: %s", list(none))
+		g.add(Warn, "Set backup-every and backup-dir, and wait for the first backup. Backups made by stout backup save are not seen here.", "no scheduled backups since they started: %s", list(none))
 	}
 }
 
