@@ -197,7 +197,7 @@ func (m *Model) helpLines() []string {
 		{"j k, arrows", "down and up; pgdn and pgup by screens, g and G to the ends"},
 		{"enter", "open a lock, a session or a file; open or fold a directory"},
 		{"esc", "back; clear the search; in files, parent directory"},
-		{"/", "search. Text that begins with / is the beginning of a path: of a lock or file, or of a lock that a session holds or waits for. Other words are searched in paths, names, handles, principals and metadata. Long lists are only read again for a path."},
+		{"/", "search. A text that begins with / finds paths that begin with it: of locks, files, and the locks that a session holds or waits for. Other words are searched in paths, names, handles, principals and metadata. Long lists are read again only for a path."},
 		{"s, r", "next order; reverse it"},
 		{"p", "pause the screen; no change is missed"},
 		{"q, Ctrl-C", "quit; Ctrl-Z suspends"},
