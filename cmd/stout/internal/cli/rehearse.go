@@ -50,7 +50,7 @@ changes the master while measuring:
   - for each waiter, whether it kept its queue position
 
 The rehearsal's own locks are below ` + rehearsalPath + `. They and its
-sessions are gone when it ends, also after Ctrl-C.
+sessions are removed at the end, also after Ctrl-C.
 
 The result is a no-go, and nothing is changed, unless all voters are healthy and
 up to date, the cell tolerates one more failure, and no change of members is

@@ -199,7 +199,7 @@ func TestFindings(t *testing.T) {
 
 		{"no master", func(s *Seen, _ *Server) { s.Cell.Master = nil }, "master: bad", "has no master"},
 		{"a master without its lease", func(s *Seen, _ *Server) { s.Cell.Lease.Held = false }, "master: bad", "does not hold its lease"},
-		{"no failure is borne", func(s *Seen, _ *Server) { s.Members.Tolerates = 0 }, "tolerance: bad", "but 1 with all voters"},
+		{"no failure is tolerated", func(s *Seen, _ *Server) { s.Members.Tolerates = 0 }, "tolerance: bad", "but 1 with all voters"},
 		{"a cell of one", func(s *Seen, _ *Server) { s.Members.Tolerates, s.Members.Members = 0, s.Members.Members[:1] }, "tolerance: warn", "1 replica with a vote"},
 		{"four", func(s *Seen, _ *Server) {
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageVoter, Healthy: true})

@@ -45,7 +45,7 @@ func TestBeforehand(t *testing.T) {
 		{"nonvoters do not count", func(b *Before) {
 			b.Members.Members = append(b.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageNonvoter})
 		}, false, ""},
-		{"no failure is borne", func(b *Before) { b.Members.Tolerates = 0 }, true, "tolerates no failure"},
+		{"no failure is tolerated", func(b *Before) { b.Members.Tolerates = 0 }, true, "tolerates no failure"},
 		{"a cell of one", func(b *Before) { b.Members.Members, b.Members.Tolerates = b.Members.Members[:1], 0 }, true, "no other replica"},
 		{"a change under way", func(b *Before) {
 			b.Members.Members = append(b.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
