@@ -5,27 +5,27 @@ import "time"
 // RouteDeadlocks is the route of the search for deadlocks.
 const RouteDeadlocks = "/v1/deadlocks"
 
-// Bounds of an answer. The answer also ends with the circle that brings it to
+// Bounds of an answer. The answer also ends with the cycle that brings it to
 // PageBytes.
 const (
-	MaxDeadlocks     = 100  // number of circles
-	MaxDeadlockLinks = 1000 // links of one circle
+	MaxDeadlocks     = 100  // number of cycles
+	MaxDeadlockLinks = 1000 // links of one cycle
 )
 
-// Deadlocks are circles of sessions. Each session waits for a lock because of
-// the next session, and the last because of the first. Circles with a path that
+// Deadlocks are cycles of sessions. Each session waits for a lock because of
+// the next session, and the last because of the first. Cycles with a path that
 // the caller may not read are omitted. There are at most MaxDeadlocks.
 type Deadlocks struct {
 	Deadlocks []Deadlock `json:"deadlocks"`
 }
 
-// Deadlock is one circle.
+// Deadlock is one cycle.
 type Deadlock struct {
 	Links     []DeadlockLink `json:"links"`
 	MoreLinks int            `json:"more_links,omitempty"` // number of links beyond MaxDeadlockLinks
 }
 
-// DeadlockLink is one session of a circle and its wait for the lock at Path.
+// DeadlockLink is one session of a cycle and its wait for the lock at Path.
 // The session of the next link blocks it: that session holds the lock with
 // Token or, if Token is 0, waits ahead of it in the queue.
 type DeadlockLink struct {

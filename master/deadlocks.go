@@ -11,16 +11,16 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// mostCircles is how many deadlocks are searched for; the caller may see some
+// mostCycles is how many deadlocks are searched for; the caller may see some
 // of them.
-const mostCircles = 10 * lockapi.MaxDeadlocks
+const mostCycles = 10 * lockapi.MaxDeadlocks
 
 // FindDeadlocks finds cycles of sessions that wait for each other.
 func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDeadlocks) (lockapi.Deadlocks, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.Deadlocks, error) {
 		out := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{}}
 		_ = ctx.Done() // from now on a disconnect of the caller is noticed
-		found, err := deadlock.Find(ctx, s, mostCircles)
+		found, err := deadlock.Find(ctx, s, mostCycles)
 		if err != nil {
 			return out, errNoMaster("the caller has gone")
 		}
@@ -40,10 +40,10 @@ func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDead
 	})
 }
 
-// circleCount is the number of deadlocks in a state, for metrics. Scrapes share
+// cycleCount is the number of deadlocks in a state, for metrics. Scrapes share
 // one search, and searches take at most one part in restOfCount of the time. In
 // a large cell the count is correspondingly old.
-type circleCount struct {
+type cycleCount struct {
 	mu    sync.Mutex
 	of    uint64 // index of the state
 	n     int
@@ -52,8 +52,8 @@ type circleCount struct {
 
 const restOfCount = 50
 
-// circles returns that count.
-func (m *Master) circles() int {
+// cycles returns that count.
+func (m *Master) cycles() int {
 	c := &m.counted
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,14 +28,14 @@ func TestDeadlocks(t *testing.T) {
 			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
 			must(t, err)
 		}
-		if ask(a, "/2"); len(find(m, false)) != 0 || m.circles() != 0 {
+		if ask(a, "/2"); len(find(m, false)) != 0 || m.cycles() != 0 {
 			t.Errorf("one waits: %+v", find(m, false))
 		}
 		ask(b, "/1")
 		pass(5 * time.Second)
 		for i, n := range c.nodes {
 			found := find(n.master, i > 0)
-			if len(found) != 1 || len(found[0].Links) != 2 || n.master.circles() != 1 {
+			if len(found) != 1 || len(found[0].Links) != 2 || n.master.cycles() != 1 {
 				t.Fatalf("%s: %+v", n.id, found)
 			}
 			for _, l := range found[0].Links {
@@ -55,7 +55,7 @@ func TestDeadlocks(t *testing.T) {
 	})
 }
 
-// TestDeadlocksLeaveOut circles with a path that the caller may not read.
+// TestDeadlocksLeaveOut cycles with a path that the caller may not read.
 func TestDeadlocksLeaveOut(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		_, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
@@ -83,7 +83,7 @@ func TestDeadlocksLeaveOut(t *testing.T) {
 }
 
 // TestCirclesAreCounted once for each state, and in a large cell not for each.
-func TestCirclesAreCounted(t *testing.T) {
+func TestCyclesAreCounted(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Hour)
 		mustHold(t, m, "/l", want(s))
@@ -96,7 +96,7 @@ func TestCirclesAreCounted(t *testing.T) {
 			want  int
 		}{{m.log.State().Index, 0, 7}, {0, time.Hour, 7}, {0, 0, 1}} {
 			c.of, c.n, c.again = x.of, 7, m.opts.Clock()+x.again
-			if n := m.circles(); n != x.want {
+			if n := m.cycles(); n != x.want {
 				t.Errorf("%d circles, want %d: %+v", n, x.want, x)
 			}
 		}
@@ -104,7 +104,7 @@ func TestCirclesAreCounted(t *testing.T) {
 }
 
 // TestLongCirclesAreCut: the rest of the links is counted.
-func TestLongCirclesAreCut(t *testing.T) {
+func TestLongCyclesAreCut(t *testing.T) {
 	c := slices.Repeat(deadlock.Cycle{{Wait: &state.Wait{Path: "/l"}}}, lockapi.MaxDeadlockLinks+2)
 	if d := deadlockOf(state.New(), c, time.Now()); len(d.Links) != lockapi.MaxDeadlockLinks || d.MoreLinks != 2 {
 		t.Errorf("%d links and %d more", len(d.Links), d.MoreLinks)

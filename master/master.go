@@ -33,7 +33,7 @@ type Master struct {
 	started time.Duration
 	refused quota.Refusals
 	vitals  *vitals
-	counted circleCount
+	counted cycleCount
 
 	membersRev   membersRevision
 	memberWakeup wait.Wakeup   // of keepMembers

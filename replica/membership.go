@@ -175,7 +175,7 @@ func (r *Replica) Info() admission.Info {
 	card.HasLeader = r.hasLeader()
 	card.Sync, card.Writing = uint64(r.disk.Sync().Microseconds()), uint64(r.disk.WritingFor().Microseconds())
 	card.Unsent = r.snapshots.unsent.Load()
-	card.Removed = r.roll.now.Load().Removed
+	card.Removed = r.roster.now.Load().Removed
 	return card
 }
 
@@ -310,9 +310,9 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 		return nil
 	}
 	// Members that reported the removal may have been removed since; their
-	// answers no longer count. The roll has what they reported.
+	// answers no longer count. The roster has what they reported.
 	answers = maps.Clone(answers)
-	answers[r.opts.ID] = admission.Answer{Info: r.roll.now.Load().Info(r.opts.ID, r.CellID())}
+	answers[r.opts.ID] = admission.Answer{Info: r.roster.now.Load().Info(r.opts.ID, r.CellID())}
 	d, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity, ConfigIndex: own.Index}, answers)
 	if !ok {
 		return nil

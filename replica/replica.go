@@ -41,7 +41,7 @@ type Replica struct {
 	snapshots *snapshotting
 	changing  atomic.Int32 // changes of the membership without an outcome yet
 	committed committed    // membership
-	roll      roll         // the members known here, and the removed ones
+	roster    roster       // the members known here, and the removed ones
 
 	notingSnapshot sync.Mutex
 
@@ -119,7 +119,7 @@ func (r *Replica) startRaft() error {
 	if err := r.remembers(); err != nil {
 		return err
 	}
-	r.roll.begin(r.stores.Identity)
+	r.roster.begin(r.stores.Identity)
 	var err error
 	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err == nil {
 		r.fsm.publisher.fresh.before, err = r.lastStored()
@@ -135,7 +135,7 @@ func (r *Replica) startRaft() error {
 	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
 	r.watching.Go(r.suspectSilence)
-	r.watching.Go(r.keepRoll)
+	r.watching.Go(r.keepRoster)
 	if r.peers.Ask != nil {
 		r.watching.Go(r.watchReplacement)
 	}

@@ -28,8 +28,8 @@ func (r *Roster) Gone(server string) bool {
 	return !r.Lists(server) && (slices.Contains(r.Removed, server) || slices.Contains(r.Removed, name))
 }
 
-// Note returns the roll after a configuration committed at an index, and after
-// servers that another roll lists as removed. Configurations may come in any
+// Note returns the roster after a configuration committed at an index, and after
+// servers that another roster lists as removed. Configurations may come in any
 // order. A server that an earlier one lists and the latest does not was removed
 // in between.
 func (r *Roster) Note(index uint64, members, removed []string) *Roster {
@@ -81,12 +81,12 @@ func (r *Roster) Without(answers map[string]Answer) map[string]Answer {
 	return kept
 }
 
-// Info returns the info of a replica that knows about a cell what the roll has.
+// Info returns the info of a replica that knows about a cell what the roster has.
 func (r *Roster) Info(id, cellID string) Info {
 	return Info{ID: id, CellID: cellID, Members: r.Members, ConfigIndex: r.Index, Applied: r.Index}
 }
 
-// Learn returns the roll after the cards of members. One of them may know a
+// Learn returns the roster after the cards of members. One of them may know a
 // later configuration, if the members changed while this replica was away.
 // Members are matched by name, because a member may have another directory by
 // now.

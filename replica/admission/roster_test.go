@@ -9,7 +9,7 @@ import (
 
 // TestRoll: configurations come in any order. A removed server stays removed
 // until a configuration lists it again.
-func TestRoll(t *testing.T) {
+func TestRoster(t *testing.T) {
 	type note struct {
 		index   uint64
 		members string
@@ -69,7 +69,7 @@ func TestRoll(t *testing.T) {
 }
 
 // TestRollIsBounded: the latest removals are kept.
-func TestRollIsBounded(t *testing.T) {
+func TestRosterIsBounded(t *testing.T) {
 	r := new(Roster).Note(1, []string{"r1/a"}, nil)
 	for i := range uint64(maxRemoved) {
 		r = r.Note(2*i+2, []string{"r1/a", fmt.Sprintf("x%d/d", i)}, nil).Note(2*i+3, []string{"r1/a"}, nil)
@@ -122,7 +122,7 @@ func TestLearn(t *testing.T) {
 
 // TestAdmittedWithTheRoll: an admitted directory knows the members and the
 // removed replicas before it has any of the log.
-func TestAdmittedWithTheRoll(t *testing.T) {
+func TestAdmittedWithTheRoster(t *testing.T) {
 	told := Info{Cell: "c", ID: "r2", Directory: "b", CellID: "cell", ConfigIndex: 7, Members: []string{"r2/b", "r5/n"}, Removed: []string{"r4/d", "r4"},
 		Founding: Founding{{ID: "r2", Directory: "b"}}}
 	answers := map[string]Answer{"r2": {Info: told}}

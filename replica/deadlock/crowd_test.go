@@ -55,8 +55,8 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// TestLongCircle: a circle of every session is found.
-func TestLongCircle(t *testing.T) {
+// TestLongCircle: a cycle of every session is found.
+func TestLongCycle(t *testing.T) {
 	c := newCell()
 	const n = 2000
 	name := func(i int) string { return fmt.Sprintf("%05d", i%n) }

@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Link is one session of a circle, with the reason why it waits for the next.
+// Link is one session of a cycle, with the reason why it waits for the next.
 type Link struct {
 	Wait *state.Wait
 	// Hold is the obstacle if the next session holds the lock. Otherwise it is
@@ -21,15 +21,15 @@ type Link struct {
 // last for the first.
 type Cycle []Link
 
-// mostWalks bounds the search for circles. In total it follows at most this
+// mostWalks bounds the search for cycles. In total it follows at most this
 // many times the number of links in the graph, plus one search for the first
-// circle of each knot.
+// cycle of each knot.
 const mostWalks = 64
 
-// Find returns at most that many circles of a state. Each session in a circle
+// Find returns at most that many cycles of a state. Each session in a cycle
 // of holds alone is in one of them, if most and mostWalks suffice. If sessions
-// are caught only because of an earlier queue position, one circle shows them.
-// Equal states give equal circles.
+// are caught only because of an earlier queue position, one cycle shows them.
+// Equal states give equal cycles.
 //
 // Find takes time in proportion to the queue positions and the holders of their
 // locks. It ends early when ctx does, with its error.
@@ -85,7 +85,7 @@ type vertex struct {
 	waits  []*waiting
 	stuck  int         // number of blocked waits; 0 for a session that can proceed
 	in     []*obstacle // the obstacles that it is part of, once for each part
-	caught bool        // a circle shows it
+	caught bool        // a cycle shows it
 }
 
 // waiting is a queue position with its obstacles.
@@ -286,7 +286,7 @@ func (g *graph) leads(to *node) bool {
 }
 
 // knots returns the groups of sessions that wait for each other: the strongly
-// connected components of the graph that contain a circle (Tarjan). held
+// connected components of the graph that contain a cycle (Tarjan). held
 // restricts the search to holds.
 func (g *graph) knots(held bool) [][]*vertex {
 	g.held, g.searched, g.found = held, 0, nil
@@ -368,7 +368,7 @@ func (g *graph) close(n *node) {
 	g.path = g.path[:i]
 }
 
-// shortest returns a shortest circle through a session of a knot, or nil if the
+// shortest returns a shortest cycle through a session of a knot, or nil if the
 // search must end.
 func (g *graph) shortest(v *vertex) Cycle {
 	first := &v.node

@@ -44,7 +44,7 @@ func (c *cell) ask(session, path string, more ...func(*state.Acquire)) {
 	c.do(op)
 }
 
-// find returns circles of a state.
+// find returns cycles of a state.
 func find(t interface{ Fatal(...any) }, s *state.State, most int) []deadlock.Cycle {
 	found, err := deadlock.Find(context.Background(), s, most)
 	if err != nil {
@@ -59,11 +59,11 @@ func shared(limit int64) func(*state.Acquire) {
 
 func handle(h string) func(*state.Acquire) { return func(op *state.Acquire) { op.Handle = h } }
 
-// text describes circles: each session with the lock and the session for which
+// text describes cycles: each session with the lock and the session for which
 // it waits.
-func text(circles []deadlock.Cycle) string {
+func text(cycles []deadlock.Cycle) string {
 	var all []string
-	for _, c := range circles {
+	for _, c := range cycles {
 		var links []string
 		for _, l := range c {
 			why := "ahead"
@@ -77,7 +77,7 @@ func text(circles []deadlock.Cycle) string {
 	return strings.Join(all, "; ")
 }
 
-func TestCircles(t *testing.T) {
+func TestCycles(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		asks func(c *cell)
@@ -261,9 +261,9 @@ func (n *naive) reached(id string, held bool) map[string]bool {
 	return reached
 }
 
-// TestAgainstNaive: each link follows the rules. Each session in a circle of
-// holds, by a naive search, is in a reported circle. Each session in another
-// circle can reach a reported one, and be reached from it.
+// TestAgainstNaive: each link follows the rules. Each session in a cycle of
+// holds, by a naive search, is in a reported cycle. Each session in another
+// cycle can reach a reported one, and be reached from it.
 func TestAgainstNaive(t *testing.T) {
 	sessions, paths := []string{"a", "b", "c", "d", "e"}, []string{"/1", "/2", "/3", "/4"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -282,9 +282,9 @@ func TestAgainstNaive(t *testing.T) {
 		n := newNaive(c.State)
 		found := find(t, c.State, 100)
 		shown := map[string]bool{}
-		for _, circle := range found {
-			for i, l := range circle {
-				next := circle[(i+1)%len(circle)].Wait.Session
+		for _, cycle := range found {
+			for i, l := range cycle {
+				next := cycle[(i+1)%len(cycle)].Wait.Session
 				if to := l.Hold; to != nil && to.Session != next || l.Hold == nil && l.Ahead.Session != next || !n.inWay(l.Wait, next, l.Hold != nil) {
 					t.Fatalf("link %d of %s is none", i, text(found))
 				}

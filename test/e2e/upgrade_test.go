@@ -15,9 +15,9 @@ type upgrade struct {
 	load *load
 }
 
-// roll makes replicas run a release, one after the other, as docs/operations.md
+// roster makes replicas run a release, one after the other, as docs/operations.md
 // describes.
-func (u *upgrade) roll(t *testing.T, release cell.Release, replicas ...*cell.Replica) {
+func (u *upgrade) roster(t *testing.T, release cell.Release, replicas ...*cell.Replica) {
 	t.Helper()
 	for _, r := range replicas {
 		must(t, r.Terminate(cell.Bounded(t)))
@@ -72,12 +72,12 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	all := u.Replicas()
 	u.load = startLoad(t, u.Cell, 4)
 	u.reaches(t, before.Level)
-	u.roll(t, present, all[0], all[1])
+	u.roster(t, present, all[0], all[1])
 	if now := u.level(t); now != before.Level {
 		t.Fatalf("the cell is at level %d, and %s knows %d only", now, all[2].ID, before.Level)
 	}
-	u.roll(t, before, all[0])
-	u.roll(t, present, all[0], all[2])
+	u.roster(t, before, all[0])
+	u.roster(t, present, all[0], all[2])
 	u.reaches(t, present.Level)
 	u.load.progress(t, 100)
 

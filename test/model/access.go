@@ -81,10 +81,10 @@ func (a *Access) Below(dir string) []string {
 }
 
 // Cycle reports whether a group is among members, or below one of them.
-func (a *Access) Circle(group string, members []string) bool {
+func (a *Access) Cycle(group string, members []string) bool {
 	return slices.ContainsFunc(members, func(m string) bool {
 		name, isGroup := strings.CutPrefix(m, "group:")
-		return isGroup && (name == group || a.Circle(group, a.Groups[name]))
+		return isGroup && (name == group || a.Cycle(group, a.Groups[name]))
 	})
 }
 
@@ -151,7 +151,7 @@ func (m *Model) changeAccess(op state.Operation) (state.Result, bool) {
 			delete(a.Rules, path)
 		}
 	case *state.PutGroup:
-		if a.Circle(op.Group.Group, op.Group.Members) {
+		if a.Cycle(op.Group.Group, op.Group.Members) {
 			return state.Cycle, true
 		}
 		was, there := a.Groups[op.Group.Group]

@@ -51,7 +51,7 @@ type conn struct {
 type rest struct {
 	deadline time.Time
 	ctx      context.Context
-	vigil    *Watchdog
+	watchdog *Watchdog
 	stalled  bool
 }
 
@@ -75,7 +75,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		at = r.deadline
 	}
 	_ = c.SetReadDeadline(at)
-	over := r.ctx.Err() != nil || r.vigil.ended() != nil
+	over := r.ctx.Err() != nil || r.watchdog.ended() != nil
 	if over { // and the cut may have come before
 		c.cut()
 	}
@@ -87,14 +87,14 @@ func (c *conn) Read(b []byte) (int, error) {
 // longAgo is a deadline that ends what is under way.
 var longAgo = time.Unix(1, 0)
 
-// exchange sends the request and reads the answer into buf. The vigil lasts
+// exchange sends the request and reads the answer into buf. The watchdog lasts
 // until the first byte of the answer. With an answer, again means that the
 // connection may be reused. With an error, it means that the connection had
 // been idle and no byte of an answer arrived, as when the peer closes idle
 // connections.
 func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
-	vigil := &q.vigil
-	w := silence{c: c, ctx: ctx, deadline: deadline, vigil: vigil}
+	watchdog := &q.watchdog
+	w := silence{c: c, ctx: ctx, deadline: deadline, watchdog: watchdog}
 	if err := w.begin(); err != nil {
 		return a, c.used, err
 	}
@@ -119,8 +119,8 @@ func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf
 	switch {
 	case ctx.Err() != nil:
 		return a, false, ctx.Err()
-	case vigil.ended() != nil:
-		return a, false, vigil.ended()
+	case watchdog.ended() != nil:
+		return a, false, watchdog.ended()
 	case stalled:
 		return a, false, ErrStalled
 	case errors.Is(err, os.ErrDeadlineExceeded):

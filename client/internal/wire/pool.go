@@ -61,7 +61,7 @@ type Request struct {
 	// answer. A client that only keeps a session alive has one connection then.
 	Aside bool
 
-	vigil Watchdog // of the exchange that is made
+	watchdog Watchdog // of the exchange that is made
 }
 
 // Do makes one exchange. A Request is used for one exchange only. The answer is
@@ -77,13 +77,13 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 		return Answer{}, err
 	}
 	deadline := time.Now().Add(q.Within)
-	q.vigil = NewWatchdog(q.Hedger, q.Patience)
+	q.watchdog = NewWatchdog(q.Hedger, q.Patience)
 	c, dialled := p.take(q.Addr), false
 	for {
 		if c == nil {
 			var err error
 			dialled = true
-			if c, err = p.connect(ctx, q.Addr, deadline, &q.vigil); err != nil {
+			if c, err = p.connect(ctx, q.Addr, deadline, &q.watchdog); err != nil {
 				return Answer{}, err
 			}
 		}
@@ -114,13 +114,13 @@ func unheard(err error) error {
 }
 
 // connect makes a connection within the time there is.
-func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vigil *Watchdog) (*conn, error) {
+func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, watchdog *Watchdog) (*conn, error) {
 	dialling, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := vigil.During(cancel)
+	stop := watchdog.During(cancel)
 	nc, err := p.dial(dialling, addr, deadline)
 	stop()
-	switch over := vigil.ended(); {
+	switch over := watchdog.ended(); {
 	case err == nil && over != nil: // and cancel, which runs beside, came too late
 		_ = nc.Close() // nothing was sent on it
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: over}

@@ -12,8 +12,8 @@ type silence struct {
 	c        *conn
 	ctx      context.Context
 	deadline time.Time
-	vigil    *Watchdog
-	unlink   func() bool // of the context that the vigil returned
+	watchdog *Watchdog
+	unlink   func() bool // of the context that the watchdog returned
 }
 
 // begin sets when to look first.
@@ -23,7 +23,7 @@ func (w *silence) begin() error {
 			return err
 		}
 	}
-	return w.lookAt(w.vigil.before(w.deadline))
+	return w.lookAt(w.watchdog.before(w.deadline))
 }
 
 // lookAt sets when to look next. A write through a layer is left to its time:
@@ -35,18 +35,18 @@ func (w *silence) lookAt(at time.Time) error {
 	return w.c.SetReadDeadline(at)
 }
 
-// write writes all of b and keeps the vigil.
+// write writes all of b and keeps the watchdog.
 //
 // A bare connection works again after a missed deadline. A layer may not:
 // crypto/tls refuses every write after a late one. Therefore a layer gets all
-// the time there is, and a timer keeps the vigil.
+// the time there is, and a timer keeps the watchdog.
 func (w *silence) write(b []byte) error {
-	if !w.c.bare && !w.vigil.next.IsZero() {
-		stop := w.vigil.During(w.c.cut)
+	if !w.c.bare && !w.watchdog.next.IsZero() {
+		stop := w.watchdog.During(w.c.cut)
 		_, err := w.c.Write(b)
 		stop()
 		w.follow()
-		w.until(w.vigil.before(w.deadline))
+		w.until(w.watchdog.before(w.deadline))
 		return err
 	}
 	for {
@@ -57,33 +57,33 @@ func (w *silence) write(b []byte) error {
 	}
 }
 
-// follow has the exchange end with the context that the vigil returned.
+// follow has the exchange end with the context that the watchdog returned.
 func (w *silence) follow() {
 	if w.unlink != nil {
 		w.unlink()
 	}
-	if w.vigil.under != nil {
-		w.unlink = context.AfterFunc(w.vigil.under, w.c.cut)
+	if w.watchdog.under != nil {
+		w.unlink = context.AfterFunc(w.watchdog.under, w.c.cut)
 	}
 }
 
 // goOn reports whether err means only that the patience has ended. It then
 // calls the hedger, and the exchange continues.
 func (w *silence) goOn(err error) bool {
-	if w.vigil.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
+	if w.watchdog.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
 		return false
 	}
-	w.vigil.late()
+	w.watchdog.late()
 	w.follow()
-	return w.until(w.vigil.before(w.deadline))
+	return w.until(w.watchdog.before(w.deadline))
 }
 
 // over lets the rest of the exchange use all the time there is, without the
 // patience, unless it stalls.
 func (w *silence) over() {
-	w.c.rest = rest{deadline: w.deadline, ctx: w.ctx, vigil: w.vigil}
-	if !w.vigil.next.IsZero() {
-		w.vigil.next = time.Time{}
+	w.c.rest = rest{deadline: w.deadline, ctx: w.ctx, watchdog: w.watchdog}
+	if !w.watchdog.next.IsZero() {
+		w.watchdog.next = time.Time{}
 		w.until(w.deadline)
 	}
 }
@@ -100,4 +100,4 @@ func (w *silence) until(at time.Time) bool {
 	return true
 }
 
-func (w *silence) ended() bool { return w.ctx.Err() != nil || w.vigil.ended() != nil }
+func (w *silence) ended() bool { return w.ctx.Err() != nil || w.watchdog.ended() != nil }

@@ -59,7 +59,7 @@ func (v *Watchdog) ended() error {
 	return v.under.Err()
 }
 
-// During keeps the vigil, by a timer, over what the caller does until it calls
+// During keeps the watchdog, by a timer, over what the caller does until it calls
 // stop. cancel is called when that is to end, in a goroutine of its own.
 func (v *Watchdog) During(cancel func()) (stop func()) {
 	if v.next.IsZero() && v.under == nil {

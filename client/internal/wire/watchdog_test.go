@@ -50,7 +50,7 @@ func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string
 		serve(far)
 	}()
 	q := &Request{Method: http.MethodPut, Host: "h", Target: "/", Body: []byte(body)}
-	q.vigil = NewWatchdog(s, 300*time.Millisecond)
+	q.watchdog = NewWatchdog(s, 300*time.Millisecond)
 	a, _, err := newConn(near).exchange(ctx, q, time.Now().Add(10*time.Second), new(bytes.Buffer), 1<<20)
 	took := time.Since(s.start)
 	near.Close()
@@ -166,7 +166,7 @@ func testHedgedExchangeIsCut(t *testing.T, over kind) {
 }
 
 // During a dial a timer runs the watchdog.
-func TestVigilDuring(t *testing.T) {
+func TestWatchdogDuring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under, end := context.WithCancel(t.Context())
 		s := &hedger{start: time.Now(), again: time.Second, under: under}

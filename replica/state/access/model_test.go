@@ -75,8 +75,8 @@ func change(t *rapid.T, p *access.Policy, n *model.Access) *access.Policy {
 	case "group":
 		g := &access.Members{Group: rapid.SampledFrom(groups).Draw(t, "group"), Members: drawList(t, entries[:8])}
 		next, err := p.PutGroup(g)
-		if circle := n.Circle(g.Group, g.Members); circle != errors.Is(err, access.ErrCycle) {
-			t.Fatalf("%v: %v; a circle: %v", g, err, circle)
+		if cycle := n.Cycle(g.Group, g.Members); cycle != errors.Is(err, access.ErrCycle) {
+			t.Fatalf("%v: %v; a circle: %v", g, err, cycle)
 		}
 		if err != nil {
 			return p

@@ -9,19 +9,19 @@ func membership() []Mutant {
 		section = "A member is a name and a directory"
 		change  = "master/changemembers.go"
 		keep    = "master/keepmembers.go"
-		roll    = "master/members.go"
+		roster  = "master/members.go"
 		auto    = "master/autoreplace.go"
 		decide  = "replica/admission/decide.go"
 	)
 	return []Mutant{
 		{"removed-member-is-believed", "guarantees", "a removed replica takes no further part",
 			"a removed replica calls one that has no leader",
-			overlay.Edit{File: "replica/roll.go",
+			overlay.Edit{File: "replica/roster.go",
 				Old: "\tcase now.Gone(server):\n",
 				New: "\tcase now.Gone(server) && r.CellID() == \"\":\n"}},
 		{"removals-forgotten-at-a-restart", "guarantees", "a removed replica takes no further part, also after restarts",
 			"a replica is restarted, and a removed one calls it before a master does",
-			overlay.Edit{File: "replica/roll.go",
+			overlay.Edit{File: "replica/roster.go",
 				Old: "\tl.now.Store(&who.Known)\n",
 				New: "\tl.now.Store(&admission.Roster{})\n"}},
 		{"half-changes-stay", section, "every master corrects the table and the configuration",
@@ -64,10 +64,10 @@ func membership() []Mutant {
 			overlay.Edit{File: change, Old: "v.ID != m.opts.ID || v.Directory != m.members.Directory()", New: "v.ID != \"\" || v.Directory != m.members.Directory()"}},
 		{"removal-judged-by-all", section, "a change that would leave too few healthy members is refused",
 			"one of three is removed while another is gone",
-			overlay.Edit{File: roll, Old: "\tif well > all/2 && all > 0 {", New: "\tif all+well > all/2 && all > 0 {"}},
+			overlay.Edit{File: roster, Old: "\tif well > all/2 && all > 0 {", New: "\tif all+well > all/2 && all > 0 {"}},
 		{"nonvoters-count", section, "only voters count for the number of failures that the cell survives",
 			"the members are listed while one has no vote",
-			overlay.Edit{File: roll, Old: "\t\tif v.Voter && i != but {", New: "\t\tif i != but {"}},
+			overlay.Edit{File: roster, Old: "\t\tif v.Voter && i != but {", New: "\t\tif i != but {"}},
 		{"note-forgets-what-was-put", section, "an operator's entries in the table survive when the master updates it",
 			"a member is removed while another stays without a vote",
 			overlay.Edit{File: "replica/state/members.go", Old: "; ok && was.Put {", New: "; ok && was.Put && !ok {"}},

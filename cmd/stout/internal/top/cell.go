@@ -60,8 +60,8 @@ func (m *Model) cellLines(height int) []string {
 			lines = append(lines, "  "+line)
 		}
 	}
-	if len(m.circles) > 0 {
-		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: press 6", format.Plural(len(m.circles), "circle"))))
+	if len(m.cycles) > 0 {
+		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: press 6", format.Plural(len(m.cycles), "circle"))))
 	}
 	room := height - len(lines) - 2
 	if room < 2 {

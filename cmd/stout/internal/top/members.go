@@ -46,10 +46,10 @@ func (m *Model) membersLines() []string {
 		lines = append(lines, "  "+row(m, &m.members.Members[i], memberColumns, widths))
 	}
 	lines = append(lines, "")
-	if len(m.circles) == 0 {
+	if len(m.cycles) == 0 {
 		return append(lines, fmt.Sprintf("No sessions wait for each other%s.", m.hedge(" over locks that you may read")))
 	}
-	return append(lines, m.circleLines()...)
+	return append(lines, m.cycleLines()...)
 }
 
 // memberPart returns a member's part in the cell.
@@ -78,10 +78,10 @@ func (m *Model) led() bool {
 	return slices.ContainsFunc(m.members.Members, func(r lockapi.Member) bool { return r.Role == lockapi.RoleMaster })
 }
 
-// circleLines describes deadlocks.
-func (m *Model) circleLines() []string {
+// cycleLines describes deadlocks.
+func (m *Model) cycleLines() []string {
 	var lines []string
-	for _, d := range m.circles {
+	for _, d := range m.cycles {
 		head := fmt.Sprintf("! %d sessions wait for each other:", len(d.Links))
 		if len(d.Links) == 1 {
 			head = "! A session waits for itself:"

@@ -71,7 +71,7 @@ type Model struct {
 	members   lockapi.Members
 	membersAt time.Time
 	noMembers *Trouble
-	circles   []lockapi.Deadlock
+	cycles    []lockapi.Deadlock
 	notes     []note
 
 	events   []seen // newest first

@@ -69,7 +69,7 @@ func (m *Model) apply(msg any) {
 		m.looked(msg)
 	case Membered:
 		if m.noMembers = msg.Err; msg.Err == nil {
-			m.members, m.membersAt, m.circles = msg.Members, msg.At, msg.Cycles
+			m.members, m.membersAt, m.cycles = msg.Members, msg.At, msg.Cycles
 		}
 	case Happened:
 		for i := range msg.Events {

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// roll holds the members that this replica knows, and the removed ones.
-type roll struct {
+// roster holds the members that this replica knows, and the removed ones.
+type roster struct {
 	now     atomic.Pointer[admission.Roster]
 	changed chan struct{} // has a value when now is not on the disk yet
 
@@ -23,7 +23,7 @@ type roll struct {
 	kept admission.Identity // the identity as it is on the disk
 }
 
-func (l *roll) begin(who admission.Identity) {
+func (l *roster) begin(who admission.Identity) {
 	l.kept, l.changed = who, make(chan struct{}, 1)
 	l.now.Store(&who.Known)
 }
@@ -38,18 +38,18 @@ func (r *Replica) noteCommitted(index uint64, conf raft.Configuration) {
 	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Note(index, members, nil) })
 }
 
-// enroll changes the roll, and closes the connections of removed replicas.
+// enroll changes the roster, and closes the connections of removed replicas.
 func (r *Replica) enroll(change func(*admission.Roster) *admission.Roster) {
-	r.roll.mu.Lock()
-	was := r.roll.now.Load()
+	r.roster.mu.Lock()
+	was := r.roster.now.Load()
 	next := change(was)
-	r.roll.now.Store(next)
-	r.roll.mu.Unlock()
+	r.roster.now.Store(next)
+	r.roster.mu.Unlock()
 	if next.Index == was.Index && slices.Equal(next.Removed, was.Removed) {
 		return
 	}
 	select {
-	case r.roll.changed <- struct{}{}:
+	case r.roster.changed <- struct{}{}:
 	default:
 	}
 	if r.peers.host != nil {
@@ -57,25 +57,25 @@ func (r *Replica) enroll(change func(*admission.Roster) *admission.Roster) {
 	}
 }
 
-// dirty reports whether the roll on the disk is out of date.
-func (l *roll) dirty() bool {
+// dirty reports whether the roster on the disk is out of date.
+func (l *roster) dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now.Load()
 	return now.Index != l.kept.Known.Index || !slices.Equal(now.Removed, l.kept.Known.Removed)
 }
 
-// keepRoll writes the roll to the disk when it has changed. So a replica that
+// keepRoster writes the roster to the disk when it has changed. So a replica that
 // restarts without a master keeps refusing a removed one. It runs in the
 // background, because other work must not wait for a disk.
-func (r *Replica) keepRoll() {
+func (r *Replica) keepRoster() {
 	for open := true; open; {
 		select {
-		case <-r.roll.changed:
+		case <-r.roster.changed:
 		case <-r.quit:
 			open = false
 		}
-		if !r.roll.dirty() {
+		if !r.roster.dirty() {
 			continue
 		}
 		if err := r.keep(func(*admission.Identity) {}); err != nil {
@@ -86,19 +86,19 @@ func (r *Replica) keepRoll() {
 
 // keep changes the identity on the disk.
 func (r *Replica) keep(change func(*admission.Identity)) error {
-	r.roll.saving.Lock()
-	defer r.roll.saving.Unlock()
-	r.roll.mu.Lock()
-	who := r.roll.kept
-	who.Known = *r.roll.now.Load()
-	r.roll.mu.Unlock()
+	r.roster.saving.Lock()
+	defer r.roster.saving.Unlock()
+	r.roster.mu.Lock()
+	who := r.roster.kept
+	who.Known = *r.roster.now.Load()
+	r.roster.mu.Unlock()
 	change(&who)
 	if err := r.stores.Save(who); err != nil {
 		return err
 	}
-	r.roll.mu.Lock()
-	defer r.roll.mu.Unlock()
-	r.roll.kept = who
+	r.roster.mu.Lock()
+	defer r.roster.mu.Unlock()
+	r.roster.kept = who
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (r *Replica) Believes(server string) error {
 	if r.fsm.restored.Load() {
 		r.noteSnapshot()
 	}
-	now := r.roll.now.Load()
+	now := r.roster.now.Load()
 	if now.Lists(server) {
 		return nil
 	}
@@ -144,14 +144,14 @@ func (r *Replica) Member(server string) error {
 	if r.fsm.restored.Load() {
 		r.noteSnapshot()
 	}
-	if now := r.roll.now.Load(); now.Lists(server) || lists(r.logged(now), server) {
+	if now := r.roster.now.Load(); now.Lists(server) || lists(r.logged(now), server) {
 		return nil
 	}
 	return fmt.Errorf("this replica does not know %.80q as a member of the cell", server)
 }
 
 // logged returns the servers of the latest configuration in the log if that is
-// later than the roll. An earlier one may list a server that was removed since:
+// later than the roster. An earlier one may list a server that was removed since:
 // a replica that is added or was away has a log that is behind what members
 // have reported.
 func (r *Replica) logged(now *admission.Roster) []raft.Server {
@@ -188,7 +188,7 @@ func (r *Replica) isLed(now *admission.Roster, servers []raft.Server) bool {
 // the latest configuration that members among them know.
 func (r *Replica) believed(answers map[string]admission.Answer) map[string]admission.Answer {
 	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Learn(r.CellID(), answers) })
-	now := r.roll.now.Load()
+	now := r.roster.now.Load()
 	servers := r.logged(now)
 	kept := now.Without(answers)
 	for name, a := range answers {

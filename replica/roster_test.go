@@ -116,13 +116,13 @@ func TestRemovedReplica(t *testing.T) {
 
 // TestRollAheadOfTheLog: a member has reported a removal that is not in the log
 // yet. The removed server is refused, though the log lists it.
-func TestRollAheadOfTheLog(t *testing.T) {
+func TestRosterAheadOfTheLog(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, _ := lead(t, all...)
 	others := without(all, leader)
 	behind, gone := others[0], string(others[1].self())
-	until(t, "it is a member", func() bool { return behind.roll.now.Load().Lists(gone) })
+	until(t, "it is a member", func() bool { return behind.roster.now.Load().Lists(gone) })
 	behind.enroll(func(l *admission.Roster) *admission.Roster {
 		return l.Note(1<<20, []string{string(leader.self()), string(behind.self())}, nil)
 	})
@@ -145,7 +145,7 @@ func TestRollAheadOfTheLog(t *testing.T) {
 // TestRemovedByTheRoll: a replica that was away learns of its own removal from
 // members that are removed next. Their cards no longer count, but it still
 // knows of its removal.
-func TestRemovedByTheRoll(t *testing.T) {
+func TestRemovedByTheRoster(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
@@ -258,7 +258,7 @@ func TestAwayWhileOneCameAgain(t *testing.T) {
 	write(t, leader, epoch, "a", 5)
 
 	back := start(t, away.opts)
-	if !refuses(back, string(r4.self()), wasRemoved) && back.roll.now.Load().Index < leader.Info().ConfigIndex {
+	if !refuses(back, string(r4.self()), wasRemoved) && back.roster.now.Load().Index < leader.Info().ConfigIndex {
 		t.Error("it believes one that it knows as removed")
 	}
 	same(t, leader, back)
@@ -299,23 +299,23 @@ func TestMemberCanBeAsked(t *testing.T) {
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
 	self := string(r.self())
-	until(t, "its configuration is committed", func() bool { return r.roll.now.Load().Lists(self) })
+	until(t, "its configuration is committed", func() bool { return r.roster.now.Load().Lists(self) })
 	if n := testing.AllocsPerRun(100, func() { _ = r.Believes(self) }); n > 0 {
 		t.Errorf("it takes %v allocations", n)
 	}
 }
 
-// TestRollWhileTheDiskHangs: while the roll is being written to a hanging disk,
+// TestRollWhileTheDiskHangs: while the roster is being written to a hanging disk,
 // a configuration is still recorded and believed.
-func TestRollWhileTheDiskHangs(t *testing.T) {
+func TestRosterWhileTheDiskHangs(t *testing.T) {
 	t.Parallel()
 	begun, disk := make(chan struct{}), make(chan struct{})
 	defer close(disk)
 	r := &Replica{}
 	r.stores.Save = func(admission.Identity) error { close(begun); <-disk; return nil }
-	r.roll.begin(admission.Identity{})
+	r.roster.begin(admission.Identity{})
 	go func() { _ = r.keep(func(*admission.Identity) {}) }()
 	<-begun
 	go r.noteCommitted(7, raft.Configuration{Servers: []raft.Server{{ID: "r1/a"}}})
-	until(t, "the configuration is believed", func() bool { now := r.roll.now.Load(); return now.Index == 7 && now.Lists("r1/a") })
+	until(t, "the configuration is believed", func() bool { now := r.roster.now.Load(); return now.Index == 7 && now.Lists("r1/a") })
 }
