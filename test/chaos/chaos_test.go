@@ -79,7 +79,7 @@ func TestProblemsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"what was seen of /l is not", "replica r2 wrote", "disk on fire", "l.html", `make chaos ARGS="--seed 5 --size 3 --duration 1m0s --faults kill,pause"`} {
+	for _, want := range []string{"the record of /l is not", "replica r2 wrote", "disk on fire", "l.html", `make chaos ARGS="--seed 5 --size 3 --duration 1m0s --faults kill,pause"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("problems.txt lacks %q:\n%s", want, text)
 		}
@@ -90,7 +90,7 @@ func TestProblemsAreKept(t *testing.T) {
 		}
 	}
 	var stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--check", filepath.Join(tr.dir, "history.json")}, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "what was seen of /l is not") {
+	if code := run(t.Context(), []string{"--check", filepath.Join(tr.dir, "history.json")}, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "the record of /l is not") {
 		t.Errorf("checked again: exit code %d, %s", code, &stderr)
 	}
 }
