@@ -206,7 +206,7 @@ var (
 		// be in use yet, because entries reach the file only after the
 		// write-ahead log.
 		{"the log is cut", file("raft.db", func(raw []byte) []byte { return raw[:12000] }), "raft.db is damaged"},
-		{"a meta page", file("raft.db", func(raw []byte) []byte { clear(raw[:512]); return raw }), "meta page 0"},
+		{"a meta page", file("raft.db", func(raw []byte) []byte { clear(raw[:512]); return raw }), "page 0 is not a meta page"},
 		{"the log is gone", gone("raft.db"), "has lost its log"},
 		{"all snapshots", func(t *testing.T, r *cell.Replica) {
 			all := snapshots(t, r)
