@@ -4,7 +4,7 @@
 // commits.
 //
 //	go run ./internal/docs/prose .                 each finding, and the share per package
-//	go run ./internal/docs/prose --summary .       the shares only
+//	go run ./internal/docs/prose --summary .       only those over the bound
 //	go run ./internal/docs/prose --commits BASE    the subjects since BASE
 package main
 
@@ -37,7 +37,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("prose", flag.ContinueOnError)
-	summary := flags.Bool("summary", false, "print only the shares, not the findings")
+	summary := flags.Bool("summary", false, "print only the findings of packages and pages over the bound")
 	commits := flags.String("commits", "", "check the subjects of the commits since this `commit`")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -61,20 +61,17 @@ func run(args []string, out io.Writer) error {
 			counts[group(file)] = of
 		}
 		for _, b := range found {
-			habits := check(b.text)
-			of.add(b, habits)
-			for _, h := range habits {
-				if !*summary {
-					fmt.Fprintf(out, "%s:%d: …%s…: %s\n", b.file, b.line, h.words, h.habit.name)
-				}
-			}
+			of.add(b, check(b.text))
 		}
 	}
-	return report(counts, out)
+	return report(counts, *summary, out)
 }
 
 // A count has the numbers of a group.
-type count struct{ blocks, words, marked, never int }
+type count struct {
+	blocks, words, marked, never int
+	lines                        []string // the findings
+}
 
 func (c *count) add(b block, found []finding) {
 	c.blocks++
@@ -85,14 +82,18 @@ func (c *count) add(b block, found []finding) {
 	if slices.ContainsFunc(found, func(f finding) bool { return f.habit.never }) {
 		c.never++
 	}
+	for _, f := range found {
+		c.lines = append(c.lines, fmt.Sprintf("%s:%d: …%s…: %s", b.file, b.line, f.words, f.habit.name))
+	}
 }
 
 func (c *count) exceeds() bool {
 	return c.never > 0 || c.marked > few && float64(c.marked) > bound*float64(c.blocks)
 }
 
-// report prints the groups that exceed the bound, the worst last, and the sum.
-func report(counts map[string]*count, out io.Writer) error {
+// report prints the findings, the groups that exceed the bound, the worst last, and
+// the sum. In a summary it prints only the findings of these groups.
+func report(counts map[string]*count, summary bool, out io.Writer) error {
 	var sum count
 	over := 0
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
@@ -101,6 +102,11 @@ func report(counts map[string]*count, out io.Writer) error {
 	for _, name := range names {
 		c := counts[name]
 		sum.blocks, sum.words, sum.marked, sum.never = sum.blocks+c.blocks, sum.words+c.words, sum.marked+c.marked, sum.never+c.never
+		if c.exceeds() || !summary {
+			for _, line := range c.lines {
+				fmt.Fprintln(out, line)
+			}
+		}
 		if c.exceeds() {
 			over++
 			fmt.Fprintf(out, "%6.1f of 100 blocks have a habit (%d of %d, %d words): %s\n", share(c), c.marked, c.blocks, c.words, name)
