@@ -84,7 +84,7 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 		h := lock(t, s, "/a")
 		began := time.Now()
 		tc.ReleaseByForce("/a")
-		<-h.Done()
+		wantDone(t, h)
 		if got := time.Since(began); got > 2*tc.latency {
 			t.Errorf("it took %s", got)
 		}
@@ -96,7 +96,7 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 		tc.ReleaseByForce("/a")
 		tc.Elect("r2")
 		tc.all(false)
-		<-h.Done()
+		wantDone(t, h)
 		wantErr(t, h.Err(), client.ErrLockLost)
 
 		tc.set(func() {
@@ -110,10 +110,20 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 			}
 		})
 		h = lock(t, s, "/a")
-		<-h.Done()
+		wantDone(t, h)
 		wantErr(t, h.Err(), client.ErrLockLost)
 		if other.Err() != nil {
 			t.Errorf("another hold of the session: %v", other.Err())
 		}
 	})
+}
+
+// wantDone waits for the end of a hold, for a minute at most.
+func wantDone(t *testing.T, h *client.Held) {
+	t.Helper()
+	select {
+	case <-h.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the hold does not end")
+	}
 }
