@@ -31,7 +31,7 @@ type acquisition struct {
 	// Guarded by the mutex of the session's acquisitions.
 	phase phase
 	token uint64             // of the grant, from holding on
-	lost  uint64             // the highest token of a grant that the session was told it lost
+	lost  uint64             // the highest token of a grant that the cell reports as lost
 	held  *Held              // the newest view of the hold
 	cut   context.CancelFunc // ends the call under way
 
