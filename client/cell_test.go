@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -432,21 +433,22 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 		b = lieAbout(lie, q, resp, b)
 	case told != nil && q.URL.Path == lockapi.RouteURLs && resp.StatusCode == http.StatusOK:
 		return reply(http.StatusOK, told), nil
-	case (members != 0 || without || noEvents) && strings.HasSuffix(q.URL.Path, "/keepalive") && resp.StatusCode == http.StatusOK:
-		var k lockapi.Keepalive
-		if err := json.Unmarshal(b, &k); err != nil {
+	case (members != 0 || without || noEvents) && resp.StatusCode == http.StatusOK &&
+		(q.URL.Path == lockapi.RouteURLs || strings.HasSuffix(q.URL.Path, "/keepalive")):
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(b, &fields); err != nil {
 			return nil, err
 		}
 		if members != 0 {
-			k.MembersRevision = members
+			fields["members_revision"] = json.RawMessage(fmt.Sprint(members))
 		}
 		if without {
-			k.MembersRevision = 0
+			delete(fields, "members_revision")
 		}
 		if noEvents {
-			k.Events = nil
+			delete(fields, "events")
 		}
-		return reply(http.StatusOK, k), nil
+		return reply(http.StatusOK, fields), nil
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	return resp, nil

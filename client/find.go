@@ -62,12 +62,9 @@ type finder struct {
 	looked bool          // there was one
 	listed bool          // the master has listed the members
 
-	// The revision of the members in keepalives' answers; 0 before the first. A
-	// look that began after the revision was first seen has read these members
-	// or later ones.
-	revision uint64
-	current  atomic.Bool  // such a look has succeeded
-	seen     atomic.Int64 // clock of the last answer with this revision, ns
+	revision uint64       // of the members, in the latest list or keepalive; 0 before the first
+	current  atomic.Bool  // the list has this revision
+	seen     atomic.Int64 // clock of the last keepalive's answer with a revision, ns
 }
 
 // revised records the members' revision in a keepalive's answer. A change
@@ -179,9 +176,6 @@ func (f *finder) look() {
 func (f *finder) ask(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	f.mu.Lock()
-	revision := f.revision
-	f.mu.Unlock()
 	var out lockapi.URLs
 	err := f.c.repeat(within, &call{method: http.MethodGet, path: lockapi.RouteURLs, aside: true, out: &out})
 	if err == nil {
@@ -189,7 +183,10 @@ func (f *finder) ask(ctx context.Context) {
 			f.c.router.set(nil, learned)
 			f.mu.Lock()
 			f.listed = true
-			f.current.Store(revision != 0 && revision == f.revision)
+			if out.MembersRevision != 0 {
+				f.revision = out.MembersRevision
+				f.current.Store(true)
+			}
 			f.mu.Unlock()
 		}
 		return

@@ -220,6 +220,8 @@ func everyInterface(host string) bool {
 type URLs struct {
 	CellID   string       `json:"cell_id"`
 	Replicas []ReplicaURL `json:"replicas"` // including members without a vote
+	// MembersRevision belongs to this list. Keepalives have another one after a change.
+	MembersRevision uint64 `json:"members_revision,omitempty"`
 }
 
 // ReplicaURL is the base URL of a replica's API.

@@ -47,8 +47,9 @@ func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMember
 // other replica is asked.
 func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lockapi.URLs, error) {
 	return read(ctx, m, q, func(*office, *state.State) (lockapi.URLs, error) {
-		out := lockapi.URLs{CellID: m.members.CellID(), Replicas: []lockapi.ReplicaURL{}}
-		for _, r := range onePerName(m.members.Members()) {
+		members := m.members.Members()
+		out := lockapi.URLs{CellID: m.members.CellID(), Replicas: []lockapi.ReplicaURL{}, MembersRevision: revisionOf(members)}
+		for _, r := range onePerName(members) {
 			out.Replicas = append(out.Replicas, lockapi.ReplicaURL{ID: r.ID, URL: r.APIURL})
 		}
 		return out, nil
