@@ -57,10 +57,11 @@ type router struct {
 	mu        sync.Mutex          // guards the following, and writing known
 	last      int                 // index of the known endpoint chosen last
 	penalties map[string]*penalty // by endpoint.base
+	listening map[*watch]func()   // what ends their connections
 }
 
 func newRouter(given []*endpoint, now func() time.Duration) *router {
-	rt := &router{now: now, penalties: make(map[string]*penalty)}
+	rt := &router{now: now, penalties: make(map[string]*penalty), listening: make(map[*watch]func())}
 	rt.known.Store(&endpoints{})
 	rt.set(given, nil)
 	return rt
@@ -171,14 +172,31 @@ func (rt *router) moveOn(r *route) {
 }
 
 // failed moves on from an endpoint that did not answer, and passes it over
-// until it answers.
+// until it answers. Watches leave it.
 func (rt *router) failed(r *route) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	for w, leave := range rt.listening {
+		if w.at.base == r.to.base {
+			leave()
+		}
+	}
 	r.to.works.Store(false)
 	rt.finder.want(soon)
 	rt.punish(r.to.base)
 	rt.moveOn(r)
+}
+
+// listens makes leave the function that ends a watch's connection to its
+// endpoint; nil means that the connection has ended.
+func (rt *router) listens(w *watch, leave func()) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if leave == nil {
+		delete(rt.listening, w)
+	} else {
+		rt.listening[w] = leave
+	}
 }
 
 // resolve returns the endpoint of a URL that r named. It is nil if the URL is

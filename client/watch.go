@@ -75,6 +75,7 @@ var (
 	errStopped = errors.New("the caller ended the loop")
 	errCutOff  = errors.New("the replica knows no master")
 	errSilent  = errors.New("the replica is silent")
+	errFailed  = errors.New("the replica does not answer other calls")
 	errNoSSE   = errors.New("the answer is not an event stream")
 )
 
@@ -165,6 +166,10 @@ func (w *watch) avoids(e *endpoint) bool {
 
 // listen delivers the events of one replica until the connection ends.
 func (w *watch) listen(ctx context.Context) error {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	w.c.calls.router.listens(w, func() { leave(errFailed) })
+	defer w.c.calls.router.listens(w, nil)
 	began := w.c.clock.now()
 	defer func() {
 		if w.c.clock.now()-began > mostPause { // only immediate failures lengthen the pause
