@@ -229,7 +229,6 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 // ErrLockHeld only if a read finds a holder or a delay.
 func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 	path, wait := a.path, a.opts.wait
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)
 	var lock lockapi.Lock
 	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
 	if err := a.s.bounded(ctx, &q); err != nil {
@@ -237,6 +236,10 @@ func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 	}
 	if !answered && len(lock.Holders) == 0 && lock.DelayRemainingMS == 0 {
 		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, though it is free: the cell did not answer in time", path, wait)
+	}
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)
+	if len(lock.Holders) > 0 {
+		e.Detail += ": it is " + lockapi.HeldBy(lock.Holders, lock.MoreHolders)
 	}
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = lock.Holders, lock.MoreHolders, lock.DelayRemainingMS
 	return e

@@ -29,7 +29,7 @@ func BenchmarkExchange(b *testing.B) {
 			}
 		})
 		b.Run("refused/"+via, func(b *testing.B) {
-			c := benchClient(b, via, "423 Locked", `{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/bench/refuse/0\" was not granted (holders: 1, waiters: 0, lock-delay: 0 ms); wait with wait_ms or queue","holders":[`+
+			c := benchClient(b, via, "423 Locked", `{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/bench/refuse/0\" is held by \"bench\" with token 7","holders":[`+
 				`{"session":"s","session_name":"bench","handle":"h-1","mode":"exclusive","token":42,"granted_at":"2026-01-02T03:04:05.678901234Z"}]}`)
 			s := benchSession(c)
 			for b.Loop() {

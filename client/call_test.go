@@ -124,13 +124,13 @@ func TestTransferIsSentOnce(t *testing.T) {
 
 func TestReads(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		s := open(t, c, client.WithName("reader"), client.WithMeta(map[string]string{"pid": "8"}))
+		s := open(t, c, client.Name("reader"), client.Meta(map[string]string{"pid": "8"}))
 		h := lock(t, s, "/a")
 		tc.Depose()
 		if l, err := c.ReadLock(t.Context(), "/a", client.Stale()); err != nil || len(l.Holders) != 1 {
 			t.Errorf("stale read: %+v, %v", l, err)
 		}
-		if _, err := c.ReadLock(t.Context(), "/a", client.Stale(), client.Queue(7)); err != nil || tc.count(func(r sentRequest) bool {
+		if _, err := c.ReadLock(t.Context(), "/a", client.Stale(), client.Waiters(7)); err != nil || tc.count(func(r sentRequest) bool {
 			return r.query == "consistency=stale&waiters=7"
 		}) != 1 {
 			t.Errorf("the request did not name the queue: %v", err)

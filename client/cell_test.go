@@ -224,7 +224,7 @@ func (tc *testCell) read(path string) lockapi.Lock {
 	if tc.Master() == "" {
 		opts = append(opts, client.Stale())
 	}
-	l, err := tc.admin.ReadLock(context.Background(), path, append(opts, client.Queue(10))...)
+	l, err := tc.admin.ReadLock(context.Background(), path, append(opts, client.Waiters(10))...)
 	if err != nil {
 		tc.t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ type watcher struct {
 
 func (w *watcher) work(ctx context.Context, t *testing.T, c *client.Client, r *rand.Rand) {
 	for ctx.Err() == nil {
-		s, err := c.NewSession(ctx, client.WithTTL(time.Duration(1+r.IntN(12))*time.Second))
+		s, err := c.NewSession(ctx, client.TTL(time.Duration(1+r.IntN(12))*time.Second))
 		if err != nil {
 			continue
 		}

@@ -43,7 +43,13 @@ type Config struct {
 	// the same pointer until the configuration changes; a returned value must
 	// never change.
 	TLSSource func() *tls.Config
-	// Token returns the token that an attempt carries; see WithToken.
+	// Token returns the bearer token of each attempt: one of the cell's access
+	// tokens, or a JWT. It is called for each attempt, by many goroutines, so a
+	// replaced token takes effect at once. It should cache a token that is slow
+	// to obtain. If a token is refused, the function is called once more, and
+	// its token is sent if it differs. If the function fails, the attempt has no
+	// token and counts as not sent. The token is sent to every URL that the
+	// client calls, including http URLs. Default: no token.
 	Token func(ctx context.Context) (string, error)
 	// Transport carries the requests. By default the client keeps connections of
 	// its own alive. It uses an http.Transport of its own for URLs for which the
@@ -87,30 +93,15 @@ type Config struct {
 //	dns:_api._tcp.stout.prod.example   these SRV records
 //
 // The client calls these by http, or by https if TLS is configured (see
-// NewWith); dns+http: and dns+https: set the scheme. Certificates are verified
+// Config); dns+http: and dns+https: set the scheme. Certificates are verified
 // against the given name (stout.prod.example in each example), since the DNS is
 // not trusted, or against the ServerName of the tls.Config if it has one.
 func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
 
-// Option sets a field of a Config.
-type Option func(*Config)
-
-// WithTLS sets Config.TLS, which configures https URLs.
-func WithTLS(c *tls.Config) Option { return func(to *Config) { to.TLS = c } }
-
-// WithOnlyURLs sets Config.OnlyURLs.
-func WithOnlyURLs() Option { return func(to *Config) { to.OnlyURLs = true } }
-
-// NewWith is New with options, such as WithTLS. With TLS configured, host:port
-// alone means https://host:port, and dns: means dns+https:.
-func NewWith(urls []string, opts ...Option) (*Client, error) { return Config{URLs: urls}.New(opts...) }
-
-// New makes a client, or reports the setting that is wrong. Options override
-// the fields that they set.
-func (c Config) New(opts ...Option) (*Client, error) {
-	for _, opt := range opts {
-		opt(&c)
-	}
+// New makes a client, or reports the setting that is wrong. With TLS
+// configured, host:port alone means https://host:port, and dns: means
+// dns+https:.
+func (c Config) New() (*Client, error) {
 	if len(c.URLs) == 0 {
 		return nil, errors.New("stout: no URL given; name the base URL of at least one replica")
 	}

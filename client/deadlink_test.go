@@ -98,7 +98,7 @@ func TestDeadLinks(t *testing.T) {
 				d := &deadLink{testCell: tc}
 				way.cut(d)
 				c := d.over(t)
-				s := open(t, c, client.WithTTL(ttl))
+				s := open(t, c, client.TTL(ttl))
 				h := lock(t, s, "/a")
 				time.Sleep(3 * time.Second)
 				d.on.Store(true)

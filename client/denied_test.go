@@ -30,8 +30,8 @@ func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Cl
 		if err != nil {
 			t.Fatal(err)
 		}
-		withToken := func(secret string) client.Option {
-			return client.WithToken(func(context.Context) (string, error) { return secret, nil })
+		withToken := func(secret string) func(*client.Config) {
+			return func(to *client.Config) { to.Token = func(context.Context) (string, error) { return secret, nil } }
 		}
 		tc.admin = tc.Client(withToken(root.Secret))
 		mine, err := tc.admin.Access().CreateToken(t.Context(), lockapi.TokenRequest{Principal: "user:a"})

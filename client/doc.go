@@ -2,7 +2,7 @@
 // Chubby. It needs the standard library and package lockapi only.
 //
 //	cell, err := client.New("http://10.0.0.1:7101", "http://10.0.0.2:7101", "http://10.0.0.3:7101")
-//	session, err := cell.NewSession(ctx, client.WithName("billing@host7"))
+//	session, err := cell.NewSession(ctx, client.Name("billing@host7"))
 //	defer session.Close(ctx)
 //	err = session.Do(ctx, "/billing/leader", func(ctx context.Context, held *client.Held) error {
 //		return work(ctx, held.Token())
@@ -116,7 +116,7 @@
 // # Access
 //
 // While access control is on, a call needs a credential: a token, which
-// WithToken supplies for each attempt, or a client certificate. A call without
+// Config.Token supplies for each attempt, or a client certificate. A call without
 // the needed right gets ErrPermissionDenied; a call with an unknown credential
 // gets ErrUnauthenticated. When rights are revoked, a waiting Lock ends, a hold
 // stays, and a Watch omits paths that may no longer be read. Client.Access has
@@ -124,9 +124,8 @@
 //
 // # TLS
 //
-// Use https URLs for a cell with TLS. NewWith and WithTLS, or Config.TLS, set
-// the CAs that verify the replicas and the certificate that the client
-// presents. GetClientCertificate of a tls.Config may return a new certificate
+// Use https URLs for a cell with TLS. Config.TLS sets the CAs that verify the
+// replicas and the certificate that the client presents. GetClientCertificate of a tls.Config may return a new certificate
 // at any time. The client sends no request to a replica that it does not trust,
 // and passes over it like one that is down.
 //

@@ -20,7 +20,7 @@ func Example() {
 	}
 	defer cell.Close()
 
-	session, err := cell.NewSession(ctx, client.WithName("billing@host7"))
+	session, err := cell.NewSession(ctx, client.Name("billing@host7"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -69,9 +69,9 @@ func ExampleSession_Lock() {
 func ExampleSession_TryLock() {
 	ctx := context.Background()
 	cell, _ := client.New(serve(nil))
-	first, _ := cell.NewSession(ctx, client.WithName("first"))
+	first, _ := cell.NewSession(ctx, client.Name("first"))
 	defer first.Close(ctx)
-	second, _ := cell.NewSession(ctx, client.WithName("second"))
+	second, _ := cell.NewSession(ctx, client.Name("second"))
 	defer second.Close(ctx)
 
 	if _, err := first.TryLock(ctx, "/db/migrate"); err != nil {
@@ -79,13 +79,10 @@ func ExampleSession_TryLock() {
 	}
 	_, err := second.TryLock(ctx, "/db/migrate")
 	fmt.Println(errors.Is(err, client.ErrLockHeld))
-	var refused *lockapi.Error
-	if errors.As(err, &refused) {
-		fmt.Println("held by", refused.Holders[0].SessionName)
-	}
+	fmt.Println(err)
 	// Output:
 	// true
-	// held by first
+	// lock_held: lock "/db/migrate" is held by "first" with token 1
 }
 
 // At most two workers run at once, and none waits for long.

@@ -198,7 +198,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				tc.set(func() { tc.latency = test.latency })
-				a, b := open(t, c), open(t, c, client.WithTTL(time.Minute))
+				a, b := open(t, c), open(t, c, client.TTL(time.Minute))
 				h := lock(t, a, "/a")
 				go func() {
 					time.Sleep(3 * client.LongPoll)

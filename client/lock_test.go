@@ -70,7 +70,7 @@ func TestModes(t *testing.T) {
 // Errors keep their code and their details over the wire.
 func TestTryLockTellsTheHolders(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		a, b := open(t, c, client.WithName("a")), open(t, c)
+		a, b := open(t, c, client.Name("a")), open(t, c)
 		h := lock(t, a, "/a")
 		_, err := b.TryLock(t.Context(), "/a")
 		wantErr(t, err, client.ErrLockHeld)
@@ -92,7 +92,7 @@ func TestBadArguments(t *testing.T) {
 			func() error { _, err := s.Lock(t.Context(), "no/slash"); return err },
 			func() error { _, err := s.Lock(t.Context(), "/a", client.Limit(-1)); return err },
 			func() error { _, err := s.Lock(t.Context(), "/a", client.LockDelay(time.Hour)); return err },
-			func() error { _, err := c.NewSession(t.Context(), client.WithTTL(time.Millisecond)); return err },
+			func() error { _, err := c.NewSession(t.Context(), client.TTL(time.Millisecond)); return err },
 			func() error { _, err := c.ReadLock(t.Context(), ""); return err },
 			func() error { _, err := c.ReadSession(t.Context(), "a/keepalive"); return err },
 			func() error { return c.KillSession(t.Context(), "") },
@@ -235,7 +235,7 @@ func TestLateGrantIsSwept(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 15 * time.Second, time.Minute} {
 		for _, late := range []time.Duration{6 * time.Second, 30 * time.Second, 3 * time.Minute} {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c, client.WithTTL(ttl))
+				s := open(t, c, client.TTL(ttl))
 				var granted atomic.Bool
 				tc.set(func() {
 					tc.delay = func(r *http.Request) time.Duration {

@@ -9,20 +9,20 @@ import (
 // SessionOption adjusts a session that is being opened.
 type SessionOption func(*lockapi.SessionRequest)
 
-// WithTTL sets how long the session lives without a keepalive; the default is
+// TTL sets how long the session lives without a keepalive; the default is
 // 12 s. A shorter ttl frees the locks of a dead client sooner and costs more
 // keepalives. It should be well above the duration of a change of master.
-func WithTTL(d time.Duration) SessionOption {
+func TTL(d time.Duration) SessionOption {
 	return func(r *lockapi.SessionRequest) { r.TTLMS = d.Milliseconds() }
 }
 
-// WithName sets the name under which operators see the session.
-func WithName(name string) SessionOption {
+// Name sets the name under which operators see the session.
+func Name(name string) SessionOption {
 	return func(r *lockapi.SessionRequest) { r.Name = name }
 }
 
-// WithMeta sets up to 16 key-value pairs that operators see with the session.
-func WithMeta(meta map[string]string) SessionOption {
+// Meta sets up to 16 key-value pairs that operators see with the session.
+func Meta(meta map[string]string) SessionOption {
 	return func(r *lockapi.SessionRequest) { r.Meta = meta }
 }
 
@@ -35,9 +35,9 @@ type readOptions struct {
 	contents bool
 }
 
-// Queue makes ReadLock return the first n positions of the lock's queue, at
+// Waiters makes ReadLock return the first n positions of the lock's queue, at
 // most lockapi.MaxWaiters. Other reads ignore it.
-func Queue(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
+func Waiters(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
 
 func makeReadOptions(opts []ReadOption) readOptions {
 	if len(opts) == 0 {

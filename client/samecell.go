@@ -16,9 +16,6 @@ import (
 // Config.AnyCell.
 var ErrOtherCell = errors.New("stout: another cell answers")
 
-// WithAnyCell sets Config.AnyCell.
-func WithAnyCell() Option { return func(to *Config) { to.AnyCell = true } }
-
 // sameCell identifies the cell of a client: that of the first answer. It is
 // safe for concurrent use.
 type sameCell struct {

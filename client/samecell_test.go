@@ -141,10 +141,6 @@ func TestAnyCell(t *testing.T) {
 			}
 		}
 	})
-	var config client.Config
-	if client.WithAnyCell()(&config); !config.AnyCell {
-		t.Error("the option does nothing")
-	}
 }
 
 // TestStreamOfAnotherCell: the client also checks the cell id in each bookmark,

@@ -83,7 +83,7 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 		tc.set(func() { tc.latency = time.Second })
 		var answers atomic.Int32
 		tc.set(func() { tc.drop = func(*http.Request) bool { return answers.Add(1) == 1 } })
-		s := open(t, c, client.WithName("twice"))
+		s := open(t, c, client.Name("twice"))
 		opened := time.Since(tc.start)
 		if opened < 4*time.Second {
 			t.Fatalf("opened at %s: no answer was lost", opened)
@@ -167,7 +167,7 @@ func TestShortSessionSurvivesBlackHole(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c, client.WithTTL(ttl))
+				s := open(t, c, client.TTL(ttl))
 				h := lock(t, s, "/a")
 				time.Sleep(ttl)
 				tc.silence("r1", true)

@@ -8,15 +8,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A waiting call and a watch, whose replica has fallen silent, go on at another
+// A waiting call and a watch, whose replica has fallen silent, continue at another
 // one within two intervals of the session's keepalives.
 func TestKeepaliveNoticesASilentReplica(t *testing.T) {
 	for _, ttl := range []time.Duration{3 * time.Second, 12 * time.Second, 45 * time.Second} {
 		t.Run(ttl.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				holder := open(t, tc.admin, client.WithTTL(time.Minute))
+				holder := open(t, tc.admin, client.TTL(time.Minute))
 				held := lock(t, holder, "/a")
-				s := open(t, c, client.WithTTL(ttl))
+				s := open(t, c, client.TTL(ttl))
 				granted, seen := make(chan time.Time, 1), make(chan time.Time, 1)
 				go func() {
 					if _, err := s.Lock(t.Context(), "/a"); err != nil {

@@ -89,7 +89,7 @@ func TestTLS(t *testing.T) {
 	own := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Name: "billing", Client: true})}}
 	for _, given := range []string{url, strings.TrimPrefix(url, "https://")} {
 		conns.Store(0)
-		c, err := client.NewWith([]string{given}, client.WithTLS(own))
+		c, err := client.Config{URLs: []string{given}, TLS: own}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			// The first failed attempt cancels the call.
-			c, err := client.Config{URLs: []string{url}, Logger: atFailure(cancel)}.New(client.WithTLS(test.client))
+			c, err := client.Config{URLs: []string{url}, Logger: atFailure(cancel), TLS: test.client}.New()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestCertificatesOfKeptConnections(t *testing.T) {
 	t.Cleanup(s.Close)
 	old, young := ca.pair(t, certs.Leaf{Name: "old", Client: true}), ca.pair(t, certs.Leaf{Name: "new", Client: true})
 	present := old
-	c, err := client.NewWith([]string{s.URL}, client.WithTLS(&tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}))
+	c, err := client.Config{URLs: []string{s.URL}, TLS: &tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}}.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,17 +8,6 @@ import (
 	"strings"
 )
 
-// WithToken sets the function that returns the bearer token of each attempt:
-// one of the cell's access tokens, or a JWT. It is called for each attempt, by
-// many goroutines, so a replaced token takes effect at once. It should cache a
-// token that is slow to obtain. If a token is refused, the function is called
-// once more, and its token is sent if it differs. If the function fails, the
-// attempt has no token and counts as not sent. The token is sent to every URL
-// that the client calls, including http URLs.
-func WithToken(token func(ctx context.Context) (string, error)) Option {
-	return func(c *Config) { c.Token = token }
-}
-
 var errNoToken = errors.New("no token to send")
 
 // authorization returns the header with the token of an attempt; empty if no

@@ -31,8 +31,8 @@ func TestToken(t *testing.T) {
 	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
 		t.Run(name, func(t *testing.T) {
 			token, failed, enough := "stout_one", error(nil), func() {}
-			c, err := client.Config{URLs: []string{server.URL}, Transport: transport, OnlyURLs: true}.New(
-				client.WithToken(func(context.Context) (string, error) { enough(); return token, failed }))
+			c, err := client.Config{URLs: []string{server.URL}, Transport: transport, OnlyURLs: true,
+				Token: func(context.Context) (string, error) { enough(); return token, failed }}.New()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,9 +118,9 @@ func TestTokenThatEnded(t *testing.T) {
 			{[]string{"ended", ""}, 1, false}, // no token is not another token
 		} {
 			var asked atomic.Int64
-			c, err := client.Config{URLs: []string{server.URL}, Transport: transport}.New(client.WithToken(func(context.Context) (string, error) {
+			c, err := client.Config{URLs: []string{server.URL}, Transport: transport, Token: func(context.Context) (string, error) {
 				return test.tokens[min(int(asked.Add(1)), len(test.tokens))-1], nil
-			}))
+			}}.New()
 			if err != nil {
 				t.Fatal(err)
 			}

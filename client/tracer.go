@@ -21,9 +21,6 @@ type Tracer interface {
 	Attempt(ctx context.Context, method, path, base string) (fields [][2]string, end func(status int, err error))
 }
 
-// WithTracer sets Config.Tracer.
-func WithTracer(t Tracer) Option { return func(c *Config) { c.Tracer = t } }
-
 // isVisible reports whether s is printable ASCII and not empty.
 func isVisible(s string) bool {
 	for i := range len(s) {

@@ -50,8 +50,7 @@ type Event struct {
 // is so slow that events are no longer kept, it gets Event.Compacted.
 //
 // The credential is checked for as long as the watch lasts. When it ends, or is
-// revoked, the watch continues with the next token from the function given to
-// WithToken. It ends with ErrUnauthenticated if that token is invalid, too. It
+// revoked, the watch continues with the next token from Config.Token. It ends with ErrUnauthenticated if that token is invalid, too. It
 // omits paths that the caller loses the right to read.
 //
 // An error is yielded last: the context's, a refusal, or ErrInternal if replica

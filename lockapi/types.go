@@ -2,6 +2,7 @@ package lockapi
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -352,6 +353,23 @@ type Holder struct {
 	// expires.
 	LockDelayMS int64  `json:"lock_delay_ms,omitempty"`
 	Principal   string `json:"principal,omitempty"` // owner of the session
+}
+
+// HeldBy describes the holders of a lock in a few words: the first, and how
+// many more there are.
+func HeldBy(holders []Holder, more int) string {
+	if len(holders) == 0 {
+		return "waited for by others"
+	}
+	first, by := &holders[0], "a session without a name"
+	if first.SessionName != "" {
+		by = strconv.Quote(first.SessionName)
+	}
+	text := fmt.Sprintf("held by %s with token %d", by, first.Token)
+	if more += len(holders) - 1; more > 0 {
+		text += fmt.Sprintf(", and by %d more", more)
+	}
+	return text
 }
 
 // Waiter is one queue position of a lock.

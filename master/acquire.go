@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -198,8 +199,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 		e.DelayRemainingMS = max(1, l.DelayRemainingMS)
 		return e
 	}
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue",
-		a.key.path, len(l.Holders)+l.MoreHolders, l.Waiters, l.DelayRemainingMS)
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q is %s", a.key.path, lockapi.HeldBy(l.Holders, l.MoreHolders))
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = l.Holders, l.MoreHolders, l.DelayRemainingMS
 	return a.by.conceal(a.o.log.State(), e, a.key.path)
 }
@@ -215,6 +215,10 @@ func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
 		return lockapi.Errorf(lockapi.CodeConflict, "limit %d differs from that of the present shared holders and waiters of lock %q; all of them use the same one",
 			a.req.Limit, a.key.path)
 	}
-	return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q %s lock %q already, as %v with limit %d; release it first, or use another handle",
-		a.key.session, a.key.handle, has, a.key.path, mode, limit)
+	as := mode.String()
+	if limit > 0 {
+		as = fmt.Sprintf("%v with limit %d", mode, limit)
+	}
+	return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q %s lock %q already, as %s; release it first, or use another handle",
+		a.key.session, a.key.handle, has, a.key.path, as)
 }

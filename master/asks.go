@@ -257,7 +257,7 @@ func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lock
 	err.Concealed = true
 	switch err.Code {
 	case lockapi.CodeLockHeld:
-		err.Detail = lockapi.Errorf(err.Code, "lock %q was not granted; wait with wait_ms or queue", path).Detail
+		err.Detail = lockapi.Errorf(err.Code, "lock %q is held or waited for by others", path).Detail
 	case lockapi.CodePrecondition:
 		err.Detail = lockapi.Errorf(err.Code, "a condition at %q, where you may not read, does not hold: nothing was changed", lockapi.Clip(path)).Detail
 	}

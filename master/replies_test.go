@@ -102,7 +102,7 @@ func TestRefusalsAreShort(t *testing.T) {
 		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(c)})
 		e := code(t, err, lockapi.CodeLockHeld)
 		if n := jsonSize(t, e); n > lockapi.MaxRefusalMeta+102*shortItem || len(e.Holders) != lockapi.MaxRefusalHolders || e.MoreHolders != 201 ||
-			!strings.Contains(e.Detail, "holders: 301,") {
+			!strings.Contains(e.Detail, "and by 300 more") {
 			t.Errorf("%d bytes, %d holders and %d more: %s", n, len(e.Holders), e.MoreHolders, e.Detail)
 		}
 		if !maps.Equal(e.Holders[0].SessionMeta, meta) || e.Holders[1].SessionMeta != nil {

@@ -1,7 +1,7 @@
 // Package otelstout has the calls of package client make spans of OpenTelemetry, and
 // carry their trace to the cell in the headers of W3C Trace Context:
 //
-//	c, err := client.NewWith(urls, client.WithTracer(otelstout.New()))
+//	c, err := client.Config{URLs: urls, Tracer: otelstout.New()}.New()
 //	...
 //	ctx, span := tracer.Start(ctx, "nightly job")
 //	held, err := session.Lock(ctx, "/jobs/nightly") // a child of the span, and what the cell does below it
@@ -36,13 +36,13 @@ const scope = "github.com/stoutlock/stout/client/otelstout"
 // Option adjusts a tracer.
 type Option func(*tracer)
 
-// WithTracerProvider sets the provider that makes the spans, instead of the
+// TracerProvider sets the provider that makes the spans, instead of the
 // global one.
-func WithTracerProvider(p trace.TracerProvider) Option {
+func TracerProvider(p trace.TracerProvider) Option {
 	return func(t *tracer) { t.spans = p.Tracer(scope) }
 }
 
-// New returns a tracer for client.WithTracer.
+// New returns a tracer for client.Config.
 func New(options ...Option) client.Tracer {
 	t := &tracer{spans: otel.GetTracerProvider().Tracer(scope)}
 	for _, o := range options {

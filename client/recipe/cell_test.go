@@ -54,7 +54,7 @@ func session(t *testing.T, c *stouttest.Cell, of *client.Client, name string) *c
 
 func sessionFor(t *testing.T, c *stouttest.Cell, of *client.Client, name string, ttl time.Duration) *client.Session {
 	t.Helper()
-	s, err := of.NewSession(bounded(t), client.WithTTL(ttl), client.WithName(name))
+	s, err := of.NewSession(bounded(t), client.TTL(ttl), client.Name(name))
 	if err != nil {
 		t.Fatal(err)
 	}

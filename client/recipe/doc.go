@@ -1,5 +1,6 @@
 // Package recipe has common patterns built from locks, files and events:
 //
+//	Hold                      a lock for as long as the program runs
 //	Campaign, Lead, Observe   election of a leader that publishes its address
 //	Join, Stay, Members       the members of a group, and their changes
 //	Config                    a typed value that follows a file
@@ -10,6 +11,10 @@
 // Each is short and uses only the exported parts of package client: read it
 // before you use it, and copy it if it does not fit. docs/recipes.md describes
 // the failures of each, how it handles them, and what is left to the caller.
+//
+// A function that runs until its context ends takes a Client: it opens a session
+// of its own, and another one when that ends. A function that acts once takes
+// the caller's Session.
 //
 // A function's effect through a session is exactly as good as the session: it
 // ends, or is released, when the session does.

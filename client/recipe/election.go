@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // Leader is the published entry of the leader at a path.
@@ -22,10 +21,23 @@ type Leader struct {
 // Leadership is a leader's term of office. It is good while its hold is: do the
 // work under Context, and send Token with it.
 type Leadership struct {
-	*client.Held
+	held     *client.Held
 	s        *client.Session
 	revision uint64 // of the value written last
 }
+
+// Held returns the hold of the lock, for conditions such as client.While. Give
+// the lock up with Resign: Unlock would leave the leader's value behind.
+func (l *Leadership) Held() *client.Held { return l.held }
+
+// Context is the hold's: see client.Held.Context.
+func (l *Leadership) Context() context.Context { return l.held.Context() }
+
+// Token returns the fencing token of the term.
+func (l *Leadership) Token() uint64 { return l.held.Token() }
+
+// Err returns nil until Context ends, and then the reason.
+func (l *Leadership) Err() error { return l.held.Err() }
 
 // Campaign waits, in the queue of the lock at path, until this session leads,
 // and writes value to the file at the same path. ctx bounds the wait only. The
@@ -39,7 +51,7 @@ func Campaign(ctx context.Context, s *client.Session, path string, value []byte,
 		if err != nil {
 			return nil, err
 		}
-		l := &Leadership{Held: held, s: s}
+		l := &Leadership{held: held, s: s}
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
@@ -53,7 +65,7 @@ func Campaign(ctx context.Context, s *client.Session, path string, value []byte,
 // Proclaim writes another value. If the term is over it returns
 // client.ErrNotHeld. Do not call it from two goroutines at a time.
 func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
-	stat, err := l.s.Put(ctx, l.Path(), value, client.Ephemeral(), client.While(l.Held))
+	stat, err := l.s.Put(ctx, l.held.Path(), value, client.Ephemeral(), client.While(l.held))
 	if err == nil {
 		l.revision = stat.Revision
 	}
@@ -66,7 +78,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	if l.s.Err() == nil {
 		l.retract(ctx)
 	}
-	return l.Unlock(ctx)
+	return l.held.Unlock(ctx)
 }
 
 // retract deletes this leader's value. While it holds the lock, the file is its
@@ -75,9 +87,9 @@ func (l *Leadership) Resign(ctx context.Context) error {
 func (l *Leadership) retract(ctx context.Context) {
 	ctx, cancel := last(ctx)
 	defer cancel()
-	_, err := l.s.Delete(ctx, l.Path(), client.While(l.Held))
+	_, err := l.s.Delete(ctx, l.held.Path(), client.While(l.held))
 	if errors.Is(err, client.ErrNotHeld) && l.revision > 0 {
-		_, _ = l.s.Delete(ctx, l.Path(), client.IfRevision(l.revision))
+		_, _ = l.s.Delete(ctx, l.held.Path(), client.IfRevision(l.revision))
 	}
 }
 
@@ -142,19 +154,13 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 			reportChanges(ctx, c, path, calls.Changed)
 		}
 	}()
-	for {
-		s, err := openSession(ctx, c, opts)
+	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
+		l, err := Campaign(ctx, s, path, value)
 		if err != nil {
-			return err
+			return failed(ctx, s, err)
 		}
-		over, err := leadBy(ctx, s, path, value, calls)
-		ending, cancel := last(ctx)
-		_ = s.Close(ending) // if this fails, the session expires
-		cancel()
-		if over {
-			return err
-		}
-	}
+		return l.serve(ctx, calls)
+	})
 }
 
 // reportChanges calls changed for each new leader until ctx ends. It retries
@@ -172,23 +178,6 @@ func reportChanges(ctx context.Context, c *client.Client, path string, changed f
 	}
 }
 
-// leadBy leads for as long as a session lives. It reports whether Lead is over.
-func leadBy(ctx context.Context, s *client.Session, path string, value []byte, calls Callbacks) (over bool, err error) {
-	for {
-		l, err := Campaign(ctx, s, path, value)
-		if err != nil {
-			return ctx.Err() != nil || s.Err() == nil, err
-		}
-		lost, err := l.serve(ctx, calls)
-		switch {
-		case !lost:
-			return true, err
-		case s.Err() != nil:
-			return false, err
-		}
-	}
-}
-
 // serve runs one term of office. It reports whether the term was lost rather
 // than given up.
 func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err error) {
@@ -199,34 +188,6 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	under, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(l.Context(), func() { end(l.Err()) })()
-	go l.awaitRelease(under, l.revision, end)
 	err = calls.Started(under, l)
 	return ctx.Err() == nil && under.Err() != nil, err
-}
-
-// awaitRelease ends the term when an event shows that another caller has
-// released the lock. The session's keepalive reports that too (lock_lost), and
-// may be later. after is a revision at which the lock was held.
-func (l *Leadership) awaitRelease(ctx context.Context, after uint64, end func(error)) {
-	c := l.s.Client()
-	for ctx.Err() == nil {
-		for e, err := range c.Watch(ctx, after, client.OnPath(l.Path()), client.OfType(lockapi.EventLockReleased)) {
-			if err != nil {
-				break // a later event will show it
-			}
-			released := e.Hold != nil && e.Hold.Token == l.Token()
-			if e.Compacted != nil {
-				check, err := c.CheckSequencer(ctx, l.Sequencer())
-				if err != nil {
-					break
-				}
-				after, released = e.Compacted.Revision, !check.Valid
-			}
-			if released {
-				end(client.ErrLockLost)
-				return
-			}
-		}
-		pause(ctx, again)
-	}
 }

@@ -105,7 +105,7 @@ func TestLeadAgain(t *testing.T) {
 					return ctx.Err()
 				},
 				Stopped: func() { stopped <- true },
-			}, client.WithTTL(ttl))
+			}, client.TTL(ttl))
 		}()
 		always := func(*recipe.Leadership) bool { return true }
 		first := receive(t, started, "it leads", always)
@@ -117,7 +117,7 @@ func TestLeadAgain(t *testing.T) {
 			t.Fatalf("holders %v, %v", lock.Holders, err)
 		}
 		session := lock.Holders[0].Session
-		if done, err := m.Release(ctx, path, session, first.Handle(), first.Token()); err != nil || !done {
+		if done, err := m.Release(ctx, path, session, first.Held().Handle(), first.Token()); err != nil || !done {
 			t.Fatalf("released: %v, %v", done, err)
 		}
 		<-stopped
@@ -177,7 +177,7 @@ func TestLeaderIsCutOff(t *testing.T) {
 				<-ctx.Done()
 				stopped <- true
 				return ctx.Err()
-			}}, client.WithTTL(ttl))
+			}}, client.TTL(ttl))
 		}()
 		<-started
 		c.Cut(a)

@@ -27,7 +27,7 @@ func ExampleLead() {
 			return err
 		},
 		Stopped: func() { fmt.Println("no longer") },
-	}, client.WithName("billing@host7"))
+	}, client.Name("billing@host7"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func ExampleCampaign() {
 	}
 	fmt.Println("leading:", office.Err() == nil)
 	// client.While makes the write fail once the office has ended.
-	_, err = session.Put(ctx, "/search/index", []byte("v2"), client.While(office.Held))
+	_, err = session.Put(ctx, "/search/index", []byte("v2"), client.While(office.Held()))
 	fmt.Println("written:", err == nil)
 	if err := office.Resign(ctx); err != nil {
 		log.Fatal(err)
@@ -149,7 +149,7 @@ func ExampleQueue() {
 			log.Fatal(err)
 		}
 	}
-	err = queue.Work(ctx, session, func(ctx context.Context, job recipe.Job) error {
+	err = queue.Work(ctx, cell, func(ctx context.Context, job recipe.Job) error {
 		fmt.Printf("mail to %s\n", job.Content)
 		if string(job.Content) == "bob" {
 			stop()
@@ -163,17 +163,29 @@ func ExampleQueue() {
 	// context canceled
 }
 
+// Hold a lock for as long as the program runs.
+func ExampleHold() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	cell := newCell()
+	err := recipe.Hold(ctx, cell, "/mail/sender", func(ctx context.Context, held *client.Held) error {
+		fmt.Println("this copy sends the mail")
+		stop()
+		<-ctx.Done() // send until then
+		return context.Cause(ctx)
+	})
+	fmt.Println(err)
+	// Output:
+	// this copy sends the mail
+	// context canceled
+}
+
 // Run a job on one machine each day, on any of them.
 func ExampleEachPeriod() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	cell := newCell()
-	session, err := cell.NewSession(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close(ctx)
-	err = recipe.EachPeriod(ctx, session, "/jobs/report", 24*time.Hour, func(ctx context.Context, day time.Time, held *client.Held) error {
+	err := recipe.EachPeriod(ctx, cell, "/jobs/report", 24*time.Hour, func(ctx context.Context, day time.Time, held *client.Held) error {
 		fmt.Println("the day begins at", day.Format(time.TimeOnly))
 		stop()
 		return nil

@@ -63,26 +63,17 @@ func Leave(ctx context.Context, s *client.Session, dir, name string) error {
 // with another one when that ends. It returns the error that prevents
 // membership, or ctx's error.
 func Stay(ctx context.Context, c *client.Client, dir, name string, value []byte, opts ...client.SessionOption) error {
-	for {
-		s, err := openSession(ctx, c, opts)
-		if err != nil {
-			return err
-		}
-		if err = Join(ctx, s, dir, name, value); err == nil {
+	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
+		err := Join(ctx, s, dir, name, value)
+		if err == nil {
 			select {
 			case <-ctx.Done():
 				err = context.Cause(ctx)
 			case <-s.Done():
 			}
 		}
-		over := s.Err()
-		ending, cancel := last(ctx)
-		_ = s.Close(ending) // if this fails, the session expires
-		cancel()
-		if over == nil {
-			return err
-		}
-	}
+		return failed(ctx, s, err)
+	})
 }
 
 // Members yields the members of a group by their names, and again after each

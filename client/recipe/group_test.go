@@ -44,7 +44,7 @@ func TestMembers(t *testing.T) {
 		staying, leave := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		a, b := c.Client(), c.Client()
-		go func() { ended <- recipe.Stay(staying, a, dir, "a", []byte("1"), client.WithTTL(ttl)) }()
+		go func() { ended <- recipe.Stay(staying, a, dir, "a", []byte("1"), client.TTL(ttl)) }()
 		receive(t, seen, "a is there", same("a=1"))
 		s := session(t, c, b, "b")
 		if err := recipe.Join(ctx, s, dir, "b", []byte("2")); err != nil {

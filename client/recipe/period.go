@@ -6,57 +6,58 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // EachPeriod runs a job once in each period, on one of the machines that call
-// it, until ctx or the session ends. The job runs at the beginning of the
+// it, until ctx ends or the cell refuses. The job runs at the beginning of the
 // period, by this machine's clock, or when the first machine is ready for it.
 // Periods are counted from Go's zero time: days begin at midnight, UTC.
 //
-// The machines wait for the lock at path. The holder reads in the file at path
-// which period was done last. The job gets the beginning of its period, and a
-// context that ends with the hold; send held's token to the resources that it
-// changes. The job counts as done once it has returned nil. If it fails, or its
-// machine dies, the next machine in the queue runs it. So it may be started
-// more than once, but never twice at a time if it obeys its context. A machine
-// with a slow clock does not repeat it.
-func EachPeriod(ctx context.Context, s *client.Session, path string, period time.Duration, job func(ctx context.Context, begins time.Time, held *client.Held) error) error {
+// The machines wait for the lock at path, each with a session of its own, and
+// with another one when that ends. The holder reads in the file at path which
+// period was done last. The job gets the beginning of its period, and a context
+// that ends with the hold; send held's token to the resources that it changes.
+// The job counts as done once it has returned nil. If it fails, or its machine
+// dies, the next machine in the queue runs it. So it may be started more than
+// once, but never twice at a time if it obeys its context. A machine with a
+// slow clock does not repeat it.
+func EachPeriod(ctx context.Context, c *client.Client, path string, period time.Duration, job func(ctx context.Context, begins time.Time, held *client.Held) error, opts ...client.SessionOption) error {
 	if period <= 0 {
 		return errors.New("recipe: the period is not above zero")
 	}
-	if err := lockapi.ValidatePath(path); err != nil {
-		return err
-	}
-	ctx, end := whileOpen(ctx, s)
-	defer end()
-	p := periodic{s: s, job: job}
-	for ctx.Err() == nil {
-		var next time.Time
-		err := s.Do(ctx, path, func(under context.Context, held *client.Held) error {
+	p := periodic{job: job}
+	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
+		next := time.Now().Add(again) // unless the job is done: the next machine may succeed, or this one later
+		repeat, err := doLocked(ctx, s, path, func(under context.Context, held *client.Held) (bool, error) {
 			begins := time.Now().UTC().Truncate(period) // now: the wait may have lasted several periods
-			next = begins.Add(period)
-			return p.do(ctx, under, held, begins)
+			err := p.do(ctx, under, s, held, begins)
+			if err == nil {
+				next = begins.Add(period)
+			}
+			return true, err
 		})
-		if err != nil { // the next machine in the queue may succeed, or this one later
-			next = time.Now().Add(again)
+		if repeat {
+			open, end := whileOpen(ctx, s)
+			defer end()
+			pause(open, time.Until(next))
 		}
-		pause(ctx, time.Until(next))
-	}
-	return context.Cause(ctx)
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return repeat, err
+	})
 }
 
 // periodic is one call of EachPeriod.
 type periodic struct {
-	s    *client.Session
 	job  func(context.Context, time.Time, *client.Held) error
 	done time.Time // the last period that this machine has done
 }
 
 // do runs the job of a period under the lock, unless it is done. It does not
 // repeat a job that this machine has done but could not record.
-func (p *periodic) do(ctx, under context.Context, held *client.Held, begins time.Time) error {
-	file, _, err := find(under, p.s.Client(), held.Path())
+func (p *periodic) do(ctx, under context.Context, s *client.Session, held *client.Held, begins time.Time) error {
+	file, _, err := find(under, s.Client(), held.Path())
 	if err != nil {
 		return err
 	}
@@ -76,6 +77,6 @@ func (p *periodic) do(ctx, under context.Context, held *client.Held, begins time
 	}
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	_, err = p.s.Put(ctx, held.Path(), []byte(begins.Format(time.RFC3339Nano)), client.While(held))
+	_, err = s.Put(ctx, held.Path(), []byte(begins.Format(time.RFC3339Nano)), client.While(held))
 	return err
 }

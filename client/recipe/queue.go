@@ -38,27 +38,30 @@ func (q Queue) jobs() string  { return q.dir + "jobs/" }
 func (q Queue) taken() string { return q.dir + "taken/" }
 
 // Work takes one free job after another, the oldest first, and calls do for it,
-// until ctx or the session ends. When do returns nil, the job is removed,
-// unless another worker has taken it in the meantime. When do fails, the job is
+// until ctx ends or the cell refuses. It has a session of its own, and opens
+// another one when that ends. When do returns nil, the job is removed, unless
+// another worker has taken it in the meantime. When do fails, the job is
 // released; this worker leaves it to others for a second.
 //
 // The context of do ends as soon as the session cannot be relied upon: another
 // worker may have the job then, and do must return. If a worker cannot report a
 // finished job, the job is run again: do must tolerate that.
-func (q Queue) Work(ctx context.Context, s *client.Session, do func(context.Context, Job) error) error {
-	ctx, end := whileOpen(ctx, s)
-	defer end()
-	w := worker{q: q, s: s, jobs: make(map[string]bool), taken: make(map[string]bool), later: make(map[string]time.Time), news: make(chan struct{}, 1)}
-	go w.follow(ctx)
-	for ctx.Err() == nil {
-		name, wait := w.next(time.Now())
-		if name == "" {
-			w.await(ctx, wait)
-		} else if err := w.try(ctx, name, do); err != nil {
-			return err
+func (q Queue) Work(ctx context.Context, c *client.Client, do func(context.Context, Job) error, opts ...client.SessionOption) error {
+	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
+		open, end := whileOpen(ctx, s)
+		defer end()
+		w := worker{q: q, s: s, jobs: make(map[string]bool), taken: make(map[string]bool), later: make(map[string]time.Time), news: make(chan struct{}, 1)}
+		go w.follow(open)
+		for open.Err() == nil {
+			name, wait := w.next(time.Now())
+			if name == "" {
+				w.await(open, wait)
+			} else if err := w.try(open, name, do); err != nil {
+				return failed(ctx, s, err)
+			}
 		}
-	}
-	return context.Cause(ctx)
+		return failed(ctx, s, context.Cause(open))
+	})
 }
 
 // worker is one call of Work.
@@ -174,11 +177,11 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 	}
 	revision := took.Results[0].File.Revision
 	under, end := whileSafe(ctx, w.s)
-	failed := w.do(under, name, do)
+	undone := w.do(under, name, do)
 	end()
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	if failed != nil {
+	if undone != nil {
 		_, err = w.s.Delete(ctx, claim, client.IfRevision(revision))
 		return unlessOver(w.s, err)
 	}

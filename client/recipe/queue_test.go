@@ -67,15 +67,14 @@ func TestQueue(t *testing.T) {
 		var workers sync.WaitGroup
 		work := func(name string, do func(context.Context, recipe.Job) error) *client.Client {
 			m := c.Client()
-			s := session(t, c, m, name)
 			workers.Go(func() {
-				err := q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
+				err := q.Work(working, m, func(ctx context.Context, job recipe.Job) error {
 					r.begin(t, string(job.Content))
 					err := do(ctx, job)
 					r.end(string(job.Content), err == nil)
 					return err
-				})
-				if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
+				}, client.TTL(ttl), client.Name(name))
+				if !errors.Is(err, context.Canceled) {
 					t.Errorf("%s ended with %v", name, err)
 				}
 			})
@@ -113,8 +112,8 @@ func TestQueue(t *testing.T) {
 				left++
 			}
 		}
-		c.Mend(victim) // it learns that its session has ended
 		stop()
+		c.Mend(victim)
 		workers.Wait()
 		for job, n := range r.done {
 			if n != 1 {
@@ -137,13 +136,12 @@ func TestEachPeriod(t *testing.T) {
 		for i := range 3 {
 			m := c.Client()
 			all = append(all, m)
-			s := session(t, c, m, fmt.Sprint("m", i))
 			machines.Go(func() {
-				err := recipe.EachPeriod(running, s, path, period, func(ctx context.Context, begins time.Time, held *client.Held) error {
+				err := recipe.EachPeriod(running, m, path, period, func(ctx context.Context, begins time.Time, held *client.Held) error {
 					done <- begins
 					return nil
-				})
-				if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
+				}, client.TTL(ttl))
+				if !errors.Is(err, context.Canceled) {
 					t.Errorf("m%d ended with %v", i, err)
 				}
 			})
@@ -163,8 +161,8 @@ func TestEachPeriod(t *testing.T) {
 			}
 			last = begins
 		}
-		c.Mend(all[0]) // it learns that its session has ended
 		stop()
+		c.Mend(all[0])
 		machines.Wait()
 	})
 }

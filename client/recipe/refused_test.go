@@ -47,7 +47,7 @@ func (m *meddler) set(meddle func(*http.Request) (*http.Response, error)) {
 	m.meddle = meddle
 }
 
-func newMeddled(c *stouttest.Cell, opts ...client.Option) (*client.Client, *meddler) {
+func newMeddled(c *stouttest.Cell, opts ...func(*client.Config)) (*client.Client, *meddler) {
 	m := new(meddler)
 	return c.Client(append(opts, func(to *client.Config) { m.cell, to.Transport = to.Transport, m })...), m
 }
@@ -90,7 +90,7 @@ func TestLargeJobs(t *testing.T) {
 		if _, err := q.Add(ctx, s, large); err != nil {
 			t.Fatal(err)
 		}
-		err = q.Work(ctx, s, func(_ context.Context, job recipe.Job) error {
+		err = q.Work(ctx, s.Client(), func(_ context.Context, job recipe.Job) error {
 			if !bytes.Equal(job.Content, large) {
 				t.Errorf("a job of %d bytes", len(job.Content))
 			}
@@ -125,9 +125,9 @@ func TestWorkAfterRefusal(t *testing.T) {
 		defer worker.Wait()
 		defer stop()
 		once, finish := context.WithCancel(ctx)
-		_ = q.Work(once, other, func(context.Context, recipe.Job) error {
+		_ = q.Work(once, other.Client(), func(context.Context, recipe.Job) error {
 			worker.Go(func() {
-				_ = q.Work(working, s, func(_ context.Context, job recipe.Job) error {
+				_ = q.Work(working, s.Client(), func(_ context.Context, job recipe.Job) error {
 					done <- string(job.Content)
 					return nil
 				})
@@ -155,7 +155,7 @@ func TestFailedJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		var failed time.Time
-		_ = q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
+		_ = q.Work(working, s.Client(), func(ctx context.Context, job recipe.Job) error {
 			if !failed.IsZero() {
 				if left := time.Since(failed); left < time.Second {
 					t.Errorf("it was tried again after %s", left)
@@ -197,37 +197,6 @@ func TestUntoldProclamation(t *testing.T) {
 	})
 }
 
-// TestReleaseAfterRefusal: a leader that got no events for a while still learns
-// that an operator has released its lock.
-func TestReleaseAfterRefusal(t *testing.T) {
-	inCell(t, func(t *testing.T, c *stouttest.Cell) {
-		ctx, path := bounded(t), "/t"
-		m, meddler := newMeddled(c)
-		refuse, refused := noEvents()
-		meddler.set(refuse)
-		terms := 0
-		err := recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: func(ctx context.Context, l *recipe.Leadership) error {
-			if terms++; terms == 2 {
-				return nil
-			}
-			<-refused
-			lock, err := m.ReadLock(ctx, path)
-			if err == nil {
-				_, err = m.Release(ctx, path, lock.Holders[0].Session, l.Handle(), l.Token())
-			}
-			if err != nil {
-				return err
-			}
-			meddler.set(nil)
-			<-ctx.Done()
-			return ctx.Err()
-		}})
-		if err != nil || terms != 2 {
-			t.Errorf("after %d terms: %v", terms, err)
-		}
-	})
-}
-
 // TestSlowOpening: if a session ends before its opening is confirmed, Lead
 // opens another.
 func TestSlowOpening(t *testing.T) {
@@ -247,7 +216,7 @@ func TestSlowOpening(t *testing.T) {
 			return nil, nil
 		})
 		leads := func(context.Context, *recipe.Leadership) error { return nil }
-		if err := recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: leads}, client.WithTTL(time.Second)); err != nil {
+		if err := recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: leads}, client.TTL(time.Second)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -259,7 +228,7 @@ func TestUnwrittenPeriod(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, stop := context.WithCancel(bounded(t))
 		m, meddler := newMeddled(c)
-		s, path := sessionFor(t, c, m, "machine", longTTL), "/t"
+		path := "/t"
 		var tries, jobs atomic.Int32
 		meddler.set(func(req *http.Request) (*http.Response, error) {
 			if req.Method != http.MethodPut || req.URL.Path != lockapi.RouteFiles+path {
@@ -270,7 +239,7 @@ func TestUnwrittenPeriod(t *testing.T) {
 			}
 			return problem(req, lockapi.CodeTooMany), nil
 		})
-		err := recipe.EachPeriod(ctx, s, path, 1000*time.Hour, func(context.Context, time.Time, *client.Held) error {
+		err := recipe.EachPeriod(ctx, m, path, 1000*time.Hour, func(context.Context, time.Time, *client.Held) error {
 			jobs.Add(1)
 			return nil
 		})
@@ -287,7 +256,7 @@ func TestBadNames(t *testing.T) {
 		ctx := bounded(t)
 		s, dir := sessionFor(t, c, c.Client(), "any", longTTL), "/t"
 		for name, call := range map[string]func() error{
-			"period":    func() error { return recipe.EachPeriod(ctx, s, dir+"/", time.Hour, nil) },
+			"period":    func() error { return recipe.EachPeriod(ctx, s.Client(), dir+"/", time.Hour, nil) },
 			"no name":   func() error { return recipe.Join(ctx, s, dir+"/", "", nil) },
 			"no member": func() error { return recipe.Join(ctx, s, dir+"/", "a/b", nil) },
 			"no group":  func() error { return recipe.Join(ctx, s, dir, "a", nil) },

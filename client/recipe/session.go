@@ -23,6 +23,36 @@ func openSession(ctx context.Context, c *client.Client, opts []client.SessionOpt
 	}
 }
 
+// inSessions calls term with a session of its own, and again while term asks
+// for it, with another session once that one is over. It closes the sessions.
+func inSessions(ctx context.Context, c *client.Client, opts []client.SessionOption, term func(*client.Session) (again bool, err error)) error {
+	for {
+		s, err := openSession(ctx, c, opts)
+		if err != nil {
+			return err
+		}
+		repeat := true
+		for repeat && s.Err() == nil {
+			repeat, err = term(s)
+		}
+		ending, cancel := last(ctx)
+		_ = s.Close(ending) // if this fails, the session expires
+		cancel()
+		if !repeat {
+			return err
+		}
+	}
+}
+
+// failed returns whether what failed in a session may succeed in the next one,
+// because that session is over and ctx is not, and the error otherwise.
+func failed(ctx context.Context, s *client.Session, err error) (again bool, _ error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	return s.Err() != nil, err
+}
+
 // last returns a context with the values of ctx and a few seconds more, for the
 // final calls.
 func last(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -152,10 +152,13 @@ func (c *Cell) URLs() []string {
 // Client makes a client of the cell, with a network of its own: see Cut.
 // Options may set any field of its Config. An option that sets Transport finds
 // the cell's transport in the field and must call it.
-func (c *Cell) Client(opts ...client.Option) *client.Client {
+func (c *Cell) Client(opts ...func(*client.Config)) *client.Client {
 	w := newWay(c)
 	config := client.Config{URLs: c.URLs(), Transport: w, Clock: func() time.Duration { return time.Since(c.start) }}
-	cl, err := config.New(opts...)
+	for _, opt := range opts {
+		opt(&config)
+	}
+	cl, err := config.New()
 	if err != nil {
 		c.fatalf("%v", err)
 	}

@@ -23,7 +23,7 @@ func inCell(t *testing.T, size int, test func(t *testing.T, cell *stouttest.Cell
 
 func open(t *testing.T, c *client.Client, ttl time.Duration) *client.Session {
 	t.Helper()
-	s, err := c.NewSession(t.Context(), client.WithTTL(ttl))
+	s, err := c.NewSession(t.Context(), client.TTL(ttl))
 	if err != nil {
 		t.Fatal(err)
 	}

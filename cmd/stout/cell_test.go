@@ -85,7 +85,7 @@ func newCell() (*testCell, func()) {
 	c.url = "http://" + c.port.Listener.Addr().String()
 	c.Cell = stouttest.New(nil, stouttest.Options{URL: c.urlOf})
 	var network http.RoundTripper
-	transport := func(to *http.RoundTripper) client.Option {
+	transport := func(to *http.RoundTripper) func(*client.Config) {
 		return func(o *client.Config) { *to = o.Transport }
 	}
 	c.via, _ = c.Client(transport(&network)), c.Client(transport(&c.direct))

@@ -126,7 +126,7 @@ func TestRotatedTokens(t *testing.T) {
 	admin(http.MethodPut, lockapi.RouteCellAccess, lockapi.CellAccess{Observe: []string{"anonymous"}, Operate: []string{}}, &lockapi.CellAccess{})
 	admin(http.MethodPut, lockapi.RouteRules+"/jobs", lockapi.AccessLists{Read: []string{"user:nightly"}, Lock: []string{"user:nightly"}}, &lockapi.AccessRule{})
 
-	other, err := client.NewWith(c.URLs(), client.WithToken(func(context.Context) (string, error) { return root, nil }))
+	other, err := client.Config{URLs: c.URLs(), Token: func(context.Context) (string, error) { return root, nil }}.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (sure) Known() server.Location {
 func (s sure) Do(_ context.Context, _ *master.Caller, _ bool, c lockapi.Call) (any, master.Outcome, error) {
 	switch c := c.(type) {
 	case *lockapi.AcquireLock:
-		e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", c.Path, 1, 0, 0)
+		e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q is held by %q with token %d", c.Path, "bench", 7)
 		e.Holders = s.lock.Holders
 		return nil, master.Outcome{}, e
 	case *lockapi.KeepAlive:

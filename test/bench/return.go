@@ -29,7 +29,7 @@ func loadReturn(ctx context.Context, o *overload) error {
 		})
 	}()
 	err = target.Each(o.n, func(i int) (err error) {
-		if sessions[i], err = sdk.NewSession(ctx, client.WithTTL(o.ttl)); err == nil {
+		if sessions[i], err = sdk.NewSession(ctx, client.TTL(o.ttl)); err == nil {
 			_, err = sessions[i].TryLock(ctx, fmt.Sprintf("/bench/return/%d", i))
 		}
 		return err

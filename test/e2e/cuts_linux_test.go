@@ -181,7 +181,7 @@ func hold(t *testing.T, c *cell.Cell, ttl time.Duration) *holder {
 	must(t, err)
 	t.Cleanup(func() { _ = sdk.Close() })
 	h := &holder{client: sdk, least: ttl}
-	h.session, err = sdk.NewSession(cell.Bounded(t), client.WithTTL(ttl))
+	h.session, err = sdk.NewSession(cell.Bounded(t), client.TTL(ttl))
 	must(t, err)
 	h.held, err = h.session.Lock(cell.Bounded(t), fmt.Sprintf("/held/%s", ttl))
 	must(t, err)

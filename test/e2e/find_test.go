@@ -128,7 +128,7 @@ func newFinding(t *testing.T, what string, config client.Config, urls ...string)
 	must(t, err)
 	t.Cleanup(func() { _ = sdk.Close() })
 	f := &finding{what: what, sdk: sdk}
-	f.session, err = sdk.NewSession(cell.Bounded(t), client.WithTTL(30*time.Second)) // shorter than the test
+	f.session, err = sdk.NewSession(cell.Bounded(t), client.TTL(30*time.Second)) // shorter than the test
 	must(t, err)
 	f.held, err = f.session.Lock(cell.Bounded(t), "/held/"+what)
 	must(t, err)

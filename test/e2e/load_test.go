@@ -53,7 +53,7 @@ func startLoad(t *testing.T, c *cell.Cell, writers int) *load {
 	must(t, err)
 	for i := range writers {
 		if i%2 == 0 {
-			s, err := sdk.NewSession(cell.Bounded(t), client.WithName(fmt.Sprintf("writer %d", i)))
+			s, err := sdk.NewSession(cell.Bounded(t), client.Name(fmt.Sprintf("writer %d", i)))
 			must(t, err)
 			l.run(ctx, t, i, s.ID(), func(path string) (lockapi.Grant, func() error, error) { return viaSDK(t, s, path) })
 			continue

@@ -222,7 +222,7 @@ func TestManySessionsComeBack(t *testing.T) {
 	must(t, err)
 	var held []*client.Held
 	for i := range sessions {
-		s, err := sdk.NewSession(cell.Bounded(t), client.WithTTL(time.Minute))
+		s, err := sdk.NewSession(cell.Bounded(t), client.TTL(time.Minute))
 		must(t, err)
 		h, err := s.Lock(cell.Bounded(t), fmt.Sprintf("/back/%d", i))
 		must(t, err)

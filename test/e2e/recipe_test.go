@@ -60,7 +60,7 @@ func TestElectionOverMasters(t *testing.T) {
 				case <-ctx.Done():
 				}
 				return ctx.Err()
-			}}, client.WithTTL(aWhile))
+			}}, client.TTL(aWhile))
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("Lead returned %v", err)
 			}
@@ -101,7 +101,7 @@ func TestElectionOverMasters(t *testing.T) {
 	first := next()
 	loseMasters(t, c, func() {
 		takeAway(func(holder string) error {
-			_, err := operator.Release(cell.Bounded(t), path, holder, first.Handle(), first.Token())
+			_, err := operator.Release(cell.Bounded(t), path, holder, first.Held().Handle(), first.Token())
 			return err
 		})
 	})
@@ -126,7 +126,7 @@ func TestQueueOverMasters(t *testing.T) {
 	for range 3 {
 		s := sdkSession(t, c)
 		workers.Go(func() {
-			err := q.Work(ctx, s, func(_ context.Context, job recipe.Job) error {
+			err := q.Work(ctx, s.Client(), func(_ context.Context, job recipe.Job) error {
 				mu.Lock()
 				defer mu.Unlock()
 				done[string(job.Content)]++

@@ -82,7 +82,7 @@ func crowd(t *testing.T, c *cell.Cell, n int) []*client.Session {
 	var all []*client.Session
 	var waiting sync.WaitGroup
 	for i := range n {
-		s, err := sdk.NewSession(cell.Bounded(t), client.WithName(fmt.Sprintf("crowd %d", i)))
+		s, err := sdk.NewSession(cell.Bounded(t), client.Name(fmt.Sprintf("crowd %d", i)))
 		must(t, err)
 		_, err = s.TryLock(cell.Bounded(t), fmt.Sprintf("/crowd/%d", i))
 		must(t, err)

@@ -22,7 +22,7 @@ func sdkSession(t *testing.T, c *cell.Cell, urls ...string) *client.Session {
 	}
 	sdk, err := client.New(urls...)
 	must(t, err)
-	s, err := sdk.NewSession(cell.Bounded(t), client.WithTTL(aWhile))
+	s, err := sdk.NewSession(cell.Bounded(t), client.TTL(aWhile))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s

@@ -27,7 +27,7 @@ func secureSDK(t *testing.T, c *cell.Cell, name string) *client.Client {
 	t.Helper()
 	config, err := c.ClientTLS(name)
 	must(t, err)
-	sdk, err := client.NewWith(c.URLs(), client.WithTLS(config))
+	sdk, err := client.Config{URLs: c.URLs(), TLS: config}.New()
 	must(t, err)
 	t.Cleanup(func() { _ = sdk.Close() })
 	return sdk
@@ -94,7 +94,7 @@ func strangersToTLS(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	must(t, err)
 	pair, err := tls.LoadX509KeyPair(filepath.Join(other, "billing.pem"), filepath.Join(other, "billing-key.pem"))
 	must(t, err)
-	sdk, err := client.NewWith([]string{r.URL}, client.WithTLS(&tls.Config{RootCAs: c.TLS().RootCAs, Certificates: []tls.Certificate{pair}}))
+	sdk, err := client.Config{URLs: []string{r.URL}, TLS: &tls.Config{RootCAs: c.TLS().RootCAs, Certificates: []tls.Certificate{pair}}}.New()
 	must(t, err)
 	if _, err := sdk.CellAt(cell.Bounded(t), r.URL); err == nil || !strings.Contains(err.Error(), "refuses our certificate") {
 		t.Errorf("another CA's client: %v", err)

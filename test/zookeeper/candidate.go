@@ -59,7 +59,7 @@ func (r *election) enter(ctx context.Context, id int) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := cell.NewSession(ctx, client.WithTTL(ttl), client.WithName(fmt.Sprint("candidate ", id)))
+	s, err := cell.NewSession(ctx, client.TTL(ttl), client.Name(fmt.Sprint("candidate ", id)))
 	if err != nil {
 		return nil, err
 	}

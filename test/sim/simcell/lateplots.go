@@ -255,7 +255,7 @@ func (u *user) followsOnce(ctx context.Context) {
 func (w *world) lateAcquire() {
 	u := w.anyUser()
 	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
-	s, err := u.client.NewSession(ctx, client.WithTTL(3*time.Second), client.WithName(u.name+" late"))
+	s, err := u.client.NewSession(ctx, client.TTL(3*time.Second), client.Name(u.name+" late"))
 	cancel()
 	if err != nil {
 		return

@@ -145,7 +145,7 @@ func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.failed() {
 		ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
 		opening, cancel := context.WithTimeout(ctx, 10*time.Second)
-		s, err := u.client.NewSession(opening, client.WithTTL(ttl), client.WithName(u.name))
+		s, err := u.client.NewSession(opening, client.TTL(ttl), client.Name(u.name))
 		cancel()
 		if err != nil {
 			continue

@@ -131,7 +131,7 @@ func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, within, errWaitOver)
 		defer cancel()
 	}
-	return a.client.NewSession(ctx, client.WithTTL(f.ttl), client.WithName(f.name), client.WithMeta(sessionMeta(f)))
+	return a.client.NewSession(ctx, client.TTL(f.ttl), client.Name(f.name), client.Meta(sessionMeta(f)))
 }
 
 // acquireIn takes the lock in a session, with the given part of the time used

@@ -67,7 +67,7 @@ const mostLast = lockapi.MaxListLimit / 4
 func (a *app) explainPath(ctx context.Context, path string, last int, opts []client.ReadOption) error {
 	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}, stale: len(opts) > 0}
 	var err error
-	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Queue(lockapi.MaxWaiters))...); err != nil {
+	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Waiters(lockapi.MaxWaiters))...); err != nil {
 		return err
 	}
 	if err = a.readPast(ctx, &e, path, last); err != nil {

@@ -54,7 +54,7 @@ func (c *listLocks) run(ctx context.Context, args []string) error {
 	locks, err := collect(c.client.ListLocks(ctx, prefix, opts...))
 	exact := slices.IndexFunc(locks, func(l lockapi.Lock) bool { return l.Path == prefix })
 	if exact >= 0 {
-		locks[exact], err = c.client.ReadLock(ctx, prefix, append(opts, client.Queue(lockapi.MaxWaiters))...)
+		locks[exact], err = c.client.ReadLock(ctx, prefix, append(opts, client.Waiters(lockapi.MaxWaiters))...)
 	}
 	return answer(c.ui, lockapi.LockList{Locks: locks}, err, func(lockapi.LockList) {
 		switch {

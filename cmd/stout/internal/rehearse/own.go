@@ -39,10 +39,10 @@ const (
 func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
 	o := &own{c: c, path: path, leave: func() {}}
 	var err error
-	if o.holder, err = c.NewSession(ctx, client.WithName("rehearsal of a fail-over (holder)")); err != nil {
+	if o.holder, err = c.NewSession(ctx, client.Name("rehearsal of a fail-over (holder)")); err != nil {
 		return o, err
 	}
-	if o.waiter, err = c.NewSession(ctx, client.WithName("rehearsal of a fail-over (waiters)")); err != nil {
+	if o.waiter, err = c.NewSession(ctx, client.Name("rehearsal of a fail-over (waiters)")); err != nil {
 		return o, err
 	}
 	if o.held, err = o.holder.TryLock(ctx, path+"/held"); err != nil {
@@ -78,7 +78,7 @@ func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
 
 // places returns the handles of the waiters, in queue order.
 func (o *own) places(ctx context.Context) (handles []string, err error) {
-	l, err := o.c.ReadLock(ctx, o.path+"/held", client.Queue(2*ownWaiters))
+	l, err := o.c.ReadLock(ctx, o.path+"/held", client.Waiters(2*ownWaiters))
 	for _, w := range l.Queue {
 		if w.Session == o.waiter.ID() {
 			handles = append(handles, w.Handle)

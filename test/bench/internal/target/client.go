@@ -79,14 +79,11 @@ type Way struct {
 
 // SDK makes a client of the Go package.
 func (w Way) SDK() (*client.Client, error) {
-	var options []client.Option
-	if w.TLS != nil {
-		options = append(options, client.WithTLS(w.TLS))
-	}
+	c := client.Config{URLs: w.URLs, TLS: w.TLS}
 	if w.Token != "" {
-		options = append(options, client.WithToken(func(context.Context) (string, error) { return w.Token, nil }))
+		c.Token = func(context.Context) (string, error) { return w.Token, nil }
 	}
-	return client.NewWith(w.URLs, options...)
+	return c.New()
 }
 
 // NewClient makes a client of a cell.

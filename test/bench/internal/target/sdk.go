@@ -23,7 +23,7 @@ func newSDK(way Way) (Client, error) {
 }
 
 func (c sdkClient) Open(ctx context.Context, ttl time.Duration) (Session, error) {
-	s, err := c.c.NewSession(ctx, client.WithTTL(ttl), client.WithName("bench"))
+	s, err := c.c.NewSession(ctx, client.TTL(ttl), client.Name("bench"))
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (p *Prober) Run(ctx context.Context) (probes []Probe, losses []Loss) {
 // each loss.
 func (p *Prober) keepSession(ctx context.Context) {
 	for ctx.Err() == nil {
-		s, err := p.client.NewSession(ctx, client.WithName("prober"))
+		s, err := p.client.NewSession(ctx, client.Name("prober"))
 		if err != nil {
 			pause(ctx, between)
 			continue

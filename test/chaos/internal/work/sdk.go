@@ -33,7 +33,7 @@ func (w *sdk) name() string { return w.title }
 func (w *sdk) close() { _ = w.client.Close() }
 
 func (w *sdk) work(ctx context.Context, r *rand.Rand, epoch int) {
-	s, err := w.client.NewSession(ctx, client.WithTTL(between(r, 2*time.Second, 5*time.Second)), client.WithName(w.title))
+	s, err := w.client.NewSession(ctx, client.TTL(between(r, 2*time.Second, 5*time.Second)), client.Name(w.title))
 	if err != nil {
 		return // the epoch is over
 	}
@@ -121,7 +121,7 @@ func (w *sdk) touch(held *client.Held, t target) {
 }
 
 func (w *sdk) prove(ctx context.Context) error {
-	s, err := w.client.NewSession(ctx, client.WithName(w.title))
+	s, err := w.client.NewSession(ctx, client.Name(w.title))
 	if err != nil {
 		return err
 	}

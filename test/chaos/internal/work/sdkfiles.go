@@ -27,7 +27,7 @@ func newSDKFiles(title string, opts *Options) (*sdkFiles, error) {
 }
 
 func (w *sdkFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
-	s, err := w.client.NewSession(ctx, client.WithTTL(between(r, 2*time.Second, 5*time.Second)), client.WithName(w.author))
+	s, err := w.client.NewSession(ctx, client.TTL(between(r, 2*time.Second, 5*time.Second)), client.Name(w.author))
 	if err != nil {
 		return // the epoch is over
 	}
@@ -148,7 +148,7 @@ func (w *sdkFiles) transact(ctx context.Context, r *rand.Rand, s *client.Session
 }
 
 func (w *sdkFiles) prove(ctx context.Context) error {
-	s, err := w.client.NewSession(ctx, client.WithName(w.author))
+	s, err := w.client.NewSession(ctx, client.Name(w.author))
 	if err != nil {
 		return err
 	}
