@@ -24,7 +24,7 @@ var OpenAPI = sync.OnceValue(func() []byte {
 })
 
 // shortForm matches a line of a short form: its indent, its name and its words.
-var shortForm = regexp.MustCompile(`(?m)^( *)(\$errors|\$headers|\$json|- \$refs): (.*)$`)
+var shortForm = regexp.MustCompile(`(?m)^( *)(\$errors|\$headers|\$json|\$problem|- \$refs): (.*)$`)
 
 // spelled expands each short form.
 var spelled = map[string]func(indent string, words []string) string{
@@ -37,19 +37,15 @@ var spelled = map[string]func(indent string, words []string) string{
 			status, name, _ := strings.Cut(w, "=")
 			lines = append(lines, indent+`"`+status+`": `+ref("responses", cmp.Or(name, errorResponses[status])))
 		}
-		return strings.Join(append(lines, indent+"default: "+ref("responses", "Problem")), "\n")
+		return strings.Join(append(lines, indent+"default: "+ref("responses", "Failure")), "\n")
 	},
 	// The headers of a response.
-	"$headers": func(indent string, words []string) string {
-		lines := []string{indent + "headers:"}
-		for _, w := range words {
-			lines = append(lines, indent+"  "+cmp.Or(headerNames[w], "Stout-"+w)+": "+ref("headers", w))
-		}
-		return strings.Join(lines, "\n")
-	},
+	"$headers": headers,
 	// A JSON body.
-	"$json": func(indent string, words []string) string {
-		return indent + "content:\n" + indent + "  application/json:\n" + indent + "    schema: " + ref("schemas", words[0])
+	"$json": func(indent string, words []string) string { return content(indent, "application/json", words[0]) },
+	// A problem document and its headers.
+	"$problem": func(indent string, words []string) string {
+		return headers(indent, words) + "\n" + content(indent, "application/problem+json", "Problem")
 	},
 	// The parameters of an operation.
 	"- $refs": func(indent string, words []string) string {
@@ -59,6 +55,18 @@ var spelled = map[string]func(indent string, words []string) string{
 		}
 		return strings.Join(lines, "\n")
 	},
+}
+
+func headers(indent string, words []string) string {
+	lines := []string{indent + "headers:"}
+	for _, w := range words {
+		lines = append(lines, indent+"  "+cmp.Or(headerNames[w], "Stout-"+w)+": "+ref("headers", w+"Header"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func content(indent, mediaType, schema string) string {
+	return indent + "content:\n" + indent + "  " + mediaType + ":\n" + indent + "    schema: " + ref("schemas", schema)
 }
 
 // errorResponses names the usual response of each status.

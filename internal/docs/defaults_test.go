@@ -16,7 +16,7 @@ var defaults = []struct{ file, pattern, figure string }{
 	{"docs/sizing.md", `\*\*The ttl of sessions\*\* \((\d+) s unless set\)`, seconds(lockapi.DefaultTTLMS)},
 	{"docs/faq.md", `session has expired: the ttl, (\d+) s\b`, seconds(lockapi.DefaultTTLMS)},
 	{"client/options.go", `the default is\n// (\d+) s`, seconds(lockapi.DefaultTTLMS)},
-	{"lockapi/openapi.in.yaml", `ttl_ms:(?:\n {10}.*)*?\n {10}default: (\d+)`, fmt.Sprint(lockapi.DefaultTTLMS)},
+	{"lockapi/openapi.in.yaml", `ttl_ms:(?:\n {16}.*)*?\n {16}default: (\d+)`, fmt.Sprint(lockapi.DefaultTTLMS)},
 }
 
 func seconds(ms int) string { return fmt.Sprint(ms / 1000) }

@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,6 +96,52 @@ func TestDocumentHasEveryCode(t *testing.T) {
 	got := strings.Join(sorted(doc.Components.Schemas.Code.Enum), " ")
 	if want := strings.Join(sorted(lockapi.Codes()), " "); got != want {
 		t.Errorf("document has codes %q, lockapi has %q", got, want)
+	}
+}
+
+// TestGeneratorsGetNamesAndSizes: generators of clients put all components into
+// one namespace, and take an integer for 32 bits without a format.
+func TestGeneratorsGetNamesAndSizes(t *testing.T) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(lockapi.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]string{}
+	for kind, components := range doc["components"].(map[string]any) {
+		for name := range components.(map[string]any) {
+			if other, twice := kinds[strings.ToLower(name)]; twice {
+				t.Errorf("%s is in %s and in %s", name, kind, other)
+			}
+			kinds[strings.ToLower(name)] = kind
+		}
+	}
+	if len(kinds) < 100 {
+		t.Errorf("the document has only %d components", len(kinds))
+	}
+	integers := 0
+	var check func(at string, v any)
+	check = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if v["type"] == "integer" {
+				integers++
+				max, bounded := v["maximum"].(uint64)
+				if small := bounded && max <= math.MaxInt32; small == (v["format"] == "int64") {
+					t.Errorf("%s has maximum %v and format %v; above 32 bits it needs int64", at, v["maximum"], v["format"])
+				}
+			}
+			for name, of := range v {
+				check(at+"/"+name, of)
+			}
+		case []any:
+			for i, of := range v {
+				check(at+"/"+strconv.Itoa(i), of)
+			}
+		}
+	}
+	check("", doc)
+	if integers < 50 {
+		t.Errorf("the document has only %d integers", integers)
 	}
 }
 
