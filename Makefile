@@ -12,7 +12,7 @@ FUZZTIME ?= 20s
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS and access, ARGS="--port 9001 --data DIR"
@@ -85,10 +85,15 @@ race: ## Run the tests of code with goroutines under the race detector; needs a 
 .PHONY: e2e
 e2e: ## Run the tests of real processes, the page, the shown commands, monitoring and the release
 	@.ci/needs 'chromium|chromium-headless-shell|chromium-browser|google-chrome=the pages (.ci/chromium installs it)' \
-		'node=modules of the page' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
+		'node=modules of the page' 'npm=generated clients in TypeScript' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
 	@CGO_ENABLED=0 STOUT_TEST=e2e $(GOTEST) $(TEST) -timeout 20m $$(.ci/packages e2e)
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
+
+.PHONY: generators
+generators: ## Make clients from openapi.yaml with three generators, and use a cell with them; a part of e2e
+	@.ci/needs 'npm=clients in TypeScript'
+	@CGO_ENABLED=0 STOUT_TEST=e2e $(GO) test $(TEST) -timeout 20m ./test/generators
 
 # The lab is a module of its own: the programs build without it.
 .PHONY: lab
