@@ -1,0 +1,243 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/testrun"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+func TestMain(m *testing.M) {
+	testrun.Wait(16) // scenarios wait for leases
+	os.Exit(testrun.Main(m.Run))
+}
+
+// driverVariable names the command of the driver that TestGiven runs, for a
+// shell.
+const driverVariable = "STOUT_CONFORMANCE_DRIVER"
+
+// TestGiven runs the suite with the driver that the environment names, by
+// default that of the Go client.
+func TestGiven(t *testing.T) {
+	if command := os.Getenv(driverVariable); command != "" {
+		runAll(t, []string{"sh", "-c", "exec " + command})
+		return
+	}
+	runAll(t, []string{goDriver(t)})
+}
+
+// goDriver builds the driver of the Go client.
+func goDriver(t *testing.T) string {
+	t.Helper()
+	root, err := cell.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := cell.Build(t.Context(), root, dir, false, "./test/conformance/godriver"); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "godriver")
+}
+
+// scenario is one row of the suite.
+type scenario struct {
+	name string
+	run  func(*world)
+}
+
+var scenarios = []scenario{
+	{"lease-counts-from-sending", leaseCountsFromSending},
+	{"lost-grant", lostGrant},
+}
+
+// runAll runs all scenarios with one driver. They share a cell, unless one of
+// them harms its cell.
+func runAll(t *testing.T, command []string) {
+	shared := sync.OnceValue(func() *cell.Cell { return cell.New(t, cell.Options{Args: calm}) })
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{T: t, command: command, shared: shared, prefix: "/" + s.name}
+			s.run(w)
+		})
+	}
+}
+
+// calm keeps a master in office on a busy machine.
+var calm = []string{"--heartbeat-timeout=2s"}
+
+// world is what a scenario works with.
+type world struct {
+	*testing.T
+	command []string
+	shared  func() *cell.Cell
+	prefix  string // of the scenario's paths
+
+	cell  *cell.Cell
+	gates *gates
+	d     *driver
+}
+
+// begin starts a driver whose client "c" calls the shared cell through gates.
+func (w *world) begin() {
+	w.Helper()
+	w.beginAt(w.shared())
+}
+
+// beginAt is begin for another cell.
+func (w *world) beginAt(c *cell.Cell) {
+	w.Helper()
+	w.cell, w.gates, w.d = c, newGates(w, c), startDriver(w, w.command)
+	w.d.do("connect", fields{"as": "c", "urls": w.gates.urls()})
+}
+
+// open opens the session "s" and returns its id.
+func (w *world) open(ttl time.Duration) string {
+	w.Helper()
+	return w.d.do("open", fields{"cell": "c", "as": "s", "ttl_ms": ttl.Milliseconds(), "name": w.Name()}).text("session")
+}
+
+// lock acquires a lock as "h" and returns its token.
+func (w *world) lock(path string) uint64 {
+	w.Helper()
+	return w.lockAs("h", path)
+}
+
+func (w *world) lockAs(name, path string) uint64 {
+	w.Helper()
+	token := w.d.do("lock", fields{"session": "s", "as": name, "path": path}).number("token")
+	if token <= 0 {
+		w.Fatalf("the token is %v", token)
+	}
+	return uint64(token)
+}
+
+// ctx is bounded by patience.
+func (w *world) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	w.Cleanup(cancel)
+	return ctx
+}
+
+// call makes a call of its own at any replica, and requires success.
+func call[T any](w *world, method, target string, in any) (out T) {
+	w.Helper()
+	if _, err := cell.Insist(w.ctx(), w.cell.Replicas(), method, target, in, &out); err != nil {
+		w.Fatalf("%s %s: %v", method, target, err)
+	}
+	return out
+}
+
+func lockRoute(path string) string { return lockapi.RouteLocks + lockapi.EscapePath(path) }
+
+// read reads a lock.
+func (w *world) read(path string) lockapi.Lock {
+	w.Helper()
+	return call[lockapi.Lock](w, http.MethodGet, lockRoute(path), nil)
+}
+
+// wantHolder requires one holder, with that token.
+func (w *world) wantHolder(path, session string, token uint64) {
+	w.Helper()
+	if l := w.read(path); len(l.Holders) != 1 || l.Holders[0].Session != session || l.Holders[0].Token != token {
+		w.Errorf("%s is held by %+v; it must be held by session %s with token %d", path, l.Holders, session, token)
+	}
+}
+
+// eventually waits until check returns nil.
+func (w *world) eventually(what string, check func() error) {
+	w.Helper()
+	err := cell.Wait(w.ctx(), what, func(context.Context) error { return check() })
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// awaitFree waits until a lock has neither holders nor waiters.
+func (w *world) awaitFree(path string) {
+	w.Helper()
+	w.eventually(path+" is free", func() error {
+		if l := w.read(path); len(l.Holders)+l.Waiters > 0 {
+			return fmt.Errorf("it has the holders %+v and %d waiters", l.Holders, l.Waiters)
+		}
+		return nil
+	})
+}
+
+// forceRelease releases the holds of a lock as an operator does.
+func (w *world) forceRelease(path string) {
+	w.Helper()
+	for _, h := range w.read(path).Holders {
+		q := url.Values{"session": {h.Session}, "handle": {h.Handle}, "token": {strconv.FormatUint(h.Token, 10)}, "by_force": {"true"}}
+		call[lockapi.Released](w, http.MethodDelete, lockRoute(path)+"?"+q.Encode(), nil)
+	}
+}
+
+// rival opens a session by plain calls.
+func (w *world) rival() string {
+	w.Helper()
+	return call[lockapi.Session](w, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000, Name: "rival"}).ID
+}
+
+// rivalLocks waits for a lock in the background. The channel has the moment
+// before which it was granted.
+func (w *world) rivalLocks(path, session string) <-chan time.Time {
+	w.Helper()
+	req := lockapi.NewLockRequest(session)
+	req.WaitMS = patience.Milliseconds()
+	granted := make(chan time.Time, 1)
+	ctx, replicas := w.ctx(), w.cell.Replicas()
+	go func() {
+		var grant lockapi.Grant
+		if _, err := cell.Insist(ctx, replicas, http.MethodPut, lockRoute(path), req, &grant); err == nil && grant.State == lockapi.StateHeld {
+			granted <- time.Now()
+		}
+		close(granted)
+	}()
+	return granted
+}
+
+// leaseBound returns the latest moment at which the local lease of the driver's
+// session may end: no request that renewed it was sent after it arrived at its
+// gate.
+func (w *world) leaseBound(ttl time.Duration) (end time.Time) {
+	for _, q := range w.gates.find(func(q *request) bool { return isKeepalive(q) || isOpening(q) }) {
+		if q.status/100 != 2 {
+			continue
+		}
+		held := time.Duration(number(q.answer, "held_ms") * float64(time.Millisecond))
+		if at := q.arrived.Add(held + ttl); at.After(end) {
+			end = at
+		}
+	}
+	return end
+}
+
+// checkLease requires that the lease, as the driver counts it, is not too long.
+func (w *world) checkLease(ttl time.Duration) (state fields) {
+	w.Helper()
+	p := w.d.begin("state", fields{"session": "s"})
+	state = p.ok()
+	remaining := time.Duration(state.number("remaining_ms") * float64(time.Millisecond))
+	if state.text("state") != "safe" {
+		if remaining != 0 {
+			w.Errorf("%v remain in the state %s", remaining, state.text("state"))
+		}
+		return state
+	}
+	if late := p.sent.Add(remaining).Sub(w.leaseBound(ttl)); late > time.Millisecond {
+		w.Errorf("the local lease ends %v later than it may", late)
+	}
+	return state
+}
