@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -36,15 +38,41 @@ func TestGiven(t *testing.T) {
 	runAll(t, []string{goDriver(t)})
 }
 
-// goDriver builds the driver of the Go client.
-func goDriver(t *testing.T) string {
+// TestPython runs the suite with the Python client.
+func TestPython(t *testing.T) { runAll(t, []string{python(t), "-I", pythonDriver(t)}) }
+
+// pythonVariable names the Python to test with.
+const pythonVariable = "STOUT_TEST_PYTHON"
+
+// python returns the Python to test with.
+func python(t *testing.T) string {
+	t.Helper()
+	name := cmp.Or(os.Getenv(pythonVariable), "python3")
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("the Python client needs Python 3.9 or later: install %s, or name one in %s", name, pythonVariable)
+	}
+	return path
+}
+
+func pythonDriver(t *testing.T) string {
+	return filepath.Join(root(t), "client/python/tests/driver.py")
+}
+
+func root(t *testing.T) string {
 	t.Helper()
 	root, err := cell.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root
+}
+
+// goDriver builds the driver of the Go client.
+func goDriver(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := cell.Build(t.Context(), root, dir, false, "./test/conformance/godriver"); err != nil {
+	if err := cell.Build(t.Context(), root(t), dir, false, "./test/conformance/godriver"); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "godriver")
