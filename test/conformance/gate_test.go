@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -25,7 +26,7 @@ type gates struct {
 	http *http.Transport
 
 	mu       sync.Mutex // guards the following
-	real     []string   // URLs of the replicas, in the order of list
+	real     []string   // URLs of the replicas, by gate.number
 	requests []*request
 	rules    []func(*request) *fault
 	grown    chan struct{} // closed and replaced when a request is recorded or answered
@@ -59,12 +60,13 @@ type request struct {
 
 // fault is what a gate does to a request. The zero fault does nothing.
 type fault struct {
-	refuse bool            // breaks the connection instead of forwarding
-	silent bool            // neither forwards nor answers
-	until  <-chan struct{} // forwards late, even if the client has left
-	lose   bool            // executes, then breaks the connection instead of answering
-	late   time.Duration   // delays the answer
-	to     string          // base URL of another server
+	refuse bool                // breaks the connection instead of forwarding
+	silent bool                // neither forwards nor answers
+	until  <-chan struct{}     // forwards late, even if the client has left
+	lose   bool                // executes, then breaks the connection instead of answering
+	late   time.Duration       // delays the answer
+	body   func([]byte) []byte // changes the request
+	to     string              // base URL of another server
 	reply  func(http.ResponseWriter)
 	modify func(*http.Response, []byte) []byte // changes the answer
 	lines  func(line string) []string          // changes each line of a stream
@@ -83,7 +85,7 @@ func newGates(t testing.TB, c *cell.Cell) *gates {
 func newGate(t testing.TB, all *gates, number int) *gate {
 	one := &gate{all: all, number: number}
 	one.server = httptest.NewUnstartedServer(one)
-	one.server.Config.ErrorLog = nil
+	one.server.Config.ErrorLog = quiet
 	one.server.Start()
 	t.Cleanup(func() {
 		one.heal()
@@ -92,6 +94,9 @@ func newGate(t testing.TB, all *gates, number int) *gate {
 	})
 	return one
 }
+
+// quiet drops what a server logs of broken connections.
+var quiet = log.New(io.Discard, "", 0)
 
 func (g *gate) url() string { return g.server.URL }
 
@@ -128,7 +133,7 @@ func once(matches func(*request) bool, f *fault) func(*request) *fault {
 	}
 }
 
-// all makes a rule for all requests that match.
+// always makes a rule for all requests that match.
 func always(matches func(*request) bool, f *fault) func(*request) *fault {
 	return func(q *request) *fault {
 		if matches(q) {
@@ -245,6 +250,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	g.pass(ctx)
+	if do.body != nil {
+		body = do.body(body)
+	}
 	if do.to != "" {
 		real = do.to
 	}
@@ -301,8 +309,8 @@ func (g *gates) answered(q *request, status int, answer []byte) {
 func (g *gates) replace(text string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, one := range g.list {
-		text = strings.ReplaceAll(text, g.real[i], one.url())
+	for _, one := range g.list {
+		text = strings.ReplaceAll(text, g.real[one.number], one.url())
 	}
 	return text
 }

@@ -1,16 +1,19 @@
 package conformance
 
 import (
+	"errors"
 	"net/http"
 	"time"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // lostGrant: the answer to an acquire is lost. The client asks again for the
 // same grant, and gets it once.
 func lostGrant(w *world) {
 	w.begin()
-	session := w.open(10 * time.Second)
-	acquires := is(http.MethodPut, lockRoute(w.prefix))
+	session := w.open(time.Minute)
+	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
 	w.gates.on(once(acquires, &fault{lose: true}))
 	token := w.lock(w.prefix)
 	w.wantHolder(w.prefix, session, token)
@@ -30,4 +33,87 @@ func lostGrant(w *world) {
 			w.Error("a new hold has the handle of the former one")
 		}
 	}
+}
+
+// lostRelease: the answer to a release is lost. The client repeats it, for that
+// grant only.
+func lostRelease(w *world) {
+	w.begin()
+	w.open(time.Minute)
+	token := w.lock(w.prefix)
+	releases := is(http.MethodDelete, lockapi.RouteLocks+w.prefix)
+	w.gates.on(once(releases, &fault{lose: true}))
+	w.d.do("unlock", fields{"hold": "h"})
+	sent := w.gates.find(releases)
+	if len(sent) < 2 {
+		w.Errorf("the release was sent %d times; it must be repeated", len(sent))
+	}
+	for _, q := range sent {
+		if q.query["token"] == nil || q.query["token"][0] != decimal(token) || q.query["handle"] == nil {
+			w.Errorf("the release has the query %v; it must name the handle and the token %d", q.query, token)
+		}
+	}
+	w.awaitFree(w.prefix)
+}
+
+// waitEnds: a wait that is over leaves the queue.
+func waitEnds(w *world) {
+	w.begin()
+	w.open(time.Minute)
+	w.wantGranted(w.rivalLocks(w.prefix, w.rival()))
+	w.d.begin("try_lock", fields{"session": "s", "as": "h1", "path": w.prefix}).fails("lock_held")
+	w.d.begin("lock", fields{"session": "s", "as": "h2", "path": w.prefix, "wait_ms": 500}).fails("lock_held")
+	w.wantWaiters(w.prefix, 0)
+	w.forceRelease(w.prefix)
+	w.awaitFree(w.prefix)
+}
+
+// lateGrant: a request for a lock arrives after the client has given up. The
+// client finds the grant and releases it.
+func lateGrant(w *world) {
+	w.begin()
+	w.open(3 * time.Second)
+	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
+	arrive := make(chan struct{})
+	heal := w.gates.on(always(acquires, &fault{until: arrive}))
+	w.d.begin("lock", fields{"session": "s", "as": "h", "path": w.prefix, "wait_ms": 500}).fails("lock_held", "no_master", "outcome_unknown")
+	heal()
+	close(arrive)
+	w.eventually("the late request is granted", func() error {
+		for _, q := range w.gates.find(acquires) {
+			if q.status == http.StatusOK {
+				return nil
+			}
+		}
+		return errors.New("it is not")
+	})
+	w.awaitFree(w.prefix)
+}
+
+// queue: waiters get the lock in turn, each with a higher token. A semaphore
+// has as many holders as its limit.
+func queue(w *world) {
+	w.begin()
+	w.open(time.Minute)
+	w.d.do("open", fields{"cell": "c", "as": "s2"})
+	first := w.lock(w.prefix)
+	second := w.d.begin("lock", fields{"session": "s2", "as": "h2", "path": w.prefix})
+	w.wantWaiters(w.prefix, 1)
+	if second.isDone() {
+		w.Error("both sessions have the lock")
+	}
+	w.d.do("unlock", fields{"hold": "h"})
+	got := second.ok()
+	token := uint64(got.number("token"))
+	if token <= first {
+		w.Errorf("the second token is %d, after %d", token, first)
+	}
+	if want := "exclusive:" + decimal(token) + ":" + w.prefix; got.text("sequencer") != want {
+		w.Errorf("the sequencer is %q; it must be %q", got.text("sequencer"), want)
+	}
+	shared := w.prefix + "/shared"
+	for i, session := range []string{"s", "s2"} {
+		w.d.do("lock", fields{"session": session, "as": "shared" + decimal(uint64(i)), "path": shared, "mode": "shared", "limit": 2})
+	}
+	w.d.begin("try_lock", fields{"session": "s", "as": "h3", "path": shared, "mode": "shared", "limit": 2}).fails("lock_held")
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -86,20 +87,81 @@ type scenario struct {
 
 var scenarios = []scenario{
 	{"lease-counts-from-sending", leaseCountsFromSending},
+	{"lease-of-a-late-opening", leaseOfALateOpening},
+	{"paused-client", pausedClient},
+	{"cut-off", cutOff},
+	{"jeopardy", jeopardy},
+	{"keepalives-wait", keepalivesWait},
+	{"paused-master", pausedMaster},
+	{"forced-release", forcedRelease},
+	{"expired-session", expiredSession},
+	{"answers-too-soon", answersTooSoon},
+	{"no-master", noMaster},
+	{"too-many", tooMany},
+	{"lost-opening", lostOpening},
+	{"close", closeFrees},
+
 	{"lost-grant", lostGrant},
+	{"lost-release", lostRelease},
+	{"wait-ends", waitEnds},
+	{"late-grant", lateGrant},
+	{"queue", queue},
+	{"killed-master", killedMaster},
+
+	{"lost-write", lostWrite},
+	{"killed-master-writes", killedMasterWrites},
+	{"lost-write-without-session", lostWriteWithoutSession},
+	{"files", files},
+	{"conditions", conditions},
+	{"list", list},
+	{"watch", watch},
+	{"watch-resumes", watchResumes},
+	{"watch-compacted", watchCompacted},
+
+	{"hanging-replica", hangingReplica},
+	{"members-found", membersFound},
+	{"members-change", membersChange},
+	{"other-cell", otherCell},
+	{"older-epoch", olderEpoch},
+	{"longer-lease", longerLease},
+	{"wrong-grant", wrongGrant},
+	{"wrong-read", wrongRead},
+	{"wrong-events", wrongEvents},
+	{"web-page", webPage},
+	{"tls", tls},
+	{"untrusted", untrusted},
 }
 
-// runAll runs all scenarios with one driver. They share a cell, unless one of
-// them harms its cell.
+// runAll runs all scenarios with one driver. A scenario that harms its cell has
+// one of its own; the others share cells.
 func runAll(t *testing.T, command []string) {
 	shared := sync.OnceValue(func() *cell.Cell { return cell.New(t, cell.Options{Args: calm}) })
+	other := sync.OnceValue(func() *cell.Cell {
+		return cell.New(t, cell.Options{Size: 1, Name: "other", Args: append([]string{fmt.Sprintf("--event-history=%d", history)}, calm...)})
+	})
+	secure := sync.OnceValue(func() secured { return newSecured(t) })
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{T: t, command: command, shared: shared, prefix: "/" + s.name}
-			s.run(w)
+			s.run(&world{T: t, command: command, shared: shared, other: other, secure: secure, prefix: "/" + s.name})
 		})
 	}
+}
+
+// secured is a cell with TLS and access control.
+type secured struct {
+	cell  *cell.Cell
+	token string // file of the root token
+}
+
+func newSecured(t *testing.T) secured {
+	t.Helper()
+	secret, _ := client.NewSecret()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return secured{cell.New(t, cell.Options{Secure: true, Clients: []string{"me"}, RootToken: token, Args: calm}), token}
 }
 
 // calm keeps a master in office on a busy machine.
@@ -110,6 +172,8 @@ type world struct {
 	*testing.T
 	command []string
 	shared  func() *cell.Cell
+	other   func() *cell.Cell // keeps few events
+	secure  func() secured
 	prefix  string // of the scenario's paths
 
 	cell  *cell.Cell
@@ -126,8 +190,14 @@ func (w *world) begin() {
 // beginAt is begin for another cell.
 func (w *world) beginAt(c *cell.Cell) {
 	w.Helper()
-	w.cell, w.gates, w.d = c, newGates(w, c), startDriver(w, w.command)
+	w.start(c)
 	w.d.do("connect", fields{"as": "c", "urls": w.gates.urls()})
+}
+
+// start starts a driver without a client.
+func (w *world) start(c *cell.Cell) {
+	w.Helper()
+	w.cell, w.gates, w.d = c, newGates(w, c), startDriver(w, w.command)
 }
 
 // open opens the session "s" and returns its id.
@@ -236,12 +306,43 @@ func (w *world) rivalLocks(path, session string) <-chan time.Time {
 	return granted
 }
 
+// wantHeld requires that the client believes in a hold.
+func (w *world) wantHeld(hold string) {
+	w.Helper()
+	if !w.d.do("held", fields{"hold": hold}).is("held") {
+		w.Errorf("the hold %s has ended", hold)
+	}
+}
+
+// lastBelief asks until the client does not believe in a hold, and returns the
+// moment of the last question before that.
+func (w *world) lastBelief(hold string) (last time.Time) {
+	w.Helper()
+	for over := time.Now().Add(patience); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
+		p := w.d.begin("held", fields{"hold": hold})
+		if !p.ok().is("held") {
+			return last
+		}
+		last = p.sent
+	}
+	w.Fatal("the client still believes in its hold")
+	return last
+}
+
+// renewals returns how many keepalives were answered.
+func (w *world) renewals() int {
+	return len(w.gates.find(func(q *request) bool { return isKeepalive(q) && q.status == http.StatusOK }))
+}
+
+// any200 is any request, for leaseBound.
+func any200(*request) bool { return true }
+
 // leaseBound returns the latest moment at which the local lease of the driver's
-// session may end: no request that renewed it was sent after it arrived at its
-// gate.
-func (w *world) leaseBound(ttl time.Duration) (end time.Time) {
+// session may end. The client sent a request that renewed it before that
+// arrived at its gate.
+func (w *world) leaseBound(ttl time.Duration, counts func(*request) bool) (end time.Time) {
 	for _, q := range w.gates.find(func(q *request) bool { return isKeepalive(q) || isOpening(q) }) {
-		if q.status/100 != 2 {
+		if q.status/100 != 2 || !counts(&q) {
 			continue
 		}
 		held := time.Duration(number(q.answer, "held_ms") * float64(time.Millisecond))
@@ -253,19 +354,17 @@ func (w *world) leaseBound(ttl time.Duration) (end time.Time) {
 }
 
 // checkLease requires that the lease, as the driver counts it, is not too long.
-func (w *world) checkLease(ttl time.Duration) (state fields) {
+func (w *world) checkLease(ttl time.Duration) {
 	w.Helper()
 	p := w.d.begin("state", fields{"session": "s"})
-	state = p.ok()
+	state := p.ok()
 	remaining := time.Duration(state.number("remaining_ms") * float64(time.Millisecond))
-	if state.text("state") != "safe" {
-		if remaining != 0 {
-			w.Errorf("%v remain in the state %s", remaining, state.text("state"))
+	switch {
+	case state.text("state") != "safe" && remaining != 0:
+		w.Errorf("%v remain in the state %s", remaining, state.text("state"))
+	case state.text("state") == "safe":
+		if late := p.sent.Add(remaining).Sub(w.leaseBound(ttl, any200)); late > time.Millisecond {
+			w.Errorf("the local lease ends %v later than it may", late)
 		}
-		return state
 	}
-	if late := p.sent.Add(remaining).Sub(w.leaseBound(ttl)); late > time.Millisecond {
-		w.Errorf("the local lease ends %v later than it may", late)
-	}
-	return state
 }
