@@ -113,9 +113,9 @@ func (d *driver) open(ctx context.Context, c *command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := []client.SessionOption{client.WithName(c.Name)}
+	opts := []client.SessionOption{client.Name(c.Name)}
 	if c.TTLMS != 0 {
-		opts = append(opts, client.WithTTL(time.Duration(c.TTLMS)*time.Millisecond))
+		opts = append(opts, client.TTL(time.Duration(c.TTLMS)*time.Millisecond))
 	}
 	s, err := cell.NewSession(ctx, opts...)
 	if err != nil {
