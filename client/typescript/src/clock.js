@@ -1,0 +1,51 @@
+import { existsSync } from "node:fs";
+import { uptime } from "node:os";
+
+const isLinux = process.platform === "linux";
+
+/**
+ * The clock of the leases, in milliseconds. It never goes back and, on Linux,
+ * counts the time for which the machine sleeps.
+ *
+ * Node's own clock stops during a sleep on Linux (CLOCK_MONOTONIC). The uptime
+ * of the system does not (CLOCK_BOOTTIME), but it is coarse. The clock is
+ * Node's, moved forward by the largest lead of the uptime seen so far. A sleep
+ * appears as a jump of that lead. On macOS and Windows, Node's clock counts
+ * sleep by itself. Elsewhere the system decides. A machine that is paused
+ * together with all its clocks is not detected, here or in any client.
+ */
+export class Clock {
+	#mono;
+	#boot;
+	#lead = -Infinity;
+
+	/**
+	 * @param {() => number} [mono] a fine clock, in milliseconds
+	 * @param {() => number} [boot] a coarse clock that counts sleep
+	 * @param {number} [grain] the resolution of the coarse clock
+	 */
+	constructor(
+		mono = () => performance.now(),
+		boot = isLinux ? () => uptime() * 1000 : undefined,
+		// Without /proc, Node rounds the uptime to seconds.
+		grain = existsSync("/proc/uptime") ? 10 : 1000,
+	) {
+		this.#mono = mono;
+		this.#boot = boot;
+		/** How far `now` may lag after a sleep. */
+		this.grain = boot ? grain : 0;
+	}
+
+	/** The present time. Leases end by it. */
+	now() {
+		const at = this.#mono();
+		if (!this.#boot) return at;
+		this.#lead = Math.max(this.#lead, this.#boot() - at);
+		return at + this.#lead;
+	}
+
+	/** A time that is certainly not after the present. Leases begin by it. */
+	before() {
+		return this.now() - this.grain;
+	}
+}
