@@ -85,7 +85,7 @@ race: ## Run the tests of code with goroutines under the race detector; needs a 
 .PHONY: e2e
 e2e: ## Run the tests of real processes, the page, the shown commands, monitoring and the release
 	@.ci/needs 'chromium|chromium-headless-shell|chromium-browser|google-chrome=the pages (.ci/chromium installs it)' \
-		'node=modules of the page' 'npm=generated clients in TypeScript' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
+		'node=modules of the page, the client for Node' 'npm=generated clients, the client for Node' 'python3=the client for Python' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
 	@CGO_ENABLED=0 STOUT_TEST=e2e $(GOTEST) $(TEST) -timeout 20m $$(.ci/packages e2e)
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...

@@ -121,7 +121,7 @@ export class Caller {
 			if (q.wait && this.clock.now() - began >= 1000) pause.last = 0; // it waited as intended
 			if (next === "redirect" && ++hops <= MOST_HOPS) continue;
 			hops = 0;
-			await sleep(pause.next(), q.signal, q.cut);
+			await sleep(Math.max(pause.next(), retryAfter(error)), q.signal, q.cut);
 		}
 	}
 
@@ -436,6 +436,14 @@ export class Caller {
 
 /** @param {import("./http.js").Answer} a @param {string} name */
 const header = (a, name) => /** @type {string | undefined} */ (a.headers[name]);
+
+/**
+ * How long a used-up quota asks to wait, in ms. Other advice is in whole seconds,
+ * and a fail-over is faster.
+ *
+ * @param {unknown} err
+ */
+export const retryAfter = (err) => (has(err, "too_many") ? err.retryAfter * 1000 : 0);
 
 /** Records an attempt in a call. @param {Call} q @param {boolean} effective @param {boolean} failed @param {number} sent */
 function note(q, effective, failed, sent) {

@@ -21,12 +21,12 @@ export class Clock {
 
 	/**
 	 * @param {() => number} [mono] a fine clock, in milliseconds
-	 * @param {() => number} [boot] a coarse clock that counts sleep
+	 * @param {(() => number) | null} [boot] a coarse clock that counts sleep, if the fine one does not
 	 * @param {number} [grain] the resolution of the coarse clock
 	 */
 	constructor(
 		mono = () => performance.now(),
-		boot = isLinux ? () => uptime() * 1000 : undefined,
+		boot = isLinux ? () => uptime() * 1000 : null,
 		// Without /proc, Node rounds the uptime to seconds.
 		grain = existsSync("/proc/uptime") ? 10 : 1000,
 	) {

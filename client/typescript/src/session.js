@@ -1,4 +1,5 @@
 import { EventEmitter } from "node:events";
+import { retryAfter } from "./caller.js";
 import { CUT, has, own } from "./errors.js";
 import { Files } from "./files.js";
 import { Locks } from "./locks.js";
@@ -279,7 +280,7 @@ export class Session extends EventEmitter {
 				if (has(err, "session_not_found")) return void this.expire();
 				this.#caller.log("debug", "keepalive failed", { session: this.name, error: String(err) });
 				failures++;
-				await sleep(pause.next(), over);
+				await sleep(Math.max(pause.next(), retryAfter(err)), over);
 				continue;
 			}
 			await this.#reconciler.run();

@@ -195,7 +195,7 @@ export class Watch {
 		} else if (has(err, "other_cell", "internal", "too_many") || err instanceof ForeignAnswer) {
 			return this.#useless(err);
 		} else if (has(err, "unauthenticated", "permission_denied")) {
-			// The replica's copy of the rules may be old, and it judged the token with
+			// The rules of the replica may be old, and it checked the token with
 			// which the stream began: the master decides.
 			const now = await revision(this.#caller, 0, this.#options.signal).catch((e) => e);
 			if (has(now, "unauthenticated", "permission_denied")) throw now;

@@ -15,10 +15,10 @@ export declare class Clock {
     grain: number;
     /**
      * @param {() => number} [mono] a fine clock, in milliseconds
-     * @param {() => number} [boot] a coarse clock that counts sleep
+     * @param {(() => number) | null} [boot] a coarse clock that counts sleep, if the fine one does not
      * @param {number} [grain] the resolution of the coarse clock
      */
-    constructor(mono?: () => number, boot?: () => number, grain?: number);
+    constructor(mono?: () => number, boot?: (() => number) | null, grain?: number);
     /** The present time. Leases end by it. */
     now(): number;
     /** A time that is certainly not after the present. Leases begin by it. */

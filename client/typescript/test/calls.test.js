@@ -1,0 +1,243 @@
+import assert from "node:assert/strict";
+import http from "node:http";
+import { afterEach, test } from "node:test";
+import { Client, StoutError } from "../src/index.js";
+
+/**
+ * @typedef {{method: string, path: string, query: URLSearchParams, headers: http.IncomingHttpHeaders, body: any}} Request
+ * @typedef {{status?: number, body?: any, headers?: Record<string, string>, lost?: boolean, silent?: boolean, late?: number}} Reply
+ */
+
+/** @type {(() => void)[]} */
+const ends = [];
+afterEach(() => ends.splice(0).forEach((end) => end()));
+
+/** @param {unknown} err */
+const codeOf = (err) => (err instanceof StoutError ? err.code : err);
+
+/** @param {string} code @param {number} status */
+const refuse = (code, status, more = {}) => /** @type {Reply} */ ({ status, body: { code, status, detail: "scripted", ...more } });
+
+/**
+ * Starts a replica that a function plays.
+ *
+ * @param {(q: Request) => Reply} play
+ */
+async function replica(play) {
+	/** @type {Request[]} */
+	const requests = [];
+	const server = http.createServer((req, res) => {
+		/** @type {Buffer[]} */
+		const parts = [];
+		req.on("data", (part) => parts.push(part));
+		req.on("end", () => {
+			const url = new URL(req.url ?? "", "http://replica");
+			const text = Buffer.concat(parts).toString();
+			const body = text.startsWith("{") ? JSON.parse(text) : text;
+			const q = { method: String(req.method), path: decodeURIComponent(url.pathname), query: url.searchParams, headers: req.headers, body };
+			requests.push(q);
+			const reply = q.path === "/v1/cell/urls" ? refuse("permission_denied", 403) : play(q);
+			if (reply.silent) return;
+			if (reply.lost) return void req.socket.destroy();
+			const headers = { "content-type": "application/json", "stout-cell": "cell", "stout-epoch": "1", "stout-revision": "9", ...reply.headers };
+			setTimeout(() => res.writeHead(reply.status ?? 200, headers).end(reply.body && JSON.stringify(reply.body)), reply.late ?? 0).unref();
+		});
+	});
+	await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
+	ends.push(() => (server.closeAllConnections(), server.close()));
+	const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+	return { url: `http://127.0.0.1:${port}`, requests };
+}
+
+/** @param {{url: string}[]} replicas @param {import("../src/index.js").ClientOptions} [options] */
+function connect(replicas, options) {
+	const client = new Client(replicas.map((r) => r.url), options);
+	ends.push(() => client.close());
+	return client;
+}
+
+/** A stat that fits a write. @param {Request} q @param {number} revision */
+async function written(q, revision) {
+	const { createHash } = await import("node:crypto");
+	const sha256 = createHash("sha256").update(q.body).digest("hex");
+	return { path: q.path.slice("/v1/files".length), revision, instance: revision, generation: 1, size: q.body.length, sha256 };
+}
+
+/** Plays the opening of sessions and their keepalives. @param {Request} q @returns {Reply} */
+function sessions(q) {
+	if (q.path === "/v1/sessions") return { status: 201, body: { id: "S", name: "", ttl_ms: q.body.ttl_ms, epoch: 1, meta: {} } };
+	if (q.path.endsWith("/keepalive")) return { late: q.body.wait_ms, body: { ttl_ms: 60_000, held_ms: q.body.wait_ms, epoch: 1, events: [] } };
+	if (q.method === "PUT" && q.path.startsWith("/v1/locks")) {
+		const { session, handle, mode } = q.body;
+		const path = q.path.slice("/v1/locks".length);
+		return { body: { path, state: "held", session, handle, mode, token: 7, sequencer: `${mode}:7:${path}` } };
+	}
+	return q.method === "DELETE" ? { body: { released: true } } : refuse("not_found", 404);
+}
+
+test("a hold ends by the clock, before any timer has fired", async () => {
+	const clock = { at: 0, grain: 0, now: () => clock.at, before: () => clock.at };
+	const cell = connect([await replica(sessions)], { clock: /** @type {any} */ (clock), grace: 10_000 });
+	const session = await cell.openSession({ ttl: 60_000 });
+	const held = await session.lock("/a");
+	assert.equal(held.valid, true);
+	assert.equal(held.remaining, 60_000);
+	clock.at = 59_999;
+	assert.equal(held.valid, true);
+	clock.at = 60_000; // as after a sleep: no timer has fired, and no answer has come
+	assert.equal(held.valid, false);
+	assert.equal(held.signal.aborted, true);
+	assert.equal(codeOf(held.error), "jeopardy");
+	assert.equal(session.state, "jeopardy");
+	assert.equal(session.remaining, 0);
+	clock.at = 70_000;
+	assert.equal(session.state, "expired");
+	assert.equal(codeOf(session.signal.reason), "session_expired");
+	await assert.rejects(held.unlock(), (err) => codeOf(err) === "session_expired");
+	await assert.rejects(session.lock("/b"), (err) => codeOf(err) === "session_expired");
+	await session.close();
+});
+
+test("the lease counts from before the first attempt to open the session", async () => {
+	const clock = { at: 1000, grain: 0, now: () => clock.at, before: () => clock.at };
+	let tries = 0;
+	const one = await replica((q) => {
+		if (q.path !== "/v1/sessions") return sessions(q);
+		clock.at += 500;
+		return ++tries < 3 ? { lost: true } : sessions(q);
+	});
+	const session = await connect([one], { clock: /** @type {any} */ (clock) }).openSession({ ttl: 60_000 });
+	assert.equal(session.remaining, 60_000 - 1500);
+	const keys = one.requests.filter((q) => q.path === "/v1/sessions").map((q) => q.headers["idempotency-key"]);
+	assert.deepEqual([keys.length, new Set(keys).size], [3, 1]);
+	await session.close();
+});
+
+test("a write without a session is not repeated after a lost answer", async () => {
+	const one = await replica(() => ({ lost: true }));
+	await assert.rejects(connect([one]).files.put("/a", "x"), (err) => codeOf(err) === "outcome_unknown");
+	assert.equal(one.requests.length, 1);
+});
+
+test("a write without a session is repeated while it certainly had no effect", async () => {
+	let tries = 0;
+	const one = await replica(() => (++tries < 3 ? refuse("no_master", 503) : refuse("precondition_failed", 412, { current: null })));
+	const err = await connect([one]).files.put("/a", "x", { ifRevision: 5 }).catch((err) => err);
+	assert.equal(codeOf(err), "precondition_failed");
+	assert.equal(err.problem.current, null);
+	assert.deepEqual(one.requests.map((q) => q.headers["if-match"]), Array(3).fill('"5"'));
+});
+
+for (const [refusal, status, code] of /** @type {const} */ ([
+	["permission_denied", 403, "outcome_unknown"],
+	["precondition_failed", 412, "precondition_failed"],
+	["conflict", 409, "conflict"],
+]))
+	test(`a session's write: a lost answer, then ${refusal}`, async () => {
+		let tries = 0;
+		const one = await replica((q) => (q.path.startsWith("/v1/files") ? (++tries === 1 ? { lost: true } : refuse(refusal, status)) : sessions(q)));
+		const session = await connect([one]).openSession({ ttl: 60_000 });
+		await assert.rejects(session.files.put("/a", "x"), (err) => codeOf(err) === code);
+		const writes = one.requests.filter((q) => q.path === "/v1/files/a");
+		assert.equal(new Set(writes.map((q) => q.headers["idempotency-key"])).size, 1);
+		assert.ok(writes[0].headers["idempotency-key"] && writes[0].query.get("session") === "S");
+		await session.close();
+	});
+
+test("a silent replica does not cost a time-out", async () => {
+	const silent = await replica(() => ({ silent: true }));
+	const other = await replica(() => ({ body: { path: "/a", state: "free", holders: [] } }));
+	const cell = connect([silent, other]);
+	assert.equal((await cell.readLock("/a", { signal: AbortSignal.timeout(60_000) })).state, "free");
+	assert.deepEqual([silent.requests.length, other.requests.length], [1, 1]);
+	assert.equal(silent.requests[0].headers["stout-forward"], "never");
+	assert.equal(other.requests[0].headers["stout-forward"], undefined);
+	await cell.readLock("/a");
+	assert.equal(silent.requests.length, 1);
+});
+
+test("only the cell that answered first is believed", async () => {
+	let cell = "first";
+	const one = await replica(() => ({ body: { path: "/a", state: "free", holders: [] }, headers: { "stout-cell": cell } }));
+	const client = connect([one]);
+	await client.readLock("/a");
+	cell = "second";
+	await assert.rejects(client.readLock("/a"), (err) => codeOf(err) === "other_cell");
+});
+
+test("a page of a web server is not an answer", async () => {
+	const one = await replica(() => ({ status: 404, body: { error: "no such page" } }));
+	await assert.rejects(connect([one]).readLock("/a"), (err) => codeOf(err) === "not_found" && /base URL/.test(String(err)));
+	const two = await replica(() => ({ body: { path: "/other", state: "free", holders: [] } }));
+	await assert.rejects(connect([two]).readLock("/a"), (err) => codeOf(err) === "internal" && /\/other/.test(String(err)));
+	const three = await replica(() => ({ body: null }));
+	await assert.rejects(connect([three]).readLock("/a"), (err) => codeOf(err) === "internal");
+});
+
+test("a new token is used when the old one is refused", async () => {
+	const one = await replica((q) => (q.headers.authorization === "Bearer new" ? { body: { path: "/a", state: "free", holders: [] } } : refuse("unauthenticated", 401)));
+	let token = "old";
+	const client = connect([one], {
+		token: () => {
+			const now = token;
+			token = "new";
+			return now;
+		},
+	});
+	assert.equal((await client.readLock("/a")).state, "free");
+	await assert.rejects(connect([one], { token: "old" }).readLock("/a"), (err) => codeOf(err) === "unauthenticated");
+});
+
+test("a revision that goes back is refused", async () => {
+	let revision = 9;
+	const one = await replica(() => ({ body: { files: [] }, headers: { "stout-revision": String(revision) } }));
+	const { files } = connect([one]);
+	for await (const _ of files.list("/")) assert.fail();
+	revision = 8;
+	await assert.rejects(files.list("/").next(), (err) => codeOf(err) === "internal");
+	assert.equal((await files.list("/", { stale: true }).next()).done, true);
+});
+
+test("the end of a signal", async () => {
+	const one = await replica((q) => (q.path === "/v1/files/lost" ? { silent: true } : refuse("no_master", 503)));
+	const { files } = connect([one]);
+	const reason = new Error("enough");
+	const outcome = async (/** @type {string} */ path, sent = 1) => {
+		const end = new AbortController();
+		const call = files.put(path, "x", { signal: end.signal }).catch((err) => err);
+		while (one.requests.filter((q) => q.path === `/v1/files${path}`).length < sent) await new Promise(setImmediate);
+		end.abort(reason);
+		return call;
+	};
+	const lost = await outcome("/lost");
+	assert.deepEqual([codeOf(lost), lost.cause], ["outcome_unknown", reason]);
+	// The second attempt has begun, so its outcome is open as well.
+	assert.equal(codeOf(await outcome("/refused", 2)), "outcome_unknown");
+	const early = await files.put("/never", "x", { signal: AbortSignal.abort(reason) }).catch((err) => err);
+	assert.equal(early, reason);
+});
+
+test("options out of bounds are refused before any call", async () => {
+	const one = await replica(sessions);
+	const cell = connect([one]);
+	const session = await cell.openSession({ ttl: 60_000 });
+	const before = one.requests.length;
+	for (const bad of [
+		() => session.lock("no-slash"), () => session.lock("/a", { limit: -1 }), () => session.lock("/a", { wait: NaN }),
+		() => session.lock("/a", { lockDelay: 60_001 }), () => cell.openSession({ ttl: 999 }), () => session.files.put("/a", "", { ifRevision: 0 }),
+		() => cell.files.put("/a", "", { ephemeral: true }), () => cell.files.put("/a", "", { ifAbsent: true, ifRevision: 1 }),
+		() => cell.files.deleteBelow("/a"), async () => cell.watch({ prefixes: ["a"] }), async () => new Client([]),
+	]) await assert.rejects(bad, (err) => codeOf(err) === "invalid_argument", String(bad)); // prettier-ignore
+	await assert.rejects(cell.files.put("/a", Buffer.alloc((256 << 10) + 1)), (err) => codeOf(err) === "too_large");
+	assert.equal(one.requests.filter((q) => !q.path.endsWith("/keepalive")).length, one.requests.slice(0, before).filter((q) => !q.path.endsWith("/keepalive")).length);
+	await session.close();
+});
+
+test("a write is checked against what was written", async () => {
+	const stats = [{ size: 2 }, { path: "/b" }, { generation: 2 }];
+	for (const wrong of stats) {
+		const good = await written({ method: "", path: "/v1/files/a", query: new URLSearchParams(), headers: {}, body: "x" }, 5);
+		const one = await replica(() => ({ body: { ...good, ...wrong } }));
+		await assert.rejects(connect([one]).files.put("/a", "x"), (err) => codeOf(err) === "internal");
+	}
+});
