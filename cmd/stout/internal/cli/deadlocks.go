@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -40,24 +40,10 @@ func (a *app) printDeadlocks(all []lockapi.Deadlock) {
 		if i > 0 {
 			a.ui.printf("\n")
 		}
-		if len(d.Links) == 1 {
-			a.ui.printf("%s\n", a.ui.out.fail.Render("A session waits for itself:"))
-		} else {
-			a.ui.printf("%s\n", a.ui.out.fail.Render(fmt.Sprintf("%d sessions wait for each other:", len(d.Links)+d.MoreLinks)))
-		}
-		for i, l := range d.Links {
-			next := d.Links[(i+1)%len(d.Links)]
-			why := fmt.Sprintf("behind %s in the queue", clean(next.SessionName))
-			if l.Token != 0 {
-				why = fmt.Sprintf("which %s holds with token %d", clean(next.SessionName), l.Token)
-			}
-			if d.MoreLinks > 0 && i == len(d.Links)-1 {
-				why = "behind a session that is not shown"
-			}
-			a.ui.indented(fmt.Sprintf("%s (session %s) waits %s for %s, %s", clean(l.SessionName), clean(l.Session), millis(l.WaitingMS), clean(l.Path), why))
-		}
-		if d.MoreLinks > 0 {
-			a.ui.indented(fmt.Sprintf("and %d more; the last one waits for the first session", d.MoreLinks))
+		head, lines := format.Deadlock(d)
+		a.ui.printf("%s\n", a.ui.out.fail.Render(head))
+		for _, line := range lines {
+			a.ui.indented(line)
 		}
 	}
 }

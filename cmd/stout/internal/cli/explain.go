@@ -58,19 +58,21 @@ func (c *explainLock) run(ctx context.Context, args []string) error {
 	if c.last < 0 || c.last > mostLast {
 		return usagef("--last is %d; it must be from 0 to %d", c.last, mostLast)
 	}
-	return c.orStale(c.explainPath(ctx, args[0], c.last, readOptions(c.stale)), c.stale)
+	return c.orStale(c.explainPath(ctx, args[0], c.last, true, readOptions(c.stale)), c.stale)
 }
 
 // mostLast limits the earlier holders. One takes up to three events.
 const mostLast = lockapi.MaxListLimit / 4
 
-func (a *app) explainPath(ctx context.Context, path string, last int, opts []client.ReadOption) error {
+// explainPath explains the lock at a path, with the history that the answering
+// replica or, with everywhere, any replica keeps.
+func (a *app) explainPath(ctx context.Context, path string, last int, everywhere bool, opts []client.ReadOption) error {
 	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}, stale: len(opts) > 0}
 	var err error
 	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Waiters(lockapi.MaxWaiters))...); err != nil {
 		return err
 	}
-	if err = a.readPast(ctx, &e, path, last); err != nil {
+	if err = a.readPast(ctx, &e, path, last, everywhere); err != nil {
 		return err
 	}
 	if err := a.readHolders(ctx, &e, opts); err != nil {
@@ -109,9 +111,9 @@ func (a *app) explainPath(ctx context.Context, path string, last int, opts []cli
 
 // readPast reads the history of a path: a first part that usually suffices, or
 // all available events if it does not.
-func (a *app) readPast(ctx context.Context, e *explained, path string, last int) (err error) {
-	if last == 0 { // only the holder's waiting time is needed
-		e.History, err = a.client.History(ctx, path, 4)
+func (a *app) readPast(ctx context.Context, e *explained, path string, last int, everywhere bool) (err error) {
+	if last == 0 || !everywhere { // for 0, only the holder's waiting time is needed
+		e.History, err = a.client.History(ctx, path, max(4, 4*last))
 		return err
 	}
 	e.History, err = a.remembered(ctx, path, 4*last)

@@ -37,11 +37,13 @@ master).`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (lockapi.Members, error) {
 		return a.client.Members(ctx, readOptions(stale)...)
-	}, func(list lockapi.Members) {
-		a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
-		a.ui.printf("\n")
-		a.ui.table(memberColumns(list), a.memberRows(list.Members))
-	})
+	}, a.printMembers)
+}
+
+func (a *app) printMembers(list lockapi.Members) {
+	a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
+	a.ui.printf("\n")
+	a.ui.table(memberColumns(list), a.memberRows(list.Members))
 }
 
 type transfer struct {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -60,12 +59,6 @@ func (a *app) session() runner {
 		return a.client.ReadSession(ctx, args[0], readOptions(stale)...)
 	}, a.printSession)
 	return group{use: "session", short: "Show or end one session", like: "kill", sub: []runner{show, a.killSession()}}
-}
-
-// showSession prints a session as "session show" does.
-func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOption) error {
-	s, err := a.client.ReadSession(ctx, id, opts...)
-	return answer(a.ui, s, err, a.printSession)
 }
 
 func (a *app) printSession(s lockapi.SessionState) {

@@ -185,11 +185,15 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	pairs = append(pairs, [2]string{"access", access})
 	a.ui.pairs(pairs...)
 	a.ui.printf("\n")
-	a.ui.table([]column{
-		left("REPLICA"), left("ROLE"), left("HEALTH"), right("APPLIED"), right("LAG"),
-		left("PROMISE").sparing(2), right("CONTACT").sparing(1), left("ADDRESS"),
-	}, a.replicaRows(cell.Replicas, found))
+	a.showReplicas(cell, found)
 	a.showFindings(cell, found)
+}
+
+func (a *app) showReplicas(cell lockapi.Cell, found []finding) {
+	a.ui.table([]column{
+		left("REPLICA"), left("ROLE"), left("HEALTH"), right("APPLIED").sparing(2), right("LAG"),
+		left("PROMISE").sparing(4), right("CONTACT").sparing(3), left("ADDRESS").sparing(1),
+	}, a.replicaRows(cell.Replicas, found))
 }
 
 func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]string {

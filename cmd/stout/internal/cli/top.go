@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strings"
 
 	"github.com/muesli/termenv"
 	"golang.org/x/term"
@@ -14,6 +14,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/top"
+	"github.com/stoutlock/stout/internal/safetext"
 )
 
 type showTop struct{ *app }
@@ -69,7 +70,7 @@ type topSource struct {
 }
 
 // Look implements top.Source.
-func (s *topSource) Look(ctx context.Context) (top.Look, error) {
+func (s *topSource) Look(ctx context.Context, width int) (top.Look, error) {
 	cells := s.a.askCells(ctx)
 	seen, err := s.a.survey(ctx, min(s.a.opts.timeout, remaining(ctx)))
 	if err != nil {
@@ -95,17 +96,72 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 		}
 	}
 	out.Cell = seen.Cell
-	return out, nil
+	out.Replicas, err = s.output(width, func(a *app) error { a.showReplicas(seen.Cell, found); return nil })
+	return out, err
 }
 
-// Explain implements top.Source.
-func (s *topSource) Explain(ctx context.Context, path string, width int, stale bool) (string, error) {
-	return s.output(width, func(a *app) error { return a.explainPath(ctx, path, 0, readOptions(stale)) })
+// Members implements top.Source. Deadlocks are optional: older releases do not
+// report them.
+func (s *topSource) Members(ctx context.Context, width int, stale bool) (out top.Members, err error) {
+	list, err := s.a.client.Members(ctx, readOptions(stale)...)
+	if err != nil {
+		return out, err
+	}
+	out.Cycles, _ = s.a.client.Deadlocks(ctx, readOptions(stale)...)
+	out.Text, err = s.output(width, func(a *app) error {
+		out.Tolerates = a.tolerance(list)
+		a.printMembers(list)
+		return nil
+	})
+	return out, err
 }
 
-// Session implements top.Source.
-func (s *topSource) Session(ctx context.Context, id string, width int, stale bool) (string, error) {
-	return s.output(width, func(a *app) error { return a.showSession(ctx, id, readOptions(stale)) })
+// topHistory is how many earlier holders of an open lock are shown.
+const topHistory = 50
+
+// Read implements top.Source.
+func (s *topSource) Read(ctx context.Context, of top.Subject, width int, stale bool) (string, error) {
+	return s.output(width, func(a *app) error {
+		opts := readOptions(stale)
+		switch of.Kind {
+		case top.Lock:
+			return a.explainPath(ctx, of.Name, topHistory, false, opts)
+		case top.Session:
+			s, err := a.client.ReadSession(ctx, of.Name, opts...)
+			if errors.Is(err, client.ErrSessionNotFound) {
+				err = gone("This session no longer exists: it was closed or has expired.")
+			}
+			return answer(a.ui, s, err, a.printSession)
+		}
+		f, err := a.client.Get(ctx, of.Name, opts...)
+		if errors.Is(err, client.ErrNotFound) {
+			err = gone("This file no longer exists.")
+		}
+		return answer(a.ui, f, err, a.printFile)
+	})
+}
+
+// gone is the error of an open subject that exists no more.
+type gone string
+
+func (g gone) Error() string { return string(g) }
+
+// printFile prints a file's metadata and its content, with control characters
+// escaped.
+func (a *app) printFile(f client.File) {
+	pairs := [][2]string{
+		{"size", byteSize(int64(f.Size))}, {"generation", fmt.Sprintf("%d, revision %d, created as %d", f.Generation, f.Revision, f.Instance)},
+		{"written", fmt.Sprintf("%s, %s ago, by %s", clock(f.ModifiedAt), since(f.ModifiedAt), clean(f.Principal))},
+		{"created", clock(f.CreatedAt)}, {"sha256", clean(f.SHA256)},
+	}
+	if f.Session != "" {
+		pairs = append(pairs, [2]string{"ends with", "session " + clean(f.Session)})
+	}
+	a.ui.pairs(pairs...)
+	a.ui.printf("\n%s\n", a.ui.out.head.Render("Content"))
+	for line := range strings.Lines(safetext.Page(string(f.Content))) {
+		a.ui.printf("  %s\n", strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
+	}
 }
 
 // output returns what a command would print on a terminal of a width.
@@ -116,17 +172,17 @@ func (s *topSource) output(width int, command func(*app) error) (string, error) 
 	}
 	var text bytes.Buffer
 	a := *s.a
-	a.ui = &ui{out: paint(&text, profile), err: paint(io.Discard, termenv.Ascii), width: width, quiet: true}
+	a.ui = &ui{out: paint(&text, profile), err: paint(&text, profile), width: width}
 	err := command(&a)
 	return text.String(), err
 }
 
 // Describe implements top.Source.
 func (s *topSource) Describe(err error) *top.Trouble {
-	f := s.a.explain(err)
-	if errors.Is(err, client.ErrSessionNotFound) {
-		return &top.Trouble{Text: "This session no longer exists: it was closed or has expired."}
+	if g, ok := errors.AsType[gone](err); ok {
+		return &top.Trouble{Text: g.Error()}
 	}
+	f := s.a.explain(err)
 	t := &top.Trouble{Text: capital(safeLine(f.message)) + ".", Denied: ask.IsDenial(err)}
 	for _, line := range f.details {
 		t.More = append(t.More, safeLine(line))

@@ -1,40 +1,15 @@
 package top
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// largeLag is the lag from which on a replica is marked.
-const largeLag = 64
-
-var replicaColumns = []column[lockapi.Replica]{
-	{title: "REPLICA", width: 8, cell: func(_ *Model, r lockapi.Replica) cell { return cell{text: format.Clean(r.ID)} }},
-	{title: "ROLE", width: 8, cell: (*Model).roleCell},
-	{title: "HEALTH", width: 9, cell: (*Model).healthCell},
-	{title: "BEHIND", width: 6, right: true, cell: (*Model).behindCell},
-	{title: "PROMISE", width: 10, rank: 1, cell: (*Model).promiseCell},
-	{title: "CONTACT", width: 7, right: true, rank: 3, cell: func(_ *Model, r lockapi.Replica) cell {
-		if r.Role == lockapi.RoleMaster {
-			return cell{text: "-"}
-		}
-		return cell{text: millis(r.LastContactMS)}
-	}},
-	{title: "RELEASE", width: 14, rank: 4, cell: func(m *Model, r lockapi.Replica) cell {
-		i := slices.IndexFunc(m.members.Members, func(member lockapi.Member) bool { return member.ID == r.ID })
-		if i < 0 {
-			return cell{}
-		}
-		return cell{text: format.Clean(m.members.Members[i].Version)}
-	}},
-	{title: "ADDRESS", flex: 17, rank: 2, cell: func(_ *Model, r lockapi.Replica) cell { return cell{text: address(r.URL)} }},
-}
 
 // cellLines shows an overview of the cell.
 func (m *Model) cellLines(height int) []string {
@@ -47,33 +22,28 @@ func (m *Model) cellLines(height int) []string {
 	c := m.look.Cell
 	lines := m.glance(c)
 	lines = append(lines, "")
-	widths := layout(replicaColumns, m.width-2)
-	lines = append(lines, "  "+heading(m, replicaColumns, widths))
-	for _, r := range slices.SortedFunc(slices.Values(c.Replicas), func(a, b lockapi.Replica) int { return cmp.Compare(a.ID, b.ID) }) {
-		lines = append(lines, "  "+row(m, r, replicaColumns, widths))
-	}
+	lines = append(lines, m.printed(m.look.Replicas)...)
 	for i, f := range m.look.Findings {
 		if i == 0 {
 			lines = append(lines, "")
 		}
-		for _, line := range m.broken(f, 2) {
-			lines = append(lines, "  "+line)
-		}
+		lines = append(lines, m.hanging("  ", "", 0, f)...)
 	}
-	if len(m.cycles) > 0 {
-		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: press 6", format.Plural(len(m.cycles), "circle"))))
+	if len(m.members.Cycles) > 0 {
+		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: press 6", format.Plural(len(m.members.Cycles), "circle"))))
 	}
 	room := height - len(lines) - 2
 	if room < 2 {
 		return lines
 	}
 	lines = append(lines, "", m.paint.head("Recent events"))
-	if len(m.events) == 0 {
+	events := m.events.rows(m)
+	if len(events) == 0 {
 		return append(lines, m.paint.dim(fmt.Sprintf("  no change%s since stout top was started", m.hedge(" that you may read"))))
 	}
-	widths = layout(eventColumns, m.width-2)
-	for i := range m.events[:min(room, len(m.events))] {
-		lines = append(lines, "  "+row(m, &m.events[i], eventColumns, widths))
+	widths := layout(eventColumns, m.width-2)
+	for _, e := range events[:min(room, len(events))] {
+		lines = append(lines, "  "+row(m, e, eventColumns, widths))
 	}
 	return lines
 }
@@ -100,8 +70,8 @@ func (m *Model) glance(c lockapi.Cell) []string {
 		}
 	}
 	lines := []string{pair("master", master), pair("lease", lease), pair("health", m.verdict(c))}
-	if !m.membersAt.IsZero() && inOffice(c) {
-		lines = append(lines, pair("tolerates", m.colouredTolerance()))
+	if !m.membersAt.IsZero() && ask.InOffice(c) {
+		lines = append(lines, pair("tolerates", m.members.Tolerates))
 	}
 	if c.Sessions != nil && c.Locks != nil && c.Waiters != nil {
 		text := fmt.Sprintf("%s, %s, %s", format.Plural(*c.Sessions, "session"), format.Plural(*c.Locks, "lock"), format.Plural(*c.Waiters, "waiter"))
@@ -132,7 +102,7 @@ func (m *Model) verdict(c lockapi.Cell) string {
 	switch {
 	case len(ill) > 0:
 		text, style = strings.Join(ill, " and ")+" UNHEALTHY", m.paint.fail
-	case !inOffice(c):
+	case !ask.InOffice(c):
 		text, style = "no master holds its lease", m.paint.fail
 	case len(c.Replicas) == 1:
 		text = "healthy"
@@ -140,48 +110,29 @@ func (m *Model) verdict(c lockapi.Cell) string {
 	return style(text)
 }
 
-// newest returns the index of the last applied entry of any replica.
-func newest(replicas []lockapi.Replica) (index uint64) {
-	for _, r := range replicas {
-		index = max(index, r.AppliedIndex)
-	}
-	return index
-}
-
-func (m *Model) roleCell(r lockapi.Replica) cell {
-	c := cell{text: format.Clean(r.Role)}
-	if r.Role == lockapi.RoleMaster {
-		c.style = m.paint.good
-	}
-	return c
-}
-
-func (m *Model) healthCell(r lockapi.Replica) cell {
+// membersLines shows the members and the deadlocks.
+func (m *Model) membersLines(int) []string {
 	switch {
-	case slices.Contains(m.look.Unreached, r.ID):
-		return cell{text: "no master", style: m.paint.fail}
-	case r.Healthy:
-		return cell{text: "ok", style: m.paint.good}
+	case m.noMembers != nil && m.membersAt.IsZero():
+		return m.troubleLines(m.noMembers)
+	case m.membersAt.IsZero():
+		return []string{m.paint.dim("Asking for the members...")}
 	}
-	return cell{text: "DOWN", style: m.paint.fail}
+	lines := append(m.printed(m.members.Text), "")
+	if len(m.members.Cycles) == 0 {
+		return append(lines, fmt.Sprintf("No sessions wait for each other%s.", m.hedge(" over locks that you may read")))
+	}
+	for _, d := range m.members.Cycles {
+		head, links := format.Deadlock(d)
+		lines = append(lines, m.paint.fail("! "+head))
+		for _, l := range links {
+			lines = append(lines, m.hanging("  ", "", 0, l)...)
+		}
+	}
+	return lines
 }
 
-func (m *Model) behindCell(r lockapi.Replica) cell {
-	if !r.Healthy {
-		return cell{text: "-"}
-	}
-	behind := newest(m.look.Cell.Replicas) - r.AppliedIndex
-	c := cell{text: fmt.Sprint(behind)}
-	if behind > largeLag {
-		c.style = m.paint.warn
-	}
-	return c
-}
-
-func (m *Model) promiseCell(r lockapi.Replica) cell {
-	if !r.Healthy || r.Promise == nil {
-		return cell{text: "-"}
-	}
-	left := time.Duration(r.Promise.RemainingMS)*time.Millisecond - m.now.Sub(m.lookedAt)
-	return cell{text: format.Clean(r.Promise.To) + " " + tenths(left)}
+// printed returns the lines that another command printed.
+func (m *Model) printed(text string) []string {
+	return strings.Split(strings.TrimRight(text, "\n"), "\n")
 }

@@ -2,96 +2,73 @@ package top
 
 import (
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// happenings names the types of events in one word.
-var happenings = map[lockapi.EventType]string{
-	lockapi.EventLockAcquired: "acquired", lockapi.EventLockReleased: "released", lockapi.EventLockContended: "waits",
-	lockapi.EventFileCreated: "created", lockapi.EventFileChanged: "changed", lockapi.EventFileDeleted: "deleted",
-	lockapi.EventMasterChanged: "master",
-}
+// eventRow is an event and when it was received.
+type eventRow = record[lockapi.CellEvent]
 
-func happening(t lockapi.EventType) string {
-	if word := happenings[t]; word != "" {
-		return word
+func newEvents() *list[lockapi.CellEvent] {
+	return &list[lockapi.CellEvent]{
+		title: "Events", noun: [2]string{"event", "events"}, none: "No change%s since stout top was started.", known: true,
+		records: map[string]*eventRow{}, key: eventKey, columns: eventColumns,
+		orders: []order[lockapi.CellEvent]{{"time, newest first", func(_ *Model, a, b *eventRow) int { return b.seq - a.seq }}},
+		matches: func(r *eventRow, search string) bool {
+			return contains(search, r.item.Path, format.EventWord(r.item.Type), format.Event(&r.item))
+		},
+		open: func(m *Model, r *eventRow, _ string) {
+			switch r.item.Type.Subject() {
+			case lockapi.SubjectLock:
+				m.closely(Subject{Lock, r.item.Path})
+			case lockapi.SubjectFile:
+				m.closely(Subject{File, r.item.Path})
+			}
+		},
 	}
-	return format.Clean(string(t))
 }
 
-// ends describes the reasons for an end.
-var ends = map[string]string{
-	lockapi.ReasonReleased: "released", lockapi.ReasonSessionClosed: "its session was closed", lockapi.ReasonSessionExpired: "its session expired",
-	lockapi.ReasonForced: "released by force", lockapi.ReasonDeleted: "deleted", lockapi.ReasonSessionEnded: "its session ended",
-	lockapi.ReasonDenied: "its session may no longer lock there",
-}
-
-func ending(reason string) string {
-	if word := ends[reason]; word != "" {
-		return word
+// addEvent adds an event and drops the oldest one beyond the limit. A cursor on
+// the newest event stays on the newest one.
+func (m *Model) addEvent(at time.Time, e lockapi.CellEvent) {
+	l := m.events
+	m.counted++
+	r := &eventRow{item: e, read: at, seq: m.counted}
+	l.records[eventKey(r)] = r
+	delete(l.records, eventKey(&eventRow{seq: m.counted - mostEvents}))
+	if l.sorted = nil; l.cur.at == 0 {
+		l.cur.key = ""
 	}
-	return format.Clean(strings.ReplaceAll(reason, "_", " "))
 }
 
-// described returns what an event reports beside its type and path.
-func described(e *lockapi.CellEvent) string {
-	switch {
-	case e.Master != nil:
-		return fmt.Sprintf("%s is master, epoch %d", format.Clean(e.Master.Master), e.Master.Epoch)
-	case e.Hold != nil && e.Type == lockapi.EventLockReleased:
-		return called(e.Hold.SessionName, e.Hold.Session) + ", " + ending(e.Reason)
-	case e.Hold != nil && e.Hold.Token != 0:
-		return fmt.Sprintf("%s, token %d", called(e.Hold.SessionName, e.Hold.Session), e.Hold.Token)
-	case e.Hold != nil:
-		return called(e.Hold.SessionName, e.Hold.Session)
-	case e.Type == lockapi.EventFileDeleted:
-		return ending(e.Reason)
-	case e.File != nil:
-		return fmt.Sprintf("%s, generation %d", format.Bytes(int64(e.File.Size)), e.File.Generation)
-	}
-	return ""
-}
+func eventKey(r *eventRow) string { return fmt.Sprint(r.seq) }
 
-// eventRows returns the events that match the search, newest first.
-func (m *Model) eventRows() []*seen {
-	search := m.lists[eventsPage].search
-	out := make([]*seen, 0, len(m.events))
-	for i := range m.events {
-		e := &m.events[i]
-		if search == "" || matches(search, e.Path, happening(e.Type), described(&e.CellEvent)) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-var eventColumns = []column[*seen]{
-	{title: "SEEN", width: 8, cell: func(m *Model, e *seen) cell { return cell{text: m.timeOfDay(e.at), style: m.paint.dim} }},
+var eventColumns = []column[*eventRow]{
+	{title: "SEEN", width: 8, cell: func(m *Model, e *eventRow) cell { return cell{text: m.timeOfDay(e.read), style: m.paint.dim} }},
 	{title: "WHAT", width: 8, cell: (*Model).whatCell},
-	{title: "PATH", flex: 16, cell: func(_ *Model, e *seen) cell {
-		if e.Master != nil {
-			return cell{text: format.Clean(e.Master.Master)}
+	{title: "PATH", flex: 16, cell: func(_ *Model, e *eventRow) cell {
+		if e.item.Master != nil {
+			return cell{text: format.Clean(e.item.Master.Master)}
 		}
-		return cell{text: format.Clean(e.Path)}
+		return cell{text: format.Clean(e.item.Path)}
 	}},
-	{title: "WHO", width: 34, most: 80, rank: 1, cell: func(_ *Model, e *seen) cell {
-		if e.Master != nil {
-			return cell{text: fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)}
+	{title: "WHO", width: 34, most: 80, rank: 1, cell: func(_ *Model, e *eventRow) cell {
+		if e.item.Master != nil {
+			return cell{text: fmt.Sprintf("is master, in epoch %d", e.item.Master.Epoch)}
 		}
-		return cell{text: described(&e.CellEvent)}
+		return cell{text: format.Event(&e.item)}
 	}},
-	{title: "REVISION", width: 9, right: true, rank: 2, cell: func(m *Model, e *seen) cell { return cell{text: fmt.Sprint(e.Revision), style: m.paint.dim} }},
+	{title: "REVISION", width: 9, right: true, rank: 2, cell: func(m *Model, e *eventRow) cell { return cell{text: fmt.Sprint(e.item.Revision), style: m.paint.dim} }},
 }
 
-func (m *Model) whatCell(e *seen) cell {
-	c := cell{text: happening(e.Type)}
+func (m *Model) whatCell(e *eventRow) cell {
+	c := cell{text: format.EventWord(e.item.Type)}
 	switch {
-	case e.Type == lockapi.EventMasterChanged, e.Reason == lockapi.ReasonSessionExpired, e.Reason == lockapi.ReasonForced:
+	case e.item.Type == lockapi.EventMasterChanged, e.item.Reason == lockapi.ReasonSessionExpired, e.item.Reason == lockapi.ReasonForced:
 		c.style = m.paint.warn
-	case e.Type == lockapi.EventLockAcquired:
+	case e.item.Type == lockapi.EventLockAcquired:
 		c.style = m.paint.good
 	}
 	return c

@@ -2,7 +2,8 @@ package top
 
 import (
 	"cmp"
-	"slices"
+	"context"
+	"iter"
 	"strings"
 	"time"
 
@@ -11,22 +12,60 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// fileRow is an entry of the current directory.
-type fileRow struct {
-	client.DirEntry
-	changed time.Time // time of the last event
-	at      time.Time
+type fileRow = record[client.DirEntry]
+
+func newFiles() *list[client.DirEntry] {
+	return &list[client.DirEntry]{
+		title: "Files", noun: [2]string{"entry", "entries"}, none: "There is nothing here%s.",
+		records: map[string]*fileRow{}, key: func(r *fileRow) string { return r.item.Path }, columns: fileColumns,
+		orders: []order[client.DirEntry]{
+			{"name", func(_ *Model, a, b *fileRow) int { return strings.Compare(a.item.Path, b.item.Path) }},
+			{"size", byFile(func(a, b *client.File) int { return cmp.Compare(b.Size, a.Size) })},
+			{"newest", byFile(func(a, b *client.File) int { return b.ModifiedAt.Compare(a.ModifiedAt) })},
+		},
+		matches: func(r *fileRow, search string) bool { return contains(search, r.item.Path) },
+		source: func(ctx context.Context, c *client.Client, dir string, opts ...client.ReadOption) iter.Seq2[client.DirEntry, error] {
+			return c.ReadDir(ctx, dir, opts...)
+		},
+		of:      func(m *Model) string { return m.dir },
+		heading: func(m *Model) string { return format.Clean(m.dir) + ": " },
+		open: func(m *Model, r *fileRow, _ string) {
+			if r.item.File == nil {
+				m.enter(r.item.Path)
+			} else {
+				m.closely(Subject{File, r.item.Path})
+			}
+		},
+	}
 }
 
-// enter opens a directory.
-func (m *Model) enter(dir string) {
-	l := m.lists[filesPage]
-	l.key, l.search = "", ""
-	if up, ok := strings.CutPrefix(m.dir, dir); ok && up != "" { // upwards: put the cursor on the former directory
-		l.key = dir + up[:strings.IndexByte(up, '/')+1]
+// byFile orders files, behind directories.
+func byFile(compare func(a, b *client.File) int) func(*Model, *fileRow, *fileRow) int {
+	return func(_ *Model, a, b *fileRow) int {
+		switch a, b := a.item.File, b.item.File; {
+		case a != nil && b != nil:
+			return compare(a, b)
+		case a == nil && b != nil:
+			return -1
+		case a != nil:
+			return 1
+		}
+		return 0
 	}
-	m.dir, l.cursor, l.offset = dir, 0, 0
-	m.files = table[*fileRow]{rows: map[string]*fileRow{}}
+}
+
+// enter opens a directory. Upwards, the cursor is put on the former one.
+func (m *Model) enter(dir string) {
+	l := m.files
+	l.restart()
+	l.cur = cursor{order: l.cur.order, reverse: l.cur.reverse}
+	if up, ok := strings.CutPrefix(m.dir, dir); ok && up != "" {
+		l.cur.key = dir + up[:strings.IndexByte(up, '/')+1]
+	}
+	m.dir = dir
+	clear(l.records)
+	l.sorted, l.known, l.err = nil, false, nil
+	m.soon()
 }
 
 // parent returns the parent of a directory.
@@ -34,103 +73,47 @@ func parent(dir string) string {
 	return dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
 }
 
-func (m *Model) dirRead(p DirRead) {
-	if p.Of != m.dir {
-		return
-	}
-	m.files.begin(p.Part)
-	for _, e := range p.Entries {
-		if known := m.files.rows[e.Path]; known == nil || !known.changed.After(p.Began) {
-			m.files.rows[e.Path] = &fileRow{DirEntry: e, at: p.At}
-		}
-	}
-	if p.Done && p.Err == nil {
-		for path, row := range m.files.rows {
-			if row.at.Before(p.Began) && row.changed.Before(p.Began) {
-				delete(m.files.rows, path)
-			}
-		}
-	}
-}
-
 // fileEvent updates the directory by an event. An empty subdirectory disappears
 // at the next reading.
 func (m *Model) fileEvent(at time.Time, e lockapi.CellEvent) {
+	all := m.files
 	name, in := strings.CutPrefix(e.Path, m.dir)
-	if !in || m.files.at.IsZero() {
+	if !in || all.at.IsZero() {
 		return
 	}
-	m.files.sorted = nil
+	all.sorted = nil
+	entry := client.DirEntry{Path: e.Path}
 	if i := strings.IndexByte(name, '/'); i >= 0 {
-		dir := m.dir + name[:i+1]
-		if e.Type != lockapi.EventFileDeleted && m.files.rows[dir] == nil && len(m.files.rows) < mostListed {
-			m.files.rows[dir] = &fileRow{DirEntry: client.DirEntry{Path: dir}, changed: at, at: at}
+		entry.Path = m.dir + name[:i+1]
+		if e.Type == lockapi.EventFileDeleted || all.records[entry.Path] != nil {
+			return
 		}
+	} else if e.Type == lockapi.EventFileDeleted {
+		delete(all.records, e.Path)
 		return
+	} else if e.File == nil {
+		return
+	} else {
+		entry.File = &client.File{FileStat: e.File.FileStat}
 	}
-	if e.Type == lockapi.EventFileDeleted {
-		delete(m.files.rows, e.Path)
-	} else if e.File != nil && len(m.files.rows) < mostListed {
-		m.files.rows[e.Path] = &fileRow{DirEntry: client.DirEntry{Path: e.Path, File: &client.File{FileStat: e.File.FileStat}}, changed: at, at: at}
+	if len(all.records) < mostListed {
+		all.records[entry.Path] = &fileRow{item: entry, read: at, changed: at}
 	}
-}
-
-var fileSorts = []struct {
-	name string
-	less func(a, b *client.File) int
-}{
-	{"name", func(_, _ *client.File) int { return 0 }},
-	{"size", func(a, b *client.File) int { return cmp.Compare(b.Size, a.Size) }},
-	{"newest", func(a, b *client.File) int { return b.ModifiedAt.Compare(a.ModifiedAt) }},
-}
-
-// fileRows returns the rows in display order: directories first, unless sorted
-// by name.
-func (m *Model) fileRows() []*fileRow {
-	if m.files.sorted != nil {
-		return m.files.sorted
-	}
-	l := m.lists[filesPage]
-	out := make([]*fileRow, 0, len(m.files.rows))
-	for _, row := range m.files.rows {
-		if matches(l.search, row.Path) {
-			out = append(out, row)
-		}
-	}
-	order := fileSorts[l.sort].less
-	slices.SortFunc(out, func(a, b *fileRow) int {
-		by := 0
-		switch {
-		case a.File != nil && b.File != nil:
-			by = order(a.File, b.File)
-		case l.sort > 0 && a.File == nil && b.File != nil:
-			return -1
-		case l.sort > 0 && a.File != nil && b.File == nil:
-			return 1
-		}
-		by = cmp.Or(by, strings.Compare(a.Path, b.Path))
-		if l.reverse {
-			by = -by
-		}
-		return by
-	})
-	m.files.sorted = out
-	return out
 }
 
 var fileColumns = []column[*fileRow]{
 	{title: "NAME", flex: 16, cell: func(m *Model, r *fileRow) cell {
-		name := cell{text: format.Clean(strings.TrimPrefix(r.Path, m.dir))}
-		if r.File == nil {
+		name := cell{text: format.Clean(strings.TrimPrefix(r.item.Path, m.dir))}
+		if r.item.File == nil {
 			name.style = m.paint.head
 		}
 		return name
 	}},
 	{title: "SIZE", width: 10, right: true, cell: func(m *Model, r *fileRow) cell {
-		if r.File == nil {
+		if r.item.File == nil {
 			return cell{text: "directory", style: m.paint.dim}
 		}
-		return cell{text: format.Bytes(int64(r.File.Size))}
+		return cell{text: format.Bytes(int64(r.item.File.Size))}
 	}},
 	{title: "GEN", width: 5, right: true, rank: 2, cell: ofFile(func(_ *Model, f *client.File) string { return some(int(f.Generation)) })},
 	{title: "WRITTEN", width: 10, right: true, rank: 1, cell: ofFile(func(m *Model, f *client.File) string { return m.ago(f.ModifiedAt) + " ago" })},
@@ -141,9 +124,9 @@ var fileColumns = []column[*fileRow]{
 // ofFile returns a cell that is empty for a directory.
 func ofFile(text func(*Model, *client.File) string) func(*Model, *fileRow) cell {
 	return func(m *Model, r *fileRow) cell {
-		if r.File == nil {
+		if r.item.File == nil {
 			return cell{}
 		}
-		return cell{text: text(m, r.File)}
+		return cell{text: text(m, r.item.File)}
 	}
 }

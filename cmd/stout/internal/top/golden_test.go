@@ -32,17 +32,6 @@ func noMasterLook() Look {
 	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last seen 14s ago", "r3 answers but is not ready: it has no master"}}
 }
 
-// unled returns the members in the view of a replica without a master, with one
-// member that it cannot ask.
-func unled() lockapi.Members {
-	out := theMembers(3, 0)
-	for i := range out.Members {
-		out.Members[i].Role, out.Members[i].Healthy = lockapi.RoleReplica, false
-	}
-	out.Members[2].Version = ""
-	return out
-}
-
 // guarded is a cell with nothing in it, and access on.
 func guarded() Looked {
 	c := theCell(3, "r1")
@@ -62,15 +51,13 @@ func nastyThings() []any {
 	l := held("/a\u202eb\u2066\u00a0\ufeff\u200b\u2028", 1, lockapi.Holder{Session: nasty, SessionName: nasty, Mode: nasty, Token: 1, GrantedAt: start})
 	s := theSession(nasty, nasty, 5000)
 	s.Principal = nasty
-	members := theMembers(2, 0)
-	members.Members[0].ID, members.Members[0].URL, members.Members[0].Version, members.CellID = nasty, nasty, nasty, nasty
 	cell := theCell(2, "r1")
 	cell.Cell, cell.Replicas[1].ID, cell.Replicas[1].URL, cell.Replicas[1].Role, cell.Replicas[0].Promise.To = nasty, nasty, nasty, nasty, nasty
 	cell.Master.ID, cell.Master.URL = nasty, nasty
 	link := lockapi.DeadlockLink{Session: nasty, SessionName: nasty, Path: nasty, Mode: nasty}
 	return []any{
 		Tick(start), Looked{At: start, Look: Look{Cell: cell}},
-		Membered{At: start, Members: members, Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link, link}}}},
+		Membered{At: start, Members: Members{Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link, link}}}}},
 		LocksRead{all(""), []lockapi.Lock{l, held(wide, 0, holder("S", wide, 2)), held("/"+strings.Repeat("long/", 200)+"end", 0, holder("S", strings.Repeat("n", 128), 3))}},
 		SessionsRead{all(""), []lockapi.SessionState{s, theSession("S9", wide, 9000)}},
 		DirRead{all("/"), []client.DirEntry{{Path: "/" + nasty + "/"}, {Path: "/" + nasty, File: &client.File{FileStat: lockapi.FileStat{Path: "/" + nasty, Principal: nasty, Session: nasty}}}}},
@@ -83,17 +70,9 @@ func nastyThings() []any {
 
 // lockDetail is what was read of /db/primary.
 func lockDetail() DetailRead {
-	return DetailRead{At: start, Of: subject{lockKind, "/db/primary"}, Detailed: Detailed{
-		Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n    Token 101, exclusive, session S1. Its session has 9.1s of 12s left.\n",
-		History: &lockapi.History{Path: "/db/primary", More: true, Since: ptr(at(-7000)), Events: []lockapi.PastEvent{
-			{Revision: 10, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
-			{Revision: 9, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
-			{Revision: 8, Type: lockapi.EventMasterChanged, At: at(-95), Master: "r1", Epoch: 3},
-			{Revision: 7, Type: lockapi.EventLockReleased, At: at(-100), SessionName: "db-3.example", Token: 90, Reason: lockapi.ReasonSessionExpired, SilentMS: ptr(int64(14_200)), TTLMS: 12_000, HeldMS: ptr(int64(86_400_000))},
-			{Revision: 6, Type: lockapi.EventMasterChanged, At: at(-114), Master: "r2", Epoch: 2},
-			{Revision: 5, Type: lockapi.EventLockReleased, At: at(-90_000), SessionName: nasty, Token: 80, Reason: lockapi.ReasonForced, By: "user:ops", HeldMS: ptr(int64(500))},
-		}},
-	}}
+	return DetailRead{Of: Subject{Lock, "/db/primary"}, Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n" +
+		"    Token 101, exclusive, session S1. Its session has 9.1s of 12s left.\n\nHistory, newest first:\n" +
+		"    02:58:20  db-3.example (token 90) held it for 1d0h; expired: last keepalive at least 14s earlier, ttl 12s\n"}
 }
 
 // screens lists the scenarios; each name states its promise.
@@ -103,7 +82,7 @@ var screens = []struct {
 }{
 	{"cell-well", well()},
 	{"cell-lease-runs-out", script(well(), Tick(at(1)))},
-	{"cell-of-one", script(Tick(start), Looked{At: start, Look: Look{Cell: theCell(1, "r1")}}, Membered{At: start, Members: theMembers(1, 0)})},
+	{"cell-of-one", script(Tick(start), Looked{At: start, Look: Look{Cell: theCell(1, "r1")}}, Membered{At: start, Members: theMembers("no more failures")})},
 	{"no-master", script(well(), Tick(at(2)), Looked{At: at(2), Look: noMasterLook()}, Unheard{At: at(2), Err: &Trouble{Text: "no master"}})},
 	{"cell-deaf", script(well(), Tick(at(2)), Looked{At: at(2), Look: deafLook()})},
 	{"never-reached", script(Tick(start), Looked{At: start, Err: unreachable}, Tick(at(3)))},
@@ -127,21 +106,17 @@ var screens = []struct {
 	{"lock-closely", script(well(), keys("2", "enter"), lockDetail())},
 	{"lock-closely-old", script(well(), keys("2", "enter"), lockDetail(), Tick(at(20)))},
 	{"sessions", script(well(), keys("3"), Tick(at(1)))},
-	{"session-gone", script(well(), keys("3", "enter"), DetailRead{At: start, Of: subject{sessionKind, "S2"}, Detailed: Detailed{Err: &Trouble{Text: "There is no such session any more."}}})},
+	{"session-gone", script(well(), keys("3", "enter"), DetailRead{Of: Subject{Session, "S2"}, Err: &Trouble{Text: "There is no such session any more."}})},
 	{"files", script(well(), keys("4"))},
-	{"file-closely", script(well(), keys("4", "j", "enter"), DetailRead{At: start, Of: subject{fileKind, "/motd"}, Detailed: Detailed{File: &client.File{
-		FileStat: lockapi.FileStat{Path: "/motd", Size: 12, Generation: 2, Revision: 44, Instance: 40, ModifiedAt: at(-60), CreatedAt: at(-600), SHA256: strings.Repeat("ab", 32), Session: "S1"},
-		Content:  []byte("line one\n\ttabbed " + nasty + "\nlast"),
-	}}})},
+	{"file-closely", script(well(), keys("4", "j", "enter"), DetailRead{Of: Subject{File, "/motd"}, Text: "size  12 bytes\n\nContent\n  " + strings.Repeat("word ", 30) + "\n"})},
 	{"events", script(well(), keys("5"), Happened{at(1), []lockapi.CellEvent{
 		lockEventOf(lockapi.EventLockContended, 70, "/db/primary", "S3", "db-3.example", 0, ""),
 		lockEventOf(lockapi.EventLockReleased, 71, "/db/primary", "S1", "db-1.example", 101, lockapi.ReasonSessionExpired),
 		{Revision: 72, Type: lockapi.EventFileChanged, Path: "/app/conf", File: &lockapi.File{FileStat: lockapi.FileStat{Size: 5000, Generation: 9}}},
 	}})},
 	{"members", script(well(), keys("6"))},
-	{"members-without-master", script(well(), keys("6"), Looked{At: start, Look: noMasterLook()}, Membered{At: start, Members: unled()})},
-	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: theMembers(3, 1), Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
-		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}})},
+	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: Members{Text: "MEMBER\nr1\n", Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
+		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}}})},
 	{"paused", script(well(), keys("2", "p"), Tick(at(30)), Happened{at(10), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, "released")}})},
 	{"missed", script(well(), keys("2"), Missed{At: at(1)}, Tick(at(1)))},
 	{"help", script(well(), keys("?"))},
@@ -156,7 +131,7 @@ var screens = []struct {
 
 // onAll are the screens that are also recorded on a small and on a large terminal:
 // the cell and one of each list.
-var onAll = []string{"cell-well", "locks-by-queue", "sessions", "files", "events", "members"}
+var onAll = []string{"cell-well", "locks-by-queue", "sessions", "files", "events"}
 
 // onSmall lists other screens with a different layout on a small terminal.
 var onSmall = []string{"lock-closely", "lost-and-stale", "locks-search-typed", "nasty-cell", "nasty-locks"}

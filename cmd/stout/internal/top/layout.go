@@ -165,7 +165,7 @@ func bar(part, whole time.Duration, width int) string {
 // tenths formats a duration in tenths of a second.
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
-func millis(ms int64) string { return format.Human(time.Duration(ms) * time.Millisecond) }
+func millis(ms int64) string { return format.Millis(ms) }
 
 // ago is how long ago t was.
 func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }
@@ -192,12 +192,20 @@ func (m *Model) timeOfDay(t time.Time) string {
 	return t.Format("15:04:05")
 }
 
-// wrapped breaks sentences into lines of the screen's width, at most 80.
-func (m *Model) wrapped(text string) []string { return m.broken(text, 0) }
+// wrapped breaks safe text, also long words, into lines of the screen's width,
+// at most 80.
+func (m *Model) wrapped(text string) []string { return m.hanging("", "", 0, text) }
 
-// broken breaks safe text, also long words, into lines that leave free columns.
-func (m *Model) broken(text string, free int) []string {
-	return strings.Split(ansi.Wrap(text, max(8, min(80, m.width)-free), ""), "\n")
+// hanging breaks text into lines beside a name, which takes some columns after
+// an indent.
+func (m *Model) hanging(indent, name string, columns int, text string) []string {
+	free := len(indent) + columns
+	lines := strings.Split(ansi.Wrap(text, max(8, min(80, m.width)-free), ""), "\n")
+	for i := range lines {
+		lines[i] = indent + fmt.Sprintf("%-*s", columns, name) + lines[i]
+		name = ""
+	}
+	return lines
 }
 
 // troubleLines describes why something is missing.
@@ -207,9 +215,7 @@ func (m *Model) troubleLines(t *Trouble) []string {
 		lines[i] = m.paint.fail(lines[i])
 	}
 	for _, more := range t.More {
-		for _, line := range m.broken(more, 2) {
-			lines = append(lines, "  "+line)
-		}
+		lines = append(lines, m.hanging("  ", "", 0, more)...)
 	}
 	return slices.Clip(lines)
 }

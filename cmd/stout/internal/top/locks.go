@@ -2,171 +2,146 @@ package top
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lockRow is the state of a lock, or a directory of locks.
-type lockRow struct {
-	lockapi.Lock
-	at      time.Time // of its reading
-	changed time.Time // time of the last event
-	freed   time.Time // when it became free; removed some time later
-	doubt   bool      // changed by an event, so partly unknown
+type lockRow = record[lockapi.Lock]
 
-	dir   string // for a directory; the fields above are empty
-	count int    // locks in it
-	depth int
-	from  int // start of the displayed name in the path
-}
-
-func (r *lockRow) key() string { return cmp.Or(r.dir, r.Path) }
-
-// locksRead adds a part of the list of locks.
-func (m *Model) locksRead(p LocksRead) {
-	if p.First && p.Of != m.locks.of {
-		clear(m.locks.rows)
-	}
-	m.locks.begin(p.Part)
-	for _, l := range p.Locks {
-		m.putLock(l, p.Began, p.At)
-	}
-	if p.Done && p.Err == nil {
-		for path, row := range m.locks.rows {
-			if row.at.Before(p.Began) && row.changed.Before(p.Began) {
-				delete(m.locks.rows, path)
+func newLocks() *list[lockapi.Lock] {
+	return &list[lockapi.Lock]{
+		title: "Locks", noun: [2]string{"lock", "locks"}, none: "No lock%s is held, waited for or delayed.",
+		records: map[string]*lockRow{}, key: func(r *lockRow) string { return r.item.Path }, columns: lockColumns,
+		orders: []order[lockapi.Lock]{
+			{"path", func(_ *Model, a, b *lockRow) int { return strings.Compare(a.item.Path, b.item.Path) }},
+			{"queue", func(_ *Model, a, b *lockRow) int { return cmp.Compare(b.item.Waiters, a.item.Waiters) }},
+			{"held longest", func(m *Model, a, b *lockRow) int { return m.first(a).GrantedAt.Compare(m.first(b).GrantedAt) }},
+			{"holder", func(m *Model, a, b *lockRow) int {
+				return strings.Compare(m.first(a).SessionName, m.first(b).SessionName)
+			}},
+		},
+		matches: func(r *lockRow, search string) bool {
+			var more []string
+			for _, h := range r.item.Holders[:min(len(r.item.Holders), 20)] {
+				more = append(more, h.SessionName, h.Handle, h.Principal)
 			}
-		}
+			return contains(search, r.item.Path, more...)
+		},
+		source: func(ctx context.Context, c *client.Client, prefix string, opts ...client.ReadOption) iter.Seq2[lockapi.Lock, error] {
+			return c.ListLocks(ctx, prefix, opts...)
+		},
+		of: (*Model).lockPrefix, again: (*Model).readAgain, tree: (*Model).tree,
+		free: func(l lockapi.Lock) bool { return l.State == lockapi.StateFree },
+		open: func(m *Model, r *lockRow, key string) {
+			if r.dir != "" {
+				m.folded[r.dir] = !m.folded[r.dir]
+				m.locks.cur.key, m.locks.sorted = r.dir, nil
+			} else if key != "space" {
+				m.closely(Subject{Lock, r.item.Path})
+			}
+		},
 	}
 }
 
-// putLock stores a lock from a reading begun at an instant. A later event wins
-// over the reading.
-func (m *Model) putLock(l lockapi.Lock, began, at time.Time) {
-	known := m.locks.rows[l.Path]
-	if known != nil && known.changed.After(began) {
-		known.doubt = true
-		return
+// first returns the first holder of a lock. Free locks come last in any order.
+func (m *Model) first(r *lockRow) lockapi.Holder {
+	if len(r.item.Holders) == 0 {
+		return lockapi.Holder{SessionName: "\U0010ffff", GrantedAt: m.now.Add(time.Hour)}
 	}
-	row := &lockRow{Lock: l, at: at}
-	if known != nil {
-		row.changed, row.freed = known.changed, known.freed
-	}
-	switch {
-	case l.State != lockapi.StateFree:
-		row.freed = time.Time{}
-	case known == nil:
-		return
-	case row.freed.IsZero():
-		row.freed = at
-	}
-	m.locks.rows[l.Path] = row
+	return r.item.Holders[0]
 }
 
-// lockEvent updates the row of a lock by an event.
-func (m *Model) lockEvent(at time.Time, e lockapi.CellEvent) {
-	if !strings.HasPrefix(e.Path, m.locks.of) || e.Hold == nil || m.locks.at.IsZero() {
-		return
+// lockPrefix returns the prefix of the locks to list. A list that is known as a
+// whole is searched as it is.
+func (m *Model) lockPrefix() string {
+	l := m.locks
+	if (l.cut || l.scope.of != "") && !m.typing && strings.HasPrefix(l.cur.search, "/") {
+		return l.cur.search
 	}
-	m.locks.sorted = nil
-	row := &lockRow{Lock: lockapi.Lock{Path: e.Path}, at: at}
-	if known := m.locks.rows[e.Path]; known != nil {
-		copied := *known
-		row = &copied
-	} else if m.locks.cut || len(m.locks.rows) >= mostListed {
-		return
-	}
-	row.changed, row.doubt = at, true
-	row.Holders = slices.DeleteFunc(slices.Clone(row.Holders), func(h lockapi.Holder) bool { return h.Token == e.Hold.Token })
-	switch e.Type {
-	case lockapi.EventLockAcquired:
-		row.Holders = append(row.Holders, lockapi.Holder{Session: e.Hold.Session, SessionName: e.Hold.SessionName,
-			Handle: e.Hold.Handle, Mode: e.Hold.Mode, Token: e.Hold.Token, GrantedAt: at})
-		row.Mode, row.Waiters, row.DelayRemainingMS = e.Hold.Mode, max(0, row.Waiters-1), 0
-	case lockapi.EventLockContended:
-		row.Waiters = max(1, row.Waiters)
-	}
-	row.State, row.freed = lockapi.StateHeld, time.Time{}
-	if len(row.Holders) == 0 {
-		row.State, row.freed = lockapi.StateFree, at
-	}
-	m.locks.rows[e.Path] = row
+	return ""
 }
 
 // doubtful returns the paths of visible locks that may have a new queue or
 // delay without an event.
 func (m *Model) doubtful() []string {
-	var out []string
-	l := m.lists[locksPage]
-	rows := m.lockRows()
-	for _, row := range rows[min(l.offset, len(rows)):min(l.offset+m.height, len(rows))] {
-		if row.dir == "" && (row.doubt || row.Waiters > 0 || row.DelayRemainingMS > 0) && len(out) < mostAgain {
-			out = append(out, row.Path)
+	var paths []string
+	rows := m.locks.rows(m)
+	from := min(m.locks.cur.offset, len(rows))
+	for _, r := range rows[from:min(from+m.height, len(rows))] {
+		if r.dir == "" && (r.doubt || r.item.Waiters > 0 || r.item.DelayRemainingMS > 0) && len(paths) < mostAgain {
+			paths = append(paths, r.item.Path)
 		}
 	}
-	return out
+	return paths
 }
 
-// lockSorts lists the orders of locks; the first, by path, is a tree.
-var lockSorts = []struct {
-	name string
-	less func(m *Model, a, b *lockRow) int
-}{
-	{"path", func(_ *Model, a, b *lockRow) int { return strings.Compare(a.Path, b.Path) }},
-	{"queue", func(_ *Model, a, b *lockRow) int { return cmp.Compare(b.Waiters, a.Waiters) }},
-	{"held longest", func(m *Model, a, b *lockRow) int { return m.grantedAt(a).Compare(m.grantedAt(b)) }},
-	{"holder", func(_ *Model, a, b *lockRow) int { return strings.Compare(holderName(a), holderName(b)) }},
-}
-
-// grantedAt returns when a lock was granted; free locks come last.
-func (m *Model) grantedAt(r *lockRow) time.Time {
-	if len(r.Holders) == 0 {
-		return m.now.Add(time.Hour)
+// readAgain reads the doubtful locks while their list is shown.
+func (m *Model) readAgain() reader {
+	paths := m.doubtful()
+	if len(paths) == 0 || m.detail.Kind != "" {
+		return nil
 	}
-	return r.Holders[0].GrantedAt
-}
-
-func holderName(r *lockRow) string {
-	if len(r.Holders) == 0 {
-		return "\U0010ffff"
-	}
-	return r.Holders[0].SessionName
-}
-
-// lockRows returns the rows in display order.
-func (m *Model) lockRows() []*lockRow {
-	if m.locks.sorted != nil {
-		return m.locks.sorted
-	}
-	l := m.lists[locksPage]
-	out := make([]*lockRow, 0, len(m.locks.rows))
-	for _, row := range m.locks.rows {
-		more := make([]string, 0, 8)
-		for _, h := range row.Holders[:min(len(row.Holders), 20)] {
-			more = append(more, h.SessionName, h.Handle, h.Principal)
+	c, opts := m.client, options(m.stale())
+	return func(ctx context.Context) change {
+		began, locks := time.Now(), []lockapi.Lock{}
+		for _, path := range paths {
+			if l, err := c.ReadLock(ctx, path, opts...); err == nil {
+				locks = append(locks, l)
+			}
 		}
-		if matches(l.search, row.Path, more...) {
-			out = append(out, row)
+		return func(m *Model) {
+			for _, l := range locks {
+				m.locks.put(l, began, began)
+			}
 		}
 	}
-	order := lockSorts[l.sort].less
-	slices.SortFunc(out, func(a, b *lockRow) int {
-		by := order(m, a, b)
-		if l.reverse {
-			by = -by
-		}
-		return cmp.Or(by, strings.Compare(a.Path, b.Path))
-	})
-	if l.sort == 0 && !l.reverse {
-		out = m.tree(out)
+}
+
+// lockEvent updates the row of a lock by an event.
+func (m *Model) lockEvent(at time.Time, e lockapi.CellEvent) {
+	all := m.locks
+	if !strings.HasPrefix(e.Path, all.scope.of) || e.Hold == nil || all.at.IsZero() {
+		return
 	}
-	m.locks.sorted = out
-	return out
+	r := lockRow{item: lockapi.Lock{Path: e.Path}, read: at}
+	if known := all.records[e.Path]; known != nil {
+		r = *known
+	} else if all.cut || len(all.records) >= mostListed {
+		return
+	}
+	all.sorted = nil
+	r.changed, r.doubt = at, true
+	l := &r.item
+	l.Holders = slices.DeleteFunc(slices.Clone(l.Holders), func(h lockapi.Holder) bool { return h.Token == e.Hold.Token })
+	switch e.Type {
+	case lockapi.EventLockAcquired:
+		l.Holders = append(l.Holders, lockapi.Holder{Session: e.Hold.Session, SessionName: e.Hold.SessionName,
+			Handle: e.Hold.Handle, Mode: e.Hold.Mode, Token: e.Hold.Token, GrantedAt: at})
+		l.Mode, l.Waiters, l.DelayRemainingMS = e.Hold.Mode, max(0, l.Waiters-1), 0
+	case lockapi.EventLockContended:
+		l.Waiters = max(1, l.Waiters)
+	}
+	l.State, r.freed = lockapi.StateHeld, time.Time{}
+	if len(l.Holders) == 0 {
+		l.State, r.freed = lockapi.StateFree, at
+	}
+	all.records[e.Path] = &r
+}
+
+// branch is the place of a row in a tree of paths.
+type branch struct {
+	dir   string // for a directory; the row has no item
+	count int    // locks in it
+	depth int
+	from  int // start of the displayed name in the path
 }
 
 // tree adds a row for each directory with several locks, and omits the contents
@@ -174,38 +149,34 @@ func (m *Model) lockRows() []*lockRow {
 func (m *Model) tree(locks []*lockRow) []*lockRow {
 	counts := map[string]int{}
 	for _, l := range locks {
-		for i := range dirs(l.Path) {
-			counts[l.Path[:i]]++
+		for i := range dirs(l.item.Path) {
+			counts[l.item.Path[:i]]++
 		}
 	}
 	out := make([]*lockRow, 0, len(locks))
 	var open []*lockRow
 	for _, l := range locks {
-		open = slices.DeleteFunc(open, func(d *lockRow) bool { return !strings.HasPrefix(l.Path, d.dir) })
-		if slices.ContainsFunc(open, func(d *lockRow) bool { return m.folded[d.dir] }) {
-			continue
-		}
-		from := func() int {
+		path := l.item.Path
+		open = slices.DeleteFunc(open, func(d *lockRow) bool { return !strings.HasPrefix(path, d.dir) })
+		here := func() branch {
 			if len(open) == 0 {
-				return 0
+				return branch{}
 			}
-			return len(open[len(open)-1].dir)
+			return branch{depth: len(open), from: len(open[len(open)-1].dir)}
 		}
-		hidden := false
-		for i := range dirs(l.Path) {
-			dir := l.Path[:i]
-			if i <= from() || counts[dir] < 2 || onlyChild(l.Path, i, counts) {
+		hidden := slices.ContainsFunc(open, func(d *lockRow) bool { return m.folded[d.dir] })
+		for i := range dirs(path) {
+			dir, at := path[:i], here()
+			if hidden || i <= at.from || counts[dir] < 2 || onlyChild(path, i, counts) {
 				continue
 			}
-			d := &lockRow{dir: dir, count: counts[dir], depth: len(open), from: from()}
-			open, out = append(open, d), append(out, d)
-			if hidden = m.folded[dir]; hidden {
-				break
-			}
+			at.dir, at.count = dir, counts[dir]
+			d := &lockRow{branch: at}
+			open, out, hidden = append(open, d), append(out, d), m.folded[dir]
 		}
 		if !hidden {
 			shown := *l
-			shown.depth, shown.from = len(open), from()
+			shown.branch = here()
 			out = append(out, &shown)
 		}
 	}
@@ -234,30 +205,32 @@ var lockColumns = []column[*lockRow]{
 	{title: "PATH", flex: 26, least: 17, cell: (*Model).pathCell},
 	{title: "STATE", width: 12, cell: (*Model).stateCell},
 	{title: "HOLDER", width: 18, most: 48, rank: 1, cell: (*Model).holderCell},
-	{title: "QUEUE", width: 5, right: true, cell: func(m *Model, r *lockRow) cell { return cell{text: some(r.Waiters), style: m.paint.warn} }},
-	{title: "TOKEN", width: 10, right: true, rank: 3, cell: func(_ *Model, r *lockRow) cell {
-		if len(r.Holders) == 0 {
+	{title: "QUEUE", width: 5, right: true, cell: func(m *Model, r *lockRow) cell { return cell{text: some(r.item.Waiters), style: m.paint.warn} }},
+	{title: "TOKEN", width: 10, right: true, rank: 3, cell: ofHolder(func(_ *Model, h lockapi.Holder) string { return fmt.Sprint(h.Token) })},
+	{title: "HELD", width: 7, right: true, rank: 2, cell: ofHolder(func(m *Model, h lockapi.Holder) string { return m.ago(h.GrantedAt) })},
+}
+
+// ofHolder returns a cell about the first holder, empty without one.
+func ofHolder(text func(*Model, lockapi.Holder) string) func(*Model, *lockRow) cell {
+	return func(m *Model, r *lockRow) cell {
+		if len(r.item.Holders) == 0 {
 			return cell{}
 		}
-		return cell{text: fmt.Sprint(r.Holders[0].Token)}
-	}},
-	{title: "HELD", width: 7, right: true, rank: 2, cell: func(m *Model, r *lockRow) cell {
-		if len(r.Holders) == 0 {
-			return cell{}
-		}
-		return cell{text: m.ago(r.Holders[0].GrantedAt)}
-	}},
+		return cell{text: text(m, r.item.Holders[0])}
+	}
 }
 
 func (m *Model) pathCell(r *lockRow) cell {
 	indent := strings.Repeat("  ", r.depth)
 	switch {
 	case r.dir == "":
-		return cell{text: indent + format.Clean(r.Path[r.from:])}
+		return cell{text: indent + format.Clean(r.item.Path[r.from:])}
 	case m.folded[r.dir]:
-		return cell{text: indent + "+ " + format.Clean(r.dir[r.from:]), style: m.paint.head}
+		indent += "+ "
+	default:
+		indent += "- "
 	}
-	return cell{text: indent + "- " + format.Clean(r.dir[r.from:]), style: m.paint.head}
+	return cell{text: indent + format.Clean(r.dir[r.from:]), style: m.paint.head}
 }
 
 // holderCell shows the first holder of a lock and the number of others.
@@ -265,11 +238,11 @@ func (m *Model) holderCell(r *lockRow) cell {
 	switch {
 	case r.dir != "":
 		return cell{}
-	case len(r.Holders) == 0:
+	case len(r.item.Holders) == 0:
 		return cell{text: "-"}
 	}
-	c := cell{text: called(r.Holders[0].SessionName, r.Holders[0].Session)}
-	if more := len(r.Holders) - 1 + r.MoreHolders; more > 0 {
+	c := cell{text: format.Session(r.item.Holders[0].SessionName, r.item.Holders[0].Session)}
+	if more := len(r.item.Holders) - 1 + r.item.MoreHolders; more > 0 {
 		c.tail = fmt.Sprintf(" +%d", more)
 	}
 	return c
@@ -277,27 +250,17 @@ func (m *Model) holderCell(r *lockRow) cell {
 
 // stateCell shows a lock's state, or the number of locks in a directory.
 func (m *Model) stateCell(r *lockRow) cell {
-	left := time.Duration(r.DelayRemainingMS)*time.Millisecond - m.now.Sub(r.at)
+	l := r.item
+	left := time.Duration(l.DelayRemainingMS)*time.Millisecond - m.now.Sub(r.read)
 	switch {
 	case r.dir != "":
 		return cell{text: format.Plural(r.count, "lock"), style: m.paint.dim}
-	case r.State == lockapi.StateDelayed || r.DelayRemainingMS > 0 && len(r.Holders) == 0:
+	case l.State == lockapi.StateDelayed || l.DelayRemainingMS > 0 && len(l.Holders) == 0:
 		return cell{text: "delay " + whole(left), style: m.paint.warn}
-	case len(r.Holders) == 0:
+	case len(l.Holders) == 0:
 		return cell{text: "free", style: m.paint.dim}
-	case r.Limit > 0:
-		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(r.Mode)), len(r.Holders)+r.MoreHolders, r.Limit), style: m.paint.good}
+	case l.Limit > 0:
+		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(l.Mode)), len(l.Holders)+l.MoreHolders, l.Limit), style: m.paint.good}
 	}
-	return cell{text: format.Clean(string(r.Mode)), style: m.paint.good}
-}
-
-// called returns a session's name, or the start of its id without one.
-func called(name, id string) string {
-	if name != "" {
-		return format.Clean(name)
-	}
-	if len(id) > 8 {
-		id = id[:8]
-	}
-	return "session " + format.Clean(id)
+	return cell{text: format.Clean(string(l.Mode)), style: m.paint.good}
 }

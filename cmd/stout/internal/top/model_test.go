@@ -41,14 +41,8 @@ func theCell(size int, master string) lockapi.Cell {
 	return c
 }
 
-func theMembers(size, tolerates int) lockapi.Members {
-	out := lockapi.Members{CellID: "5f0a81c2d3e4b6975f0a81c2d3e4b697", Tolerates: tolerates}
-	for i := range size {
-		id := fmt.Sprintf("r%d", i+1)
-		out.Members = append(out.Members, lockapi.Member{ID: id, Directory: "00c0ffee00c0ffee", RaftAddr: "10.0.0." + id[1:] + ":7201", URL: "http://10.0.0." + id[1:] + ":7101",
-			Suffrage: lockapi.SuffrageVoter, Role: map[bool]string{true: lockapi.RoleMaster, false: lockapi.RoleReplica}[i == 0], Healthy: true, AppliedIndex: 1000, Version: "v1.4.0", Since: at(-86400 * 3)})
-	}
-	return out
+func theMembers(tolerates string) Members {
+	return Members{Text: "MEMBER  ROLE\nr1      master\n", Tolerates: tolerates}
 }
 
 func holder(session, name string, token uint64) lockapi.Holder {
@@ -59,7 +53,7 @@ func held(path string, waiters int, holders ...lockapi.Holder) lockapi.Lock {
 	return lockapi.Lock{Path: path, State: lockapi.StateHeld, Mode: holders[0].Mode, Holders: holders, Waiters: waiters}
 }
 
-func all(of string) Part { return Part{Of: of, Began: start, At: start, First: true, Done: true} }
+func all(of string) Part { return Part{Of: of, Began: start, At: start, Done: true} }
 
 func theLocks() []lockapi.Lock {
 	shared := held("/pools/gpu", 0, holder("S4", "trainer-1", 104), holder("S5", "trainer-2", 105))
@@ -85,7 +79,7 @@ func lockEventOf(typ lockapi.EventType, revision uint64, path, session, name str
 // well is a model of a cell of three that is well.
 func well() []any {
 	return []any{
-		Tick(start), Looked{At: start, Look: Look{Cell: theCell(3, "r1")}}, Membered{At: start, Members: theMembers(3, 1)},
+		Tick(start), Looked{At: start, Look: Look{Cell: theCell(3, "r1"), Replicas: "REPLICA  ROLE\nr1       master\n"}}, Membered{At: start, Members: theMembers("one more failure")},
 		LocksRead{all(""), theLocks()},
 		SessionsRead{all(""), []lockapi.SessionState{theSession("S1", "db-1.example", 11_000), theSession("S2", "cron@batch-1", 2_000)}},
 		DirRead{all("/"), []client.DirEntry{{Path: "/app/"}, {Path: "/motd", File: &client.File{FileStat: lockapi.FileStat{Path: "/motd", Size: 12, Generation: 2, ModifiedAt: at(-60), CreatedAt: at(-600), Principal: "user:ops"}}}}},
@@ -117,13 +111,13 @@ func script(parts ...any) []any {
 // nothing in it would be obeyed.
 func shown(t *testing.T, colour bool, width, height int, messages []any) string {
 	t.Helper()
-	m := New(colour, time.UTC)
-	m.Update(Size{width, height})
+	m := newModel(colour)
+	send(m, Size{width, height})
 	for _, msg := range messages {
-		m.Update(msg)
-		m.View()
+		send(m, msg)
+		m.screen()
 	}
-	view := m.View()
+	view := m.screen()
 	lines := strings.Split(view, "\n")
 	if len(lines) != height {
 		t.Errorf("%d lines on a screen of %d", len(lines), height)
@@ -141,12 +135,12 @@ func shown(t *testing.T, colour bool, width, height int, messages []any) string 
 
 // However many directories come and go, no more rows are kept than are listed.
 func TestDirectoriesAreBounded(t *testing.T) {
-	m := New(false, time.UTC)
-	m.dirRead(DirRead{Part: Part{Of: "/", At: time.Now(), First: true, Done: true}})
+	m := newModel(false)
+	send(m, DirRead{Part: Part{Of: "/", At: time.Now(), Done: true}})
 	for i := range mostListed + 10 {
 		m.fileEvent(time.Now(), lockapi.CellEvent{Type: lockapi.EventFileCreated, Path: fmt.Sprintf("/%d/x", i)})
 	}
-	if n := len(m.files.rows); n != mostListed {
+	if n := len(m.files.records); n != mostListed {
 		t.Errorf("%d rows", n)
 	}
 }

@@ -4,26 +4,34 @@ import (
 	"fmt"
 	"strings"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// View returns the screen, with exactly its lines and at most its columns.
-func (m *Model) View() string {
+// View implements tea.Model.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.screen())
+	v.AltScreen = true
+	return v
+}
+
+// screen returns the screen, with exactly its lines and at most its columns.
+func (m *Model) screen() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
 	}
 	top := append(m.headLines(), m.noteLines()...)
-	bottom := m.footLine()
 	height := max(0, m.height-len(top)-1)
 	body := m.body(height)
 	lines := append(top, body[:min(len(body), height)]...)
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}
-	lines = append(lines[:min(len(lines), m.height-1)], bottom)
+	lines = append(lines[:min(len(lines), m.height-1)], m.footLine())
 	for i, line := range lines {
 		lines[i] = ansi.Truncate(line, m.width, "…")
 	}
@@ -42,15 +50,14 @@ func (m *Model) headLines() []string {
 		}
 	}
 	state := m.timeOfDay(m.clock) + "  " + m.state()
-	room := m.width - ansi.StringWidth(state) - 2
-	name = middle(name, max(8, room))
-	head := m.paint.head(name) + strings.Repeat(" ", max(2, m.width-ansi.StringWidth(name)-ansi.StringWidth(state))) + state
+	name = middle(name, max(8, m.width-ansi.StringWidth(state)-2))
+	head := spread(m.paint.head(name), state, m.width)
 
 	var tabs []string
-	for p := cellPage; p <= membersPage; p++ {
-		tab := fmt.Sprint(int(p))
+	for p, pane := range m.pages {
+		tab := fmt.Sprint(p + 1)
 		if m.width >= 64 || p == m.page {
-			tab += " " + titles[p]
+			tab += " " + pane.name()
 		}
 		if p == m.page {
 			tab = m.paint.chosen("[" + tab + "]")
@@ -62,14 +69,19 @@ func (m *Model) headLines() []string {
 	return []string{head, strings.Join(tabs, " ")}
 }
 
+// spread puts two texts at the ends of a line.
+func spread(left, right string, width int) string {
+	return left + strings.Repeat(" ", max(2, width-ansi.StringWidth(left)-ansi.StringWidth(right))) + right
+}
+
 // state describes in a word how current the screen is.
 func (m *Model) state() string {
 	switch {
 	case m.paused:
 		return m.paint.warn("PAUSED " + whole(m.clock.Sub(m.now)))
-	case m.lost != nil && m.lost.Denied && m.mayBeRead() && m.unheard == nil:
+	case m.denied() && m.mayBeRead() && m.unheard == nil:
 		return m.paint.good("live")
-	case m.lost != nil && m.lost.Denied:
+	case m.denied():
 		return m.paint.warn("DENIED")
 	case m.lost != nil && m.lookedAt.IsZero():
 		return m.paint.fail("UNREACHABLE")
@@ -77,19 +89,26 @@ func (m *Model) state() string {
 		return m.paint.fail("STALE " + whole(m.now.Sub(m.lookedAt)))
 	case m.lookedAt.IsZero():
 		return "connecting"
-	case !inOffice(m.look.Cell):
+	case !ask.InOffice(m.look.Cell):
 		return m.paint.fail("NO MASTER")
 	}
 	return m.paint.good("live")
 }
 
+// denied reports whether the caller may not observe the cell.
+func (m *Model) denied() bool { return m.lost != nil && m.lost.Denied }
+
 // mayBeRead reports whether the current page needs no right to observe the
 // cell, so that it may be current.
 func (m *Model) mayBeRead() bool {
-	if m.detail.Kind != noKind {
-		return m.detail.Kind != sessionKind
+	if m.detail.Kind != "" {
+		return m.detail.Kind != Session
 	}
-	return m.page == locksPage || m.page == filesPage || m.page == eventsPage
+	switch m.current() {
+	case m.locks, m.files, m.events:
+		return true
+	}
+	return false
 }
 
 // noteLines returns the notes shown on every page.
@@ -102,11 +121,11 @@ func (m *Model) noteLines() []string {
 		}
 		lines = m.troubleLines(&t)
 	}
-	if m.unheard != nil && (m.lost == nil && inOffice(m.look.Cell) || m.lost != nil && m.lost.Denied) {
+	if m.unheard != nil && (m.denied() || m.lost == nil && ask.InOffice(m.look.Cell)) {
 		lines = append(lines, m.troubleLines(&Trouble{Text: "Events are not received: " + m.unheard.Text})...)
 	}
 	for _, n := range m.notes {
-		if n.turn && !m.lookedAt.IsZero() && !inOffice(m.look.Cell) {
+		if n.turn && !m.lookedAt.IsZero() && !ask.InOffice(m.look.Cell) {
 			continue
 		}
 		lines = append(lines, m.wrapped("* "+m.timeOfDay(n.at)+" "+n.text)...)
@@ -122,133 +141,41 @@ func (m *Model) body(height int) []string {
 	switch {
 	case m.help:
 		return m.scrolled(m.helpLines(), height)
-	case m.detail.Kind != noKind:
+	case m.detail.Kind != "":
 		return m.scrolled(m.detailLines(), height)
 	}
-	switch m.page {
-	case cellPage:
-		return m.scrolled(m.cellLines(height), height)
-	case locksPage:
-		rows := m.lockRows()
-		none := fmt.Sprintf("No lock%s is held, waited for or delayed.", m.hedge(" that you may read"))
-		return listLines(m, height, lockColumns, rows, &m.locks, none,
-			func(i int) string { return rows[i].key() }, m.lockWords())
-	case sessionsPage:
-		rows := m.sessionRows()
-		return listLines(m, height, sessionColumns, rows, &m.sessions, "No session is open.",
-			func(i int) string { return rows[i].ID },
-			fmt.Sprintf("%s by %s", format.Plural(len(m.sessions.rows), "session"), m.order()))
-	case filesPage:
-		rows := m.fileRows()
-		return listLines(m, height, fileColumns, rows, &m.files, fmt.Sprintf("There is nothing here%s.", m.hedge(" that you may read")),
-			func(i int) string { return rows[i].Path },
-			fmt.Sprintf("%s: %s by %s", format.Clean(m.dir), format.PluralOf(len(m.files.rows), "entry", "entries"), m.order()))
-	case eventsPage:
-		rows := m.eventRows()
-		known := table[*seen]{read: true}
-		return listLines(m, height, eventColumns, rows, &known, fmt.Sprintf("No change%s since stout top was started.", m.hedge(" that you may read")),
-			nil, format.Plural(len(m.events), "event")+", newest first")
+	return m.current().lines(m, height)
+}
+
+// detailLines shows the open subject.
+func (m *Model) detailLines() []string {
+	title := m.paint.head(m.detail.Kind + " " + format.Clean(m.detail.Name))
+	lines := strings.Split(ansi.Hardwrap(title, max(8, m.width), true), "\n")
+	r := &m.read
+	if r.of != m.detail {
+		return append(lines, "", m.paint.dim("Reading..."))
 	}
-	return m.scrolled(m.membersLines(), height)
+	if age := m.clock.Sub(r.at); age > oldAfter && m.detail.Kind != File {
+		lines = append(lines, m.paint.warn(fmt.Sprintf("STALE: this is %s old", format.Human(age))))
+	} else if r.stale {
+		lines = append(lines, m.paint.warn("Possibly out of date: there was no master."))
+	}
+	lines = append(lines, "")
+	if r.err != nil {
+		return append(lines, m.troubleLines(r.err)...)
+	}
+	for line := range strings.Lines(r.text) {
+		lines = append(lines, strings.Split(ansi.Wrap(strings.TrimRight(line, "\n"), max(8, m.width), ""), "\n")...)
+	}
+	return lines
 }
 
 // hedge returns text if the caller may not see everything.
 func (m *Model) hedge(text string) string {
-	if m.look.Cell.Access || m.lost != nil && m.lost.Denied {
+	if m.look.Cell.Access || m.denied() {
 		return text
 	}
 	return ""
-}
-
-func (m *Model) lockWords() string {
-	n := 0
-	for _, row := range m.locks.rows {
-		if row.freed.IsZero() {
-			n++
-		}
-	}
-	return fmt.Sprintf("%s by %s", format.Plural(n, "lock"), m.order())
-}
-
-// order describes the sorting of the page.
-func (m *Model) order() string {
-	name := m.sorts()[m.current().sort]
-	if m.current().reverse {
-		name += ", reversed"
-	}
-	return name
-}
-
-// sorts returns the possible orders of the page.
-func (m *Model) sorts() []string {
-	var names []string
-	switch m.page {
-	case locksPage:
-		for _, s := range lockSorts {
-			names = append(names, s.name)
-		}
-	case sessionsPage:
-		for _, s := range sessionSorts {
-			names = append(names, s.name)
-		}
-	case filesPage:
-		for _, s := range fileSorts {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
-// listLines returns the visible part of a list.
-func listLines[R any](m *Model, height int, columns []column[R], rows []R, t *table[R], none string, key func(int) string, about string) []string {
-	l := m.current()
-	if l.search != "" {
-		about += fmt.Sprintf("; %d with %q", len(rows), format.Clean(l.search))
-	}
-	switch {
-	case t.err != nil && !t.read:
-		return m.troubleLines(t.err)
-	case t.err != nil:
-		about += "; READ FAILED: " + t.err.Text
-	case !t.read:
-		about += ", reading..."
-	case t.cut:
-		about += fmt.Sprintf("; only the first %d are listed: search for a path to see others", mostListed)
-	case t.stale:
-		about += "; possibly out of date: there was no master"
-	}
-	lines := m.wrapped(about)
-	widths := layout(columns, m.width-2)
-	room := max(1, height-len(lines)-1)
-	find := func(wanted string) int {
-		if key == nil {
-			return -1
-		}
-		for i := range rows {
-			if key(i) == wanted {
-				return i
-			}
-		}
-		return -1
-	}
-	l.place(len(rows), room, find)
-	l.page = room
-	if len(rows) == 0 {
-		if t.read && l.search == "" {
-			lines = append(lines, "", m.paint.dim(none))
-		}
-		return lines
-	}
-	lines = append(lines, "  "+heading(m, columns, widths))
-	for i := l.offset; i < min(len(rows), l.offset+room); i++ {
-		if i != l.cursor {
-			lines = append(lines, "  "+row(m, rows[i], columns, widths))
-			continue
-		}
-		text := ansi.Strip(row(m, rows[i], columns, widths))
-		lines = append(lines, m.paint.chosen("> "+text+strings.Repeat(" ", max(0, m.width-2-ansi.StringWidth(text)))))
-	}
-	return lines
 }
 
 // scrolled returns the visible part of lines.
@@ -264,54 +191,32 @@ func (m *Model) scrolled(lines []string, height int) []string {
 
 // footLine lists the keys.
 func (m *Model) footLine() string {
-	if m.typing {
+	c := m.current().place()
+	keys, at := "", ""
+	switch {
+	case m.typing:
 		hint := "  enter keeps it, esc drops it"
 		if m.width < 60 {
 			hint = ""
 		}
-		return m.paint.head("search: "+middle(safetext.Name(m.current().search), max(8, m.width-12-len(hint)))+"_") + m.paint.dim(hint)
-	}
-	var keys string
-	switch {
+		return m.paint.head("search: "+middle(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.dim(hint)
 	case m.help:
 		keys = "j/k scroll  esc back  q quit"
-	case m.detail.Kind != noKind:
+	case m.detail.Kind != "":
 		keys = "esc back  j/k scroll  p pause  ? help  q quit"
-	case m.page == eventsPage:
-		keys = "/ search  enter detail  p pause  ? help  q quit"
-	case m.sorts() != nil:
-		keys = "/ search  s sort  enter open  p pause  ? help  q quit"
-	default:
+	case c == nil:
 		keys = "1-6 or tab pages  j/k scroll  p pause  ? help  q quit"
-	}
-	l := m.current()
-	if n, shown := m.length(), m.help || m.detail.Kind != noKind; n > 0 && !shown {
-		at := fmt.Sprintf("%d of %d", l.cursor+1, n)
-		if pad := m.width - ansi.StringWidth(keys) - len(at); pad >= 2 {
-			return m.paint.dim(keys) + strings.Repeat(" ", pad) + at
-		}
-		keys = "? help  q quit"
-		if pad := m.width - ansi.StringWidth(keys) - len(at); pad >= 2 {
-			return m.paint.dim(keys) + strings.Repeat(" ", pad) + at
+	default:
+		keys = "/ search  s sort  enter open  p pause  ? help  q quit"
+		if c.length > 0 {
+			at = fmt.Sprintf("%d of %d", c.at+1, c.length)
 		}
 	}
-	if len(keys) > m.width {
+	if len(keys)+len(at)+2 > m.width {
 		keys = "? help  q quit"
 	}
-	return m.paint.dim(keys)
-}
-
-// length returns the number of rows of the page.
-func (m *Model) length() int {
-	switch m.page {
-	case locksPage:
-		return len(m.lockRows())
-	case sessionsPage:
-		return len(m.sessionRows())
-	case filesPage:
-		return len(m.fileRows())
-	case eventsPage:
-		return len(m.eventRows())
+	if at == "" || len(keys)+len(at)+2 > m.width {
+		return m.paint.dim(keys)
 	}
-	return 0
+	return spread(m.paint.dim(keys), at, m.width)
 }
