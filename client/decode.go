@@ -131,6 +131,14 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 			return r.text(&v.Command)
 		case "sequencer":
 			return r.text(&v.Sequencer)
+		case "quota":
+			return r.text(&v.Quota)
+		case "limit":
+			v.Limit = new(int64)
+			return r.number(v.Limit)
+		case "used":
+			v.Used = new(int64)
+			return r.number(v.Used)
 		case "operation":
 			v.Operation = new(int)
 			return r.integer(v.Operation)

@@ -156,6 +156,11 @@ type Error struct {
 	// Principal lacks Permission at Path, in a permission_denied. Path is empty
 	// for a permission in the cell as a whole.
 	Principal, Permission, Path string
+	// Quota is what is used up in a too_many: the name of a setting, of a
+	// limit of one principal, or of a fixed bound. Used is counted against
+	// Limit. Principal has a limit of its own, and is empty otherwise.
+	Quota       string
+	Limit, Used int64
 	// Replayed means that this repeats the earlier answer to the same keyed
 	// write. It travels as a header.
 	Replayed bool
@@ -168,6 +173,13 @@ type Error struct {
 // MaxDetailBytes.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: cut(fmt.Sprintf(format, args...), MaxDetailBytes)}
+}
+
+// TooMany returns a too_many for the named quota.
+func TooMany(quota string, used, limit int64, format string, args ...any) *Error {
+	e := Errorf(CodeTooMany, format, args...)
+	e.Quota, e.Used, e.Limit = quota, used, limit
+	return e
 }
 
 // Invalid returns an invalid_argument for the named field. The name is clipped.
@@ -213,6 +225,10 @@ type Problem struct {
 	Principal  string `json:"principal,omitempty"`
 	Permission string `json:"permission,omitempty"`
 	Path       string `json:"path,omitempty"`
+
+	Quota string `json:"quota,omitempty"`
+	Limit *int64 `json:"limit,omitempty"` // both are present with Quota
+	Used  *int64 `json:"used,omitempty"`
 	*Compacted
 }
 
@@ -227,6 +243,9 @@ func (e *Error) Problem() *Problem {
 	}
 	if e.Code == CodeCompacted {
 		p.Compacted = &e.Compacted
+	}
+	if e.Quota != "" {
+		p.Quota, p.Limit, p.Used = e.Quota, &e.Limit, &e.Used
 	}
 	if e.Code == CodePrecondition && !e.Concealed {
 		current, _ := json.Marshal(e.Current) // cannot fail: strings, numbers and times
@@ -246,6 +265,9 @@ func (p *Problem) Err() *Error {
 	}
 	if p.Compacted != nil {
 		e.Compacted = *p.Compacted
+	}
+	if e.Quota = p.Quota; p.Limit != nil && p.Used != nil {
+		e.Limit, e.Used = *p.Limit, *p.Used
 	}
 	if p.Current != nil {
 		_ = json.Unmarshal(*p.Current, &e.Current) // unreadable counts as missing

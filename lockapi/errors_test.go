@@ -55,6 +55,8 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 		{Code: lockapi.CodeNotMaster, Master: "http://m"},
 		{Code: lockapi.CodeNoMaster, Detail: "not a member", Directory: "0123456789abcdef", Command: "stout member replace r1"},
 		{Code: lockapi.CodePermissionDenied, Principal: "user:a", Permission: "read", Path: "/a"},
+		{Code: lockapi.CodeTooMany, Detail: "x", Quota: "max-files", Limit: 3, Used: 2},
+		{Code: lockapi.CodeTooMany, Detail: "x", Quota: "files", Principal: "user:a"},
 		{Code: "of_tomorrow", Detail: "x"},
 	} {
 		b, err := json.Marshal(e)

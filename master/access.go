@@ -39,12 +39,26 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		}
 		switch r {
 		case state.Full:
-			return r, lockapi.Errorf(lockapi.CodeTooMany, "the limit on rules, groups or group members is reached (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
+			return r, errPolicyFull(o.log.State().Policy(), op)
 		case state.Cycle:
 			return r, lockapi.Invalid("members", "the group would contain itself through one of its members")
 		}
 		return r, nil
 	})
+}
+
+// errPolicyFull returns the refusal of a change because the policy has a bound.
+func errPolicyFull(p *access.Policy, op state.Operation) error {
+	quota, used, most := "group-members", int64(access.MaxReach), int64(access.MaxReach)
+	switch op.(type) {
+	case *state.PutRule:
+		quota, used, most = "rules", int64(p.RuleCount()), access.MaxRules
+	case *state.PutGroup:
+		if n := p.GroupCount(); n >= access.MaxGroups {
+			quota, used, most = "groups", int64(n), access.MaxGroups
+		}
+	}
+	return lockapi.TooMany(quota, used, most, "the limit on rules, groups or group members is reached (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
 }
 
 // reserveRule reserves quota for a rule. The rules of operators are unlimited.
@@ -278,7 +292,7 @@ func tokenMade(secret string) func(state.TokenResult, error) (lockapi.Token, err
 		case err != nil:
 			return lockapi.Token{}, err
 		case r.Verdict == state.Full:
-			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeTooMany, "there are %d tokens, which is the limit; revoke unused ones", state.MaxTokens)
+			return lockapi.Token{}, lockapi.TooMany("tokens", state.MaxTokens, state.MaxTokens, "there are %d tokens, which is the limit; revoke unused ones", state.MaxTokens)
 		case r.Verdict == state.Conflict:
 			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeConflict, "access is on already, or there is a token with that secret")
 		case r.Token == nil:

@@ -202,7 +202,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 // now: without a lease, too, calls must not pile up. o.mu is held.
 func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, time.Duration, error) {
 	if k.crowded {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "session %q has %d other keepalives waiting, and this one can't be answered now; send one at a time", s.id, mostWaiting)
+		e := lockapi.TooMany("waiting-keepalives", mostWaiting, mostWaiting, "session %q has %d other keepalives waiting, and this one can't be answered now; send one at a time", s.id, mostWaiting)
 		e.RetryAfter = 1
 		return lockapi.Keepalive{}, 0, ownRefusal{e}
 	}

@@ -33,7 +33,7 @@ func readBackup(x *exchange) error {
 		return err
 	}
 	if !x.backups.Enter(1) {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "this replica already sends %d backups, the most at a time; try again later", x.backups.Most)
+		e := lockapi.TooMany("backups", int64(x.backups.Most), int64(x.backups.Most), "this replica already sends %d backups, the most at a time; try again later", x.backups.Most)
 		e.RetryAfter = 5
 		return e
 	}

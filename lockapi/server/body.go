@@ -61,6 +61,6 @@ func errLongBody(most int64) error {
 
 // errCrowded is the answer to an incomplete request that was dropped.
 func errCrowded() *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeTooMany, "this replica's memory of %d MiB for incomplete requests is full, and this was the oldest of them; "+
+	return lockapi.TooMany("half-sent-bytes", maxHalfBytes, maxHalfBytes, "this replica's memory of %d MiB for incomplete requests is full, and this was the oldest of them; "+
 		"send it again without a pause", maxHalfBytes>>20)
 }

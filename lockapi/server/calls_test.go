@@ -19,14 +19,14 @@ import (
 func TestBoundsOfForwardedCalls(t *testing.T) {
 	master, replica := startPair(t, nil)
 	leave := replica.server.Crowd(server.MostForwarded, 0)
-	if e := call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, master.url) {
+	if e := call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeTooMany); e.Quota != "forwarded-calls" || !strings.Contains(e.Detail, master.url) {
 		t.Errorf("%s", e.Detail)
 	}
 	call(t, "GET", replica.url+"/readyz", "").wantStatus(t, 200) // a health question still has room
 	leave()
 	leave = master.server.Crowd(0, server.MostServed)
 	got := call(t, "POST", replica.url+"/v1/sessions", "")
-	if e := got.wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, "calls of other replicas") || got.header.Get("Retry-After") != "1" {
+	if e := got.wantCode(t, lockapi.CodeTooMany); e.Quota != "served-calls" || !strings.Contains(e.Detail, "calls of other replicas") || got.header.Get("Retry-After") != "1" {
 		t.Errorf("%v %s", got.header, got.body)
 	}
 	leave()

@@ -120,7 +120,7 @@ func TestTooManyConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e lockapi.Error
-	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Code != lockapi.CodeTooMany || !strings.Contains(e.Detail, "max-connections") {
+	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Code != lockapi.CodeTooMany || e.Quota != "max-connections" || e.Limit == 0 || e.Used != e.Limit || !strings.Contains(e.Detail, "max-connections") {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || resp.Header.Get("Content-Type") != "application/problem+json" {

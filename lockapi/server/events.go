@@ -28,8 +28,9 @@ func orNoBound(most int) int {
 func (x *exchange) enterWatch() (leave func(), err error) {
 	strange := x.isStrange()
 	if strange && !x.strangers.Enter(x.Source()) {
-		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
-			x.strangers.Most)
+		most := int64(x.strangers.Most)
+		e := lockapi.TooMany("max-anonymous-watchers", most, most, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
+			most)
 		e.RetryAfter = 1
 		return nil, e
 	}
@@ -37,8 +38,9 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 		if strange {
 			x.strangers.Leave(x.Source())
 		}
-		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
-			x.watching.Count(), x.watching.Most)
+		used := x.watching.Count()
+		e := lockapi.TooMany("max-watchers", int64(used), int64(x.watching.Most), "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
+			used, x.watching.Most)
 		e.RetryAfter = 1
 		return nil, e
 	}

@@ -39,7 +39,7 @@ func (x *exchange) forward(at Location, t task) error {
 		return err
 	}
 	if !x.sends() {
-		return lockapi.Errorf(lockapi.CodeTooMany, "this replica already has %d forwarded calls under way, the most allowed; call the master at %s", x.sent.Most, at.URL)
+		return lockapi.TooMany("forwarded-calls", int64(x.sent.Most), int64(x.sent.Most), "this replica already has %d forwarded calls under way, the most allowed; call the master at %s", x.sent.Most, at.URL)
 	}
 	defer x.sent.Leave(1)
 	ctx, cancel := context.WithCancelCause(x.ctx())

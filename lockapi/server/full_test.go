@@ -160,7 +160,7 @@ func TestHalfSentIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := readReply(t, resp)
-	if e := got.wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, "64 MiB") || got.header.Get("Retry-After") == "" {
+	if e := got.wantCode(t, lockapi.CodeTooMany); e.Quota != "half-sent-bytes" || !strings.Contains(e.Detail, "64 MiB") || got.header.Get("Retry-After") == "" {
 		t.Errorf("%+v %v", e, got.header)
 	}
 	ended(t, sent[0])

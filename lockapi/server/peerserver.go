@@ -98,7 +98,7 @@ func (s *Server) PeerHandler() http.Handler {
 }
 
 func (s *Server) tooManyServed(w http.ResponseWriter) {
-	e := lockapi.Errorf(lockapi.CodeTooMany, "this replica already serves %d calls of other replicas, the most allowed; make fewer waiting calls at a time", s.served.Most)
+	e := lockapi.TooMany("served-calls", int64(s.served.Most), int64(s.served.Most), "this replica already serves %d calls of other replicas, the most allowed; make fewer waiting calls at a time", s.served.Most)
 	s.stamp(w.Header())
 	w.Header()["Content-Type"] = typeProblem
 	w.Header().Set("Retry-After", "1")
@@ -117,7 +117,7 @@ func (x *exchange) holdBody(most int64) (release func(), err error) {
 		size = int(most) // the length is unknown
 	}
 	if !x.half.Enter(size) {
-		return nil, lockapi.Errorf(lockapi.CodeTooMany, "incomplete calls of other replicas already take %d bytes, the most allowed; try again", x.half.Most)
+		return nil, lockapi.TooMany("half-sent-bytes", int64(x.half.Count()), int64(x.half.Most), "incomplete calls of other replicas already take %d bytes, the most allowed; try again", x.half.Most)
 	}
 	return func() { x.half.Leave(size) }, nil
 }
@@ -132,7 +132,7 @@ func (x *exchange) holdReply(size int) (release func(), err error) {
 		return func() {}, nil
 	}
 	if !x.unread.Enter(size) {
-		return nil, lockapi.Errorf(lockapi.CodeTooMany, "unread replies to other replicas already take %d bytes, the most allowed; try again", x.unread.Most)
+		return nil, lockapi.TooMany("unread-bytes", int64(x.unread.Count()), int64(x.unread.Most), "unread replies to other replicas already take %d bytes, the most allowed; try again", x.unread.Most)
 	}
 	// If this is unsupported, the connection's own limit applies.
 	_ = http.NewResponseController(x.c.Writer).SetWriteDeadline(time.Now().Add(x.opts.WriteTimeout))

@@ -44,8 +44,9 @@ func guests() table {
 }
 
 func errNoConnection(x *exchange) error {
-	return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, all with calls under way; "+
-		"make fewer waiting calls at a time, call another replica, or raise the quota", x.conns.Most())
+	most := int64(x.conns.Most())
+	return lockapi.TooMany("max-connections", most, most, "quota max-connections is used up: this replica has %d open connections, all with calls under way; "+
+		"make fewer waiting calls at a time, call another replica, or raise the quota", most)
 }
 
 // Principal returns the caller's principal as far as this replica knows; empty

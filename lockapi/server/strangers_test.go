@@ -134,7 +134,7 @@ func TestAnonymousWatchersAreBounded(t *testing.T) {
 	})
 	got := s.call(t, "anonymous", "GET", path, "")
 	got.wantStatus(t, http.StatusTooManyRequests)
-	if !strings.Contains(got.body, "max-anonymous-watchers") {
+	if !strings.Contains(got.body, `"quota":"max-anonymous-watchers","limit":`) {
 		t.Error(got.body)
 	}
 	s.call(t, "root", "PUT", "/v1/files/open/f", "x").wantStatus(t, 201)

@@ -133,7 +133,7 @@ func TestWatchersAreBounded(t *testing.T) {
 		refused, over := a.listen(t.Context(), "after=0")
 		<-over
 		if refused.Code != http.StatusTooManyRequests || refused.Header().Get("Retry-After") == "" ||
-			!strings.Contains(refused.Body.String(), "quota max-watchers is used up: 2 calls wait") {
+			!strings.Contains(refused.Body.String(), `"quota":"max-watchers","limit":2,"used":2`) || !strings.Contains(refused.Body.String(), "quota max-watchers is used up: 2 calls wait") {
 			t.Errorf("%d %s", refused.Code, refused.Body)
 		}
 		now := httptest.NewRecorder()

@@ -150,7 +150,7 @@ type Excess struct {
 // err reports that the call had no effect because of a quota.
 func (e *Excess) err() error {
 	text := texts[e.kind]
-	err := lockapi.Errorf(lockapi.CodeTooMany, "quota %s is used up: "+text.counts+", at most %d are allowed, and the call needs %d more; %s",
+	err := lockapi.TooMany(text.name, e.used, e.most, "quota %s is used up: "+text.counts+", at most %d are allowed, and the call needs %d more; %s",
 		text.name, e.used, e.most, e.wanted, text.remedy)
 	err.RetryAfter = retryAfter
 	if e.soon {

@@ -17,7 +17,7 @@ func (c *cell) refusedBy(op state.Operation, quota string) {
 	c.Helper()
 	u, err := c.admit(op)
 	var e *lockapi.Error
-	if !errors.As(err, &e) || e.Code != lockapi.CodeTooMany || e.RetryAfter <= 0 ||
+	if !errors.As(err, &e) || e.Code != lockapi.CodeTooMany || e.RetryAfter <= 0 || e.Quota != quota || e.Limit <= 0 || e.Used < 0 || e.Principal != "" ||
 		!strings.HasPrefix(e.Detail, "quota "+quota+" is used up") || !strings.Contains(e.Detail, "or have the quota raised") || u.reserved.cost != (Sums{}) {
 		c.Errorf("%v, want a refusal by %s", err, quota)
 	}

@@ -152,7 +152,7 @@ func (l *Ledger) Rule(rule *access.Rule) (Reservation, error) {
 }
 
 func errRules(n int64) error {
-	e := lockapi.Errorf(lockapi.CodeTooMany, "the cell has %d rules; of %d the last %d are reserved for operators; delete unneeded rules, such as all below a path (DELETE %s?prefix=/path/)",
+	e := lockapi.TooMany("rules", n, access.MaxRules-operatorsRules, "the cell has %d rules; of %d the last %d are reserved for operators; delete unneeded rules, such as all below a path (DELETE %s?prefix=/path/)",
 		n, access.MaxRules, operatorsRules, lockapi.RouteRules)
 	e.RetryAfter = retryAfter
 	return e

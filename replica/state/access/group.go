@@ -83,7 +83,7 @@ func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 	out.size += g.Size()
 	c := out.change()
 	c.rejoin(g.Group, before, g.Members, &group{Members: g})
-	if out.reach > maxReach {
+	if out.reach > MaxReach {
 		return nil, ErrFull
 	}
 	return &out, nil

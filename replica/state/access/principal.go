@@ -24,7 +24,7 @@ const (
 	MaxEntries = 1000   // in a list, and in a group
 	MaxRules   = 50_000 // in a policy
 	MaxGroups  = 4096
-	maxReach   = 1 << 20 // entries of all lists of a principal's or group's groups; it also bounds the work of a change
+	MaxReach   = 1 << 20 // entries of all lists of groups of a principal or group; it also bounds the work of a change
 )
 
 // User returns the principal with a name.
