@@ -76,6 +76,11 @@ func TestMemoryEstimates(t *testing.T) {
 			return state.Command{Operation: &state.PutGroup{Group: *groupFor(i, members)}}
 		}
 	}
+	quota := func(limits int) func(int) state.Command {
+		return func(i int) state.Command {
+			return state.Command{Operation: &state.PutQuota{Quota: *quotaFor(i, limits)}}
+		}
+	}
 	g := newGrowth()
 	g.apply([]state.Command{{Operation: &state.RaiseLevel{Level: state.Level}}})
 	for _, step := range []struct {
@@ -100,6 +105,8 @@ func TestMemoryEstimates(t *testing.T) {
 		{"a rule with entries", sessions, rule(40), ruleFor(1234, 40).Size()},
 		{"a short group", sessions, group(1), groupFor(1234, 1).Size()},
 		{"a group with members", sessions, group(20), groupFor(1234, 20).Size()},
+		{"a quota with a limit", 5000, quota(1), quotaFor(1234, 1).Size()},
+		{"a full quota", 5000, quota(len(access.Resources)), quotaFor(1234, len(access.Resources)).Size()},
 		{"a place in a queue", claims, queue, state.BytesOfClaim("/locks/0", "12345")},
 	} {
 		before := liveHeap()
@@ -133,6 +140,17 @@ func groupFor(i, members int) *access.Members {
 		g.Members = append(g.Members, fmt.Sprintf("user:somebody-%d-%d", i, k))
 	}
 	return g
+}
+
+func quotaFor(i, limits int) *access.Quota {
+	q := &access.Quota{Of: fmt.Sprintf("user:somebody-%d-%d", limits, i)}
+	for _, r := range access.Resources[:limits] {
+		if q.Limits == nil {
+			q.Limits = map[access.Resource]int64{}
+		}
+		q.Limits[r] = int64(i)
+	}
+	return q
 }
 
 // growth is a state and the office that follows it, without a log between them.

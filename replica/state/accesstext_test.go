@@ -33,6 +33,8 @@ func init() {
 		"put-cell-rules": func(a *args) state.Operation {
 			return &state.PutCellRules{Rules: access.CellRules{Observe: a.list("observe"), Operate: a.list("operate")}}
 		},
+		"put-quota":  func(a *args) state.Operation { return &state.PutQuota{Quota: a.quota()} },
+		"drop-quota": func(a *args) state.Operation { return &state.DropQuota{Of: a.word()} },
 		"add-token":      func(a *args) state.Operation { return &state.AddToken{Token: a.token()} },
 		"drop-token":     func(a *args) state.Operation { return &state.DropToken{ID: a.word()} },
 		"enable-access":  func(a *args) state.Operation { return &state.EnableAccess{Token: a.token()} },
@@ -51,6 +53,21 @@ func init() {
 // list returns a list that is separated by commas; "-" is the empty list.
 func (a *args) list(name string) []string {
 	return strings.FieldsFunc(a.str(name), func(r rune) bool { return r == ',' || r == '-' })
+}
+
+// quota reads "OF RESOURCE=N…".
+func (a *args) quota() access.Quota {
+	q := access.Quota{}
+	for _, r := range access.Resources {
+		if _, named := a.named[r.String()]; named {
+			if q.Limits == nil {
+				q.Limits = map[access.Resource]int64{}
+			}
+			q.Limits[r] = a.num(r.String(), 0)
+		}
+	}
+	q.Of = a.word()
+	return q
 }
 
 // token reads "ID of=PRINCIPAL secret=WORD note=WORD until=N"; sumOf turns the secret
@@ -94,6 +111,15 @@ func policyText(on bool, p *access.Policy) string {
 	}
 	for g := range p.Groups("") {
 		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprint("group ", g.Group, " ", strings.Join(g.Members, ","))))
+	}
+	for q := range p.Quotas("") {
+		fmt.Fprint(&b, "quota ", q.Of)
+		for _, r := range access.Resources {
+			if limit, named := q.Limits[r]; named {
+				fmt.Fprint(&b, " ", r, "=", limit)
+			}
+		}
+		fmt.Fprintln(&b)
 	}
 	return b.String()
 }

@@ -31,3 +31,4 @@ func (AccessChanged) change()  {}
 func (SessionAdopted) change() {}
 func (Expelled) change()       {}
 func (HoldLost) change()       {}
+func (QuotaChanged) change()   {}

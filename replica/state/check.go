@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // Check returns the first invariant that the state breaks, or nil. It walks the
@@ -20,7 +22,8 @@ import (
 //   - modes, limits and keys are such as Apply admits
 //   - a free lock leaves no record
 //   - a file's numbers lie within the cell's, and its owning session lives
-//   - ids and secrets of tokens are unique, and rules and groups are valid
+//   - ids and secrets of tokens are unique, and rules, groups and quotas are
+//     valid
 //   - the counts of locks, files and bytes are right
 //   - a session keeps at most MostLosses losses, in the order of their events
 //   - answers belong to live sessions, at most MostAnswers to each
@@ -287,14 +290,23 @@ func (s *State) checkAccess() error {
 		}
 		size += g.Size()
 	}
+	for q := range s.policy.Quotas("") {
+		if !q.Sound() {
+			return fmt.Errorf("the quota of %q is malformed", q.Of)
+		}
+		size += q.Size()
+	}
 	if size != s.policy.Size() {
-		return fmt.Errorf("counts %d bytes of rules and groups; they are %d", s.policy.Size(), size)
+		return fmt.Errorf("counts %d bytes of rules, groups and quotas; they are %d", s.policy.Size(), size)
 	}
 	if cell := s.policy.Cell(); !cell.Sound() {
 		return errors.New("the cell's lists of observers and operators are malformed")
 	}
 	if v := s.AccessOn || s.tokens.Len()+s.policy.RuleCount()+s.policy.GroupCount() > 0; v && s.Level < levelAccess {
 		return fmt.Errorf("has rules, groups or tokens at level %d", s.Level)
+	}
+	if n := s.policy.QuotaCount(); n > access.MaxQuotas || n > 0 && s.Level < levelQuotas {
+		return fmt.Errorf("has %d quotas at level %d", n, s.Level)
 	}
 	return nil
 }

@@ -28,7 +28,13 @@ const MaxContent = 256 << 10
 
 // FileChanged reports that a file was written. Its Generation is 1 if the file
 // is new.
-type FileChanged struct{ File *File }
+type FileChanged struct {
+	File *File
+	// OldPrincipal and OldSize are those of the file before, if it is not
+	// new. The file itself is not kept: it may be large.
+	OldPrincipal string
+	OldSize      int
+}
 
 // FileDeleted reports that a file was deleted.
 type FileDeleted struct {

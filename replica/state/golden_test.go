@@ -57,6 +57,10 @@ func fullBatch() state.Batch {
 		&state.Expel{Session: "s1", Path: "/a", Handle: "h\x00\xff", Seq: 1 << 40},
 		&state.PutMember{Member: state.Member{ID: "r4", Directory: "fedcba9876543210", RaftAddr: "10.0.0.4:7201", URL: "http://10.0.0.4:7101", Stays: true}},
 		&state.DropRules{Dir: "/a"},
+		&state.PutQuota{Quota: access.Quota{Of: "group:ops", Limits: map[access.Resource]int64{
+			access.Sessions: 1, access.Holds: 2, access.Waiters: 0, access.Files: 3, access.Bytes: 1<<53 - 1, access.Watches: 4,
+			access.CallsPerSecond: 5, access.Burst: 6}}},
+		&state.DropQuota{Of: "*"},
 		&state.CloseOffice{},
 	} {
 		b.Commands = append(b.Commands, state.Command{Time: 1_700_000_000_000_000_000 + int64(i), Caller: "spiffe://cell/billing", Operation: op})
@@ -98,6 +102,9 @@ func richState(t testing.TB) *state.State {
 		state.Command{Caller: "user:c", Operation: &state.OpenSession{Session: "s4", TTLMS: 1000}},
 		state.Command{Operation: &state.RaiseLevel{Level: 3}},
 		state.Command{Operation: &state.PutMember{Member: state.Member{ID: "r4", Directory: "fedcba9876543210", RaftAddr: "10.0.0.4:7201", URL: "http://10.0.0.4:7101", Stays: true}}},
+		state.Command{Operation: &state.RaiseLevel{Level: 6}},
+		state.Command{Operation: &state.PutQuota{Quota: access.Quota{Of: "*", Limits: map[access.Resource]int64{access.CallsPerSecond: 100, access.Burst: 0}}}},
+		state.Command{Operation: &state.PutQuota{Quota: access.Quota{Of: "user:a"}}},
 	)
 	if s.HoldCount() != 3 || s.WaitCount() != 3 || s.LockCount() != 4 {
 		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))

@@ -11,7 +11,7 @@ import "fmt"
 // a release that does not know the level refuses to start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 5
+const Level = 6
 
 // levelRights is the first level at which sequential names are checked against
 // the rules when they are made, a transaction's results are bounded, and one

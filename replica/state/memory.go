@@ -18,7 +18,7 @@ const (
 )
 
 // Bytes estimates the memory of sessions, holds, queue positions, lock-delays,
-// files, remembered answers, rules and groups.
+// files, remembered answers, rules, groups and quotas.
 func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 
 // Bytes estimates the memory of the session, without its claims and answers.
@@ -124,8 +124,7 @@ func (op *Transaction) AnswerAtMost() int64 {
 	return int64(answerBytes + len(op.Key) + most)
 }
 
-// measure returns what Bytes counts, except rules and groups, by walking the
-// state.
+// measure returns what Bytes counts, except the policy, by walking the state.
 func (s *State) measure() (n int64) {
 	for v := range s.Sessions("") {
 		n += v.Bytes()

@@ -71,6 +71,8 @@ var operations = [...]row{
 	25: {"expel", levelAccess, decode[Expel]},
 	26: {"put-member", levelMembers, decode[PutMember]},
 	27: {"drop-rules", levelRights, decode[DropRules]},
+	28: {"put-quota", levelQuotas, decode[PutQuota]},
+	29: {"drop-quota", levelQuotas, decode[DropQuota]},
 }
 
 func (*OpenOffice) kind() Kind    { return 1 }
@@ -100,6 +102,8 @@ func (*AdoptSession) kind() Kind  { return 24 }
 func (*Expel) kind() Kind         { return 25 }
 func (*PutMember) kind() Kind     { return 26 }
 func (*DropRules) kind() Kind     { return 27 }
+func (*PutQuota) kind() Kind      { return 28 }
+func (*DropQuota) kind() Kind     { return 29 }
 
 // decode reads an operation and returns the bytes after it.
 func decode[T any, P interface {

@@ -21,6 +21,9 @@ func modelText(a *model.Access) string {
 	for _, name := range slices.Sorted(maps.Keys(a.Groups)) {
 		p, _ = p.PutGroup(&access.Members{Group: name, Members: a.Groups[name]})
 	}
+	for _, of := range slices.Sorted(maps.Keys(a.Quotas)) {
+		p, _ = p.PutQuota(a.Quotas[of])
+	}
 	text := policyText(a.On, p)
 	for _, t := range slices.SortedFunc(slices.Values(a.Tokens), func(a, b *state.Token) int { return strings.Compare(a.ID, b.ID) }) {
 		text += "token " + tokenText(t) + "\n"
@@ -70,6 +73,25 @@ func (r *run) enableAccess(t *rapid.T) state.Operation {
 	return &state.EnableAccess{Token: token}
 }
 
+func drawQuota(t *rapid.T) access.Quota {
+	q := access.Quota{Of: rapid.SampledFrom(someEntries).Draw(t, "of")}
+	for _, r := range access.Resources {
+		if rapid.IntRange(0, 3).Draw(t, r.String()) == 0 {
+			if q.Limits == nil {
+				q.Limits = map[access.Resource]int64{}
+			}
+			q.Limits[r] = rapid.Int64Range(0, 3).Draw(t, "limit")
+		}
+	}
+	if _, ok := q.Limits[access.CallsPerSecond]; !ok {
+		delete(q.Limits, access.Burst)
+	}
+	if len(q.Limits) == 0 {
+		q.Limits = nil // as it is decoded
+	}
+	return q
+}
+
 // changeAccess draws one of the operations on access.
 func (r *run) changeAccess(t *rapid.T) state.Operation {
 	return rapid.SampledFrom([]func() state.Operation{
@@ -82,6 +104,8 @@ func (r *run) changeAccess(t *rapid.T) state.Operation {
 		func() state.Operation {
 			return &state.PutCellRules{Rules: access.CellRules{Observe: drawEntries(t, someEntries), Operate: drawEntries(t, someEntries)}}
 		},
+		func() state.Operation { return &state.PutQuota{Quota: drawQuota(t)} },
+		func() state.Operation { return &state.DropQuota{Of: rapid.SampledFrom(someEntries).Draw(t, "of")} },
 		func() state.Operation { return &state.AddToken{Token: drawToken(t)} },
 		func() state.Operation { return &state.DropToken{ID: rapid.SampledFrom(someTokens).Draw(t, "token")} },
 		func() state.Operation { return &state.DisableAccess{} },
@@ -99,7 +123,7 @@ func (r *run) changeAccess(t *rapid.T) state.Operation {
 	}).Draw(t, "access")()
 }
 
-// checkAccess compares rules, groups, lists and tokens, and looks up each token.
+// checkAccess compares rules, groups, quotas, lists and tokens, and looks up each token.
 func (r *run) checkAccess(t *rapid.T) {
 	if got, want := accessText(r.state), modelText(r.model.Access); got != want {
 		t.Fatalf("access is\n%swant\n%s", got, want)

@@ -31,6 +31,7 @@ type preamble struct {
 	Rules  uint64           `cbor:"8,keyasint,omitempty"`
 	Groups uint64           `cbor:"9,keyasint,omitempty"`
 	Tokens uint64           `cbor:"10,keyasint,omitempty"`
+	Quotas uint64           `cbor:"11,keyasint,omitempty"` // from levelQuotas
 }
 
 // nodeRecord is the part of a Node that does not follow from its holds and
@@ -51,7 +52,7 @@ type answersRecord struct {
 
 // Snapshot writes the state: the magic, then a sequence of CBOR items
 // (preamble, sessions, nodes, holds, waits, answers, rules, groups, tokens,
-// each in key order). Equal states write equal bytes.
+// quotas, each in key order). Equal states write equal bytes.
 func (s *State) Snapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 64<<10)
 	err := s.write(buf)
@@ -71,7 +72,8 @@ func (s *State) write(w io.Writer) error {
 	enc := encMode.NewEncoder(w)
 	err := enc.Encode(preamble{Header: s.header, Sessions: uint64(s.sessions.Len()), Nodes: uint64(s.nodes.Len()),
 		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len()), Answers: uint64(s.answers.Len()),
-		Cell: s.policy.Cell(), Rules: uint64(s.policy.RuleCount()), Groups: uint64(s.policy.GroupCount()), Tokens: uint64(s.tokens.Len())})
+		Cell: s.policy.Cell(), Rules: uint64(s.policy.RuleCount()), Groups: uint64(s.policy.GroupCount()), Tokens: uint64(s.tokens.Len()),
+		Quotas: uint64(s.policy.QuotaCount())})
 	put := func(v any) bool {
 		if err == nil {
 			err = enc.Encode(v)
@@ -86,6 +88,7 @@ func (s *State) write(w io.Writer) error {
 	s.policy.Rules("", "")(func(v *access.Rule) bool { return put(v) })
 	s.policy.Groups("")(func(v *access.Members) bool { return put(v) })
 	s.tokens.All()(func(v *Token) bool { return put(v) })
+	s.policy.Quotas("")(func(v *access.Quota) bool { return put(v) })
 	return err
 }
 
@@ -194,8 +197,8 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	return e.State, nil
 }
 
-// restoreAccess reads the access policy and the tokens. A rule or group that
-// the policy would refuse is an error.
+// restoreAccess reads the access policy and the tokens. A rule, group or quota
+// that the policy would refuse is an error.
 func (e *editor) restoreAccess(in *records, p *preamble) {
 	if !p.Cell.Sound() {
 		in.fail(errors.New("the cell's lists of observers and operators are malformed"))
@@ -203,7 +206,7 @@ func (e *editor) restoreAccess(in *records, p *preamble) {
 	}
 	e.policy = e.policy.PutCell(p.Cell)
 	add := func(sound bool, put func() (*access.Policy, error)) {
-		policy, err := e.policy, errors.New("malformed rule or group")
+		policy, err := e.policy, errors.New("malformed rule, group or quota")
 		if sound {
 			policy, err = put()
 		}
@@ -220,6 +223,9 @@ func (e *editor) restoreAccess(in *records, p *preamble) {
 		add(v.Sound(), func() (*access.Policy, error) { return e.policy.PutGroup(v) })
 	})
 	each(in, p.Tokens, func(v *Token) []byte { return []byte(v.ID) }, e.putToken)
+	each(in, p.Quotas, func(v *access.Quota) []byte { return []byte(v.Of) }, func(v *access.Quota) {
+		add(v.Sound(), func() (*access.Policy, error) { return e.policy.PutQuota(v) })
+	})
 }
 
 // numberedKey returns the key of the n-th thing at a path, as bytes. NUL sorts

@@ -86,9 +86,11 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	if there && w.Sequential { // another writer has used the sequential name
 		return StepResult{}, &Failure{Why: Failed, Current: old.stat()}
 	}
+	changed := FileChanged{}
 	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now, Principal: e.caller}
 	if there {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
+		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
 	} else {
 		f.Instance, f.Generation = f.Revision, 1
 	}
@@ -99,7 +101,8 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 		f.Session = session
 	}
 	e.putFile(f)
-	e.record(FileChanged{File: f})
+	changed.File = f
+	e.record(changed)
 	return StepResult{File: f.stat()}, nil
 }
 

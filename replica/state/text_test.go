@@ -160,6 +160,8 @@ func changeText(c state.Change) string {
 		return text
 	case state.AccessChanged:
 		return "access changed at " + c.Below
+	case state.QuotaChanged:
+		return "quota changed of " + c.Of
 	case state.Expelled:
 		return fields("expelled", waitText(c.Wait), opt("event", c.EventSeq))
 	case state.HoldLost:

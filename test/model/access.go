@@ -10,13 +10,14 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Access is the state of access control: rules, groups and tokens. It is
+// Access is the state of access control: rules, groups, quotas and tokens. It is
 // immutable.
 type Access struct {
 	On     bool
 	Cell   access.CellRules
 	Rules  map[string]*access.Rule
 	Groups map[string][]string
+	Quotas map[string]*access.Quota
 	Tokens []*state.Token
 }
 
@@ -105,6 +106,8 @@ func (m *Model) early(op state.Operation) bool {
 		return m.Level < 3
 	case *state.DropRules:
 		return m.Level < 4
+	case *state.PutQuota, *state.DropQuota:
+		return m.Level < 6
 	}
 	return false
 }
@@ -130,9 +133,9 @@ func (m *Model) takenID(op state.Operation) bool {
 // other.
 func (m *Model) changeAccess(op state.Operation) (state.Result, bool) {
 	a := *m.Access
-	a.Rules, a.Groups = maps.Clone(a.Rules), maps.Clone(a.Groups)
+	a.Rules, a.Groups, a.Quotas = maps.Clone(a.Rules), maps.Clone(a.Groups), maps.Clone(a.Quotas)
 	if a.Rules == nil {
-		a.Rules, a.Groups = map[string]*access.Rule{}, map[string][]string{}
+		a.Rules, a.Groups, a.Quotas = map[string]*access.Rule{}, map[string][]string{}, map[string]*access.Quota{}
 	}
 	changes, below := false, "/"
 	switch op := op.(type) {
@@ -167,6 +170,14 @@ func (m *Model) changeAccess(op state.Operation) (state.Result, bool) {
 	case *state.DropToken:
 		a.Tokens = slices.DeleteFunc(slices.Clone(a.Tokens), func(t *state.Token) bool { return t.ID == op.ID })
 		changes = len(a.Tokens) < len(m.Access.Tokens)
+	case *state.PutQuota:
+		was := a.Quotas[op.Quota.Of]
+		a.Quotas[op.Quota.Of] = &op.Quota
+		return m.putQuotas(a, op.Quota.Of, was == nil || !maps.Equal(was.Limits, op.Quota.Limits)), true
+	case *state.DropQuota:
+		was := a.Quotas[op.Of]
+		delete(a.Quotas, op.Of)
+		return m.putQuotas(a, op.Of, was != nil), true
 	case *state.AddToken:
 		return m.addToken(a, op.Token), true
 	case *state.EnableAccess:
@@ -188,6 +199,16 @@ func (m *Model) changeAccess(op state.Operation) (state.Result, bool) {
 func (m *Model) putAccess(a Access, below string) {
 	m.Access = &a
 	m.emit(state.AccessChanged{Below: below})
+}
+
+// putQuotas sets the quotas if that changes one.
+func (m *Model) putQuotas(a Access, of string, changes bool) state.Result {
+	if !changes {
+		return state.Nothing
+	}
+	m.Access = &a
+	m.emit(state.QuotaChanged{Of: of})
+	return state.Done
 }
 
 func (m *Model) addToken(a Access, t state.Token) state.Result {

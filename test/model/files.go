@@ -205,9 +205,11 @@ func (m *Model) write(w *state.Write, session string) (state.StepResult, *state.
 		return state.StepResult{}, &state.Failure{Why: state.Failed, Current: without(old)}
 	}
 	revision := m.number()
+	changed := state.FileChanged{}
 	f := &state.File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: revision, Instance: revision, Generation: 1, CreatedAt: m.Now, ModifiedAt: m.Now, Principal: m.caller}
 	if old != nil {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
+		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
 	}
 	if w.Owner == state.Permanent {
 		f.Session = ""
@@ -216,7 +218,8 @@ func (m *Model) write(w *state.Write, session string) (state.StepResult, *state.
 		f.Session = session
 	}
 	m.Files[path] = f
-	m.emit(state.FileChanged{File: f})
+	changed.File = f
+	m.emit(changed)
 	return state.StepResult{File: without(f)}, nil
 }
 

@@ -22,7 +22,7 @@ func (c *CellRules) Same(other *CellRules) bool {
 	return slices.Equal(c.Observe, other.Observe) && slices.Equal(c.Operate, other.Operate)
 }
 
-// Policy holds the rules, groups and lists of a cell. New returns the first
+// Policy holds the rules, groups, quotas and lists of a cell. New returns the first
 // one.
 type Policy struct {
 	cell             CellRules
@@ -31,12 +31,13 @@ type Policy struct {
 	root             *place                    // the same, by segments; nil if there are no rules
 	groups           btree.Tree[string, *group]
 	standings        btree.Tree[string, *standing]
-	reach            int // number of entries in groups and standings
-	open             int // rules that name Anonymous
+	quotas           btree.Tree[string, *Quota] // by the principal or group, as lists name it
+	reach            int                        // number of entries in groups and standings
+	open             int                        // rules that name Anonymous
 	size             int64
 }
 
-// Size estimates the memory of the rules and groups, in bytes.
+// Size estimates the memory of the rules, groups and quotas, in bytes.
 func (p *Policy) Size() int64 { return p.size }
 
 // Estimates in bytes; a test of package master measures them.
@@ -75,6 +76,7 @@ func New() *Policy {
 		rules:     btree.New(func(path string, r *Rule) int { return strings.Compare(path, r.Path) }),
 		groups:    btree.New(func(name string, g *group) int { return strings.Compare(name, g.Group) }),
 		standings: btree.New(func(entry string, m *standing) int { return strings.Compare(entry, m.of) }),
+		quotas:    btree.New(func(of string, q *Quota) int { return strings.Compare(of, q.Of) }),
 	}
 }
 
