@@ -7,6 +7,7 @@
 //	Raise, Await, Meet        barriers
 //	Queue                     jobs, each run by one worker at a time
 //	EachPeriod                a job that one of many machines runs
+//	Shards                    n shards of work, divided over a group
 //
 // Each is short and uses only the exported parts of package client: read it
 // before you use it, and copy it if it does not fit. docs/recipes.md describes
