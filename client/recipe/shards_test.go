@@ -73,7 +73,7 @@ func (f *fleet) joinBy(name string, c *client.Client) *fleetMember {
 	go func() {
 		m.ended <- f.g.Serve(ctx, m.c, name, []byte(name+"'s address"), func(ctx context.Context, shard int, held *client.Held) error {
 			return f.serve(ctx, name, shard, held)
-		}, client.WithTTL(ttl))
+		}, client.TTL(ttl))
 	}()
 	return m
 }
