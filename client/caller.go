@@ -33,6 +33,7 @@ type caller struct {
 	log        *slog.Logger
 	token      func(context.Context) (string, error) // nil: sends no token
 	tracer     Tracer                                // nil: records no spans
+	metrics    Metrics
 
 	direct, forward headers // without and with permission to forward the call
 }

@@ -68,6 +68,8 @@ type Config struct {
 	// Tracer receives the spans of calls, for distributed tracing. Default: no
 	// tracing.
 	Tracer Tracer
+	// Metrics receives measurements of attempts and sessions. Default: none.
+	Metrics Metrics
 	// UserAgent is the User-Agent header of each request. Default:
 	// "stout-client".
 	UserAgent string
@@ -133,6 +135,9 @@ func (c Config) New() (*Client, error) {
 	if out.grace == 0 {
 		out.grace = DefaultGrace
 	}
+	if c.Metrics == nil {
+		c.Metrics = noMetrics{}
+	}
 	if out.log == nil {
 		out.log = slog.New(slog.DiscardHandler)
 	}
@@ -149,7 +154,7 @@ func (c Config) New() (*Client, error) {
 	transports[""].given = c.Transport
 	out.calls = caller{
 		router: newRouter(fixed, out.clock.now), transports: transports, clock: out.clock, log: out.log,
-		cell: sameCell{any: c.AnyCell, now: out.clock.now}, token: c.Token, tracer: c.Tracer,
+		cell: sameCell{any: c.AnyCell, now: out.clock.now}, token: c.Token, tracer: c.Tracer, metrics: c.Metrics,
 		direct: makeHeaders(c.UserAgent, lockapi.ForwardNever), forward: makeHeaders(c.UserAgent, ""),
 	}
 	out.calls.finder = newFinder(&out.calls, fixed, names, c.Resolver, !c.OnlyURLs)

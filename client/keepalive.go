@@ -212,6 +212,7 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 		s.locks.askAgain()
 	}
 	s.c.calls.router.finder.revised(answer.MembersRevision)
+	s.c.calls.metrics.Renewed(s.lease.remaining(), s.ttl)
 	s.lease.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
 		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // a higher one cannot be acknowledged

@@ -18,7 +18,7 @@ type lease struct {
 	// onChange receives each change of state, with the reason if it is Expired,
 	// before any other code can see the change. mu is held: onChange must not
 	// call methods of the lease.
-	onChange func(State, error)
+	onChange func(was, now State, reason error)
 	done     chan struct{} // closed when the session is over
 
 	end instant // of the lease; written with mu held, read without
@@ -52,8 +52,9 @@ func (l *lease) look() {
 
 // become changes the state. mu is held.
 func (l *lease) become(state State, reason error) {
+	was := l.state
 	l.state, l.err = state, reason
-	l.onChange(state, reason)
+	l.onChange(was, state, reason)
 	if state == Expired {
 		l.timer.Stop()
 		close(l.done)

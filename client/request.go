@@ -63,6 +63,10 @@ func (c *caller) send(ctx context.Context, r *route, q *call, within time.Durati
 		}
 		defer func() { end(a.StatusCode, err) }()
 	}
+	if c.metrics != (noMetrics{}) {
+		began := c.clock.now()
+		defer func() { c.metrics.Attempt(q.method, lockapi.Route(q.path), a.StatusCode, c.clock.now()-began) }()
+	}
 	if pool := c.transportTo(r.to).pool(r.to); pool != nil {
 		return pool.Do(ctx, c.wireRequest(r, q, within, as), buf, mostAnswer)
 	}

@@ -46,7 +46,7 @@ func TestSentAgainByTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{transports: map[string]*transport{"": {given: new(http.Transport)}}, direct: makeHeaders("", "")}
+	c := &caller{transports: map[string]*transport{"": {given: new(http.Transport)}}, direct: makeHeaders("", ""), metrics: noMetrics{}}
 	defer c.close()
 	send := func(method, key string) error {
 		q := call{method: method, path: "/v1/files/a", body: []byte("x")}

@@ -91,6 +91,7 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent time.Duration) *Session {
 	s := c.newSession(opened)
 	ctx, s.keeper.stop = context.WithCancel(ctx)
+	c.calls.metrics.Session(Expired, Safe)
 	s.lease.start(max(sent+s.ttl, c.clock.now())) // a jeopardy, if it is one, begins now
 	c.limiter.count(1)
 	go s.keeper.run(ctx)
@@ -109,7 +110,8 @@ func (c *Client) newSession(opened lockapi.Session) *Session {
 
 // onLease applies a change of the lease's state to the other parts. The lease's
 // mutex is held.
-func (s *Session) onLease(state State, reason error) {
+func (s *Session) onLease(was, state State, reason error) {
+	s.c.calls.metrics.Session(was, state)
 	log := s.c.log.With("session_name", s.name)
 	switch state {
 	case Safe:

@@ -1,7 +1,7 @@
 // Package otelstout has the calls of package client make spans of OpenTelemetry, and
 // carry their trace to the cell in the headers of W3C Trace Context:
 //
-//	c, err := client.Config{URLs: urls, Tracer: otelstout.New()}.New()
+//	c, err := client.Config{URLs: urls, Tracer: otelstout.New(nil), Metrics: otelstout.NewMetrics(nil)}.New()
 //	...
 //	ctx, span := tracer.Start(ctx, "nightly job")
 //	held, err := session.Lock(ctx, "/jobs/nightly") // a child of the span, and what the cell does below it
@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -33,22 +32,12 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/stoutlock/stout/client/otelstout"
 
-// Option adjusts a tracer.
-type Option func(*tracer)
-
-// TracerProvider sets the provider that makes the spans, instead of the
-// global one.
-func TracerProvider(p trace.TracerProvider) Option {
-	return func(t *tracer) { t.spans = p.Tracer(scope) }
-}
-
-// New returns a tracer for client.Config.
-func New(options ...Option) client.Tracer {
-	t := &tracer{spans: otel.GetTracerProvider().Tracer(scope)}
-	for _, o := range options {
-		o(t)
+// New returns a tracer for client.Config. A nil provider means the global one.
+func New(p trace.TracerProvider) client.Tracer {
+	if p == nil {
+		p = otel.GetTracerProvider()
 	}
-	return t
+	return &tracer{spans: p.Tracer(scope)}
 }
 
 type tracer struct{ spans trace.Tracer }
@@ -58,7 +47,7 @@ func (t *tracer) Call(ctx context.Context, method, path string) (context.Context
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, func(error) {}
 	}
-	ctx, span := t.spans.Start(ctx, "stout "+method+" "+route(path), trace.WithAttributes(attribute.String("stout.path", lockapi.Clip(path))))
+	ctx, span := t.spans.Start(ctx, "stout "+method+" "+lockapi.Route(path), trace.WithAttributes(attribute.String("stout.path", lockapi.Clip(path))))
 	return ctx, func(err error) {
 		fail(span, err)
 		span.End()
@@ -71,7 +60,7 @@ func (t *tracer) Attempt(ctx context.Context, method, path, base string) ([][2]s
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil, func(int, error) {}
 	}
-	ctx, span := t.spans.Start(ctx, method+" "+route(path), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(target(method, base)...))
+	ctx, span := t.spans.Start(ctx, method+" "+lockapi.Route(path), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(target(method, base)...))
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	var fields [][2]string
@@ -121,20 +110,4 @@ func fail(span trace.Span, err error) {
 		return
 	}
 	span.SetStatus(codes.Error, err.Error())
-}
-
-// route returns a path without its variable part, since span names must be few.
-func route(path string) string {
-	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
-	if len(parts) < 3 {
-		return path
-	}
-	out := "/" + parts[0] + "/" + parts[1] + "/{}"
-	if parts[1] != "sessions" {
-		return out
-	}
-	if _, action, ok := strings.Cut(parts[2], "/"); ok {
-		out += "/" + action
-	}
-	return out
 }

@@ -66,7 +66,7 @@ func TestSpans(t *testing.T) {
 	second := start(t, http.StatusNotFound, refused)
 	first := start(t, http.StatusMisdirectedRequest, `{"type":"x","title":"x","status":421,"code":"not_master","detail":"no","master":"`+second.URL+`"}`)
 	provider, ended := record(t)
-	c, err := client.Config{URLs: []string{first.URL, second.URL}, Tracer: otelstout.New(otelstout.TracerProvider(provider))}.New()
+	c, err := client.Config{URLs: []string{first.URL, second.URL}, Tracer: otelstout.New(provider)}.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestSpans(t *testing.T) {
 func TestNoParent(t *testing.T) {
 	r := start(t, http.StatusNotFound, refused)
 	provider, ended := record(t)
-	c, err := client.Config{URLs: []string{r.URL}, Tracer: otelstout.New(otelstout.TracerProvider(provider))}.New()
+	c, err := client.Config{URLs: []string{r.URL}, Tracer: otelstout.New(provider)}.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestNoParent(t *testing.T) {
 func TestFaults(t *testing.T) {
 	r := start(t, http.StatusInternalServerError, `{"type":"x","title":"x","status":500,"code":"internal","detail":"no"}`)
 	provider, ended := record(t)
-	tracer := otelstout.New(otelstout.TracerProvider(provider))
+	tracer := otelstout.New(provider)
 	c, err := client.Config{URLs: []string{r.URL}, Tracer: tracer}.New()
 	if err != nil {
 		t.Fatal(err)
