@@ -64,15 +64,15 @@ func EscapePath(path string) string {
 // result. %2F and / are the same separator: clients that are generated from an
 // OpenAPI document encode the whole path as one segment.
 func UnescapePath(escaped string) (string, error) {
-	if !strings.Contains(escaped, "%") {
-		if err := ValidatePath(escaped); err != nil {
-			return "", err
+	path := escaped
+	if strings.Contains(escaped, "%") {
+		var err error
+		if path, err = url.PathUnescape(escaped); err != nil {
+			return "", Invalid("path", "path %q: %v", Clip(escaped), err)
 		}
-		return escaped, nil
 	}
-	path, err := url.PathUnescape(escaped)
-	if err != nil {
-		return "", Invalid("path", "path %q: %v", Clip(escaped), err)
+	if strings.HasPrefix(path, "//") {
+		return "", Invalid("path", "path %q begins with two slashes; omit the first one in a URL: the lock /jobs/nightly is %s/jobs/nightly", Clip(path), RouteLocks)
 	}
 	if err := ValidatePath(path); err != nil {
 		return "", err

@@ -104,6 +104,7 @@ func TestAudit(t *testing.T) {
 	hold()
 	for _, c := range []struct{ as, method, path, body, want string }{
 		{"reader", "PUT", "/v1/files/p/f", "c0ntent", "user:reader token PUT /v1/files/{path} /p/f 403 permission_denied"},
+		{"reader", "PUT", "/v1/files/p%2Fd%2ff", "c0ntent", "user:reader token PUT /v1/files/{path} /p/d/f 403 permission_denied"},
 		{"reader", "GET", "/v1/files/q?consistency=stale", "", "user:reader token GET /v1/files/{path} /q 403 permission_denied"},
 		{"reader", "GET", "/v1/cell", "", "user:reader token GET /v1/cell  403 permission_denied"},
 		{"anonymous", "GET", "/v1/sessions", "", "anonymous none GET /v1/sessions  401 unauthenticated"},
