@@ -113,6 +113,9 @@ func TestGeneratorsGetNamesAndSizes(t *testing.T) {
 				t.Errorf("%s is in %s and in %s", name, kind, other)
 			}
 			kinds[strings.ToLower(name)] = kind
+			if name == "File" || name == "Blob" {
+				t.Errorf("%s in %s hides the type of JavaScript that generators use for a file's content", name, kind)
+			}
 		}
 	}
 	if len(kinds) < 100 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/stoutlock/stout/test/generators/client/stout"
 )
@@ -62,6 +63,9 @@ func use(ctx context.Context, replica string) (token int64, err error) {
 		return 0, unexpected("acquire for another session", refused.HTTPResponse, refused.Body)
 	}
 
+	if err := useFile(ctx, cell, held.Sequencer); err != nil {
+		return 0, err
+	}
 	wait := stout.WaitMS(50)
 	kept, err := cell.KeepaliveWithResponse(ctx, mine, nil, stout.KeepaliveJSONRequestBody{WaitMs: &wait})
 	if err != nil {
@@ -87,6 +91,35 @@ func use(ctx context.Context, replica string) (token int64, err error) {
 		}
 	}
 	return held.Token, nil
+}
+
+// useFile writes, reads and deletes a file that only the holder of the lock may
+// write.
+func useFile(ctx context.Context, cell *stout.ClientWithResponses, sequencer stout.Sequencer) error {
+	const content = "step 1"
+	guard := stout.Guard{sequencer}
+	written, err := cell.PutFileWithBodyWithResponse(ctx, path, &stout.PutFileParams{Sequencer: &guard}, "text/plain", strings.NewReader(content))
+	if err != nil {
+		return err
+	}
+	if written.JSON201 == nil || written.JSON201.Size != len(content) {
+		return unexpected("put", written.HTTPResponse, written.Body)
+	}
+	read, err := cell.ReadFileWithResponse(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	if string(read.Body) != content || read.Headers200.StoutRevision < written.JSON201.Revision {
+		return unexpected("get", read.HTTPResponse, read.Body)
+	}
+	deleted, err := cell.DeleteFileWithResponse(ctx, path, &stout.DeleteFileParams{IfMatch: &read.Headers200.ETag})
+	if err != nil {
+		return err
+	}
+	if deleted.JSON200 == nil || !deleted.JSON200.Deleted {
+		return unexpected("delete", deleted.HTTPResponse, deleted.Body)
+	}
+	return nil
 }
 
 // open returns the id of a new session.

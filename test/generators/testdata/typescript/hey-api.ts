@@ -2,7 +2,7 @@
 // prints the token of its grant.
 import assert from "node:assert/strict";
 import { createClient } from "./hey-api/client/index.js";
-import { acquire, closeSession, keepalive, openSession, readLock, release } from "./hey-api/index.js";
+import { acquire, closeSession, deleteFile, keepalive, openSession, putFile, readFile, readLock, release } from "./hey-api/index.js";
 
 const [baseUrl = ""] = process.argv.slice(2);
 const client = createClient({ baseUrl });
@@ -19,7 +19,7 @@ async function open(): Promise<string> {
 const mine = await open();
 const acquired = await acquire({ ...lock, body: { session: mine } });
 assert.ok(acquired.data?.state === "held", acquired.error?.detail);
-const { token, path } = acquired.data;
+const { token, path, sequencer } = acquired.data;
 assert.equal(path, "/jobs/nightly");
 
 const read = await readLock(lock);
@@ -32,6 +32,15 @@ const refused = await acquire({ ...lock, body: { session: other } });
 assert.equal(refused.response?.status, 423);
 assert.equal(refused.error?.code, "lock_held");
 assert.equal(refused.error?.holders?.[0]?.session, mine);
+
+// A file that only the holder of the lock may write.
+const written = await putFile({ ...lock, query: { sequencer: [sequencer] }, body: new Blob(["step 1"]) });
+assert.ok(written.data, written.error?.detail);
+assert.equal(written.data.size, 6);
+const file = await readFile({ ...lock, query: { as: "json" } });
+assert.equal(file.data?.content, "step 1", file.error?.detail);
+const deleted = await deleteFile({ ...lock, headers: { "If-Match": `"${file.data.revision}"` } });
+assert.equal(deleted.data?.deleted, true, deleted.error?.detail);
 
 const kept = await keepalive({ client, path: { id: mine }, body: { wait_ms: 50 } });
 assert.ok(kept.data, kept.error?.detail);

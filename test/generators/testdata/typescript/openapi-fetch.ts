@@ -19,7 +19,7 @@ async function open(): Promise<string> {
 const mine = await open();
 const acquired = await cell.PUT("/v1/locks/{path}", { params: lock, body: { session: mine } });
 assert.ok(acquired.data?.state === "held", acquired.error?.detail);
-const { token, path } = acquired.data;
+const { token, path, sequencer } = acquired.data;
 assert.equal(path, "/jobs/nightly");
 
 const read = await cell.GET("/v1/locks/{path}", { params: lock });
@@ -32,6 +32,22 @@ const refused = await cell.PUT("/v1/locks/{path}", { params: lock, body: { sessi
 assert.equal(refused.response.status, 423);
 assert.equal(refused.error?.code, "lock_held");
 assert.equal(refused.error?.holders?.[0]?.session, mine);
+
+// A file that only the holder of the lock may write. By default the client would
+// send the content as JSON.
+const written = await cell.PUT("/v1/files/{path}", {
+  params: { ...lock, query: { sequencer: [sequencer] } },
+  body: "step 1",
+  bodySerializer: (content) => content as string,
+});
+assert.ok(written.data, written.error?.detail);
+assert.equal(written.data.size, 6);
+const file = await cell.GET("/v1/files/{path}", { params: lock, parseAs: "text" });
+assert.equal(file.data, "step 1", file.error?.detail);
+const deleted = await cell.DELETE("/v1/files/{path}", {
+  params: { ...lock, header: { "If-Match": `"${written.data.revision}"` } },
+});
+assert.equal(deleted.data?.deleted, true, deleted.error?.detail);
 
 const kept = await cell.POST("/v1/sessions/{id}/keepalive", { params: { path: { id: mine } }, body: { wait_ms: 50 } });
 assert.ok(kept.data, kept.error?.detail);
