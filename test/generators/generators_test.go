@@ -36,7 +36,11 @@ func TestMain(m *testing.M) { os.Exit(testrun.Main(m.Run)) }
 type step struct {
 	command string
 	prints  string
+	shown   bool // on the page
 }
+
+// page shows the commands of the generators.
+const page = "../../docs/usage.md"
 
 // languages lists the directories of testdata.
 var languages = []struct {
@@ -46,20 +50,22 @@ var languages = []struct {
 	programs []string
 }{
 	{"go", "go", []step{
-		{command: "go tool oapi-codegen -config config.yaml openapi.yaml"},
+		{command: "go tool oapi-codegen -package stout -generate types,client -o stout/client.gen.go openapi.yaml", shown: true},
 		{command: "go vet ./..."},
 		{command: "go build -o client ."},
 	}, []string{"./client"}},
 	{"typescript", "npm", []step{
-		{"node_modules/.bin/openapi-typescript openapi.yaml -o openapi-typescript/schema.ts",
-			`✨ openapi-typescript [\d.]+\n🚀 openapi.yaml → openapi-typescript/schema.ts \[.*\]\n`},
-		{"node_modules/.bin/openapi-ts --no-log-file -i openapi.yaml -o hey-api",
-			`@hey-api/openapi-ts v[\d.]+\n\n\[Job 1\] ⏳ Generating from 1 input:\n\[Job 1\]   \[1\] openapi.yaml\n\[Job 1\] ✅ Done! Your output is in .*/hey-api\n`},
-		{command: "node_modules/.bin/tsc"},
+		{"npx openapi-typescript openapi.yaml -o stout/schema.ts",
+			`✨ openapi-typescript [\d.]+\n🚀 openapi.yaml → stout/schema.ts \[.*\]\n`, true},
+		{"npx openapi-ts -i openapi.yaml -o stout/hey-api",
+			`@hey-api/openapi-ts v[\d.]+\n\n\[Job 1\] ⏳ Generating from 1 input:\n\[Job 1\]   \[1\] openapi.yaml\n\[Job 1\] ✅ Done! Your output is in .*/stout/hey-api\n`, true},
+		{command: "npx tsc"},
 	}, []string{"node out/openapi-fetch.js", "node out/hey-api.js"}},
 }
 
 func TestGeneratedClients(t *testing.T) {
+	text, err := os.ReadFile(page)
+	must(t, err)
 	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
 	master, err := c.WaitReady(cell.Bounded(t))
 	must(t, err)
@@ -73,6 +79,9 @@ func TestGeneratedClients(t *testing.T) {
 			}
 			dir := prepare(t, in.dir, document)
 			for _, s := range in.steps {
+				if s.shown && !strings.Contains(string(text), "\n"+s.command+"\n") {
+					t.Errorf("%s does not show %q", page, s.command)
+				}
 				if out := run(t, dir, s.command); !regexp.MustCompile("^(?:" + s.prints + ")$").MatchString(out) {
 					t.Fatalf("%s printed %q, which does not match %q", s.command, out, s.prints)
 				}

@@ -1,8 +1,8 @@
 // Uses a lock through a client that @hey-api/openapi-ts made from openapi.yaml. It
 // prints the token of its grant.
 import assert from "node:assert/strict";
-import { createClient } from "./hey-api/client/index.js";
-import { acquire, closeSession, deleteFile, keepalive, openSession, putFile, readFile, readLock, release } from "./hey-api/index.js";
+import { createClient } from "./stout/hey-api/client/index.js";
+import { acquire, closeSession, deleteFile, keepalive, openSession, putFile, readFile, readLock, release } from "./stout/hey-api/index.js";
 
 const [baseUrl = ""] = process.argv.slice(2);
 const client = createClient({ baseUrl });

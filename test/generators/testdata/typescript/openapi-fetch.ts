@@ -2,7 +2,7 @@
 // from openapi.yaml. It prints the token of its grant.
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
-import type { paths } from "./openapi-typescript/schema.js";
+import type { paths } from "./stout/schema.js";
 
 const [baseUrl = ""] = process.argv.slice(2);
 const cell = createClient<paths>({ baseUrl });
