@@ -100,7 +100,7 @@ func examples(t *testing.T) (install string, programs []docs.Block) {
 }
 
 // TestExamples: the package is installed as the README shows it, and each
-// example does on a real cell what the comment above it says.
+// example prints on a real cell what the comment above it lists.
 func TestExamples(t *testing.T) {
 	install, programs := examples(t)
 	dir, _ := project(t)
@@ -117,7 +117,7 @@ func TestExamples(t *testing.T) {
 			env = []string{"STOUT_URL=" + secure.URLs()[i%3], "STOUT_CA_CERT=" + secure.Cert("ca.pem"), "STOUT_AUTH_TOKEN_FILE=" + token}
 		}
 		if len(b.Says) == 0 {
-			t.Errorf("%s: the comment above does not say what it prints", b.Place())
+			t.Errorf("%s: the comment above does not list what it prints", b.Place())
 		}
 		rest := run(t, dir, env, "node", name)
 		for _, line := range b.Says {
@@ -131,7 +131,7 @@ func TestExamples(t *testing.T) {
 }
 
 // TestTypes: the sources and the README's examples pass a strict compiler, and
-// the declarations are those of the sources.
+// the committed declarations are up to date.
 func TestTypes(t *testing.T) {
 	_, programs := examples(t)
 	dir, own := project(t)

@@ -164,7 +164,8 @@ export class Caller {
 			};
 			const settle = (/** @type {Route} */ r, /** @type {Result} */ result) => {
 				if (!result.error) {
-					if (r !== first && asked.has(keyOf(first))) this.#surpassed(first, r, q);
+					const silent = asked.get(keyOf(first));
+					if (r !== first && silent) this.#surpassed(first, silent.sent, r, q);
 					return end(result);
 				}
 				const { next, to } = this.classify(r, q, result.error, under);
@@ -187,11 +188,19 @@ export class Caller {
 		});
 	}
 
-	/** Another replica answered before the first: other calls go there as well. @param {Route} first @param {Route} r @param {Call} q */
-	#surpassed(first, r, q) {
+	/**
+	 * Makes other calls go to a replica that answered before the first, which is
+	 * passed over if it was silent to all of them.
+	 *
+	 * @param {Route} first
+	 * @param {number} sent
+	 * @param {Route} r
+	 * @param {Call} q
+	 */
+	#surpassed(first, sent, r, q) {
 		if (q.any || q.stale) return;
 		if (keyOf(this.router.current) === keyOf(first)) this.router.current = r;
-		this.router.failed(first);
+		if (first.to.heard <= sent) this.router.failed(first);
 	}
 
 	/**

@@ -61,6 +61,7 @@ export class Connections {
 			let dial;
 			const req = (secure ? https : http).request(url, { agent: this.#agent(url), method: q.method, headers: q.headers });
 			const settle = () => {
+				over = true;
 				clearTimeout(dial);
 				clearTimeout(bound);
 				for (const s of q.signals) s?.removeEventListener("abort", cut);
@@ -71,10 +72,17 @@ export class Connections {
 				req.destroy();
 			};
 			const cut = () => fail(new Error("the call was ended here"));
-			const bound = setTimeout(() => {
-				late = true;
-				fail(new Error(`no answer within ${Math.round(q.within)} ms`));
-			}, q.within);
+			// After a long computation, timers run before the answers that have come.
+			let over = false;
+			const bound = setTimeout(
+				() =>
+					setImmediate(() => {
+						if (over) return;
+						late = true;
+						fail(new Error(`no answer within ${Math.round(q.within)} ms`));
+					}),
+				q.within,
+			);
 			const connected = () => {
 				sent = true;
 				clearTimeout(dial);
@@ -89,7 +97,8 @@ export class Connections {
 			req.on("response", (res) => {
 				const answer = { status: res.statusCode ?? 0, headers: res.headers, body: Buffer.alloc(0) };
 				if (q.stream && res.statusCode === 200) {
-					clearTimeout(bound); // the signals still end the stream
+					over = true; // only the signals end the stream
+					clearTimeout(bound);
 					res.once("close", settle);
 					return resolve({ ...answer, stream: res });
 				}

@@ -5,6 +5,7 @@ import * as verify from "./verify.js";
 
 const MOST_SILENCE = 15_000; // on a stream: a bookmark comes every 10 s
 const MOST_IDLE = 3; // bookmarks without an event, before the replica is asked whether it is ready
+const FEW_BAD = 2; // useless answers that never end a watch
 const MOST_MESSAGE = 4 << 20;
 
 /**
@@ -36,6 +37,7 @@ export class Watch {
 	/** By replicas that do not keep the next events. @type {Map<string, {oldest: number, revision: number}>} */
 	#compacted = new Map();
 	#bad = new Set(); // replicas that gave a useless answer since the last event
+	#times = 0; // how often
 
 	/** @param {import("./caller.js").Caller} caller @param {WatchOptions} options */
 	constructor(caller, options) {
@@ -124,7 +126,7 @@ export class Watch {
 	/** Throws if the replica reports that it is not ready: cut off from the others, it gets no events. */
 	async #checkReady() {
 		const { error } = await this.#caller.attempt({ to: this.#at, forward: true }, { method: "GET", path: "/readyz", any: true }, this.#options.signal);
-		if (error instanceof StoutError && error.problem && error.code === "no_master") throw error;
+		if (has(error, "no_master", "outcome_unknown") && error.problem) throw error;
 	}
 
 	/** Processes a message. It returns the event, unless it is a bookmark. @param {Message} m */
@@ -135,6 +137,7 @@ export class Watch {
 		} catch (err) {
 			throw this.#lie(`unexpected JSON: ${err}`);
 		}
+		if (data === null || typeof data !== "object") throw this.#lie(`${clip(m.data)} as an event`);
 		if (m.event === "denied") throw new StoutError("unauthenticated", `${this.#at.base} reports that the caller may no longer watch`);
 		if (!verify.isNumber(data.revision) || String(data.revision) !== m.id) throw this.#lie(`revision ${data.revision} under the id ${clip(m.id)}`);
 		if (m.event === "compacted") throw new Compacted(data);
@@ -167,6 +170,7 @@ export class Watch {
 		this.#after = revision;
 		this.#compacted.clear();
 		this.#bad.clear();
+		this.#times = 0;
 	}
 
 	/** @param {string} text */
@@ -212,10 +216,10 @@ export class Watch {
 		return /** @type {import("./types.js").Gap} */ ({ type: "compacted", oldest: at.oldest, revision: at.revision });
 	}
 
-	/** Counts a useless answer. The watch ends when every replica has given one. @param {unknown} err */
+	/** Counts a useless answer. The watch ends when there were a few, and every replica has given one. @param {unknown} err */
 	#useless(err) {
 		this.#bad.add(this.#at.base);
-		if (this.#caller.router.abandoned((e) => this.#bad.has(e.base))) throw err;
+		if (++this.#times > FEW_BAD && this.#caller.router.abandoned((e) => this.#bad.has(e.base))) throw err;
 		return undefined;
 	}
 }
@@ -274,7 +278,7 @@ export async function* messages(parts) {
 	for await (const part of parts) {
 		const lines = (rest + part).split(/\r?\n/);
 		rest = /** @type {string} */ (lines.pop());
-		if (rest.length + m.data.length > MOST_MESSAGE) throw new Error("the stream has a message that is too long to be an event");
+		if (rest.length + m.data.length > MOST_MESSAGE) throw new StoutError("internal", "the stream has a message that is too long to be an event");
 		for (const line of lines) {
 			if (line === "") {
 				if (m.data) yield { ...m, data: m.data.slice(0, -1) };
