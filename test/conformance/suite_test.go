@@ -60,6 +60,15 @@ func pythonDriver(t *testing.T) string {
 	return filepath.Join(root(t), "client/python/tests/driver.py")
 }
 
+// TestTypeScript runs the suite with the client for Node.
+func TestTypeScript(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("the client for Node needs Node 20 or later: install node")
+	}
+	runAll(t, []string{node, filepath.Join(root(t), "client/typescript/conformance/driver.js")})
+}
+
 func root(t *testing.T) string {
 	t.Helper()
 	root, err := cell.ModuleRoot()

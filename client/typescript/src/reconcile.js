@@ -56,7 +56,7 @@ export class Reconciler {
 		this.overdue = true;
 		// Read before asking: a grant or release in between must not count as lost.
 		const held = [...this.#session.locks.byHandle.values()].filter((a) => a.phase === "holding").map((a) => ({ a, token: a.token }));
-		const signal = AbortSignal.timeout(Math.min(Math.max(this.#session.ttl / 6, 200), 2000));
+		const signal = AbortSignal.timeout(Math.ceil(Math.min(Math.max(this.#session.ttl / 6, 200), 2000)));
 		try {
 			const state = await readSession(this.#caller, this.#session.id, signal);
 			if (!(await this.#settle(held, state, signal))) return;
