@@ -28,11 +28,20 @@ func (w *world) watchFrom(after uint64) {
 	w.d.do("watch", fields{"cell": "c", "as": "w", "prefix": w.prefix + "/", "after": after})
 }
 
-// events returns what the cell says of the scenario's files after a revision.
+// events returns the events of the scenario's files after a revision, up to the
+// present one, which the answering replica may not have applied yet.
 func (w *world) events(after uint64) (out []lockapi.CellEvent) {
 	w.Helper()
 	q := url.Values{"after": {decimal(after)}, "prefix": {w.prefix + "/"}, "limit": {"1000"}}
-	for _, e := range call[lockapi.EventList](w, http.MethodGet, lockapi.RouteEvents+"?"+q.Encode(), nil).Events {
+	now := w.revision()
+	var list lockapi.EventList
+	w.eventually("a replica has applied all events", func() error {
+		if list = call[lockapi.EventList](w, http.MethodGet, lockapi.RouteEvents+"?"+q.Encode(), nil); list.Revision < now {
+			return fmt.Errorf("it has those up to %d of %d", list.Revision, now)
+		}
+		return nil
+	})
+	for _, e := range list.Events {
 		if e.Type != lockapi.EventMasterChanged {
 			out = append(out, e)
 		}
