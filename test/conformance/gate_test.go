@@ -305,7 +305,7 @@ func (g *gates) answered(q *request, status int, answer []byte) {
 	g.grow()
 }
 
-// replace replaces the replicas' URLs in a text by those of the gates.
+// replace replaces the replicas' URLs in a text by the gates' URLs.
 func (g *gates) replace(text string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -350,7 +350,7 @@ func (g *gate) stream(w http.ResponseWriter, ctx context.Context, resp *http.Res
 	}
 }
 
-// is matches requests of a method whose path has the given prefix.
+// is matches requests of a method at paths with the given prefix.
 func is(method, prefix string) func(*request) bool {
 	return func(q *request) bool { return q.method == method && strings.HasPrefix(q.path, prefix) }
 }

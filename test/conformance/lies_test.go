@@ -104,7 +104,7 @@ func longerLease(w *world) {
 }
 
 // wrongGrant: an acquire is answered with a grant of something else, which is
-// no hold. What the cell has really granted is released.
+// no hold. The client releases the cell's real grant.
 func wrongGrant(w *world) {
 	w.begin()
 	w.open(time.Minute)

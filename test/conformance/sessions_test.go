@@ -37,31 +37,36 @@ func leaseOfALateOpening(w *world) {
 }
 
 // pausedClient: a client that was stopped for longer than its lease does not
-// believe in its hold when it continues.
+// believe in its holds when it continues. It has many sessions, so that some
+// are asked before a timer has run.
 func pausedClient(w *world) {
-	const ttl = 3 * time.Second
+	const ttl, sessions = 3 * time.Second, 5
 	w.begin()
-	w.open(ttl)
-	w.lock(w.prefix)
-	granted := w.rivalLocks(w.prefix, w.rival())
-	w.wantWaiters(w.prefix, 1)
+	for i := range sessions {
+		n := decimal(uint64(i))
+		w.d.do("open", fields{"cell": "c", "as": "s" + n, "ttl_ms": ttl.Milliseconds()})
+		w.d.do("lock", fields{"session": "s" + n, "as": "h" + n, "path": w.prefix + "/" + n})
+	}
 	w.d.pause()
-	w.wantGranted(granted)
-	var asked []*pending
-	for range 5 {
-		asked = append(asked, w.d.begin("held", fields{"hold": "h"}))
+	for i := range sessions {
+		w.awaitFree(w.prefix + "/" + decimal(uint64(i)))
 	}
-	state := w.d.begin("state", fields{"session": "s"})
+	var holds, states []*pending
+	for i := range sessions {
+		n := decimal(uint64(i))
+		holds = append(holds, w.d.begin("held", fields{"hold": "h" + n}))
+		states = append(states, w.d.begin("state", fields{"session": "s" + n}))
+	}
 	w.d.resume()
-	for _, p := range asked {
-		if p.ok().is("held") {
-			w.Error("after the pause the client believes in a hold that another has")
+	for i := range sessions {
+		if holds[i].ok().is("held") {
+			w.Error("after the pause the client believes in a hold that has ended")
 		}
+		if states[i].ok().text("state") == "safe" {
+			w.Error("after the pause a session is safe")
+		}
+		w.d.await("lost", "h"+decimal(uint64(i)))
 	}
-	if state.ok().text("state") == "safe" {
-		w.Error("after the pause the session is safe")
-	}
-	w.d.await("lost", "h")
 }
 
 // cutOff: a client that reaches no replica gives up its hold before another
@@ -256,8 +261,8 @@ func tooMany(w *world) {
 	}
 }
 
-// lostOpening: the answer to the opening is lost. The client opens one session
-// all the same.
+// lostOpening: the answer to the opening is lost. The client repeats the
+// call, and there is one session.
 func lostOpening(w *world) {
 	w.begin()
 	w.gates.on(once(isOpening, &fault{lose: true}))

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -37,27 +36,6 @@ func TestGiven(t *testing.T) {
 		return
 	}
 	runAll(t, []string{goDriver(t)})
-}
-
-// TestPython runs the suite with the Python client.
-func TestPython(t *testing.T) { runAll(t, []string{python(t), "-I", pythonDriver(t)}) }
-
-// pythonVariable names the Python to test with.
-const pythonVariable = "STOUT_TEST_PYTHON"
-
-// python returns the Python to test with.
-func python(t *testing.T) string {
-	t.Helper()
-	name := cmp.Or(os.Getenv(pythonVariable), "python3")
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("the Python client needs Python 3.9 or later: install %s, or name one in %s", name, pythonVariable)
-	}
-	return path
-}
-
-func pythonDriver(t *testing.T) string {
-	return filepath.Join(root(t), "client/python/tests/driver.py")
 }
 
 // TestTypeScript runs the suite with the client for Node.
@@ -190,7 +168,7 @@ type world struct {
 	d     *driver
 }
 
-// begin starts a driver whose client "c" calls the shared cell through gates.
+// begin starts a driver. Its client "c" calls the shared cell through gates.
 func (w *world) begin() {
 	w.Helper()
 	w.beginAt(w.shared())

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MOST = 2**53 - 1  # tokens, revisions and epochs
 _LOOK_EVERY = 60.0
-_FIRST_ANSWER = 1.0  # patience of a call's first attempt; it doubles
-_MOST_ANSWER_TIME = 5.0
+_LEAST_PATIENCE, _MOST_PATIENCE = 1.0, 5.0  # with an answer, beyond the time that the call waits
 _cells: "weakref.WeakSet[Cell]" = weakref.WeakSet()
 
 Check = Callable[[Any, Answer], Any]
@@ -96,6 +95,7 @@ class Cell:
         self._lock = threading.Lock()
         self._members_revision = 0
         self._look_at = 0.0
+        self._took = 0.0  # the last answer that did not wait
         self._looking = False
         self._closed = False
         _cells.add(self)
@@ -192,7 +192,7 @@ class Cell:
     def do(self, call: Call, timeout: Optional[float] = None) -> Any:
         """Make a call, and repeat it while that is safe. None waits for ever."""
         end = None if timeout is None else _clock.now() + timeout
-        pause, patience = _clock.Backoff(), _FIRST_ANSWER
+        pause, patience = _clock.Backoff(), min(max(4 * self._took, _LEAST_PATIENCE), _MOST_PATIENCE)
         avoid: Optional[Endpoint] = None
         last: Exception = error("no_master", "no attempt was made in time")
         while True:
@@ -202,17 +202,17 @@ class Cell:
             call.cut.begin()
             if call.renew is not None:
                 call.renew()
-            within = call.wait + (_MOST_ANSWER_TIME if call.once else patience)
+            within = call.wait + (_MOST_PATIENCE if call.once or call.wait else patience)
             at = self.pick(avoid)
             avoid, advice = None, 0.0
             sent = _clock.now()
             try:
-                return self.attempt(at, call, within if left is None else min(within, left))
+                return self.attempt(at, call, within, left)
             except NoAnswer as e:
                 last = e
                 if e.sent and call.once:
                     raise self._given_up(call, e) from e
-                patience = min(2 * patience, _MOST_ANSWER_TIME)
+                patience = min(2 * patience, _MOST_PATIENCE)
             except CutOff:
                 raise
             except OtherCell as e:
@@ -255,19 +255,24 @@ class Cell:
                 return unknown
         return e
 
-    def attempt(self, at: Endpoint, call: Call, within: float) -> Any:
-        """Make one attempt. Raises StoutError, NoAnswer, CutOff or OtherCell."""
+    def attempt(self, at: Endpoint, call: Call, within: float, left: Optional[float] = None) -> Any:
+        """Make one attempt. Raises StoutError, NoAnswer, CutOff or OtherCell.
+
+        A replica that does not answer `within` the time is passed over, unless
+        the caller had less time `left`.
+        """
         headers = {"Accept": "application/json", **call.headers, **self.authorization()}
         if call.body is not None:
             headers.setdefault("Content-Type", "application/json")
         sent = _clock.now()
         try:
-            a = at.send(call.method, call.target, headers, call.body, within, call.cut, call.wait > 0)
+            a = at.send(call.method, call.target, headers, call.body, within if left is None else min(within, left), call.cut, call.wait > 0)
         except NoAnswer as e:
             if e.sent:
                 call.sent(sent)
-            at.failed()
-            self._look(5.0)
+            if left is None or within <= left or _clock.now() - sent < left:
+                at.failed()
+                self._look(5.0)
             raise
         except CutOff:
             call.sent(sent)
@@ -282,6 +287,8 @@ class Cell:
                 call.sent(sent)
             raise
         call.first_sent = call.first_sent or sent
+        if not call.wait:
+            self._took = _clock.now() - sent
         at.answered()
         self._follow(a.header("Stout-Master"))
         self._look(_LOOK_EVERY)

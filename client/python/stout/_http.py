@@ -230,6 +230,7 @@ class Endpoint:
             conn = http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=self.tls.context())
         else:
             conn = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        conn.auto_open = 0  # http.client would repeat a request on a new connection
         conn.connect()
         conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return conn

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
 import threading
+import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple, Union
 from urllib.parse import urlencode
@@ -14,6 +16,8 @@ from . import _clock
 from ._cell import Call, Cell, File, encode, whole
 from ._http import Answer, Cut, CutOff, Endpoint, NoAnswer, path_of
 from .errors import LockLost, SessionEnded, StoutError, error
+
+_log = logging.getLogger("stout")
 
 SAFE, JEOPARDY, EXPIRED = "safe", "jeopardy", "expired"
 _LONG_POLL = 30.0
@@ -304,6 +308,7 @@ class Session:
             self._news.clear()
             listeners = list(self._listeners)
         for state in news:
+            _log.log(logging.INFO if state == SAFE else logging.WARNING, "session %r: %s", self.name, state)
             for listener in listeners:
                 listener(state)
         return self._lease.state != EXPIRED or bool(self._news)
@@ -420,11 +425,11 @@ class Session:
                 return
             self._overdue = True
             held = {a.handle: a.held.token for a in self._known.values() if a.held is not None}
-        bound = min(max(self.ttl / 6, 0.2), _SETTLE)
+        end = now + min(max(self.ttl / 6, 0.2), _SETTLE)
         try:
-            state = self.cell.do(Call("GET", "/v1/sessions/" + self.id, check=self._check_state), bound)
+            state = self.cell.do(Call("GET", "/v1/sessions/" + self.id, check=self._check_state), end - now)
             self._new_master = self._orphan = False
-            if self._settle(held, state, bound):
+            if self._settle(held, state, end):
                 self._overdue = False
                 late = _clock.now() - self._lost_since
                 if late >= _LOST:
@@ -442,8 +447,11 @@ class Session:
         holds = [(str(h["path"]), str(h["handle"]), whole(h["token"], 1), bool(h.get("unclaimed_ms"))) for h in v.get("holds") or []]
         return holds, [(str(w["path"]), str(w["handle"])) for w in v.get("waits") or []]
 
-    def _settle(self, held: Dict[str, int], state: Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]], bound: float) -> bool:
-        """Process the session's state in the cell, read after `held`."""
+    def _settle(self, held: Dict[str, int], state: Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]], end: float) -> bool:
+        """Process the session's state in the cell, read after `held`.
+
+        Reports whether all of it was done by `end`.
+        """
         holds, waits = state
         claims: List[_Acquisition] = []
         with self._cond:
@@ -463,21 +471,21 @@ class Session:
                         claims.append(a)
         try:
             for a in claims:  # first: the cell revokes them after a short time
-                self._reclaim(a, bound)
+                self._reclaim(a, end - _clock.now())
             for path, handle in orphans:
-                self.cell.do(self._release_call(path, handle, 0), bound)
+                self.cell.do(self._release_call(path, handle, 0), end - _clock.now())
         except StoutError:
             return False
         return True
 
-    def _reclaim(self, a: _Acquisition, bound: float) -> None:
+    def _reclaim(self, a: _Acquisition, timeout: float) -> None:
         """Ask for a held lock again, which shows the cell that the grant arrived."""
         held = a.held
         assert held is not None
         call = self._acquire_call(a)
         call.body = encode({**a.request, "wait_ms": 0, "queue": False})
         try:
-            token = self.cell.do(call, bound)[0]
+            token = self.cell.do(call, timeout)[0]
         except StoutError as e:
             if e.code not in ("lock_held", "lock_delayed"):
                 raise
@@ -716,5 +724,10 @@ class Session:
 
 
 def _loop(step: Callable[[], bool]) -> None:
-    while step():
-        pass
+    while True:
+        try:
+            if not step():
+                return
+        except Exception:  # of a listener, for example: the session must go on
+            _log.exception("a thread of a session")
+            time.sleep(0.1)

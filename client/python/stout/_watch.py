@@ -163,7 +163,10 @@ class Watch:
     def _refused(self, at: Endpoint, e: StoutError) -> Optional[Event]:
         """Process a refusal: return the gap to yield, or raise what ends the watch."""
         if e.code == "compacted":
-            return self._missed(whole(e.fields.get("revision", -1)), whole(e.fields.get("oldest", 0)))
+            try:
+                return self._missed(whole(e.fields.get("revision")), whole(e.fields.get("oldest")))
+            except ValueError as wrong:
+                e = InternalError("internal", f"{at.base} sent a watcher {wrong}")
         if e.code in ("no_master", "not_master", "outcome_unknown", "too_many"):
             self._cut.pause(e.retry_after if e.code == "too_many" else 0.0)
             return self._missed()

@@ -1,0 +1,317 @@
+"""Tests of the pure parts. The conformance suite tests the rest on real cells."""
+
+import base64
+import hashlib
+import http.client
+import os
+import socket
+import sys
+import threading
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import stout  # noqa: E402
+from stout import _cell, _clock, _http, _session, _watch, errors  # noqa: E402
+
+
+class LeaseTest(unittest.TestCase):
+    def test_states_by_the_clock(self):
+        for now, state, remaining in ((0, "safe", 10), (9.9, "safe", 0.1), (10, "jeopardy", 0), (54.9, "jeopardy", 0), (55, "expired", 0), (99, "expired", 0)):
+            lease = _session.Lease(0, 10, 45)
+            lease.look(now)
+            self.assertEqual((lease.state, round(lease.remaining(now), 3)), (state, remaining))
+
+    def test_a_lease_is_never_shortened_or_revived(self):
+        lease = _session.Lease(0, 10, 45)
+        self.assertFalse(lease.extend(1, 9))
+        self.assertEqual(lease.end, 10)
+        lease.look(12)
+        self.assertFalse(lease.extend(12, 11))  # an answer that came too late
+        self.assertEqual(lease.state, "jeopardy")
+        self.assertTrue(lease.extend(12, 20))
+        self.assertEqual(lease.state, "safe")
+        lease.look(70)
+        self.assertFalse(lease.extend(70, 90))
+        self.assertEqual(lease.state, "expired")
+
+
+class PathTest(unittest.TestCase):
+    def test_paths(self):
+        for path, want in (("/a", "/a"), ("/a b/c%d", "/a%20b/c%25d"), ("/käse", "/k%C3%A4se"), ("/a?#", "/a%3F%23")):
+            self.assertEqual(_http.path_of(path), want)
+        for path in ("", "a", "/", "/a/", "//a", "/a//b", "/.", "/a/..", "/a\n", "/\x85", "/" + "x" * 256, "/a" * 33, "/\ud800"):
+            with self.assertRaises(stout.InvalidArgument, msg=repr(path)):
+                _http.path_of(path)
+
+
+class EndpointTest(unittest.TestCase):
+    tls = _http.TLS(None, None, None)
+
+    def test_urls(self):
+        for url, base in (("http://a:1", "http://a:1"), ("a:1", "http://a:1"), ("https://a/x/", "https://a/x"), ("http://[::1]:7", "http://[::1]:7")):
+            self.assertEqual(_http.Endpoint(url, self.tls).base, base)
+        for url in ("", "ftp://a", "http://", "http://a:x", "http://a:99999", "http://u:p@a", "http://a?x=1", "http://a#x"):
+            with self.assertRaises(stout.InvalidArgument, msg=url):
+                _http.Endpoint(url, self.tls)
+
+    def test_a_failed_replica_is_passed_over_until_it_answers(self):
+        e = _http.Endpoint("http://a:1", self.tls)
+        with mock.patch.object(e, "_probe"):
+            self.assertFalse(e.is_bad())
+            e.failed()
+            self.assertTrue(e.is_bad())
+            e.answered()
+            self.assertFalse(e.is_bad())
+
+    def test_waiting_calls_end_when_their_replica_fails(self):
+        e = _http.Endpoint("http://a:1", self.tls)
+        ours, theirs = socket.socketpair()
+        e._waiting.add(ours)
+        e.failed()
+        self.assertEqual(ours.recv(1), b"")
+        ours.close()
+        theirs.close()
+
+
+class CellTest(unittest.TestCase):
+    def test_learned_urls_never_leave_https(self):
+        cell = stout.Cell("https://a:1")
+        cell._learn((["https://a:1", "http://b:2", "https://c:3", "nonsense:x"], 7))
+        self.assertEqual([e.base for e in cell.endpoints()], ["https://a:1", "https://c:3"])
+        cell._learn((["https://d:4"], 8))
+        self.assertEqual([e.base for e in cell.endpoints()], ["https://a:1", "https://d:4"])
+
+    def test_an_unsettled_call_is_unknown_unless_the_refusal_settles_it(self):
+        cell = stout.Cell("http://a:1")
+        for method, unsettled, settles, code, want in (
+            ("PUT", False, "", "permission_denied", "permission_denied"),
+            ("PUT", True, "", "permission_denied", "outcome_unknown"),
+            ("PUT", True, "conflict", "permission_denied", "outcome_unknown"),
+            ("PUT", True, "conflict", "conflict", "conflict"),
+            ("PUT", True, "*", "lock_held", "lock_held"),
+            ("GET", True, "", "not_found", "not_found"),
+        ):
+            call = _cell.Call(method, "/x", settles=settles)
+            call.unsettled = unsettled
+            self.assertEqual(cell._outcome(call, errors.error(code, "")).code, want)
+
+    def test_other_cells(self):
+        cell = stout.Cell(["http://a:1", "http://b:2"])
+        a, b = cell.endpoints()
+        cell.check_cell(a, "one")
+        cell.check_cell(b, "two", founded=False)
+        with self.assertRaises(stout.OtherCell):
+            cell.check_cell(b, "two")
+        self.assertEqual(cell._strange, {"http://b:2"})
+        cell.check_cell(a, "one")
+        self.assertEqual(cell._strange, set())
+
+    def test_files_must_match_their_checksum(self):
+        content = b"x\xff"
+        v = {"path": "/a", "revision": 3, "instance": 2, "generation": 1, "size": 2, "sha256": hashlib.sha256(content).hexdigest(), "content_base64": base64.b64encode(content).decode()}
+        self.assertEqual(_cell.file_of(v, 5).content, content)
+        for wrong in ({"size": 3}, {"sha256": "0" * 64}, {"revision": 0}, {"revision": "3"}, {"revision": True}, {"generation": 2**53}, {"content_base64": "!"}):
+            with self.assertRaises(ValueError, msg=wrong):
+                _cell.file_of({**v, **wrong}, 5)
+
+    def test_a_token_that_cannot_be_had_sends_nothing(self):
+        def token():
+            raise OSError("the disk is gone")
+
+        cell = stout.Cell("http://127.0.0.1:1", token=token)
+        with self.assertRaisesRegex(stout.Unavailable, "the disk is gone"):
+            cell.get("/a", timeout=0.05)
+
+
+class ErrorTest(unittest.TestCase):
+    def test_each_code_has_a_class(self):
+        for code, group in (("lock_delayed", stout.LockHeld), ("no_master", stout.Unavailable), ("session_not_found", stout.SessionEnded), ("jeopardy", stout.LockLost), ("not_held", stout.PreconditionFailed), ("new_code", stout.InternalError)):
+            e = errors.error(code, "why", {"x": 1}, 2.0)
+            self.assertIs(type(e), group)
+            again = e.again()
+            self.assertEqual((again.code, again.detail, again.fields, again.retry_after, str(again)), (code, "why", {"x": 1}, 2.0, code + ": why"))
+
+
+class BackoffTest(unittest.TestCase):
+    def test_pauses_grow_to_a_second(self):
+        pause = _clock.Backoff()
+        all = [pause.next() for _ in range(20)]
+        self.assertTrue(0.012 <= all[0] <= 0.025 and 0.5 <= all[-1] <= 1.0, all)
+        pause.reset()
+        self.assertLessEqual(pause.next(), 0.025)
+
+
+def response(body):
+    """Return an http.client response of a body."""
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    theirs.close()
+    out = http.client.HTTPResponse(ours)
+    out.begin()
+    ours.close()
+    return out
+
+
+class StreamTest(unittest.TestCase):
+    def test_messages(self):
+        body = b": comment\n\nid: 5\nevent: a\ndata: {}\n\nid:6\r\nevent:b\r\ndata: x\r\ndata:y\r\n\r\nid: 7\ndata: cut"
+        stream = _http.Stream(response(body), lambda: None, lambda e: _http.NoAnswer("a", e, True))
+        self.assertEqual(stream.next(), ("5", "a", b"{}"))
+        self.assertEqual(stream.next(), ("6", "b", b"x\ny"))
+        with self.assertRaises(_http.NoAnswer):
+            stream.next()
+        stream.close()
+
+
+class WatchTest(unittest.TestCase):
+    def watch(self, urls=("http://a:1",), **filters):
+        return stout.Cell(list(urls)).watch("/a/", after=10, **filters)
+
+    def read(self, w, kind, **fields):
+        fields.setdefault("type", kind)
+        return w._read(w._cell.endpoints()[0], str(fields["revision"]), kind, _cell.encode(fields))
+
+    def test_events_only_grow(self):
+        w = self.watch()
+        self.assertEqual(self.read(w, "lock_acquired", revision=12, path="/a/x").path, "/a/x")
+        self.assertEqual(w.after, 12)
+        self.assertIsNone(self.read(w, "bookmark", revision=12))
+        self.assertEqual(self.read(w, "master_changed", revision=13).path, "")
+        for kind, fields in (("lock_acquired", {"revision": 13, "path": "/a/x"}), ("lock_acquired", {"revision": 14, "path": "/b"}), ("bookmark", {"revision": 12}), ("lock_acquired", {"revision": 14, "path": "/a/x", "type": "lock_released"}), ("file_changed", {"revision": 14, "path": "/a/x"})):
+            with self.assertRaises(stout.InternalError, msg=fields):
+                self.read(w, kind, **fields)
+        self.assertEqual(w.after, 13)
+
+    def test_a_gap_is_reported_when_no_replica_keeps_the_events(self):
+        w = self.watch(["http://a:1", "http://b:2"])
+        a, b = w._cell.endpoints()
+        w._at = a
+        self.assertIsNone(w._refused(a, errors.error("compacted", "", {"revision": 20, "oldest": 15})))
+        w._at = b
+        gap = w._refused(b, errors.error("compacted", "", {"revision": 18, "oldest": 16}))
+        self.assertEqual((gap.type, gap.revision, w.after), ("compacted", 20, 20))
+
+    def test_a_refusal_of_all_replicas_ends_the_watch(self):
+        w = self.watch(["http://a:1", "http://b:2"])
+        denied = errors.error("permission_denied", "")
+        a, b = w._cell.endpoints()
+        self.assertIsNone(w._refused(a, denied))
+        with self.assertRaises(stout.Denied):
+            w._refused(b, denied)
+
+    def test_close_ends_the_iteration(self):
+        w = self.watch(["http://127.0.0.1:1"])
+        threading.Timer(0.05, w.close).start()
+        self.assertEqual(list(w), [])
+
+
+class SessionTest(unittest.TestCase):
+    """A session without threads, on a clock of its own."""
+
+    def setUp(self):
+        self.now = 100.0
+        for patch in (mock.patch.object(_clock, "now", lambda: self.now), mock.patch.object(threading.Thread, "start", lambda _: None)):
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.cell = stout.Cell("http://a:1")
+        self.session = _session.Session(self.cell, "id", "", 10.0, 3, 110.0)
+
+    def hold(self, path="/a", token=7):
+        a = _session._Acquisition(path, self.session._prefix + "1", {"mode": "exclusive"}, 0)
+        self.session._known[a.handle] = a
+        return self.session._hold(a, (token, "exclusive:%d:%s" % (token, path)), None)
+
+    def keepalive(self, sent, held=0.0, ttl=10.0, epoch=3, events=()):
+        return self.session._renewed(sent, _session._Keepalive(ttl, held, epoch, list(events), 0))
+
+    def test_the_lease_counts_from_sending(self):
+        held = self.hold()
+        self.now = 108
+        self.keepalive(sent=101, held=2)
+        self.assertEqual(self.session.remaining, 5)
+        self.keepalive(sent=101, held=99, ttl=99)  # clamped to the duration of the call, and the ttl
+        self.assertEqual(self.session.remaining, 10)
+        self.now = 118
+        self.assertTrue(held.lost.is_set())
+        self.assertEqual(held.lost.reason.code, "jeopardy")
+        self.keepalive(sent=118)
+        self.assertEqual(self.session.state, "safe")
+        self.assertTrue(held.lost.is_set())
+        self.now = 999
+        self.assertEqual(self.session.state, "expired")
+        with self.assertRaises(stout.SessionEnded):
+            self.session.lock("/b")
+
+    def test_an_older_epoch_is_refused(self):
+        answer = {"ttl_ms": 10000, "held_ms": 0, "epoch": 2, "events": []}
+        with self.assertRaises(ValueError):
+            self.session._check_keepalive(answer, None)
+        self.assertEqual(self.session._check_keepalive({**answer, "epoch": 3}, None).epoch, 3)
+
+    def test_a_loss_ends_the_grant_with_that_token_only(self):
+        held = self.hold(token=7)
+        lost = (1, "lock_lost", "/a", held.handle, 6)
+        self.keepalive(sent=100, events=[lost])
+        self.assertFalse(held.lost.is_set())
+        self.assertTrue(self.keepalive(sent=100, events=[(2, "lock_lost", "/a", held.handle, 7)]))
+        self.assertEqual(held.lost.reason.code, "lock_lost")
+        self.assertFalse(self.keepalive(sent=100, events=[lost]))  # no news
+        with self.assertRaises(stout.LockLost):
+            held.release()
+
+    def test_a_loss_before_the_grant_arrives(self):
+        a = _session._Acquisition("/a", self.session._prefix + "1", {"mode": "exclusive"}, 0)
+        self.session._known[a.handle] = a
+        self.keepalive(sent=100, events=[(1, "lock_lost", "/a", a.handle, 7)])
+        self.assertTrue(self.session._hold(a, (7, "exclusive:7:/a"), None).lost.is_set())
+
+    def test_holds_are_compared_with_the_cell(self):
+        held = self.hold()
+        released = []
+        prefix = self.session._prefix
+        orphans = [("/x", prefix + "77"), ("/y", "another-1")]
+        with mock.patch.object(self.cell, "do", lambda call, timeout: released.append(call.target)):
+            here = {held.handle: 7}
+            self.assertTrue(self.session._settle(here, ([("/a", held.handle, 7, False)], orphans), 101.0))
+            self.assertFalse(held.lost.is_set())
+            self.assertEqual(released, ["/v1/locks/x?session=id&handle=" + prefix + "77"])
+            self.session._settle(here, ([], []), 101.0)
+        self.assertEqual(held.lost.reason.code, "lock_lost")
+
+    def test_writes_are_bounded(self):
+        began = []
+
+        def do(call, timeout):
+            began.append(call)
+            if len(began) == 1:
+                for _ in range(_session._WINDOW - 1):
+                    self.session.send(SimpleNamespace(), 1.0)
+                self.now += 2
+                with self.assertRaises(stout.Unavailable):
+                    self.session.send(SimpleNamespace(), 0.0)
+
+        with mock.patch.object(self.cell, "do", do):
+            self.session.send(SimpleNamespace(), 1.0)
+            self.session.send(SimpleNamespace(), 1.0)
+        self.assertEqual(len(began), _session._WINDOW + 1)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "the system does not fork")
+    def test_a_child_has_no_session(self):
+        held = self.hold()
+        lost = held.lost
+        self.session._cond.acquire()  # as if another thread had it
+        child = os.fork()
+        if child == 0:
+            ok = lost.is_set() and self.session.state == "expired" and self.session.remaining == 0
+            self.session.close()
+            os._exit(0 if ok else 1)
+        self.session._cond.release()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertFalse(lost.is_set())
+
+
+if __name__ == "__main__":
+    unittest.main()
