@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -142,6 +143,36 @@ func lostWrite(w *world) {
 	}
 	if got := lost("delete", nil); !got.is("deleted") {
 		w.Error("the deletion reports that there was no file")
+	}
+}
+
+// manyWrites: the answers to one write are lost while the session makes many
+// others. The cell still knows the answer to that one when it is repeated.
+func manyWrites(w *world) {
+	w.begin()
+	w.open(time.Minute)
+	first, others := is(http.MethodPut, lockapi.RouteFiles+w.prefix+"/first"), is(http.MethodPut, lockapi.RouteFiles+w.prefix+"/others")
+	heal := w.gates.on(always(first, &fault{lose: true}))
+	slow := w.d.begin("put", fields{"session": "s", "path": w.prefix + "/first"})
+	w.eventually("the first write is executed", func() error {
+		if found := w.gates.find(first); len(found) == 0 || found[0].status != http.StatusCreated {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	var all []*pending
+	for i := range 150 {
+		all = append(all, w.d.begin("put", fields{"session": "s", "path": fmt.Sprintf("%s/others/%d", w.prefix, i)}))
+	}
+	for last, n := -1, 0; n > last; n = len(w.gates.find(others)) { // until they are made, or wait
+		last = n
+		time.Sleep(500 * time.Millisecond)
+	}
+	heal()
+	for _, p := range append(all, slow) {
+		if n := p.ok().number("generation"); n != 1 {
+			w.Errorf("a file was written %v times", n)
+		}
 	}
 }
 

@@ -150,6 +150,13 @@ func (g *gates) cut() {
 	}
 }
 
+// breakConnections breaks the client's connections.
+func (g *gates) breakConnections() {
+	for _, one := range g.list {
+		one.server.CloseClientConnections()
+	}
+}
+
 func (g *gates) heal() {
 	for _, one := range g.list {
 		one.heal()

@@ -29,9 +29,7 @@ func otherCell(w *world) {
 	w.d.do("put", fields{"session": "s", "path": w.prefix})
 	heal()
 	heal = w.gates.on(always(func(*request) bool { return true }, &fault{to: elsewhere}))
-	w.gates.list[0].server.CloseClientConnections() // the keepalive that waits is asked again
-	w.gates.list[1].server.CloseClientConnections()
-	w.gates.list[2].server.CloseClientConnections()
+	w.gates.breakConnections() // so that the keepalive that waits is asked again
 	w.d.begin("get", fields{"cell": "c", "path": path, "timeout_ms": 2000}).fails("other_cell", "no_master")
 	w.eventually("the other cell does not know the session", func() error {
 		for _, q := range w.gates.find(isKeepalive) {

@@ -90,8 +90,8 @@ func lateGrant(w *world) {
 	w.awaitFree(w.prefix)
 }
 
-// queue: waiters get the lock in turn, each with a higher token. A semaphore
-// has as many holders as its limit.
+// queue: waiters get the lock in turn, each with a higher token, also after a
+// waiter's connection broke. A semaphore has as many holders as its limit.
 func queue(w *world) {
 	w.begin()
 	w.open(time.Minute)
@@ -102,6 +102,19 @@ func queue(w *world) {
 	if second.isDone() {
 		w.Error("both sessions have the lock")
 	}
+	behind := lockapi.NewLockRequest(w.rival())
+	behind.Queue = true
+	call[lockapi.Grant](w, http.MethodPut, lockRoute(w.prefix), behind)
+	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
+	asked := len(w.gates.find(acquires))
+	w.gates.breakConnections()
+	w.eventually("the waiter asks again", func() error {
+		if len(w.gates.find(acquires)) == asked {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	w.wantWaiters(w.prefix, 2)
 	w.d.do("unlock", fields{"hold": "h"})
 	got := second.ok()
 	token := uint64(got.number("token"))

@@ -97,6 +97,7 @@ var scenarios = []scenario{
 
 	{"lost-write", lostWrite},
 	{"killed-master-writes", killedMasterWrites},
+	{"many-writes", manyWrites},
 	{"lost-write-without-session", lostWriteWithoutSession},
 	{"files", files},
 	{"conditions", conditions},

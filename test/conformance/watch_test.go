@@ -110,9 +110,7 @@ func watchResumes(w *world) {
 		switch i {
 		case 5:
 			w.d.await("event", "w")
-			for _, g := range w.gates.list {
-				g.server.CloseClientConnections()
-			}
+			w.gates.breakConnections()
 		case 15:
 			at := serves()
 			w.gates.on(always(func(q *request) bool { return q.gate == at }, &fault{refuse: true}))
