@@ -1,6 +1,7 @@
 import http from "node:http";
 import https from "node:https";
 import { NoAnswer } from "./errors.js";
+import { listen } from "./util.js";
 
 const MOST_ANSWER = 64 << 20; // bytes of an answer's body
 
@@ -115,7 +116,7 @@ export class Connections {
 					resolve({ ...answer, body: Buffer.concat(parts) });
 				});
 			});
-			for (const s of q.signals) s?.addEventListener("abort", cut);
+			for (const s of q.signals) listen(s, cut);
 			if (q.signals.some((s) => s?.aborted)) return cut();
 			req.end(q.body);
 		});

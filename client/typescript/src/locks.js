@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { CUT, has, invalid, own, StoutError } from "./errors.js";
-import { Backoff, controller, link, outlast, sleep } from "./util.js";
+import { Backoff, link, outlast, sleep } from "./util.js";
 import * as verify from "./verify.js";
 
 const LONG_POLL = 30_000;
@@ -221,7 +221,7 @@ export class Acquisition {
 	async #ask(signal) {
 		if (this.locks.over) throw CUT;
 		const { clock } = this.locks.caller;
-		const cut = controller();
+		const cut = new AbortController();
 		this.cut = () => cut.abort(CUT);
 		const q = this.call();
 		q.signal = signal;
@@ -264,7 +264,7 @@ export class Acquisition {
 	#withdrawAtEnd(signal, cut) {
 		/** @type {Promise<void> | undefined} */
 		let work;
-		const answered = controller();
+		const answered = new AbortController();
 		const withdraw = () => {
 			work = this.withdraw().then(
 				() => sleep(LATE_ANSWER, answered.signal),
@@ -408,7 +408,7 @@ export const releaseCall = (session, path, handle, token) => ({
  */
 export class Held {
 	#a;
-	#controller = controller();
+	#controller = new AbortController();
 
 	/** @internal @param {Acquisition} a @param {{token: number, sequencer: string, granted_at?: string}} grant */
 	constructor(a, grant) {

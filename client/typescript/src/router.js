@@ -1,5 +1,4 @@
 import { invalid } from "./errors.js";
-import { controller } from "./util.js";
 
 /** The base URL of one replica's API, and what the client knows of it. */
 export class Endpoint {
@@ -10,7 +9,7 @@ export class Endpoint {
 	until = 0; // clock of the first probe
 	penalty = 0; // the present pause before a probe
 	probing = false;
-	quiet = controller(); // ends the waiting calls there, when it fails
+	quiet = new AbortController(); // ends the waiting calls there, when it fails
 
 	/** @param {string} base @param {boolean} given by the caller */
 	constructor(base, given) {
@@ -198,7 +197,7 @@ export class Router {
 			e.until = now + e.penalty;
 			e.failing = true;
 			e.quiet.abort();
-			e.quiet = controller();
+			e.quiet = new AbortController();
 		}
 		this.skip(r);
 	}

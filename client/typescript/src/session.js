@@ -4,7 +4,7 @@ import { CUT, has, own } from "./errors.js";
 import { Files } from "./files.js";
 import { Locks } from "./locks.js";
 import { Reconciler } from "./reconcile.js";
-import { Backoff, controller, link, outlast, sleep } from "./util.js";
+import { Backoff, link, outlast, sleep } from "./util.js";
 import * as verify from "./verify.js";
 
 const LONG_POLL = 30_000; // a keepalive waits no longer, for middleboxes
@@ -46,8 +46,8 @@ export class Session extends EventEmitter {
 	/** @type {import("./errors.js").StoutError | undefined} */
 	#error;
 	#grace;
-	#over = controller();
-	#changed = controller(); // ends at the next change of state
+	#over = new AbortController();
+	#changed = new AbortController(); // ends at the next change of state
 	/** @type {NodeJS.Timeout | undefined} */
 	#timer;
 	#epoch;
@@ -241,7 +241,7 @@ export class Session extends EventEmitter {
 			this.#over.abort(reason);
 		}
 		this.#changed.abort();
-		this.#changed = controller();
+		this.#changed = new AbortController();
 		queueMicrotask(() => this.emit("state", state)); // a listener's error must not stop the lease
 	}
 

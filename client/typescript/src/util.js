@@ -6,11 +6,16 @@ export const MOST = Number.MAX_SAFE_INTEGER;
 /** @param {unknown} text a value of an answer, for an error */
 export const clip = (text) => JSON.stringify(String(text).slice(0, 80));
 
-/** A controller without a bound on listeners, as many calls share its signal. */
-export function controller() {
-	const c = new AbortController();
-	setMaxListeners(0, c.signal);
-	return c;
+/**
+ * Calls a function when a signal ends. Many calls may share a caller's signal.
+ *
+ * @param {AbortSignal | undefined} signal
+ * @param {() => void} f
+ */
+export function listen(signal, f) {
+	if (!signal) return;
+	setMaxListeners(0, signal);
+	signal.addEventListener("abort", f);
 }
 
 /**
@@ -28,7 +33,7 @@ export function sleep(ms, ...signals) {
 			resolve();
 		};
 		const timer = setTimeout(done, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
-		for (const s of signals) s?.addEventListener("abort", done);
+		for (const s of signals) listen(s, done);
 		if (signals.some((s) => s?.aborted)) done();
 	});
 }
@@ -41,9 +46,9 @@ export function sleep(ms, ...signals) {
 
 /** @param {...(AbortSignal | undefined)} signals @returns {Linked} */
 export function link(...signals) {
-	const c = controller();
+	const c = new AbortController();
 	const end = () => c.abort(signals.find((s) => s?.aborted)?.reason);
-	for (const s of signals) s?.addEventListener("abort", end);
+	for (const s of signals) listen(s, end);
 	if (signals.some((s) => s?.aborted)) end();
 	return {
 		signal: c.signal,
@@ -76,7 +81,7 @@ const RELEASE_TIME = 5000;
  * @returns {Linked}
  */
 export function outlast(signal) {
-	const c = controller();
+	const c = new AbortController();
 	/** @type {NodeJS.Timeout | undefined} */
 	let timer;
 	const least = Date.now() + RELEASE_TIME;
@@ -84,7 +89,7 @@ export function outlast(signal) {
 		timer = setTimeout(() => c.abort(signal?.reason), Math.max(least - Date.now(), 0));
 	};
 	if (signal?.aborted) end();
-	else signal?.addEventListener("abort", end);
+	else listen(signal, end);
 	return {
 		signal: c.signal,
 		abort: (reason) => c.abort(reason),

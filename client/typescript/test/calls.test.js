@@ -63,6 +63,8 @@ async function written(q, revision) {
 	return { path: q.path.slice("/v1/files".length), revision, instance: revision, generation: 1, size: q.body.length, sha256 };
 }
 
+let tokens = 0;
+
 /** Plays the opening of sessions and their keepalives. @param {Request} q @returns {Reply} */
 function sessions(q) {
 	if (q.path === "/v1/sessions") return { status: 201, body: { id: "S", name: "", ttl_ms: q.body.ttl_ms, epoch: 1, meta: {} } };
@@ -70,7 +72,7 @@ function sessions(q) {
 	if (q.method === "PUT" && q.path.startsWith("/v1/locks")) {
 		const { session, handle, mode } = q.body;
 		const path = q.path.slice("/v1/locks".length);
-		return { body: { path, state: "held", session, handle, mode, token: 7, sequencer: `${mode}:7:${path}` } };
+		return { body: { path, state: "held", session, handle, mode, token: ++tokens, sequencer: `${mode}:${tokens}:${path}` } };
 	}
 	return q.method === "DELETE" ? { body: { released: true } } : refuse("not_found", 404);
 }
@@ -95,6 +97,85 @@ test("a hold ends by the clock, before any timer has fired", async () => {
 	assert.equal(codeOf(session.signal.reason), "session_expired");
 	await assert.rejects(held.unlock(), (err) => codeOf(err) === "session_expired");
 	await assert.rejects(session.lock("/b"), (err) => codeOf(err) === "session_expired");
+	await session.close();
+});
+
+/** @param {(handle: string, token: number) => object[]} holds that the cell has after the jeopardy */
+async function resumed(holds) {
+	const clock = { at: 0, grain: 0, now: () => clock.at, before: () => clock.at };
+	let handle = "";
+	let token = 0;
+	const one = await replica((q) => {
+		if (q.method === "PUT") handle = q.body.handle;
+		if (q.method === "GET") return { body: { id: "S", holds: holds(handle, token), waits: [] } };
+		return q.body.wait_ms === 0 ? { ...sessions(q), late: 0 } : sessions(q);
+	});
+	const session = await connect([one], { clock: /** @type {any} */ (clock) }).openSession({ ttl: 60_000 });
+	const held = await session.lock("/a");
+	token = held.token;
+	/** @type {string[]} */
+	const states = [];
+	session.on("state", (state) => states.push(state));
+	clock.at = 60_000;
+	assert.equal(held.valid, false);
+	const result = await held.resume().catch((err) => err);
+	assert.deepEqual(states, ["jeopardy", "safe"]);
+	assert.equal(held.valid, false);
+	await session.close();
+	return { held, result };
+}
+
+test("a hold is resumed after a jeopardy if the cell still has the grant", async () => {
+	const { held, result } = await resumed((handle, token) => [{ path: "/a", handle, mode: "exclusive", token }]);
+	assert.notEqual(result, held);
+	assert.deepEqual([result.token, result.sequencer, codeOf(result.error)], [held.token, held.sequencer, "session_closed"]);
+});
+
+test("a hold is lost if the cell has another grant, or none", async () => {
+	for (const holds of [[], [{ token: 1e6 }], [{ path: "/b" }]]) {
+		const { result } = await resumed((handle, token) => holds.map((h) => ({ path: "/a", handle, mode: "exclusive", token, ...h })));
+		assert.equal(codeOf(result), "lock_lost");
+	}
+});
+
+test("withLock releases the lock, however the work ends", async () => {
+	const one = await replica(sessions);
+	const session = await connect([one]).openSession({ ttl: 60_000 });
+	const releases = () => one.requests.filter((q) => q.method === "DELETE" && q.query.get("token") === String(tokens)).length;
+	assert.equal(await session.withLock("/a", (held) => held.token), tokens);
+	assert.equal(releases(), 1);
+	const failure = new Error("of the work");
+	await assert.rejects(session.withLock("/a", () => Promise.reject(failure)), (err) => err === failure);
+	assert.equal(releases(), 1);
+	const end = new AbortController();
+	const work = session.withLock(
+		"/a",
+		async (held, signal) => {
+			end.abort(failure);
+			return [held.valid, signal.aborted, signal.reason];
+		},
+		{ signal: end.signal },
+	);
+	assert.deepEqual(await work, [true, true, failure]); // the hold outlives the signal, until its release
+	assert.equal(releases(), 1);
+	await session.close();
+});
+
+test("at most 64 writes of a session are under way", async () => {
+	const one = await replica((q) => (q.path.startsWith("/v1/files") ? { silent: true } : q.method === "GET" ? { body: { path: "/a", state: "free", holders: [] } } : sessions(q)));
+	const cell = connect([one]);
+	const session = await cell.openSession({ ttl: 60_000 });
+	const writes = () => one.requests.filter((q) => q.path.startsWith("/v1/files")).length;
+	const end = new AbortController();
+	const all = Array.from({ length: 80 }, (_, i) => session.files.put(`/${i}`, "", { signal: end.signal }).catch(codeOf));
+	while (writes() < 64) await cell.readLock("/a");
+	await cell.readLock("/a");
+	assert.equal(writes(), 64);
+	const reason = new Error("enough");
+	end.abort(reason);
+	const outcomes = await Promise.all(all);
+	assert.equal(outcomes.filter((code) => code === "outcome_unknown").length, 64);
+	assert.equal(outcomes.filter((code) => code === reason).length, 16);
 	await session.close();
 });
 
