@@ -111,7 +111,7 @@ func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Resu
 			o.turns.leave(c, r.Verdict == state.Failed)
 		}()
 	}
-	reserved, err := o.quotas.Transaction(op)
+	reserved, err := o.quotas.Transaction(op, by.Principal)
 	if err != nil {
 		return nil, err
 	}

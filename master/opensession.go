@@ -66,7 +66,7 @@ func (o *office) sessionUnder(by *Caller, key string, op *state.OpenSession) (*s
 			return nil, errOtherBody(key)
 		}
 	}
-	reserved, err := o.quotas.Session(op)
+	reserved, err := o.quotas.Session(op, by.Principal)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ type QuotaUse struct {
 	Used    int64  // present use, and what calls under way may add to it
 	Known   bool   // Used is known: on the master, for quotas of the whole cell
 	Refused int64  // calls that were refused since this replica started
+	// OfPrincipal means that the quota bounds principals. It has no Max.
+	OfPrincipal bool
 }
 
 // Quotas returns the use of each quota.
@@ -23,7 +25,7 @@ func (m *Master) Quotas() []QuotaUse {
 	}
 	out, all, most := make([]QuotaUse, quota.Kinds), used.All(), m.opts.Quotas.All()
 	for k := range quota.Kinds {
-		out[k] = QuotaUse{Name: k.Name(), Max: most[k], Refused: m.refused[k].Load()}
+		out[k] = QuotaUse{Name: k.Name(), Max: most[k], Refused: m.refused[k].Load(), OfPrincipal: k.OfPrincipal()}
 		if o != nil && k.OfCell() {
 			out[k].Used, out[k].Known = all[k], true
 		}

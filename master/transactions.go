@@ -78,7 +78,7 @@ func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 // propose puts the transaction through the log if the quotas allow it. While
 // the call is under way, its locks are not withdrawn, as with any acquire.
 func (t *transaction) propose() (state.TransactionResult, error) {
-	reserved, err := t.o.quotas.Transaction(t.op)
+	reserved, err := t.o.quotas.Transaction(t.op, t.by.Principal)
 	if err != nil {
 		return state.TransactionResult{}, err
 	}

@@ -133,7 +133,9 @@ func (m *Master) Metrics() metric.Set {
 	quota := func(show func(metric.Show, QuotaUse)) func(metric.Show) {
 		return func(to metric.Show) {
 			for _, u := range m.Quotas() {
-				show(to, u)
+				if !u.OfPrincipal {
+					show(to, u)
+				}
 			}
 		}
 	}
@@ -147,5 +149,12 @@ func (m *Master) Metrics() metric.Set {
 				show(float64(u.Used), u.Name)
 			}
 		}))
+	s.Counters("stout_principal_quota_refused_total", "Calls that this replica refused because a quota of their principal was used up.", []string{"quota"}, func(show metric.Show) {
+		for _, u := range m.Quotas() {
+			if u.OfPrincipal {
+				show(float64(u.Refused), u.Name)
+			}
+		}
+	})
 	return s
 }

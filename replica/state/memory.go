@@ -24,9 +24,12 @@ func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 // Bytes estimates the memory of the session, without its claims and answers.
 func (op *OpenSession) Bytes() int64 { return bytesOfSession(op.Name, op.Key, op.Meta) }
 
+// OwnBytes is Bytes without losses: forced releases leave those.
+func (v *Session) OwnBytes() int64 { return bytesOfSession(v.Name, v.Key, v.Meta) }
+
 // Bytes estimates the memory of the session, without its claims and answers.
 func (v *Session) Bytes() int64 {
-	n := bytesOfSession(v.Name, v.Key, v.Meta)
+	n := v.OwnBytes()
 	for _, l := range v.Losses {
 		n += int64(lossBytes + len(l.Path) + len(l.Handle))
 	}

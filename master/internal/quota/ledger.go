@@ -21,15 +21,30 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	sessions map[string]*account
-	underway Sums         // what calls under way may add
-	calls    map[call]int // copies under way of each call
+	owners   map[string]*owner // by principal, "" for anonymous; none without a use
+	underway Sums              // what calls under way may add
+	calls    map[call]int      // copies under way of each call
 }
 
-// account is what a session has, by the changes in the log, plus what its calls
-// under way may add.
+// account is what a session has, except for its losses: a repeated acquire is
+// never refused, though a loss of the first hold adds to the second.
 type account struct {
-	Sums
+	use
+	owner *owner
 	keyed int // keyed calls under way
+}
+
+// use is what a session or a principal has.
+type use struct {
+	has Sums // by the changes in the log
+	may Sums // in addition by calls under way
+}
+
+// at returns the whole use.
+func (u *use) at() Sums {
+	all := u.has
+	all.add(&u.may, 1)
+	return all
 }
 
 // call identifies the copies of one call, which share a reservation. The zero
@@ -39,27 +54,34 @@ type call struct {
 	a, b, c string
 }
 
+// charge is what a call needs: in addition to the state, and of that what the
+// writer of files needs in addition to the files that it wrote last.
+type charge struct{ more, files Sums }
+
 // Reservation is what a call under way may add. The zero value reserves
 // nothing.
 type Reservation struct {
-	call call
-	own  *account // nil if no session is charged
-	cost Sums
+	call   call
+	own    *account // nil if no session is charged
+	writer *owner   // nil if no file is written
+	cost   Sums
 }
 
 // New makes the ledger of an office that opens with a state.
 func New(q *Quotas, refused *Refusals, current func() *state.State) *Ledger {
-	l := &Ledger{quotas: q, refused: refused, state: current, sessions: map[string]*account{}, calls: map[call]int{}}
+	l := &Ledger{quotas: q, refused: refused, state: current, sessions: map[string]*account{}, owners: map[string]*owner{}, calls: map[call]int{}}
 	s := current()
 	for v := range s.Sessions("") {
-		own := l.open(v)
-		own.SessionBytes += s.Answers(v.ID).Bytes()
+		l.countBytes(l.open(v), s.Answers(v.ID).Bytes())
 	}
 	for h := range s.Holds() {
 		l.countClaim(h.Session, h.Path, h.Handle, 1, 0)
 	}
 	for w := range s.Waits() {
 		l.countClaim(w.Session, w.Path, w.Handle, 1, 1)
+	}
+	for f := range s.Files("", "") {
+		l.countFile(f.Principal, f.Path, f.Size, 1)
 	}
 	return l
 }
@@ -68,8 +90,9 @@ func New(q *Quotas, refused *Refusals, current func() *state.State) *Ledger {
 func (l *Ledger) open(v *state.Session) *account {
 	own := l.sessions[v.ID]
 	if own == nil {
-		own = &account{Sums: Sums{SessionBytes: v.Bytes()}}
+		own = &account{use: use{has: Sums{Sessions: 1, SessionBytes: v.OwnBytes()}}, owner: l.owner(v.Principal)}
 		l.sessions[v.ID] = own
+		l.move(own.owner, own, 1)
 	}
 	return own
 }
@@ -90,10 +113,16 @@ func (l *Ledger) account(s *state.State, id string) *account {
 // countClaim counts a session's claims and queue positions. l.mu is held.
 func (l *Ledger) countClaim(session, path, handle string, claims, waiters int64) {
 	if own := l.sessions[session]; own != nil {
-		own.Holds += claims
-		own.Waiters += waiters
-		own.SessionBytes += claims * state.BytesOfClaim(path, handle)
+		one := Sums{Holds: claims, Waiters: waiters, SessionBytes: claims * state.BytesOfClaim(path, handle)}
+		own.has.add(&one, 1)
+		own.owner.add(one.ofSession(), 1)
 	}
+}
+
+// countBytes counts bytes of a session. l.mu is held.
+func (l *Ledger) countBytes(own *account, bytes int64) {
+	own.has.SessionBytes += bytes
+	own.owner.has.Bytes += bytes
 }
 
 // Follow applies the changes of an entry to the ledger, before any call gets
@@ -106,7 +135,16 @@ func (l *Ledger) Follow(changes []state.Change) {
 		case state.SessionOpened:
 			l.open(c.Session)
 		case state.SessionEnded:
-			delete(l.sessions, c.Session.ID)
+			l.closed(c.Session.ID)
+		case state.SessionAdopted:
+			l.adopted(c.Session)
+		case state.FileChanged:
+			if c.File.Generation > 1 {
+				l.countFile(c.OldPrincipal, c.File.Path, c.OldSize, -1)
+			}
+			l.countFile(c.File.Principal, c.File.Path, c.File.Size, 1)
+		case state.FileDeleted:
+			l.countFile(c.File.Principal, c.File.Path, c.File.Size, -1)
 		case state.Granted:
 			if h := c.Hold; c.Wait != nil {
 				l.countClaim(h.Session, h.Path, h.Handle, 0, -1)
@@ -121,42 +159,49 @@ func (l *Ledger) Follow(changes []state.Change) {
 			l.countClaim(c.Hold.Session, c.Hold.Path, c.Hold.Handle, -1, 0)
 		case state.Answered:
 			if own := l.sessions[c.Session]; own != nil {
-				own.SessionBytes += c.Answer.Bytes()
+				l.countBytes(own, c.Answer.Bytes())
 				if c.Forgotten != nil {
-					own.SessionBytes -= c.Forgotten.Bytes()
+					l.countBytes(own, -c.Forgotten.Bytes())
 				}
 			}
 		}
 	}
 }
 
-// exceeds returns the first quota that more would exceed. own may be nil. l.mu
-// is held.
-func (l *Ledger) exceeds(s *state.State, own *account, more *Sums) *Excess {
+// exceeds returns the first quota that a call would exceed. l.mu is held.
+func (l *Ledger) exceeds(s *state.State, r *Reservation, need *charge) *Excess {
+	most, wanted := l.quotas.All(), need.more.All()
+	if r.own != nil {
+		at := r.own.at()
+		used := at.All()
+		for k := range PrincipalSessions {
+			if most[k] > 0 && wanted[k] > 0 && used[k]+wanted[k] > most[k] {
+				return &Excess{kind: k, most: most[k], used: used[k], wanted: wanted[k]}
+			}
+		}
+	}
+	if s.AccessOn && s.Policy().QuotaCount() > 0 {
+		if e := r.exceedsOfPrincipal(s.Policy(), need); e != nil {
+			return e
+		}
+	}
 	cell := SumsOf(s)
 	settled := cell.All()
 	cell.add(&l.underway, 1)
-	most, wanted, used := l.quotas.All(), more.All(), cell.All()
-	if own != nil {
-		has := own.All()
-		copy(used[:Sessions], has[:Sessions])
-	}
-	for k := range Kinds {
-		if own == nil && !k.OfCell() {
-			continue
-		}
+	used := cell.All()
+	for k := Sessions; k < Kinds; k++ {
 		if most[k] > 0 && wanted[k] > 0 && used[k]+wanted[k] > most[k] {
-			return &Excess{k, most[k], used[k], wanted[k], k.OfCell() && settled[k]+wanted[k] <= most[k]}
+			return &Excess{kind: k, most: most[k], used: used[k], wanted: wanted[k], soon: settled[k]+wanted[k] <= most[k]}
 		}
 	}
 	return nil
 }
 
-// enter counts a call in full if more is within the quotas. Further copies of
+// enter counts a call in full if its need is within the quotas. Further copies of
 // the call need nothing. l.mu is held.
-func (l *Ledger) enter(s *state.State, r Reservation, more *Sums) *Excess {
+func (l *Ledger) enter(s *state.State, r Reservation, need *charge) *Excess {
 	if l.calls[r.call] == 0 {
-		if e := l.exceeds(s, r.own, more); e != nil {
+		if e := l.exceeds(s, &r, need); e != nil {
 			return e
 		}
 		l.count(&r, 1)
@@ -170,7 +215,11 @@ func (l *Ledger) enter(s *state.State, r Reservation, more *Sums) *Excess {
 func (l *Ledger) count(r *Reservation, times int64) {
 	l.underway.add(&r.cost, times)
 	if r.own != nil {
-		r.own.add(&r.cost, times)
+		r.own.may.add(&r.cost, times)
+		l.charge(r.own.owner, r.cost.ofSession(), times)
+	}
+	if r.writer != nil {
+		l.charge(r.writer, r.cost.ofFiles(), times)
 	}
 }
 
@@ -215,9 +264,20 @@ func (l *Ledger) Claims(session string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if own := l.sessions[session]; own != nil {
-		return own.Holds
+		at := own.at()
+		return at.Holds
 	}
 	return 0
+}
+
+// UsedBy returns what a principal has, plus what its calls under way may add.
+func (l *Ledger) UsedBy(principal string) Sums {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.owners[keyOf(principal)]; o != nil {
+		return o.at()
+	}
+	return Sums{}
 }
 
 // Mutex returns the ledger's mutex, for the watch that looks for hanging ones.
@@ -231,26 +291,28 @@ const (
 	keyedCall
 )
 
-// Session reserves what a session needs that is about to be opened.
-func (l *Ledger) Session(op *state.OpenSession) (Reservation, error) {
+// Session reserves what a session of a principal needs that is about to be
+// opened.
+func (l *Ledger) Session(op *state.OpenSession, principal string) (Reservation, error) {
 	r := Reservation{own: &account{}, cost: Sums{Sessions: 1, Bytes: op.Bytes(), SessionBytes: op.Bytes()}}
-	more := r.cost
+	need := charge{more: r.cost}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.state()
+	r.own.owner = l.owner(principal)
 	if op.Key != "" {
-		r.call = call{openingCall, op.Key, string(op.Digest), ""}
-		if v, ok := s.SessionByKey(op.Key); ok && bytes.Equal(v.Digest, op.Digest) {
-			more = Sums{}
+		r.call = call{openingCall, op.Key, string(op.Digest), principal}
+		if v, ok := s.SessionByKey(op.Key); ok && v.Principal == principal && bytes.Equal(v.Digest, op.Digest) {
+			need = charge{}
 		}
 	}
-	return l.reserve(s, r, &more)
+	return l.reserve(s, r, &need)
 }
 
 // reserve is enter for a call that is refused if there is no room. l.mu is
 // held.
-func (l *Ledger) reserve(s *state.State, r Reservation, more *Sums) (Reservation, error) {
-	if e := l.enter(s, r, more); e != nil {
+func (l *Ledger) reserve(s *state.State, r Reservation, need *charge) (Reservation, error) {
+	if e := l.enter(s, r, need); e != nil {
 		return Reservation{}, l.Refuse(e)
 	}
 	return r, nil
@@ -268,24 +330,24 @@ func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err er
 	}
 	hold, wait := s.Claim(op.Session, op.Path, op.Handle)
 	r = Reservation{call: call{acquireCall, op.Session, op.Path, op.Handle}, own: own, cost: claimSums(op.Path, op.Handle)}
-	more := r.cost
+	need := charge{more: r.cost}
 	if hold != nil || wait != nil {
-		more = Sums{}
+		need = charge{}
 	}
 	if op.Wait != state.NoWait {
-		waiting, position := r, more
+		waiting, position := r, need
 		waiting.call.kind, waiting.cost.Waiters = waitingCall, 1
 		if wait == nil {
-			position.Waiters = 1
+			position.more.Waiters = 1
 		}
 		if full = l.enter(s, waiting, &position); full == nil {
 			return waiting, nil, nil
 		}
-		if more != (Sums{}) && mustWait(s, op) {
+		if need != (charge{}) && mustWait(s, op) {
 			return Reservation{}, nil, l.Refuse(full)
 		}
 	}
-	r, err = l.reserve(s, r, &more)
+	r, err = l.reserve(s, r, &need)
 	return r, full, err
 }
 

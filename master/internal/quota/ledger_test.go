@@ -11,6 +11,7 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // cell is a state, the ledger of its office, and the calls under way.
@@ -21,12 +22,14 @@ type cell struct {
 	state   *state.State
 	ledger  *Ledger
 	calls   []*underway
-	next    int // for ids
+	next    int                      // for ids
+	limits  map[string]access.Limits // of principals; nil while access is off
 }
 
 // underway is a call with an open reservation.
 type underway struct {
 	op       state.Operation
+	by       string // principal
 	reserved Reservation
 	applied  bool
 }
@@ -45,8 +48,14 @@ func (c *cell) open() {
 
 func (c *cell) commit(term uint64, op state.Operation) state.Result {
 	c.Helper()
+	return c.commitAs("", term, op)
+}
+
+// commitAs commits an operation of a principal.
+func (c *cell) commitAs(by string, term uint64, op state.Operation) state.Result {
+	c.Helper()
 	next, out := c.state.Apply(c.state.Index+1, term, state.Batch{Epoch: c.state.Epoch, LeaseMS: 1000,
-		Commands: []state.Command{{Time: 1, Operation: op}}})
+		Commands: []state.Command{{Time: 1, Caller: by, Operation: op}}})
 	if !out.Accepted {
 		c.Fatalf("%T was not accepted", op)
 	}
@@ -59,11 +68,14 @@ func (c *cell) commit(term uint64, op state.Operation) state.Result {
 
 // admit reserves what a call needs, and returns the call with the operation to
 // propose.
-func (c *cell) admit(op state.Operation) (u *underway, err error) {
-	u = &underway{op: op}
+func (c *cell) admit(op state.Operation) (*underway, error) { return c.admitAs("", op) }
+
+// admitAs is admit for a principal.
+func (c *cell) admitAs(by string, op state.Operation) (u *underway, err error) {
+	u = &underway{op: op, by: by}
 	switch op := op.(type) {
 	case *state.OpenSession:
-		u.reserved, err = c.ledger.Session(op)
+		u.reserved, err = c.ledger.Session(op, by)
 	case *state.Acquire:
 		var full *Excess
 		if u.reserved, full, err = c.ledger.Acquire(op); full != nil {
@@ -71,7 +83,7 @@ func (c *cell) admit(op state.Operation) (u *underway, err error) {
 			once.Wait, u.op = state.NoWait, &once
 		}
 	case *state.Transaction:
-		u.reserved, err = c.ledger.Transaction(op)
+		u.reserved, err = c.ledger.Transaction(op, by)
 	case *state.PutRule:
 		u.reserved, err = c.ledger.Rule(&op.Rule)
 	}
@@ -81,9 +93,15 @@ func (c *cell) admit(op state.Operation) (u *underway, err error) {
 // call makes a call from start to end.
 func (c *cell) call(op state.Operation) error {
 	c.Helper()
-	u, err := c.admit(op)
+	return c.callAs("", op)
+}
+
+// callAs is call for a principal.
+func (c *cell) callAs(by string, op state.Operation) error {
+	c.Helper()
+	u, err := c.admitAs(by, op)
 	if err == nil {
-		c.commit(1, u.op)
+		c.commitAs(by, 1, u.op)
 		c.ledger.Release(u.reserved)
 	}
 	return err
@@ -98,7 +116,8 @@ func (c *cell) must(op state.Operation) {
 
 // sessionSums counts what a session uses, by walking the state.
 func sessionSums(s *state.State, v *state.Session) (all Sums) {
-	all.SessionBytes = v.Bytes() + s.Answers(v.ID).Bytes()
+	all.Sessions = 1
+	all.SessionBytes = v.OwnBytes() + s.Answers(v.ID).Bytes()
 	for hold, wait := range s.Claims(v.ID) {
 		all.Holds++
 		if wait != nil {
@@ -111,8 +130,37 @@ func sessionSums(s *state.State, v *state.Session) (all Sums) {
 	return all
 }
 
+// principalSums counts what each principal uses, by walking the state.
+func principalSums(s *state.State) map[string]Sums {
+	all := map[string]Sums{}
+	add := func(principal string, one Sums) {
+		sum := all[principal]
+		sum.add(&one, 1)
+		all[principal] = sum
+	}
+	for v := range s.Sessions("") {
+		own := sessionSums(s, v)
+		own.Bytes, own.SessionBytes = own.SessionBytes, 0
+		add(v.Principal, own)
+	}
+	for f := range s.Files("", "") {
+		add(f.Principal, Sums{Files: 1, Bytes: state.BytesOfFile(f.Path, len(f.Content))})
+	}
+	return all
+}
+
 // exceeded returns a quota that the state exceeds, with its figures, or "".
-func exceeded(s *state.State, q *Quotas) string {
+func exceeded(s *state.State, q *Quotas, limits map[string]access.Limits) string {
+	for principal, sums := range principalSums(s) {
+		l, bounded := limits[principal]
+		if used := sums.All(); bounded {
+			for k := PrincipalSessions; k <= PrincipalBytes; k++ {
+				if used[k] > l[k.Resource()] {
+					return fmt.Sprintf("%s of %q: %d of %d", k.Name(), principal, used[k], l[k.Resource()])
+				}
+			}
+		}
+	}
 	most, cell := q.All(), SumsOf(s)
 	for k, used := range cell.All() {
 		if Kind(k).OfCell() && most[k] > 0 && used > most[k] {
@@ -122,7 +170,7 @@ func exceeded(s *state.State, q *Quotas) string {
 	for v := range s.Sessions("") {
 		own := sessionSums(s, v)
 		for k, used := range own.All() {
-			if !Kind(k).OfCell() && most[k] > 0 && used > most[k] {
+			if Kind(k) < PrincipalSessions && most[k] > 0 && used > most[k] {
 				return fmt.Sprintf("%s of %s: %d of %d", Kind(k).Name(), v.ID, used, most[k])
 			}
 		}
@@ -133,8 +181,11 @@ func exceeded(s *state.State, q *Quotas) string {
 // walk makes random calls.
 type walk struct {
 	*cell
-	rng *rand.Rand
+	rng        *rand.Rand
+	principals []string // callers
 }
+
+func (w walk) principal() string { return w.either(w.principals...) }
 
 func (w walk) either(all ...string) string { return all[w.rng.IntN(len(all))] }
 func (w walk) path() string                { return w.either("/a", "/b", "/c/d") }
@@ -211,7 +262,7 @@ func (w walk) find(applied bool) *underway {
 func (w walk) apply(u *underway) {
 	if u != nil {
 		u.applied = true
-		w.commit(1, u.op)
+		w.commitAs(u.by, 1, u.op)
 	}
 }
 
@@ -243,14 +294,17 @@ func (w walk) step() {
 	case 19, 20, 21, 22, 23:
 		w.end(w.find(true))
 	default:
-		op := w.operation()
-		switch u, err := w.admit(op); {
+		op, by := w.operation(), w.principal()
+		if own := w.ownerOf(op); own != "" && w.limits != nil {
+			by = own // only its principal uses a session
+		}
+		switch u, err := w.admitAs(by, op); {
 		case err == nil:
 			w.calls = append(w.calls, u)
 		case !errors.Is(err, lockapi.CodeTooMany):
 			w.Fatal(err)
 		case len(w.calls) == 0:
-			w.checkRefusal(op, err)
+			w.checkRefusal(by, op, err)
 		}
 	}
 }
@@ -266,7 +320,7 @@ func TestNeverExceeded(t *testing.T) {
 	} {
 		for _, seed := range testrun.Sample(t, 2, 20) {
 			t.Run(fmt.Sprint(i, "/", seed), func(t *testing.T) {
-				w := walk{newCell(t, q), rand.New(rand.NewPCG(uint64(i), uint64(seed)))}
+				w := walk{newCell(t, q), rand.New(rand.NewPCG(uint64(i), uint64(seed))), []string{"", "user:a"}}
 				for range 3000 {
 					w.step()
 					w.check()
@@ -293,7 +347,7 @@ func (c *cell) again(u *underway) {
 		copied.Session = fmt.Sprint("s", c.next)
 		op = &copied
 	}
-	copied, err := c.admit(op)
+	copied, err := c.admitAs(u.by, op)
 	if err != nil {
 		c.Fatalf("a copy of %+v is refused: %v", op, err)
 	}
@@ -303,18 +357,18 @@ func (c *cell) again(u *underway) {
 // checkRefusal checks that a refused call would have exceeded a quota, if no
 // other call is under way. Transactions with a key are exempt: their answer, or
 // a branch that is not run, may be shorter than reserved.
-func (c *cell) checkRefusal(op state.Operation, err error) {
+func (c *cell) checkRefusal(by string, op state.Operation, err error) {
 	if t, ok := op.(*state.Transaction); ok && t.Session != "" {
 		return
 	}
-	next, _ := c.state.Apply(c.state.Index+1, 1, state.Batch{Epoch: c.state.Epoch, LeaseMS: 1000, Commands: []state.Command{{Operation: op}}})
-	if SumsOf(next) != SumsOf(c.state) && exceeded(next, &c.quotas) == "" {
+	next, _ := c.state.Apply(c.state.Index+1, 1, state.Batch{Epoch: c.state.Epoch, LeaseMS: 1000, Commands: []state.Command{{Caller: by, Operation: op}}})
+	if SumsOf(next) != SumsOf(c.state) && exceeded(next, &c.quotas, c.limits) == "" {
 		c.Fatalf("%+v is refused alone, though it fits: %v", op, err)
 	}
 }
 
 func (c *cell) check() {
-	if what := exceeded(c.state, &c.quotas); what != "" {
+	if what := exceeded(c.state, &c.quotas, c.limits); what != "" {
 		c.Fatal(what)
 	}
 	if err := c.state.Check(); err != nil {
@@ -326,15 +380,29 @@ func (c *cell) check() {
 	if c.ledger.underway != (Sums{}) || len(c.ledger.calls) > 0 || c.ledger.Used() != SumsOf(c.state) {
 		c.Fatalf("no call is under way, but reserved are %+v, %v", c.ledger.underway, c.ledger.calls)
 	}
-	want := map[string]account{}
+	want := map[string]use{}
 	for v := range c.state.Sessions("") {
-		want[v.ID] = account{Sums: sessionSums(c.state, v)}
+		want[v.ID] = use{has: sessionSums(c.state, v)}
 	}
-	got := map[string]account{}
+	got := map[string]use{}
 	for id, own := range c.ledger.sessions {
-		got[id] = *own
+		got[id] = own.use
+		if own.keyed != 0 || c.ledger.owners[own.owner.key] != own.owner {
+			c.Fatalf("session %s has %d keyed calls, and the principal %q", id, own.keyed, own.owner.key)
+		}
 	}
 	if !maps.Equal(got, want) {
 		c.Fatalf("the ledger has %+v; the state %+v", got, want)
+	}
+	clear(want)
+	for principal, sums := range principalSums(c.state) {
+		want[principal] = use{has: sums}
+	}
+	clear(got)
+	for principal, o := range c.ledger.owners {
+		got[principal] = o.use
+	}
+	if !maps.Equal(got, want) {
+		c.Fatalf("by principal the ledger has %+v; the state %+v", got, want)
 	}
 }

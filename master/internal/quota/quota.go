@@ -19,6 +19,10 @@
 // full until its outcome is known. A call that adds nothing
 // is not refused.
 //
+// The same holds for each principal. Its files are those that it wrote last. A
+// write under way may make a file the writer's, so it counts in full for the
+// writer, and another principal's write only takes files away.
+//
 // Near a bound a call may be refused because of calls under way that turn out
 // to use less. A call that is alone is refused only if it does not fit.
 package quota
@@ -28,6 +32,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // Quotas bound what sessions may use in the cell. 0 means no bound.
@@ -58,13 +63,22 @@ type Quotas struct {
 // Kind is one of the quotas.
 type Kind int
 
-// The kinds. The quotas of a single session come first: a call that exceeds
-// several quotas is refused because of the first one, and the caller can do
-// something about its own session.
+// The kinds. The quotas of a single session come first, then those of a
+// principal in the order of access.Resources: a call that exceeds several
+// quotas is refused because of the first one, and the caller can do something
+// about its own session. The Ledger does not check PrincipalWatches and
+// PrincipalCalls.
 const (
 	SessionHolds Kind = iota
 	SessionWaiters
 	SessionBytes
+	PrincipalSessions
+	PrincipalHolds
+	PrincipalWaiters
+	PrincipalFiles
+	PrincipalBytes
+	PrincipalWatches
+	PrincipalCalls
 	Sessions
 	Holds
 	Waiters
@@ -74,29 +88,45 @@ const (
 	Kinds // how many there are
 )
 
+// OfPrincipal reports whether a quota bounds one principal.
+func (k Kind) OfPrincipal() bool { return k >= PrincipalSessions && k < Sessions }
+
+// Resource returns what a quota of a principal bounds.
+func (k Kind) Resource() access.Resource {
+	return access.Resource(k-PrincipalSessions) + access.Sessions
+}
+
 // OfCell reports whether a quota bounds the whole cell.
 func (k Kind) OfCell() bool { return k >= Sessions }
 
 // texts are the texts of a quota: the name of its setting, what it counts, and
 // how to make room.
 var texts = [Kinds]struct{ name, counts, remedy string }{
-	Sessions:       {"max-sessions", "the cell has %d open sessions", "close sessions that are not needed, or have the quota raised"},
-	Holds:          {"max-holds", "the cell has %d holds and places in queues", "release what is not needed, or have the quota raised"},
-	Waiters:        {"max-waiters", "the cell has %d places in queues", "try without wait_ms and queue, or have the quota raised"},
-	Files:          {"max-files", "the cell has %d files", "delete files that are not needed, or have the quota raised"},
-	Content:        {"max-content", "the cell's files have %d bytes of content", "delete files that are not needed, or have the quota raised"},
-	Bytes:          {"max-bytes", "the cell's state takes %d bytes", "close sessions, release locks and delete files that are not needed, or have the quota raised"},
-	SessionHolds:   {"max-session-holds", "the session has %d holds and places in queues", "release what is not needed, use further sessions, or have the quota raised"},
-	SessionWaiters: {"max-session-waiters", "the session has %d places in queues", "leave queues, use further sessions, or have the quota raised"},
-	SessionBytes:   {"max-session-bytes", "the session takes %d bytes of the state", "release what is not needed, use further sessions, or have the quota raised"},
+	Sessions:          {"max-sessions", "the cell has %d open sessions", "close sessions that are not needed, or have the quota raised"},
+	Holds:             {"max-holds", "the cell has %d holds and places in queues", "release what is not needed, or have the quota raised"},
+	Waiters:           {"max-waiters", "the cell has %d places in queues", "try without wait_ms and queue, or have the quota raised"},
+	Files:             {"max-files", "the cell has %d files", "delete files that are not needed, or have the quota raised"},
+	Content:           {"max-content", "the cell's files have %d bytes of content", "delete files that are not needed, or have the quota raised"},
+	Bytes:             {"max-bytes", "the cell's state takes %d bytes", "close sessions, release locks and delete files that are not needed, or have the quota raised"},
+	PrincipalSessions: {"sessions", "it has %d open sessions", "close sessions that are not needed, or have the quota raised"},
+	PrincipalHolds:    {"holds", "its sessions have %d holds and places in queues", "release what is not needed, or have the quota raised"},
+	PrincipalWaiters:  {"waiters", "its sessions have %d places in queues", "try without wait_ms and queue, or have the quota raised"},
+	PrincipalFiles:    {"files", "it was the last to write %d files", "delete files that are not needed, or have the quota raised"},
+	PrincipalBytes:    {"bytes", "its sessions and files take %d bytes of the state", "close sessions, release locks and delete files that are not needed, or have the quota raised"},
+	PrincipalWatches:  {"watches", "%d of its calls wait for events at this replica", "end some of them, call another replica, or have the quota raised"},
+	PrincipalCalls:    {"calls_per_second", "it made %d calls within a second", "call less often, or have the quota raised"},
+	SessionHolds:      {"max-session-holds", "the session has %d holds and places in queues", "release what is not needed, use further sessions, or have the quota raised"},
+	SessionWaiters:    {"max-session-waiters", "the session has %d places in queues", "leave queues, use further sessions, or have the quota raised"},
+	SessionBytes:      {"max-session-bytes", "the session takes %d bytes of the state", "release what is not needed, use further sessions, or have the quota raised"},
 }
 
 // Name returns the name of the setting.
 func (k Kind) Name() string { return texts[k].name }
 
-// All returns the values of the quotas.
+// All returns the values of the quotas. Those of principals are not settings.
 func (q *Quotas) All() [Kinds]int64 {
-	return [Kinds]int64{q.SessionHolds, q.SessionWaiters, q.SessionBytes, q.Sessions, q.Holds, q.Waiters, q.Files, q.Content, q.Bytes}
+	return [Kinds]int64{SessionHolds: q.SessionHolds, SessionWaiters: q.SessionWaiters, SessionBytes: q.SessionBytes,
+		Sessions: q.Sessions, Holds: q.Holds, Waiters: q.Waiters, Files: q.Files, Content: q.Content, Bytes: q.Bytes}
 }
 
 // Sums are the quantities that quotas bound.
@@ -109,8 +139,19 @@ type Sums struct {
 
 // All returns the sums in the order of the kinds.
 func (s *Sums) All() [Kinds]int64 {
-	return [Kinds]int64{s.Holds, s.Waiters, s.SessionBytes, s.Sessions, s.Holds, s.Waiters, s.Files, s.Content, s.Bytes}
+	return [Kinds]int64{SessionHolds: s.Holds, SessionWaiters: s.Waiters, SessionBytes: s.SessionBytes,
+		PrincipalSessions: s.Sessions, PrincipalHolds: s.Holds, PrincipalWaiters: s.Waiters, PrincipalFiles: s.Files, PrincipalBytes: s.Bytes,
+		Sessions: s.Sessions, Holds: s.Holds, Waiters: s.Waiters, Files: s.Files, Content: s.Content, Bytes: s.Bytes}
 }
+
+// ofSession returns the part of the sums that counts for the principal of a
+// session.
+func (s *Sums) ofSession() Sums {
+	return Sums{Sessions: s.Sessions, Holds: s.Holds, Waiters: s.Waiters, Bytes: s.SessionBytes}
+}
+
+// ofFiles returns the part of the sums that counts for the writer of files.
+func (s *Sums) ofFiles() Sums { return Sums{Files: s.Files, Bytes: s.Bytes - s.SessionBytes} }
 
 func (s *Sums) add(more *Sums, times int64) {
 	s.Sessions += times * more.Sessions
@@ -143,16 +184,20 @@ const (
 // Excess is the quota for which a call is refused.
 type Excess struct {
 	kind               Kind
+	principal          string // whose quota it is; empty for others
 	most, used, wanted int64
 	soon               bool // it would fit without the calls under way
 }
 
 // err reports that the call had no effect because of a quota.
 func (e *Excess) err() error {
-	text := texts[e.kind]
-	err := lockapi.TooMany(text.name, e.used, e.most, "quota %s is used up: "+text.counts+", at most %d are allowed, and the call needs %d more; %s",
-		text.name, e.used, e.most, e.wanted, text.remedy)
-	err.RetryAfter = retryAfter
+	text, of := texts[e.kind], ""
+	if e.principal != "" {
+		of = " of " + e.principal
+	}
+	err := lockapi.TooMany(text.name, e.used, e.most, "quota %s%s is used up: "+text.counts+", at most %d are allowed, and the call needs %d more; %s",
+		text.name, of, e.used, e.most, e.wanted, text.remedy)
+	err.RetryAfter, err.Principal = retryAfter, e.principal
 	if e.soon {
 		err.RetryAfter = retrySoon
 	}

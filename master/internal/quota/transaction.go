@@ -6,7 +6,7 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// Transaction reserves what a transaction may write in the larger of its
+// Transaction reserves what a transaction of a principal may write in the larger of its
 // branches, the locks of both branches, and its answer if that is remembered.
 //
 // Deletions earn no credit for the writes beside them: the files may be gone
@@ -15,7 +15,7 @@ import (
 // An answer replaces the oldest one if the session has as many as are
 // remembered. A transaction that only deletes and releases is not refused
 // because of its answer: it makes room.
-func (l *Ledger) Transaction(op *state.Transaction) (Reservation, error) {
+func (l *Ledger) Transaction(op *state.Transaction, principal string) (Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.state()
@@ -25,36 +25,40 @@ func (l *Ledger) Transaction(op *state.Transaction) (Reservation, error) {
 			return r, nil
 		}
 	}
-	cost, more := files(s, op.Then)
-	otherCost, otherMore := files(s, op.Else)
+	cost, need := files(s, op.Then, principal)
+	otherCost, otherNeed := files(s, op.Else, principal)
 	r.cost = larger(cost, otherCost)
-	more = larger(more, otherMore)
-	takes(s, op, &r.cost, &more)
-	if op.Key == "" {
-		return l.reserve(s, r, &more)
+	need.more, need.files = larger(need.more, otherNeed.more), larger(need.files, otherNeed.files)
+	if r.cost.Files > 0 {
+		r.writer = l.owner(principal)
 	}
-	r.call = call{keyedCall, op.Session, op.Key, string(op.Digest)}
+	takes(s, op, &r.cost, &need.more)
+	if op.Key == "" {
+		return l.reserve(s, r, &need)
+	}
+	// The digest has a fixed length. Copies have the same writer.
+	r.call = call{keyedCall, op.Session, op.Key, string(op.Digest) + principal}
 	answer := op.AnswerAtMost()
 	r.cost.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
 	if !onlyRemoves(op) {
 		if all := s.Answers(op.Session); r.own.keyed == 0 && all.Len() == state.MostAnswers {
 			answer = max(0, answer-all.At(0).Bytes())
 		}
-		more.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
+		need.more.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
 	}
 	if _, again := s.Answer(op.Session, op.Key); again {
-		more = Sums{}
+		need = charge{}
 	}
-	r, err := l.reserve(s, r, &more)
+	r, err := l.reserve(s, r, &need)
 	if err == nil {
 		r.own.keyed++
 	}
 	return r, err
 }
 
-// files returns what the files written by a branch need, in full and in
-// addition to the present files. A sequential file has no name yet.
-func files(s *state.State, branch []state.Step) (cost, more Sums) {
+// files returns what the files that a principal writes in a branch need, in full
+// and in addition to the present files. A sequential file has no name yet.
+func files(s *state.State, branch []state.Step, principal string) (cost Sums, need charge) {
 	last := map[string]int{}
 	for _, step := range branch {
 		w, ok := step.(*state.Write)
@@ -64,7 +68,8 @@ func files(s *state.State, branch []state.Step) (cost, more Sums) {
 			one := fileSums(w.Path, len(w.Content))
 			one.Bytes += state.SequenceDigits
 			cost.add(&one, 1)
-			more.add(&one, 1)
+			need.more.add(&one, 1)
+			need.files.add(&one, 1)
 		default:
 			last[w.Path] = len(w.Content)
 		}
@@ -72,13 +77,20 @@ func files(s *state.State, branch []state.Step) (cost, more Sums) {
 	for path, content := range last {
 		one := fileSums(path, content)
 		cost.add(&one, 1)
-		if f, there := s.File(path); there {
+		f, there := s.File(path)
+		if there {
+			longer := int64(max(0, content-len(f.Content)))
+			need.more.add(&Sums{Content: longer, Bytes: longer}, 1)
+		} else {
+			need.more.add(&one, 1)
+		}
+		if there && f.Principal == principal {
 			longer := int64(max(0, content-len(f.Content)))
 			one = Sums{Content: longer, Bytes: longer}
 		}
-		more.add(&one, 1)
+		need.files.add(&one, 1)
 	}
-	return cost, more
+	return cost, need
 }
 
 func fileSums(path string, content int) Sums {
@@ -148,7 +160,7 @@ func (l *Ledger) Rule(rule *access.Rule) (Reservation, error) {
 	if n := int64(s.Policy().RuleCount()) + l.underway.rules; !there && n >= access.MaxRules-operatorsRules {
 		return Reservation{}, errRules(n)
 	}
-	return l.reserve(s, r, &more)
+	return l.reserve(s, r, &charge{more: more})
 }
 
 func errRules(n int64) error {

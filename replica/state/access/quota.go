@@ -168,6 +168,9 @@ func (l *Limits) replace(q *Quota) {
 // replaceByGroups sets the limits that quotas of groups name: for each resource
 // the highest.
 func (l *Limits) replaceByGroups(p *Policy, groups []string) {
+	if len(groups) == 0 {
+		return
+	}
 	named := &Quota{Limits: map[Resource]int64{}}
 	for q := range p.quotasOf(groups) {
 		rate, paced := q.Limits[CallsPerSecond]
