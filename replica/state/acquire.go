@@ -24,7 +24,12 @@ type Acquire struct {
 	Limit   int64   `cbor:"5,keyasint,omitempty"`
 	Wait    WaitFor `cbor:"6,keyasint,omitempty"`
 	DelayMS int64   `cbor:"7,keyasint,omitempty"`
+	// Priority of the queue position, from levelQuotas on: see Wait.
+	Priority uint8 `cbor:"8,keyasint,omitempty"`
 }
+
+// QueuesByPriority reports whether an Acquire may have a priority.
+func (s *State) QueuesByPriority() bool { return s.Level >= levelQuotas }
 
 // AcquireResult is the result of Acquire: Held, Queued, Busy, Delayed, Conflict
 // or NoSession. Withdraw also returns one.
@@ -54,6 +59,8 @@ func (op *Acquire) unknown() string {
 		return fmt.Sprintf("mode %d", op.Mode)
 	case op.Wait > Persistent:
 		return fmt.Sprintf("wait %d", op.Wait)
+	case op.Priority > MaxPriority:
+		return fmt.Sprintf("priority %d", op.Priority)
 	}
 	return ""
 }
@@ -77,13 +84,28 @@ func (op *Acquire) would(s *State) (Result, bool) {
 		return AcquireResult{Verdict: Held}, true
 	}
 	r := n.decide(op.Mode, op.Limit)
+	position := op.position(s, n.Waiters)
 	switch {
 	case r.Verdict == Held:
 		return r, true
+	case r.Verdict == Busy && position == 1 && n.DelayID == 0 && n.admits(op.Mode, op.Limit): // it overtakes the queue
+		return AcquireResult{Verdict: Held}, true
 	case r.Verdict == Conflict, op.Wait == NoWait:
 		return r, false
 	}
-	return AcquireResult{Verdict: Queued, Position: n.Waiters + 1}, true
+	return AcquireResult{Verdict: Queued, Position: position}, true
+}
+
+// position returns the position that the request would have in the queue.
+func (op *Acquire) position(s *State, waiters int) int {
+	if op.Priority == 0 {
+		return waiters + 1
+	}
+	n := 1
+	for range while(s.Queue(op.Path), func(w *Wait) bool { return w.Priority >= op.Priority }) {
+		n++
+	}
+	return n
 }
 
 // again returns the result for a claim that exists already: the same grant or
@@ -148,7 +170,7 @@ func (op *Acquire) do(e *editor, found Result) Result {
 
 func (e *editor) enqueue(op *Acquire, n Node) *Wait {
 	w := &Wait{Path: n.Path, Seq: e.nextSeq(), Session: op.Session, Handle: op.Handle,
-		Mode: op.Mode, Limit: op.Limit, DelayMS: op.DelayMS, Keep: op.Wait == Persistent, Since: e.Now}
+		Mode: op.Mode, Limit: op.Limit, DelayMS: op.DelayMS, Keep: op.Wait == Persistent, Since: e.Now, Priority: op.Priority}
 	e.putWait(w)
 	e.bytes += BytesOfClaim(w.Path, w.Handle)
 	q := Enqueued{Wait: w}

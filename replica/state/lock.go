@@ -36,7 +36,7 @@ type Hold struct {
 // Wait is one queue position. It is immutable.
 type Wait struct {
 	Path    string `cbor:"1,keyasint"`
-	Seq     uint64 `cbor:"2,keyasint"` // unique in the cell; orders the queue
+	Seq     uint64 `cbor:"2,keyasint"` // unique in the cell; orders the waits of one priority
 	Session string `cbor:"3,keyasint"`
 	Handle  string `cbor:"4,keyasint,omitempty"`
 	Mode    Mode   `cbor:"5,keyasint"`
@@ -45,7 +45,16 @@ type Wait struct {
 	Keep    bool   `cbor:"8,keyasint,omitempty"`
 	// Since is when the wait began, in Unix nanoseconds; only shown to people.
 	Since int64 `cbor:"9,keyasint"`
+	// Priority puts the wait before those of lower priority.
+	Priority uint8 `cbor:"10,keyasint,omitempty"`
 }
+
+// MaxPriority is the highest priority of a wait; the lowest is 0.
+const MaxPriority = 100
+
+// order sorts the waits of a queue: by priority, then first come, first served.
+// No cell numbers 2^56 waits.
+func (w *Wait) order() uint64 { return uint64(MaxPriority-w.Priority)<<56 | w.Seq }
 
 // Granted reports that a lock has a new holder.
 type Granted struct {
@@ -160,13 +169,13 @@ func (e *editor) next(path string) (w *Wait) {
 
 // putWait stores a wait and its claim.
 func (e *editor) putWait(w *Wait) {
-	e.queue.Put(numbered{w.Path, w.Seq}, w)
+	e.queue.Put(numbered{w.Path, w.order()}, w)
 	e.claims.Put(claimKey{w.Session, w.Path, w.Handle}, claim{wait: w})
 }
 
 // unqueue removes w from the queue; the caller handles its claim.
 func (e *editor) unqueue(n *Node, w *Wait) {
-	e.queue.Delete(numbered{w.Path, w.Seq})
+	e.queue.Delete(numbered{w.Path, w.order()})
 	n.Waiters--
 	if w.Mode == Shared {
 		n.shared--

@@ -25,7 +25,7 @@ var parsers = map[string]func(a *args) state.Operation{
 		return &state.ExpireSession{Session: a.word(), SilentMS: a.num("silent", 0)}
 	},
 	"acquire": func(a *args) state.Operation {
-		op := &state.Acquire{Path: a.path(), Handle: a.str("h"), Mode: state.Exclusive, Limit: a.num("limit", 0), DelayMS: a.num("delay", 0)}
+		op := &state.Acquire{Path: a.path(), Handle: a.str("h"), Mode: state.Exclusive, Limit: a.num("limit", 0), DelayMS: a.num("delay", 0), Priority: uint8(a.num("priority", 0))}
 		for word, set := range map[string]func(){
 			"exclusive": func() {},
 			"shared":    func() { op.Mode = state.Shared },

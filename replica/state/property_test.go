@@ -292,6 +292,7 @@ func (r *run) acquire(t *rapid.T) state.Operation {
 	}
 	op.Wait = rapid.SampledFrom([]state.WaitFor{state.NoWait, state.WhileConnected, state.WhileConnected, state.Persistent}).Draw(t, "wait")
 	op.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000, 2000}).Draw(t, "delay")
+	op.Priority = rapid.SampledFrom([]uint8{0, 0, 0, 1, state.MaxPriority}).Draw(t, "priority")
 	return op
 }
 

@@ -163,7 +163,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		l.Holders, l.Mode = l.Holders+1, v.Mode
 		l.count(v.Mode, v.Limit)
 	})
-	each(in, p.Waits, func(v *Wait) []byte { return numberedKey(v.Path, v.Seq) }, func(v *Wait) {
+	each(in, p.Waits, func(v *Wait) []byte { return numberedKey(v.Path, v.order()) }, func(v *Wait) {
 		l := node(v.Path)
 		v.Path = l.Path
 		e.putWait(v)

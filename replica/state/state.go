@@ -44,7 +44,7 @@ type State struct {
 	keys     btree.Tree[string, *Session] // by idempotency key: sessions that have one
 	nodes    btree.Tree[string, *Node]    // by path
 	holds    btree.Tree[numbered, *Hold]  // by path and token
-	queue    btree.Tree[numbered, *Wait]  // by path and seq
+	queue    btree.Tree[numbered, *Wait]  // by path and order
 	claims   btree.Tree[claimKey, claim]
 
 	ephemeral btree.Tree[owned, *File]     // by session and path: ephemeral files
@@ -100,7 +100,7 @@ func New() *State {
 		keys:     btree.New(func(key string, v *Session) int { return strings.Compare(key, v.Key) }),
 		nodes:    btree.New(func(path string, v *Node) int { return strings.Compare(path, v.Path) }),
 		holds:    btree.New(func(k numbered, v *Hold) int { return k.compare(v.Path, v.Token) }),
-		queue:    btree.New(func(k numbered, v *Wait) int { return k.compare(v.Path, v.Seq) }),
+		queue:    btree.New(func(k numbered, v *Wait) int { return k.compare(v.Path, v.order()) }),
 		claims:   btree.New(claimKey.compare),
 
 		ephemeral: btree.New(owned.compare),

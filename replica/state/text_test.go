@@ -44,7 +44,7 @@ func holdText(h *state.Hold) string {
 
 func waitText(w *state.Wait) string {
 	return fields(w.Path, pair(w.Session, w.Handle), w.Mode.String(), opt("limit", w.Limit), opt("seq", w.Seq),
-		opt("since", w.Since), opt("delay", w.DelayMS), word("keep", w.Keep))
+		opt("since", w.Since), opt("delay", w.DelayMS), opt("priority", w.Priority), word("keep", w.Keep))
 }
 
 func sessionText(s *state.Session) string {

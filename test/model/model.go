@@ -46,7 +46,7 @@ type Model struct {
 // Lock is a lock with its queue.
 type Lock struct {
 	Holders []*state.Hold // in the order of their grants
-	Queue   []*state.Wait // in the order of their arrival
+	Queue   []*state.Wait // the next one first
 	DelayID uint64
 	DelayMS int64
 }
@@ -450,6 +450,14 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 	}
 	r := m.decide(c.Path, c.Mode, c.Limit)
 	w = &state.Wait{Path: c.Path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
+	l := m.Lock(c.Path)
+	ahead := 0
+	for ahead < len(l.Queue) && l.Queue[ahead].Priority >= c.Priority {
+		ahead++
+	}
+	if r.Verdict == state.Busy && ahead == 0 && l.DelayID == 0 && l.hasRoom(c.Mode, c.Limit) {
+		r.Verdict = state.Held
+	}
 	if r.Verdict == state.Held {
 		r.Hold = m.grant(w, nil)
 		return r
@@ -458,15 +466,14 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 		return r
 	}
 	m.Seq++
-	w.Seq, w.Keep, w.Since = m.Seq, c.Wait == state.Persistent, m.Now
-	l := m.Lock(c.Path)
-	l.Queue = append(l.Queue, w)
+	w.Seq, w.Keep, w.Since, w.Priority = m.Seq, c.Wait == state.Persistent, m.Now, c.Priority
+	l.Queue = slices.Insert(l.Queue, ahead, w)
 	contended := uint64(0)
 	if len(l.Holders) > 0 && len(l.Queue) == 1 {
 		contended = m.number()
 	}
 	m.emit(state.Enqueued{Revision: contended, Wait: w})
-	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: len(l.Queue)}
+	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: ahead + 1}
 }
 
 func (m *Model) grant(w, from *state.Wait) *state.Hold {
