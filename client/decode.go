@@ -265,6 +265,8 @@ func (r *reader) waiter(v *lockapi.Waiter) bool {
 			return r.time(&v.Since)
 		case "waiting_ms":
 			return r.number(&v.WaitingMS)
+		case "priority":
+			return r.number(&v.Priority)
 		case "principal":
 			return r.text(&v.Principal)
 		}

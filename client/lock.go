@@ -8,8 +8,9 @@ import (
 )
 
 // Lock acquires a lock. It waits in the lock's queue until the lock is granted,
-// ctx ends, Wait is over, or the session ends. The queue is first come, first
-// served. The position in it survives a change of master.
+// ctx ends, Wait is over, or the session ends. Among waiters of one Priority the
+// queue is first come, first served. The position in it survives a change of
+// master.
 //
 // ctx bounds the waiting only. Once the lock is held, the end of ctx ends
 // neither the hold nor Held.Context; use Do for that.

@@ -63,6 +63,8 @@ type lockOptions struct {
 	delay   time.Duration
 	wait    time.Duration
 	hasWait bool
+
+	priority int
 }
 
 // Shared asks for the lock together with any number of other shared holders.
@@ -74,6 +76,10 @@ func Shared() LockOption { return func(o *lockOptions) { o.mode = lockapi.Shared
 func Limit(n int) LockOption {
 	return func(o *lockOptions) { o.mode, o.limit = lockapi.Shared, n }
 }
+
+// Priority makes Lock wait before the waiters of lower priority, in 0 to
+// lockapi.MaxPriority. The default is 0.
+func Priority(n int) LockOption { return func(o *lockOptions) { o.priority = n } }
 
 // LockDelay delays the next grant of the lock by d if this hold ends because
 // its session expired. Requests under way that no fencing token protects can
@@ -101,5 +107,6 @@ func (o *lockOptions) request(session, handle string) lockapi.LockRequest {
 	req.Mode = o.mode
 	req.Limit = int64(o.limit)
 	req.LockDelayMS = o.delay.Milliseconds()
+	req.Priority = int64(o.priority)
 	return req
 }

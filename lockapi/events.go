@@ -30,7 +30,7 @@ const (
 	EventFileDeleted   EventType = "file_deleted"
 	EventLockAcquired  EventType = "lock_acquired"
 	EventLockReleased  EventType = "lock_released"
-	EventLockContended EventType = "lock_contended" // the first waiter joined the queue of a held lock
+	EventLockContended EventType = "lock_contended" // a waiter joined the queue of a held lock as the next one
 	EventMasterChanged EventType = "master_changed"
 )
 

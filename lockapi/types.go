@@ -53,6 +53,7 @@ const (
 	MaxWaitMS              = 600_000
 	MaxLockDelayMS         = 60_000
 	MaxLimit               = 1_000_000
+	MaxPriority            = 100
 	MaxIdempotencyKeyBytes = 128
 	DefaultListLimit       = 100
 	MaxListLimit           = 1_000
@@ -269,6 +270,8 @@ type LockRequest struct {
 	WaitMS      int64  `json:"wait_ms"`
 	Queue       bool   `json:"queue"`
 	LockDelayMS int64  `json:"lock_delay_ms"`
+	// Priority puts the queue position before those of lower priority.
+	Priority int64 `json:"priority,omitempty"`
 }
 
 // NewLockRequest returns a request with all defaults.
@@ -294,6 +297,9 @@ func (r *LockRequest) Validate() error {
 		return Invalid("limit", "limit is %d; only mode %q has a limit", r.Limit, Shared)
 	}
 	if err := within("wait_ms", r.WaitMS, 0, MaxWaitMS); err != nil {
+		return err
+	}
+	if err := within("priority", r.Priority, 0, MaxPriority); err != nil {
 		return err
 	}
 	return within("lock_delay_ms", r.LockDelayMS, 0, MaxLockDelayMS)
@@ -385,6 +391,7 @@ type Waiter struct {
 	Since time.Time `json:"since"`
 	// WaitingMS is the time since then, by the clock of the answering replica.
 	WaitingMS int64  `json:"waiting_ms"`
+	Priority  int64  `json:"priority,omitempty"`
 	Principal string `json:"principal,omitempty"` // owner of the session
 }
 

@@ -73,6 +73,9 @@ func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
 		Wait: waitFor(req), DelayMS: req.LockDelayMS,
 	}}
+	if req.Priority > 0 && o.log.State().QueuesByPriority() {
+		a.op.Priority = uint8(req.Priority)
+	}
 	a.key = acquireKey(&a.op)
 	return a
 }

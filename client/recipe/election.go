@@ -24,6 +24,7 @@ type Leadership struct {
 	held     *client.Held
 	s        *client.Session
 	revision uint64 // of the value written last
+	over     bool   // the term is handed over
 }
 
 // Held returns the hold of the lock, for conditions such as client.While. Give
@@ -75,7 +76,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
 // Resign ends the term: it deletes this leader's value, unless another leader
 // has written since, and releases the lock. Its error is Unlock's.
 func (l *Leadership) Resign(ctx context.Context) error {
-	if l.s.Err() == nil {
+	if l.s.Err() == nil && !l.over {
 		l.retract(ctx)
 	}
 	return l.held.Unlock(ctx)
@@ -136,6 +137,15 @@ type Callbacks struct {
 	// Stopped, if set, is called after each return of Started, when the term has
 	// ended.
 	Stopped func()
+	// Priority, from 0 to lockapi.MaxPriority, makes this process lead before the
+	// candidates of lower priority that wait.
+	Priority int
+	// HandOver, if set, is called when a candidate of higher Priority is next in
+	// the queue. If it returns true, the context of Started ends with
+	// ErrHandedOver. Lead then gives the lock to that candidate, in one step and
+	// with its value in place until the candidate publishes its own, and
+	// campaigns again.
+	HandOver func() bool
 	// Changed, if set, is called with each new leader, this process or another,
 	// and with Leader{} without one; by one goroutine.
 	Changed func(Leader)
@@ -155,7 +165,7 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 		}
 	}()
 	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
-		l, err := Campaign(ctx, s, path, value)
+		l, err := Campaign(ctx, s, path, value, client.Priority(calls.Priority))
 		if err != nil {
 			return failed(ctx, s, err)
 		}
@@ -188,6 +198,14 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	under, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(l.Context(), func() { end(l.Err()) })()
+	if calls.HandOver != nil {
+		go func() {
+			if Outranked(under, l.s.Client(), l.held.Path(), calls.Priority) == nil && calls.HandOver() {
+				end(ErrHandedOver)
+			}
+		}()
+	}
 	err = calls.Started(under, l)
+	l.over = context.Cause(under) == ErrHandedOver
 	return ctx.Err() == nil && under.Err() != nil, err
 }

@@ -44,7 +44,8 @@ type AcquireResult struct {
 }
 
 // Enqueued reports a new queue position. It has a revision if the lock is held
-// and this wait is the first: the lock is now contended.
+// and this wait is the next one: the lock is now contended, or by a wait of
+// higher priority than before.
 type Enqueued struct {
 	Revision uint64
 	Wait     *Wait
@@ -163,18 +164,18 @@ func (op *Acquire) do(e *editor, found Result) Result {
 		e.putWait(r.Wait)
 		e.record(Kept{Wait: r.Wait})
 	default:
-		r.Wait = e.enqueue(op, n)
+		r.Wait = e.enqueue(op, n, r.Position)
 	}
 	return r
 }
 
-func (e *editor) enqueue(op *Acquire, n Node) *Wait {
+func (e *editor) enqueue(op *Acquire, n Node, position int) *Wait {
 	w := &Wait{Path: n.Path, Seq: e.nextSeq(), Session: op.Session, Handle: op.Handle,
 		Mode: op.Mode, Limit: op.Limit, DelayMS: op.DelayMS, Keep: op.Wait == Persistent, Since: e.Now, Priority: op.Priority}
 	e.putWait(w)
 	e.bytes += BytesOfClaim(w.Path, w.Handle)
 	q := Enqueued{Wait: w}
-	if n.Waiters == 0 && n.Holders > 0 {
+	if position == 1 && n.Holders > 0 {
 		q.Revision = e.nextRevision()
 	}
 	n.Waiters++

@@ -469,7 +469,7 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 	w.Seq, w.Keep, w.Since, w.Priority = m.Seq, c.Wait == state.Persistent, m.Now, c.Priority
 	l.Queue = slices.Insert(l.Queue, ahead, w)
 	contended := uint64(0)
-	if len(l.Holders) > 0 && len(l.Queue) == 1 {
+	if len(l.Holders) > 0 && ahead == 0 {
 		contended = m.number()
 	}
 	m.emit(state.Enqueued{Revision: contended, Wait: w})

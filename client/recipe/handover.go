@@ -1,0 +1,51 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// ErrHandedOver ends a term that is handed over to a candidate of higher
+// priority.
+var ErrHandedOver = errors.New("recipe: the leader hands over to a candidate of higher priority")
+
+// Outranked waits until the next waiter for a lock has a higher priority than
+// the given one: see client.Priority. The holder can then end its work and
+// unlock, and that waiter gets the lock in the same step. Between them there is
+// no moment without a holder and none with two. It returns nil then, and
+// otherwise the error of ctx.
+func Outranked(ctx context.Context, c *client.Client, path string, priority int) error {
+	for ; ctx.Err() == nil; pause(ctx, again) {
+		after, err := c.Revision(ctx)
+		for err == nil {
+			var lock lockapi.Lock
+			if lock, err = c.ReadLock(ctx, path, client.Waiters(1)); err != nil {
+				break
+			}
+			if len(lock.Queue) > 0 && lock.Queue[0].Priority > int64(priority) {
+				return nil
+			}
+			after, err = nextWaiter(ctx, c, path, after)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// nextWaiter waits until a waiter joins a lock's queue as the next one, and
+// returns the revision of that change.
+func nextWaiter(ctx context.Context, c *client.Client, path string, after uint64) (uint64, error) {
+	for e, err := range c.Watch(ctx, after, client.OnPath(path), client.OfType(lockapi.EventLockContended)) {
+		switch {
+		case err != nil:
+			return 0, err
+		case e.Compacted != nil:
+			return e.Compacted.Revision, nil
+		case e.Type == lockapi.EventLockContended:
+			return e.Revision, nil
+		}
+	}
+	return 0, context.Cause(ctx)
+}

@@ -1,0 +1,133 @@
+package recipe_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/recipe"
+	"github.com/stoutlock/stout/client/stouttest"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestHandOver: a candidate of higher priority gets the office from a leader
+// that hands over, before candidates that waited longer, with no moment without
+// a holder or with two. The former leader waits for the office again.
+func TestHandOver(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, stop := context.WithCancel(bounded(t))
+		m, path := c.Client(), "/t"
+		from, err := m.Revision(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leads := make(chan string, 10)
+		var candidates sync.WaitGroup
+		candidate := func(name string, priority int, handOver bool) context.CancelFunc {
+			own, end := context.WithCancel(ctx)
+			candidates.Go(func() {
+				_ = recipe.Lead(own, c.Client(), path, []byte(name), recipe.Callbacks{
+					Priority: priority,
+					HandOver: func() bool { return handOver },
+					Started: func(ctx context.Context, _ *recipe.Leadership) error {
+						leads <- name
+						<-ctx.Done()
+						if handOver && own.Err() == nil && !errors.Is(context.Cause(ctx), recipe.ErrHandedOver) {
+							t.Errorf("%s lost the office: %v", name, context.Cause(ctx))
+						}
+						time.Sleep(time.Second) // its last work
+						return context.Cause(ctx)
+					},
+				}, client.Name(name))
+			})
+			return end
+		}
+		first := candidate("first", 0, true)
+		defer first()
+		if name := <-leads; name != "first" {
+			t.Fatal(name)
+		}
+		other := candidate("other", 0, true)
+		defer other()
+		time.Sleep(time.Second)
+		preferred := candidate("preferred", 1, true)
+		if name := <-leads; name != "preferred" {
+			t.Errorf("%s leads next", name)
+		}
+		more := candidate("most preferred", lockapi.MaxPriority, false)
+		if name := <-leads; name != "most preferred" {
+			t.Errorf("%s leads next", name)
+		}
+		preferred()
+		more()
+		if name := <-leads; name != "other" {
+			t.Errorf("%s leads after those that are preferred", name)
+		}
+		stop()
+		candidates.Wait()
+
+		holders, seen, released := 0, []string{}, uint64(0)
+		for e, err := range m.Watch(bounded(t), from, client.OnPath(path), client.OfType(lockapi.EventTypes(lockapi.SubjectLock)...)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch e.Type {
+			case lockapi.EventLockAcquired:
+				if released > 0 && e.Revision != released+1 {
+					t.Errorf("nobody held the lock from revision %d to %d", released, e.Revision)
+				}
+				seen = append(seen, e.Hold.SessionName)
+				holders++
+			case lockapi.EventLockReleased:
+				holders--
+				released = e.Revision
+				if len(seen) == 4 {
+					want := []string{"first", "preferred", "most preferred", "other"}
+					if !slices.Equal(seen, want) {
+						t.Errorf("the holders were %q, want %q", seen, want)
+					}
+					return
+				}
+			}
+			if holders > 1 {
+				t.Error("two hold the lock")
+			}
+		}
+	})
+}
+
+// TestNoHandOver: a leader that does not hand over stays, and a candidate of
+// equal priority does not ask.
+func TestNoHandOver(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, stop := context.WithTimeout(bounded(t), 20*time.Second)
+		defer stop()
+		asked := 0
+		terms := 0
+		var other sync.WaitGroup
+		_ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{
+			Priority: 5,
+			HandOver: func() bool { asked++; return false },
+			Started: func(ctx context.Context, l *recipe.Leadership) error {
+				terms++
+				for _, priority := range []int{5, 6} {
+					other.Go(func() { _ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{Priority: priority}) })
+					time.Sleep(5 * time.Second)
+					if want := priority - 5; asked != want {
+						t.Errorf("a candidate of priority %d asked %d times, want %d", priority, asked, want)
+					}
+				}
+				<-ctx.Done()
+				return nil
+			},
+		})
+		other.Wait()
+		if terms != 1 {
+			t.Errorf("%d terms", terms)
+		}
+	})
+}
