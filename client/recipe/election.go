@@ -142,7 +142,7 @@ type Callbacks struct {
 	Priority int
 	// HandOver, if set, is called when a candidate of higher Priority is next in
 	// the queue. If it returns true, the context of Started ends with
-	// ErrHandedOver. Lead then gives the lock to that candidate, in one step and
+	// ErrHandover. Lead then gives the lock to that candidate, in one step and
 	// with its value in place until the candidate publishes its own, and
 	// campaigns again.
 	HandOver func() bool
@@ -200,12 +200,12 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	defer context.AfterFunc(l.Context(), func() { end(l.Err()) })()
 	if calls.HandOver != nil {
 		go func() {
-			if Outranked(under, l.s.Client(), l.held.Path(), calls.Priority) == nil && calls.HandOver() {
-				end(ErrHandedOver)
+			if AwaitPriority(under, l.s.Client(), l.held.Path(), calls.Priority) == nil && calls.HandOver() {
+				end(ErrHandover)
 			}
 		}()
 	}
 	err = calls.Started(under, l)
-	l.over = context.Cause(under) == ErrHandedOver
+	l.over = context.Cause(under) == ErrHandover
 	return ctx.Err() == nil && under.Err() != nil, err
 }

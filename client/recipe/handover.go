@@ -8,16 +8,16 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// ErrHandedOver ends a term that is handed over to a candidate of higher
+// ErrHandover ends a term that is handed over to a candidate of higher
 // priority.
-var ErrHandedOver = errors.New("recipe: the leader hands over to a candidate of higher priority")
+var ErrHandover = errors.New("recipe: the leader hands over to a candidate of higher priority")
 
-// Outranked waits until the next waiter for a lock has a higher priority than
+// AwaitPriority waits until the next waiter for a lock has a higher priority than
 // the given one: see client.Priority. The holder can then end its work and
 // unlock, and that waiter gets the lock in the same step. Between them there is
 // no moment without a holder and none with two. It returns nil then, and
 // otherwise the error of ctx.
-func Outranked(ctx context.Context, c *client.Client, path string, priority int) error {
+func AwaitPriority(ctx context.Context, c *client.Client, path string, priority int) error {
 	for ; ctx.Err() == nil; pause(ctx, again) {
 		after, err := c.Revision(ctx)
 		for err == nil {

@@ -36,7 +36,7 @@ func TestHandOver(t *testing.T) {
 					Started: func(ctx context.Context, _ *recipe.Leadership) error {
 						leads <- name
 						<-ctx.Done()
-						if handOver && own.Err() == nil && !errors.Is(context.Cause(ctx), recipe.ErrHandedOver) {
+						if handOver && own.Err() == nil && !errors.Is(context.Cause(ctx), recipe.ErrHandover) {
 							t.Errorf("%s lost the office: %v", name, context.Cause(ctx))
 						}
 						time.Sleep(time.Second) // its last work
