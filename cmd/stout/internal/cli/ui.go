@@ -1,17 +1,24 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/muesli/termenv"
 	"golang.org/x/term"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
+	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
@@ -224,4 +231,142 @@ func capital(message string) string {
 		return message
 	}
 	return strings.ToUpper(message[:1]) + message[1:]
+}
+
+// Short names for package format.
+func clean(s string) string                            { return format.Clean(s) }
+func truncate(text string, width int) string           { return format.Truncate(text, width) }
+func human(d time.Duration) string                     { return format.Human(d) }
+func plural(n int, noun string) string                 { return format.Plural(n, noun) }
+func byteSize(n int64) string                          { return format.Bytes(n) }
+func pluralOf[N int | uint64](n N, a, b string) string { return format.PluralOf(n, a, b) }
+
+// safe removes control characters from a sentence with foreign words.
+func safe(s string) string { return safetext.Line(s) }
+
+// wrap breaks text after a head into lines of at most width characters. Lines
+// after the first are indented; a longer word has a line of its own.
+func wrap(head, text string, width, indent int) []string {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return []string{head}
+	}
+	var lines []string
+	line := head + words[0]
+	for _, word := range words[1:] {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width {
+			line += " " + word
+			continue
+		}
+		lines = append(lines, line)
+		line = strings.Repeat(" ", indent) + word
+	}
+	return append(lines, line)
+}
+
+// millis formats milliseconds of the API for people.
+func millis(ms int64) string { return format.Millis(ms) }
+
+// since returns the time since t, at least zero: the cell's clock may be ahead.
+func since(t time.Time) string { return human(max(0, time.Since(t))) }
+
+// someoneToAsk returns an error if standard input is not a terminal, so that no
+// question can be answered.
+func (a *app) someoneToAsk(why string) error {
+	if !term.IsTerminal(int(a.stdin.Fd())) {
+		return usagef("%s, and standard input is not a terminal to confirm it", why).hint("--yes skips the question")
+	}
+	return nil
+}
+
+// ask prints a question and returns nil for a yes.
+func (a *app) ask(why, question string) error {
+	if err := a.someoneToAsk(why); err != nil {
+		return err
+	}
+	u := *a.ui
+	u.out = a.ui.err // questions go to standard error
+	u.printf("%s [y/N] ", question)
+	text, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "y", "yes":
+		return nil
+	}
+	return &failure{code: exitFailed, message: "nothing was changed"}
+}
+
+// confirm prints the consequences, as pairs and as text, and asks.
+func (a *app) confirm(why, what, question string, pairs ...[2]string) error {
+	if err := a.someoneToAsk(why); err != nil {
+		return err
+	}
+	u := *a.ui
+	u.out, u.width = a.ui.err, a.ui.errWidth
+	if u.pairs(pairs...); len(pairs) > 0 {
+		u.printf("\n")
+	}
+	u.paragraph("", what)
+	u.printf("\n")
+	return a.ask(why, question)
+}
+
+// warn is confirm, skipped if yes is set.
+func (a *app) warn(yes bool, why, what, question string) error {
+	if yes {
+		return nil
+	}
+	return a.confirm(why, what, question)
+}
+
+const (
+	// mostNotices limits the writes that wait for standard error.
+	mostNotices = 256
+	// orderTime is how long an answer waits for earlier notices, so that a
+	// terminal shows both in order.
+	orderTime = 100 * time.Millisecond
+	// lastNotices is how long the end of a run waits for its notices.
+	lastNotices = time.Second
+)
+
+// newNotices returns standard error as a writer that never blocks.
+func newNotices(to io.Writer) *nonblock.Writer {
+	return nonblock.New(to, mostNotices, func(dropped uint64) []byte {
+		return fmt.Appendf(nil, "stout: %s dropped: standard error was blocked\n", pluralOf(dropped, "notice", "notices"))
+	})
+}
+
+// settle waits for earlier notices before other output is written.
+func settle(notices *nonblock.Writer) { notices.Flush(orderTime) }
+
+// answers is standard output. The first write that fails ends the run, see
+// ending. Nothing is written after it, so the output has no gap.
+type answers struct {
+	to     io.Writer
+	before func() // called before each write
+	end    context.CancelCauseFunc
+
+	mu     sync.Mutex
+	failed error
+}
+
+func (o *answers) Write(p []byte) (int, error) {
+	if err := o.lost(); err != nil {
+		return 0, err
+	}
+	o.before()
+	n, err := o.to.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.failed = err
+		o.end(err)
+	}
+	return n, err
+}
+
+// lost returns why an answer was not written, or nil.
+func (o *answers) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
 }

@@ -1,0 +1,458 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const rulesHelp = `Lists the rules at paths that begin with PREFIX, if you have admin there.
+"inherited" means that the rule above decides.`
+
+func (a *app) rules() runner {
+	return group{
+		use: "rules", short: "List, show, set and remove the rules at paths", like: "rule acl acls",
+		long: rulesHelp, exits: reads, first: true,
+		sub: []runner{a.listRules(), a.showRule(), &setRule{app: a, who: whoFlags{}}, &removeRule{app: a}},
+	}
+}
+
+func (a *app) listRules() runner {
+	prefix := ""
+	return viewer(a, command{use: "list [PREFIX]", short: "List the rules", long: rulesHelp, exits: reads, like: "ls", words: a.completeRule()},
+		func(ctx context.Context, args []string) (l lockapi.AccessRuleList, err error) {
+			prefix = strings.Join(args, "")
+			if err := validPrefix(prefix); err != nil {
+				return l, err
+			}
+			l.Rules, err = collect(a.client.Access().Rules(ctx, prefix))
+			return l, err
+		}, func(l lockapi.AccessRuleList) {
+			switch {
+			case len(l.Rules) > 0:
+				a.ui.table([]column{left("PATH"), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, rows(l.Rules, func(r lockapi.AccessRule) []string {
+					return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
+				}))
+			case prefix == "":
+				a.ui.note("you have admin at no rule")
+			default:
+				a.ui.note("you have admin at no rule with prefix %s", clean(prefix))
+			}
+		})
+}
+
+// entriesCell formats a list for a table.
+func (a *app) entriesCell(list []string) string {
+	if list == nil {
+		return a.ui.out.dim.Render(entries(nil, 0))
+	}
+	return entries(list, 3)
+}
+
+func (a *app) showRule() runner {
+	return viewer(a, command{
+		use: "show PATH", short: "Show the rule at a path", like: "get cat", words: a.completeRule(), exits: reads,
+		long: `Shows the rule at PATH with all entries; / is the root. stout access check shows
+what a caller may do there under all rules.`,
+	}, func(ctx context.Context, args []string) (rule lockapi.AccessRule, err error) {
+		if err := validRulePath(args[0]); err != nil {
+			return rule, err
+		}
+		return a.client.Access().Rule(ctx, args[0])
+	}, a.printRule)
+}
+
+func (a *app) printRule(rule lockapi.AccessRule) {
+	pairs := [][2]string{{"path", clean(rule.Path)}}
+	for _, p := range permissions {
+		list := *listOf(&rule.AccessLists, p)
+		pairs = append(pairs, [2]string{p, entries(list, len(list))})
+	}
+	a.ui.pairs(pairs...)
+}
+
+type setRule struct {
+	*app
+	who whoFlags
+	yes bool
+}
+
+func (c *setRule) command() command {
+	return command{
+		use: "set PATH [--read WHO] [--lock WHO] [--write WHO] ...", short: "Set the permissions at a path",
+		long: `Sets the rule at PATH, which also applies below it; / is the root. WHO is
+user:NAME, group:NAME, * for every authenticated user, or anonymous. Separate
+several by commas, or repeat the flag. Each flag gives the whole list: "nobody"
+is an empty list, and "inherit" lets the rule above decide. Permissions without
+a flag stay as they are.
+
+The command asks first if you would lose admin there; --yes skips the question.`,
+		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
+  stout access rules set /billing --write inherit`,
+		exits: changes, like: "put add create edit", words: c.completeRule(), values: completeWho(permissions...), endless: true,
+		flags: func(f *pflag.FlagSet) {
+			c.who.bind(f, "read", "`who` may read files, locks and events")
+			c.who.bind(f, "lock", "`who` may take and wait for locks")
+			c.who.bind(f, "write", "`who` may write and delete files")
+			c.who.bind(f, "admin", "`who` may change rules and release others' locks")
+			addYes(f, &c.yes)
+		},
+	}
+}
+
+func (c *setRule) run(ctx context.Context, args []string) error {
+	at := args[0]
+	if err := validRulePath(at); err != nil {
+		return err
+	}
+	lists, err := c.who.lists(c.app)
+	if err == nil && len(lists) == 0 {
+		err = usagef("nothing to set: give --read, --lock, --write or --admin")
+	}
+	if err != nil {
+		return err
+	}
+	access := c.client.Access()
+	return edit(ctx, c.app, func(ctx context.Context) (lockapi.AccessRule, error) {
+		rule, err := access.Rule(ctx, at)
+		if isNotFound(err) {
+			return lockapi.AccessRule{Path: at}, nil
+		}
+		return rule, err
+	}, func(rule *lockapi.AccessRule) error {
+		for p, list := range lists {
+			*listOf(&rule.AccessLists, p) = list
+		}
+		if admins, changed := lists[lockapi.PermissionAdmin]; changed && !c.yes {
+			return c.keepsAdmin(ctx, at, admins)
+		}
+		return nil
+	}, func(ctx context.Context, rule lockapi.AccessRule) (lockapi.AccessRule, error) {
+		return access.PutRule(ctx, at, rule.AccessLists)
+	}, c.printRule)
+}
+
+// keepsAdmin asks if the caller has admin at a path by a rule and would lose
+// it. Nil admins are inherited.
+func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	access := a.client.Access()
+	now, err := access.Check(ctx, at, "")
+	if err != nil || !now.Admin.Allowed || now.Admin.Rule == nil {
+		return nil // nothing to lose, or the change itself reports the error
+	}
+	keeps := false
+	if admins == nil && at != "/" {
+		above, err := access.Check(ctx, path.Dir(at), "")
+		keeps = err == nil && above.Admin.Allowed
+	}
+	if admins != nil {
+		entry, _ := (&rulebook{access: access}).entryFor(ctx, admins, now.Principal)
+		keeps = entry != ""
+	}
+	if keeps {
+		return nil
+	}
+	return a.warnOfLoss(now.Principal, "have admin at "+clean(at), "an operator of the cell")
+}
+
+type removeRule struct {
+	*app
+	yes, below bool
+}
+
+func (c *removeRule) command() command {
+	return command{
+		use: "remove PATH", short: "Remove the rule at a path",
+		long: `Removes the rule at PATH: the rule above then decides. The command asks first if
+you would lose admin there; --yes skips the question.
+
+With --below it removes all rules below PATH in one step and keeps the one at
+PATH. That needs admin at PATH and at each of them.`,
+		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: c.completeRule(), endless: true,
+		flags: func(f *pflag.FlagSet) {
+			addYes(f, &c.yes)
+			f.BoolVar(&c.below, "below", false, "remove all rules below PATH instead")
+		},
+	}
+}
+
+// run reads the rule first. The cell accepts the removal of a missing rule, but
+// for a person that is a typing error.
+func (c *removeRule) run(ctx context.Context, args []string) error {
+	at := args[0]
+	if err := validRulePath(at); err != nil {
+		return err
+	}
+	reading, cancel := c.bounded(ctx)
+	defer cancel()
+	access := c.client.Access()
+	if c.below {
+		some, err := access.DeleteRulesBelow(reading, strings.TrimSuffix(at, "/")+"/")
+		err = answer(c.ui, lockapi.RulesDeleted{Deleted: some}, err, func(lockapi.RulesDeleted) {
+			if some {
+				c.ui.printf("removed the rules below %s\n", clean(at))
+			}
+		})
+		if err == nil && !some {
+			return &failure{code: exitFailed, message: "there is no rule below " + clean(at), expected: true}
+		}
+		return err
+	}
+	rule, err := access.Rule(reading, at)
+	if err == nil && rule.Admin != nil && !c.yes {
+		err = c.keepsAdmin(ctx, at, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return c.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, "removed the rule at %s\n", clean(at))
+}
+
+// Words for a whole list.
+const (
+	nobody    = "nobody"
+	inherited = "inherit"
+)
+
+// edit reads something from the cell, changes it, writes it, and shows the
+// result. change may ask a question, so --timeout limits only the calls.
+func edit[T any](ctx context.Context, a *app, read func(context.Context) (T, error), change func(*T) error, write func(context.Context, T) (T, error), show func(T)) error {
+	reading, cancel := a.bounded(ctx)
+	defer cancel()
+	v, err := read(reading)
+	if err != nil {
+		return err
+	}
+	if err := change(&v); err != nil {
+		return err
+	}
+	writing, cancel := a.bounded(ctx)
+	defer cancel()
+	v, err = write(writing, v)
+	return answer(a.ui, v, err, show)
+}
+
+// remove makes a call without an answer. With -o json it prints an empty
+// object.
+func (a *app) remove(ctx context.Context, do func(context.Context) error, format string, args ...any) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return answer(a.ui, struct{}{}, do(ctx), func(struct{}) { a.ui.printf(format, args...) })
+}
+
+// whoFlags are flags that each give a whole list.
+type whoFlags map[string]*[]string
+
+func (w whoFlags) bind(flags *pflag.FlagSet, name, usage string) {
+	w[name] = new([]string)
+	flags.StringSliceVar(w[name], name, nil, usage)
+}
+
+// lists returns the flags that were given; a nil list is inherited.
+func (w whoFlags) lists(a *app) (map[string][]string, error) {
+	out := map[string][]string{}
+	for name, words := range w {
+		if !a.given(name) {
+			continue
+		}
+		list, err := parseList(name, *words)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = list
+	}
+	return out, nil
+}
+
+// completeWho returns completers for these flags.
+func completeWho(names ...string) map[string]completer {
+	out := map[string]completer{}
+	for _, name := range names {
+		out[name] = fixed("'*'", lockapi.PrincipalAnonymous, nobody)
+	}
+	return out
+}
+
+// parseList parses the list of a flag; a nil list is inherited.
+func parseList(flag string, given []string) ([]string, error) {
+	if len(given) == 0 {
+		given = []string{""}
+	}
+	list := []string{}
+	for _, word := range given {
+		switch word = strings.TrimSpace(word); {
+		case (word == nobody || word == inherited) && len(given) > 1:
+			return nil, usagef("--%s: %q must be the only entry", flag, word)
+		case word == inherited:
+			return nil, nil
+		case word == nobody:
+		case word == "":
+			return nil, usagef("--%s is empty or has an empty entry; use %q for an empty list", flag, nobody)
+		case word != lockapi.AllPrincipals && word != lockapi.PrincipalAnonymous && !lockapi.IsMember(word):
+			return nil, badPrincipal(word, "user:NAME, group:NAME, * or anonymous")
+		default:
+			list = append(list, word)
+		}
+	}
+	if len(list) > lockapi.MaxAccessEntries {
+		return nil, usagef("--%s has %d entries; at most %d are allowed: use groups", flag, len(list), lockapi.MaxAccessEntries)
+	}
+	return list, nil
+}
+
+func addYes(flags *pflag.FlagSet, yes *bool) {
+	flags.BoolVarP(yes, "yes", "y", false, "skip the question")
+}
+
+// warnOfLoss asks before a caller gives up one of its own rights. others names
+// the callers that could restore it.
+func (a *app) warnOfLoss(principal, right, others string) error {
+	return a.warn(false, "you would no longer "+right,
+		fmt.Sprintf("You are %s and would no longer %s. You could not undo that; %s could.", clean(principal), right, others),
+		"Continue?")
+}
+
+// entries formats the first entries of a list for one line.
+func entries(list []string, most int) string {
+	switch {
+	case list == nil:
+		return "inherited"
+	case len(list) == 0:
+		return "nobody"
+	}
+	var shown []string
+	for _, e := range list[:min(len(list), most)] {
+		shown = append(shown, clean(e))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Rules.
+
+var permissions = []string{lockapi.PermissionRead, lockapi.PermissionLock, lockapi.PermissionWrite, lockapi.PermissionAdmin}
+
+// listOf returns the list of a permission.
+func listOf(lists *lockapi.AccessLists, permission string) *[]string {
+	switch permission {
+	case lockapi.PermissionRead:
+		return &lists.Read
+	case lockapi.PermissionLock:
+		return &lists.Lock
+	case lockapi.PermissionWrite:
+		return &lists.Write
+	}
+	return &lists.Admin
+}
+
+// validRulePath is validPath for the path of a rule, which may be the root.
+func validRulePath(path string) error {
+	if path == "/" {
+		return nil
+	}
+	return validPath(path)
+}
+
+const cellHelp = `Shows the principals that observe the cell (its state, sessions, members and
+metrics) and those with the right to operate it, that is, to do everything
+without a rule. user:root always operates the cell.`
+
+func (a *app) cellAccess() runner {
+	show := viewer(a, command{use: "show", short: "Show the observers and operators of the cell", long: cellHelp, exits: reads, like: "get list"},
+		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) { return a.client.Access().Cell(ctx) }, a.printCellAccess)
+	return group{
+		use: "cell", short: "Show and set the observers and operators of the cell", like: "operators observers operate observe",
+		long: cellHelp, exits: reads, first: true, sub: []runner{show, &setCellAccess{app: a, who: whoFlags{}}},
+	}
+}
+
+func (a *app) printCellAccess(lists lockapi.CellAccess) {
+	withRoot := func(list []string) string {
+		list = append([]string{lockapi.PrincipalRoot}, list...)
+		return entries(list, len(list))
+	}
+	a.ui.pairs([2]string{"observe", withRoot(lists.Observe)}, [2]string{"operate", withRoot(lists.Operate)})
+}
+
+type setCellAccess struct {
+	*app
+	who whoFlags
+	yes bool
+}
+
+func (c *setCellAccess) command() command {
+	return command{
+		use: "set [--observe WHO] [--operate WHO]", short: "Set the observers and operators of the cell",
+		long: `Sets the observers and the operators of the cell. WHO is user:NAME, group:NAME,
+* for every authenticated user, or anonymous, separated by commas; "nobody" is
+an empty list. A list that is not given stays as it is.
+
+The command asks first if you would no longer operate the cell; --yes skips the
+question.`,
+		example: `  stout access cell set --observe '*' --operate group:ops`,
+		exits:   changes, values: completeWho("observe", "operate"), endless: true,
+		flags: func(f *pflag.FlagSet) {
+			c.who.bind(f, "observe", "`who` may see the cell's state, sessions, members and metrics")
+			c.who.bind(f, "operate", "`who` may do everything")
+			addYes(f, &c.yes)
+		},
+	}
+}
+
+func (c *setCellAccess) run(ctx context.Context, _ []string) error {
+	given, err := c.who.lists(c.app)
+	if err == nil && len(given) == 0 {
+		err = usagef("nothing to set: give --observe or --operate")
+	}
+	for name, list := range given {
+		if list == nil {
+			err = usagef("--%s: the cell has no parent to inherit from", name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	access := c.client.Access()
+	return edit(ctx, c.app, access.Cell, func(lists *lockapi.CellAccess) error {
+		now := lists.Operate
+		if list, ok := given["observe"]; ok {
+			lists.Observe = list
+		}
+		list, ok := given["operate"]
+		if !ok {
+			return nil
+		}
+		lists.Operate = list
+		return c.keepsOperating(ctx, now, list)
+	}, access.PutCell, c.printCellAccess)
+}
+
+// keepsOperating asks if the caller operates the cell now and would lose that.
+func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) error {
+	if c.yes {
+		return nil
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	me, err := c.client.Access().WhoAmI(ctx)
+	if err != nil || me.Principal == lockapi.PrincipalRoot {
+		return nil // root always operates the cell
+	}
+	book := &rulebook{access: c.client.Access()}
+	was, _ := book.entryFor(ctx, now, me.Principal)
+	is, _ := book.entryFor(ctx, then, me.Principal)
+	if was == "" || is != "" {
+		return nil
+	}
+	return c.warnOfLoss(me.Principal, "operate the cell", "the holder of a token of "+lockapi.PrincipalRoot)
+}
