@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -41,7 +42,7 @@ var ErrNoAnswer = errors.New("no answer in time")
 const mostAnswer = 8 << 20
 
 // Get asks for a route of the replica at a base URL.
-func (a *Poller) Get(ctx context.Context, base, route string, out any) (http.Header, error) {
+func (a Poller) Get(ctx context.Context, base, route string, out any) (http.Header, error) {
 	return a.Call(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+route, nil, out)
 }
 
@@ -49,7 +50,7 @@ func (a *Poller) Get(ctx context.Context, base, route string, out any) (http.Hea
 // into out: metrics into a *Metrics, other answers as JSON, and nothing into
 // nil. An answer other than 200 is a *lockapi.Error if it has the form of one.
 // The token goes only to a URL that MayCall allows.
-func (a *Poller) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
+func (a Poller) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
@@ -108,7 +109,7 @@ func (a *Poller) Call(ctx context.Context, method, url string, in, out any) (htt
 
 // MayCall returns why a URL from the cell must not be called. A caller that
 // uses https must not send requests, let alone a token, over http.
-func (a *Poller) MayCall(url string) error {
+func (a Poller) MayCall(url string) error {
 	isSecure := func(u string) bool { return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "dns+https:") }
 	named := func(u string) bool { return strings.HasPrefix(url+"/", strings.TrimRight(u, "/")+"/") }
 	if isSecure(url) || slices.ContainsFunc(a.Servers, named) || !slices.ContainsFunc(a.Servers, isSecure) {
@@ -131,6 +132,18 @@ func Each[T any](items []T, f func(i int, item T)) {
 		all.Go(func() { f(i, item) })
 	}
 	all.Wait()
+}
+
+// Pause waits for d, or returns the error of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // InOffice reports whether a view shows a master that holds its lease.

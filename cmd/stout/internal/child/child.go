@@ -44,6 +44,22 @@ type Command struct {
 	Notice func(Event)
 }
 
+// prepared returns the command for os/exec.
+func (c *Command) prepared() *exec.Cmd {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env = c.Env
+	if c.Stdin != nil { // a nil *os.File in an interface is not nil
+		cmd.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = c.Stderr
+	}
+	return cmd
+}
+
 // Event is something that happens to a running command.
 type Event int
 

@@ -3,7 +3,6 @@
 package child
 
 import (
-	"os/exec"
 	"runtime"
 	"syscall"
 )
@@ -22,17 +21,7 @@ type process struct {
 // and waits for it: Linux sends the parent-death signal when the *thread* that
 // started the child ends (go.dev/issue/27505).
 func start(c Command, tty *terminal) (*process, error) {
-	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.Env = c.Env
-	if c.Stdin != nil { // a nil *os.File in an interface is not nil
-		cmd.Stdin = c.Stdin
-	}
-	if c.Stdout != nil {
-		cmd.Stdout = c.Stdout
-	}
-	if c.Stderr != nil {
-		cmd.Stderr = c.Stderr
-	}
+	cmd := c.prepared()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	killWithParent(cmd.SysProcAttr)
 	tty.attach(cmd.SysProcAttr)
@@ -92,7 +81,6 @@ func (p *process) terminate() {
 	p.signal(syscall.SIGCONT)
 }
 
-// kill ends the group.
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
 // close does nothing after the end of the process.

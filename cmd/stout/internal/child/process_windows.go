@@ -2,7 +2,6 @@ package child
 
 import (
 	"fmt"
-	"os/exec"
 	"syscall"
 	"unsafe"
 
@@ -25,17 +24,7 @@ func start(c Command, _ *terminal) (*process, error) {
 		return nil, fmt.Errorf("make a job for it: %w", err)
 	}
 	p := &process{job: job, changes: make(chan syscall.WaitStatus, 1)}
-	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.Env = c.Env
-	if c.Stdin != nil { // a nil *os.File in an interface is not nil
-		cmd.Stdin = c.Stdin
-	}
-	if c.Stdout != nil {
-		cmd.Stdout = c.Stdout
-	}
-	if c.Stderr != nil {
-		cmd.Stderr = c.Stderr
-	}
+	cmd := c.prepared()
 	// A new group receives only Ctrl-Break, and only from this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 	if err := cmd.Start(); err != nil {
@@ -57,7 +46,6 @@ func start(c Command, _ *terminal) (*process, error) {
 	return p, nil
 }
 
-// newJob creates a job that ends its processes with its last handle.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) access() runner {
-	return group{
+func (a *app) access() command {
+	return command{
 		use: "access", short: "Manage access rules, groups and permissions", like: "acl rbac auth permissions rules policy grant", about: aboutAccess,
 		long: `Manages permissions. While access control is off, every caller may do
 everything; rules, groups and tokens can still be made and checked.
@@ -28,7 +28,7 @@ alone. Without such a rule, only operators of the cell have the permission.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access check /billing/leader user:billing
   stout access enable --out root-token`,
-		sub: []runner{a.rules(), a.groups(), a.cellAccess(), &checkAccess{app: a}, a.whoAmI(), &enableAccess{app: a}, &disableAccess{app: a}},
+		sub: []command{a.rules(), a.groups(), a.cellAccess(), a.checkAccess(), a.whoAmI(), a.enableAccess(), a.disableAccess()},
 	}
 }
 
@@ -54,7 +54,7 @@ var hows = map[string]string{
 	lockapi.HowBreakGlass: "by the break-glass token", lockapi.HowNone: "no credential was sent",
 }
 
-func (a *app) whoAmI() runner {
+func (a *app) whoAmI() command {
 	return viewer(a, command{
 		use: "whoami", short: "Show your principal and how it was authenticated", like: "who id me", exits: reads,
 		long: `Shows your principal, as the cell sees it, and how it was authenticated: by a
@@ -74,8 +74,10 @@ type checkAccess struct {
 	can string
 }
 
-func (c *checkAccess) command() command {
+func (a *app) checkAccess() command {
+	c := &checkAccess{app: a}
 	return command{
+		run: c.run,
 		use: "check PATH [PRINCIPAL]", short: "Show a caller's permissions at a path, with the rules that decide",
 		long: `Shows the permissions of PRINCIPAL at PATH, and the rule that decides each.
 PRINCIPAL is user:NAME or anonymous; the default is you. The current rules are
@@ -93,7 +95,6 @@ With --can, one permission is checked and the exit code is the answer.`,
 	}
 }
 
-// badPrincipal returns the error for a malformed principal.
 func badPrincipal(principal, what string) error {
 	f := usagef("%q is not a principal; write %s", principal, what)
 	if lockapi.IsUser(lockapi.PrefixUser + principal) {
@@ -132,7 +133,6 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// printVerdicts prints each permission with its reason.
 func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessCheck, asked []string, verdicts map[string]lockapi.AccessVerdict) {
 	book := &rulebook{access: c.client.Access(), rules: map[string]*lockapi.AccessRule{}}
 	c.ui.printf("%s, at %s:\n", clean(got.Principal), clean(got.Path))
@@ -249,8 +249,10 @@ type enableAccess struct {
 	yes             bool
 }
 
-func (c *enableAccess) command() command {
+func (a *app) enableAccess() command {
+	c := &enableAccess{app: a}
 	return command{
+		run: c.run,
 		use: "enable", short: "Turn access control on", like: "on start", endless: true,
 		long: `Turns access control on: from now on the cell checks each call against its
 rules, groups and tokens. This also makes a token of user:root, which may do
@@ -316,7 +318,6 @@ func (c *enableAccess) run(ctx context.Context, _ []string) error {
 	return c.showSecret(s, token)
 }
 
-// confirm shows what will be checked, and asks.
 func (c *enableAccess) confirm(ctx context.Context) error {
 	const why = "enabling access control stops programs without a credential"
 	if err := c.someoneToAsk(why); err != nil {
@@ -342,28 +343,23 @@ func (c *enableAccess) confirm(ctx context.Context) error {
 		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access control?")
 }
 
-type disableAccess struct {
-	*app
-	yes bool
-}
-
-func (c *disableAccess) command() command {
+func (a *app) disableAccess() command {
+	var yes bool
 	return command{
 		use: "disable", short: "Turn access control off", like: "off stop", endless: true,
 		long: `Turns access control off: every caller that reaches the cell may do everything.
 Rules, groups and tokens stay for the next time. The command asks first; --yes
 skips the question.`,
 		exits: changeExits("disabled", "the cell refused, or the answer was no"),
-		flags: func(f *pflag.FlagSet) { addYes(f, &c.yes) },
+		flags: func(f *pflag.FlagSet) { addYes(f, &yes) },
+		run: func(ctx context.Context, _ []string) error {
+			err := a.warn(yes, "disabling access control lets every caller do everything",
+				"Every caller that reaches the cell will be able to read and write all files, take and release all locks, and end any session. "+
+					"Rules, groups and tokens stay for the next time.", "Disable access control?")
+			if err != nil {
+				return err
+			}
+			return a.remove(ctx, a.client.Access().Disable, "access control is off: every caller may do everything\n")
+		},
 	}
-}
-
-func (c *disableAccess) run(ctx context.Context, _ []string) error {
-	err := c.warn(c.yes, "disabling access control lets every caller do everything",
-		"Every caller that reaches the cell will be able to read and write all files, take and release all locks, and end any session. "+
-			"Rules, groups and tokens stay for the next time.", "Disable access control?")
-	if err != nil {
-		return err
-	}
-	return c.remove(ctx, c.client.Access().Disable, "access control is off: every caller may do everything\n")
 }

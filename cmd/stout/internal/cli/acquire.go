@@ -69,7 +69,11 @@ func (a *app) acquire(ctx context.Context, f lockFlags) (*heldLock, error) {
 		return out.Value, nil
 	}
 	var closing sync.WaitGroup
-	closing.Go(func() { a.closeSession(last, w.session.Load()) })
+	closing.Go(func() {
+		if session := w.session.Load(); session != nil { // its requests end with it, or when its ttl is over
+			a.endSession(last, session, "stop waiting; the wait ends")
+		}
+	})
 	defer closing.Wait()
 	if ctx.Err() != nil {
 		return nil, err // a signal ended it; the reason is not needed
@@ -101,7 +105,7 @@ func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock,
 	if err != nil {
 		return nil, err
 	}
-	w.setSession(session)
+	w.session.Store(session)
 	h := &heldLock{session: session, flags: f}
 	if h.Held, err = a.acquireIn(ctx, session, f, time.Since(began)); err != nil {
 		return nil, err
@@ -127,7 +131,6 @@ func (a *app) diagnoseLater(ctx context.Context, within time.Duration) (why func
 	}
 }
 
-// open opens the session.
 func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
 	if within := f.bound(a.opts.timeout); within > 0 {
 		var cancel context.CancelFunc
@@ -261,9 +264,6 @@ func (a *app) newWaitWatch(f lockFlags) *waitWatch {
 	return w
 }
 
-// setSession makes the watch follow the queue position of a session.
-func (w *waitWatch) setSession(session *client.Session) { w.session.Store(session) }
-
 // start begins the watch. giveUp is called with errSilence if no replica
 // answers. end stops the watch and waits for it.
 func (w *waitWatch) start(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
@@ -286,7 +286,7 @@ func (w *waitWatch) start(ctx context.Context, giveUp context.CancelCauseFunc) (
 // repeat calls f again after the returned time, counted from the start of the
 // call.
 func (w *waitWatch) repeat(ctx context.Context, f func() time.Duration) {
-	for pause := min(firstLook, w.every); sleep(ctx, pause); {
+	for pause := min(firstLook, w.every); ask.Pause(ctx, pause) == nil; {
 		began := time.Now()
 		pause = f() - time.Since(began)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) backup() runner {
-	return group{
+func (a *app) backup() command {
+	return command{
 		use: "backup", short: "Save, verify and show backups of the cell", like: "backups snapshot dump export",
-		sub: []runner{
-			&saveBackup{app: a},
+		sub: []command{
+			a.saveBackup(),
 			backupFile(a, command{use: "verify FILE", short: "Check that a backup is complete and undamaged", like: "check test",
 				long: `Checks that FILE is a complete, undamaged backup. No cell is called.`}, func(name string, h lockapi.BackupHeader) {
 				if !a.ui.quiet {
@@ -34,7 +34,7 @@ also verifies the backup. No cell is called.`}, func(_ string, h lockapi.BackupH
 }
 
 // backupFile is a command that reads a backup file without a cell.
-func backupFile(a *app, row command, show func(name string, h lockapi.BackupHeader)) runner {
+func backupFile(a *app, row command, show func(name string, h lockapi.BackupHeader)) command {
 	var name string
 	row.exits, row.alone = "0 complete and undamaged, 1 damaged, cut off, not a backup or unreadable, 2 wrong usage", true
 	return viewer(a, row, func(_ context.Context, args []string) (lockapi.BackupHeader, error) {
@@ -47,12 +47,8 @@ func backupFile(a *app, row command, show func(name string, h lockapi.BackupHead
 	}, func(h lockapi.BackupHeader) { show(name, h) })
 }
 
-type saveBackup struct {
-	*app
-	force bool
-}
-
-func (c *saveBackup) command() command {
+func (a *app) saveBackup() command {
+	var force bool
 	return command{
 		use: "save FILE", short: "Save a backup of the whole cell", like: "create make write to", endless: true,
 		long: `Saves the whole state of the cell in FILE: locks, sessions, files, and the
@@ -65,39 +61,38 @@ byte.`,
 		exits: readExits("saved", "the cell refused, FILE exists, or it cannot be written"),
 		example: `  stout backup save cell-$(date +%F).backup
   stout backup verify cell-2026-02-03.backup`,
-		flags: func(f *pflag.FlagSet) { f.BoolVarP(&c.force, "force", "f", false, "replace an existing FILE") },
+		flags: func(f *pflag.FlagSet) { f.BoolVarP(&force, "force", "f", false, "replace an existing FILE") },
+		run: func(ctx context.Context, args []string) error {
+			name := args[0]
+			if name == "-" {
+				return usagef("FILE is -, but a backup is not written to standard output: a reader could not notice that it was cut off").
+					hint("name a file; ./- is a file named -")
+			}
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			timer := time.AfterFunc(a.opts.timeout, func() { cancel(context.DeadlineExceeded) })
+			defer timer.Stop()
+			var h lockapi.BackupHeader
+			var asked error
+			err := backup.Save(name, force, func(w io.Writer) error {
+				h, asked = a.client.Backup(ctx, &begun{Writer: w, do: func() { timer.Stop() }})
+				return asked
+			})
+			switch {
+			case asked != nil:
+				return asked
+			case errors.Is(err, fs.ErrExist):
+				return (&failure{code: exitFailed, message: clean(name) + " exists and was not changed"}).hint("--force replaces it")
+			case err != nil:
+				return &failure{code: exitFailed, message: fmt.Sprintf("no backup was saved: %v", err)}
+			}
+			return answer(a.ui, h, nil, func(lockapi.BackupHeader) {
+				if !a.ui.quiet {
+					a.ui.printf("%s  %s\n", clean(name), summary(h))
+				}
+			})
+		},
 	}
-}
-
-func (c *saveBackup) run(ctx context.Context, args []string) error {
-	name := args[0]
-	if name == "-" {
-		return usagef("FILE is -, but a backup is not written to standard output: a reader could not notice that it was cut off").
-			hint("name a file; ./- is a file named -")
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := time.AfterFunc(c.opts.timeout, func() { cancel(context.DeadlineExceeded) })
-	defer timer.Stop()
-	var h lockapi.BackupHeader
-	var asked error
-	err := backup.Save(name, c.force, func(w io.Writer) error {
-		h, asked = c.client.Backup(ctx, &begun{Writer: w, do: func() { timer.Stop() }})
-		return asked
-	})
-	switch {
-	case asked != nil:
-		return asked
-	case errors.Is(err, fs.ErrExist):
-		return (&failure{code: exitFailed, message: clean(name) + " exists and was not changed"}).hint("--force replaces it")
-	case err != nil:
-		return &failure{code: exitFailed, message: fmt.Sprintf("no backup was saved: %v", err)}
-	}
-	return answer(c.ui, h, nil, func(lockapi.BackupHeader) {
-		if !c.ui.quiet {
-			c.ui.printf("%s  %s\n", clean(name), summary(h))
-		}
-	})
 }
 
 // begun is a writer that calls do at its first byte.
@@ -112,7 +107,6 @@ func (b *begun) Write(p []byte) (int, error) {
 	return b.Writer.Write(p)
 }
 
-// summary describes a backup in one line.
 func summary(h lockapi.BackupHeader) string {
 	return fmt.Sprintf("cell %s  revision %d  %s  %s", clean(h.Cell), h.Revision, plural(h.Contents.Locks, "lock"), plural(h.Contents.Files, "file"))
 }

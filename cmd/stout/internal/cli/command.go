@@ -10,13 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// runner is a command of stout. Its flags are its fields.
-type runner interface {
-	command() command // its description
-	run(ctx context.Context, args []string) error
-}
-
-// command describes a command, except for what it does.
+// command is a command of stout.
 //
 // The number of arguments follows from use, such as "show PATH", "list
 // [PREFIX]" and "add NAME MEMBER...". A command with "[flags]" in it checks its
@@ -32,37 +26,35 @@ type command struct {
 	alone                     bool                 // it calls no cell
 	endless                   bool                 // --timeout limits single calls, not the whole run
 	about                     func(error) error    // rewords errors, also for its subcommands
-	sub                       []runner             // its subcommands
+	sub                       []command            // its subcommands
 	first                     bool                 // without a subcommand it runs the first one
 	say                       string               // the error without a subcommand; a default if empty
+	run                       func(ctx context.Context, args []string) error
 }
 
-// group is a command with subcommands.
-type group command
-
-func (g group) command() command { return command(g) }
-
-func (g group) run(ctx context.Context, args []string) error {
-	if g.first {
-		return g.sub[0].run(ctx, args)
+// noSubcommand is what a command with subcommands does alone.
+func (c command) noSubcommand(ctx context.Context, args []string) error {
+	if c.first {
+		return c.sub[0].run(ctx, args)
 	}
 	var names []string
-	for _, s := range g.sub {
-		name, _, _ := strings.Cut(s.command().use, " ")
+	for _, s := range c.sub {
+		name, _, _ := strings.Cut(s.use, " ")
 		names = append(names, name)
 	}
 	text := strings.Join(names, ", ")
 	if i := strings.LastIndex(text, ", "); i >= 0 {
 		text = text[:i] + " or " + text[i+2:]
 	}
-	return usagef("%s: stout %s %s", cmp.Or(g.say, "a subcommand is missing"), g.use, text)
+	return usagef("%s: stout %s %s", cmp.Or(c.say, "a subcommand is missing"), c.use, text)
 }
 
-// build creates a command and its subcommands.
-func (a *app) build(r runner, about func(error) error) *cobra.Command {
-	c := r.command()
+func (a *app) build(c command, about func(error) error) *cobra.Command {
 	if c.about == nil {
 		c.about = about
+	}
+	if c.sub != nil {
+		c.run = c.noSubcommand
 	}
 	cmd := &cobra.Command{
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example, SuggestFor: strings.Fields(c.like),
@@ -75,7 +67,7 @@ func (a *app) build(r runner, about func(error) error) *cobra.Command {
 				ctx, cancel = a.bounded(ctx)
 			}
 			defer cancel()
-			err := r.run(ctx, args)
+			err := c.run(ctx, args)
 			if err != nil && c.about != nil {
 				return c.about(err)
 			}
@@ -149,7 +141,6 @@ func completeFlags(cmd *cobra.Command, values map[string]completer) {
 	})
 }
 
-// given reports whether a flag was given.
 func (a *app) given(flag string) bool { return a.flags.Changed(flag) }
 
 // behindDash splits the arguments at "--". after is nil if there is no "--".
@@ -160,23 +151,13 @@ func (a *app) behindDash(args []string) (before, after []string) {
 	return args, nil
 }
 
-// viewing is a command that reads something and prints it.
-type viewing[T any] struct {
-	*app
-	row  command
-	read func(ctx context.Context, args []string) (T, error)
-	show func(T)
-}
-
-func viewer[T any](a *app, row command, read func(ctx context.Context, args []string) (T, error), show func(T)) runner {
-	return &viewing[T]{a, row, read, show}
-}
-
-func (v *viewing[T]) command() command { return v.row }
-
-func (v *viewing[T]) run(ctx context.Context, args []string) error {
-	got, err := v.read(ctx, args)
-	return answer(v.ui, got, err, v.show)
+// viewer completes a command that reads something and prints it.
+func viewer[T any](a *app, c command, read func(ctx context.Context, args []string) (T, error), show func(T)) command {
+	c.run = func(ctx context.Context, args []string) error {
+		got, err := read(ctx, args)
+		return answer(a.ui, got, err, show)
+	}
+	return c
 }
 
 // answer prints v as JSON or by text, unless err is set.
@@ -191,7 +172,6 @@ func answer[T any](u *ui, v T, err error, text func(T)) error {
 	return nil
 }
 
-// rows returns one table row for each item.
 func rows[T any](items []T, row func(T) []string) [][]string {
 	out := make([][]string, len(items))
 	for i, item := range items {

@@ -63,7 +63,6 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
 }
 
-// firstOnly completes the first argument only.
 func firstOnly(words completer) completer {
 	return func(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -189,7 +188,6 @@ func (a *app) completeToken() completer {
 		})
 }
 
-// fixed completes a flag with fixed words.
 func fixed(words ...string) completer {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -27,7 +27,6 @@ const (
 	keyEnv    = "STOUT_KEY"
 )
 
-// addTLS adds the flags that name the certificates' files.
 func (a *app) addTLS(flags *pflag.FlagSet) {
 	flags.StringVar(&a.opts.files.CA, "ca-cert", "", "`file` with the CAs of the replicas' certificates (default $"+caCertEnv+", else the system's CAs)")
 	flags.StringVar(&a.opts.files.Cert, "cert", "", "`file` of the client certificate to present (default $"+certEnv+")")
@@ -180,8 +179,8 @@ func withoutCredential(env []string) []string {
 	})
 }
 
-func (a *app) certificatesMade() runner {
-	return group{use: "certs", short: "Make certificates for a cell and its clients", like: "cert tls ca", sub: []runner{&makeCerts{app: a}}}
+func (a *app) certificatesMade() command {
+	return command{use: "certs", short: "Make certificates for a cell and its clients", like: "cert tls ca", sub: []command{a.makeCerts()}}
 }
 
 type makeCerts struct {
@@ -191,8 +190,10 @@ type makeCerts struct {
 	days              int
 }
 
-func (c *makeCerts) command() command {
+func (a *app) makeCerts() command {
+	c := &makeCerts{app: a}
 	return command{
+		run: c.run,
 		use: "new --dir DIR --replica ID=HOST ... [--client NAME ...]", short: "Make a CA, and certificates that it signs",
 		like: "make create init generate", alone: true,
 		long: `Makes a CA, and certificates for the replicas of a cell and for its clients, if

@@ -16,12 +16,8 @@ import (
 // errors.
 const exitLook = 5
 
-type runDoctor struct {
-	*app
-	watched time.Duration
-}
-
-func (c *runDoctor) command() command {
+func (a *app) runDoctor() command {
+	var watched time.Duration
 	return command{
 		use: "doctor", short: "Check a cell and the connection to it, and advise", like: "diagnose checkup verify-cell troubleshoot", endless: true,
 		long: `Checks the connection from here to the cell (names, TCP, TLS, certificates,
@@ -37,31 +33,29 @@ bound: --for 30s measures ten times as precisely as 3s.`,
   stout doctor --for 30s
   stout doctor -o json | jq '.findings[] | select(.verdict == "bad")'`,
 		flags: func(f *pflag.FlagSet) {
-			f.DurationVar(&c.watched, "for", 3*time.Second, "measure clocks and watch mastership for this `duration`")
+			f.DurationVar(&watched, "for", 3*time.Second, "measure clocks and watch mastership for this `duration`")
+		},
+		run: func(ctx context.Context, _ []string) error {
+			if watched < 0 || watched > 10*time.Minute {
+				return usagef("--for is %v; it must be from 0s to 10m", watched)
+			}
+			look := doctor.Prober{
+				Client: a.client, Poller: a.asker(), Cell: a.cell, Version: buildinfo.Version(),
+				Step: min(a.opts.timeout, defaultTimeout), For: watched,
+				Doing: func(what string) { a.ui.progress("doctor", what) },
+			}
+			seen := look.Look(ctx)
+			a.ui.progress("", "")
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			report := doctor.Examine(seen)
+			if err := answer(a.ui, report, nil, a.showReport); err != nil {
+				return err
+			}
+			return doctorFailure(seen, report)
 		},
 	}
-}
-
-func (c *runDoctor) run(ctx context.Context, _ []string) error {
-	a := c.app
-	if c.watched < 0 || c.watched > 10*time.Minute {
-		return usagef("--for is %v; it must be from 0s to 10m", c.watched)
-	}
-	look := doctor.Prober{
-		Client: a.client, Poller: a.asker(), Version: buildinfo.Version(),
-		Step: min(a.opts.timeout, defaultTimeout), For: c.watched,
-		Doing: func(what string) { a.ui.progress("doctor", what) },
-	}
-	seen := look.Look(ctx)
-	a.ui.progress("", "")
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	report := doctor.Examine(seen)
-	if err := answer(a.ui, report, nil, a.showReport); err != nil {
-		return err
-	}
-	return doctorFailure(seen, report)
 }
 
 // doctorFailure returns the exit code for the findings, which are already

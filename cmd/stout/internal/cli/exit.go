@@ -62,18 +62,15 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-// usagef returns an error in the command line.
 func usagef(format string, args ...any) *failure {
 	return &failure{code: exitUsage, message: fmt.Sprintf(format, args...)}
 }
 
-// detail adds a line of details.
 func (f *failure) detail(format string, args ...any) *failure {
 	f.details = append(f.details, fmt.Sprintf(format, args...))
 	return f
 }
 
-// hint adds a line of advice.
 func (f *failure) hint(format string, args ...any) *failure {
 	f.hints = append(f.hints, fmt.Sprintf(format, args...))
 	return f

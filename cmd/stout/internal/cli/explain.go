@@ -24,13 +24,11 @@ type explained struct {
 	stale bool              // any replica may have answered, even without a master
 }
 
-type explainLock struct {
-	*app
-	stale bool
-	last  int
-}
-
-func (c *explainLock) command() command {
+func (a *app) explainLock() command {
+	var (
+		stale bool
+		last  int
+	)
 	return command{
 		use: "explain PATH", short: "Explain the state of a lock and how it came about", like: "why who history describe info",
 		long: `Explains the lock at PATH in plain sentences: its holders with their sessions,
@@ -41,24 +39,23 @@ lock. It also shows the writers of the file at PATH.
 The history comes from the replicas, which keep the most recent events
 of the cell: from the one that answers, and from servers named by URL that
 remember more. The answer shows how far back it reaches.`,
-		exits: reads, words: c.completePath(),
+		exits: reads, words: a.completePath(),
 		example: `  stout explain /jobs/nightly
   stout explain /jobs/nightly --last 20`,
 		flags: func(f *pflag.FlagSet) {
-			addStale(f, &c.stale)
-			f.IntVar(&c.last, "last", 5, "show at most this `number` of earlier holders and writes")
+			addStale(f, &stale)
+			f.IntVar(&last, "last", 5, "show at most this `number` of earlier holders and writes")
+		},
+		run: func(ctx context.Context, args []string) error {
+			if err := validPath(args[0]); err != nil {
+				return err
+			}
+			if last < 0 || last > mostLast {
+				return usagef("--last is %d; it must be from 0 to %d", last, mostLast)
+			}
+			return a.orStale(a.explainPath(ctx, args[0], last, true, readOptions(stale)), stale)
 		},
 	}
-}
-
-func (c *explainLock) run(ctx context.Context, args []string) error {
-	if err := validPath(args[0]); err != nil {
-		return err
-	}
-	if c.last < 0 || c.last > mostLast {
-		return usagef("--last is %d; it must be from 0 to %d", c.last, mostLast)
-	}
-	return c.orStale(c.explainPath(ctx, args[0], c.last, true, readOptions(c.stale)), c.stale)
 }
 
 // mostLast limits the earlier holders. One takes up to three events.
@@ -170,7 +167,6 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 	return nil
 }
 
-// printHolders prints the holders of the lock.
 func (a *app) printHolders(e *explained) {
 	l := e.Lock
 	head := a.ui.out.head.Render(clean(l.Path))
@@ -228,7 +224,6 @@ func ownedBy(principal string, meta map[string]string) string {
 	return text
 }
 
-// printWaiters prints the queue.
 func (a *app) printWaiters(e *explained) {
 	l := e.Lock
 	switch {
@@ -407,7 +402,6 @@ func by(p lockapi.PastEvent) string {
 	return " by " + clean(p.By)
 }
 
-// why describes why a hold ended.
 func (e *explained) why(p lockapi.PastEvent) string {
 	switch p.Reason {
 	case lockapi.ReasonReleased:

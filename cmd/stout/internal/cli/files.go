@@ -14,14 +14,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-type getFile struct {
-	*app
-	stale, raw bool
-}
-
-func (c *getFile) command() command {
+func (a *app) getFile() command {
+	var stale, raw bool
 	return command{
-		use: "get PATH", short: "Print a file", like: "cat read", words: c.completeFile(), exits: reads,
+		use: "get PATH", short: "Print a file", like: "cat read", words: a.completeFile(), exits: reads,
 		long: `Prints the content of the file at PATH unchanged; with -o json also its
 metadata.
 
@@ -30,25 +26,24 @@ others may have written the file; --raw prints them unchanged.`,
 		example: `  stout get /app/conf > app.conf
   stout get /app/conf -o json | jq .revision`,
 		flags: func(f *pflag.FlagSet) {
-			addStale(f, &c.stale)
-			f.BoolVar(&c.raw, "raw", false, "print control characters unchanged, also on a terminal")
+			addStale(f, &stale)
+			f.BoolVar(&raw, "raw", false, "print control characters unchanged, also on a terminal")
+		},
+		run: func(ctx context.Context, args []string) error {
+			path := args[0]
+			if err := validPath(path); err != nil {
+				return err
+			}
+			file, err := a.client.Get(ctx, path, readOptions(stale)...)
+			switch {
+			case err != nil:
+				return aboutFile(path, err)
+			case a.ui.json:
+				return a.ui.object(jsonFile(&file))
+			}
+			return a.ui.content(file.Content, raw)
 		},
 	}
-}
-
-func (c *getFile) run(ctx context.Context, args []string) error {
-	path := args[0]
-	if err := validPath(path); err != nil {
-		return err
-	}
-	file, err := c.client.Get(ctx, path, readOptions(c.stale)...)
-	switch {
-	case err != nil:
-		return aboutFile(path, err)
-	case c.ui.json:
-		return c.ui.object(jsonFile(&file))
-	}
-	return c.ui.content(file.Content, c.raw)
 }
 
 // jsonFile returns a file in the form of the API.
@@ -85,8 +80,10 @@ type listFiles struct {
 	stale, all, tree bool
 }
 
-func (c *listFiles) command() command {
+func (a *app) listFiles() command {
+	c := &listFiles{app: a}
 	return command{
+		run: c.run,
 		use: "ls [PATH]", short: "List the files in a directory", like: "files dir tree", words: c.completeFile(), exits: reads,
 		long: `Lists the directory PATH, or the root: its files, and its subdirectories, which
 exist while files are below them. With --all it lists all files below PATH, with
@@ -160,7 +157,6 @@ func (c *listFiles) entry(ctx context.Context, path string) ([]client.DirEntry, 
 	return []client.DirEntry{{Path: file.Path, File: &file}}, err
 }
 
-// fileList returns a list in the form of the API.
 func fileList(entries []client.DirEntry) lockapi.FileList {
 	out := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
 	for _, e := range entries {
@@ -192,62 +188,59 @@ func (c *listFiles) showTree(dir string, files []client.DirEntry) {
 	}
 }
 
-type removeFile struct {
-	*app
-	revision uint64
-	all      bool
-}
-
-func (c *removeFile) command() command {
+func (a *app) removeFile() command {
+	var (
+		revision uint64
+		all      bool
+	)
 	return command{
-		use: "rm PATH", short: "Delete a file, or all files below a directory", like: "delete remove unlink", words: c.completeFile(),
+		use: "rm PATH", short: "Delete a file, or all files below a directory", like: "delete remove unlink", words: a.completeFile(),
 		long: `Deletes the file at PATH. With --all it deletes all files below the directory
 PATH in one change, at most 10000.`,
 		exits: changeExits("deleted", "there was no file, or the cell refused"),
 		example: `  stout rm /app/conf
   stout rm --all /app`,
 		flags: func(f *pflag.FlagSet) {
-			f.Uint64Var(&c.revision, "if-revision", 0, "delete only if the file is at this `revision`")
-			f.BoolVarP(&c.all, "all", "a", false, "delete all files below the directory")
+			f.Uint64Var(&revision, "if-revision", 0, "delete only if the file is at this `revision`")
+			f.BoolVarP(&all, "all", "a", false, "delete all files below the directory")
+		},
+		run: func(ctx context.Context, args []string) (err error) {
+			path := strings.TrimSuffix(args[0], "/")
+			if err := validPath(path); err != nil {
+				return err
+			}
+			var opts []client.WriteOption
+			switch conditional := a.given("if-revision"); {
+			case path != args[0] && !all:
+				return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes all files below it", clean(args[0]))
+			case all && conditional:
+				return usagef("--if-revision and --all exclude each other")
+			case conditional:
+				opts = append(opts, client.IfRevision(revision))
+			}
+			n, revision, none := 0, uint64(0), clean(path)+" does not exist"
+			if all {
+				none = "there is no file below " + clean(path) + "/"
+				n, revision, err = a.client.DeleteBelow(ctx, path+"/", opts...)
+			} else if revision, err = a.client.Delete(ctx, path, opts...); revision > 0 {
+				n = 1
+			}
+			switch {
+			case err != nil:
+				return aboutFile(path, err)
+			case a.ui.json && all:
+				err = a.ui.object(lockapi.FilesDeleted{Deleted: n, Revision: revision})
+			case a.ui.json:
+				err = a.ui.object(lockapi.FileDeleted{Deleted: n > 0, Revision: revision})
+			case all && n > 0:
+				a.ui.printf("deleted %s below %s/\n", plural(n, "file"), clean(path))
+			case n > 0:
+				a.ui.printf("deleted %s\n", clean(path))
+			}
+			if err == nil && n == 0 {
+				return &failure{code: exitFailed, message: none, expected: true}
+			}
+			return err
 		},
 	}
-}
-
-func (c *removeFile) run(ctx context.Context, args []string) (err error) {
-	path := strings.TrimSuffix(args[0], "/")
-	if err := validPath(path); err != nil {
-		return err
-	}
-	var opts []client.WriteOption
-	switch conditional := c.given("if-revision"); {
-	case path != args[0] && !c.all:
-		return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes all files below it", clean(args[0]))
-	case c.all && conditional:
-		return usagef("--if-revision and --all exclude each other")
-	case conditional:
-		opts = append(opts, client.IfRevision(c.revision))
-	}
-	n, revision, none := 0, uint64(0), clean(path)+" does not exist"
-	if c.all {
-		none = "there is no file below " + clean(path) + "/"
-		n, revision, err = c.client.DeleteBelow(ctx, path+"/", opts...)
-	} else if revision, err = c.client.Delete(ctx, path, opts...); revision > 0 {
-		n = 1
-	}
-	switch {
-	case err != nil:
-		return aboutFile(path, err)
-	case c.ui.json && c.all:
-		err = c.ui.object(lockapi.FilesDeleted{Deleted: n, Revision: revision})
-	case c.ui.json:
-		err = c.ui.object(lockapi.FileDeleted{Deleted: n > 0, Revision: revision})
-	case c.all && n > 0:
-		c.ui.printf("deleted %s below %s/\n", plural(n, "file"), clean(path))
-	case n > 0:
-		c.ui.printf("deleted %s\n", clean(path))
-	}
-	if err == nil && n == 0 {
-		return &failure{code: exitFailed, message: none, expected: true}
-	}
-	return err
 }

@@ -13,21 +13,21 @@ const groupsHelp = `Lists the groups and their members. A member is a user, user
 group, group:NAME. Rules refer to a group as group:NAME. This needs the right to
 operate the cell.`
 
-func (a *app) groups() runner {
-	return group{
+func (a *app) groups() command {
+	return command{
 		use: "groups", short: "List, show, set and remove groups", like: "group", long: groupsHelp, exits: reads, first: true,
-		sub: []runner{
+		sub: []command{
 			a.listGroups(), a.showGroup(),
-			&setGroup{app: a, use: "set NAME MEMBER...", short: "Replace the members of a group", like: "put create",
+			(&setGroup{app: a, use: "set NAME MEMBER...", short: "Replace the members of a group", like: "put create",
 				long: `Sets the members of the group NAME, replacing any earlier ones. "nobody" makes
 an empty group. A group cannot contain itself, directly or through other groups.`,
-				change: func(_, members []string) []string { return members }},
-			&setGroup{app: a, use: "add NAME MEMBER...", short: "Add members to a group", like: "join",
+				change: func(_, members []string) []string { return members }}).command(),
+			(&setGroup{app: a, use: "add NAME MEMBER...", short: "Add members to a group", like: "join",
 				long: `Adds the MEMBERs to the group NAME. A missing group is created.`,
 				change: func(now, members []string) []string {
 					return append(now, slices.DeleteFunc(members, func(m string) bool { return slices.Contains(now, m) })...)
-				}},
-			&removeGroup{a},
+				}}).command(),
+			a.removeGroup(),
 		},
 	}
 }
@@ -53,23 +53,19 @@ func groupAndMembers(args []string) (name string, members []string, err error) {
 	return name, members, nil
 }
 
-func (a *app) listGroups() runner {
+func (a *app) listGroups() command {
 	return viewer(a, command{use: "list", short: "List the groups", long: groupsHelp, exits: reads, like: "ls"},
 		func(ctx context.Context, _ []string) (lockapi.GroupList, error) {
 			groups, err := a.client.Access().Groups(ctx)
 			return lockapi.GroupList{Groups: append([]lockapi.Group{}, groups...)}, err
 		}, func(l lockapi.GroupList) {
-			if len(l.Groups) == 0 {
-				a.ui.note("the cell has no groups")
-				return
-			}
-			a.ui.table([]column{left("GROUP"), right("SIZE"), left("MEMBERS")}, rows(l.Groups, func(g lockapi.Group) []string {
+			list(a.ui, l.Groups, "the cell has no groups", []column{left("GROUP"), right("SIZE"), left("MEMBERS")}, func(g lockapi.Group) []string {
 				return []string{clean(g.Name), fmt.Sprint(len(g.Members)), entries(g.Members, 5)}
-			}))
+			})
 		})
 }
 
-func (a *app) showGroup() runner {
+func (a *app) showGroup() command {
 	return viewer(a, command{
 		use: "show NAME", short: "Show a group with all its members", long: "Shows a group with all its members.",
 		exits: reads, like: "get members", words: a.completeGroup(),
@@ -96,6 +92,7 @@ type setGroup struct {
 
 func (c *setGroup) command() command {
 	return command{
+		run: c.run,
 		use: c.use, short: c.short, long: c.long, exits: changes, like: c.like, words: c.completeGroup(), endless: true,
 		example: "  stout access groups " + strings.Fields(c.use)[0] + " ops user:ada user:grace",
 	}
@@ -127,39 +124,36 @@ func (a *app) editGroup(ctx context.Context, name string, create bool, change fu
 	}, a.printGroup)
 }
 
-type removeGroup struct{ *app }
-
-func (c *removeGroup) command() command {
+func (a *app) removeGroup() command {
 	return command{
 		use: "remove NAME [MEMBER]...", short: "Remove a group, or some of its members",
 		long: `Removes the group NAME. Rules that name it then match no callers by it. With
 MEMBERs, it removes only these members.`,
-		exits: changeExits("removed", "it does not exist, or the cell refused"), like: "rm delete del leave", words: c.completeGroup(), endless: true,
-	}
-}
-
-func (c *removeGroup) run(ctx context.Context, args []string) error {
-	name, members, err := groupAndMembers(args)
-	if err != nil {
-		return err
-	}
-	if len(members) > 0 {
-		return c.editGroup(ctx, name, false, func(now []string) ([]string, error) {
-			for _, m := range members { // an unknown member is a typing error
-				if !slices.Contains(now, m) {
-					return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is not a member of %s: nothing was changed", clean(m), clean(name))}
-				}
+		exits: changeExits("removed", "it does not exist, or the cell refused"), like: "rm delete del leave", words: a.completeGroup(), endless: true,
+		run: func(ctx context.Context, args []string) error {
+			name, members, err := groupAndMembers(args)
+			if err != nil {
+				return err
 			}
-			return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil
-		})
+			if len(members) > 0 {
+				return a.editGroup(ctx, name, false, func(now []string) ([]string, error) {
+					for _, m := range members { // an unknown member is a typing error
+						if !slices.Contains(now, m) {
+							return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is not a member of %s: nothing was changed", clean(m), clean(name))}
+						}
+					}
+					return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil
+				})
+			}
+			reading, cancel := a.bounded(ctx)
+			defer cancel()
+			access := a.client.Access()
+			g, err := access.Group(reading, name)
+			if err != nil {
+				return err
+			}
+			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteGroup(ctx, name) },
+				"removed group %s, of %s\n", clean(name), plural(len(g.Members), "member"))
+		},
 	}
-	reading, cancel := c.bounded(ctx)
-	defer cancel()
-	access := c.client.Access()
-	g, err := access.Group(reading, name)
-	if err != nil {
-		return err
-	}
-	return c.remove(ctx, func(ctx context.Context) error { return access.DeleteGroup(ctx, name) },
-		"removed group %s, of %s\n", clean(name), plural(len(g.Members), "member"))
 }

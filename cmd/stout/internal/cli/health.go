@@ -118,7 +118,6 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 	return f
 }
 
-// ready asks a replica whether it is ready.
 func (a *app) ready(ctx context.Context, url string) error {
 	if err := a.mayCall(url); err != nil {
 		return err
@@ -242,8 +241,7 @@ func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) [
 // askEndings asks the replica at url which of its certificates end soon.
 func (a *app) askEndings(ctx context.Context, url string) (soon []string) {
 	var metrics ask.Metrics
-	asker := a.asker()
-	if _, err := asker.Get(ctx, url, lockapi.RouteMetrics, &metrics); err != nil {
+	if _, err := a.asker().Get(ctx, url, lockapi.RouteMetrics, &metrics); err != nil {
 		return nil
 	}
 	metrics.Each("stout_certificate_expiry_timestamp_seconds", func(label func(string) string, unix float64) {

@@ -285,7 +285,7 @@ func (a *app) giveBack(h *heldLock) error {
 			err = nil
 		}
 	case err != nil:
-		a.noteUnreleased(h.session)
+		a.noteUndone(h.session, "release the lock; it is free")
 		return nil
 	}
 	// The lock is free; an error in ending the session does not matter.
@@ -293,29 +293,24 @@ func (a *app) giveBack(h *heldLock) error {
 	return err
 }
 
-// closeSession ends the session of a failed acquisition, if there is one. Its
-// requests end with it, or when its ttl is over.
-func (a *app) closeSession(ctx context.Context, session *client.Session) {
-	if session == nil {
-		return
-	}
+// endSession ends a session. If the cell cannot be reached, it notes what stays
+// undone.
+func (a *app) endSession(ctx context.Context, session *client.Session, undone string) {
 	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.ui.note("the cell could not be reached to stop waiting; the wait ends in at most %s%s", human(session.TTL()), onceInOffice)
+		a.noteUndone(session, undone)
 	}
 }
 
-// onceInOffice qualifies the end of a session: no session expires without a
-// master, and a new master gives each one its whole ttl.
-const onceInOffice = ", or that long after the cell has a master again"
+// noteUndone reports what stays undone until the session expires. No session
+// expires without a master, and a new master gives each one its whole ttl.
+func (a *app) noteUndone(session *client.Session, undone string) {
+	a.ui.note("the cell could not be reached to %s in at most %s, or that long after the cell has a master again", undone, human(session.TTL()))
+}
 
 func closePatience(session *client.Session) time.Duration {
 	if session.Remaining() < session.TTL()/5 { // long after the last successful keepalive
 		return closeLostTimeout
 	}
 	return closeTimeout
-}
-
-func (a *app) noteUnreleased(session *client.Session) {
-	a.ui.note("the cell could not be reached to release the lock; it is free in at most %s%s", human(session.TTL()), onceInOffice)
 }

@@ -101,8 +101,10 @@ type lockCommand struct {
 	lockFlags
 }
 
-func (c *lockCommand) command() command {
+func (a *app) lockCommand() command {
+	c := &lockCommand{app: a}
 	return command{
+		run: c.run,
 		use: "lock PATH [flags] [-- CMD [ARG]...]", short: "Hold a lock while a command runs", like: "acquire hold run exec with",
 		long: lockHelp, words: thenFiles(c.completePath()), all: true, endless: true,
 		example: `  stout lock /jobs/nightly -- ./nightly.sh

@@ -19,8 +19,10 @@ type listLocks struct {
 	stale bool
 }
 
-func (c *listLocks) command() command {
+func (a *app) listLocks() command {
+	c := &listLocks{app: a}
 	return command{
+		run: c.run,
 		use: "locks [PREFIX]", short: "List the locks that are held, waited for or delayed", like: "list ps queue waiters", words: c.completePath(),
 		long: `Lists the locks with paths that begin with PREFIX, sorted by path, one line per
 holder. Without PREFIX it lists all. If PREFIX is the full path of a lock, its
@@ -96,7 +98,6 @@ func (c *listLocks) showHolders(l lockapi.Lock) {
 	}
 }
 
-// showQueue prints the queue of a lock.
 func (c *listLocks) showQueue(l lockapi.Lock) {
 	if len(l.Queue) == 0 {
 		return
@@ -164,9 +165,7 @@ func (c *listLocks) lockRows(locks []lockapi.Lock) [][]string {
 	return rows
 }
 
-type checkSequencer struct{ *app }
-
-func (c *checkSequencer) command() command {
+func (a *app) checkSequencer() command {
 	return command{
 		use: "check SEQUENCER", short: "Check whether the hold that a sequencer describes is still valid", like: "verify validate",
 		long: `Checks whether the hold that SEQUENCER describes is still valid. A sequencer has
@@ -176,29 +175,28 @@ STOUT_SEQUENCER.
 Exit codes: 0 valid, 1 not valid, 2 wrong usage or malformed sequencer, 3 the
 cell has no master, 4 no replica can be reached.`,
 		example: `  stout check exclusive:42:/jobs/nightly && echo still ours`,
+		run: func(ctx context.Context, args []string) error {
+			if _, err := lockapi.ParseSequencer(args[0]); err != nil {
+				return usagef("%s", err.(*lockapi.Error).Detail).hint("a sequencer looks like exclusive:42:/db/migrate")
+			}
+			got, err := a.client.CheckSequencer(ctx, args[0])
+			switch {
+			case err != nil:
+				return err
+			case a.ui.quiet:
+			case a.ui.json:
+				err = a.ui.object(got)
+			case got.Valid:
+				a.ui.printf("%s\n", a.ui.out.good.Render("valid"))
+			default:
+				a.ui.printf("%s: %s\n", a.ui.out.fail.Render("not valid"), clean(got.Reason))
+			}
+			if err == nil && !got.Valid {
+				return &failure{code: exitFailed}
+			}
+			return err
+		},
 	}
-}
-
-func (c *checkSequencer) run(ctx context.Context, args []string) error {
-	if _, err := lockapi.ParseSequencer(args[0]); err != nil {
-		return usagef("%s", err.(*lockapi.Error).Detail).hint("a sequencer looks like exclusive:42:/db/migrate")
-	}
-	got, err := c.client.CheckSequencer(ctx, args[0])
-	switch {
-	case err != nil:
-		return err
-	case c.ui.quiet:
-	case c.ui.json:
-		err = c.ui.object(got)
-	case got.Valid:
-		c.ui.printf("%s\n", c.ui.out.good.Render("valid"))
-	default:
-		c.ui.printf("%s: %s\n", c.ui.out.fail.Render("not valid"), clean(got.Reason))
-	}
-	if err == nil && !got.Valid {
-		return &failure{code: exitFailed}
-	}
-	return err
 }
 
 // pick selects the hold that an operator means; empty fields match everything.
@@ -219,8 +217,10 @@ type releaseLock struct {
 	pick
 }
 
-func (c *releaseLock) command() command {
+func (a *app) releaseLock() command {
+	c := &releaseLock{app: a}
 	return command{
+		run: c.run,
 		use: "release PATH", short: "Take a lock away from its holder", like: "unlock free unhold", words: c.completePath(),
 		long: `Releases the lock at PATH by force. If several sessions share it, choose one
 with --token or --session. With --session it also removes that session from the
@@ -273,7 +273,6 @@ func (c *releaseLock) run(ctx context.Context, args []string) error {
 	return c.nothing(path, "none of its holders matches")
 }
 
-// leaveQueue removes the session from the queue for path.
 func (c *releaseLock) leaveQueue(ctx context.Context, path string, p pick) error {
 	s, err := c.client.ReadSession(ctx, p.session)
 	if err != nil {
@@ -319,7 +318,6 @@ func (c *releaseLock) nothing(path, why string) error {
 	return f.hint("stout locks %s shows its holders", clean(path))
 }
 
-// holderName describes a holder by name, session and token.
 func holderName(h lockapi.Holder) string {
 	return fmt.Sprintf("%s (session %s, token %d)", clean(h.SessionName), clean(h.Session), h.Token)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) members() runner {
-	return group{
+func (a *app) members() command {
+	return command{
 		use: "member", short: "List the members of the cell, and change them", like: "members replace",
-		sub: []runner{a.listMembers(), &addMember{app: a}, &removeMember{app: a}, &setMember{app: a}, &replaceMember{app: a}},
+		sub: []command{a.listMembers(), a.addMember(), a.removeMember(), a.setMember(), a.replaceMember()},
 	}
 }
 
-func (a *app) listMembers() runner {
+func (a *app) listMembers() command {
 	var stale bool
 	return viewer(a, command{
 		use: "list", short: "List the members of the cell", like: "ls status show", exits: reads,
@@ -46,12 +46,8 @@ func (a *app) printMembers(list lockapi.Members) {
 	a.ui.table(memberColumns(list), a.memberRows(list.Members))
 }
 
-type transfer struct {
-	*app
-	to string
-}
-
-func (c *transfer) command() command {
+func (a *app) transfer() command {
+	var to string
 	return command{
 		use: "transfer [REPLICA]", short: "Hand mastership over to another replica", like: "failover promote stepdown step-down",
 		long: `Hands mastership over to REPLICA, or to one that the cell chooses. Sessions and
@@ -59,26 +55,25 @@ locks stay, and the new master does not wait for the old lease to end.`,
 		exits: changes,
 		example: `  stout transfer
   stout transfer r2`,
-		words: c.completeReplica(), values: map[string]completer{"to": c.completeReplica()},
+		words: a.completeReplica(), values: map[string]completer{"to": a.completeReplica()},
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.to, "to", "", "`id` of the new master, the same as REPLICA")
+			f.StringVar(&to, "to", "", "`id` of the new master, the same as REPLICA")
+		},
+		run: func(ctx context.Context, args []string) error {
+			if len(args) == 1 {
+				if to != "" && to != args[0] {
+					return usagef("%q and --to %q name different replicas", args[0], to)
+				}
+				to = args[0]
+			}
+			done, err := a.client.Transfer(ctx, to)
+			if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
+				return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not report within %s whether mastership was handed over", human(a.opts.timeout))}).
+					hint("stout status shows the master; a longer --timeout waits longer")
+			}
+			return answer(a.ui, done, err, func(t lockapi.Transferred) { a.ui.printf("%s is master\n", clean(t.Master)) })
 		},
 	}
-}
-
-func (c *transfer) run(ctx context.Context, args []string) error {
-	if len(args) == 1 {
-		if c.to != "" && c.to != args[0] {
-			return usagef("%q and --to %q name different replicas", args[0], c.to)
-		}
-		c.to = args[0]
-	}
-	done, err := c.client.Transfer(ctx, c.to)
-	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
-		return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not report within %s whether mastership was handed over", human(c.opts.timeout))}).
-			hint("stout status shows the master; a longer --timeout waits longer")
-	}
-	return answer(c.ui, done, err, func(t lockapi.Transferred) { c.ui.printf("%s is master\n", clean(t.Master)) })
 }
 
 // memberColumns returns the columns of memberRows. On a narrow terminal the
@@ -94,7 +89,6 @@ func memberColumns(list lockapi.Members) []column {
 	}
 }
 
-// tolerance returns how many failures a cell tolerates.
 func (a *app) tolerance(list lockapi.Members) string {
 	if !slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.Role == lockapi.RoleMaster }) {
 		return a.ui.out.fail.Render("unknown: the cell has no master")
@@ -162,7 +156,6 @@ func latest(list lockapi.Members, id string) string {
 	return cmp.Or(next, voter).Directory
 }
 
-// names returns the members' names without duplicates.
 func names(list lockapi.Members) []string {
 	var ids []string
 	for _, m := range list.Members {
@@ -181,13 +174,11 @@ func present(list lockapi.Members, id string) *lockapi.Member {
 
 var memberExits = changeExits("done", "the cell refused, or the answer was no")
 
-type addMember struct {
-	*app
-	req      lockapi.AddMemberRequest
-	nonvoter bool
-}
-
-func (c *addMember) command() command {
+func (a *app) addMember() command {
+	var (
+		req      lockapi.AddMemberRequest
+		nonvoter bool
+	)
 	return command{
 		use: "add ID", short: "Add a replica to the cell", endless: true,
 		long: `Adds the replica ID, which was started with --join and waits for this, to the
@@ -198,29 +189,28 @@ shows the progress.`,
 		example: `  stout member add r4 --directory 5f0a81c2d3e4b697 \
     --raft-addr 10.0.0.4:7201 --url http://10.0.0.4:7101`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.req.Directory, "directory", "", "`id` of its data directory")
-			f.StringVar(&c.req.RaftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
-			f.StringVar(&c.req.URL, "url", "", "base `URL` of its API")
-			f.BoolVar(&c.nonvoter, "nonvoter", false, "add it without a vote, for stale reads and events")
+			f.StringVar(&req.Directory, "directory", "", "`id` of its data directory")
+			f.StringVar(&req.RaftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
+			f.StringVar(&req.URL, "url", "", "base `URL` of its API")
+			f.BoolVar(&nonvoter, "nonvoter", false, "add it without a vote, for stale reads and events")
+		},
+		run: func(ctx context.Context, args []string) error {
+			req := req
+			if req.ID = args[0]; nonvoter {
+				req.Suffrage = lockapi.SuffrageNonvoter
+			}
+			if err := req.Validate(); err != nil {
+				return usagef("%s", err.(*lockapi.Error).Detail)
+			}
+			err := a.notAnothers(ctx, req)
+			if err == nil {
+				err = a.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return a.client.AddMember(ctx, req) })
+			}
+			return answer(a.ui, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err, func(lockapi.MemberChange) {
+				a.ui.printf("%s is a member without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[nonvoter])
+			})
 		},
 	}
-}
-
-func (c *addMember) run(ctx context.Context, args []string) error {
-	req := c.req
-	if req.ID = args[0]; c.nonvoter {
-		req.Suffrage = lockapi.SuffrageNonvoter
-	}
-	if err := req.Validate(); err != nil {
-		return usagef("%s", err.(*lockapi.Error).Detail)
-	}
-	err := c.notAnothers(ctx, req)
-	if err == nil {
-		err = c.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return c.client.AddMember(ctx, req) })
-	}
-	return answer(c.ui, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err, func(lockapi.MemberChange) {
-		c.ui.printf("%s is a member without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[c.nonvoter])
-	})
 }
 
 // notAnothers refuses a replica that reports another cell: it could do no work
@@ -240,14 +230,10 @@ func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) err
 		hint("start it with an empty data directory and --join; nothing was changed")
 }
 
-type removeMember struct {
-	*app
-	yes, force bool
-}
-
-func (c *removeMember) command() command {
+func (a *app) removeMember() command {
+	var yes, force bool
 	return command{
-		use: "remove ID", short: "Remove a member from the cell", words: c.completeReplica(), endless: true,
+		use: "remove ID", short: "Remove a member from the cell", words: a.completeReplica(), endless: true,
 		long: `Removes the member ID from the cell. Its process logs that and exits. Its
 directory is not used again unless it is added again. A master first hands
 mastership over.
@@ -257,8 +243,25 @@ refuses if too few other members are healthy. A change made with --force may not
 be committed: its outcome is then unknown, and the cell may stop.`,
 		exits: memberExits,
 		flags: func(f *pflag.FlagSet) {
-			addYes(f, &c.yes)
-			addForce(f, &c.force)
+			addYes(f, &yes)
+			addForce(f, &force)
+		},
+		run: func(ctx context.Context, args []string) error {
+			id := args[0]
+			list, m, err := a.mayLose(ctx, id)
+			if err != nil {
+				return err
+			}
+			what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
+			if err := a.askToLose(list, m, yes, force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
+				return err
+			}
+			err = a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
+				return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
+			})
+			return answer(a.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
+				a.ui.printf("%s is no longer a member\n", clean(id))
+			})
 		},
 	}
 }
@@ -272,24 +275,6 @@ const (
 	toRemove = "the cell loses a vote"
 	toDemote = "the cell loses a vote"
 )
-
-func (c *removeMember) run(ctx context.Context, args []string) error {
-	id := args[0]
-	list, m, err := c.mayLose(ctx, id)
-	if err != nil {
-		return err
-	}
-	what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
-	if err := c.askToLose(list, m, c.yes, c.force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
-		return err
-	}
-	err = c.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
-		return c.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: c.force})
-	})
-	return answer(c.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
-		c.ui.printf("%s is no longer a member\n", clean(id))
-	})
-}
 
 // mayLose returns the member that is to lose its vote. The only voter cannot
 // lose it, even with --force.
@@ -350,15 +335,13 @@ func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool
 	return a.confirm(toDo, what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
 }
 
-type setMember struct {
-	*app
-	raftAddr, url, suffrage string
-	yes, force              bool
-}
-
-func (c *setMember) command() command {
+func (a *app) setMember() command {
+	var (
+		raftAddr, url, suffrage string
+		yes, force              bool
+	)
 	return command{
-		use: "set ID", short: "Change a member's addresses, or whether it votes", words: c.completeReplica(), endless: true,
+		use: "set ID", short: "Change a member's addresses, or whether it votes", words: a.completeReplica(), endless: true,
 		long: `Changes the addresses of the member ID, or whether it votes. New addresses apply
 at once and override the replicas' settings. A new voter votes when it has
 caught up. Removing a vote is checked like a removal, and asks first; a master
@@ -367,48 +350,47 @@ first hands mastership over.`,
 		example: `  stout member set r2 --raft-addr 10.0.0.9:7201 --url http://10.0.0.9:7101
   stout member set r5 --suffrage nonvoter --yes`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
-			f.StringVar(&c.url, "url", "", "base `URL` of its API")
-			f.StringVar(&c.suffrage, "suffrage", "", "voter or nonvoter")
-			addYes(f, &c.yes)
-			addForce(f, &c.force)
+			f.StringVar(&raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
+			f.StringVar(&url, "url", "", "base `URL` of its API")
+			f.StringVar(&suffrage, "suffrage", "", "voter or nonvoter")
+			addYes(f, &yes)
+			addForce(f, &force)
 		},
 		values: map[string]completer{"suffrage": fixed(lockapi.SuffrageVoter, lockapi.SuffrageNonvoter)},
+		run: func(ctx context.Context, args []string) error {
+			id, req := args[0], lockapi.SetMemberRequest{Force: force}
+			ifGiven := func(name string, value *string) *string {
+				if !a.given(name) {
+					return nil
+				}
+				return value
+			}
+			req.RaftAddr, req.URL, req.Suffrage = ifGiven("raft-addr", &raftAddr), ifGiven("url", &url), ifGiven("suffrage", &suffrage)
+			if err := req.Validate(); err != nil {
+				return usagef("%s", err.(*lockapi.Error).Detail)
+			}
+			if suffrage == lockapi.SuffrageNonvoter {
+				list, m, err := a.mayLose(ctx, id)
+				if err == nil && m.Suffrage == lockapi.SuffrageVoter {
+					change := [2]string{"vote", fmt.Sprintf("removed; the member is %s and stays without a vote", wellness(m))}
+					err = a.askToLose(list, m, yes, force, toDemote, change, "Remove its vote?")
+				}
+				if err != nil {
+					return err
+				}
+			}
+			var now lockapi.Member
+			err := a.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
+				now, err = a.client.SetMember(ctx, id, req)
+				return err
+			})
+			return answer(a.ui, now, err, func(lockapi.Member) {
+				later := ""
+				if a.given("suffrage") && suffrage != now.Suffrage {
+					later = "; it gets a vote when it has caught up"
+				}
+				a.ui.printf("%s is a %s at %s, %s%s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL), later)
+			})
+		},
 	}
-}
-
-func (c *setMember) run(ctx context.Context, args []string) error {
-	id, req := args[0], lockapi.SetMemberRequest{Force: c.force}
-	ifGiven := func(name string, value *string) *string {
-		if !c.given(name) {
-			return nil
-		}
-		return value
-	}
-	req.RaftAddr, req.URL, req.Suffrage = ifGiven("raft-addr", &c.raftAddr), ifGiven("url", &c.url), ifGiven("suffrage", &c.suffrage)
-	if err := req.Validate(); err != nil {
-		return usagef("%s", err.(*lockapi.Error).Detail)
-	}
-	if c.suffrage == lockapi.SuffrageNonvoter {
-		list, m, err := c.mayLose(ctx, id)
-		if err == nil && m.Suffrage == lockapi.SuffrageVoter {
-			change := [2]string{"vote", fmt.Sprintf("removed; the member is %s and stays without a vote", wellness(m))}
-			err = c.askToLose(list, m, c.yes, c.force, toDemote, change, "Remove its vote?")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	var now lockapi.Member
-	err := c.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
-		now, err = c.client.SetMember(ctx, id, req)
-		return err
-	})
-	return answer(c.ui, now, err, func(lockapi.Member) {
-		later := ""
-		if c.given("suffrage") && c.suffrage != now.Suffrage {
-			later = "; it gets a vote when it has caught up"
-		}
-		c.ui.printf("%s is a %s at %s, %s%s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL), later)
-	})
 }

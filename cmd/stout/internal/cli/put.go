@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -51,8 +50,10 @@ type putFile struct {
 	conditions []client.WriteOption
 }
 
-func (c *putFile) command() command {
+func (a *app) putFile() command {
+	c := &putFile{app: a}
 	return command{
+		run: c.run,
 		use: "put PATH [CONTENT] [flags] [-- CMD [ARG]...]", short: "Write a file", like: "set write create",
 		long: putHelp, words: thenFiles(c.completeFile()), all: true, endless: true,
 		example: `  stout put /app/conf --file app.conf
@@ -69,7 +70,6 @@ func (c *putFile) command() command {
 	}
 }
 
-// check checks and stores the arguments.
 func (c *putFile) check(args []string) error {
 	args, c.cmd = c.behindDash(args)
 	switch {
@@ -114,7 +114,6 @@ func (c *putFile) check(args []string) error {
 	return nil
 }
 
-// read returns the content to write.
 func (c *putFile) read() ([]byte, error) {
 	if c.content != nil {
 		return []byte(*c.content), nil
@@ -251,12 +250,8 @@ func (c *putFile) runBeside(ctx context.Context, e *ephemeral, signals <-chan os
 	return err
 }
 
-// endFile ends the session, and the file with it.
 func (c *putFile) endFile(session *client.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(session))
 	defer cancel()
-	err := wait.Do(ctx, func() error { return session.Close(context.Background()) })
-	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		c.ui.note("the cell could not be reached to delete the file; it is gone in at most %s%s", human(session.TTL()), onceInOffice)
-	}
+	c.endSession(ctx, session, "delete the file; it is gone")
 }

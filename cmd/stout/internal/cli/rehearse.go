@@ -25,10 +25,10 @@ const exitNotAsItShould = 5
 // rehearsalPath is the default path of a rehearsal's own locks.
 const rehearsalPath = "/stout-rehearsal"
 
-func (a *app) rehearsals() runner {
-	return group{
+func (a *app) rehearsals() command {
+	return command{
 		use: "rehearse", short: "Rehearse a change of master", like: "drill gameday exercise chaos", say: "name what to rehearse",
-		sub: []runner{&rehearseFailover{app: a}},
+		sub: []command{a.rehearseFailover()},
 	}
 }
 
@@ -39,8 +39,10 @@ type rehearseFailover struct {
 	lead, settle time.Duration
 }
 
-func (r *rehearseFailover) command() command {
+func (a *app) rehearseFailover() command {
+	r := &rehearseFailover{app: a}
 	return command{
+		run: r.run,
 		use: "failover", short: "Change the master and measure the effect on sessions and waiters", like: "transfer fail-over", endless: true,
 		long: `Checks that a change of master is safe, shows what will happen, asks, and then
 changes the master while measuring:
@@ -171,7 +173,6 @@ type rehearsed struct {
 	Report   *rehearse.Report   `json:"report,omitempty"`
 }
 
-// noGo returns the error of a rehearsal that should not begin.
 func (a *app) noGo(concerns []rehearse.Warning) error {
 	out := &failure{code: exitFailed, message: "no-go: nothing was changed"}
 	if a.ui.json {
@@ -187,7 +188,6 @@ func (a *app) noGo(concerns []rehearse.Warning) error {
 	return out.hint("stout status and stout doctor show what is wrong and what to do")
 }
 
-// plan describes what will be done.
 func plan(b *rehearse.Before, concerns []rehearse.Warning) string {
 	to := "another replica"
 	if b.To != "" {
@@ -272,7 +272,6 @@ func (a *app) showNear(title string, all []rehearse.Near) {
 	}))
 }
 
-// serviceText describes the time without service.
 func serviceText(s rehearse.Service) string {
 	text := fmt.Sprintf("no success for %s (usually %s)", msText(s.GapMS), msText(s.UsualMS))
 	if s.LaterMS > max(s.GapMS, s.UsualMS) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -28,8 +29,10 @@ type replaceMember struct {
 	replacement
 }
 
-func (c *replaceMember) command() command {
+func (a *app) replaceMember() command {
+	c := &replaceMember{app: a}
 	return command{
+		run: c.run,
 		use: "replace ID", short: "Replace a member's lost data directory", words: c.completeReplica(), endless: true,
 		long: `Replaces the data directory of the member ID by the one that its replica has
 now, after its disk was lost or wiped. The replica must be running; it waits for
@@ -152,7 +155,6 @@ func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) 
 
 const permanent = "replacing a directory is permanent"
 
-// confirmReplace shows the consequences and asks.
 func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if r.yes {
 		if old.Healthy {
@@ -183,7 +185,6 @@ func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replace
 // change is committed.
 const replaceAgain = 200 * time.Millisecond
 
-// beginReplace starts the replacement.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
 	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was started", func(ctx context.Context) error {
 		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: r.force})
@@ -199,7 +200,7 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 		err := change(ctx)
 		refused, _ := errors.AsType[*lockapi.Error](err)
 		switch {
-		case errors.Is(err, client.ErrBusy) && sleep(ctx, replaceAgain):
+		case errors.Is(err, client.ErrBusy) && ask.Pause(ctx, replaceAgain) == nil:
 			continue
 		case errors.Is(err, client.ErrOutcomeUnknown):
 			f := &failure{code: exitUnknown, message: "it is not known whether " + done}
@@ -213,16 +214,6 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 			return &failure{code: exitFailed, message: clean(refused.Detail)}
 		}
 		return err
-	}
-}
-
-// sleep reports whether d passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -266,7 +257,7 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 		case time.Since(seen) >= replaceSilence:
 			a.ui.progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", clean(r.id), human(replacePatience)))
 		}
-		if !sleep(ctx, replaceLook) {
+		if ask.Pause(ctx, replaceLook) != nil {
 			return list, ctx.Err()
 		}
 	}
@@ -311,7 +302,6 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	return done && !others, how
 }
 
-// replaced prints the outcome.
 func (a *app) replaced(r replacement, list lockapi.Members) error {
 	return answer(a.ui, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
 		if len(list.Members) > 0 {

@@ -125,7 +125,6 @@ func (a *app) usage(cmd *cobra.Command, err error) error {
 	return f.hint("%s --help shows the usage", cmd.CommandPath())
 }
 
-// misunderstood rewords cobra's error.
 func misunderstood(cmd *cobra.Command, err error) *failure {
 	message, _, _ := strings.Cut(err.Error(), "\n")
 	var word, at string
@@ -161,7 +160,6 @@ func suggestions(cmd *cobra.Command, word string) []string {
 	return meant
 }
 
-// root builds the command tree.
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stout",
@@ -207,17 +205,16 @@ replicas' certificates must contain that name.`,
 	return cmd
 }
 
-// commands returns all commands.
-func (a *app) commands() []runner {
-	return []runner{
-		&showStatus{app: a}, &showTop{a}, &listLocks{app: a}, &explainLock{app: a}, a.deadlocks(), &lockCommand{app: a}, &releaseLock{app: a},
-		a.sessions(), a.session(), &checkSequencer{a},
-		&getFile{app: a}, &putFile{app: a}, &listFiles{app: a}, &removeFile{app: a}, &watchEvents{app: a},
-		&transfer{app: a}, a.rehearsals(), &runDoctor{app: a}, a.members(), a.backup(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
+func (a *app) commands() []command {
+	return []command{
+		a.showStatus(), a.showTop(), a.listLocks(), a.explainLock(), a.deadlocks(), a.lockCommand(), a.releaseLock(),
+		a.sessions(), a.session(), a.checkSequencer(),
+		a.getFile(), a.putFile(), a.listFiles(), a.removeFile(), a.watchEvents(),
+		a.transfer(), a.rehearsals(), a.runDoctor(), a.members(), a.backup(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
 	}
 }
 
-func (a *app) version() runner {
+func (a *app) version() command {
 	return viewer(a, command{use: "version", short: "Print the version of this program"},
 		func(context.Context, []string) (buildinfo.Info, error) { return buildinfo.Get(), nil },
 		func(v buildinfo.Info) { a.ui.printf("stout %s\n", v) })
@@ -243,7 +240,6 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// checkFlags checks the shared flags.
 func (a *app) checkFlags() error {
 	switch a.opts.output {
 	case "table", "json":

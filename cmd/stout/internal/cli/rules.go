@@ -14,15 +14,15 @@ import (
 const rulesHelp = `Lists the rules at paths that begin with PREFIX, if you have admin there.
 "inherited" means that the rule above decides.`
 
-func (a *app) rules() runner {
-	return group{
+func (a *app) rules() command {
+	return command{
 		use: "rules", short: "List, show, set and remove the rules at paths", like: "rule acl acls",
 		long: rulesHelp, exits: reads, first: true,
-		sub: []runner{a.listRules(), a.showRule(), &setRule{app: a, who: whoFlags{}}, &removeRule{app: a}},
+		sub: []command{a.listRules(), a.showRule(), a.setRule(), a.removeRule()},
 	}
 }
 
-func (a *app) listRules() runner {
+func (a *app) listRules() command {
 	prefix := ""
 	return viewer(a, command{use: "list [PREFIX]", short: "List the rules", long: rulesHelp, exits: reads, like: "ls", words: a.completeRule()},
 		func(ctx context.Context, args []string) (l lockapi.AccessRuleList, err error) {
@@ -33,20 +33,16 @@ func (a *app) listRules() runner {
 			l.Rules, err = collect(a.client.Access().Rules(ctx, prefix))
 			return l, err
 		}, func(l lockapi.AccessRuleList) {
-			switch {
-			case len(l.Rules) > 0:
-				a.ui.table([]column{left("PATH"), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, rows(l.Rules, func(r lockapi.AccessRule) []string {
-					return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
-				}))
-			case prefix == "":
-				a.ui.note("you have admin at no rule")
-			default:
-				a.ui.note("you have admin at no rule with prefix %s", clean(prefix))
+			none := "you have admin at no rule"
+			if prefix != "" {
+				none += " with prefix " + clean(prefix)
 			}
+			list(a.ui, l.Rules, none, []column{left("PATH"), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, func(r lockapi.AccessRule) []string {
+				return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
+			})
 		})
 }
 
-// entriesCell formats a list for a table.
 func (a *app) entriesCell(list []string) string {
 	if list == nil {
 		return a.ui.out.dim.Render(entries(nil, 0))
@@ -54,7 +50,7 @@ func (a *app) entriesCell(list []string) string {
 	return entries(list, 3)
 }
 
-func (a *app) showRule() runner {
+func (a *app) showRule() command {
 	return viewer(a, command{
 		use: "show PATH", short: "Show the rule at a path", like: "get cat", words: a.completeRule(), exits: reads,
 		long: `Shows the rule at PATH with all entries; / is the root. stout access check shows
@@ -76,13 +72,8 @@ func (a *app) printRule(rule lockapi.AccessRule) {
 	a.ui.pairs(pairs...)
 }
 
-type setRule struct {
-	*app
-	who whoFlags
-	yes bool
-}
-
-func (c *setRule) command() command {
+func (a *app) setRule() command {
+	who, yes := whoFlags{}, false
 	return command{
 		use: "set PATH [--read WHO] [--lock WHO] [--write WHO] ...", short: "Set the permissions at a path",
 		long: `Sets the rule at PATH, which also applies below it; / is the root. WHO is
@@ -94,47 +85,46 @@ a flag stay as they are.
 The command asks first if you would lose admin there; --yes skips the question.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access rules set /billing --write inherit`,
-		exits: changes, like: "put add create edit", words: c.completeRule(), values: completeWho(permissions...), endless: true,
+		exits: changes, like: "put add create edit", words: a.completeRule(), values: completeWho(permissions...), endless: true,
 		flags: func(f *pflag.FlagSet) {
-			c.who.bind(f, "read", "`who` may read files, locks and events")
-			c.who.bind(f, "lock", "`who` may take and wait for locks")
-			c.who.bind(f, "write", "`who` may write and delete files")
-			c.who.bind(f, "admin", "`who` may change rules and release others' locks")
-			addYes(f, &c.yes)
+			who.bind(f, "read", "`who` may read files, locks and events")
+			who.bind(f, "lock", "`who` may take and wait for locks")
+			who.bind(f, "write", "`who` may write and delete files")
+			who.bind(f, "admin", "`who` may change rules and release others' locks")
+			addYes(f, &yes)
+		},
+		run: func(ctx context.Context, args []string) error {
+			at := args[0]
+			if err := validRulePath(at); err != nil {
+				return err
+			}
+			lists, err := who.lists(a)
+			if err == nil && len(lists) == 0 {
+				err = usagef("nothing to set: give --read, --lock, --write or --admin")
+			}
+			if err != nil {
+				return err
+			}
+			access := a.client.Access()
+			return edit(ctx, a, func(ctx context.Context) (lockapi.AccessRule, error) {
+				rule, err := access.Rule(ctx, at)
+				if isNotFound(err) {
+					return lockapi.AccessRule{Path: at}, nil
+				}
+				return rule, err
+			}, func(rule *lockapi.AccessRule) error {
+				for p, list := range lists {
+					*listOf(&rule.AccessLists, p) = list
+				}
+				if admins, changed := lists[lockapi.PermissionAdmin]; changed && !yes {
+					return a.keepsAdmin(ctx, at, admins)
+				}
+				return nil
+			}, func(ctx context.Context, rule lockapi.AccessRule) (lockapi.AccessRule, error) {
+				return access.PutRule(ctx, at, rule.AccessLists)
+			}, a.printRule)
 		},
 	}
-}
-
-func (c *setRule) run(ctx context.Context, args []string) error {
-	at := args[0]
-	if err := validRulePath(at); err != nil {
-		return err
-	}
-	lists, err := c.who.lists(c.app)
-	if err == nil && len(lists) == 0 {
-		err = usagef("nothing to set: give --read, --lock, --write or --admin")
-	}
-	if err != nil {
-		return err
-	}
-	access := c.client.Access()
-	return edit(ctx, c.app, func(ctx context.Context) (lockapi.AccessRule, error) {
-		rule, err := access.Rule(ctx, at)
-		if isNotFound(err) {
-			return lockapi.AccessRule{Path: at}, nil
-		}
-		return rule, err
-	}, func(rule *lockapi.AccessRule) error {
-		for p, list := range lists {
-			*listOf(&rule.AccessLists, p) = list
-		}
-		if admins, changed := lists[lockapi.PermissionAdmin]; changed && !c.yes {
-			return c.keepsAdmin(ctx, at, admins)
-		}
-		return nil
-	}, func(ctx context.Context, rule lockapi.AccessRule) (lockapi.AccessRule, error) {
-		return access.PutRule(ctx, at, rule.AccessLists)
-	}, c.printRule)
 }
 
 // keepsAdmin asks if the caller has admin at a path by a rule and would lose
@@ -162,12 +152,10 @@ func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error 
 	return a.warnOfLoss(now.Principal, "have admin at "+clean(at), "an operator of the cell")
 }
 
-type removeRule struct {
-	*app
-	yes, below bool
-}
-
-func (c *removeRule) command() command {
+// removeRule reads the rule first. The cell accepts the removal of a missing rule, but
+// for a person that is a typing error.
+func (a *app) removeRule() command {
+	var yes, below bool
 	return command{
 		use: "remove PATH", short: "Remove the rule at a path",
 		long: `Removes the rule at PATH: the rule above then decides. The command asks first if
@@ -175,44 +163,41 @@ you would lose admin there; --yes skips the question.
 
 With --below it removes all rules below PATH in one step and keeps the one at
 PATH. That needs admin at PATH and at each of them.`,
-		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: c.completeRule(), endless: true,
+		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: a.completeRule(), endless: true,
 		flags: func(f *pflag.FlagSet) {
-			addYes(f, &c.yes)
-			f.BoolVar(&c.below, "below", false, "remove all rules below PATH instead")
+			addYes(f, &yes)
+			f.BoolVar(&below, "below", false, "remove all rules below PATH instead")
+		},
+		run: func(ctx context.Context, args []string) error {
+			at := args[0]
+			if err := validRulePath(at); err != nil {
+				return err
+			}
+			reading, cancel := a.bounded(ctx)
+			defer cancel()
+			access := a.client.Access()
+			if below {
+				some, err := access.DeleteRulesBelow(reading, strings.TrimSuffix(at, "/")+"/")
+				err = answer(a.ui, lockapi.RulesDeleted{Deleted: some}, err, func(lockapi.RulesDeleted) {
+					if some {
+						a.ui.printf("removed the rules below %s\n", clean(at))
+					}
+				})
+				if err == nil && !some {
+					return &failure{code: exitFailed, message: "there is no rule below " + clean(at), expected: true}
+				}
+				return err
+			}
+			rule, err := access.Rule(reading, at)
+			if err == nil && rule.Admin != nil && !yes {
+				err = a.keepsAdmin(ctx, at, nil)
+			}
+			if err != nil {
+				return err
+			}
+			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, "removed the rule at %s\n", clean(at))
 		},
 	}
-}
-
-// run reads the rule first. The cell accepts the removal of a missing rule, but
-// for a person that is a typing error.
-func (c *removeRule) run(ctx context.Context, args []string) error {
-	at := args[0]
-	if err := validRulePath(at); err != nil {
-		return err
-	}
-	reading, cancel := c.bounded(ctx)
-	defer cancel()
-	access := c.client.Access()
-	if c.below {
-		some, err := access.DeleteRulesBelow(reading, strings.TrimSuffix(at, "/")+"/")
-		err = answer(c.ui, lockapi.RulesDeleted{Deleted: some}, err, func(lockapi.RulesDeleted) {
-			if some {
-				c.ui.printf("removed the rules below %s\n", clean(at))
-			}
-		})
-		if err == nil && !some {
-			return &failure{code: exitFailed, message: "there is no rule below " + clean(at), expected: true}
-		}
-		return err
-	}
-	rule, err := access.Rule(reading, at)
-	if err == nil && rule.Admin != nil && !c.yes {
-		err = c.keepsAdmin(ctx, at, nil)
-	}
-	if err != nil {
-		return err
-	}
-	return c.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, "removed the rule at %s\n", clean(at))
 }
 
 // Words for a whole list.
@@ -342,7 +327,6 @@ func entries(list []string, most int) string {
 
 var permissions = []string{lockapi.PermissionRead, lockapi.PermissionLock, lockapi.PermissionWrite, lockapi.PermissionAdmin}
 
-// listOf returns the list of a permission.
 func listOf(lists *lockapi.AccessLists, permission string) *[]string {
 	switch permission {
 	case lockapi.PermissionRead:
@@ -367,12 +351,12 @@ const cellHelp = `Shows the principals that observe the cell (its state, session
 metrics) and those with the right to operate it, that is, to do everything
 without a rule. user:root always operates the cell.`
 
-func (a *app) cellAccess() runner {
+func (a *app) cellAccess() command {
 	show := viewer(a, command{use: "show", short: "Show the observers and operators of the cell", long: cellHelp, exits: reads, like: "get list"},
 		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) { return a.client.Access().Cell(ctx) }, a.printCellAccess)
-	return group{
+	return command{
 		use: "cell", short: "Show and set the observers and operators of the cell", like: "operators observers operate observe",
-		long: cellHelp, exits: reads, first: true, sub: []runner{show, &setCellAccess{app: a, who: whoFlags{}}},
+		long: cellHelp, exits: reads, first: true, sub: []command{show, a.setCellAccess()},
 	}
 }
 
@@ -390,8 +374,10 @@ type setCellAccess struct {
 	yes bool
 }
 
-func (c *setCellAccess) command() command {
+func (a *app) setCellAccess() command {
+	c := &setCellAccess{app: a, who: whoFlags{}}
 	return command{
+		run: c.run,
 		use: "set [--observe WHO] [--operate WHO]", short: "Set the observers and operators of the cell",
 		long: `Sets the observers and the operators of the cell. WHO is user:NAME, group:NAME,
 * for every authenticated user, or anonymous, separated by commas; "nobody" is

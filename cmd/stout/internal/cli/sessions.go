@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) sessions() runner {
+func (a *app) sessions() command {
 	var stale bool
 	return viewer(a, command{
 		use: "sessions", short: "List the open sessions", like: "clients", exits: reads,
@@ -21,19 +21,15 @@ holds and waits for.`,
 		l.Sessions, err = collect(a.client.ListSessions(ctx, readOptions(stale)...))
 		return l, err
 	}, func(l lockapi.SessionList) {
-		if len(l.Sessions) == 0 {
-			a.ui.note("there are no open sessions")
-			return
-		}
-		a.ui.table([]column{
+		list(a.ui, l.Sessions, "there are no open sessions", []column{
 			left("SESSION"), left("NAME"), right("TTL").sparing(1), right("LEASE LEFT"),
 			right("HOLDS"), right("WAITS"), right("AGE").sparing(2),
-		}, rows(l.Sessions, func(s lockapi.SessionState) []string {
+		}, func(s lockapi.SessionState) []string {
 			return []string{
 				clean(s.ID), clean(s.Name), millis(s.TTLMS), a.leaseLeft(s),
 				fmt.Sprint(len(s.Holds)), fmt.Sprint(len(s.Waits)), since(s.CreatedAt),
 			}
-		}))
+		})
 	})
 }
 
@@ -50,7 +46,7 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 	return left
 }
 
-func (a *app) session() runner {
+func (a *app) session() command {
 	var stale bool
 	show := viewer(a, command{
 		use: "show SESSION", short: "Show a session with its locks and waits",
@@ -59,7 +55,7 @@ func (a *app) session() runner {
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
 		return a.client.ReadSession(ctx, args[0], readOptions(stale)...)
 	}, a.printSession)
-	return group{use: "session", short: "Show or end one session", like: "kill", sub: []runner{show, a.killSession()}}
+	return command{use: "session", short: "Show or end one session", like: "kill", sub: []command{show, a.killSession()}}
 }
 
 func (a *app) printSession(s lockapi.SessionState) {
@@ -93,7 +89,7 @@ func (a *app) printSession(s lockapi.SessionState) {
 
 // killSession reads the session first. The cell accepts the end of a missing
 // session, but for a person that is a typing error.
-func (a *app) killSession() runner {
+func (a *app) killSession() command {
 	return viewer(a, command{
 		use: "kill SESSION", short: "End a session and release its locks at once",
 		long: `Ends a session. Its locks become free at once, without lock-delay, and its waits
@@ -119,7 +115,7 @@ tokens keep the two apart.`,
 	})
 }
 
-func (a *app) deadlocks() runner {
+func (a *app) deadlocks() command {
 	var stale bool
 	return viewer(a, command{
 		use: "deadlocks", short: "Find sessions that wait for each other", like: "deadlock cycles circles", exits: reads,
@@ -144,7 +140,6 @@ with different threads, and still make progress.`,
 	})
 }
 
-// printDeadlocks prints deadlocks, one line per session.
 func (a *app) printDeadlocks(all []lockapi.Deadlock) {
 	for i, d := range all {
 		if i > 0 {

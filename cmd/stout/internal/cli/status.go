@@ -23,8 +23,10 @@ type showStatus struct {
 	check, watch bool
 }
 
-func (c *showStatus) command() command {
+func (a *app) showStatus() command {
+	c := &showStatus{app: a}
 	return command{
+		run: c.run,
 		use: "status", short: "Show the master, its lease and every replica", like: "cell health info replicas", endless: true,
 		long: `Shows the master with its epoch and lease, and each replica with its role,
 health, applied index and lag. PROMISE is the master that the replica has
@@ -75,21 +77,32 @@ type statusLook struct {
 	Details  []string  `json:"details,omitempty"`
 }
 
-// statusLine looks at the cell once. A missing master is reported as an error
-// beside the cell.
-func (a *showStatus) statusLine(ctx context.Context) any {
+// look asks all replicas for the cell, and what is wrong with each. f reports
+// several cells, or a missing master; err, that no replica answers.
+func (a *app) look(ctx context.Context) (seen picture, found []finding, f *failure, err error) {
 	cells := a.askCells(ctx)
-	seen, err := a.survey(ctx, a.opts.timeout)
+	if seen, err = a.survey(ctx, a.opts.timeout); err != nil {
+		return seen, nil, nil, err
+	}
+	found = a.examine(ctx, &seen)
+	f = <-cells
+	switch held := ask.InOffice(seen.Cell); {
+	case f == nil && !held:
+		f = a.noMaster(seen.Cell)
+	case !held:
+		f.code = exitNoMaster
+	}
+	return seen, found, f, nil
+}
+
+// statusLine looks at the cell once.
+func (a *showStatus) statusLine(ctx context.Context) any {
+	seen, found, f, err := a.look(ctx)
 	line := statusLook{At: time.Now().UTC()}
 	if err != nil {
-		f := a.explain(err)
-		line.Error, line.Details = f.message, append(f.details, f.hints...)
-		return line
-	}
-	line.Findings, line.Cell = a.endings(ctx, seen.Cell, a.examine(ctx, &seen)), &seen.Cell
-	f := <-cells
-	if f == nil && !ask.InOffice(seen.Cell) {
-		f = a.noMaster(seen.Cell)
+		f = a.explain(err)
+	} else {
+		line.Findings, line.Cell = a.endings(ctx, seen.Cell, found), &seen.Cell
 	}
 	if f != nil {
 		line.Error, line.Details = f.message, append(f.details, f.hints...)
@@ -99,13 +112,12 @@ func (a *showStatus) statusLine(ctx context.Context) any {
 
 // status prints the cell, and returns what is wrong with it as an error.
 func (a *showStatus) status(ctx context.Context, check bool) error {
-	cells := a.askCells(ctx)
-	seen, err := a.survey(ctx, a.opts.timeout)
+	seen, found, f, err := a.look(ctx)
 	if err != nil {
 		return err
 	}
-	found := a.endings(ctx, seen.Cell, a.examine(ctx, &seen))
 	cell := seen.Cell
+	found = a.endings(ctx, cell, found)
 	switch {
 	case check && a.ui.quiet:
 	case a.ui.json:
@@ -114,17 +126,11 @@ func (a *showStatus) status(ctx context.Context, check bool) error {
 	default:
 		a.showCell(cell, found)
 	}
-	several := <-cells
 	switch {
 	case err != nil:
 		return err
-	case several != nil:
-		if !ask.InOffice(cell) {
-			several.code = exitNoMaster
-		}
-		return several
-	case !ask.InOffice(cell):
-		return a.noMaster(cell)
+	case f != nil:
+		return f
 	case check && len(found) > 0:
 		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("unhealthy: %d of %s", len(found), plural(len(cell.Replicas), "replica"))}
 	}

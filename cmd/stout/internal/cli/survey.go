@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -63,6 +64,12 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 		return picture{Cell: *best}, nil
 	}
 	return a.askEach(ctx, *best), nil
+}
+
+// cell is survey without the details.
+func (a *app) cell(ctx context.Context, within time.Duration) (lockapi.Cell, error) {
+	seen, err := a.survey(ctx, within)
+	return seen.Cell, err
 }
 
 // denied returns the error of a replica that does not let the caller observe
@@ -143,7 +150,7 @@ func (s *asking) ask(ctx context.Context, url string) {
 			case s.views <- o:
 			case <-ctx.Done():
 			}
-			ok = sleep(ctx, askAgain)
+			ok = ask.Pause(ctx, askAgain) == nil
 		}
 	}()
 }
@@ -206,10 +213,7 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 }
 
 // mayCall returns why a URL from the cell must not be called, or nil.
-func (a *app) mayCall(url string) error {
-	asker := a.asker()
-	return asker.MayCall(url)
-}
+func (a *app) mayCall(url string) error { return a.asker().MayCall(url) }
 
 // unreachable returns an error with the problem of each server, and advice. A
 // server missing from failed did not answer within the given time.
@@ -274,7 +278,7 @@ func ownReason(refused *lockapi.Error) string {
 	return clean(why)
 }
 
-// asker returns an Poller for calls to single replicas.
+// asker returns a Poller for calls to single replicas.
 func (a *app) asker() ask.Poller {
 	return ask.Poller{Servers: slices.Clone(a.opts.servers), TLS: a.tlsSource(), Token: a.token, Agent: "stout/" + buildinfo.Version(), Via: a.via}
 }
@@ -296,38 +300,34 @@ func (a *app) cellIDAt(ctx context.Context, url string) string {
 	return lockapi.Clip(header.Get(lockapi.HeaderCell))
 }
 
-// askCells runs cellsOf in the background.
+// askCells asks each server for its cell in the background, in at most a second.
+// The result is an error if there are several cells, else nil. DNS names are not
+// asked, because they stand for many servers.
 func (a *app) askCells(ctx context.Context) <-chan *failure {
 	out := make(chan *failure, 1)
-	go func() { out <- a.cellsOf(ctx) }()
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		ids := make([]string, len(a.opts.servers))
+		ask.Each(a.opts.servers, func(i int, url string) { ids[i] = a.cellIDAt(ctx, url) })
+		out <- severalCells(ids, a.opts.servers)
+	}()
 	return out
 }
 
-// cellsOf asks each server for its cell, in at most a second. It returns an
-// error if there are several cells, else nil. DNS names are not asked, because
-// they stand for many servers.
-func (a *app) cellsOf(ctx context.Context) *failure {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	ids := make([]string, len(a.opts.servers))
-	ask.Each(a.opts.servers, func(i int, url string) { ids[i] = a.cellIDAt(ctx, url) })
-	var order []string
-	servers := map[string][]string{}
+func severalCells(ids, servers []string) *failure {
+	cells := map[string][]string{}
 	for i, id := range ids {
-		if id == "" {
-			continue
+		if id != "" {
+			cells[id] = append(cells[id], clean(servers[i]))
 		}
-		if !slices.Contains(order, id) {
-			order = append(order, id)
-		}
-		servers[id] = append(servers[id], clean(a.opts.servers[i]))
 	}
-	if len(order) < 2 {
+	if len(cells) < 2 {
 		return nil
 	}
-	out := &failure{code: exitFailed, message: fmt.Sprintf("replicas of %d cells answer: only one cell is shown, and locks of different cells are independent", len(order))}
-	for _, id := range order {
-		out.detail("cell with id %s: %s", clean(id), strings.Join(servers[id], ", "))
+	out := &failure{code: exitFailed, message: fmt.Sprintf("replicas of %d cells answer: only one cell is shown, and locks of different cells are independent", len(cells))}
+	for _, id := range slices.Sorted(maps.Keys(cells)) {
+		out.detail("cell with id %s: %s", clean(id), strings.Join(cells[id], ", "))
 	}
 	return out.hint("after stoutd recover or restore, stop the replicas of the former cell; else name servers of one cell only")
 }
@@ -338,21 +338,19 @@ func (a *app) cellsOf(ctx context.Context) *failure {
 func (a *app) thatMayBeRead(ctx context.Context, hedge string) string {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	asker := a.asker()
-	sees := make(chan bool, len(a.opts.servers))
-	for _, url := range a.opts.servers {
-		go func() {
-			var who lockapi.WhoAmI
-			if !ask.IsName(url) {
-				_, _ = asker.Get(ctx, url, lockapi.RouteWhoAmI+"?rights=true&consistency=stale", &who)
-			}
-			sees <- who.Operate
-		}()
-	}
-	for range a.opts.servers {
-		if <-sees {
-			return ""
+	var operates atomic.Bool
+	ask.Each(a.opts.servers, func(_ int, url string) {
+		var who lockapi.WhoAmI
+		if ask.IsName(url) {
+			return
 		}
+		if _, err := a.asker().Get(ctx, url, lockapi.RouteWhoAmI+"?rights=true&consistency=stale", &who); err == nil && who.Operate {
+			operates.Store(true)
+			cancel() // the other answers are not needed
+		}
+	})
+	if operates.Load() {
+		return ""
 	}
 	return hedge
 }
@@ -365,13 +363,13 @@ func (a *app) remembered(ctx context.Context, path string, limit int) (lockapi.H
 	defer cancel()
 	more := wait.Go(func() ([]part, error) {
 		all := make([]part, len(a.opts.servers))
-		asker, query := a.asker(), url.Values{"path": {path}, "limit": {strconv.Itoa(limit)}}
+		query := url.Values{"path": {path}, "limit": {strconv.Itoa(limit)}}
 		ask.Each(a.opts.servers, func(i int, server string) {
 			if ask.IsName(server) {
 				return
 			}
 			var h lockapi.History
-			if header, err := asker.Get(asking, server, lockapi.RouteHistory+"?"+query.Encode(), &h); err == nil {
+			if header, err := a.asker().Get(asking, server, lockapi.RouteHistory+"?"+query.Encode(), &h); err == nil {
 				all[i] = part{h, header.Get(lockapi.HeaderCell)}
 			}
 		})

@@ -55,6 +55,15 @@ func (u *ui) table(columns []column, rows [][]string) {
 	}
 }
 
+// list prints a table of items, or else a note that there are none.
+func list[T any](u *ui, items []T, none string, columns []column, row func(T) []string) {
+	if len(items) == 0 {
+		u.note("%s", none)
+		return
+	}
+	u.table(columns, rows(items, row))
+}
+
 // fit drops spare columns until the rest fits into width or only fixed columns
 // remain.
 func fit(columns []column, rows [][]string, width int) ([]column, [][]string) {

@@ -17,19 +17,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) tokens() runner {
-	return group{
+func (a *app) tokens() command {
+	return command{
 		use: "token", short: "Make, list and revoke access tokens", like: "tokens secret credential login", about: aboutAccess,
-		sub: []runner{&createToken{app: a}, a.listTokens(), &revokeTokens{app: a}},
+		sub: []command{a.createToken(), a.listTokens(), a.revokeTokens()},
 	}
 }
 
-type createToken struct {
-	*app
-	out, ttl, note string
-}
-
-func (c *createToken) command() command {
+func (a *app) createToken() command {
+	var out, ttl, note string
 	return command{
 		use: "create user:NAME", short: "Make an access token for user:NAME", like: "new add make issue", endless: true,
 		long: `Makes an access token for user:NAME. The token is printed once, alone on
@@ -42,38 +38,37 @@ To replace a token, make another one, distribute it, and revoke the first.`,
 		example: `  stout token create user:billing --note 'host7' --ttl 90d --out billing-token
   stout --token-file billing-token access whoami`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.out, "out", "", outUsage)
-			f.StringVar(&c.ttl, "ttl", "", "expire after this `duration`, such as 12h or 90d (default: never)")
-			f.StringVar(&c.note, "note", "", "`text` shown in lists, such as where the token is used")
+			f.StringVar(&out, "out", "", outUsage)
+			f.StringVar(&ttl, "ttl", "", "expire after this `duration`, such as 12h or 90d (default: never)")
+			f.StringVar(&note, "note", "", "`text` shown in lists, such as where the token is used")
+		},
+		run: func(ctx context.Context, args []string) error {
+			if !lockapi.IsUser(args[0]) {
+				return badPrincipal(args[0], "user:NAME")
+			}
+			req := lockapi.TokenRequest{Principal: args[0], Note: note}
+			if ttl != "" {
+				d, err := parseTTL(ttl)
+				if err != nil {
+					return err
+				}
+				req.TTLMS = d.Milliseconds()
+			}
+			if err := req.Validate(); err != nil {
+				return usagef("%s", err.(*lockapi.Error).Detail)
+			}
+			s, err := newSecret(out)
+			if err != nil {
+				return err
+			}
+			req.TokenSHA256 = s.sum
+			token, err := a.made(ctx, s, req.Principal, func(ctx context.Context) (lockapi.Token, error) { return a.client.Access().CreateToken(ctx, req) })
+			if err != nil {
+				return err
+			}
+			return a.showSecret(s, token)
 		},
 	}
-}
-
-func (c *createToken) run(ctx context.Context, args []string) error {
-	if !lockapi.IsUser(args[0]) {
-		return badPrincipal(args[0], "user:NAME")
-	}
-	req := lockapi.TokenRequest{Principal: args[0], Note: c.note}
-	if c.ttl != "" {
-		d, err := parseTTL(c.ttl)
-		if err != nil {
-			return err
-		}
-		req.TTLMS = d.Milliseconds()
-	}
-	if err := req.Validate(); err != nil {
-		return usagef("%s", err.(*lockapi.Error).Detail)
-	}
-	s, err := newSecret(c.out)
-	if err != nil {
-		return err
-	}
-	req.TokenSHA256 = s.sum
-	token, err := c.made(ctx, s, req.Principal, func(ctx context.Context) (lockapi.Token, error) { return c.client.Access().CreateToken(ctx, req) })
-	if err != nil {
-		return err
-	}
-	return c.showSecret(s, token)
 }
 
 // parseTTL parses a duration, which may be in days.
@@ -91,7 +86,7 @@ func parseTTL(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func (a *app) listTokens() runner {
+func (a *app) listTokens() command {
 	of := ""
 	return viewer(a, command{
 		use: "list [user:NAME]", short: "List the tokens, without their secrets", like: "ls show", exits: reads,
@@ -107,12 +102,9 @@ secrets. Expired tokens are listed until they are revoked.`,
 		}
 		return l, err
 	}, func(l lockapi.TokenList) {
-		if len(l.Tokens) == 0 {
-			a.ui.note("there are no tokens%s", map[bool]string{true: " of " + clean(of)}[of != ""])
-			return
-		}
+		none := "there are no tokens" + map[bool]string{true: " of " + clean(of)}[of != ""]
 		slices.SortStableFunc(l.Tokens, func(x, y lockapi.Token) int { return strings.Compare(x.Principal, y.Principal) })
-		a.ui.table([]column{left("TOKEN"), left("OF"), right("AGE").sparing(1), left("ENDS IN"), left("NOTE").sparing(2)}, rows(l.Tokens, func(t lockapi.Token) []string {
+		list(a.ui, l.Tokens, none, []column{left("TOKEN"), left("OF"), right("AGE").sparing(1), left("ENDS IN"), left("NOTE").sparing(2)}, func(t lockapi.Token) []string {
 			ends := "never"
 			switch {
 			case ended(t):
@@ -121,7 +113,7 @@ secrets. Expired tokens are listed until they are revoked.`,
 				ends = human(time.Until(*t.ExpiresAt))
 			}
 			return []string{clean(t.ID), clean(t.Principal), since(t.CreatedAt), ends, truncate(clean(t.Note), 40)}
-		}))
+		})
 	})
 }
 
@@ -132,8 +124,10 @@ type revokeTokens struct {
 	yes bool
 }
 
-func (c *revokeTokens) command() command {
+func (a *app) revokeTokens() command {
+	c := &revokeTokens{app: a}
 	return command{
+		run: c.run,
 		use: "revoke TOKEN...", short: "End tokens at once", like: "rm remove delete del end", words: c.completeToken(), all: true, endless: true,
 		long: `Ends the tokens with these ids, as listed by stout token list. New calls with
 them are refused; waiting calls and streams end. A session that can no longer be
@@ -237,7 +231,6 @@ type secret struct {
 
 const outUsage = "write the token to this new `file`, readable by its owner only, instead of standard output"
 
-// newSecret generates a secret and writes its file.
 func newSecret(file string) (*secret, error) {
 	s := &secret{file: file}
 	s.text, s.sum = client.NewSecret()

@@ -17,9 +17,7 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-type showTop struct{ *app }
-
-func (c *showTop) command() command {
+func (a *app) showTop() command {
 	return command{
 		use: "top", short: "Watch the cell, its locks, sessions and files live", like: "ui tui dashboard monitor live", endless: true,
 		long: `Shows the cell live on a terminal, until q: the master, its lease and the
@@ -36,30 +34,28 @@ Without a terminal, use stout status --watch, which prints the cell each second.
 		exits: "0 quit with q, 1 something failed, 2 wrong usage, 128+n if signal n ended it: 130 for Ctrl-C",
 		example: `  stout top
   stout top -s 10.0.0.1:7101,10.0.0.2:7101`,
+		run: func(ctx context.Context, _ []string) error {
+			switch {
+			case a.ui.json:
+				return usagef("stout top has no JSON output").hint("stout -o json status --watch prints the cell repeatedly, one line each time")
+			case !a.ui.screen:
+				return usagef("stout top needs a terminal, but standard output is not a terminal").hint("stout status --watch prints the cell repeatedly, anywhere")
+			case !term.IsTerminal(int(a.stdin.Fd())):
+				return usagef("stout top needs a terminal, but standard input is not a terminal").hint("stout status --watch prints the cell repeatedly and reads no input")
+			case os.Getenv("TERM") == "dumb":
+				return usagef("stout top needs a terminal that can move its cursor, but TERM is dumb").hint("stout status --watch prints the cell repeatedly, anywhere")
+			}
+			colour := !a.opts.noColor && os.Getenv("NO_COLOR") == ""
+			err := top.Run(ctx, top.Options{In: a.stdin, Out: a.stdout, Source: &topSource{a: a, colour: colour}, Client: a.client, Colour: colour})
+			if errors.Is(err, top.ErrInterrupted) {
+				return &failure{code: exitSignal + 2, interrupted: true}
+			}
+			if s, ok := errors.AsType[*top.Signalled](err); ok {
+				return &failure{code: exitSignal + int(s.Signal)}
+			}
+			return err
+		},
 	}
-}
-
-func (c *showTop) run(ctx context.Context, _ []string) error {
-	a := c.app
-	switch {
-	case a.ui.json:
-		return usagef("stout top has no JSON output").hint("stout -o json status --watch prints the cell repeatedly, one line each time")
-	case !a.ui.screen:
-		return usagef("stout top needs a terminal, but standard output is not a terminal").hint("stout status --watch prints the cell repeatedly, anywhere")
-	case !term.IsTerminal(int(a.stdin.Fd())):
-		return usagef("stout top needs a terminal, but standard input is not a terminal").hint("stout status --watch prints the cell repeatedly and reads no input")
-	case os.Getenv("TERM") == "dumb":
-		return usagef("stout top needs a terminal that can move its cursor, but TERM is dumb").hint("stout status --watch prints the cell repeatedly, anywhere")
-	}
-	colour := !a.opts.noColor && os.Getenv("NO_COLOR") == ""
-	err := top.Run(ctx, top.Options{In: a.stdin, Out: a.stdout, Source: &topSource{a: a, colour: colour}, Client: a.client, Colour: colour})
-	if errors.Is(err, top.ErrInterrupted) {
-		return &failure{code: exitSignal + 2, interrupted: true}
-	}
-	if s, ok := errors.AsType[*top.Signalled](err); ok {
-		return &failure{code: exitSignal + int(s.Signal)}
-	}
-	return err
 }
 
 // topSource is the cell for stout top, in the words of stout status, explain
@@ -71,20 +67,13 @@ type topSource struct {
 
 // Look implements top.Source.
 func (s *topSource) Look(ctx context.Context, width int) (top.Look, error) {
-	cells := s.a.askCells(ctx)
-	seen, err := s.a.survey(ctx, min(s.a.opts.timeout, remaining(ctx)))
+	seen, found, wrong, err := s.a.look(ctx)
 	if err != nil {
 		return top.Look{}, err
 	}
 	out := top.Look{}
-	found := s.a.examine(ctx, &seen)
-	several := <-cells
-	if !ask.InOffice(seen.Cell) {
-		f := s.a.noMaster(seen.Cell)
-		out.Findings = append([]string{safeLine(f.message)}, f.hints...)
-	}
-	if several != nil {
-		out.Findings = append(append([]string{several.message}, several.details...), out.Findings...)
+	if wrong != nil {
+		out.Findings = append(append([]string{safeLine(wrong.message)}, wrong.details...), wrong.hints...)
 	}
 	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.ID)+" "+f.What)

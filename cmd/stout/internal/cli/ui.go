@@ -146,7 +146,6 @@ func (u *ui) paragraph(name, text string) {
 	}
 }
 
-// prose writes sentences.
 func (u *ui) prose(text string) { u.block("", "", text) }
 
 // indented writes a paragraph below the line that it belongs to.

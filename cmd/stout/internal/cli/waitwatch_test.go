@@ -33,7 +33,7 @@ func watchWaitFor(t *testing.T, h hosts, session *client.Session, patience, d ti
 	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
 	v := a.newWaitWatch(lockFlags{path: "/a"})
 	if session != nil {
-		v.setSession(session)
+		v.session.Store(session)
 	}
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	began := time.Now()

@@ -36,8 +36,10 @@ var eventTypes = []string{
 	string(lockapi.EventMasterChanged),
 }
 
-func (c *watchEvents) command() command {
+func (a *app) watchEvents() command {
+	c := &watchEvents{app: a}
 	return command{
+		run: c.run,
 		use: "watch [PATH]...", short: "Show changes of files and locks as they happen", like: "events follow tail subscribe wait",
 		long: `Shows each change of the files and locks at the PATHs, one line per change,
 until Ctrl-C. A PATH that ends in a slash covers everything below it. Without a
@@ -88,7 +90,6 @@ func (c *watchEvents) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// filters returns the filters that the arguments ask for.
 func (c *watchEvents) filters() ([]client.Filter, error) {
 	var out []client.Filter
 	for _, path := range c.paths {
@@ -162,7 +163,6 @@ func (c *watchEvents) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// showEvent prints an event, or runs the command for it.
 func (c *watchEvents) showEvent(ctx context.Context, e *client.Event) error {
 	kind, revision := string(e.Type), e.Revision
 	raw, err := json.Marshal(e.CellEvent)
@@ -218,7 +218,6 @@ func (c *watchEvents) react(ctx context.Context, kind, path string, revision uin
 	return nil
 }
 
-// eventWords describes an event.
 func eventWords(e *lockapi.CellEvent) []string {
 	var words []string
 	if e.Path != "" {

@@ -235,8 +235,8 @@ func accessOn(s *Seen, g *gathered) {
 
 func deadlocks(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
-		is, _ := at.Figures.Value(metricMaster)
-		switch n, ok := at.Figures.Value(metricDeadlocks); {
+		is, _ := at.Figures.Value("stout_is_master")
+		switch n, ok := at.Figures.Value("stout_deadlocks"); {
 		case is != 1 || !ok:
 		case n > 0:
 			g.add(Warn, "stout deadlocks shows them; stout session kill SESSION ends one.", "%s of sessions that wait for each other", format.Plural(int(n), "circle"))

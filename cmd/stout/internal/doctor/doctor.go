@@ -170,35 +170,20 @@ func (g *gathered) all() []Finding {
 	return g.findings
 }
 
-// took formats a duration with two or three digits, including fractions of a
-// millisecond.
+// took formats a duration, including tenths of a millisecond.
 func took(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "-" + took(-max(d, -math.MaxInt64))
-	case d < 10*time.Millisecond:
+	if d > -10*time.Millisecond && d < 10*time.Millisecond {
 		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return format.Human(d)
 }
 
-// days formats the time until a date.
 func days(d time.Duration) string {
 	return format.Plural(int(d/(24*time.Hour)), "day")
 }
 
-// share formats a part of a whole in per cent.
 func share(of, all float64) string { return fmt.Sprintf("%.0f%%", 100*of/all) }
 
-// parts formats a rate in milliseconds per second.
 func parts(r float64) string { return fmt.Sprintf("%.2g ms/s", 1000*r) }
 
 func list(words []string) string { return strings.Join(words, ", ") }

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -25,6 +24,7 @@ import (
 type Prober struct {
 	ask.Poller // has at least one server
 	Client     *client.Client
+	Cell       func(ctx context.Context, within time.Duration) (lockapi.Cell, error)
 	Version    string        // of this program
 	Step       time.Duration // time limit of one question
 	For        time.Duration // for how long clocks are watched
@@ -49,7 +49,7 @@ func (l *Prober) Look(ctx context.Context) *Seen {
 		// its certificate must have.
 		base, name, _ := strings.Cut(strings.TrimRight(u, "/"), " ")
 		if l.Servers[i] = base; s.at(base) == nil {
-			s.Servers = append(s.Servers, &Server{URL: base, Named: true, CertName: strings.Trim(name, "()"), asked: u})
+			s.Servers = append(s.Servers, &Server{URL: base, Named: true, CertName: strings.Trim(name, "()")})
 		}
 	}
 	l.Doing("calling the servers")
@@ -100,47 +100,25 @@ func (s *Seen) addMembers() (fresh []*Server) {
 	return fresh
 }
 
-// askCell asks all answering replicas for the state of the cell. It keeps the
-// view with a master in office, or else the newest. If all refuse, the error is
-// a denial.
+// askCell asks for the cell and its members.
 func (l *Prober) askCell(ctx context.Context, s *Seen) {
-	var mu sync.Mutex
-	s.CellErr = errors.New("no server answers")
-	ask.Each(s.Servers, func(_ int, at *Server) {
-		if !at.Answers() {
-			return
-		}
-		ctx, cancel := context.WithTimeout(ctx, l.Step)
-		defer cancel()
-		view, err := l.Client.CellAt(ctx, at.asked)
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err != nil && s.Cell == nil && !ask.IsDenial(s.CellErr):
-			s.CellErr = err
-		case err != nil:
-		case s.Cell == nil || better(view, *s.Cell):
-			s.Cell, s.CellErr = &view, nil
-		}
-	})
-	if s.Cell == nil || s.Cell.Master == nil {
-		s.MembersErr = errors.New("the cell has no master to ask")
-		if ask.IsDenial(s.CellErr) {
-			s.MembersErr = s.CellErr
-		}
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, l.Step)
+	ctx, cancel := context.WithTimeout(ctx, 2*l.Step)
 	defer cancel()
-	members, err := l.Client.Members(ctx)
-	if s.MembersErr = err; err == nil {
-		s.Members = &members
+	cell, err := l.Cell(ctx, l.Step)
+	if s.CellErr = err; err == nil {
+		s.Cell = &cell
 	}
-}
-
-func better(view, than lockapi.Cell) bool {
-	held, other := ask.InOffice(view), ask.InOffice(than)
-	return held && !other || held == other && view.Epoch > than.Epoch
+	switch {
+	case ask.IsDenial(err):
+		s.MembersErr = err
+	case err != nil || cell.Master == nil:
+		s.MembersErr = errors.New("the cell has no master to ask")
+	default:
+		var members lockapi.Members
+		if members, s.MembersErr = l.Client.Members(ctx); s.MembersErr == nil {
+			s.Members = &members
+		}
+	}
 }
 
 func (l *Prober) askWho(ctx context.Context, s *Seen) {
@@ -385,7 +363,6 @@ type Server struct {
 	Proxy   string // set by the environment
 
 	CertName  string // the name its certificate must have; empty for the host
-	asked     string // its URL in the client
 	Host      string
 	Literal   bool // the host is an address
 	Addresses []string
@@ -440,7 +417,6 @@ func (s *Server) loopback() bool {
 	return true
 }
 
-// latest returns the last metrics.
 func (s *Server) latest() ask.Metrics {
 	if s.Later != nil {
 		return s.Later

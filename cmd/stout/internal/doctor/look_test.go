@@ -47,6 +47,11 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// cellOf asks the client for the cell.
+func cellOf(c *client.Client) func(context.Context, time.Duration) (lockapi.Cell, error) {
+	return func(ctx context.Context, _ time.Duration) (lockapi.Cell, error) { return c.Cell(ctx) }
+}
+
 // Over https the cell's list of members is trusted. A member with an http URL
 // is examined, but never with the token.
 func TestTokenStaysPrivate(t *testing.T) {
@@ -65,7 +70,7 @@ func TestTokenStaysPrivate(t *testing.T) {
 	}
 	defer c.Close()
 	l := Prober{
-		Client: c, Poller: ask.Poller{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
+		Client: c, Cell: cellOf(c), Poller: ask.Poller{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
 		Step: 10 * time.Second, For: 100 * time.Millisecond, Doing: func(string) {},
 	}
 	s := l.Look(t.Context())
@@ -101,7 +106,7 @@ func TestLookWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := (&Prober{Client: c, Poller: ask.Poller{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
+	s := (&Prober{Client: c, Cell: cellOf(c), Poller: ask.Poller{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
 	if !ask.IsDenial(s.CellErr) || !ask.IsDenial(s.MembersErr) || s.Who == nil || s.Who.Principal != "user:low" {
 		t.Errorf("cell %v, members %v, who %+v (%v)", s.CellErr, s.MembersErr, s.Who, s.WhoErr)
 	}
@@ -134,7 +139,7 @@ func TestNamesOfTheDNS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		l := Prober{Client: c, Poller: ask.Poller{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
+		l := Prober{Client: c, Cell: cellOf(c), Poller: ask.Poller{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
 		s := l.Look(t.Context())
 		if len(s.Servers) != 1 || s.Servers[0].URL != server.URL || s.Servers[0].TLS == nil {
 			t.Fatalf("%s: %v, %+v", name, s.NamesErr, s.Servers)

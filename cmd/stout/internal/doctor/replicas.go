@@ -24,7 +24,13 @@ const (
 	leaseOverHeartbeat = 1.5
 )
 
-// figures checks that the replicas show their metrics.
+// Metrics that several checks evaluate.
+const (
+	metricMargin    = "stout_lease_renewal_margin_seconds"
+	metricTerm      = "stout_lease_term_seconds"
+	metricUnsnapped = "stout_snapshot_failures_total"
+)
+
 func figures(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
 		switch {
@@ -50,7 +56,7 @@ func (s *Seen) eachFigures(f func(id string, at *Server)) {
 // implied by the lease's term. In the long run a write may take at most a fifth
 // of it; writes as long as the timeout cause elections.
 func disks(s *Seen, g *gathered, id string, at *Server) {
-	p99, of := at.latest().Within(metricSync, 0.99)
+	p99, of := at.latest().Within("stout_disk_sync_duration_seconds", 0.99)
 	term, ok := at.Figures.Value(metricTerm)
 	if !ok || of < fewWrites {
 		g.add(Unknown, "", "%s has written %s since its start: too few to rate its disk", id, format.Plural(int(of), "time"))
@@ -62,7 +68,7 @@ func disks(s *Seen, g *gathered, id string, at *Server) {
 		text = "more than 1 of 100 writes is slower than the histogram's range"
 	}
 	do := "Use a faster or a dedicated disk, or a longer heartbeat-timeout on all replicas, at least five times as long."
-	if is, _ := at.latest().Value(metricMaster); is == 1 {
+	if is, _ := at.latest().Value("stout_is_master"); is == 1 {
 		do = "Until then make another replica the master with stout transfer. " + do
 	}
 	switch {
@@ -77,7 +83,7 @@ func disks(s *Seen, g *gathered, id string, at *Server) {
 
 // space checks that the data directories have room: a full disk ends a replica.
 func space(s *Seen, g *gathered, id string, at *Server) {
-	left, ok := at.latest().Value(metricFree)
+	left, ok := at.latest().Value("stout_disk_free_bytes")
 	const do = "Free space on the file system of its data-dir, or enlarge it: a full disk ends the replica (exit code 74)."
 	switch {
 	case !ok:
@@ -94,7 +100,7 @@ func snapshots(s *Seen, g *gathered, id string, at *Server) {
 	later, _ := at.Later.Value(metricUnsnapped)
 	const do = "Its log has the reason. Check the free space and the owner of the directory snapshots in its data-dir. If it is the master, make another replica the master with stout transfer."
 	last := "no snapshot written since its start"
-	if written, _ := at.latest().Value(metricSnapped); written > 0 {
+	if written, _ := at.latest().Value("stout_snapshot_last_success_timestamp_seconds"); written > 0 {
 		last = "last one written " + took(s.At.Sub(time.Unix(int64(written), 0))) + " ago"
 	}
 	switch {
@@ -127,13 +133,13 @@ func (s *Seen) masterWithoutSnapshots() string {
 
 // stability checks that mastership is stable.
 func stability(s *Seen, g *gathered, id string, at *Server) {
-	n, ok := at.Figures.Value(metricElections)
+	n, ok := at.Figures.Value("stout_raft_elections_total")
 	if !ok || at.Replica.UptimeMS == nil {
 		return
 	}
 	up := time.Duration(*at.Replica.UptimeMS) * time.Millisecond
 	const do = "Frequent elections come from slow disks, an overloaded machine, a bad network, or a heartbeat-timeout that is too short."
-	if later, ok := at.Later.Value(metricElections); ok && later > n {
+	if later, ok := at.Later.Value("stout_raft_elections_total"); ok && later > n {
 		g.add(Warn, do, "%s started an election during this check", id)
 		return
 	}
@@ -221,7 +227,7 @@ const mendClocks = "Leases rely on clock rates that differ by no more than clock
 func (s *Seen) allowedDrift() float64 {
 	least := math.Inf(1)
 	s.eachFigures(func(_ string, at *Server) {
-		if a, ok := at.Figures.Value(metricClockMost); ok && a > 0 {
+		if a, ok := at.Figures.Value("stout_clock_rate_difference_max_ratio"); ok && a > 0 {
 			least = min(least, a)
 		}
 	})
@@ -235,9 +241,9 @@ func (s *Seen) allowedDrift() float64 {
 // themselves, over a longer time than this check.
 func clocksOfOthers(s *Seen, g *gathered, id string, at *Server) {
 	allowed := s.allowedDrift()
-	at.latest().Each(metricClock, func(label func(string) string, differs float64) {
+	at.latest().Each("stout_member_clock_rate_difference_ratio", func(label func(string) string, differs float64) {
 		other := label("replica")
-		off, _ := at.latest().Value(metricClockError, "replica", other)
+		off, _ := at.latest().Value("stout_member_clock_rate_error_ratio", "replica", other)
 		switch least := math.Abs(differs) - off; {
 		case other == id:
 		case least > allowed/2:
@@ -273,9 +279,9 @@ func terms(s *Seen, g *gathered) {
 
 func quotas(s *Seen, g *gathered, id string, at *Server) {
 	most, what := 0.0, ""
-	at.Figures.Each(metricQuotaMax, func(label func(string) string, max float64) {
+	at.Figures.Each("stout_quota_max", func(label func(string) string, max float64) {
 		quota := label("quota")
-		used, ok := at.Figures.Value(metricQuotaUsed, "quota", quota)
+		used, ok := at.Figures.Value("stout_quota_used", "quota", quota)
 		if !ok || max <= 0 {
 			return
 		}
@@ -293,8 +299,8 @@ func quotas(s *Seen, g *gathered, id string, at *Server) {
 }
 
 func openFiles(s *Seen, g *gathered, id string, at *Server) {
-	open, ok := at.Figures.Value(metricOpenFiles)
-	limit, known := at.Figures.Value(metricMaxFiles)
+	open, ok := at.Figures.Value("process_open_fds")
+	limit, known := at.Figures.Value("process_max_fds")
 	const do = "Raise the limit on open files of stoutd (LimitNOFILE of systemd, ulimit -n) and restart it."
 	switch {
 	case !ok || !known || limit <= 0:
@@ -309,8 +315,8 @@ func openFiles(s *Seen, g *gathered, id string, at *Server) {
 }
 
 func sockets(s *Seen, g *gathered, id string, at *Server) {
-	open, ok := at.Figures.Value(metricConns)
-	limit, known := at.Figures.Value(metricMaxConns)
+	open, ok := at.Figures.Value("stout_http_connections")
+	limit, known := at.Figures.Value("stout_http_max_connections")
 	const do = "Raise max-connections (and the limit on open files), or find the clients that open so many."
 	switch {
 	case !ok || !known || limit <= 0:
@@ -325,7 +331,7 @@ func sockets(s *Seen, g *gathered, id string, at *Server) {
 // including those between replicas.
 func replicaCertificates(s *Seen, g *gathered, id string, at *Server) {
 	const do = "Install a new one; stoutd loads it without a restart."
-	at.Figures.Each(metricCertEnds, func(label func(string) string, ends float64) {
+	at.Figures.Each("stout_certificate_expiry_timestamp_seconds", func(label func(string) string, ends float64) {
 		what := label("use") + " " + label("part")
 		switch left := time.Unix(int64(ends), 0).Sub(s.At); {
 		case left <= 0:
@@ -336,7 +342,7 @@ func replicaCertificates(s *Seen, g *gathered, id string, at *Server) {
 			g.ok("%s for %s", what, days(left))
 		}
 	})
-	if n, _ := at.Figures.Value(metricCertLoads, "result", "refused"); n > 0 {
+	if n, _ := at.Figures.Value("stout_certificate_reloads_total", "result", "refused"); n > 0 {
 		g.add(Warn, "The new files are broken; the old certificates stay in use until a restart. Check its log.", "%s refused new certificates %s since its start", id, format.Plural(int(n), "time"))
 	}
 }
@@ -346,7 +352,7 @@ func between(s *Seen, g *gathered) {
 	var open []string
 	s.eachFigures(func(id string, at *Server) {
 		host, _, err := net.SplitHostPort(at.Replica.RaftAddr)
-		if _, secured := at.Figures.Value(metricCertEnds, "use", "raft"); err == nil && !isLoopback(host) && !secured {
+		if _, secured := at.Figures.Value("stout_certificate_expiry_timestamp_seconds", "use", "raft"); err == nil && !isLoopback(host) && !secured {
 			open = append(open, id)
 		}
 	})
@@ -358,11 +364,11 @@ func between(s *Seen, g *gathered) {
 func backups(s *Seen, g *gathered) {
 	var none []string
 	s.eachFigures(func(id string, at *Server) {
-		last, ok := at.Figures.Value(metricBackupAt)
+		last, ok := at.Figures.Value("stout_backup_last_timestamp_seconds")
 		if !ok {
 			return
 		}
-		if n, _ := at.Figures.Value(metricBackupFail); n > 0 {
+		if n, _ := at.Figures.Value("stout_backups_failed_total"); n > 0 {
 			g.add(Warn, "Check that backup-dir has room and is writable, and check its log.", "%s could not write %s since its start", id, format.Plural(int(n), "backup"))
 		}
 		age := s.At.Sub(time.Unix(int64(last), 0))
@@ -381,8 +387,8 @@ func backups(s *Seen, g *gathered) {
 }
 
 func auditLog(s *Seen, g *gathered, id string, at *Server) {
-	failing, ok := at.Figures.Value(metricAuditFails)
-	lost, _ := at.Figures.Value(metricAuditLines, "result", "lost")
+	failing, ok := at.Figures.Value("stout_audit_failing")
+	lost, _ := at.Figures.Value("stout_audit_lines_total", "result", "lost")
 	switch {
 	case !ok:
 	case failing == 1:
@@ -405,8 +411,8 @@ func sums(s *Seen, g *gathered) {
 	same := 0
 	s.eachFigures(func(id string, at *Server) {
 		for _, f := range []ask.Metrics{at.Figures, at.Later} {
-			index, ok := f.Value(metricSumIndex)
-			sum, _ := f.Value(metricSum)
+			index, ok := f.Value("stout_state_checksum_index")
+			sum, _ := f.Value("stout_state_checksum")
 			if !ok || index == 0 {
 				continue
 			}
@@ -428,33 +434,3 @@ func sums(s *Seen, g *gathered) {
 		g.ok("equal checksums where the replicas report the same entry")
 	}
 }
-
-// Metrics that the checks evaluate.
-const (
-	metricSync       = "stout_disk_sync_duration_seconds"
-	metricElections  = "stout_raft_elections_total"
-	metricMargin     = "stout_lease_renewal_margin_seconds"
-	metricTerm       = "stout_lease_term_seconds"
-	metricMaster     = "stout_is_master"
-	metricDeadlocks  = "stout_deadlocks"
-	metricQuotaMax   = "stout_quota_max"
-	metricQuotaUsed  = "stout_quota_used"
-	metricConns      = "stout_http_connections"
-	metricMaxConns   = "stout_http_max_connections"
-	metricCertEnds   = "stout_certificate_expiry_timestamp_seconds"
-	metricCertLoads  = "stout_certificate_reloads_total"
-	metricBackupAt   = "stout_backup_last_timestamp_seconds"
-	metricBackupFail = "stout_backups_failed_total"
-	metricAuditFails = "stout_audit_failing"
-	metricAuditLines = "stout_audit_lines_total"
-	metricUnsnapped  = "stout_snapshot_failures_total"
-	metricSnapped    = "stout_snapshot_last_success_timestamp_seconds"
-	metricFree       = "stout_disk_free_bytes"
-	metricSumIndex   = "stout_state_checksum_index"
-	metricSum        = "stout_state_checksum"
-	metricClock      = "stout_member_clock_rate_difference_ratio" // as replicas see each other
-	metricClockError = "stout_member_clock_rate_error_ratio"
-	metricClockMost  = "stout_clock_rate_difference_max_ratio"
-	metricOpenFiles  = "process_open_fds"
-	metricMaxFiles   = "process_max_fds"
-)

@@ -6,9 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
-	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/stoutlock/stout/internal/safetext"
 )
@@ -22,17 +21,8 @@ func Clean(s string) string {
 	return safetext.Name(s)
 }
 
-// Truncate cuts text to at most width characters, the last of them an ellipsis.
-func Truncate(text string, width int) string {
-	if lipgloss.Width(text) <= width {
-		return text
-	}
-	for lipgloss.Width(text) > width-1 {
-		_, last := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-last]
-	}
-	return text + "…"
-}
+// Truncate cuts text to at most width columns, the last of them an ellipsis.
+func Truncate(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
 // Human formats a duration with two or three digits: 120ms, 1.2s, 12s, 3m20s,
 // 3h05m, 2d3h.

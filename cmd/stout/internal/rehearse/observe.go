@@ -119,7 +119,6 @@ func (p *prober) record(ctx context.Context, to *[]Attempt, call func(context.Co
 	*to = append(*to, a)
 }
 
-// attempts returns the attempts that have ended.
 func (p *prober) attempts() (reads, writes []Attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +245,6 @@ func (w *watcher) freeze() (map[string]time.Duration, Listing) {
 	return w.ends, w.latest
 }
 
-// last returns the last listing.
 func (w *watcher) last() Listing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,6 +256,6 @@ func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		_ = w.look(ctx) // there may be no master at that moment
-		_ = pause(ctx, max(rest, 9*time.Since(begun)))
+		_ = ask.Pause(ctx, max(rest, 9*time.Since(begun)))
 	}
 }

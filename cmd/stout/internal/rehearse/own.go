@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 )
 
 // own is the rehearsal's own part of the cell: a session that holds a lock, and
@@ -89,21 +90,23 @@ func (o *own) places(ctx context.Context) (handles []string, err error) {
 
 // work makes calls until ctx ends, and records the state of the sessions.
 func (o *own) work(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, s := range []*client.Session{o.holder, o.waiter} {
-		all.Go(func() { o.follow(ctx, s) })
-	}
-	tick := time.NewTicker(ownEvery)
-	defer tick.Stop()
-	defer all.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			o.call(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() {
+		for ask.Pause(ctx, ownEvery) == nil {
+			o.watch()
 		}
+	})
+	for ask.Pause(ctx, ownEvery) == nil {
+		o.call(ctx)
 	}
+}
+
+// watch records whether a session is not safe.
+func (o *own) watch() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.jeopardy = o.jeopardy || o.holder.State() != client.Safe || o.waiter.State() != client.Safe
 }
 
 // call takes a lock and releases it, measured together: the change may affect
@@ -126,24 +129,6 @@ func (o *own) call(ctx context.Context) {
 		o.failed++
 	}
 	o.slowest = max(o.slowest, took)
-}
-
-func (o *own) follow(ctx context.Context, s *client.Session) {
-	for {
-		changed := s.Changed()
-		if s.State() != client.Safe {
-			o.mu.Lock()
-			o.jeopardy = true
-			o.mu.Unlock()
-		}
-		select {
-		case <-changed:
-		case <-s.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // outcome returns what became of it; with an error, everything but the waiters.
@@ -190,16 +175,4 @@ func (o *own) close(ctx context.Context) error {
 	o.leave()
 	o.waiting.Wait()
 	return err
-}
-
-// pause waits for d, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

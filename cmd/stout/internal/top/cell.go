@@ -11,7 +11,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// cellLines shows an overview of the cell.
 func (m *Model) cellLines(height int) []string {
 	if m.lookedAt.IsZero() {
 		if m.lost != nil {
@@ -110,7 +109,6 @@ func (m *Model) verdict(c lockapi.Cell) string {
 	return style(text)
 }
 
-// membersLines shows the members and the deadlocks.
 func (m *Model) membersLines(int) []string {
 	switch {
 	case m.noMembers != nil && m.membersAt.IsZero():

@@ -57,7 +57,7 @@ func byFile(compare func(a, b *client.File) int) func(*Model, *fileRow, *fileRow
 // enter opens a directory. Upwards, the cursor is put on the former one.
 func (m *Model) enter(dir string) {
 	l := m.files
-	l.restart()
+	l.scope.whole = false
 	l.cur = cursor{order: l.cur.order, reverse: l.cur.reverse}
 	if up, ok := strings.CutPrefix(m.dir, dir); ok && up != "" {
 		l.cur.key = dir + up[:strings.IndexByte(up, '/')+1]

@@ -2,22 +2,24 @@ package top
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 )
 
 // Times between questions to the cell, and the limit for an answer.
 const (
 	beat     = time.Second // between looks, and between readings of visible rows
 	patience = 5 * time.Second
-	// Members are read every third beat. There is a pause between batches of
-	// events: a screen for each would be too fast to see.
+	listTime = time.Minute // for a whole list, each part of which has patience
+	// Members are read every third beat. There is a pause between parts of a
+	// list.
 	memberBeats = 3
-	batchFor    = 100 * time.Millisecond
+	partPause   = 50 * time.Millisecond
 	// A caller without the right to observe the cell asks less often by this
 	// factor: each refusal is a line in the audit log.
 	deniedBeats = 30
@@ -34,6 +36,8 @@ type reader func(ctx context.Context) change
 type job struct {
 	read    func(*Model) reader // nil if there is nothing to read now
 	pace    func(*Model) time.Duration
+	limit   time.Duration // of one reading
+	cancel  context.CancelFunc
 	shown   bool // what it reads depends on what is shown
 	live    bool // it continues in a pause
 	running bool
@@ -58,10 +62,15 @@ func (m *Model) start() tea.Cmd {
 			continue
 		}
 		j.running = true
+		ctx, cancel := context.WithTimeout(context.Background(), j.limit)
+		j.cancel = cancel
 		all = append(all, func() tea.Msg {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			return done{j, read(ctx)}
+			c := read(ctx)
+			if errors.Is(ctx.Err(), context.Canceled) { // something else is shown now
+				c = nil
+			}
+			return done{j, c}
 		})
 	}
 	return tea.Batch(all...)
@@ -71,7 +80,7 @@ func (m *Model) start() tea.Cmd {
 // read in it.
 func (m *Model) ended(d done) {
 	d.job.running = false
-	if d.job.live {
+	if d.job.live && d.change != nil {
 		d.change(m)
 	} else {
 		m.happens(d.change)
@@ -82,8 +91,12 @@ func (m *Model) ended(d done) {
 // soon makes what is shown be read at once.
 func (m *Model) soon() {
 	for _, j := range m.jobs {
-		if j.shown {
-			j.due = time.Time{}
+		if !j.shown {
+			continue
+		}
+		j.due = time.Time{}
+		if j.cancel != nil {
+			j.cancel()
 		}
 	}
 }
@@ -168,27 +181,15 @@ func (m *Model) readDetail() reader {
 	}
 }
 
-// received is an event of the stream, or the stream's state.
-type received struct {
-	event *lockapi.CellEvent
-	state change
-}
-
-// occurred is a batch of events as a change.
+// occurred is what happened in the cell.
 type occurred struct{ change change }
 
 // follow sends the events from now on, until ctx ends. After the first one,
 // every gap is reported.
-func follow(ctx context.Context, c *client.Client, source Source, to chan<- received) {
-	send := func(r received) {
-		select {
-		case to <- r:
-		case <-ctx.Done():
-		}
-	}
+func follow(ctx context.Context, c *client.Client, source Source, send func(change)) {
 	state := func(err error) {
 		trouble := describe(source, err)
-		send(received{state: func(m *Model) { m.unheard = trouble }})
+		send(func(m *Model) { m.unheard = trouble })
 	}
 	after, known := uint64(client.FromNow), false
 	for ctx.Err() == nil {
@@ -196,58 +197,25 @@ func follow(ctx context.Context, c *client.Client, source Source, to chan<- rece
 		now, err := c.Revision(bounded)
 		cancel()
 		if state(err); err != nil {
-			sleep(ctx, beat)
+			_ = ask.Pause(ctx, beat)
 			continue
 		}
 		if !known {
 			after, known = now, true
 		}
 		for e, err := range c.Watch(ctx, after) {
+			at := time.Now()
 			switch {
 			case err != nil:
 				state(err)
-				sleep(ctx, beat)
-				continue
+				_ = ask.Pause(ctx, beat)
 			case e.Compacted != nil:
 				after = e.Compacted.Revision
-				send(received{state: func(m *Model) { m.miss(m.clock) }})
+				send(func(m *Model) { m.miss(at) })
 			default:
 				after = max(after, e.Revision)
-				send(received{event: &e.CellEvent})
+				send(func(m *Model) { m.happened(at, e.CellEvent) })
 			}
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// receive waits for events, and for a moment for more.
-func (m *Model) receive() tea.Msg {
-	var batch []*lockapi.CellEvent
-	at, full := time.Time{}, (<-chan time.Time)(nil)
-	for len(batch) < mostEvents {
-		select {
-		case r := <-m.received:
-			if at = time.Now(); r.state != nil {
-				return occurred{func(m *Model) { m.occur(at, batch); r.state(m) }}
-			}
-			if batch = append(batch, r.event); full == nil {
-				full = time.After(batchFor)
-			}
-		case <-full:
-			return occurred{func(m *Model) { m.occur(at, batch) }}
-		}
-	}
-	return occurred{func(m *Model) { m.occur(at, batch) }}
-}
-
-func (m *Model) occur(at time.Time, batch []*lockapi.CellEvent) {
-	for _, e := range batch {
-		m.happened(at, *e)
 	}
 }

@@ -69,7 +69,7 @@ func move(key string, at, page, last int) int {
 // show opens a page.
 func (m *Model) show(page int) {
 	if m.page != page {
-		m.files.restart() // no event reports an empty directory
+		m.files.scope.whole = false // no event reports an empty directory
 	}
 	m.page = page
 	m.closely(Subject{})

@@ -23,19 +23,13 @@ func model(messages ...any) *Model {
 	return m
 }
 
-// manyLocks is a list of so many, in parts as the cell gives them.
-func manyLocks(n int) []any {
-	var out []any
-	p := Part{Began: start, At: start}
-	for from := 0; from < n; from += 1000 {
-		var locks []lockapi.Lock
-		for i := from; i < min(n, from+1000); i++ {
-			locks = append(locks, held(fmt.Sprintf("/d%02d/lock-%05d", i/500, i), i%3, holder(fmt.Sprint("S", i), fmt.Sprintf("worker-%d", i), uint64(i+1))))
-		}
-		p.Done = from+1000 >= n
-		out = append(out, LocksRead{p, locks})
+// manyLocks is a list of so many.
+func manyLocks(n int) LocksRead {
+	var locks []lockapi.Lock
+	for i := range n {
+		locks = append(locks, held(fmt.Sprintf("/d%02d/lock-%05d", i/500, i), i%3, holder(fmt.Sprint("S", i), fmt.Sprintf("worker-%d", i), uint64(i+1))))
 	}
-	return out
+	return LocksRead{all(""), locks}
 }
 
 // For any keys at any time, the screen fits and the driver only reads.
@@ -65,7 +59,7 @@ func TestAnyKeys(t *testing.T) {
 	})
 }
 
-func since3(dir string) Part { return Part{Of: dir, Began: at(3), At: at(3), Done: true} }
+func since3(dir string) Part { return Part{Of: dir, Began: at(3), At: at(3)} }
 
 // With ten thousand locks only the visible ones are formatted, and few of them
 // are read again, at any scroll position.
@@ -166,7 +160,7 @@ func TestPause(t *testing.T) {
 // A reading that began before an event does not undo that event.
 func TestEventsAndReadings(t *testing.T) {
 	m := model(well(), Tick(at(2)), Happened{at(2), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 5, "/db/primary", "S1", "db-1.example", 101, "released")}})
-	send(m, LocksRead{Part{Began: at(1), At: at(3), Done: true}, theLocks()})
+	send(m, LocksRead{Part{Began: at(1), At: at(3)}, theLocks()})
 	if row := m.locks.records["/db/primary"]; len(row.item.Holders) != 0 || !row.doubt {
 		t.Errorf("it is %+v", row)
 	}
@@ -177,7 +171,7 @@ func TestEventsAndReadings(t *testing.T) {
 	// Entries missing from a complete reading are removed, except those changed
 	// since its beginning.
 	send(m, Happened{at(5), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, 9, "/newer", "S", "s", 9, "")}})
-	send(m, LocksRead{Part{Began: at(4), At: at(6), Done: true}, nil})
+	send(m, LocksRead{Part{Began: at(4), At: at(6)}, nil})
 	if len(m.locks.records) != 1 || m.locks.records["/newer"] == nil {
 		t.Errorf("left are %v", m.locks.records)
 	}

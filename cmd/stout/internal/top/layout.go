@@ -106,12 +106,10 @@ func sum(widths []int) int {
 	return n
 }
 
-// row formats a row.
 func row[R any](m *Model, r R, columns []column[R], widths []int) string {
 	return set(columns, widths, func(c column[R]) cell { return c.cell(m, r) })
 }
 
-// heading formats the columns' titles.
 func heading[R any](m *Model, columns []column[R], widths []int) string {
 	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.head} })
 }
@@ -162,7 +160,6 @@ func bar(part, whole time.Duration, width int) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
 }
 
-// tenths formats a duration in tenths of a second.
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
 func millis(ms int64) string { return format.Millis(ms) }

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -95,19 +96,15 @@ type list[T any] struct {
 	cut     bool // it was cut off
 	err     *Trouble
 	sorted  []*record[T] // in display order; nil if it must be sorted again
-	pages   *pages[T]    // the reading under way
 }
 
 func (l *list[T]) name() string   { return l.title }
 func (l *list[T]) place() *cursor { return &l.cur }
 
-// pace lets the parts of a reading follow each other at once, except in a loop.
+// pace spreads the readings in a loop: at most 1000 items each second.
 func (l *list[T]) pace(m *Model) time.Duration {
-	switch {
-	case l.pages != nil && !(l.rounds && l.known):
-		return 0
-	case l.rounds:
-		return m.pace()
+	if l.rounds {
+		return m.pace() * time.Duration(max(1, len(l.records)/lockapi.MaxListLimit))
 	}
 	return beat
 }
@@ -121,107 +118,77 @@ type scope struct {
 	whole  bool
 }
 
-// pages reads a list in parts.
-type pages[T any] struct {
-	scope  scope
-	began  time.Time
-	count  int
-	next   func() (T, error, bool)
-	stop   func()
-	cancel context.CancelFunc // ends a call in flight
-}
-
-// part is a part of a list.
-type part[T any] struct {
-	of        scope
+// content is a list as it was read.
+type content[T any] struct {
+	scope
 	began, at time.Time
 	items     []T
-	last      bool // the list is complete
-	cut       bool // the list was cut off
+	cut       bool // it was cut off
 	err       *Trouble
 }
 
-// next reads the list once in parts, and then what events omit.
+// next reads the list once, and then what events omit.
 func (l *list[T]) next(m *Model) reader {
 	if m.paused || l.source == nil {
 		return nil
 	}
 	want := scope{of: l.of(m), missed: m.missed, stale: m.stale(), whole: true}
-	if has := l.scope; l.pages == nil && has.whole && has.of == want.of && has.missed == want.missed && (want.stale || !has.stale) && !l.rounds {
+	if has := l.scope; has.whole && has.of == want.of && has.missed == want.missed && (want.stale || !has.stale) && !l.rounds {
 		if l.again == nil {
 			return nil
 		}
 		return l.again(m)
 	}
-	if l.pages == nil || l.pages.scope != want {
-		l.restart()
-		l.pages = l.begin(m.client, want)
-	}
-	p, source := l.pages, m.source
-	return func(context.Context) change {
-		part := p.read(source)
-		return func(m *Model) { l.add(m, p, part) }
+	c, source := m.client, m.source
+	return func(ctx context.Context) change {
+		read := l.read(ctx, c, source, want)
+		return func(m *Model) { l.add(m, read) }
 	}
 }
 
-// begin starts to read a list.
-func (l *list[T]) begin(c *client.Client, of scope) *pages[T] {
-	ctx, cancel := context.WithCancel(context.Background())
-	next, stop := iter.Pull2(l.source(ctx, c, of.of, options(of.stale)...))
-	return &pages[T]{scope: of, began: time.Now(), next: next, stop: stop, cancel: cancel}
-}
-
-// restart makes the list be read anew.
-func (l *list[T]) restart() {
-	if l.scope.whole = false; l.pages != nil {
-		l.pages.cancel()
-		l.pages.stop()
-		l.pages = nil
-	}
-}
-
-// read returns the next part, within a time limit.
-func (p *pages[T]) read(source Source) part[T] {
-	silent := time.AfterFunc(patience, p.cancel)
+// read reads the list. Each part of it has a time limit.
+func (l *list[T]) read(ctx context.Context, c *client.Client, source Source, of scope) content[T] {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(patience, cancel)
 	defer silent.Stop()
-	out := part[T]{of: p.scope, began: p.began}
-	for len(out.items) < lockapi.MaxListLimit && !out.last {
-		item, err, more := p.next()
+	out := content[T]{scope: of, began: time.Now()}
+	for item, err := range l.source(ctx, c, of.of, options(of.stale)...) {
 		if err != nil {
 			out.err = describe(source, err)
-		}
-		if out.last = !more || err != nil; out.last {
 			break
 		}
-		out.items, p.count = append(out.items, item), p.count+1
-		out.cut = p.count == mostListed
-		out.last = out.cut
+		out.items = append(out.items, item)
+		if out.cut = len(out.items) == mostListed; out.cut {
+			break
+		}
+		if len(out.items)%lockapi.MaxListLimit == 0 {
+			_ = ask.Pause(ctx, partPause)
+			silent.Reset(patience)
+		}
 	}
 	out.at = time.Now()
 	return out
 }
 
-// add stores a part. Entries missing from a complete reading are removed at its
-// end. A later event wins over the reading.
-func (l *list[T]) add(m *Model, of *pages[T], p part[T]) {
-	if of != nil && of != l.pages || p.of.of != l.of(m) {
+// add stores what was read. Entries missing from it are removed. A later event
+// wins over the reading.
+func (l *list[T]) add(m *Model, read content[T]) {
+	if read.of != l.of(m) {
 		return
 	}
-	if p.of.of != l.scope.of {
+	l.err, l.at = read.err, read.at
+	if read.err != nil {
+		return
+	}
+	if read.of != l.scope.of {
 		clear(l.records)
 	}
-	l.scope.of, l.scope.stale, l.at, l.sorted, l.err = p.of.of, p.of.stale, p.at, nil, p.err
-	for _, item := range p.items {
-		l.put(item, p.began, p.at)
+	l.scope, l.known, l.cut, l.sorted = read.scope, true, read.cut, nil
+	for _, item := range read.items {
+		l.put(item, read.began, read.at)
 	}
-	if !p.last {
-		return
-	}
-	l.restart()
-	if p.err == nil {
-		l.scope, l.known, l.cut = p.of, true, p.cut
-		l.drop(func(r *record[T]) bool { return r.read.Before(p.began) && r.changed.Before(p.began) })
-	}
+	l.drop(func(r *record[T]) bool { return r.read.Before(read.began) && r.changed.Before(read.began) })
 }
 
 // put stores an item from a reading begun at an instant.
@@ -248,7 +215,6 @@ func (l *list[T]) put(item T, began, at time.Time) {
 	l.sorted = nil
 }
 
-// drop removes records.
 func (l *list[T]) drop(gone func(*record[T]) bool) {
 	for key, r := range l.records {
 		if gone(r) {

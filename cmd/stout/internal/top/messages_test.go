@@ -54,18 +54,18 @@ type (
 		Text string
 		Err  *Trouble
 	}
-	// Part is a part of a list.
+	// Part describes a reading of a list.
 	Part struct {
 		Of        string
 		Began, At time.Time
-		Done, Cut bool
+		Cut       bool
 		Err       *Trouble
 	}
 )
 
-// of returns the part of a list with items.
-func of[T any](m *Model, p Part, items []T) part[T] {
-	return part[T]{of: scope{of: p.Of, missed: m.missed, whole: true}, began: p.Began, at: p.At, items: items, last: p.Done, cut: p.Cut, err: p.Err}
+// of returns the content of a list.
+func of[T any](m *Model, p Part, items []T) content[T] {
+	return content[T]{scope: scope{of: p.Of, missed: m.missed, whole: true}, began: p.Began, at: p.At, items: items, cut: p.Cut, err: p.Err}
 }
 
 // send gives a model one message.
@@ -103,15 +103,15 @@ func apply(m *Model, msg any) {
 	case Unheard:
 		m.unheard = msg.Err
 	case LocksRead:
-		m.locks.add(m, nil, of(m, msg.Part, msg.Locks))
+		m.locks.add(m, of(m, msg.Part, msg.Locks))
 	case AgainRead:
 		for _, l := range msg.Locks {
 			m.locks.put(l, msg.At, msg.At)
 		}
 	case SessionsRead:
-		m.sessions.add(m, nil, of(m, msg.Part, msg.Sessions))
+		m.sessions.add(m, of(m, msg.Part, msg.Sessions))
 	case DirRead:
-		m.files.add(m, nil, of(m, msg.Part, msg.Entries))
+		m.files.add(m, of(m, msg.Part, msg.Entries))
 	}
 }
 

@@ -53,7 +53,7 @@ func held(path string, waiters int, holders ...lockapi.Holder) lockapi.Lock {
 	return lockapi.Lock{Path: path, State: lockapi.StateHeld, Mode: holders[0].Mode, Holders: holders, Waiters: waiters}
 }
 
-func all(of string) Part { return Part{Of: of, Began: start, At: start, Done: true} }
+func all(of string) Part { return Part{Of: of, Began: start, At: start} }
 
 func theLocks() []lockapi.Lock {
 	shared := held("/pools/gpu", 0, holder("S4", "trainer-1", 104), holder("S5", "trainer-2", 105))
@@ -136,7 +136,7 @@ func shown(t *testing.T, colour bool, width, height int, messages []any) string 
 // However many directories come and go, no more rows are kept than are listed.
 func TestDirectoriesAreBounded(t *testing.T) {
 	m := newModel(false)
-	send(m, DirRead{Part: Part{Of: "/", At: time.Now(), Done: true}})
+	send(m, DirRead{Part: Part{Of: "/", At: time.Now()}})
 	for i := range mostListed + 10 {
 		m.fileEvent(time.Now(), lockapi.CellEvent{Type: lockapi.EventFileCreated, Path: fmt.Sprintf("/%d/x", i)})
 	}

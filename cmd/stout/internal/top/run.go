@@ -48,7 +48,10 @@ func Run(ctx context.Context, o Options) error {
 		options = append(options, tea.WithColorProfile(colorprofile.Ascii))
 	}
 	p := tea.NewProgram(m, options...)
-	m.stream = func() tea.Msg { follow(ctx, o.Client, o.Source, m.received); return nil }
+	m.stream = func() tea.Msg {
+		follow(ctx, o.Client, o.Source, func(c change) { p.Send(occurred{c}) })
+		return nil
+	}
 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -87,8 +87,7 @@ const (
 type Model struct {
 	source        Source
 	client        *client.Client
-	stream        tea.Cmd       // sends events
-	received      chan received // events from the stream
+	stream        tea.Cmd // sends events
 	paint         paint
 	zone          *time.Location
 	width, height int
@@ -101,6 +100,7 @@ type Model struct {
 	typing bool // the search
 	over   bool
 	scroll int // first line of a text
+	drawn  *tea.View
 
 	paused  bool
 	held    []change // changes received while paused
@@ -152,22 +152,21 @@ type reading struct {
 // which are readable on dark and on light.
 func New(source Source, c *client.Client, colour bool, zone *time.Location) *Model {
 	m := &Model{
-		source: source, client: c, received: make(chan received), paint: newPaint(colour), zone: zone,
+		source: source, client: c, paint: newPaint(colour), zone: zone,
 		dir: "/", folded: map[string]bool{}, locks: newLocks(), sessions: newSessions(), files: newFiles(), events: newEvents(),
 	}
 	m.pages = []pane{
 		text{"Cell", (*Model).cellLines}, m.locks, m.sessions, m.files, m.events, text{"Members", (*Model).membersLines},
 	}
 	m.jobs = []*job{
-		{read: (*Model).readCell, pace: (*Model).lookPace},
-		{read: (*Model).readMembers, pace: func(m *Model) time.Duration { return memberBeats * m.pace() }},
-		{read: func(m *Model) reader { return m.current().next(m) }, pace: func(m *Model) time.Duration { return m.current().pace(m) }, shown: true},
-		{read: (*Model).readDetail, pace: (*Model).pace, shown: true, live: true},
+		{read: (*Model).readCell, pace: (*Model).lookPace, limit: patience},
+		{read: (*Model).readMembers, pace: func(m *Model) time.Duration { return memberBeats * m.pace() }, limit: patience},
+		{read: func(m *Model) reader { return m.current().next(m) }, pace: func(m *Model) time.Duration { return m.current().pace(m) }, limit: listTime, shown: true},
+		{read: (*Model).readDetail, pace: (*Model).pace, limit: patience, shown: true, live: true},
 	}
 	return m
 }
 
-// current returns the pane of the current page.
 func (m *Model) current() pane { return m.pages[m.page] }
 
 // stale reports whether there is no master to answer. Without the right to look,
@@ -250,7 +249,6 @@ func (m *Model) fade() {
 	m.locks.drop(func(r *record[lockapi.Lock]) bool { return !r.freed.IsZero() && m.now.Sub(r.freed) > traceFor })
 }
 
-// happened handles one event.
 func (m *Model) happened(at time.Time, e lockapi.CellEvent) {
 	m.addEvent(at, e)
 	switch e.Type.Subject() {
@@ -278,7 +276,7 @@ type tick time.Time
 func ticking() tea.Cmd { return tea.Tick(tickEvery, func(t time.Time) tea.Msg { return tick(t) }) }
 
 // Init implements tea.Model.
-func (m *Model) Init() tea.Cmd { return tea.Batch(ticking(), m.receive, m.stream) }
+func (m *Model) Init() tea.Cmd { return tea.Batch(ticking(), m.stream) }
 
 // Update implements tea.Model.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -308,10 +306,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case done:
 		m.ended(msg)
-	case occurred:
+	case occurred: // shown at the next tick: a screen for each event is too much
 		m.happens(msg.change)
-		next = m.receive
+		return m, nil
 	}
+	m.drawn = nil
 	if m.over {
 		return m, tea.Quit
 	}

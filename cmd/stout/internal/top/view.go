@@ -14,9 +14,12 @@ import (
 
 // View implements tea.Model.
 func (m *Model) View() tea.View {
-	v := tea.NewView(m.screen())
-	v.AltScreen = true
-	return v
+	if m.drawn == nil {
+		v := tea.NewView(m.screen())
+		v.AltScreen = true
+		m.drawn = &v
+	}
+	return *m.drawn
 }
 
 // screen returns the screen, with exactly its lines and at most its columns.
@@ -136,7 +139,6 @@ func (m *Model) noteLines() []string {
 	return append(lines, "")
 }
 
-// body returns the lines below the head.
 func (m *Model) body(height int) []string {
 	switch {
 	case m.help:
@@ -147,7 +149,6 @@ func (m *Model) body(height int) []string {
 	return m.current().lines(m, height)
 }
 
-// detailLines shows the open subject.
 func (m *Model) detailLines() []string {
 	title := m.paint.head(m.detail.Kind + " " + format.Clean(m.detail.Name))
 	lines := strings.Split(ansi.Hardwrap(title, max(8, m.width), true), "\n")
