@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,5 +119,177 @@ func TestNotGot(t *testing.T) {
 		if out.code != tt.code || !strings.HasPrefix(out.message, "lock not acquired: ") || !strings.Contains(out.message, tt.says) {
 			t.Errorf("%s: %d, %q", name, out.code, out.message)
 		}
+	}
+}
+
+// watchWait runs a watch with a patience of a minute until it gives up or d is
+// over, and returns its duration, its messages, and why it gave up.
+func watchWait(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
+	t.Helper()
+	return watchWaitFor(t, h, session, time.Minute, d, live)
+}
+
+func watchWaitFor(t *testing.T, h hosts, session *client.Session, patience, d time.Duration, live bool) (kept time.Duration, told string, why error) {
+	t.Helper()
+	var screen bytes.Buffer
+	a := asApp(t, h, "http://r1", "http://r2")
+	a.opts.timeout = patience
+	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
+	v := a.newWaitWatch(lockFlags{path: "/a"})
+	if session != nil {
+		v.session.Store(session)
+	}
+	ctx, giveUp := context.WithCancelCause(t.Context())
+	began := time.Now()
+	end := v.start(ctx, giveUp)
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	kept = time.Since(began)
+	end()
+	return kept, screen.String(), context.Cause(ctx)
+}
+
+// refusals returns a host that refuses every call.
+func refusals(code lockapi.Code) *host { return &host{ready: lockapi.Errorf(code, "not now")} }
+
+func TestWaitWatchEndsInSilence(t *testing.T) {
+	for name, h := range map[string]hosts{
+		"nobody there":     {},
+		"all hang":         {"r1": {hung: true}, "r2": {hung: true}},
+		"one is, one does": {"r2": {hung: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kept, told, why := watchWait(t, h, nil, time.Hour, false)
+				if kept != time.Minute || !errors.Is(why, errSilence) {
+					t.Errorf("given up after %v, because %v", kept, why)
+				}
+				if !strings.HasPrefix(told, "stout: no replica answers; giving up in ") || strings.Count(told, "\n") != 1 {
+					t.Errorf("told:\n%s", told)
+				}
+			})
+		})
+	}
+}
+
+// The wait continues while any replica answers, even with an error, and during
+// silences shorter than the patience.
+func TestWaitWatchGoesOn(t *testing.T) {
+	for name, h := range map[string]hosts{
+		"no master":     {"r2": refusals(lockapi.CodeNoMaster)},
+		"overloaded":    {"r1": {hung: true}, "r2": refusals(lockapi.CodeTooMany)},
+		"slow":          {"r1": {cell: view(1, "", false), after: 900 * time.Millisecond}},
+		"now and again": {"r1": {cell: view(1, "", false), asleep: 45 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if kept, _, why := watchWait(t, h, nil, time.Hour, false); kept != time.Hour {
+					t.Errorf("given up after %v, because %v", kept, why)
+				}
+			})
+		})
+	}
+}
+
+// Without a quorum, a wait does not report silence while one replica answers:
+// neither the read that needs a master nor a hanging replica uses up the time
+// of another.
+func TestWaitWatchGoesOnWithoutQuorum(t *testing.T) {
+	for _, patience := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1200 * time.Millisecond, 5 * time.Second} {
+		t.Run(patience.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				well := hosts{"r9": {cell: view(1, "r9", true), api: map[string]any{"/v1/sessions": lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}}}}
+				r2 := &host{cell: view(1, "r2", true), mute: "/v1/sessions", after: patience / 10}
+				h := hosts{"r1": {hung: true}, "r2": r2}
+				session, err := asApp(t, well, "http://r9").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept, told, why := watchWaitFor(t, h, session, patience, time.Minute, false)
+				if kept != time.Minute || strings.Contains(told, "no replica answers") {
+					t.Errorf("given up after %v, because %v; told %q", kept, why, told)
+				}
+				r2.hung = true
+				if kept, _, why := watchWaitFor(t, h, session, patience, time.Minute, false); kept != patience {
+					t.Errorf("in silence given up after %v, because %v", kept, why)
+				}
+				if err := session.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A wait for a cell that is not founded yet reports what that cell waits for.
+func TestWaitWatchTellsOfAFounding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := refusals(lockapi.CodeNoMaster)
+		waits.ready.Directory, waits.ready.Detail = "00c0ffee00c0ffee", "it waits for r3 to found the cell\x1b[2J"
+		waits.api = map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}
+		_, told, why := watchWait(t, hosts{"r1": {}, "r2": waits}, nil, time.Hour, false)
+		const want = `stout: waiting: the cell has no master; r2 reports: it waits for r3 to found the cell\x1b[2J` + "\n"
+		if told != want || why != nil {
+			t.Errorf("told %q, because %v", told, why)
+		}
+	})
+}
+
+// A wait prints one line for each kind of news, or on a terminal one line that
+// changes and is erased at the end.
+func TestWaitWatchTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened := lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}
+		r1 := &host{cell: view(1, "r1", true), api: map[string]any{
+			"/v1/sessions": opened,
+			"/v1/sessions/s1": lockapi.SessionState{
+				Session: opened, Waits: []lockapi.Wait{{Path: "/b", Position: 9}, {Path: "/a", Position: 2}},
+			},
+			"/v1/locks/a": lockapi.Lock{
+				Path: "/a", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Waiters: 2,
+				Holders: []lockapi.Holder{{Session: "s2", SessionName: "evil\x1b[2J", Mode: lockapi.Exclusive, Token: 7, GrantedAt: time.Now()}},
+			},
+		}}
+		h := hosts{"r1": r1}
+		session, err := asApp(t, h, "http://r1").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			delete(r1.api, "/v1/sessions/s1")
+			if err := session.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+
+		const line = `waiting at position 2: /a is held by evil\x1b[2J, token 7, for `
+		if _, told, _ := watchWait(t, h, session, time.Minute, false); told != "stout: "+line+"200ms\n" {
+			t.Errorf("told %q", told)
+		}
+		_, told, _ := watchWait(t, h, session, 3*time.Second, true)
+		lines := strings.Split(told, "\r\x1b[K")
+		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting at position 2: /a is …" {
+			t.Errorf("a terminal was told %q", told)
+		}
+
+		r1.api["/v1/sessions/s1"] = lockapi.Errorf(lockapi.CodeNoMaster, "not now")
+		if _, told, _ := watchWait(t, h, session, time.Minute, false); told != "stout: waiting: the cell has no master\n" {
+			t.Errorf("without a master it told %q", told)
+		}
+	})
+}
+
+// A lock granted at the moment of a signal is not forgotten: it is released.
+func TestAwaitReturnsWhatCameWithTheSignal(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	value, err := unlessSignalled(t.Context(), signals, nil, func(ctx context.Context) (int, error) {
+		signals <- syscall.SIGTERM
+		<-ctx.Done()
+		return 42, nil
+	})
+	if f, ok := errors.AsType[*failure](err); value != 42 || !ok || f.code != exitSignal+int(syscall.SIGTERM) {
+		t.Errorf("await returns %d, %v", value, err)
 	}
 }

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -151,4 +153,50 @@ func TestSessionWithoutMaster(t *testing.T) {
 			}
 		}
 	})
+}
+
+// shown is a way to replicas that notes what credentials they are shown.
+type shown struct {
+	hosts
+	credentials []string
+}
+
+func (s *shown) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.credentials = append(s.credentials, r.Header.Get("Authorization"))
+	return s.hosts.RoundTrip(r)
+}
+
+// TestACellsIDIsAskedWithoutAToken checks that no token goes to an unknown
+// server.
+func TestACellsIDIsAskedWithoutAToken(t *testing.T) {
+	way := &shown{hosts: hosts{"r1": {cell: view(3, "r1", true), id: "c1"}}}
+	a := asApp(t, way.hosts, "http://r1")
+	a.via, a.token = way, func(context.Context) (string, error) { return "s3cret", nil }
+	if id := a.cellIDAt(t.Context(), "http://r1"); id != "c1" || len(way.credentials) != 1 || way.credentials[0] != "" {
+		t.Errorf("id %q, shown %q", id, way.credentials)
+	}
+	asker := a.asker()
+	if _, err := asker.Get(t.Context(), "http://r1", lockapi.RouteReplica, nil); err != nil {
+		t.Fatal(err)
+	}
+	if way.credentials[1] != "Bearer s3cret" {
+		t.Errorf("a call shows %q", way.credentials[1])
+	}
+}
+
+// The sequel of a running lock-delay is in the future tense, and the sequel of
+// a possible death in the conditional.
+func TestWhatIf(t *testing.T) {
+	next := lockapi.Waiter{SessionName: "next", Mode: lockapi.Exclusive}
+	for want, l := range map[string]lockapi.Lock{
+		"After the lock-delay, the lock will be free.": {DelayRemainingMS: 1},
+		"After the lock-delay, next will get it.":      {DelayRemainingMS: 1, Waiters: 1, Queue: []lockapi.Waiter{next}},
+		"If the holder died now, its session would expire after its ttl, and then next would get it.": {
+			Holders: []lockapi.Holder{{}}, Waiters: 1, Queue: []lockapi.Waiter{next},
+		},
+	} {
+		if got := whatIf(&explained{Lock: l}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

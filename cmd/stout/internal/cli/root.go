@@ -1,5 +1,5 @@
-// Package cli is the command line of stout: one file per command, all output in
-// ui.go, all exit codes in exit.go.
+// Package cli is the command line of stout: one file per subject, all output in
+// ui.go, all exit codes in exit.go. A command is a value, see command.go.
 package cli
 
 import (

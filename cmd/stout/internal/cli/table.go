@@ -55,7 +55,7 @@ func (u *ui) table(columns []column, rows [][]string) {
 	}
 }
 
-// list prints a table of items, or else a note that there are none.
+// list prints a table of items, or a note instead of an empty one.
 func list[T any](u *ui, items []T, none string, columns []column, row func(T) []string) {
 	if len(items) == 0 {
 		u.note("%s", none)

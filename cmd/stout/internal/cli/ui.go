@@ -22,7 +22,7 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// All output goes through this file, and from there through streams.go. The rules:
+// All output goes through this file. The rules:
 //
 //   - Answers go to standard output. Everything else goes to standard error,
 //     prefixed with "stout: ". A message starts without a capital and ends

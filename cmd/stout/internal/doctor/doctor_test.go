@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -385,7 +386,9 @@ func TestNobodyAnswers(t *testing.T) {
 		}
 	}
 	s := &Seen{Servers: []*Server{{Err: errors.New("refused")}}}
-	l := &Prober{Step: time.Second}
+	l := &Prober{Step: time.Second, Cell: func(context.Context, time.Duration) (lockapi.Cell, error) {
+		return lockapi.Cell{}, errors.New("no server answers")
+	}}
 	l.askCell(t.Context(), s)
 	l.askWho(t.Context(), s)
 	if s.WhoErr == nil || s.WhoErr.Error() != "no server answers" {

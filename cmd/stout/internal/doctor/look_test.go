@@ -47,9 +47,15 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cellOf asks the client for the cell.
+// cellOf returns the cell as its first replica describes it.
 func cellOf(c *client.Client) func(context.Context, time.Duration) (lockapi.Cell, error) {
-	return func(ctx context.Context, _ time.Duration) (lockapi.Cell, error) { return c.Cell(ctx) }
+	return func(ctx context.Context, _ time.Duration) (lockapi.Cell, error) {
+		urls, err := c.URLs(ctx)
+		if err != nil {
+			return lockapi.Cell{}, err
+		}
+		return c.CellAt(ctx, urls[0])
+	}
 }
 
 // Over https the cell's list of members is trusted. A member with an http URL

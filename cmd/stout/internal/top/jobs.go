@@ -15,7 +15,7 @@ import (
 const (
 	beat     = time.Second // between looks, and between readings of visible rows
 	patience = 5 * time.Second
-	listTime = time.Minute // for a whole list, each part of which has patience
+	listTime = time.Minute // for a whole list; patience applies to each part
 	// Members are read every third beat. There is a pause between parts of a
 	// list.
 	memberBeats = 3
@@ -76,13 +76,16 @@ func (m *Model) start() tea.Cmd {
 	return tea.Batch(all...)
 }
 
-// ended handles the end of a job's reading. A pause does not hold back what is
-// read in it.
+// ended handles the end of a job's reading. A canceled one begins again at
+// once. A pause does not hold back what is read in it.
 func (m *Model) ended(d done) {
 	d.job.running = false
-	if d.job.live && d.change != nil {
+	switch {
+	case d.change == nil:
+		return
+	case d.job.live:
 		d.change(m)
-	} else {
+	default:
 		m.happens(d.change)
 	}
 	d.job.due = m.clock.Add(d.job.pace(m))

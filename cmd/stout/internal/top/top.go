@@ -177,15 +177,13 @@ func (m *Model) stale() bool {
 
 // happens handles a change of the model: at once, or at the end of a pause.
 func (m *Model) happens(c change) {
-	switch {
-	case c == nil:
-	case !m.paused:
+	if !m.paused {
 		c(m)
-	default:
-		m.held = append(m.held, c)
-		if len(m.held) > mostEvents {
-			m.held, m.dropped = m.held[1:], true
-		}
+		return
+	}
+	m.held = append(m.held, c)
+	if len(m.held) > mostEvents {
+		m.held, m.dropped = m.held[1:], true
 	}
 }
 
