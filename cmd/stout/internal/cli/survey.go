@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/wait"
@@ -50,16 +49,15 @@ type picture struct {
 func (a *app) survey(ctx context.Context, within time.Duration) (picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	s := asking{c: a.client, asked: make(map[string]bool), failed: make(map[string]error), views: make(chan cellView)}
-	for _, url := range a.opts.servers {
-		s.ask(ctx, url)
-	}
-	best := s.best(ctx)
+	best, failed := a.views(ctx)
 	switch {
-	case best == nil && s.denied() != nil:
-		return picture{failed: s.failed}, s.denied()
 	case best == nil:
-		return picture{failed: s.failed}, a.unreachable(s.failed, within)
+		for _, err := range failed {
+			if ask.IsDenial(err) {
+				return picture{failed: failed}, err
+			}
+		}
+		return picture{failed: failed}, a.unreachable(failed, within)
 	case ask.InOffice(*best):
 		return picture{Cell: *best}, nil
 	}
@@ -72,87 +70,69 @@ func (a *app) cell(ctx context.Context, within time.Duration) (lockapi.Cell, err
 	return seen.Cell, err
 }
 
-// denied returns the error of a replica that does not let the caller observe
-// the cell, or nil.
-func (s *asking) denied() error {
-	for _, err := range s.failed {
-		if ask.IsDenial(err) {
-			return err
+// views asks each replica for the cell until it fails. It returns the first view
+// with a master in office, or else the newest view when every replica has
+// answered once or failed; nil if no replica answers. failed has the errors by
+// server.
+func (a *app) views(ctx context.Context) (best *lockapi.Cell, failed map[string]error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var (
+		mu      sync.Mutex
+		asking  sync.WaitGroup
+		asked   = map[string]bool{}
+		pending int
+	)
+	failed = map[string]error{}
+	var visit func(url string)
+	// saw records a view, and reports whether to ask for another one.
+	saw := func(url string, cell lockapi.Cell, err error, first bool) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil {
+			return false
 		}
-	}
-	return nil
-}
-
-// best returns the first view with a master in office, or else the newest view;
-// nil if no replica answers.
-func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
-	var late <-chan time.Time
-	for s.pending > 0 {
-		var o cellView
-		select {
-		case o = <-s.views:
-		case <-late:
-			return best
-		case <-ctx.Done():
-			return best
-		}
-		if o.first {
-			s.pending--
-		}
+		held := err == nil && ask.InOffice(cell)
 		switch {
-		case o.err != nil:
-			s.failed[o.url] = o.err
-			continue
-		case ask.InOffice(o.cell):
-			return &o.cell
-		case best == nil || o.cell.Epoch > best.Epoch:
-			best = &o.cell
-		}
-		if late == nil {
-			late = time.After(min(surveyPatience, remaining(ctx)/2)) // askEach needs the rest
-		}
-		for _, r := range o.cell.Replicas {
-			s.ask(ctx, r.URL)
-		}
-	}
-	return best
-}
-
-// cellView is the cell as one replica describes it.
-type cellView struct {
-	url   string
-	first bool // the replica's first view
-	cell  lockapi.Cell
-	err   error
-}
-
-// asking is one round of questions. Each replica is asked until it fails; the
-// round ends when every replica has answered once or failed.
-type asking struct {
-	c       *client.Client
-	asked   map[string]bool // by URL
-	failed  map[string]error
-	pending int
-	views   chan cellView
-}
-
-func (s *asking) ask(ctx context.Context, url string) {
-	if s.asked[url] {
-		return
-	}
-	s.asked[url] = true
-	s.pending++
-	go func() {
-		o := cellView{url: url, first: true}
-		for ok := true; ok && o.err == nil; o.first = false {
-			o.cell, o.err = s.c.CellAt(ctx, url)
-			select {
-			case s.views <- o:
-			case <-ctx.Done():
+		case err != nil:
+			failed[url] = err
+		case held, best == nil || cell.Epoch > best.Epoch:
+			if best == nil { // askEach needs the rest of the time
+				time.AfterFunc(min(surveyPatience, remaining(ctx)/2), end)
 			}
-			ok = ask.Pause(ctx, askAgain) == nil
+			best = &cell
 		}
-	}()
+		for _, r := range cell.Replicas {
+			visit(r.URL)
+		}
+		if first {
+			pending--
+		}
+		if held || pending == 0 {
+			end()
+		}
+		return err == nil
+	}
+	visit = func(url string) {
+		if asked[url] {
+			return
+		}
+		asked[url] = true
+		pending++
+		asking.Go(func() {
+			for first, more := true, true; more; first = false {
+				cell, err := a.client.CellAt(ctx, url)
+				more = saw(url, cell, err, first) && ask.Pause(ctx, askAgain) == nil
+			}
+		})
+	}
+	mu.Lock()
+	for _, url := range a.opts.servers {
+		visit(url)
+	}
+	mu.Unlock()
+	asking.Wait()
+	return best, failed
 }
 
 // remaining returns the time until the deadline of ctx.
