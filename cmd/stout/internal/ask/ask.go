@@ -134,8 +134,8 @@ func Each[T any](items []T, f func(i int, item T)) {
 	all.Wait()
 }
 
-// Pause waits for d, or returns the error of ctx.
-func Pause(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -286,7 +286,7 @@ func (w *waitWatch) start(ctx context.Context, giveUp context.CancelCauseFunc) (
 // repeat calls f again after the returned time, counted from the start of the
 // call.
 func (w *waitWatch) repeat(ctx context.Context, f func() time.Duration) {
-	for pause := min(firstLook, w.every); ask.Pause(ctx, pause) == nil; {
+	for pause := min(firstLook, w.every); ask.Sleep(ctx, pause) == nil; {
 		began := time.Now()
 		pause = f() - time.Since(began)
 	}

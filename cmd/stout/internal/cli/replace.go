@@ -200,7 +200,7 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 		err := change(ctx)
 		refused, _ := errors.AsType[*lockapi.Error](err)
 		switch {
-		case errors.Is(err, client.ErrBusy) && ask.Pause(ctx, replaceAgain) == nil:
+		case errors.Is(err, client.ErrBusy) && ask.Sleep(ctx, replaceAgain) == nil:
 			continue
 		case errors.Is(err, client.ErrOutcomeUnknown):
 			f := &failure{code: exitUnknown, message: "it is not known whether " + done}
@@ -257,7 +257,7 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 		case time.Since(seen) >= replaceSilence:
 			a.ui.progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", clean(r.id), human(replacePatience)))
 		}
-		if ask.Pause(ctx, replaceLook) != nil {
+		if ask.Sleep(ctx, replaceLook) != nil {
 			return list, ctx.Err()
 		}
 	}

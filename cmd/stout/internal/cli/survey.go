@@ -122,7 +122,7 @@ func (a *app) views(ctx context.Context) (best *lockapi.Cell, failed map[string]
 		asking.Go(func() {
 			for first, more := true, true; more; first = false {
 				cell, err := a.client.CellAt(ctx, url)
-				more = saw(url, cell, err, first) && ask.Pause(ctx, askAgain) == nil
+				more = saw(url, cell, err, first) && ask.Sleep(ctx, askAgain) == nil
 			}
 		})
 	}

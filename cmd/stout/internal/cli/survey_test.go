@@ -58,7 +58,7 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	case at.cell == nil && at.ready == nil:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	}
-	if at.after > 0 && ask.Pause(r.Context(), at.after) != nil {
+	if at.after > 0 && ask.Sleep(r.Context(), at.after) != nil {
 		return nil, r.Context().Err()
 	}
 	status, body := http.StatusOK, any(struct{}{})

@@ -264,7 +264,7 @@ func wrap(head, text string, width, indent int) []string {
 }
 
 // millis formats milliseconds of the API for people.
-func millis(ms int64) string { return format.Millis(ms) }
+func millis(ms int64) string { return format.MS(ms) }
 
 // since returns the time since t, at least zero: the cell's clock may be ahead.
 func since(t time.Time) string { return human(max(0, time.Since(t))) }

@@ -79,7 +79,7 @@ func Deadlock(d lockapi.Deadlock) (head string, lines []string) {
 		if d.MoreLinks > 0 && i == len(d.Links)-1 {
 			why = "behind a session that is not shown"
 		}
-		lines = append(lines, fmt.Sprintf("%s (session %s) waits %s for %s, %s", Clean(l.SessionName), Clean(l.Session), Millis(l.WaitingMS), Clean(l.Path), why))
+		lines = append(lines, fmt.Sprintf("%s (session %s) waits %s for %s, %s", Clean(l.SessionName), Clean(l.Session), MS(l.WaitingMS), Clean(l.Path), why))
 	}
 	if d.MoreLinks > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more; the last one waits for the first session", d.MoreLinks))

@@ -70,5 +70,5 @@ func PluralOf[N int | uint64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Millis formats milliseconds of the API for people.
-func Millis(ms int64) string { return Human(time.Duration(ms) * time.Millisecond) }
+// MS formats milliseconds of the API for people.
+func MS(ms int64) string { return Human(time.Duration(ms) * time.Millisecond) }

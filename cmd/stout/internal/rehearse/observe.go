@@ -256,6 +256,6 @@ func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		_ = w.look(ctx) // there may be no master at that moment
-		_ = ask.Pause(ctx, max(rest, 9*time.Since(begun)))
+		_ = ask.Sleep(ctx, max(rest, 9*time.Since(begun)))
 	}
 }

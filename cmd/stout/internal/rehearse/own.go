@@ -93,11 +93,11 @@ func (o *own) work(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() {
-		for ask.Pause(ctx, ownEvery) == nil {
+		for ask.Sleep(ctx, ownEvery) == nil {
 			o.watch()
 		}
 	})
-	for ask.Pause(ctx, ownEvery) == nil {
+	for ask.Sleep(ctx, ownEvery) == nil {
 		o.call(ctx)
 	}
 }

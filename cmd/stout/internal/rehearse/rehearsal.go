@@ -107,7 +107,7 @@ func (r *Rehearsal) still(ctx context.Context, b *Before) error {
 		if tries == 4 {
 			return &NoGo{concerns}
 		}
-		if err := ask.Pause(ctx, rest); err != nil {
+		if err := ask.Sleep(ctx, rest); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (*Seen, error) {
 	since := func() time.Duration { return time.Since(p.begun) }
 	r.Doing("observing the cell for " + r.Lead.String())
-	if err := ask.Pause(ctx, r.Lead); err != nil {
+	if err := ask.Sleep(ctx, r.Lead); err != nil {
 		return nil, err
 	}
 	if err := r.still(ctx, b); err != nil {
@@ -191,7 +191,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 		return nil, err
 	}
 	r.Doing("observing the cell for another " + r.Settle.String())
-	if err := ask.Pause(ctx, r.Settle); err != nil {
+	if err := ask.Sleep(ctx, r.Settle); err != nil {
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, lookTime)
@@ -220,7 +220,7 @@ func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.
 			s.To, s.Office = Office{cell.Master.ID, cell.Epoch}, since()
 			return nil
 		}
-		_ = ask.Pause(within, 20*time.Millisecond)
+		_ = ask.Sleep(within, 20*time.Millisecond)
 	}
 	return ctx.Err() // Evaluate reports a missing office
 }

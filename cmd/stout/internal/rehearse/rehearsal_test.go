@@ -82,13 +82,13 @@ func (c *testCell) answer(r *http.Request) (any, error) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, lockapi.RouteSessions+"/"), "/")
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/keepalive"):
-		return lockapi.Keepalive{TTLMS: 12_000, HeldMS: 1000, Epoch: 1}, ask.Pause(r.Context(), time.Second)
+		return lockapi.Keepalive{TTLMS: 12_000, HeldMS: 1000, Epoch: 1}, ask.Sleep(r.Context(), time.Second)
 	case r.Method == http.MethodPut:
 		return c.grant(r)
 	case path == lockapi.RouteTransfer:
 		return c.change(r)
 	}
-	if err := ask.Pause(r.Context(), time.Millisecond); err != nil {
+	if err := ask.Sleep(r.Context(), time.Millisecond); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -137,12 +137,12 @@ func (c *testCell) grant(r *http.Request) (any, error) {
 		}
 		at := len(c.queue)
 		c.mu.Unlock()
-		err := ask.Pause(r.Context(), time.Duration(asked.WaitMS)*time.Millisecond)
+		err := ask.Sleep(r.Context(), time.Duration(asked.WaitMS)*time.Millisecond)
 		return lockapi.Grant{Path: strings.TrimPrefix(r.URL.Path, lockapi.RouteLocks), State: lockapi.StateQueued, Session: asked.Session, Handle: asked.Handle, Mode: asked.Mode, Position: at}, err
 	}
 	g := lockapi.Grant{Path: strings.TrimPrefix(r.URL.Path, lockapi.RouteLocks), State: lockapi.StateHeld, Session: asked.Session, Handle: asked.Handle, Mode: asked.Mode, Token: 1}
 	g.Sequencer = lockapi.Sequencer{Mode: g.Mode, Token: g.Token, Path: g.Path}.String()
-	return g, ask.Pause(r.Context(), time.Millisecond)
+	return g, ask.Sleep(r.Context(), time.Millisecond)
 }
 
 func (c *testCell) change(r *http.Request) (any, error) {
@@ -209,7 +209,7 @@ func TestNewMasterIsLost(t *testing.T) {
 	for next, want := range map[string]string{"r3": Look, "": Failed} {
 		c := &testCell{masters: []string{"r1"}}
 		rehearsed(t, c, func() {}, func(ctx context.Context, _ context.CancelFunc) {
-			_ = ask.Pause(ctx, Lead+Settle/2)
+			_ = ask.Sleep(ctx, Lead+Settle/2)
 			c.elect(next)
 		}, func(r Report, err error) {
 			if err != nil || r.Verdict != want || r.After != (Office{"r2", 2}) || !strings.Contains(strings.Join(r.Why, "; "), "at the end") {
@@ -240,7 +240,7 @@ func TestGoIsJudgedAgain(t *testing.T) {
 			between, beside := func() { c.becomes(cell) }, func(context.Context, context.CancelFunc) {}
 			if c.later {
 				between, beside = none, func(ctx context.Context, _ context.CancelFunc) {
-					_ = ask.Pause(ctx, Lead/2)
+					_ = ask.Sleep(ctx, Lead/2)
 					c.becomes(cell)
 				}
 			}
@@ -265,7 +265,7 @@ func TestRunThatIsCutOff(t *testing.T) {
 			for _, lost := range []bool{false, true} {
 				c := &testCell{masters: []string{"r1"}}
 				rehearsed(t, c, func() {}, func(ctx context.Context, cancel context.CancelFunc) {
-					_ = ask.Pause(ctx, at)
+					_ = ask.Sleep(ctx, at)
 					c.mu.Lock()
 					c.lost = lost
 					c.mu.Unlock()

@@ -200,7 +200,7 @@ func follow(ctx context.Context, c *client.Client, source Source, send func(chan
 		now, err := c.Revision(bounded)
 		cancel()
 		if state(err); err != nil {
-			_ = ask.Pause(ctx, beat)
+			_ = ask.Sleep(ctx, beat)
 			continue
 		}
 		if !known {
@@ -211,7 +211,7 @@ func follow(ctx context.Context, c *client.Client, source Source, send func(chan
 			switch {
 			case err != nil:
 				state(err)
-				_ = ask.Pause(ctx, beat)
+				_ = ask.Sleep(ctx, beat)
 			case e.Compacted != nil:
 				after = e.Compacted.Revision
 				send(func(m *Model) { m.miss(at) })

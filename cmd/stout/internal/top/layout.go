@@ -162,7 +162,7 @@ func bar(part, whole time.Duration, width int) string {
 
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
-func millis(ms int64) string { return format.Millis(ms) }
+func millis(ms int64) string { return format.MS(ms) }
 
 // ago is how long ago t was.
 func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }

@@ -163,7 +163,7 @@ func (l *list[T]) read(ctx context.Context, c *client.Client, source Source, of 
 			break
 		}
 		if len(out.items)%lockapi.MaxListLimit == 0 {
-			_ = ask.Pause(ctx, partPause)
+			_ = ask.Sleep(ctx, partPause)
 			silent.Reset(patience)
 		}
 	}
