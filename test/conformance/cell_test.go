@@ -19,8 +19,8 @@ func pausedMaster(w *world) { w.overFailOver((*cell.Replica).Pause, (*cell.Repli
 // overFailOver requires that locks survive a fault of the master.
 func (w *world) overFailOver(fail, after func(*cell.Replica) error) {
 	w.beginAt(cell.New(w, cell.Options{}))
-	w.open(10 * time.Second)
-	w.d.do("open", fields{"cell": "c", "as": "s2", "ttl_ms": 10_000})
+	w.open(15 * time.Second)
+	w.d.do("open", fields{"cell": "c", "as": "s2", "ttl_ms": 15_000})
 	first := w.lock(w.prefix)
 	waiter := w.d.begin("lock", fields{"session": "s2", "as": "h2", "path": w.prefix})
 	w.wantWaiters(w.prefix, 1)
@@ -120,13 +120,7 @@ func membersFound(w *world) {
 	})
 	w.gates.list[0].silence()
 	w.d.do("get", fields{"cell": "c", "path": w.known()})
-	before := w.renewals()
-	w.eventually("the session is kept alive elsewhere", func() error {
-		if w.renewals() < before+2 {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
+	w.awaitRenewals(w.renewals()+2, nil)
 	w.wantHeld("h")
 }
 
@@ -135,12 +129,7 @@ func membersChange(w *world) {
 	w.beginAt(cell.New(w, cell.Options{Args: calm}))
 	w.open(5 * time.Second)
 	w.lock(w.prefix)
-	w.eventually("the session is kept alive", func() error {
-		if w.renewals() < 1 {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
+	w.awaitRenewals(1, nil)
 	moved := newGates(w, w.cell)
 	for i, url := range moved.urls() {
 		id := fmt.Sprintf("r%d", i+1)
@@ -167,11 +156,6 @@ func membersChange(w *world) {
 	w.gates.cut()
 	w.d.do("get", fields{"cell": "c", "path": w.known()})
 	w.gates = moved
-	w.eventually("the session is kept alive at the new URLs", func() error {
-		if w.renewals() < 2 {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
+	w.awaitRenewals(2, nil)
 	w.lockAs("h2", w.prefix+"/2")
 }

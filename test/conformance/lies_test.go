@@ -63,12 +63,7 @@ func olderEpoch(w *world) {
 	heal := w.gates.on(always(func(q *request) bool { return isKeepalive(q) || isOpening(q) }, &fault{modify: present}))
 	w.open(ttl)
 	w.lock(w.prefix)
-	w.eventually("a keepalive is answered", func() error {
-		if w.renewals() < 1 {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
+	w.awaitRenewals(1, nil)
 	heal()
 	last := w.lastBelief("h")
 	of := func(q *request) bool { return number(q.answer, "epoch") > later }
@@ -93,10 +88,7 @@ func longerLease(w *world) {
 			w.Fatalf("%v ms remain of a session with a ttl of %v", n, ttl)
 		}
 	}
-	for w.renewals() < 3 {
-		check()
-		time.Sleep(20 * time.Millisecond)
-	}
+	w.awaitRenewals(3, check)
 	time.Sleep(100 * time.Millisecond)
 	check()
 }

@@ -72,7 +72,7 @@ func waitEnds(w *world) {
 // client finds the grant and releases it.
 func lateGrant(w *world) {
 	w.begin()
-	w.open(3 * time.Second)
+	w.open(5 * time.Second)
 	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
 	arrive := make(chan struct{})
 	heal := w.gates.on(always(acquires, &fault{until: arrive}))

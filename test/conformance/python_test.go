@@ -15,7 +15,7 @@ import (
 
 // TestPython runs the suite with the Python client.
 func TestPython(t *testing.T) {
-	runAll(t, []string{python(t), "-IB", filepath.Join(root(t), "client/python/tests/driver.py")})
+	runAll(t, python(t), "-IB", filepath.Join(root(t), "client/python/tests/driver.py"))
 }
 
 // pythonVariable names the Python to test with.

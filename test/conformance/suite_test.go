@@ -32,10 +32,10 @@ const driverVariable = "STOUT_CONFORMANCE_DRIVER"
 // default that of the Go client.
 func TestGiven(t *testing.T) {
 	if command := os.Getenv(driverVariable); command != "" {
-		runAll(t, []string{"sh", "-c", "exec " + command})
+		runAll(t, "sh", "-c", "exec "+command)
 		return
 	}
-	runAll(t, []string{goDriver(t)})
+	runAll(t, goDriver(t))
 }
 
 // TestTypeScript runs the suite with the client for Node.
@@ -44,7 +44,7 @@ func TestTypeScript(t *testing.T) {
 	if err != nil {
 		t.Skip("the client for Node needs Node 20 or later: install node")
 	}
-	runAll(t, []string{node, filepath.Join(root(t), "client/typescript/conformance/driver.js")})
+	runAll(t, node, filepath.Join(root(t), "client/typescript/conformance/driver.js"))
 }
 
 func root(t *testing.T) string {
@@ -78,6 +78,7 @@ var scenarios = []scenario{
 	{"paused-client", pausedClient},
 	{"cut-off", cutOff},
 	{"jeopardy", jeopardy},
+	{"resume", resume},
 	{"keepalives-wait", keepalivesWait},
 	{"paused-master", pausedMaster},
 	{"forced-release", forcedRelease},
@@ -122,7 +123,7 @@ var scenarios = []scenario{
 
 // runAll runs all scenarios with one driver. A scenario that harms its cell has
 // one of its own; the others share cells.
-func runAll(t *testing.T, command []string) {
+func runAll(t *testing.T, command ...string) {
 	shared := sync.OnceValue(func() *cell.Cell { return cell.New(t, cell.Options{Args: calm}) })
 	other := sync.OnceValue(func() *cell.Cell {
 		return cell.New(t, cell.Options{Size: 1, Name: "other", Args: append([]string{fmt.Sprintf("--event-history=%d", history)}, calm...)})
@@ -320,6 +321,20 @@ func (w *world) lastBelief(hold string) (last time.Time) {
 // renewals returns how many keepalives were answered.
 func (w *world) renewals() int {
 	return len(w.gates.find(func(q *request) bool { return isKeepalive(q) && q.status == http.StatusOK }))
+}
+
+// awaitRenewals waits until n keepalives were answered, and calls meanwhile
+// until then, unless it is nil.
+func (w *world) awaitRenewals(n int, meanwhile func()) {
+	w.Helper()
+	for over := time.Now().Add(patience); w.renewals() < n; time.Sleep(20 * time.Millisecond) {
+		if meanwhile != nil {
+			meanwhile()
+		}
+		if time.Now().After(over) {
+			w.Fatalf("%d keepalives were answered; there must be %d", w.renewals(), n)
+		}
+	}
 }
 
 // any200 is any request, for leaseBound.

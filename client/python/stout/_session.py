@@ -123,6 +123,15 @@ class Held:
             if kind is None:
                 raise
 
+    def resume(self, timeout: Optional[float] = None) -> "Held":
+        """Return a new hold of the same grant, once the session is safe after a jeopardy.
+
+        The cell kept the lock, but this program could not know. Raises LockLost
+        if the cell no longer has the grant, or SessionEnded. A hold that has not
+        ended is returned unchanged.
+        """
+        return self.session._resume(self, self.session.cell.timeout if timeout is None else timeout)
+
     def release(self, timeout: float = _RELEASE) -> None:
         """Release the lock. Raises LockLost or SessionEnded if it was no longer held.
 
@@ -595,6 +604,27 @@ class Session:
                     self._lose(a, token)
             self.cell.tokens.note(token)
             return held
+
+    def _resume(self, held: Held, timeout: float) -> Held:
+        end = _clock.now() + timeout
+        while True:
+            self._await_safe(end)
+            if not held.lost.is_set():
+                return held
+            holds, _ = self.cell.do(Call("GET", "/v1/sessions/" + self.id, check=self._check_state), end - _clock.now())
+            with self._cond:
+                self._look()
+                a = self._known.get(held.handle)
+                if a is None or a.held is None or held._outcome is not None:
+                    raise error("lock_lost", f"{held.path} was released, or the cell no longer has the grant")
+                if not a.held.lost.is_set():
+                    return a.held  # resumed by another thread
+                if not any(token == held.token and handle == held.handle for _, handle, token, _ in holds):
+                    self._lose(a, held.token)
+                    raise error("lock_lost", f"the cell no longer counts {held.path} as held by this session")
+                if self._lease.state == SAFE:
+                    a.held = Held(self, held.path, held.handle, held.shared, held.token, held.sequencer)
+                    return a.held
 
     def _release_call(self, path: str, handle: str, token: int) -> Call:
         query = {"session": self.id, "handle": handle, **({"token": str(token)} if token else {})}

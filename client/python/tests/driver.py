@@ -58,9 +58,14 @@ def close(c: Command) -> Command:
 
 
 def lock(c: Command) -> Command:
-    s, name = objects[c["session"]], c["as"]
+    s = objects[c["session"]]
     wait = 0.0 if c["op"] == "try_lock" else c["wait_ms"] / 1000 if "wait_ms" in c else None
     held = s.lock(c["path"], wait=wait, shared=c.get("mode") == "shared", limit=c.get("limit", 0))
+    return taken(c, held)
+
+
+def taken(c: Command, held: stout.Held) -> Command:
+    name = c["as"]
     objects[name] = held
     held.released = False
 
@@ -76,6 +81,10 @@ def lock(c: Command) -> Command:
 
 def held(c: Command) -> Command:
     return {"held": not objects[c["hold"]].lost.is_set()}
+
+
+def resume(c: Command) -> Command:
+    return taken(c, objects[c["hold"]].resume(timeout=timeout(c)))
 
 
 def unlock(c: Command) -> Command:
@@ -144,6 +153,7 @@ operations: Dict[str, Callable[[Command], Command]] = {
     "lock": lock,
     "try_lock": lock,
     "held": held,
+    "resume": resume,
     "unlock": unlock,
     "put": put,
     "get": get,

@@ -50,6 +50,11 @@ async function lock(c, signal) {
 	const held = await (c.op === "try_lock"
 		? session.tryLock(c.path, { ...options, signal })
 		: session.lock(c.path, { ...options, wait: c.wait_ms, signal: c.wait_ms === undefined && c.timeout_ms === undefined ? undefined : signal }));
+	return taken(c, held);
+}
+
+/** Adds a hold, and reports its loss. */
+function taken(c, held) {
 	holds.set(c.as, held);
 	const report = () => {
 		const code = codeOf(held.signal.reason);
@@ -97,6 +102,7 @@ const operations = {
 	lock,
 	try_lock: lock,
 	held: async (c) => ({ held: find(holds, c.hold).valid }),
+	resume: async (c, signal) => taken(c, await find(holds, c.hold).resume({ signal })),
 	unlock: (c, signal) => find(holds, c.hold).unlock({ signal }),
 	async put(c, signal) {
 		const options = { ...conditions(c, signal), ifAbsent: c.if_absent, ephemeral: c.ephemeral || undefined };

@@ -135,6 +135,7 @@ var codes = []struct {
 	{client.ErrSessionExpired, "session_expired"},
 	{client.ErrSessionClosed, "session_closed"},
 	{client.ErrLockLost, "lock_lost"},
+	{client.ErrUnlocked, "unlocked"},
 	{client.ErrJeopardy, "jeopardy"},
 	{client.ErrOutcomeUnknown, "outcome_unknown"},
 	{client.ErrNoMaster, "no_master"},

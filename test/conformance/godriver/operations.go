@@ -68,6 +68,7 @@ var operations = map[string]func(*driver, context.Context, *command) (any, error
 	"lock":     (*driver).lock,
 	"try_lock": (*driver).lock,
 	"held":     (*driver).held,
+	"resume":   (*driver).resume,
 	"unlock":   (*driver).unlock,
 	"put":      (*driver).put,
 	"get":      (*driver).get,
@@ -181,9 +182,14 @@ func (d *driver) lock(ctx context.Context, c *command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return d.taken(c, h), nil
+}
+
+// taken adds a hold and reports its loss.
+func (d *driver) taken(c *command, h *client.Held) any {
 	add(d, d.holds, c.As, h)
 	c.then = func() { d.reportLoss(c.As, h) }
-	return results{"token": h.Token(), "sequencer": h.Sequencer()}, nil
+	return results{"token": h.Token(), "sequencer": h.Sequencer()}
 }
 
 // reportLoss reports the end of a hold, unless the program ended it.
@@ -200,6 +206,17 @@ func (d *driver) held(_ context.Context, c *command) (any, error) {
 		return nil, err
 	}
 	return results{"held": h.Err() == nil}, nil
+}
+
+func (d *driver) resume(ctx context.Context, c *command) (any, error) {
+	h, err := find(d, d.holds, c.Hold)
+	if err != nil {
+		return nil, err
+	}
+	if h, err = h.Resume(ctx); err != nil {
+		return nil, err
+	}
+	return d.taken(c, h), nil
 }
 
 func (d *driver) unlock(ctx context.Context, c *command) (any, error) {
