@@ -211,6 +211,17 @@ func (p *pending) result() (fields, *refusal) {
 	return p.line.OK, p.line.Error
 }
 
+// try waits for the answer to a command, in any goroutine. Without an answer it
+// reports false.
+func (p *pending) try() (fields, *refusal, bool) {
+	select {
+	case <-p.done:
+		return p.line.OK, p.line.Error, p.line.OK != nil || p.line.Error != nil
+	case <-time.After(patience):
+		return nil, nil, false
+	}
+}
+
 // isDone reports whether a command was answered.
 func (p *pending) isDone() bool {
 	select {

@@ -150,6 +150,14 @@ func (g *gates) cut() {
 	}
 }
 
+// isCut reports whether the gates are cut.
+func (g *gates) isCut() bool {
+	one := g.list[0]
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return one.cut != nil
+}
+
 // breakConnections breaks the client's connections.
 func (g *gates) breakConnections() {
 	for _, one := range g.list {

@@ -79,6 +79,7 @@ var scenarios = []scenario{
 	{"cut-off", cutOff},
 	{"jeopardy", jeopardy},
 	{"resume", resume},
+	{"contention", contention},
 	{"keepalives-wait", keepalivesWait},
 	{"paused-master", pausedMaster},
 	{"forced-release", forcedRelease},
@@ -323,13 +324,13 @@ func (w *world) renewals() int {
 	return len(w.gates.find(func(q *request) bool { return isKeepalive(q) && q.status == http.StatusOK }))
 }
 
-// awaitRenewals waits until n keepalives were answered, and calls meanwhile
-// until then, unless it is nil.
-func (w *world) awaitRenewals(n int, meanwhile func()) {
+// awaitRenewals waits until n keepalives were answered. It calls each,
+// unless that is nil, until then.
+func (w *world) awaitRenewals(n int, each func()) {
 	w.Helper()
 	for over := time.Now().Add(patience); w.renewals() < n; time.Sleep(20 * time.Millisecond) {
-		if meanwhile != nil {
-			meanwhile()
+		if each != nil {
+			each()
 		}
 		if time.Now().After(over) {
 			w.Fatalf("%d keepalives were answered; there must be %d", w.renewals(), n)

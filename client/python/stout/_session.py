@@ -317,7 +317,8 @@ class Session:
             self._news.clear()
             listeners = list(self._listeners)
         for state in news:
-            _log.log(logging.INFO if state == SAFE else logging.WARNING, "session %r: %s", self.name, state)
+            closed = self._over is not None and self._over.code == "session_closed"
+            _log.log(logging.INFO if state == SAFE or closed else logging.WARNING, "session %r is %s", self.name, state)
             for listener in listeners:
                 listener(state)
         return self._lease.state != EXPIRED or bool(self._news)
