@@ -49,7 +49,19 @@ class File:
 class Call:
     """One call of the API, with the record of its attempts."""
 
-    def __init__(self, method: str, target: str, *, body: Optional[bytes] = None, headers: Optional[Dict[str, str]] = None, check: Optional[Check] = None, status: int = 0, once: bool = False, settles: str = "", stale: bool = False):
+    def __init__(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: Optional[bytes] = None,
+        headers: Optional[Dict[str, str]] = None,
+        check: Optional[Check] = None,
+        status: int = 0,
+        once: bool = False,
+        settles: str = "",
+        stale: bool = False,
+    ):
         self.method, self.target, self.body = method, target, body
         self.headers = headers or {}
         self.check, self.status = check, status
@@ -78,7 +90,17 @@ class Cell:
     lock, in seconds. `grace` is how long a session in jeopardy tries to recover.
     """
 
-    def __init__(self, urls: Union[str, Sequence[str]], *, ca: Optional[str] = None, cert: Optional[str] = None, key: Optional[str] = None, token: Union[str, Callable[[], str], None] = None, timeout: float = 30.0, grace: float = 45.0):
+    def __init__(
+        self,
+        urls: Union[str, Sequence[str]],
+        *,
+        ca: Optional[str] = None,
+        cert: Optional[str] = None,
+        key: Optional[str] = None,
+        token: Union[str, Callable[[], str], None] = None,
+        timeout: float = 30.0,
+        grace: float = 45.0,
+    ):
         self._tls = TLS(ca, cert, key)
         self._given = [Endpoint(u, self._tls) for u in ([urls] if isinstance(urls, str) else urls)]
         if not self._given:
@@ -113,7 +135,9 @@ class Cell:
             e.close()
 
     def _after_fork(self) -> None:
-        self._lock = threading.Lock()
+        """Forget what other threads of the parent process may have locked."""
+        self._lock, self._tls.lock = threading.Lock(), threading.Lock()
+        self.tokens.lock, self.seen.lock = threading.Lock(), threading.Lock()
         self._looking = False
         for e in self.endpoints():
             e.reset()
@@ -266,7 +290,15 @@ class Cell:
             headers.setdefault("Content-Type", "application/json")
         sent = _clock.now()
         try:
-            a = at.send(call.method, call.target, headers, call.body, within if left is None else min(within, left), call.cut, call.wait > 0)
+            a = at.send(
+                call.method,
+                call.target,
+                headers,
+                call.body,
+                within if left is None else min(within, left),
+                call.cut,
+                call.wait > 0,
+            )
         except NoAnswer as e:
             if e.sent:
                 call.sent(sent)
@@ -311,7 +343,10 @@ class Cell:
                 self._strange.clear()
                 return
             self._strange.add(at.base)
-        raise OtherCell("other_cell", f"{at.base} is a replica of the cell {cell[:64]!r}, and this client has spoken with {self._id!r}; to use the other cell, make a new client")
+        raise OtherCell(
+            "other_cell",
+            f"{at.base} is a replica of the cell {cell[:64]!r}, and this client has spoken with {self._id!r}; to use the other cell, make a new client",
+        )
 
     def refusal(self, at: Endpoint, a: Answer) -> StoutError:
         """Return the error of an answer that is not 2xx."""
@@ -344,17 +379,31 @@ class Cell:
             return call.check(a.json(), a)
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             what = str(e) if isinstance(e, ValueError) else f"{type(e).__name__} {e}"
-            raise InternalError("internal", f"{at.base} answered {call.method} {call.target.partition('?')[0]} with {what}", {"nonsense": True}) from None
+            raise InternalError(
+                "internal",
+                f"{at.base} answered {call.method} {call.target.partition('?')[0]} with {what}",
+                {"nonsense": True},
+            ) from None
 
     # Sessions and watches.
 
-    def session(self, ttl: float = 12.0, name: str = "", meta: Optional[Dict[str, str]] = None, timeout: Optional[float] = None) -> "Session":
+    def session(
+        self, ttl: float = 12.0, name: str = "", meta: Optional[Dict[str, str]] = None, timeout: Optional[float] = None
+    ) -> "Session":
         """Open a session, which is kept alive in the background until `close`."""
         from ._session import open_session
 
         return open_session(self, ttl, name, meta, self.timeout if timeout is None else timeout)
 
-    def watch(self, prefix: str = "/", *, after: Optional[int] = None, path: str = "", types: Sequence[str] = (), contents: bool = False) -> "Watch":
+    def watch(
+        self,
+        prefix: str = "/",
+        *,
+        after: Optional[int] = None,
+        path: str = "",
+        types: Sequence[str] = (),
+        contents: bool = False,
+    ) -> "Watch":
         """Iterate over the events after a revision (None: from now on), in order.
 
         `prefix` is a plain string; `path` selects one node instead. The Watch
@@ -401,30 +450,61 @@ class Cell:
                     raise ValueError("a list that makes no progress")
                 return found, next_page
 
-            page, after = self._read("/v1/files?" + urlencode({**query, **({"after": after} if after else {})}), check, timeout)
+            page, after = self._read(
+                "/v1/files?" + urlencode({**query, **({"after": after} if after else {})}), check, timeout
+            )
             yield from page
             if not after:
                 return
 
-    def put(self, path: str, content: Union[bytes, str], *, if_revision: Optional[int] = None, if_absent: bool = False, guard: Optional["Held"] = None, timeout: Optional[float] = None) -> File:
+    def put(
+        self,
+        path: str,
+        content: Union[bytes, str],
+        *,
+        if_revision: Optional[int] = None,
+        if_absent: bool = False,
+        guard: Optional["Held"] = None,
+        timeout: Optional[float] = None,
+    ) -> File:
         """Write a whole file, at most once: a lost answer raises OutcomeUnknown.
 
         Session.put is repeated, and takes effect exactly once.
         """
         return self.write(None, "PUT", path, content, if_revision, if_absent, None, guard, timeout)
 
-    def delete(self, path: str, *, if_revision: Optional[int] = None, guard: Optional["Held"] = None, timeout: Optional[float] = None) -> bool:
+    def delete(
+        self,
+        path: str,
+        *,
+        if_revision: Optional[int] = None,
+        guard: Optional["Held"] = None,
+        timeout: Optional[float] = None,
+    ) -> bool:
         """Delete a file, at most once, and report whether there was one."""
         return self.remove(None, path, if_revision, guard, timeout)
 
     def check_sequencer(self, sequencer: str, timeout: Optional[float] = None) -> bool:
         """Report whether the very grant that a sequencer describes is held now."""
-        return bool(self._read("/v1/sequencers?value=" + quote(sequencer, safe=""), lambda v, a: v["valid"] is True, timeout))
+        return bool(
+            self._read("/v1/sequencers?value=" + quote(sequencer, safe=""), lambda v, a: v["valid"] is True, timeout)
+        )
 
     def _read(self, target: str, check: Check, timeout: Optional[float]) -> Any:
         return self.do(Call("GET", target, check=check), self.timeout if timeout is None else timeout)
 
-    def write(self, session: Optional["Session"], method: str, path: str, content: Union[bytes, str], if_revision: Optional[int], if_absent: bool, ephemeral: Optional[bool], guard: Optional["Held"], timeout: Optional[float]) -> File:
+    def write(
+        self,
+        session: Optional["Session"],
+        method: str,
+        path: str,
+        content: Union[bytes, str],
+        if_revision: Optional[int],
+        if_absent: bool,
+        ephemeral: Optional[bool],
+        guard: Optional["Held"],
+        timeout: Optional[float],
+    ) -> File:
         body = content.encode() if isinstance(content, str) else bytes(content)
         since, digest = self.seen.value, hashlib.sha256(body).hexdigest()
 
@@ -444,7 +524,14 @@ class Cell:
         self.seen.note(f.revision)
         return f
 
-    def remove(self, session: Optional["Session"], path: str, if_revision: Optional[int], guard: Optional["Held"], timeout: Optional[float]) -> bool:
+    def remove(
+        self,
+        session: Optional["Session"],
+        path: str,
+        if_revision: Optional[int],
+        guard: Optional["Held"],
+        timeout: Optional[float],
+    ) -> bool:
         def check(v: Any, a: Answer) -> bool:
             if v["deleted"] is True:
                 self.seen.note(whole(v["revision"]))
@@ -454,7 +541,16 @@ class Cell:
         call = self._change("DELETE", path, query, if_revision, False, guard, check)
         return bool(self._send(session, call, timeout))
 
-    def _change(self, method: str, path: str, query: List[Tuple[str, str]], if_revision: Optional[int], if_absent: bool, guard: Optional["Held"], check: Check) -> Call:
+    def _change(
+        self,
+        method: str,
+        path: str,
+        query: List[Tuple[str, str]],
+        if_revision: Optional[int],
+        if_absent: bool,
+        guard: Optional["Held"],
+        check: Check,
+    ) -> Call:
         headers: Dict[str, str] = {}
         if if_revision is not None and if_absent:
             raise InvalidArgument("invalid_argument", "if_revision and if_absent contradict each other")
@@ -467,7 +563,9 @@ class Cell:
                 raise error("not_held", f"{guard.sequencer}: the guarding hold has ended here: {guard.lost.reason}")
             query.append(("sequencer", guard.sequencer))
         where = path_of(path) if method != "POST" else path_of(path + "0" * 16)[:-16]
-        return Call(method, "/v1/files" + where + ("?" + urlencode(query) if query else ""), headers=headers, check=check)
+        return Call(
+            method, "/v1/files" + where + ("?" + urlencode(query) if query else ""), headers=headers, check=check
+        )
 
     def _send(self, session: Optional["Session"], call: Call, timeout: Optional[float]) -> Any:
         timeout = self.timeout if timeout is None else timeout
@@ -483,11 +581,11 @@ class High:
     """The highest number of a series; later numbers are higher."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self.value = 0
 
     def note(self, n: int) -> int:
-        with self._lock:
+        with self.lock:
             self.value = max(self.value, n)
         return n
 
@@ -512,9 +610,17 @@ def file_of(v: Any, as_of: int) -> File:
     elif "content_base64" in v:
         content = base64.b64decode(v["content_base64"], validate=True)
     f = File(
-        path=str(v["path"]), revision=whole(v["revision"], 1), instance=whole(v["instance"], 1), generation=whole(v["generation"], 1),
-        size=whole(v["size"]), sha256=str(v["sha256"]), session=str(v.get("session", "")), created_at=str(v.get("created_at", "")),
-        modified_at=str(v.get("modified_at", "")), content=content, as_of=as_of,
+        path=str(v["path"]),
+        revision=whole(v["revision"], 1),
+        instance=whole(v["instance"], 1),
+        generation=whole(v["generation"], 1),
+        size=whole(v["size"]),
+        sha256=str(v["sha256"]),
+        session=str(v.get("session", "")),
+        created_at=str(v.get("created_at", "")),
+        modified_at=str(v.get("modified_at", "")),
+        content=content,
+        as_of=as_of,
     )
     if content is not None and (len(content) != f.size or hashlib.sha256(content).hexdigest() != f.sha256):
         raise ValueError(f"a content of {f.path!r} that does not match its checksum")

@@ -129,7 +129,7 @@ class TLS:
 
     def __init__(self, ca: Optional[str], cert: Optional[str], key: Optional[str]):
         self._files = (ca, cert, key)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._stamp: Tuple[float, ...] = ()
         self._context: Optional[ssl.SSLContext] = None
         if ca or cert:
@@ -137,7 +137,7 @@ class TLS:
 
     def context(self) -> ssl.SSLContext:
         ca, cert, key = self._files
-        with self._lock:
+        with self.lock:
             stamp = tuple(os.stat(f).st_mtime for f in self._files if f)
             if self._context is None or stamp != self._stamp:
                 made = ssl.create_default_context(cafile=ca)
@@ -157,23 +157,35 @@ class Endpoint:
             port = parts.port
         except ValueError:
             port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.username is not None or parts.query or parts.fragment:
-            raise InvalidArgument("invalid_argument", f"{url!r} is not a base URL; write http://host:port or https://host:port")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or port == -1
+            or parts.username is not None
+            or parts.query
+            or parts.fragment
+        ):
+            raise InvalidArgument(
+                "invalid_argument", f"{url!r} is not a base URL; write http://host:port or https://host:port"
+            )
         self.scheme, self.host = parts.scheme, parts.hostname
         self.port = port or {"http": 80, "https": 443}[self.scheme]
         self.path = parts.path.rstrip("/")
         self.base = f"{self.scheme}://{parts.netloc}{self.path}"
         self.tls = tls
         self.works = False  # it has answered since its last failure
+        self._idle: List[http.client.HTTPConnection] = []
         self.failures = 0
         self.probe_at = 0.0
         self.reset()
 
     def reset(self) -> None:
         """Forget all connections, as in a child process after a fork."""
+        for conn in self._idle:
+            conn.close()  # here only
         self._lock = threading.Lock()
         self._probing = False
-        self._idle: List[http.client.HTTPConnection] = []
+        self._idle = []
         self._waiting: Set[socket.socket] = set()
 
     def failed(self) -> None:
@@ -235,7 +247,16 @@ class Endpoint:
         conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return conn
 
-    def send(self, method: str, target: str, headers: Mapping[str, str], body: Optional[bytes], timeout: float, cut: Cut, waits: bool = False) -> Answer:
+    def send(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: Optional[bytes],
+        timeout: float,
+        cut: Cut,
+        waits: bool = False,
+    ) -> Answer:
         """Make one attempt, whose answer must arrive within `timeout`."""
         conn, sock, resp = self._begin(method, target, headers, body, timeout, cut, waits)
         keep = False
@@ -248,7 +269,16 @@ class Endpoint:
             self._end(conn, sock, cut, keep)
         return Answer(resp.status, resp.headers, data)
 
-    def _begin(self, method: str, target: str, headers: Mapping[str, str], body: Optional[bytes], timeout: float, cut: Cut, waits: bool) -> Tuple[http.client.HTTPConnection, socket.socket, http.client.HTTPResponse]:
+    def _begin(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: Optional[bytes],
+        timeout: float,
+        cut: Cut,
+        waits: bool,
+    ) -> Tuple[http.client.HTTPConnection, socket.socket, http.client.HTTPResponse]:
         began = _clock.now()
         try:
             conn = self._connection(min(timeout, DIAL_TIME))
@@ -284,7 +314,9 @@ class Endpoint:
                 return
         conn.close()
 
-    def stream(self, target: str, headers: Mapping[str, str], timeout: float, silence: float, cut: Cut) -> Union[Answer, "Stream"]:
+    def stream(
+        self, target: str, headers: Mapping[str, str], timeout: float, silence: float, cut: Cut
+    ) -> Union[Answer, "Stream"]:
         """Begin a stream of events, or return the answer that refuses it."""
         conn, sock, resp = self._begin("GET", target, headers, None, timeout, cut, True)
         kind = resp.headers.get("Content-Type", "") or ""
@@ -305,7 +337,9 @@ class Stream:
 
     _MOST = 4 << 20
 
-    def __init__(self, resp: http.client.HTTPResponse, end: Callable[[], None], failure: Callable[[Exception], Exception]):
+    def __init__(
+        self, resp: http.client.HTTPResponse, end: Callable[[], None], failure: Callable[[Exception], Exception]
+    ):
         self.headers = resp.headers
         self._resp, self._end, self._failure = resp, end, failure
 
@@ -347,7 +381,9 @@ def path_of(path: str) -> str:
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
-        raise InvalidArgument("invalid_argument", f"the path {path!r} is not valid Unicode", {"field": "path"}) from None
+        raise InvalidArgument(
+            "invalid_argument", f"the path {path!r} is not valid Unicode", {"field": "path"}
+        ) from None
     if not path.startswith("/"):
         why = "it must start with '/'"
     elif size > 1024 or len(segments) > 32 or any(len(s.encode()) > 255 for s in segments):

@@ -174,7 +174,9 @@ def open_session(cell: Cell, ttl: float, name: str, meta: Optional[Dict[str, str
             raise ValueError(f"a session {str(v['id'])[:40]!r} with a ttl of {v['ttl_ms']} ms")
         return v["id"], whole(v["epoch"], 1)
 
-    call = Call("POST", "/v1/sessions", body=encode(body), headers={"Idempotency-Key": secrets.token_hex(16)}, check=check)
+    call = Call(
+        "POST", "/v1/sessions", body=encode(body), headers={"Idempotency-Key": secrets.token_hex(16)}, check=check
+    )
     end = _clock.now() + timeout
     id, epoch = cell.do(call, timeout)
     # Each attempt may have opened it, so the lease counts from the first one.
@@ -252,7 +254,9 @@ class Session:
         if self._over is None:
             self._cond = threading.Condition(threading.RLock())
             self._lease.state = EXPIRED
-            self._over = error("session_expired", "the session belongs to the process that opened it; this one was forked from it")
+            self._over = error(
+                "session_expired", "the session belongs to the process that opened it; this one was forked from it"
+            )
             for a in self._known.values():
                 if a.held is not None:
                     a.held.lost.reason = a.held.lost.reason or self._over
@@ -358,7 +362,12 @@ class Session:
 
     def _keepalive(self, wait: float, failures: int) -> bool:
         at = self.cell.pick(self._asked if failures else None)
-        call = Call("POST", f"/v1/sessions/{self.id}/keepalive", body=encode({"wait_ms": int(wait * 1000), "ack": self._ack}), check=self._check_keepalive)
+        call = Call(
+            "POST",
+            f"/v1/sessions/{self.id}/keepalive",
+            body=encode({"wait_ms": int(wait * 1000), "ack": self._ack}),
+            check=self._check_keepalive,
+        )
         call.wait, call.cut = wait, self._poll
         if wait:
             late = min(max(self.ttl / 12, 0.3), max(self.ttl / 8, 0.1), 2.0)
@@ -370,9 +379,14 @@ class Session:
         return self._renewed(sent, answer)
 
     def _check_keepalive(self, v: Any, _: Answer) -> "_Keepalive":
-        events = [(whole(e["seq"]), str(e["type"]), str(e["path"]), str(e["handle"]), whole(e.get("token", 0))) for e in v["events"] or []]
+        events = [
+            (whole(e["seq"]), str(e["type"]), str(e["path"]), str(e["handle"]), whole(e.get("token", 0)))
+            for e in v["events"] or []
+        ]
         members = v.get("members_revision", 0)
-        return _Keepalive(whole(v["ttl_ms"], 1) / 1000, whole(v["held_ms"]) / 1000, whole(v["epoch"], self.epoch), events, members)
+        return _Keepalive(
+            whole(v["ttl_ms"], 1) / 1000, whole(v["held_ms"]) / 1000, whole(v["epoch"], self.epoch), events, members
+        )
 
     def _renewed(self, sent: float, answer: "_Keepalive") -> bool:
         """Extend the lease, which runs for the ttl from the unknown moment of the answer.
@@ -454,10 +468,15 @@ class Session:
     def _check_state(self, v: Any, _: Answer) -> Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]]:
         if v["id"] != self.id:
             raise ValueError("the state of another session")
-        holds = [(str(h["path"]), str(h["handle"]), whole(h["token"], 1), bool(h.get("unclaimed_ms"))) for h in v.get("holds") or []]
+        holds = [
+            (str(h["path"]), str(h["handle"]), whole(h["token"], 1), bool(h.get("unclaimed_ms")))
+            for h in v.get("holds") or []
+        ]
         return holds, [(str(w["path"]), str(w["handle"])) for w in v.get("waits") or []]
 
-    def _settle(self, held: Dict[str, int], state: Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]], end: float) -> bool:
+    def _settle(
+        self, held: Dict[str, int], state: Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]], end: float
+    ) -> bool:
         """Process the session's state in the cell, read after `held`.
 
         Reports whether all of it was done by `end`.
@@ -508,7 +527,9 @@ class Session:
 
     # Locks.
 
-    def lock(self, path: str, *, wait: Optional[float] = None, shared: bool = False, limit: int = 0, lock_delay: float = 0.0) -> Held:
+    def lock(
+        self, path: str, *, wait: Optional[float] = None, shared: bool = False, limit: int = 0, lock_delay: float = 0.0
+    ) -> Held:
         """Acquire a lock. Waits in its queue, for `wait` seconds (None: until granted).
 
         After an error no request remains: what cannot be withdrawn at once is
@@ -520,7 +541,13 @@ class Session:
             self._check()
             self._serial += 1
             handle = f"{self._prefix}{self._serial}"
-            request = {"session": self.id, "handle": handle, "mode": "shared" if shared or limit else "exclusive", "limit": limit, "lock_delay_ms": round(lock_delay * 1000)}
+            request = {
+                "session": self.id,
+                "handle": handle,
+                "mode": "shared" if shared or limit else "exclusive",
+                "limit": limit,
+                "lock_delay_ms": round(lock_delay * 1000),
+            }
             a = self._known[handle] = _Acquisition(path, handle, request, self.cell.tokens.value)
         try:
             return self._hold(a, self._ask(a, end, wait == 0), end)
@@ -572,13 +599,20 @@ class Session:
             call.renew = renew
             began = _clock.now()
             try:
-                token, sequencer = self.cell.do(call, None if end is None else self.cell.timeout if now_only else end - began + 1.0)
+                token, sequencer = self.cell.do(
+                    call, None if end is None else self.cell.timeout if now_only else end - began + 1.0
+                )
                 if token:
                     return token, sequencer
             except CutOff:
                 self._check()
             except StoutError as e:
-                a.resting = not (a.unsettled or call.unsettled) and e.code in ("lock_held", "lock_delayed", "too_many", "session_not_found")
+                a.resting = not (a.unsettled or call.unsettled) and e.code in (
+                    "lock_held",
+                    "lock_delayed",
+                    "too_many",
+                    "session_not_found",
+                )
                 if e.code == "session_not_found":
                     raise self._expire() from e
                 raise
@@ -629,7 +663,12 @@ class Session:
 
     def _release_call(self, path: str, handle: str, token: int) -> Call:
         query = {"session": self.id, "handle": handle, **({"token": str(token)} if token else {})}
-        return Call("DELETE", "/v1/locks" + path_of(path) + "?" + urlencode(query), check=lambda v, a: bool(v["released"]), settles="*")
+        return Call(
+            "DELETE",
+            "/v1/locks" + path_of(path) + "?" + urlencode(query),
+            check=lambda v, a: bool(v["released"]),
+            settles="*",
+        )
 
     def _forget(self, a: _Acquisition) -> None:
         with self._cond:
@@ -657,7 +696,11 @@ class Session:
             lock = self.cell.do(Call("GET", "/v1/locks" + path_of(a.path), check=lambda v, _: dict(v)), _SETTLE)
         except StoutError as unknown:
             return error("no_master", f"{e.detail}, and it is unknown whether it is held: {unknown}")
-        return error("lock_held", e.detail, {"holders": lock.get("holders") or [], "delay_remaining_ms": lock.get("delay_remaining_ms", 0)})
+        return error(
+            "lock_held",
+            e.detail,
+            {"holders": lock.get("holders") or [], "delay_remaining_ms": lock.get("delay_remaining_ms", 0)},
+        )
 
     def _release(self, held: Held, timeout: float) -> Union[bool, StoutError]:
         """Release a hold. It ends here first, so that the work stops before."""
@@ -688,7 +731,17 @@ class Session:
 
     # Files.
 
-    def put(self, path: str, content: Union[bytes, str], *, if_revision: Optional[int] = None, if_absent: bool = False, ephemeral: Optional[bool] = None, guard: Optional[Held] = None, timeout: Optional[float] = None) -> File:
+    def put(
+        self,
+        path: str,
+        content: Union[bytes, str],
+        *,
+        if_revision: Optional[int] = None,
+        if_absent: bool = False,
+        ephemeral: Optional[bool] = None,
+        guard: Optional[Held] = None,
+        timeout: Optional[float] = None,
+    ) -> File:
         """Write a whole file, exactly once.
 
         `ephemeral` makes the file end with the session; False makes it outlive
@@ -696,11 +749,26 @@ class Session:
         """
         return self.cell.write(self, "PUT", path, content, if_revision, if_absent, ephemeral, guard, timeout)
 
-    def create_sequential(self, prefix: str, content: Union[bytes, str], *, ephemeral: Optional[bool] = None, guard: Optional[Held] = None, timeout: Optional[float] = None) -> File:
+    def create_sequential(
+        self,
+        prefix: str,
+        content: Union[bytes, str],
+        *,
+        ephemeral: Optional[bool] = None,
+        guard: Optional[Held] = None,
+        timeout: Optional[float] = None,
+    ) -> File:
         """Create a file named `prefix` and 16 digits, which grow, exactly once."""
         return self.cell.write(self, "POST", prefix, content, None, False, ephemeral, guard, timeout)
 
-    def delete(self, path: str, *, if_revision: Optional[int] = None, guard: Optional[Held] = None, timeout: Optional[float] = None) -> bool:
+    def delete(
+        self,
+        path: str,
+        *,
+        if_revision: Optional[int] = None,
+        guard: Optional[Held] = None,
+        timeout: Optional[float] = None,
+    ) -> bool:
         """Delete a file, exactly once, and report whether there was one."""
         return self.cell.remove(self, path, if_revision, guard, timeout)
 

@@ -36,12 +36,22 @@ class Event:
 class Watch:
     """An iterator over events, in order, without gaps or repeats."""
 
-    def __init__(self, cell: Cell, prefixes: Sequence[str], paths: Sequence[str], after: Optional[int], types: Sequence[str], contents: bool):
+    def __init__(
+        self,
+        cell: Cell,
+        prefixes: Sequence[str],
+        paths: Sequence[str],
+        after: Optional[int],
+        types: Sequence[str],
+        contents: bool,
+    ):
         if any(not p.startswith("/") for p in [*prefixes, *paths]):
             raise InvalidArgument("invalid_argument", f"{[*prefixes, *paths]} must start with '/'")
         self._cell = cell
         self._prefixes, self._paths, self._types = tuple(prefixes), set(paths), set(types)
-        self._query: List[Tuple[str, str]] = [("prefix", p) for p in prefixes if p != "/"] + [("path", p) for p in paths]
+        self._query: List[Tuple[str, str]] = [("prefix", p) for p in prefixes if p != "/"] + [
+            ("path", p) for p in paths
+        ]
         if types:
             self._query.append(("types", ",".join(types)))
         if contents:
@@ -94,12 +104,16 @@ class Watch:
         known = self._cell.endpoints()
         at = next((i for i, e in enumerate(known) if e is self._at), -1)
         turn = [known[(at + 1 + i) % len(known)] for i in range(len(known))]
-        return min(turn, key=lambda e: (e.base in self._compacted or e.base in self._useless, e.is_bad(), e is self._at))
+        return min(
+            turn, key=lambda e: (e.base in self._compacted or e.base in self._useless, e.is_bad(), e is self._at)
+        )
 
     def _stream(self, at: Endpoint) -> Iterator[Event]:
         cell = self._cell
         headers = {"Accept": "text/event-stream", **cell.authorization()}
-        stream = at.stream("/v1/events?" + urlencode([("after", str(self._after)), *self._query]), headers, _BEGIN, _SILENCE, self._cut)
+        stream = at.stream(
+            "/v1/events?" + urlencode([("after", str(self._after)), *self._query]), headers, _BEGIN, _SILENCE, self._cut
+        )
         if not isinstance(stream, Stream):
             cell.check_cell(at, stream.header("Stout-Cell"), stream.header("Stout-Epoch") != "0")
             raise cell.refusal(at, stream)

@@ -105,7 +105,9 @@ def options(c: Command) -> Command:
 
 
 def put(c: Command) -> Command:
-    f = objects[c.get("session") or c["cell"]].put(c["path"], base64.b64decode(c.get("content_base64", "")), **options(c))
+    f = objects[c.get("session") or c["cell"]].put(
+        c["path"], base64.b64decode(c.get("content_base64", "")), **options(c)
+    )
     return {"revision": f.revision, "generation": f.generation}
 
 
@@ -119,7 +121,11 @@ def delete(c: Command) -> Command:
 
 
 def list_files(c: Command) -> Command:
-    return {"files": [{"path": f.path, "revision": f.revision} for f in objects[c["cell"]].list(c["prefix"], timeout=timeout(c))]}
+    return {
+        "files": [
+            {"path": f.path, "revision": f.revision} for f in objects[c["cell"]].list(c["prefix"], timeout=timeout(c))
+        ]
+    }
 
 
 def watch(c: Command) -> Command:

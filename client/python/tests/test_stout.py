@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import http.client
+import http.server
 import os
 import socket
 import sys
@@ -19,7 +20,14 @@ from stout import _cell, _clock, _http, _session, _watch, errors  # noqa: E402
 
 class LeaseTest(unittest.TestCase):
     def test_states_by_the_clock(self):
-        for now, state, remaining in ((0, "safe", 10), (9.9, "safe", 0.1), (10, "jeopardy", 0), (54.9, "jeopardy", 0), (55, "expired", 0), (99, "expired", 0)):
+        for now, state, remaining in (
+            (0, "safe", 10),
+            (9.9, "safe", 0.1),
+            (10, "jeopardy", 0),
+            (54.9, "jeopardy", 0),
+            (55, "expired", 0),
+            (99, "expired", 0),
+        ):
             lease = _session.Lease(0, 10, 45)
             lease.look(now)
             self.assertEqual((lease.state, round(lease.remaining(now), 3)), (state, remaining))
@@ -42,7 +50,21 @@ class PathTest(unittest.TestCase):
     def test_paths(self):
         for path, want in (("/a", "/a"), ("/a b/c%d", "/a%20b/c%25d"), ("/käse", "/k%C3%A4se"), ("/a?#", "/a%3F%23")):
             self.assertEqual(_http.path_of(path), want)
-        for path in ("", "a", "/", "/a/", "//a", "/a//b", "/.", "/a/..", "/a\n", "/\x85", "/" + "x" * 256, "/a" * 33, "/\ud800"):
+        for path in (
+            "",
+            "a",
+            "/",
+            "/a/",
+            "//a",
+            "/a//b",
+            "/.",
+            "/a/..",
+            "/a\n",
+            "/\x85",
+            "/" + "x" * 256,
+            "/a" * 33,
+            "/\ud800",
+        ):
             with self.assertRaises(stout.InvalidArgument, msg=repr(path)):
                 _http.path_of(path)
 
@@ -51,9 +73,23 @@ class EndpointTest(unittest.TestCase):
     tls = _http.TLS(None, None, None)
 
     def test_urls(self):
-        for url, base in (("http://a:1", "http://a:1"), ("a:1", "http://a:1"), ("https://a/x/", "https://a/x"), ("http://[::1]:7", "http://[::1]:7")):
+        for url, base in (
+            ("http://a:1", "http://a:1"),
+            ("a:1", "http://a:1"),
+            ("https://a/x/", "https://a/x"),
+            ("http://[::1]:7", "http://[::1]:7"),
+        ):
             self.assertEqual(_http.Endpoint(url, self.tls).base, base)
-        for url in ("", "ftp://a", "http://", "http://a:x", "http://a:99999", "http://u:p@a", "http://a?x=1", "http://a#x"):
+        for url in (
+            "",
+            "ftp://a",
+            "http://",
+            "http://a:x",
+            "http://a:99999",
+            "http://u:p@a",
+            "http://a?x=1",
+            "http://a#x",
+        ):
             with self.assertRaises(stout.InvalidArgument, msg=url):
                 _http.Endpoint(url, self.tls)
 
@@ -111,9 +147,25 @@ class CellTest(unittest.TestCase):
 
     def test_files_must_match_their_checksum(self):
         content = b"x\xff"
-        v = {"path": "/a", "revision": 3, "instance": 2, "generation": 1, "size": 2, "sha256": hashlib.sha256(content).hexdigest(), "content_base64": base64.b64encode(content).decode()}
+        v = {
+            "path": "/a",
+            "revision": 3,
+            "instance": 2,
+            "generation": 1,
+            "size": 2,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "content_base64": base64.b64encode(content).decode(),
+        }
         self.assertEqual(_cell.file_of(v, 5).content, content)
-        for wrong in ({"size": 3}, {"sha256": "0" * 64}, {"revision": 0}, {"revision": "3"}, {"revision": True}, {"generation": 2**53}, {"content_base64": "!"}):
+        for wrong in (
+            {"size": 3},
+            {"sha256": "0" * 64},
+            {"revision": 0},
+            {"revision": "3"},
+            {"revision": True},
+            {"generation": 2**53},
+            {"content_base64": "!"},
+        ):
             with self.assertRaises(ValueError, msg=wrong):
                 _cell.file_of({**v, **wrong}, 5)
 
@@ -128,11 +180,21 @@ class CellTest(unittest.TestCase):
 
 class ErrorTest(unittest.TestCase):
     def test_each_code_has_a_class(self):
-        for code, group in (("lock_delayed", stout.LockHeld), ("no_master", stout.Unavailable), ("session_not_found", stout.SessionEnded), ("jeopardy", stout.LockLost), ("not_held", stout.PreconditionFailed), ("new_code", stout.InternalError)):
+        for code, group in (
+            ("lock_delayed", stout.LockHeld),
+            ("no_master", stout.Unavailable),
+            ("session_not_found", stout.SessionEnded),
+            ("jeopardy", stout.LockLost),
+            ("not_held", stout.PreconditionFailed),
+            ("new_code", stout.InternalError),
+        ):
             e = errors.error(code, "why", {"x": 1}, 2.0)
             self.assertIs(type(e), group)
             again = e.again()
-            self.assertEqual((again.code, again.detail, again.fields, again.retry_after, str(again)), (code, "why", {"x": 1}, 2.0, code + ": why"))
+            self.assertEqual(
+                (again.code, again.detail, again.fields, again.retry_after, str(again)),
+                (code, "why", {"x": 1}, 2.0, code + ": why"),
+            )
 
 
 class BackoffTest(unittest.TestCase):
@@ -180,7 +242,13 @@ class WatchTest(unittest.TestCase):
         self.assertEqual(w.after, 12)
         self.assertIsNone(self.read(w, "bookmark", revision=12))
         self.assertEqual(self.read(w, "master_changed", revision=13).path, "")
-        for kind, fields in (("lock_acquired", {"revision": 13, "path": "/a/x"}), ("lock_acquired", {"revision": 14, "path": "/b"}), ("bookmark", {"revision": 12}), ("lock_acquired", {"revision": 14, "path": "/a/x", "type": "lock_released"}), ("file_changed", {"revision": 14, "path": "/a/x"})):
+        for kind, fields in (
+            ("lock_acquired", {"revision": 13, "path": "/a/x"}),
+            ("lock_acquired", {"revision": 14, "path": "/b"}),
+            ("bookmark", {"revision": 12}),
+            ("lock_acquired", {"revision": 14, "path": "/a/x", "type": "lock_released"}),
+            ("file_changed", {"revision": 14, "path": "/a/x"}),
+        ):
             with self.assertRaises(stout.InternalError, msg=fields):
                 self.read(w, kind, **fields)
         self.assertEqual(w.after, 13)
@@ -213,7 +281,10 @@ class SessionTest(unittest.TestCase):
 
     def setUp(self):
         self.now = 100.0
-        for patch in (mock.patch.object(_clock, "now", lambda: self.now), mock.patch.object(threading.Thread, "start", lambda _: None)):
+        for patch in (
+            mock.patch.object(_clock, "now", lambda: self.now),
+            mock.patch.object(threading.Thread, "start", lambda _: None),
+        ):
             patch.start()
             self.addCleanup(patch.stop)
         self.cell = stout.Cell("http://a:1")
@@ -311,6 +382,96 @@ class SessionTest(unittest.TestCase):
         self.session._cond.release()
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertFalse(lost.is_set())
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """A replica with one file, which counts its connections."""
+
+    protocol_version = "HTTP/1.1"
+    connections = 0
+    close_after = False  # closes a connection that is idle after an answer
+    fail = 0  # how many requests are executed without an answer
+    writes = 0
+
+    def setup(self):
+        type(self).connections += 1
+        super().setup()
+
+    def answer(self, content):
+        stat = {
+            "path": "/a",
+            "revision": 5 + self.writes,
+            "instance": 5,
+            "generation": 1,
+            "size": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        body = _cell.encode({**stat, "content": content.decode()} if self.command == "GET" else stat)
+        if type(self).fail:
+            type(self).fail -= 1
+            self.close_connection = True
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Stout-Revision", "9")
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = type(self).close_after
+
+    def do_GET(self):
+        self.answer(b"x")
+
+    def do_PUT(self):
+        type(self).writes += 1
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def log_message(self, *_):
+        pass
+
+
+class ConnectionTest(unittest.TestCase):
+    def setUp(self):
+        self.handler = type("Handler", (Server,), {})
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler)
+        server.block_on_close = False
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        self.cell = stout.Cell("http://127.0.0.1:%d" % server.server_port)
+        self.cell._look_at = float("inf")  # it has no list of members
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.addCleanup(self.cell.close)
+
+    def test_connections_are_kept(self):
+        for _ in range(5):
+            self.assertEqual(self.cell.get("/a").content, b"x")
+        self.assertEqual(self.handler.connections, 1)
+
+    def test_a_connection_that_the_replica_closed_is_not_used(self):
+        self.handler.close_after = True
+        for n in range(1, 4):
+            self.cell.put("/a", "x")  # would be outcome_unknown, since it is sent once
+            while _http._is_open(self.cell.endpoints()[0]._idle[-1].sock):
+                pass
+        self.assertEqual((self.handler.connections, self.handler.writes), (3, 3))
+
+    def test_a_lost_answer_of_a_write_is_unknown(self):
+        self.handler.fail = 1
+        with self.assertRaises(stout.OutcomeUnknown):
+            self.cell.put("/a", "x")
+        self.assertEqual(self.handler.writes, 1)
+        self.handler.fail = 2
+        self.assertEqual(self.cell.get("/a").content, b"x")
+
+    @unittest.skipUnless(hasattr(os, "fork"), "the system does not fork")
+    @unittest.skipIf(sys.version_info >= (3, 12), "Python warns of a fork beside threads")
+    def test_a_child_has_its_own_connections(self):
+        self.cell.get("/a")
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if self.cell.get("/a").content == b"x" else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.cell.get("/a")
+        self.assertEqual(self.handler.connections, 2)
 
 
 if __name__ == "__main__":
