@@ -100,10 +100,15 @@ export class Files {
 				check: (p, headers) => {
 					asOf = Number(headers["stout-revision"]);
 					if (!Array.isArray(p.files) || !verify.isNumber(asOf)) return "no files, or no revision";
+					let last = after ?? "";
 					for (const f of p.files) {
-						const wrong = f.path.startsWith(prefix) ? verify.stat(f) : `the file ${JSON.stringify(f.path)}`;
+						if (!f.path.startsWith(prefix) || !isLater(f.path, last)) return `the file ${JSON.stringify(f.path)} after ${JSON.stringify(last)}`;
+						const bytes = bytesOf(f);
+						const wrong = verify.stat(f) ?? (bytes && verify.content(f, bytes));
 						if (wrong) return wrong;
+						last = f.path;
 					}
+					if (p.next !== undefined && !isLater(p.next, after ?? "")) return `the next page after ${JSON.stringify(p.next)}`;
 					return verify.date(asOf, since);
 				},
 			});
@@ -275,6 +280,9 @@ export class Files {
 		this.#seen.revision = Math.max(this.#seen.revision, revision);
 	}
 }
+
+/** Reports whether a path comes after another, bytewise. @param {string} path @param {string} than */
+const isLater = (path, than) => Buffer.compare(Buffer.from(path), Buffer.from(than)) > 0;
 
 /** @internal @param {boolean} stale */
 export const consistency = (stale) => (stale ? { consistency: "stale" } : {});

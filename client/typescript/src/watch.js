@@ -151,6 +151,8 @@ export class Watch {
 		if (data.type !== m.event) throw this.#lie(`${clip(m.event)} with the type ${clip(data.type)}`);
 		if (data.revision <= this.#after) throw this.#lie(`an event with revision ${data.revision} after revision ${this.#after}; they only grow`);
 		if (!this.#wants(data)) throw this.#lie(`${clip(data.type)} of ${clip(data.path)}, which was not requested`);
+		const wrong = /^file_(created|changed)$/.test(data.type) && verify.stat(data);
+		if (wrong) throw this.#lie(wrong);
 		this.#reach(data.revision);
 		const { content, content_base64, ...event } = data;
 		const bytes = bytesOf({ content, content_base64 });

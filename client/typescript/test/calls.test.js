@@ -52,6 +52,12 @@ async function replica(play) {
 /** @param {{url: string}[]} replicas @param {import("../src/index.js").ClientOptions} [options] */
 function connect(replicas, options) {
 	const client = new Client(replicas.map((r) => r.url), options);
+	const open = client.openSession.bind(client);
+	client.openSession = async (options) => {
+		const session = await open(options);
+		ends.push(() => session.expire()); // else it would outlive a test that fails
+		return session;
+	};
 	ends.push(() => client.close());
 	return client;
 }
@@ -277,6 +283,21 @@ test("a revision that goes back is refused", async () => {
 	revision = 8;
 	await assert.rejects(files.list("/").next(), (err) => codeOf(err) === "internal");
 	assert.equal((await files.list("/", { stale: true }).next()).done, true);
+});
+
+test("a list that goes back, or leaves its prefix, is refused", async () => {
+	const stat = { revision: 5, instance: 5, generation: 1 };
+	for (const pages of [[["/a/1", "/b"]], [["/a/2", "/a/1"]], [["/a/1"], ["/a/1"]], [["/a/\u{10000}", "/a/\uffff"]]]) {
+		let n = 0;
+		const one = await replica(() => {
+			const paths = pages[n++];
+			return { body: { files: paths.map((path) => ({ ...stat, path })), next: n < pages.length ? paths.at(-1) : undefined } };
+		});
+		const all = async () => {
+			for await (const file of connect([one]).files.list("/a/")) assert.ok(file.path);
+		};
+		await assert.rejects(all(), (err) => codeOf(err) === "internal", String(pages));
+	}
 });
 
 test("the end of a signal", async () => {
