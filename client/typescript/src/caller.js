@@ -75,7 +75,12 @@ export class Caller {
 	 */
 	constructor(bases, options, clock) {
 		this.clock = clock;
-		this.log = options.log ?? (() => {});
+		/** @type {NonNullable<import("./client.js").ClientOptions["log"]>} */
+		this.log = (...what) => {
+			try {
+				options.log?.(...what);
+			} catch {} // a log must not end a lease or a call
+		};
 		this.#token = options.token;
 		this.#agent = options.userAgent ?? "stout-client-typescript";
 		this.#connections = new Connections(options.tls);

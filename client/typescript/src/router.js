@@ -31,8 +31,8 @@ export class Endpoint {
  * @param {string} scheme of host:port
  */
 export function parseBase(text, scheme) {
-	const full = text.includes("://") ? text : `${scheme}://${text}`;
-	const url = URL.canParse?.(full) === false ? undefined : new URL(full);
+	const full = /^[^/]+:\d+$/.test(text) ? `${scheme}://${text}` : text;
+	const url = URL.canParse(full) ? new URL(full) : undefined;
 	if (!url || !/^https?:$/.test(url.protocol) || !url.hostname || url.username || url.search || url.hash)
 		throw invalid("url", `URL ${JSON.stringify(text)} is not the base URL of a replica, such as http://localhost:7101`);
 	return url.origin + url.pathname.replace(/\/+$/, "");

@@ -201,7 +201,8 @@ test("the lease counts from before the first attempt to open the session", async
 });
 
 test("a write without a session is not repeated after a lost answer", async () => {
-	const one = await replica(() => ({ lost: true }));
+	let tries = 0;
+	const one = await replica(() => (++tries === 1 ? { lost: true } : refuse("conflict", 409)));
 	await assert.rejects(connect([one]).files.put("/a", "x"), (err) => codeOf(err) === "outcome_unknown");
 	assert.equal(one.requests.length, 1);
 });

@@ -54,7 +54,7 @@ test("the clock of this system runs", () => {
 test("base URLs", () => {
 	const good = { "localhost:7101": "http://localhost:7101", "https://h/": "https://h", "http://h:80/a/b/": "http://h/a/b", "http://[::1]:7": "http://[::1]:7" };
 	for (const [text, base] of Object.entries(good)) assert.equal(parseBase(text, "http"), base);
-	for (const text of ["", "ftp://h", "http://u:p@h", "http://h?x=1", "http://h#x", "http://", "http://h:99999"])
+	for (const text of ["", "localhost", "/a", "ftp://h", "http://u:p@h", "http://h?x=1", "http://h#x", "http://", "http://h:99999"])
 		assert.throws(() => parseBase(text, "http"), code("invalid_argument"), text);
 });
 
