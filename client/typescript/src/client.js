@@ -149,7 +149,8 @@ export class Client {
 	 * repeats, until `signal` ends or the loop is left. It reads from any healthy
 	 * replica, and moves to another when that one fails. A Gap (its `type` is
 	 * compacted) takes the place of events that are no longer kept. Begin after
-	 * the `asOf` of a read, and no change is missed.
+	 * the `asOf` of a read, and no change is missed. When `signal` ends, the loop
+	 * throws its reason.
 	 *
 	 * @param {import("./watch.js").WatchOptions} [options]
 	 * @returns {AsyncGenerator<import("./types.js").CellEvent | import("./types.js").Gap, void, void>}

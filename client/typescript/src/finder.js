@@ -1,5 +1,6 @@
 import { StoutError } from "./errors.js";
 import { parseBase } from "./router.js";
+import { link } from "./util.js";
 
 // Delays until the client looks for replicas. Each is drawn from between half
 // of it and all, so that the clients of a cell do not ask all at once.
@@ -16,6 +17,7 @@ const LEAST = 5000; // between two looks
 export class Finder {
 	#caller;
 	#learns;
+	#closed = new AbortController();
 	/** @type {NodeJS.Timeout | undefined} */
 	#timer;
 	#due = 0;
@@ -34,6 +36,7 @@ export class Finder {
 
 	close() {
 		this.#learns = false;
+		this.#closed.abort();
 		clearTimeout(this.#timer);
 	}
 
@@ -78,20 +81,23 @@ export class Finder {
 	async #ask() {
 		const { router } = this.#caller;
 		const q = { method: "GET", path: "/v1/cell/urls", check: verify };
+		const until = link(this.#closed.signal, AbortSignal.timeout(3000));
 		try {
-			const list = await this.#caller.do({ ...q, signal: AbortSignal.timeout(3000) });
+			const list = await this.#caller.do({ ...q, signal: until.signal });
 			const learned = this.#believe(list);
 			if (learned.length === 0) return;
 			router.learn(learned);
 			this.#listed = true;
 			if (list.members_revision) [this.#revision, this.#current] = [list.members_revision, true];
 		} catch (err) {
-			if (this.#listed || (err instanceof StoutError && err.problem)) throw err;
+			if (this.#listed || !this.#learns || (err instanceof StoutError && err.problem)) throw err;
 			for (const to of router.some(3)) {
 				const stale = { ...q, query: { consistency: "stale" }, stale: true };
 				const { value } = await this.#caller.attempt({ to, forward: false }, stale);
 				if (value) router.learn([...router.known.map((e) => e.base), ...this.#believe(value)]);
 			}
+		} finally {
+			until.free();
 		}
 	}
 
