@@ -53,7 +53,7 @@ async function lock(c, signal) {
 	return taken(c, held);
 }
 
-/** Adds a hold, and reports its loss. */
+/** Adds a hold, and reports its loss. @param {Fields} c @param {import("../src/index.js").Held} held */
 function taken(c, held) {
 	holds.set(c.as, held);
 	const report = () => {
