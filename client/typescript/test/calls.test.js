@@ -244,6 +244,20 @@ test("a silent replica does not cost a time-out", async () => {
 	assert.equal(silent.requests.length, 1);
 });
 
+test("a waiter leaves a silent replica when a keepalive notices it", async () => {
+	const hangs = await replica((q) => (q.path === "/v1/sessions" ? sessions(q) : { silent: true }));
+	const other = await replica((q) => (q.body.wait_ms === 0 ? { ...sessions(q), late: 0 } : sessions(q)));
+	const session = await connect([hangs, other]).openSession({ ttl: 2000 });
+	const began = performance.now();
+	const held = await session.lock("/a");
+	const asked = [...hangs.requests, ...other.requests].filter((q) => q.method === "PUT");
+	assert.equal(new Set(asked.map((q) => q.body.handle)).size, 1);
+	assert.equal(asked[0].body.wait_ms, 30_000);
+	assert.ok(performance.now() - began < 25_000, `it took ${performance.now() - began} ms`);
+	await held.unlock();
+	await session.close();
+});
+
 test("only the cell that answered first is believed", async () => {
 	let cell = "first";
 	const one = await replica(() => ({ body: { path: "/a", state: "free", holders: [] }, headers: { "stout-cell": cell } }));
