@@ -100,6 +100,11 @@ generators: ## Make clients from openapi.yaml with three generators, and use a c
 lab: ## Run the tests of the lab, cmd/stoutlab
 	cd cmd/stoutlab && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 
+.PHONY: contrib
+contrib: ## Run the tests of the adapters for other libraries, and of fence in databases
+	@.ci/needs 'postgres=fence.SQL in PostgreSQL' 'mariadbd|/usr/sbin/mariadbd=fence.SQL in MariaDB'
+	cd client/contrib && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
+
 .PHONY: nightly
 nightly: ## Run every test in full under the race detector, and fuzz for hours
 	@.ci/needs 'cc|gcc|clang=all of it'
@@ -107,6 +112,7 @@ nightly: ## Run every test in full under the race detector, and fuzz for hours
 	cd internal/release && STOUT_TEST=nightly $(GO) test -vet=off -count=1 -timeout 60m ./...
 	cd internal/monitoring && STOUT_TEST=nightly $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
 	cd cmd/stoutlab && STOUT_TEST=nightly $(GO) test -race -vet=off -count=1 -timeout 60m ./...
+	cd client/contrib && STOUT_TEST=nightly $(GO) test -race -vet=off -count=1 -timeout 60m ./...
 	$(MAKE) cross-vet fuzz fuzz-long
 
 # The first commit whose successors have checked subjects.
@@ -120,7 +126,7 @@ lint: ## Check the format and the prose, and run go vet and staticcheck
 	@$(GO) run ./internal/docs/prose --commits $(SUBJECTS)
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
-	@staticcheck=$$($(GO) tool -n staticcheck); for module in internal/release internal/monitoring cmd/stoutlab; do \
+	@staticcheck=$$($(GO) tool -n staticcheck); for module in internal/release internal/monitoring cmd/stoutlab client/contrib; do \
 		echo "$$module"; (cd "$$module" && $(GO) vet ./... && "$$staticcheck" ./...) || exit 1; \
 	done
 

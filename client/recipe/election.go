@@ -140,12 +140,12 @@ type Callbacks struct {
 	// Priority, from 0 to lockapi.MaxPriority, makes this process lead before the
 	// candidates of lower priority that wait.
 	Priority int
-	// HandOver, if set, is called when a candidate of higher Priority is next in
+	// Handover, if set, is called when a candidate of higher Priority is next in
 	// the queue. If it returns true, the context of Started ends with
 	// ErrHandover. Lead then gives the lock to that candidate, in one step and
 	// with its value in place until the candidate publishes its own, and
 	// campaigns again.
-	HandOver func() bool
+	Handover func() bool
 	// Changed, if set, is called with each new leader, this process or another,
 	// and with Leader{} without one; by one goroutine.
 	Changed func(Leader)
@@ -198,9 +198,9 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	under, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(l.Context(), func() { end(l.Err()) })()
-	if calls.HandOver != nil {
+	if calls.Handover != nil {
 		go func() {
-			if AwaitPriority(under, l.s.Client(), l.held.Path(), calls.Priority) == nil && calls.HandOver() {
+			if AwaitPriority(under, l.s.Client(), l.held.Path(), calls.Priority) == nil && calls.Handover() {
 				end(ErrHandover)
 			}
 		}()

@@ -32,7 +32,7 @@ func TestHandOver(t *testing.T) {
 			candidates.Go(func() {
 				_ = recipe.Lead(own, c.Client(), path, []byte(name), recipe.Callbacks{
 					Priority: priority,
-					HandOver: func() bool { return handOver },
+					Handover: func() bool { return handOver },
 					Started: func(ctx context.Context, _ *recipe.Leadership) error {
 						leads <- name
 						<-ctx.Done()
@@ -111,7 +111,7 @@ func TestNoHandOver(t *testing.T) {
 		var other sync.WaitGroup
 		_ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{
 			Priority: 5,
-			HandOver: func() bool { asked++; return false },
+			Handover: func() bool { asked++; return false },
 			Started: func(ctx context.Context, l *recipe.Leadership) error {
 				terms++
 				for _, priority := range []int{5, 6} {

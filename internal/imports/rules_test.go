@@ -36,6 +36,7 @@ var arrows = []arrow{
 	{"client/stouttest", []string{"client", "lockapi", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
 		"a cell for tests is the server's own layers over a log in memory, not a copy of them"},
 	{"client/otelstout", []string{"client", "lockapi"}, "traces are an option of the SDK; a program without them does not link them"},
+	{"client/fence", []string{"lockapi", "internal/backup"}, "a guard runs at the resource, which takes no lock: it needs no client"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
 	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "internal/dial", "client/internal/wire"},
 		"a user of the SDK links the contract and nothing of the server"},
@@ -135,4 +136,4 @@ var testBans = []ban{
 
 // standardOnly lists packages that depend only on the standard library and on
 // each other.
-var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}
+var standardOnly = []string{"client", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}

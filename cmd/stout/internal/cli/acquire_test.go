@@ -203,7 +203,7 @@ func TestWaitWatchGoesOnWithoutQuorum(t *testing.T) {
 				well := hosts{"r9": {cell: view(1, "r9", true), api: map[string]any{"/v1/sessions": lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}}}}
 				r2 := &host{cell: view(1, "r2", true), mute: "/v1/sessions", after: patience / 10}
 				h := hosts{"r1": {hung: true}, "r2": r2}
-				session, err := asApp(t, well, "http://r9").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
+				session, err := asApp(t, well, "http://r9").client.NewSession(t.Context(), client.TTL(24*time.Hour))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -253,7 +253,7 @@ func TestWaitWatchTells(t *testing.T) {
 			},
 		}}
 		h := hosts{"r1": r1}
-		session, err := asApp(t, h, "http://r1").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
+		session, err := asApp(t, h, "http://r1").client.NewSession(t.Context(), client.TTL(24*time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}

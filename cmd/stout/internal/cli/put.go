@@ -206,7 +206,7 @@ func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 func (c *putFile) writeEphemeral(ctx context.Context, content []byte) (*ephemeral, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	session, err := c.client.NewSession(ctx, client.WithTTL(c.ttl), client.WithName(c.name))
+	session, err := c.client.NewSession(ctx, client.TTL(c.ttl), client.Name(c.name))
 	if err != nil {
 		return nil, err
 	}
