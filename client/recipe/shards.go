@@ -80,28 +80,17 @@ func (g Shards) Serve(ctx context.Context, c *client.Client, name string, value 
 	if _, err := memberPath(g.members(), name); err != nil {
 		return err
 	}
-	for {
-		file, _, err := find(ctx, c, g.plan())
-		if err != nil {
-			return err
-		}
-		if _, err := g.parse(file); err != nil {
-			return err
-		}
-		s, err := openSession(ctx, c, opts)
-		if err != nil {
-			return err
-		}
-		m := shardServer{Shards: g, s: s, name: name, serve: serve}
-		err = m.run(ctx, value)
-		over := s.Err()
-		ending, cancel := last(ctx)
-		_ = s.Close(ending) // if this fails, the session expires
-		cancel()
-		if over == nil {
-			return err
-		}
+	file, _, err := find(ctx, c, g.plan())
+	if err != nil {
+		return err
 	}
+	if _, err := g.parse(file); err != nil {
+		return err
+	}
+	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
+		m := shardServer{Shards: g, s: s, name: name, serve: serve}
+		return failed(ctx, s, m.run(ctx, value))
+	})
 }
 
 // shardServer is one session of Serve.
