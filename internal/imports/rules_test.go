@@ -36,6 +36,7 @@ var arrows = []arrow{
 	{"client/stouttest", []string{"client", "lockapi", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
 		"a cell for tests is the server's own layers over a log in memory, not a copy of them"},
 	{"client/otelstout", []string{"client", "lockapi"}, "traces are an option of the SDK; a program without them does not link them"},
+	{"client/promstout", []string{"client"}, "metrics are an option of the SDK; a program without them does not link Prometheus"},
 	{"client/fence", []string{"lockapi", "internal/backup"}, "a guard runs at the resource, which takes no lock: it needs no client"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
 	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "internal/dial", "client/internal/wire"},
