@@ -197,6 +197,54 @@ func (a Access) group(ctx context.Context, method, name string, body []byte, out
 	})})
 }
 
+// Quotas yields the quotas of principals and groups, in bytewise order. It pages
+// as ListLocks does.
+func (a Access) Quotas(ctx context.Context) iter.Seq2[lockapi.Quota, error] {
+	return pages(url.Values{}, func(q url.Values) ([]lockapi.Quota, string, error) {
+		var page lockapi.QuotaList
+		err := a.c.read(ctx, call{path: lockapi.RouteQuotas, out: &page}, q, nil)
+		return page.Quotas, page.Next, err
+	})
+}
+
+// Quota reads the quota of user:NAME, group:NAME, * or anonymous. ErrNotFound
+// means that it has none of its own.
+func (a Access) Quota(ctx context.Context, of string) (out lockapi.Quota, err error) {
+	err = a.quota(ctx, http.MethodGet, of, nil, &out)
+	return out, err
+}
+
+// PutQuota replaces the quota of user:NAME, group:NAME, * or anonymous, with all
+// its limits. What exists stays, however low a limit is.
+func (a Access) PutQuota(ctx context.Context, of string, limits lockapi.QuotaLimits) (out lockapi.Quota, err error) {
+	if err := limits.Validate(); err != nil {
+		return out, err
+	}
+	err = a.quota(ctx, http.MethodPut, of, encode(limits), &out)
+	return out, err
+}
+
+// DeleteQuota removes a quota. It succeeds if there is none.
+func (a Access) DeleteQuota(ctx context.Context, of string) error {
+	if err := lockapi.ValidateQuotaOf(of); err != nil {
+		return err
+	}
+	return a.drop(ctx, lockapi.RouteQuotas+"/"+of, true)
+}
+
+// quota makes a call that returns a quota.
+func (a Access) quota(ctx context.Context, method, of string, body []byte, out *lockapi.Quota) error {
+	if err := lockapi.ValidateQuotaOf(of); err != nil {
+		return err
+	}
+	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteQuotas + "/" + of, body: body, once: method != http.MethodGet, out: out, check: checking(func(out *lockapi.Quota) string {
+		if out.Principal != of {
+			return fmt.Sprintf("the quota of %q", lockapi.Clip(out.Principal))
+		}
+		return ""
+	})})
+}
+
 // Cell reads the lists of the cell's observers and operators.
 func (a Access) Cell(ctx context.Context) (out lockapi.CellAccess, err error) {
 	err = a.c.read(ctx, call{path: lockapi.RouteCellAccess, out: &out}, nil, nil)

@@ -56,6 +56,7 @@ func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 	root := token
 	root.Principal = lockapi.PrincipalRoot
 	rule0 := "/"
+	quota := lockapi.Quota{Principal: "user:spiffe://a b/c", QuotaLimits: lockapi.QuotaLimits{Files: new(int64), CallsPerSecond: new(int64(5))}}
 	check := lockapi.AccessCheck{Principal: "user:b", Path: "/a", Read: lockapi.AccessVerdict{Allowed: true, Rule: &rule0}}
 	none := func(err error) (any, error) { return nil, err }
 	first := func() (any, error) {
@@ -66,6 +67,12 @@ func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 	}
 	tokens := func() (any, error) {
 		for one, err := range a.Tokens(ctx) {
+			return one, err
+		}
+		return nil, nil
+	}
+	quotas := func() (any, error) {
+		for one, err := range a.Quotas(ctx) {
 			return one, err
 		}
 		return nil, nil
@@ -91,6 +98,11 @@ func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 		"Group":       {func() (any, error) { return a.Group(ctx, "o ps") }, 200, group, "GET /v1/access/groups/o%20ps"},
 		"PutGroup":    {func() (any, error) { return a.PutGroup(ctx, "o ps", group.Members) }, 200, group, `PUT /v1/access/groups/o%20ps {"members":["user:a"]}`},
 		"DeleteGroup": {func() (any, error) { return none(a.DeleteGroup(ctx, "o ps")) }, 204, nil, "DELETE /v1/access/groups/o%20ps"},
+		"Quotas":      {quotas, 200, lockapi.QuotaList{Quotas: []lockapi.Quota{quota}}, "GET /v1/access/quotas?limit=1000"},
+		"Quota":       {func() (any, error) { return a.Quota(ctx, quota.Principal) }, 200, quota, "GET /v1/access/quotas/user:spiffe://a%20b/c"},
+		"PutQuota": {func() (any, error) { return a.PutQuota(ctx, quota.Principal, quota.QuotaLimits) }, 200, quota,
+			`PUT /v1/access/quotas/user:spiffe://a%20b/c {"files":0,"calls_per_second":5}`},
+		"DeleteQuota": {func() (any, error) { return none(a.DeleteQuota(ctx, "*")) }, 204, nil, "DELETE /v1/access/quotas/%2A"},
 		"Cell":        {func() (any, error) { return a.Cell(ctx) }, 200, cell, "GET /v1/access/cell"},
 		"PutCell": {func() (any, error) { return a.PutCell(ctx, cell) }, 200, cell,
 			`PUT /v1/access/cell {"observe":["*"],"operate":["group:ops"]}`},
@@ -117,6 +129,8 @@ func TestAccess(t *testing.T) {
 			want = list.Groups
 		case lockapi.TokenList:
 			want = list.Tokens[0]
+		case lockapi.QuotaList:
+			want = list.Quotas[0]
 		}
 		if got, err := row.call(); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
@@ -137,6 +151,7 @@ func TestAccessLies(t *testing.T) {
 	for name, lie := range map[string]any{
 		"WhoAmI": lockapi.WhoAmI{}, "Check": lockapi.AccessCheck{Principal: "user:x", Path: "/a"}, "own": lockapi.AccessCheck{Principal: "user:b", Path: "/b"},
 		"Rule": lockapi.AccessRule{Path: "/b"}, "PutRule": lockapi.AccessRule{}, "Group": lockapi.Group{Name: "x"}, "PutGroup": lockapi.Group{Name: "x"},
+		"Quota": lockapi.Quota{Principal: "user:x"}, "PutQuota": lockapi.Quota{},
 		"CreateToken": lockapi.Token{ID: "T1", Principal: "user:b"}, "Enable": lockapi.Token{ID: "T1", Secret: "stout_x", Principal: "user:b"},
 	} {
 		row := accessCalls(t, c)[name]
@@ -161,6 +176,9 @@ func TestAccessBadArguments(t *testing.T) {
 		"group to read":    second(x.Group(ctx, "..")),
 		"members":          second(x.PutGroup(ctx, "g", []string{"*"})),
 		"operators":        second(x.PutCell(ctx, lockapi.CellAccess{Operate: []string{"x"}})),
+		"quota":            x.DeleteQuota(ctx, "a"),
+		"quota to read":    second(x.Quota(ctx, "user:")),
+		"limits":           second(x.PutQuota(ctx, "*", lockapi.QuotaLimits{Burst: new(int64)})),
 		"token's owner":    second(x.CreateToken(ctx, lockapi.TokenRequest{Principal: "group:x"})),
 		"sum":              second(x.Enable(ctx, lockapi.EnableRequest{TokenSHA256: "12"})),
 		"token's id":       x.RevokeToken(ctx, "a/b"),

@@ -224,6 +224,25 @@ type (
 	ListGroups struct {
 		After string `query:"after"`
 	}
+	// PutQuota sets the quota of a principal or group. The answer is a Quota.
+	PutQuota struct {
+		Principal string `path:"quota"`
+		QuotaLimits
+	}
+	// GetQuota returns a Quota, or not_found.
+	GetQuota struct {
+		Principal string `path:"quota"`
+	}
+	// DeleteQuota deletes the quota of a principal or group if it exists. It
+	// has no answer.
+	DeleteQuota struct {
+		Principal string `path:"quota"`
+	}
+	// ListQuotas returns a QuotaList, a page of quotas.
+	ListQuotas struct {
+		After string `query:"after"`
+		Limit int    `query:"limit"`
+	}
 	// PutCellAccess sets the observers and operators of the cell. The answer is
 	// a CellAccess.
 	PutCellAccess struct{ CellAccess }
@@ -259,6 +278,7 @@ func (c *ListSessions) SetDefaults() { c.Limit = DefaultListLimit }
 func (c *ListLocks) SetDefaults()    { c.Limit = DefaultListLimit }
 func (c *ListRules) SetDefaults()    { c.Limit = DefaultListLimit }
 func (c *ListTokens) SetDefaults()   { c.Limit = DefaultListLimit }
+func (c *ListQuotas) SetDefaults()   { c.Limit = DefaultListLimit }
 func (c *GetHistory) SetDefaults()   { c.Limit = DefaultHistoryLimit }
 
 // Validate reports the first invalid field, or nil.

@@ -57,6 +57,8 @@ func errPolicyFull(p *access.Policy, op state.Operation) error {
 		if n := p.GroupCount(); n >= access.MaxGroups {
 			quota, used, most = "groups", int64(n), access.MaxGroups
 		}
+	case *state.PutQuota:
+		return lockapi.TooMany("quotas", int64(p.QuotaCount()), access.MaxQuotas, "there are %d quotas, which is the limit; use quotas of groups", access.MaxQuotas)
 	}
 	return lockapi.TooMany(quota, used, most, "the limit on rules, groups or group members is reached (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
 }

@@ -49,6 +49,7 @@ func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 	must(second(h.m.PutRule(ctx, new(all), &lockapi.PutRule{Path: "/p"})))
 	must(second(h.m.PutGroup(ctx, new(all), &lockapi.PutGroup{Name: "g"})))
 	must(second(h.m.PutGroup(ctx, new(all), &lockapi.PutGroup{Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
+	must(second(h.m.PutQuota(ctx, new(all), &lockapi.PutQuota{Principal: "user:q"})))
 	must(second(h.m.PutCellAccess(ctx, new(all), &lockapi.PutCellAccess{})))
 	return h
 }
@@ -252,6 +253,23 @@ var calls = map[string][]leaving{
 	}}},
 	"ListGroups": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.ListGroups(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListGroups{}))
+	}}},
+	"ListQuotas": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListQuotas(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListQuotas{Limit: 9}))
+	}}},
+	"GetQuota": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.GetQuota(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetQuota{Principal: "user:q"}))
+		}},
+		{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+			return second(h.m.GetQuota(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetQuota{Principal: "*"}))
+		}},
+	},
+	"PutQuota": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.PutQuota(withoutEnd, new(by), &lockapi.PutQuota{Principal: "user:q"}))
+	}}},
+	"DeleteQuota": {{"", func(h *heldCell, by Caller) error {
+		return h.m.DeleteQuota(withoutEnd, new(by), &lockapi.DeleteQuota{Principal: "*"})
 	}}},
 	"GetCellAccess": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.GetCellAccess(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetCellAccess{}))

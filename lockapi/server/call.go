@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -211,6 +212,7 @@ var inPath = map[string]func(gin.Params) (string, error){
 	"rule":   func(of gin.Params) (string, error) { return lockapi.UnescapeRulePath(of.ByName("path")) },
 	"id":     func(of gin.Params) (string, error) { return sessionID(of.ByName("id")) },
 	"member": func(of gin.Params) (string, error) { return memberID(of.ByName("id")) },
+	"quota":  func(of gin.Params) (string, error) { return quotaOf(of.ByName("principal")) },
 	"group": func(of gin.Params) (string, error) {
 		name, err := url.PathUnescape(of.ByName("name"))
 		if err != nil {
@@ -218,6 +220,16 @@ var inPath = map[string]func(gin.Params) (string, error){
 		}
 		return name, lockapi.ValidateGroup(name)
 	},
+}
+
+// quotaOf decodes the principal or group in the path of a quota. Its slashes may
+// be escaped or not.
+func quotaOf(escaped string) (string, error) {
+	of, err := url.PathUnescape(strings.TrimPrefix(escaped, "/"))
+	if err != nil {
+		return "", lockapi.Invalid("principal", "the principal %q is malformed", lockapi.Clip(escaped))
+	}
+	return of, lockapi.ValidateQuotaOf(of)
 }
 
 // into decodes a parameter into a field.

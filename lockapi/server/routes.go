@@ -45,6 +45,8 @@ const (
 	patternRule    = lockapi.RouteRules + "/*path"
 	routeGroup     = lockapi.RouteGroups + "/{name}"
 	patternGroup   = lockapi.RouteGroups + "/:name"
+	routeQuota     = lockapi.RouteQuotas + "/{principal}"
+	patternQuota   = lockapi.RouteQuotas + "/*principal"
 	routeToken     = lockapi.RouteTokens + "/{id}"
 	patternToken   = lockapi.RouteTokens + "/:id"
 	routePageBare  = "/ui"
@@ -104,6 +106,10 @@ var routes = table{
 	serves[lockapi.GetGroup](http.MethodGet, routeGroup, patternGroup, http.StatusOK),
 	serves[lockapi.DeleteGroup](http.MethodDelete, routeGroup, patternGroup, http.StatusNoContent),
 	serves[lockapi.ListGroups](http.MethodGet, lockapi.RouteGroups, lockapi.RouteGroups, http.StatusOK),
+	serves[lockapi.PutQuota](http.MethodPut, routeQuota, patternQuota, http.StatusOK),
+	serves[lockapi.GetQuota](http.MethodGet, routeQuota, patternQuota, http.StatusOK),
+	serves[lockapi.DeleteQuota](http.MethodDelete, routeQuota, patternQuota, http.StatusNoContent),
+	serves[lockapi.ListQuotas](http.MethodGet, lockapi.RouteQuotas, lockapi.RouteQuotas, http.StatusOK),
 	serves[lockapi.PutCellAccess](http.MethodPut, lockapi.RouteCellAccess, lockapi.RouteCellAccess, http.StatusOK),
 	serves[lockapi.GetCellAccess](http.MethodGet, lockapi.RouteCellAccess, lockapi.RouteCellAccess, http.StatusOK),
 	serves(http.MethodPost, lockapi.RouteTokens, lockapi.RouteTokens, http.StatusCreated, plan[lockapi.CreateToken]{before: forToken}),

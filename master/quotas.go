@@ -1,0 +1,82 @@
+package master
+
+import (
+	"context"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// The calls that manage the quotas of principals. Package quota enforces those
+// of what exists, and pace.go those of calls.
+
+// PutQuota sets the quota of a principal or group.
+func (m *Master) PutQuota(_ context.Context, by *Caller, c *lockapi.PutQuota) (lockapi.Quota, error) {
+	q := access.Quota{Of: c.Principal}
+	for i, one := range c.QuotaLimits.Limits() {
+		if *one.Limit == nil {
+			continue
+		}
+		if q.Limits == nil {
+			q.Limits = map[access.Resource]int64{}
+		}
+		q.Limits[access.Resources[i]] = **one.Limit
+	}
+	_, err := m.changeAccess(by, &state.PutQuota{Quota: q})
+	return quotaOf(nil, &q), err
+}
+
+// DeleteQuota removes the quota of a principal or group. Removing a missing one
+// succeeds.
+func (m *Master) DeleteQuota(_ context.Context, by *Caller, c *lockapi.DeleteQuota) error {
+	_, err := m.changeAccess(by, &state.DropQuota{Of: c.Principal})
+	return err
+}
+
+// GetQuota reads the quota of a principal or group. The error is not_found.
+func (m *Master) GetQuota(ctx context.Context, q *Read, c *lockapi.GetQuota) (lockapi.Quota, error) {
+	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.Quota, error) {
+		found, ok := s.Policy().Quota(c.Principal)
+		if !ok {
+			return lockapi.Quota{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no quota of %q itself; quotas of its groups and of %s may bound it", lockapi.Clip(c.Principal), lockapi.AllPrincipals)
+		}
+		return quotaOf(o, found), nil
+	})
+}
+
+// ListQuotas reads a page of quotas in the order of their principals.
+func (m *Master) ListQuotas(ctx context.Context, q *Read, c *lockapi.ListQuotas) (lockapi.QuotaList, error) {
+	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.QuotaList, error) {
+		page := lockapi.QuotaList{Quotas: []lockapi.Quota{}}
+		size := 0
+		for v := range s.Policy().Quotas(c.After) {
+			if n := len(page.Quotas); n == c.Limit || size >= lockapi.PageBytes {
+				page.Next = page.Quotas[n-1].Principal
+				break
+			}
+			size += quotaFrame + textSize(v.Of)
+			page.Quotas = append(page.Quotas, quotaOf(o, v))
+		}
+		return page, nil
+	})
+}
+
+// quotaFrame is the size of the longest quota in JSON without its principal.
+const quotaFrame = 450
+
+// quotaOf returns a quota as the API shows it. With an office it has what the
+// principal uses.
+func quotaOf(o *office, q *access.Quota) lockapi.Quota {
+	out := lockapi.Quota{Principal: q.Of}
+	for i, one := range out.QuotaLimits.Limits() {
+		if limit, bounded := q.Limits[access.Resources[i]]; bounded {
+			*one.Limit = &limit
+		}
+	}
+	if o != nil && (q.Of == access.Anonymous || access.IsUser(q.Of)) {
+		used := o.quotas.UsedBy(q.Of)
+		out.Used = &lockapi.QuotaUse{Sessions: used.Sessions, Holds: used.Holds, Waiters: used.Waiters, Files: used.Files, Bytes: used.Bytes}
+	}
+	return out
+}
