@@ -28,6 +28,7 @@ type Row struct {
 	Own     bool // is always answered by that state
 	Repeats bool // has no effect that a repetition could double
 	Leads   bool // is served by any replica that leads, with or without an office
+	Frees   bool // keeps or frees what the caller has, and so has a quota of its own
 
 	keyed bool // its answer shows whether it was replayed
 	asked bool // the caller has set Caller.Ask itself

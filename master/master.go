@@ -32,6 +32,7 @@ type Master struct {
 	opts    Options
 	started time.Duration
 	refused quota.Refusals
+	pacer   pacer
 	vitals  *vitals
 	counted cycleCount
 

@@ -9,9 +9,10 @@ import (
 var sessionCalls = []entry{
 	change(Known, AuditChanges, nil, (*Master).OpenSession),
 	asking(change(NoCaller, AuditNever, nil, (*Master).KeepAlive), func(c *lockapi.KeepAlive, by *Caller) { by.about(c.Session, true) }).
-		set(func(r *Row) { r.Repeats = true }),
-	change(Known, AuditNever, nil, (*Master).KeepAliveAll).set(func(r *Row) { r.Repeats = true }),
-	asking(remove(Operate, AuditOthers, nil, (*Master).CloseSession), func(c *lockapi.CloseSession, by *Caller) { by.about(c.Session, true) }),
+		set(func(r *Row) { r.Repeats, r.Frees = true, true }),
+	change(Known, AuditNever, nil, (*Master).KeepAliveAll).set(func(r *Row) { r.Repeats, r.Frees = true, true }),
+	asking(remove(Operate, AuditOthers, nil, (*Master).CloseSession), func(c *lockapi.CloseSession, by *Caller) { by.about(c.Session, true) }).
+		set(func(r *Row) { r.Frees = true }),
 	heavy(asking(query(Observe, nil, (*Master).GetSession), func(c *lockapi.GetSession, by *Caller) { by.about(c.Session, false) }),
 		func(m *Master, c *lockapi.GetSession) bool { return m.isCrowdedSession(c.Session) }),
 	list(Observe, nil, (*Master).ListSessions),
@@ -21,7 +22,8 @@ var lockCalls = []entry{
 	asking(change(LockAt, AuditChanges, func(c *lockapi.AcquireLock) string { return c.Path }, (*Master).AcquireLock),
 		func(c *lockapi.AcquireLock, by *Caller) { by.forSession(c.Session) }),
 	asking(change(AdminAt, AuditOthers, func(c *lockapi.ReleaseLock) string { return c.Path }, (*Master).ReleaseLock),
-		func(c *lockapi.ReleaseLock, by *Caller) { by.about(c.Session, true) }),
+		func(c *lockapi.ReleaseLock, by *Caller) { by.about(c.Session, true) }).
+		set(func(r *Row) { r.Frees = true }),
 	heavy(query(ReadAt, func(c *lockapi.GetLock) string { return c.Path }, (*Master).GetLock),
 		func(m *Master, c *lockapi.GetLock) bool {
 			return c.Waiters > lockapi.DefaultListLimit || m.isCrowdedLock(c.Path)

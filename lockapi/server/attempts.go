@@ -44,11 +44,15 @@ func (x *exchange) holdBack() {
 	}
 }
 
-// passLate passes on another replica's 401 after the delay for bad credentials.
-// The call has returned, so nothing keeps its body during the delay.
+// passLate passes on another replica's refusal that is delayed: a 401, or a 429
+// because of the caller's calls per second. The call has returned, so nothing
+// keeps its body during the delay.
 func (x *exchange) passLate() {
 	if got := x.late; got != nil {
-		x.penalize()
+		if got.status == http.StatusUnauthorized {
+			x.penalize()
+		}
+		x.holdAnswer()
 		x.pass(*got)
 	}
 }

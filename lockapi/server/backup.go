@@ -53,6 +53,9 @@ func readBackup(x *exchange) error {
 // writeBackup sends this master's own state. After each piece it pauses for as
 // long as the piece took, so that other calls get a processor.
 func (x *exchange) writeBackup() error {
+	if err := x.pace(false); err != nil {
+		return err
+	}
 	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
 	x.noted.checked = out.Checked
 	if err != nil {

@@ -97,6 +97,9 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		t.keyed = any(c).(keyed).Keyed()
 	}
 	t.run = func(ctx context.Context) (int, any, error) {
+		if err := x.pace(row.Frees); err != nil {
+			return 0, nil, err
+		}
 		adopted := x.noted.checked.Adopted // by an earlier attempt
 		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
 		x.noted.checked = out.Checked

@@ -34,10 +34,25 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 		e.RetryAfter = 1
 		return nil, e
 	}
-	if !x.watching.Enter(1) && !(x.conns.Yield(&x.call, gate.WatchesOnly) && x.watching.Add(1)) {
+	who, most, bounded := x.master.Watcher(x.caller())
+	if bounded {
+		if n, ok := x.watchers.Enter(who, most); !ok {
+			if strange {
+				x.strangers.Leave(x.Source())
+			}
+			return nil, x.master.RefuseWatch(who, n, most)
+		}
+	}
+	free := func() {
+		if bounded {
+			x.watchers.Leave(who)
+		}
 		if strange {
 			x.strangers.Leave(x.Source())
 		}
+	}
+	if !x.watching.Enter(1) && !(x.conns.Yield(&x.call, gate.WatchesOnly) && x.watching.Add(1)) {
+		free()
 		used := x.watching.Count()
 		e := lockapi.TooMany("max-watchers", int64(used), int64(x.watching.Most), "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
 			used, x.watching.Most)
@@ -49,9 +64,7 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 	return func() {
 		x.call.Unpark()
 		x.watching.Leave(1)
-		if strange {
-			x.strangers.Leave(x.Source())
-		}
+		free()
 	}, nil
 }
 

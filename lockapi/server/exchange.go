@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -45,6 +46,8 @@ type exchange struct {
 	by       master.Caller  // owned by caller
 	whileOff error          // error while access control is off; nil for none
 	broke    bool           // the call has the break-glass secret
+	paced    bool           // it was counted against the caller's calls per second
+	hold     master.Hold    // of its refusal for that
 	proof    identity.Proof // from the JWT or certificate
 	how      string         // which of them; empty for neither
 	// brought reports that the call has a credential, good or bad.
@@ -104,7 +107,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 			}
 		}()
 		if err := x.run(&r, always); err != nil {
-			x.fail(err)
+			x.fail(cmp.Or(x.paceRefused(err), err))
 			return
 		}
 		x.passLate()
@@ -239,6 +242,9 @@ func (x *exchange) admit(r *route) (err error) {
 	if !r.local {
 		return nil
 	}
+	if err := x.pace(false); err != nil {
+		return err
+	}
 	return x.master.Authorize(x.caller())
 }
 
@@ -342,6 +348,7 @@ func (x *exchange) fail(err error) {
 		x.c.Writer.Header()["Www-Authenticate"] = bearer
 		x.penalize()
 	}
+	x.holdAnswer()
 	if e.Replayed {
 		x.c.Writer.Header().Set(lockapi.HeaderReplayed, "true")
 	}

@@ -84,7 +84,7 @@ func (x *exchange) passAnswer(got answer) error {
 	if got.status == http.StatusUnauthorized && x.misplaced {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refused the credential") // fail adds the details
 	}
-	if got.status == http.StatusUnauthorized {
+	if got.status == http.StatusUnauthorized || x.takeHold(got.header) {
 		x.late = &got
 		return nil
 	}

@@ -22,7 +22,7 @@ type metrics struct {
 	backups   *prometheus.CounterVec
 
 	watchersRefused, eventsTold, compacted prometheus.Counter
-	badCredentials                         prometheus.Counter
+	badCredentials, held                   prometheus.Counter
 	page                                   http.Handler
 }
 
@@ -60,6 +60,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		}, []string{"result"}),
 		watchersRefused: counter("stout_watchers_refused_total", "Calls for events refused because max-watchers or max-anonymous-watchers was used up."),
 		eventsTold:      counter("stout_events_told_total", "Events sent to watchers of this replica."),
+		held:            counter("stout_http_refusals_held_total", "Refusals for a principal's calls per second that were answered late, or with the end of the connection."),
 		badCredentials:  counter("stout_bad_credentials_total", "Calls refused because a token, a JWT or a client certificate is invalid, expired or revoked."),
 		compacted:       counter("stout_events_compacted_total", "Watchers that must read everything again, because the next events for them are no longer kept."),
 		page:            promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
@@ -76,7 +77,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.backups, m.watchersRefused, m.eventsTold, m.compacted, m.badCredentials, build)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.backups, m.watchersRefused, m.eventsTold, m.compacted, m.badCredentials, m.held, build)
 	registerShared(registry,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

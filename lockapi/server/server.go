@@ -179,11 +179,13 @@ type Server struct {
 	// strangers counts such calls without a credential while access control is
 	// on.
 	strangers gate.Sources
-	encoded   encodedEvents
-	backups   gate.Capacity // under way
-	streamed  gate.Capacity // for bytes of events that streams are about to send
-	stopping  chan struct{} // closed by Drain
-	stopOnce  sync.Once
+	// watchers counts such calls of each principal while access control is on.
+	watchers gate.Principals
+	encoded  encodedEvents
+	backups  gate.Capacity // under way
+	streamed gate.Capacity // for bytes of events that streams are about to send
+	stopping chan struct{} // closed by Drain
+	stopOnce sync.Once
 }
 
 // New returns a server that does not listen yet.

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// headerHold is how another replica is to answer a call that this one refused,
+// see master.Hold: the milliseconds to wait, and "close" to close the caller's
+// connection. That replica has the connection.
+const headerHold = "Stout-Hold"
+
+// pace counts a call once against its caller's calls per second. frees means
+// that it keeps or frees what the caller has.
+func (x *exchange) pace(frees bool) (err error) {
+	if x.paced || x.master == nil || x.asks == master.Nothing {
+		return nil
+	}
+	x.paced = true
+	x.hold, err = x.master.Pace(x.caller(), frees)
+	return err
+}
+
+// paceRefused counts a call that this replica has refused by itself, such as a
+// malformed one. It returns the refusal for the calls per second, or nil.
+func (x *exchange) paceRefused(err error) error {
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	if !ok || refused.Code.Status() >= http.StatusInternalServerError || refused.Code == lockapi.CodeUnauthenticated {
+		return nil
+	}
+	return x.pace(false)
+}
+
+// holdAnswer delays the answer to a call beyond its caller's calls per second.
+func (x *exchange) holdAnswer() {
+	hold := x.hold
+	if hold == (master.Hold{}) {
+		return
+	}
+	h := x.c.Writer.Header()
+	if x.peer {
+		text := strconv.FormatInt(hold.For.Milliseconds(), 10)
+		if hold.Close {
+			text += " close"
+		}
+		h.Set(headerHold, text)
+		return
+	}
+	x.metrics.held.Inc()
+	if hold.Close || x.spared {
+		h.Set("Connection", "close")
+		return
+	}
+	x.body = nil // do not keep it during the delay
+	x.c.Request.Body = http.NoBody
+	x.call.Park(x.ctx())
+	defer x.call.Unpark()
+	t := time.NewTimer(hold.For)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-x.ctx().Done():
+	case <-x.stopping:
+	}
+}
+
+// takeHold removes the header of another replica's answer, and reports whether
+// it had one.
+func (x *exchange) takeHold(from http.Header) bool {
+	text := from.Get(headerHold)
+	if text == "" {
+		return false
+	}
+	from.Del(headerHold)
+	ms, rest, _ := strings.Cut(text, " ")
+	n, _ := strconv.ParseUint(ms, 10, 16)
+	x.hold = master.Hold{For: time.Duration(n) * time.Millisecond, Close: rest == "close"}
+	return true
+}

@@ -1,0 +1,181 @@
+package master
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// The quota of calls per second. Each replica counts the calls that it
+// executes, after it has identified the caller and before it checks rights: a
+// caller without rights costs as much.
+
+// Hold is how to answer a call beyond its principal's calls per second.
+type Hold struct {
+	For   time.Duration // the answer waits for so long
+	Close bool          // the connection is closed after the answer
+}
+
+// Keepalives and releases have a quota of their own, which is generous: at the
+// quota of the other calls a principal must neither lose its locks nor be
+// unable to release them.
+const (
+	keptTimes = 10  // as many as other calls
+	keptMore  = 100 // a second, and in addition one for each session and hold
+)
+
+// A refused call is answered when another call may be admitted, but after at
+// most mostHold. The answers to one principal come refusalEvery. If more of
+// them wait than fit into mostHold, the next call is answered at once, and its
+// connection is closed.
+const (
+	mostHold     = time.Second
+	refusalEvery = 10 * time.Millisecond
+)
+
+// mostPaced bounds the principals that a pacer remembers: a JWT issuer may have
+// any number.
+const mostPaced = 1 << 16
+
+// pacer counts the calls of the principals with a quota of calls per second. It
+// forgets the principals that have not called for a while.
+type pacer struct {
+	mu    sync.Mutex
+	of    map[string]*paced
+	sweep int // the number of principals at which to forget some
+}
+
+// paced are the calls of a principal. Each time is when all calls up to now are
+// worked off at the rate of the quota.
+type paced struct {
+	calls, kept time.Duration
+	answers     time.Duration // when the last refusal is answered
+}
+
+// take counts a call at a rate per second, of which burst may come at once. It
+// returns how many calls are not worked off, and if the call does not fit, how
+// long it must wait.
+func take(until *time.Duration, now time.Duration, rate, burst float64) (backlog float64, wait time.Duration) {
+	every := float64(time.Second) / rate // infinite at 0
+	ahead := float64(max(0, *until-now))
+	if burst < 1 || math.IsInf(every, 0) {
+		return ahead / every, mostHold
+	}
+	if free := ahead - (burst-1)*every; free > 0 {
+		return ahead / every, time.Duration(math.Ceil(min(free, float64(mostHold))))
+	}
+	*until = now + time.Duration(ahead+every) // rounded down: a whole burst fits
+	return 0, 0
+}
+
+// forget drops the principals that would be admitted as if they had never
+// called. If there are too many others, it drops some of them.
+func (p *pacer) forget(now time.Duration) {
+	for who, c := range p.of {
+		if c.calls <= now && c.kept <= now && c.answers <= now {
+			delete(p.of, who)
+		}
+	}
+	for who := range p.of { // many at once, so that most calls need not walk the map
+		if len(p.of) <= mostPaced/2 {
+			break
+		}
+		delete(p.of, who)
+	}
+	p.sweep = max(1024, 2*len(p.of))
+}
+
+// admit counts a call of a principal, or returns its backlog and how to answer
+// it.
+func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept bool) (backlog float64, hold Hold, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.of[who]
+	if c == nil {
+		if p.of == nil {
+			p.of = map[string]*paced{}
+		}
+		if len(p.of) >= p.sweep {
+			p.forget(now)
+		}
+		c = &paced{}
+		p.of[who] = c
+	}
+	until := &c.calls
+	if kept {
+		until = &c.kept
+	}
+	backlog, wait := take(until, now, rate, burst)
+	if wait == 0 {
+		return 0, Hold{}, true
+	}
+	next := max(c.answers, now)
+	if next-now > mostHold-refusalEvery {
+		return backlog, Hold{Close: true}, false
+	}
+	c.answers = next + refusalEvery
+	return backlog, Hold{For: min(mostHold, max(wait, c.answers-now))}, false
+}
+
+// Pace counts a call against its caller's calls per second. The error is
+// too_many. frees means that the call keeps or frees what the caller has.
+func (m *Master) Pace(by *Caller, frees bool) (Hold, error) {
+	s := m.log.State()
+	if !s.AccessOn || s.Policy().QuotaCount() == 0 || by.identify(s) != nil { // which the check of the call reports
+		return Hold{}, nil
+	}
+	who := by.identity()
+	if who == access.Anonymous && !s.Policy().NamesAnonymous() {
+		return Hold{}, nil // no call is open to it
+	}
+	limits := s.Policy().LimitsOf(who)
+	limit := limits[access.CallsPerSecond]
+	if limit == access.NoLimit {
+		return Hold{}, nil
+	}
+	rate, burst := float64(limit), float64(limits[access.Burst])
+	if frees {
+		has := 0.0
+		if o := m.inOffice(); o != nil {
+			used := o.quotas.UsedBy(who)
+			has = float64(used.Sessions + used.Holds)
+		}
+		rate = keptTimes*rate + keptMore + has
+		burst = max(rate, keptTimes*burst)
+	}
+	backlog, hold, ok := m.pacer.admit(who, m.opts.Clock(), rate, burst, frees)
+	if ok {
+		return Hold{}, nil
+	}
+	m.refused[quota.PrincipalCalls].Add(1)
+	e := lockapi.TooMany(quota.PrincipalCalls.Name(), int64(backlog), int64(rate), "quota calls_per_second of %s is used up: at most %d calls a second are allowed, and %d at once; call less often, or have the quota raised",
+		who, int64(rate), int64(burst))
+	e.Principal, e.RetryAfter = who, int(mostHold/time.Second)
+	return hold, e
+}
+
+// Watcher returns the caller of a call that waits for events, and how many such
+// calls it may have at this replica. It returns false while access is off.
+func (m *Master) Watcher(by *Caller) (who string, most int64, bounded bool) {
+	s := m.log.State()
+	if !s.AccessOn || by.identify(s) != nil {
+		return "", access.NoLimit, false
+	}
+	who = by.identity()
+	limits := s.Policy().LimitsOf(who)
+	return who, limits[access.Watches], true
+}
+
+// RefuseWatch counts the refusal of a call that waits for events, and returns
+// its error.
+func (m *Master) RefuseWatch(who string, used, most int64) error {
+	m.refused[quota.PrincipalWatches].Add(1)
+	e := lockapi.TooMany(quota.PrincipalWatches.Name(), used, most, "quota watches of %s is used up: %d of its calls wait for events at this replica, at most %d are allowed; end some of them, call another replica, or have the quota raised",
+		who, used, most)
+	e.Principal, e.RetryAfter = who, 1
+	return e
+}
