@@ -59,7 +59,7 @@ var languages = []struct {
 			`✨ openapi-typescript [\d.]+\n🚀 openapi.yaml → stout/schema.ts \[.*\]\n`, true},
 		{"npx openapi-ts -i openapi.yaml -o stout/hey-api",
 			`@hey-api/openapi-ts v[\d.]+\n\n\[Job 1\] ⏳ Generating from 1 input:\n\[Job 1\]   \[1\] openapi.yaml\n\[Job 1\] ✅ Done! Your output is in .*/stout/hey-api\n`, true},
-		{command: "npx tsc"},
+		{command: "node_modules/.bin/tsc"},
 	}, []string{"node out/openapi-fetch.js", "node out/hey-api.js"}},
 }
 
