@@ -274,7 +274,11 @@ type tick time.Time
 func ticking() tea.Cmd { return tea.Tick(tickEvery, func(t time.Time) tea.Msg { return tick(t) }) }
 
 // Init implements tea.Model.
-func (m *Model) Init() tea.Cmd { return tea.Batch(ticking(), m.stream) }
+func (m *Model) Init() tea.Cmd {
+	m.clock = time.Now()
+	m.now = m.clock
+	return tea.Batch(ticking(), m.stream)
+}
 
 // Update implements tea.Model.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
