@@ -106,6 +106,7 @@ var scenarios = []scenario{
 	{"list", list},
 	{"watch", watch},
 	{"watch-resumes", watchResumes},
+	{"watch-hangs", watchHangs},
 	{"watch-compacted", watchCompacted},
 
 	{"hanging-replica", hangingReplica},

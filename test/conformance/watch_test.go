@@ -101,10 +101,6 @@ func watchResumes(w *world) {
 	w.beginAt(cell.New(w, cell.Options{}))
 	after := w.revision()
 	w.watchFrom(after)
-	serves := func() int {
-		all := w.gates.find(is(http.MethodGet, lockapi.RouteEvents))
-		return all[len(all)-1].gate
-	}
 	for i := range 40 {
 		w.write(fmt.Sprintf("%s/%d", w.prefix, i))
 		switch i {
@@ -112,7 +108,7 @@ func watchResumes(w *world) {
 			w.d.await("event", "w")
 			w.gates.breakConnections()
 		case 15:
-			at := serves()
+			at := w.watchedAt()
 			w.gates.on(always(func(q *request) bool { return q.gate == at }, &fault{refuse: true}))
 			w.gates.list[at].server.CloseClientConnections()
 		case 25:
@@ -125,6 +121,25 @@ func watchResumes(w *world) {
 			}
 		}
 	}
+	w.wantEvents(after)
+}
+
+// watchedAt returns the gate that the watch was begun at last.
+func (w *world) watchedAt() int {
+	all := w.gates.find(is(http.MethodGet, lockapi.RouteEvents))
+	return all[len(all)-1].gate
+}
+
+// watchHangs: the replica that a watch reads from is silent, with its connection
+// open. The watch continues at another one.
+func watchHangs(w *world) {
+	w.begin()
+	after := w.revision()
+	w.watchFrom(after)
+	w.write(w.prefix + "/1")
+	w.d.await("event", "w")
+	w.gates.list[w.watchedAt()].silence()
+	w.write(w.prefix + "/2")
 	w.wantEvents(after)
 }
 

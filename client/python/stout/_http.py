@@ -40,7 +40,7 @@ class Cut:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may cut
         self._sock: Optional[socket.socket] = None
         self._hit = threading.Event()
         self._final = False
