@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -210,10 +211,9 @@ func answersTooSoon(w *world) {
 	atOnce := func(body []byte) []byte { return changed(body, map[string]any{"wait_ms": 0}) }
 	w.gates.on(always(isKeepalive, &fault{body: atOnce}))
 	w.paces("keepalives answered at once", isKeepalive)
-	seq := 0
+	var seq atomic.Uint64
 	w.gates.on(always(isKeepalive, &fault{body: atOnce, modify: func(_ *http.Response, answer []byte) []byte {
-		seq++
-		return changed(answer, map[string]any{"events": []lockapi.Event{{Seq: uint64(seq), Type: lockapi.EventLockGranted, Path: w.prefix, Handle: "x"}}})
+		return changed(answer, map[string]any{"events": []lockapi.Event{{Seq: seq.Add(1), Type: lockapi.EventLockGranted, Path: w.prefix, Handle: "x"}}})
 	}}))
 	w.paces("keepalives with events", isKeepalive)
 }

@@ -164,12 +164,11 @@ func watchCompacted(w *world) {
 func wrongEvents(w *world) {
 	w.begin()
 	after := w.revision()
-	var message []string
-	var streams = func(q *request) *fault {
+	streams := func(q *request) *fault {
 		if q.path != lockapi.RouteEvents {
 			return nil
 		}
-		message = nil
+		var message []string
 		return &fault{
 			lines: func(line string) []string {
 				message = append(message, line)
