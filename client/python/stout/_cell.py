@@ -31,10 +31,10 @@ Check = Callable[[Any, Answer], Any]
 
 @dataclass(frozen=True)
 class File:
-    """A file. `content` is None where it was not asked for, as in the result of a write."""
+    """A file. `content` is None unless it was requested."""
 
     path: str
-    revision: int  # of its last change
+    revision: int  # the last change
     instance: int  # the revision that created it
     generation: int  # 1, and one more with each write
     size: int
@@ -435,7 +435,7 @@ class Cell:
         return f
 
     def list(self, prefix: str = "/", *, contents: bool = False, timeout: Optional[float] = None) -> Iterator[File]:
-        """Iterate over the files whose paths begin with a plain string, in their order."""
+        """Iterate over the files at paths with a plain prefix, in the order of paths."""
         query = {"prefix": prefix, "limit": "1000", **({"content": "true"} if contents else {})}
         after = ""
         while True:

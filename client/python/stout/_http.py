@@ -257,7 +257,7 @@ class Endpoint:
         cut: Cut,
         waits: bool = False,
     ) -> Answer:
-        """Make one attempt, whose answer must arrive within `timeout`."""
+        """Make one attempt. The answer must arrive within `timeout`."""
         conn, sock, resp = self._begin(method, target, headers, body, timeout, cut, waits)
         keep = False
         try:
@@ -375,7 +375,7 @@ class Stream:
 
 
 def path_of(path: str) -> str:
-    """Return a path as it stands in a URL, or raise InvalidArgument."""
+    """Return a path in the form for a URL, or raise InvalidArgument."""
     why = ""
     segments = path.split("/")[1:]
     try:

@@ -827,6 +827,6 @@ def _loop(step: Callable[[], bool]) -> None:
         try:
             if not step():
                 return
-        except Exception:  # of a listener, for example: the session must go on
+        except Exception:  # for example of a listener; the session must continue
             _log.exception("a thread of a session")
             time.sleep(0.1)

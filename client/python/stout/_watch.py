@@ -22,15 +22,15 @@ class Event:
     """A change of a file, a lock or the master.
 
     The type `compacted` is a gap: events up to `revision` are no longer kept.
-    Read again what matters; the events after it follow. `fields` has all that
-    the cell sent.
+    Read again what matters; the events after it follow. `fields` is the
+    cell's message.
     """
 
     revision: int
     type: str
     path: str
     fields: Dict[str, Any]
-    file: Optional[File] = None  # of file_created and file_changed
+    file: Optional[File] = None  # in file_created and file_changed
 
 
 class Watch:
@@ -60,7 +60,7 @@ class Watch:
         self._cut = Cut()
         self._at: Optional[Endpoint] = None
         self._compacted: Dict[str, int] = {}  # revisions of replicas that do not keep the next events
-        self._useless: Set[str] = set()  # replicas whose answers failed a check or were refusals
+        self._useless: Set[str] = set()  # replicas with answers that failed a check or were refusals
 
     @property
     def after(self) -> int:
@@ -192,7 +192,7 @@ class Watch:
         raise e
 
     def _missed(self, revision: int = -1, oldest: int = 0) -> Optional[Event]:
-        """Record that a replica does not keep the next events, or failed meanwhile.
+        """Record that a replica does not keep the next events, or has failed.
 
         When all have been asked, the gap is reported.
         """
