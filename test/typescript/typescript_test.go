@@ -102,6 +102,7 @@ func examples(t *testing.T) (install string, programs []docs.Block) {
 // TestExamples: the package is installed as the README shows it, and each
 // example prints on a real cell what the comment above it lists.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	install, programs := examples(t)
 	dir, _ := project(t)
 	run(t, dir, nil, "sh", "-ec", install)
@@ -133,6 +134,7 @@ func TestExamples(t *testing.T) {
 // TestTypes: the sources and the README's examples pass a strict compiler, and
 // the committed declarations are up to date.
 func TestTypes(t *testing.T) {
+	t.Parallel()
 	_, programs := examples(t)
 	dir, own := project(t)
 	run(t, own, nil, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -213,6 +215,7 @@ func read(t *testing.T, dir string) map[string][]byte {
 
 // TestOwn runs the package's own tests, which need no cell.
 func TestOwn(t *testing.T) {
+	t.Parallel()
 	_, own := project(t)
 	out := run(t, own, nil, "npm", "test")
 	if !strings.Contains(out, "# pass ") || strings.Contains(out, "# pass 0") || !strings.Contains(out, "# skipped 0") {

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { uptime } from "node:os";
 
 const isLinux = process.platform === "linux";
@@ -18,29 +17,33 @@ export class Clock {
 	#mono;
 	#boot;
 	#lead = -Infinity;
+	#fine = false;
 
 	/**
 	 * @param {() => number} [mono] a fine clock, in milliseconds
 	 * @param {(() => number) | null} [boot] a coarse clock that counts sleep, if the fine one does not
-	 * @param {number} [grain] the resolution of the coarse clock
 	 */
-	constructor(
-		mono = () => performance.now(),
-		boot = isLinux ? () => uptime() * 1000 : null,
-		// Without /proc, Node rounds the uptime to seconds.
-		grain = existsSync("/proc/uptime") ? 10 : 1000,
-	) {
+	constructor(mono = () => performance.now(), boot = isLinux ? () => uptime() * 1000 : null) {
 		this.#mono = mono;
 		this.#boot = boot;
-		/** How far `now` may lag after a sleep. */
-		this.grain = boot ? grain : 0;
+	}
+
+	/**
+	 * How far `now` may lag after a sleep: the resolution of the coarse clock. It
+	 * is 10 ms, and a second where the system rounds, as some containers do.
+	 */
+	get grain() {
+		if (!this.#boot) return 0;
+		return this.#fine ? 10 : 1000;
 	}
 
 	/** The present time. Leases end by it. */
 	now() {
 		const at = this.#mono();
 		if (!this.#boot) return at;
-		this.#lead = Math.max(this.#lead, this.#boot() - at);
+		const boot = this.#boot();
+		this.#fine ||= boot % 1000 !== 0;
+		this.#lead = Math.max(this.#lead, boot - at);
 		return at + this.#lead;
 	}
 

@@ -10,31 +10,33 @@ import { messages } from "../src/watch.js";
 /** @param {string} code */
 const code = (code) => (/** @type {unknown} */ err) => err instanceof StoutError && err.code === code;
 
-test("the clock counts sleep, and never lags by more than its grain", () => {
-	let mono = 1000;
-	let real = 50_000; // since boot, asleep or awake
-	const clock = new Clock(() => mono, () => Math.floor(real / 10) * 10, 10);
-	const pass = (/** @type {number} */ awake, asleep = 0) => {
-		mono += awake;
-		real += awake + asleep;
-	};
-	for (let i = 0; i < 100; i++) {
-		clock.now();
-		pass(0.7);
-	}
-	const sent = clock.before();
-	const began = real;
-	for (const [awake, asleep] of [[3, 0], [0.1, 9_000], [5, 0.3], [2, 60_000]]) {
-		pass(awake, asleep);
-		assert.ok(clock.now() - sent >= real - began, `${clock.now() - sent} ms counted of ${real - began}`);
-		assert.ok(clock.now() - sent <= real - began + 2 * clock.grain);
-	}
-});
+for (const grain of [10, 1000])
+	test(`the clock counts sleep by a clock of ${grain} ms`, () => {
+		let mono = 1000;
+		let real = 50_123; // since boot, asleep or awake
+		const clock = new Clock(() => mono, () => Math.floor(real / grain) * grain);
+		const pass = (/** @type {number} */ awake, asleep = 0) => {
+			mono += awake;
+			real += awake + asleep;
+		};
+		for (let i = 0; i < 100; i++) {
+			clock.now();
+			pass(0.7);
+		}
+		assert.equal(clock.grain, grain);
+		const sent = clock.before();
+		const began = real;
+		for (const [awake, asleep] of [[3, 0], [0.1, 9_000], [5, 0.3], [2, 60_000]]) {
+			pass(awake, asleep);
+			assert.ok(clock.now() - sent >= real - began, `${clock.now() - sent} ms counted of ${real - began}`);
+			assert.ok(clock.now() - sent <= real - began + 2 * clock.grain);
+		}
+	});
 
 test("the clock never goes back", () => {
 	let mono = 0;
 	let boot = 100;
-	const clock = new Clock(() => mono, () => boot, 10);
+	const clock = new Clock(() => mono, () => boot);
 	let last = clock.now();
 	for (const next of [90, 500, 20, 501]) {
 		mono += 1;

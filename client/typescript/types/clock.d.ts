@@ -11,14 +11,16 @@
  */
 export declare class Clock {
     #private;
-    /** How far `now` may lag after a sleep. */
-    grain: number;
     /**
      * @param {() => number} [mono] a fine clock, in milliseconds
      * @param {(() => number) | null} [boot] a coarse clock that counts sleep, if the fine one does not
-     * @param {number} [grain] the resolution of the coarse clock
      */
-    constructor(mono?: () => number, boot?: (() => number) | null, grain?: number);
+    constructor(mono?: () => number, boot?: (() => number) | null);
+    /**
+     * How far `now` may lag after a sleep: the resolution of the coarse clock. It
+     * is 10 ms, and a second where the system rounds, as some containers do.
+     */
+    get grain(): 0 | 10 | 1000;
     /** The present time. Leases end by it. */
     now(): number;
     /** A time that is certainly not after the present. Leases begin by it. */
