@@ -33,8 +33,8 @@ func init() {
 		"put-cell-rules": func(a *args) state.Operation {
 			return &state.PutCellRules{Rules: access.CellRules{Observe: a.list("observe"), Operate: a.list("operate")}}
 		},
-		"put-quota":  func(a *args) state.Operation { return &state.PutQuota{Quota: a.quota()} },
-		"drop-quota": func(a *args) state.Operation { return &state.DropQuota{Of: a.word()} },
+		"put-quota":      func(a *args) state.Operation { return &state.PutQuota{Quota: a.quota()} },
+		"drop-quota":     func(a *args) state.Operation { return &state.DropQuota{Of: a.word()} },
 		"add-token":      func(a *args) state.Operation { return &state.AddToken{Token: a.token()} },
 		"drop-token":     func(a *args) state.Operation { return &state.DropToken{ID: a.word()} },
 		"enable-access":  func(a *args) state.Operation { return &state.EnableAccess{Token: a.token()} },
