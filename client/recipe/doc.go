@@ -17,6 +17,9 @@
 // of its own, and another one when that ends. A function that acts once takes
 // the caller's Session.
 //
+// Package fence has the counterpart at the resource: guards that refuse the
+// token of an earlier holder.
+//
 // A function's effect through a session is exactly as good as the session: it
 // ends, or is released, when the session does.
 package recipe
