@@ -33,8 +33,8 @@ func TestMetrics(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, r, "stout_client_sessions", `stout_client_sessions{state="safe"} 1`)
 		cell.Cut(c)
-		for s.State() != client.Jeopardy {
-			<-s.Changed()
+		for changed := s.Changed(); s.State() == client.Safe; changed = s.Changed() {
+			<-changed
 		}
 		expect(t, r, "stout_client_sessions", `stout_client_sessions{state="jeopardy"} 1`+"\n"+`stout_client_sessions{state="safe"} 0`)
 		cell.Mend(c)
