@@ -56,7 +56,7 @@ type paced struct {
 	answers     time.Duration // when the last refusal is answered
 }
 
-// take counts a call at a rate per second, of which burst may come at once. It
+// take counts a call at a rate per second, with burst calls at once. It
 // returns how many calls are not worked off, and if the call does not fit, how
 // long it must wait.
 func take(until *time.Duration, now time.Duration, rate, burst float64) (backlog float64, wait time.Duration) {
@@ -121,9 +121,9 @@ func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept b
 	return backlog, Hold{For: min(mostHold, max(wait, c.answers-now))}, false
 }
 
-// Pace counts a call against its caller's calls per second. The error is
+// AdmitCall counts a call against its caller's calls per second. The error is
 // too_many. frees means that the call keeps or frees what the caller has.
-func (m *Master) Pace(by *Caller, frees bool) (Hold, error) {
+func (m *Master) AdmitCall(by *Caller, frees bool) (Hold, error) {
 	s := m.log.State()
 	if !s.AccessOn || s.Policy().QuotaCount() == 0 || by.identify(s) != nil { // which the check of the call reports
 		return Hold{}, nil

@@ -96,7 +96,7 @@ func TestPace(t *testing.T) {
 		// admitted counts the calls that are admitted at once.
 		admitted := func(principal string, frees bool) (count int) {
 			for range 10_000 {
-				hold, err := m.Pace(&Caller{Principal: principal, Ask: Ask{Right: Operate}}, frees)
+				hold, err := m.AdmitCall(&Caller{Principal: principal, Ask: Ask{Right: Operate}}, frees)
 				if err == nil {
 					count++
 					continue

@@ -1,6 +1,9 @@
 package master
 
-import "github.com/stoutlock/stout/master/internal/quota"
+import (
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
+)
 
 // Quotas bound what sessions may use in the cell; see package quota.
 type Quotas = quota.Quotas
@@ -14,6 +17,24 @@ type QuotaUse struct {
 	Refused int64  // calls that were refused since this replica started
 	// OfPrincipal means that the quota bounds principals. It has no Max.
 	OfPrincipal bool
+}
+
+// UsedByPrincipals returns what each principal uses, with what calls under way
+// may add; nil unless this replica is the master.
+func (m *Master) UsedByPrincipals() map[string]lockapi.QuotaUse {
+	o := m.inOffice()
+	if o == nil {
+		return nil
+	}
+	all := map[string]lockapi.QuotaUse{}
+	for principal, used := range o.quotas.Principals() {
+		all[principal] = useOf(&used)
+	}
+	return all
+}
+
+func useOf(used *quota.Sums) lockapi.QuotaUse {
+	return lockapi.QuotaUse{Sessions: used.Sessions, Holds: used.Holds, Waiters: used.Waiters, Files: used.Files, Bytes: used.Bytes}
 }
 
 // Quotas returns the use of each quota.

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// The calls that manage the quotas of principals. Package quota enforces those
-// of what exists, and pace.go those of calls.
+// The calls that manage the quotas of principals. Package quota enforces them
+// for what exists, and pace.go for calls.
 
 // PutQuota sets the quota of a principal or group.
 func (m *Master) PutQuota(_ context.Context, by *Caller, c *lockapi.PutQuota) (lockapi.Quota, error) {
@@ -76,7 +76,8 @@ func quotaOf(o *office, q *access.Quota) lockapi.Quota {
 	}
 	if o != nil && (q.Of == access.Anonymous || access.IsUser(q.Of)) {
 		used := o.quotas.UsedBy(q.Of)
-		out.Used = &lockapi.QuotaUse{Sessions: used.Sessions, Holds: used.Holds, Waiters: used.Waiters, Files: used.Files, Bytes: used.Bytes}
+		of := useOf(&used)
+		out.Used = &of
 	}
 	return out
 }

@@ -296,7 +296,7 @@ var calls = map[string][]leaving{
 
 // ofTheReplica are the calls that a replica answers for itself, as master or
 // not, and Do, which makes the others.
-var ofTheReplica = map[string]bool{"Authorize": true, "Close": true, "Do": true, "Hangs": true, "GetHistory": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
+var ofTheReplica = map[string]bool{"AdmitCall": true, "RefuseWatch": true, "Authorize": true, "Close": true, "Do": true, "Hangs": true, "GetHistory": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
 
 func (h *heldCell) open(by Caller, ttl int64) error {
 	return second(h.m.OpenSession(withoutEnd, new(by), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))

@@ -31,9 +31,9 @@ type Master interface {
 type Office interface {
 	// Do serves a call: see master.Master.
 	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
-	// Pace counts a call against its caller's calls per second: see
+	// AdmitCall counts a call against its caller's calls per second: see
 	// master.Master.
-	Pace(by *master.Caller, frees bool) (master.Hold, error)
+	AdmitCall(by *master.Caller, frees bool) (master.Hold, error)
 	// Watcher returns the caller of a call that waits for events, and how many
 	// of them it may have at this replica: see master.Master.
 	Watcher(by *master.Caller) (who string, most int64, bounded bool)

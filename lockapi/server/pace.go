@@ -23,7 +23,7 @@ func (x *exchange) pace(frees bool) (err error) {
 		return nil
 	}
 	x.paced = true
-	x.hold, err = x.master.Pace(x.caller(), frees)
+	x.hold, err = x.master.AdmitCall(x.caller(), frees)
 	return err
 }
 

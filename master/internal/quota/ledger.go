@@ -280,6 +280,17 @@ func (l *Ledger) UsedBy(principal string) Sums {
 	return Sums{}
 }
 
+// Principals returns UsedBy for each principal that uses anything.
+func (l *Ledger) Principals() map[string]Sums {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[string]Sums, len(l.owners))
+	for _, o := range l.owners {
+		all[o.principal()] = o.at()
+	}
+	return all
+}
+
 // Mutex returns the ledger's mutex, for the watch that looks for hanging ones.
 func (l *Ledger) Mutex() sync.Locker { return &l.mu }
 

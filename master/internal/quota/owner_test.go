@@ -129,7 +129,7 @@ func TestFilesOfPrincipals(t *testing.T) {
 	c.mustAs("user:a", remove("/4"))
 	c.commit(1, &state.Transaction{Then: []state.Step{&state.Delete{Path: "/3"}}})
 
-	// A call under way may take the file of another, who may write the next.
+	// A call under way counts in full, though it may take another's file.
 	under := c.underAs("user:a", puts(put("/1", 1)))
 	c.refusedOf("user:a", puts(put("/5", 1)), "files", 2, 2)
 	c.refusedOf("user:b", puts(put("/5", 1)), "files", 1, 1)

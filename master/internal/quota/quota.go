@@ -19,7 +19,7 @@
 // full until its outcome is known. A call that adds nothing
 // is not refused.
 //
-// The same holds for each principal. Its files are those that it wrote last. A
+// The same holds for each principal. It owns the files that it wrote last. A
 // write under way may make a file the writer's, so it counts in full for the
 // writer, and another principal's write only takes files away.
 //
@@ -63,8 +63,8 @@ type Quotas struct {
 // Kind is one of the quotas.
 type Kind int
 
-// The kinds. The quotas of a single session come first, then those of a
-// principal in the order of access.Resources: a call that exceeds several
+// The kinds. The quotas of a single session come first, then the quotas of
+// a principal in the order of access.Resources: a call that exceeds several
 // quotas is refused because of the first one, and the caller can do something
 // about its own session. The Ledger does not check PrincipalWatches and
 // PrincipalCalls.
@@ -184,7 +184,7 @@ const (
 // Excess is the quota for which a call is refused.
 type Excess struct {
 	kind               Kind
-	principal          string // whose quota it is; empty for others
+	principal          string // that has the quota; empty for others
 	most, used, wanted int64
 	soon               bool // it would fit without the calls under way
 }

@@ -24,7 +24,7 @@ func (w *world) recount() {
 	if p == nil || p.master == nil {
 		return
 	}
-	term, has := termOf(p), used(p)
+	term, has, hasOf := termOf(p), used(p), p.master.UsedByPrincipals()
 	before := w.oracle.latest()
 	w.handOver(old, next)
 	if !w.soon(next.leads) {
@@ -35,7 +35,7 @@ func (w *world) recount() {
 	if q == nil || q.master == nil || len(has) == 0 {
 		return
 	}
-	counted := used(q)
+	counted, countedOf := used(q), q.master.UsedByPrincipals()
 	w.oracle.look()
 	if !w.silent() {
 		return // a user that was mute before is not any more, and may have a call under way
@@ -44,6 +44,9 @@ func (w *world) recount() {
 		w.stats.check("recount")
 		if !maps.Equal(has, counted) {
 			w.fail("%s had counted %v for the quotas; %s counts %v from the same state", old.id, has, next.id, counted)
+		}
+		if !maps.Equal(hasOf, countedOf) {
+			w.fail("%s had counted %v for the quotas of principals; %s counts %v from the same state", old.id, hasOf, next.id, countedOf)
 		}
 	}
 }

@@ -28,7 +28,7 @@ alone. Without such a rule, only operators of the cell have the permission.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access check /billing/leader user:billing
   stout access enable --out root-token`,
-		sub: []command{a.rules(), a.groups(), a.cellAccess(), a.checkAccess(), a.whoAmI(), a.enableAccess(), a.disableAccess()},
+		sub: []command{a.rules(), a.groups(), a.quotas(), a.cellAccess(), a.checkAccess(), a.whoAmI(), a.enableAccess(), a.disableAccess()},
 	}
 }
 

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const quotasHelp = `Lists the quotas of principals and groups. A quota bounds user:NAME, each member
+of group:NAME, anonymous, or "*" for every known principal, while access control
+is on. For each limit the principal's own quota decides, else the highest of its
+groups, else that of "*". Operators have no limits. This needs the right to
+operate the cell.`
+
+func (a *app) quotas() command {
+	return command{
+		use: "quotas", short: "List, show, set and remove quotas of principals", like: "quota limit rate throttle", long: quotasHelp, exits: reads, first: true,
+		sub: []command{a.listQuotas(), a.showQuota(), a.setQuota(), a.removeQuota()},
+	}
+}
+
+const forQuota = `user:NAME, group:NAME, anonymous, or "*" for every known principal`
+
+func quotaOf(of string) (string, error) {
+	if lockapi.ValidateQuotaOf(of) != nil {
+		return "", badPrincipal(of, forQuota)
+	}
+	return of, nil
+}
+
+// limitsText returns the limits as setQuota takes them.
+func limitsText(l *lockapi.QuotaLimits) string {
+	var all []string
+	for _, one := range l.Limits() {
+		if *one.Limit != nil {
+			all = append(all, fmt.Sprintf("%s=%d", one.Name, **one.Limit))
+		}
+	}
+	if len(all) == 0 {
+		return "-"
+	}
+	return strings.Join(all, " ")
+}
+
+func usedText(used *lockapi.QuotaUse) string {
+	if used == nil {
+		return "-"
+	}
+	return fmt.Sprintf("sessions=%d holds=%d waiters=%d files=%d bytes=%d", used.Sessions, used.Holds, used.Waiters, used.Files, used.Bytes)
+}
+
+func (a *app) listQuotas() command {
+	return viewer(a, command{use: "list", short: "List the quotas", long: quotasHelp, exits: reads, like: "ls"},
+		func(ctx context.Context, _ []string) (lockapi.QuotaList, error) {
+			all := lockapi.QuotaList{Quotas: []lockapi.Quota{}}
+			for q, err := range a.client.Access().Quotas(ctx) {
+				if err != nil {
+					return all, err
+				}
+				all.Quotas = append(all.Quotas, q)
+			}
+			return all, nil
+		}, func(l lockapi.QuotaList) {
+			list(a.ui, l.Quotas, "the cell has no quotas of principals", []column{left("OF"), left("LIMITS"), left("USED")}, func(q lockapi.Quota) []string {
+				return []string{clean(q.Principal), limitsText(&q.QuotaLimits), usedText(q.Used)}
+			})
+		})
+}
+
+func (a *app) showQuota() command {
+	return viewer(a, command{
+		use: "show WHOM", short: "Show a quota and its use", long: `Shows the limits of WHOM and, for a principal, what it uses. WHOM is
+` + forQuota + `.`,
+		exits: reads, like: "get",
+	}, func(ctx context.Context, args []string) (q lockapi.Quota, err error) {
+		of, err := quotaOf(args[0])
+		if err != nil {
+			return q, err
+		}
+		return a.client.Access().Quota(ctx, of)
+	}, a.printQuota)
+}
+
+func (a *app) printQuota(q lockapi.Quota) {
+	a.ui.pairs([2]string{"quota of", clean(q.Principal)}, [2]string{"limits", limitsText(&q.QuotaLimits)}, [2]string{"used", usedText(q.Used)})
+}
+
+func (a *app) setQuota() command {
+	return command{
+		use: "set WHOM LIMIT=N...", short: "Replace the limits of a quota", like: "put create",
+		long: `Sets the limits of WHOM, replacing any earlier ones. A limit is sessions, holds,
+waiters, files, bytes, watches, calls_per_second, or burst. One that is left out
+does not bound, and 0 permits none. What exists stays, however low a limit is.`,
+		exits: changes, example: "  stout access quotas set '*' sessions=100 calls_per_second=50 burst=200",
+		run: func(ctx context.Context, args []string) error {
+			of, err := quotaOf(args[0])
+			if err != nil {
+				return err
+			}
+			limits, err := parseLimits(args[1:])
+			if err != nil {
+				return err
+			}
+			q, err := a.client.Access().PutQuota(ctx, of, limits)
+			return answer(a.ui, q, err, a.printQuota)
+		},
+	}
+}
+
+// parseLimits reads arguments such as files=100.
+func parseLimits(args []string) (limits lockapi.QuotaLimits, err error) {
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		known := false
+		for _, one := range limits.Limits() {
+			if one.Name != name {
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 || *one.Limit != nil {
+				return limits, usagef("%q is not a limit; write %s=N once, with a whole number", arg, name)
+			}
+			*one.Limit, known = &n, true
+		}
+		if !known {
+			return limits, usagef("%q is not a limit; write LIMIT=N with one of sessions, holds, waiters, files, bytes, watches, calls_per_second, burst", arg)
+		}
+	}
+	if err := limits.Validate(); err != nil {
+		return limits, usagef("%s", err.(*lockapi.Error).Detail)
+	}
+	return limits, nil
+}
+
+func (a *app) removeQuota() command {
+	return command{
+		use: "remove WHOM", short: "Remove a quota", like: "rm delete del",
+		long:  `Removes the quota of WHOM. Quotas of its groups and of "*" may then bound it.`,
+		exits: changeExits("removed", "it does not exist, or the cell refused"), endless: true,
+		run: func(ctx context.Context, args []string) error {
+			of, err := quotaOf(args[0])
+			if err != nil {
+				return err
+			}
+			reading, cancel := a.bounded(ctx)
+			defer cancel()
+			access := a.client.Access()
+			if _, err := access.Quota(reading, of); err != nil {
+				return err
+			}
+			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteQuota(ctx, of) }, "removed the quota of %s\n", clean(of))
+		},
+	}
+}
