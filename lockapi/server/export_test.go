@@ -110,3 +110,6 @@ func Audits(method, template string) string {
 	}
 	return "unknown"
 }
+
+// AdmitCall admits every call.
+func (knowing) AdmitCall(*master.Caller, bool) (master.Hold, error) { return master.Hold{}, nil }
