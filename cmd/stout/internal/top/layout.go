@@ -175,11 +175,6 @@ func whole(d time.Duration) string {
 	return format.Human(d.Truncate(time.Second))
 }
 
-// address shortens a URL to the form that --server accepts.
-func address(url string) string {
-	return format.Clean(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"))
-}
-
 // timeOfDay formats a local time, with the date unless it is today.
 func (m *Model) timeOfDay(t time.Time) string {
 	t, now := t.In(m.zone), m.now.In(m.zone)
