@@ -69,6 +69,13 @@ func (m *machines) expect(n int) {
 	}
 }
 
+// count returns how often a machine has run the job.
+func (m *machines) count(i int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.by[i]
+}
+
 // TestLocker: of three machines with different clocks, one runs the job in each
 // period, also while the master changes, and after the first machine is cut off.
 func TestLocker(t *testing.T) {
@@ -89,12 +96,12 @@ func TestLocker(t *testing.T) {
 		c.KillMaster()
 		time.Sleep(20 * time.Second)
 		m.expect(4)
-		first := m.by[0]
+		first := m.count(0)
 		c.Cut(clients[0])
 		time.Sleep(30 * time.Second)
 		m.expect(7)
-		if first == 0 || m.by[0] != first {
-			t.Errorf("the first machine has run the job %d times, and after it was cut off %d times", first, m.by[0]-first)
+		if late := m.count(0) - first; first == 0 || late != 0 {
+			t.Errorf("the first machine has run the job %d times, and after it was cut off %d times", first, late)
 		}
 		c.Mend(clients[0])
 		time.Sleep(20 * time.Second)
@@ -136,8 +143,8 @@ func TestElector(t *testing.T) {
 		}
 		time.Sleep(25 * time.Second)
 		first := leader()
-		if first < 0 || m.by[first] != 2 {
-			t.Errorf("%d leads, runs by machine: %v", first, m.by)
+		if first < 0 || m.count(first) != 2 {
+			t.Errorf("%d leads, and has run the job %d times", first, m.count(first))
 		}
 		c.Cut(clients[first])
 		time.Sleep(10 * time.Second)
@@ -149,6 +156,8 @@ func TestElector(t *testing.T) {
 		if second == first || third == second || second < 0 || third < 0 {
 			t.Errorf("%d, %d and %d have led", first, second, third)
 		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		for at, runs := range m.runs {
 			if runs != 1 {
 				t.Errorf("at %s the job has run %d times: %v", at, runs, m.by)
