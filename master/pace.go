@@ -28,11 +28,13 @@ const (
 	keptMore  = 100 // a second, and in addition one for each session and hold
 )
 
-// A refused call is answered when another call may be admitted, but after at
-// most mostHold. The answers to one principal come refusalEvery. If more of
+// A refused call is answered when another call may be admitted, but not before
+// leastHold and not after mostHold. The answers to one principal come
+// refusalEvery. If more of
 // them wait than fit into mostHold, the next call is answered at once, and its
 // connection is closed.
 const (
+	leastHold    = 500 * time.Millisecond
 	mostHold     = time.Second
 	refusalEvery = 10 * time.Millisecond
 )
@@ -118,7 +120,7 @@ func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept b
 		return backlog, Hold{Close: true}, false
 	}
 	c.answers = next + refusalEvery
-	return backlog, Hold{For: min(mostHold, max(wait, c.answers-now))}, false
+	return backlog, Hold{For: min(mostHold, max(leastHold, wait, c.answers-now))}, false
 }
 
 // AdmitCall counts a call against its caller's calls per second. The error is

@@ -20,14 +20,14 @@ func TestPacer(t *testing.T) {
 		want        []time.Duration // how long the answer waits; never for an admitted call
 	}{
 		{"within the burst", 10, 3, []time.Duration{0, 0, 0}, []time.Duration{never, never, never}},
-		{"beyond it", 10, 2, []time.Duration{0, 0, 0}, []time.Duration{never, never, 100 * time.Millisecond}},
+		{"beyond it", 10, 2, []time.Duration{0, 0, 0}, []time.Duration{never, never, leastHold}},
 		{"at the rate", 10, 1, []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond}, []time.Duration{never, never, never}},
-		{"faster", 10, 1, []time.Duration{0, 40 * time.Millisecond, 100 * time.Millisecond}, []time.Duration{never, 60 * time.Millisecond, never}},
-		{"after a pause the burst is full", 10, 2, []time.Duration{0, 0, time.Hour, time.Hour, time.Hour}, []time.Duration{never, never, never, never, 100 * time.Millisecond}},
+		{"faster", 10, 1, []time.Duration{0, 40 * time.Millisecond, 100 * time.Millisecond}, []time.Duration{never, leastHold, never}},
+		{"after a pause the burst is full", 10, 2, []time.Duration{0, 0, time.Hour, time.Hour, time.Hour}, []time.Duration{never, never, never, never, leastHold}},
 		{"slow", 0.1, 1, []time.Duration{0, time.Second}, []time.Duration{never, time.Second}},
 		{"none", 0, 0, []time.Duration{0, time.Hour}, []time.Duration{time.Second, time.Second}},
 		{"no burst", 10, 0, []time.Duration{0}, []time.Duration{time.Second}},
-		{"refusals are spread", 1000, 1, []time.Duration{0, 0, 0, 0}, []time.Duration{never, 10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond}},
+		{"slower than the least wait", 1.25, 1, []time.Duration{0, 0}, []time.Duration{never, 800 * time.Millisecond}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p pacer
