@@ -57,11 +57,11 @@ type router struct {
 	mu        sync.Mutex          // guards the following, and writing known
 	last      int                 // index of the known endpoint chosen last
 	penalties map[string]*penalty // by endpoint.base
-	listening map[*watch]func()   // what ends their connections
+	listening []listener          // by watches, to endpoints
 }
 
 func newRouter(given []*endpoint, now func() time.Duration) *router {
-	rt := &router{now: now, penalties: make(map[string]*penalty), listening: make(map[*watch]func())}
+	rt := &router{now: now, penalties: make(map[string]*penalty)}
 	rt.known.Store(&endpoints{})
 	rt.set(given, nil)
 	return rt
@@ -176,9 +176,9 @@ func (rt *router) moveOn(r *route) {
 func (rt *router) failed(r *route) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	for w, leave := range rt.listening {
-		if w.at.base == r.to.base {
-			leave()
+	for _, l := range rt.listening {
+		if l.w.at.base == r.to.base {
+			l.leave()
 		}
 	}
 	r.to.works.Store(false)
@@ -192,11 +192,16 @@ func (rt *router) failed(r *route) {
 func (rt *router) listens(w *watch, leave func()) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if leave == nil {
-		delete(rt.listening, w)
-	} else {
-		rt.listening[w] = leave
+	rt.listening = slices.DeleteFunc(rt.listening, func(l listener) bool { return l.w == w })
+	if leave != nil {
+		rt.listening = append(rt.listening, listener{w, leave})
 	}
+}
+
+// listener is a watch with a connection, and what ends that.
+type listener struct {
+	w     *watch
+	leave func()
 }
 
 // resolve returns the endpoint of a URL that r named. It is nil if the URL is
