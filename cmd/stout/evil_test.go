@@ -75,6 +75,8 @@ var evilLines = []string{
 	"access check PATH USER", "access check PATH", "access check PATH USER --can admin", "access check PATHx anonymous", "access cell", "access cell show",
 	"access cell set --observe USER", "access groups", "access groups list", "access groups show GROUP", "access groups show none",
 	"access groups set g USER", "access groups add g USER group:GROUP", "access groups remove g nobody", "access groups remove g user:x", "access groups remove g USER",
+	"access quotas set USER --sessions 5", "access quotas set group:GROUP --files 1", "access quotas", "access quotas list", "access quotas show USER",
+	"access quotas show user:none", "access quotas set USERx/ --sessions 1", "access quotas remove USER",
 	"access groups remove GROUP", "access rules remove PATH", "access rules remove PATH",
 	"token create USER --note USER", "token create USERx --out no/such/dir/USER", "token list", "token list USER", "token revoke no", "token revoke TOKEN",
 	"access enable --yes", "access enable --yes", "access disable --yes",
