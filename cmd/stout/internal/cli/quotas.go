@@ -72,7 +72,7 @@ func (a *app) listQuotas() command {
 
 func (a *app) showQuota() command {
 	return viewer(a, command{
-		use: "show WHOM", short: "Show a quota and its use", long: `Shows the limits of WHOM and, for a principal, what it uses. WHOM is
+		use: "show PRINCIPAL", short: "Show a quota and its use", long: `Shows the limits of PRINCIPAL and, for a principal, what it uses. PRINCIPAL is
 ` + forQuota + `.`,
 		exits: reads, like: "get",
 	}, func(ctx context.Context, args []string) (q lockapi.Quota, err error) {
@@ -90,10 +90,11 @@ func (a *app) printQuota(q lockapi.Quota) {
 
 func (a *app) setQuota() command {
 	return command{
-		use: "set WHOM LIMIT=N...", short: "Replace the limits of a quota", like: "put create",
-		long: `Sets the limits of WHOM, replacing any earlier ones. A limit is sessions, holds,
-waiters, files, bytes, watches, calls_per_second, or burst. One that is left out
-does not bound, and 0 permits none. What exists stays, however low a limit is.`,
+		use: "set PRINCIPAL LIMIT=N...", short: "Replace the limits of a quota", like: "put create",
+		long: `Sets the limits of PRINCIPAL, replacing any earlier ones. A limit is sessions,
+holds, waiters, files, bytes, watches, calls_per_second, or burst. One that is
+left out does not bound, and 0 permits none. What exists stays, however low a
+limit is.`,
 		exits: changes, example: "  stout access quotas set '*' sessions=100 calls_per_second=50 burst=200",
 		run: func(ctx context.Context, args []string) error {
 			of, err := quotaOf(args[0])
@@ -137,8 +138,8 @@ func parseLimits(args []string) (limits lockapi.QuotaLimits, err error) {
 
 func (a *app) removeQuota() command {
 	return command{
-		use: "remove WHOM", short: "Remove a quota", like: "rm delete del",
-		long:  `Removes the quota of WHOM. Quotas of its groups and of "*" may then bound it.`,
+		use: "remove PRINCIPAL", short: "Remove a quota", like: "rm delete del",
+		long:  `Removes the quota of PRINCIPAL. Those of its groups or of "*" may then apply.`,
 		exits: changeExits("removed", "it does not exist, or the cell refused"), endless: true,
 		run: func(ctx context.Context, args []string) error {
 			of, err := quotaOf(args[0])
