@@ -16,8 +16,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// TestMetrics: a session opens, is kept alive, falls into jeopardy and
-// recovers, and is closed.
+// TestMetrics: a session opens, is kept alive, falls into jeopardy and expires.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := prometheus.NewPedanticRegistry()
@@ -37,8 +36,8 @@ func TestMetrics(t *testing.T) {
 			<-changed
 		}
 		expect(t, r, "stout_client_sessions", `stout_client_sessions{state="jeopardy"} 1`+"\n"+`stout_client_sessions{state="safe"} 0`)
+		<-s.Done() // the grace period is over
 		cell.Mend(c)
-		<-s.Done() // it has expired in the cell
 		if err := s.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
