@@ -123,11 +123,17 @@ func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept b
 	return backlog, Hold{For: min(mostHold, max(leastHold, wait, c.answers-now))}, false
 }
 
+// BoundsCalls reports whether any quota applies to calls.
+func (m *Master) BoundsCalls() bool {
+	s := m.log.State()
+	return s.AccessOn && s.Policy().QuotaCount() > 0
+}
+
 // AdmitCall counts a call against its caller's calls per second. The error is
 // too_many. frees means that the call keeps or frees what the caller has.
 func (m *Master) AdmitCall(by *Caller, frees bool) (Hold, error) {
 	s := m.log.State()
-	if !s.AccessOn || s.Policy().QuotaCount() == 0 || by.identify(s) != nil { // which the check of the call reports
+	if !m.BoundsCalls() || by.identify(s) != nil { // which the check of the call reports
 		return Hold{}, nil
 	}
 	who := by.identity()

@@ -31,6 +31,8 @@ type Master interface {
 type Office interface {
 	// Do serves a call: see master.Master.
 	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
+	// BoundsCalls reports whether any quota applies to calls.
+	BoundsCalls() bool
 	// AdmitCall counts a call against its caller's calls per second: see
 	// master.Master.
 	AdmitCall(by *master.Caller, frees bool) (master.Hold, error)

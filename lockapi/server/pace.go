@@ -19,7 +19,7 @@ const headerHold = "Stout-Hold"
 // pace counts a call once against its caller's calls per second. frees means
 // that it keeps or frees what the caller has.
 func (x *exchange) pace(frees bool) (err error) {
-	if x.paced || x.master == nil || x.asks == master.Nothing {
+	if x.paced || x.master == nil || x.asks == master.Nothing || !x.master.BoundsCalls() {
 		return nil
 	}
 	x.paced = true
