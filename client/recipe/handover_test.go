@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,19 +107,19 @@ func TestNoHandOver(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, stop := context.WithTimeout(bounded(t), 20*time.Second)
 		defer stop()
-		asked := 0
+		var asked atomic.Int32
 		terms := 0
 		var other sync.WaitGroup
 		_ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{
 			Priority: 5,
-			Handover: func() bool { asked++; return false },
+			Handover: func() bool { asked.Add(1); return false },
 			Started: func(ctx context.Context, l *recipe.Leadership) error {
 				terms++
 				for _, priority := range []int{5, 6} {
 					other.Go(func() { _ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{Priority: priority}) })
 					time.Sleep(5 * time.Second)
-					if want := priority - 5; asked != want {
-						t.Errorf("a candidate of priority %d asked %d times, want %d", priority, asked, want)
+					if got, want := int(asked.Load()), priority-5; got != want {
+						t.Errorf("a candidate of priority %d asked %d times, want %d", priority, got, want)
 					}
 				}
 				<-ctx.Done()
