@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// A waiting call and a watch, whose replica has fallen silent, continue at another
-// one within two intervals of the session's keepalives.
+// A waiting call and a watch leave a replica that has fallen silent within two
+// intervals of the session's keepalives.
 func TestKeepaliveNoticesASilentReplica(t *testing.T) {
 	for _, ttl := range []time.Duration{3 * time.Second, 12 * time.Second, 45 * time.Second} {
 		t.Run(ttl.String(), func(t *testing.T) {

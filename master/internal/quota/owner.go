@@ -10,7 +10,8 @@ import (
 // it, or a call under way may add some.
 type owner struct {
 	use
-	key string // the principal; "" for anonymous
+	key  string // the principal; "" for anonymous
+	kept bool   // it is in Ledger.owners
 }
 
 // keyOf returns the key of a principal.
@@ -49,10 +50,13 @@ func (l *Ledger) charge(o *owner, more Sums, times int64) {
 
 // keep stores an owner, or removes it if nothing is left. l.mu is held.
 func (l *Ledger) keep(o *owner) {
-	if o.use == (use{}) {
+	switch none := o.use == (use{}); {
+	case none && o.kept:
 		delete(l.owners, o.key)
-	} else {
+		o.kept = false
+	case !none && !o.kept:
 		l.owners[o.key] = o
+		o.kept = true
 	}
 }
 
