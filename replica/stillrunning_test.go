@@ -120,9 +120,9 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 		isRight := func() bool {
 			return err == nil && tt.says == "" || err != nil && tt.says != "" && strings.Contains(err.Error(), tt.says)
 		}
-		until(t, "an answer in time", func() bool { // a loaded machine may be late
+		until(t, "an answer in time", func() bool { // a loaded machine may connect or answer late
 			err = old.StillRuns(t.Context(), given, tt.gone, nil)
-			return isRight() || err == nil || !strings.Contains(err.Error(), "does not answer the hello")
+			return isRight() || err != nil && !strings.Contains(err.Error(), "does not answer the hello")
 		})
 		if !isRight() {
 			t.Errorf("%s: %v", tt.what, err)
