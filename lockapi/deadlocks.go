@@ -2,7 +2,7 @@ package lockapi
 
 import "time"
 
-// RouteDeadlocks is the route of the search for deadlocks.
+// RouteDeadlocks is the route of the search for cycles of waits.
 const RouteDeadlocks = "/v1/deadlocks"
 
 // Bounds of an answer. The answer also ends with the cycle that brings it to
@@ -12,9 +12,11 @@ const (
 	MaxDeadlockLinks = 1000 // links of one cycle
 )
 
-// Deadlocks are cycles of sessions. Each session waits for a lock because of
-// the next session, and the last because of the first. Cycles with a path that
-// the caller may not read are omitted. There are at most MaxDeadlocks.
+// Deadlocks are cycles of sessions. Each session waits for a lock that the next
+// session holds, and the last waits for the first. A cycle is a deadlock only
+// if each session keeps its hold until it gets the other lock, which the cell
+// cannot know. Cycles with a path that the caller may not read are omitted.
+// There are at most MaxDeadlocks.
 type Deadlocks struct {
 	Deadlocks []Deadlock `json:"deadlocks"`
 }
@@ -26,8 +28,7 @@ type Deadlock struct {
 }
 
 // DeadlockLink is one session of a cycle and its wait for the lock at Path.
-// The session of the next link blocks it: that session holds the lock with
-// Token or, if Token is 0, waits ahead of it in the queue.
+// The session of the next link holds that lock, with Token.
 type DeadlockLink struct {
 	Session     string    `json:"session"`
 	SessionName string    `json:"session_name"`
@@ -37,5 +38,5 @@ type DeadlockLink struct {
 	Mode        Mode      `json:"mode"`
 	Since       time.Time `json:"since"`
 	WaitingMS   int64     `json:"waiting_ms"`
-	Token       uint64    `json:"token,omitempty"`
+	Token       uint64    `json:"token"`
 }

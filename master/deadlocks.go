@@ -11,7 +11,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// mostCycles is how many deadlocks are searched for; the caller may see some
+// mostCycles is how many cycles are searched for; the caller may see some
 // of them.
 const mostCycles = 10 * lockapi.MaxDeadlocks
 
@@ -40,7 +40,7 @@ func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDead
 	})
 }
 
-// cycleCount is the number of deadlocks in a state, for metrics. Scrapes share
+// cycleCount is the number of cycles in a state, for metrics. Scrapes share
 // one search, and searches take at most one part in restOfCount of the time. In
 // a large cell the count is correspondingly old.
 type cycleCount struct {
@@ -78,12 +78,9 @@ func deadlockOf(s *state.State, c deadlock.Cycle, now time.Time) lockapi.Deadloc
 		}
 		w := l.Wait
 		link := lockapi.DeadlockLink{Session: w.Session, Path: w.Path, Handle: w.Handle, Mode: mode(w.Mode),
-			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}
+			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds(), Token: l.Hold.Token}
 		if v, ok := s.Session(w.Session); ok {
 			link.SessionName, link.Principal = v.Name, v.Principal
-		}
-		if l.Hold != nil {
-			link.Token = l.Hold.Token
 		}
 		out.Links = append(out.Links, link)
 	}

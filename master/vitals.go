@@ -127,7 +127,7 @@ func (m *Master) Metrics() metric.Set {
 	s.Gauge("stout_sessions", "Open sessions in this replica's state.", func() float64 { return float64(m.log.State().SessionCount()) })
 	s.Gauge("stout_locks", "Locks in this replica's state that are held, waited for or within a lock-delay.", func() float64 { return float64(m.log.State().LockCount()) })
 	s.Gauge("stout_waiters", "Queue positions in this replica's state.", func() float64 { return float64(m.log.State().WaitCount()) })
-	s.Gauge("stout_deadlocks", "Deadlocks (cycles of waiting sessions) in this replica's state, counted up to 100.", func() float64 { return float64(m.cycles()) })
+	s.Gauge("stout_wait_cycles", "Cycles of sessions that wait for each other's holds in this replica's state, counted up to 100.", func() float64 { return float64(m.cycles()) })
 	s.Gauge("stout_files", "Files in this replica's state.", func() float64 { return float64(m.log.State().FileCount()) })
 	s.Gauge("stout_content_bytes", "Bytes of content of the files in this replica's state.", func() float64 { return float64(m.log.State().ContentBytes()) })
 	quota := func(show func(metric.Show, QuotaUse)) func(metric.Show) {

@@ -40,7 +40,7 @@ func TestVitals(t *testing.T) {
 		pass(5 * time.Second) // the mortal session expires
 		must(t, putSized(t, m, "/file", 7))
 		wantMetrics(t, m, "stout_sessions 2", "stout_locks 1", "stout_waiters 1", "stout_files 1", "stout_content_bytes 7", "stout_sessions_expired_total 1",
-			"stout_deadlocks 0")
+			"stout_wait_cycles 0")
 		if waited := m.vitals.waited.Snapshot(); waited.Count != 0 {
 			t.Errorf("%+v", waited)
 		}

@@ -46,7 +46,7 @@ func TestWorkIsLinear(t *testing.T) {
 	work := func(sessions int) int {
 		a := &asks{Context: context.Background()}
 		if found, err := deadlock.Find(a, crowd(sessions, 3).State, 100); err != nil || len(found) != 100 {
-			t.Fatalf("%d circles, %v", len(found), err)
+			t.Fatalf("%d cycles, %v", len(found), err)
 		}
 		return a.n
 	}
@@ -55,7 +55,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// TestLongCircle: a cycle of every session is found.
+// TestLongCycle: a cycle of every session is found.
 func TestLongCycle(t *testing.T) {
 	c := newCell()
 	const n = 2000
@@ -69,7 +69,7 @@ func TestLongCycle(t *testing.T) {
 	}
 	found := find(t, c.State, 1000)
 	if len(found) != 1 || len(found[0]) != n {
-		t.Fatalf("%d circles", len(found))
+		t.Fatalf("%d cycles", len(found))
 	}
 }
 
@@ -83,7 +83,7 @@ func TestEndsWithItsCaller(t *testing.T) {
 			return // it had finished before
 		}
 		if !errors.Is(err, context.Canceled) || found != nil || a.n > most+1 {
-			t.Fatalf("%d circles, %v, after %d more looks", len(found), err, a.n-most)
+			t.Fatalf("%d cycles, %v, after %d more looks", len(found), err, a.n-most)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func BenchmarkCrowd(b *testing.B) {
 	s := crowd(3000, 3).State
 	for b.Loop() {
 		if len(find(b, s, 1000)) == 0 {
-			b.Fatal("no circle")
+			b.Fatal("no cycle")
 		}
 	}
 }

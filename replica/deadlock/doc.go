@@ -1,15 +1,14 @@
-// Package deadlock finds sessions that wait for each other in a cycle. Each
-// waits for a lock that the next one holds, or must get before it; the last one
-// waits for the first. They stay blocked until one gives up or is ended.
+// Package deadlock finds sessions that wait for each other's holds in a cycle.
+// Each waits for a lock that the next one holds; the last one waits for the
+// first.
 //
-// The obstacles of a waiter follow the rules by which the state grants locks. A
-// session that wants a lock exclusively waits for all its holders and for every
-// session ahead of it. A session that wants to share it waits for an exclusive
-// holder, and for sessions ahead of it that want it exclusively. In a full
-// semaphore the release of any holder suffices. So there is a cycle only if
-// all its holders wait in turn. A lock-delay ends by itself and is no obstacle.
+// The rules are those by which the state grants locks. A wait for an exclusive
+// lock needs all holds of the lock released. So does each wait behind it. A wait
+// to share a lock otherwise needs an exclusive hold released, or one hold of a
+// full semaphore; in that case there is a cycle only if all holders wait in
+// turn. A lock-delay ends by itself.
 //
-// A session counts as a whole: the search assumes that a waiting session does
-// not release what it holds, although a program with several threads may. So a
-// cycle is a hint for an operator, not a proof.
+// A cycle need not be a deadlock. It is one if each session keeps its hold until
+// it gets the other lock. Only the programs know: a leader that also stands by
+// for another role gives up its hold by itself.
 package deadlock

@@ -8,13 +8,11 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Link is one session of a cycle, with the reason why it waits for the next.
+// Link is one session of a cycle: its wait, and the next session's hold that
+// the wait needs released.
 type Link struct {
 	Wait *state.Wait
-	// Hold is the obstacle if the next session holds the lock. Otherwise it is
-	// nil, and Ahead is the next session's queue position.
-	Hold  *state.Hold
-	Ahead *state.Wait
+	Hold *state.Hold
 }
 
 // Cycle is a sequence of sessions in which each waits for the next, and the
@@ -26,10 +24,9 @@ type Cycle []Link
 // cycle of each knot.
 const mostWalks = 64
 
-// Find returns at most that many cycles of a state. Each session in a cycle
-// of holds alone is in one of them, if most and mostWalks suffice. If sessions
-// are caught only because of an earlier queue position, one cycle shows them.
-// Equal states give equal cycles.
+// Find returns at most that many cycles of a state. Each session in a cycle is
+// in one of them, if most and mostWalks suffice. Equal states give equal
+// cycles.
 //
 // Find takes time in proportion to the queue positions and the holders of their
 // locks. It ends early when ctx does, with its error.
@@ -37,7 +34,7 @@ func Find(ctx context.Context, s *state.State, most int) ([]Cycle, error) {
 	g := &graph{byID: map[string]*vertex{}, ended: ctx.Err}
 	g.read(s)
 	var found []Cycle
-	for _, knot := range g.knots(true) {
+	for _, knot := range g.knots() {
 		for i, v := range knot {
 			if v.caught || len(found) == most || i > 0 && g.walked > mostWalks*g.size {
 				continue
@@ -49,11 +46,6 @@ func Find(ctx context.Context, s *state.State, most int) ([]Cycle, error) {
 			found = append(found, c)
 		}
 	}
-	for _, knot := range g.knots(false) {
-		if len(found) < most && !slices.ContainsFunc(knot, func(v *vertex) bool { return v.caught }) {
-			found = append(found, g.shortest(knot[0]))
-		}
-	}
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -61,7 +53,7 @@ func Find(ctx context.Context, s *state.State, most int) ([]Cycle, error) {
 }
 
 // node is a waiting session or an obstacle. A session leads to the obstacles in
-// its way, and an obstacle to the sessions of its parts. Thousands of sessions
+// its way, and an obstacle to the sessions of its holds. Thousands of sessions
 // that wait for the same holders share one obstacle. So the graph is as large
 // as the queues and their holders together, not as the number of pairs.
 type node struct {
@@ -82,40 +74,25 @@ type node struct {
 type vertex struct {
 	node
 	id     string
-	waits  []*waiting
-	stuck  int         // number of blocked waits; 0 for a session that can proceed
-	in     []*obstacle // the obstacles that it is part of, once for each part
+	waits  []waiting
+	stuck  int         // number of waits that remain blocked; 0 for a session that can proceed
+	in     []*obstacle // the obstacles that it is part of, once for each hold
 	caught bool        // a cycle shows it
 }
 
-// waiting is a queue position with its obstacles.
+// waiting is a blocked queue position.
 type waiting struct {
-	of        *vertex
-	wait      *state.Wait
-	obstacles []*obstacle
-	stuck     int // number of obstacles that remain
+	wait     *state.Wait
+	obstacle *obstacle
 }
 
-// obstacle is a set of holds or queue positions that block others.
+// obstacle is a set of holds that block others.
 type obstacle struct {
 	node
 	holds   []*state.Hold
-	waits   []*state.Wait
-	any     bool // it suffices that one part goes away
-	stays   int  // number of parts with a blocked session
-	holdsUp []*waiting
-}
-
-func (b *obstacle) parts() int { return len(b.holds) + len(b.waits) }
-
-// each walks the sessions of the parts.
-func (b *obstacle) each(visit func(session string)) {
-	for _, h := range b.holds {
-		visit(h.Session)
-	}
-	for _, w := range b.waits {
-		visit(w.Session)
-	}
+	any     bool      // it suffices that one hold is released
+	stays   int       // number of holds of blocked sessions
+	holdsUp []*vertex // once for each wait
 }
 
 // graph holds the waiting sessions and their obstacles.
@@ -125,7 +102,6 @@ type graph struct {
 	all   []*obstacle
 	size  int // number of links
 
-	held     bool // the search follows holds only
 	searched int
 	path     []*node // for Tarjan's search
 	found    [][]*vertex
@@ -177,22 +153,18 @@ func byID(a, b *vertex) int { return strings.Compare(a.id, b.id) }
 // add adds the queue of one lock with its obstacles.
 func (g *graph) add(s *state.State, queue []*state.Wait) {
 	held := g.obstacle(&obstacle{holds: slices.Collect(s.Holders(queue[0].Path))})
-	full := held // the holders as an obstacle to sharing
+	in := held // what blocks the next waiter
 	if len(held.holds) > 0 && held.holds[0].Mode == state.Shared {
-		full = g.obstacle(&obstacle{any: true})
+		in = g.obstacle(&obstacle{any: true})
 		if limit := held.holds[0].Limit; limit > 0 && int64(len(held.holds)) >= limit {
-			full.holds = held.holds
+			in.holds = held.holds
 		}
 	}
-	last, run := &obstacle{}, g.obstacle(&obstacle{}) // the last exclusive waiter, and the shared waiters after it
 	for _, w := range queue {
-		if w.Mode == state.Shared {
-			g.waits(w, full, last)
-			run.waits = append(run.waits, w)
-			continue
+		if w.Mode == state.Exclusive {
+			in = held // also of all after it
 		}
-		g.waits(w, held, last, run) // last waits for every session ahead of it
-		last, run = g.obstacle(&obstacle{waits: []*state.Wait{w}}), g.obstacle(&obstacle{})
+		g.waits(w, in)
 	}
 }
 
@@ -202,27 +174,20 @@ func (g *graph) obstacle(b *obstacle) *obstacle {
 	return b
 }
 
-// waits records the obstacles of a wait.
-func (g *graph) waits(w *state.Wait, obstacles ...*obstacle) {
+// waits records the obstacle of a wait.
+func (g *graph) waits(w *state.Wait, b *obstacle) {
 	v := g.byID[w.Session]
 	if v == nil {
 		v = &vertex{id: w.Session}
 		v.of = v
 		g.byID[v.id] = v
 	}
-	one := &waiting{of: v, wait: w}
-	for _, b := range obstacles {
-		if b.parts() > 0 {
-			one.obstacles = append(one.obstacles, b)
-			one.stuck++
-			b.holdsUp = append(b.holdsUp, one)
-			v.to = append(v.to, &b.node)
-			g.size++
-		}
-	}
-	v.waits = append(v.waits, one)
-	if one.stuck > 0 {
+	if len(b.holds) > 0 {
+		v.waits = append(v.waits, waiting{w, b})
 		v.stuck++
+		b.holdsUp = append(b.holdsUp, v)
+		v.to = append(v.to, &b.node)
+		g.size++
 	}
 }
 
@@ -231,21 +196,21 @@ func (g *graph) waits(w *state.Wait, obstacles ...*obstacle) {
 func (g *graph) settle() {
 	var free []*vertex
 	for _, b := range g.all {
-		b.stays = b.parts()
-		b.each(func(session string) {
+		b.stays = len(b.holds)
+		for _, h := range b.holds {
 			g.over()
-			v := g.byID[session]
+			v := g.byID[h.Session]
 			if v == nil {
 				b.leave(&free)
-				return
+				continue
 			}
 			v.in = append(v.in, b)
 			b.to = append(b.to, &v.node)
 			g.size++
-		})
+		}
 	}
 	for _, v := range g.order {
-		if v.unhindered() {
+		if len(v.waits) == 0 {
 			free = append(free, v)
 		}
 	}
@@ -258,44 +223,24 @@ func (g *graph) settle() {
 	}
 }
 
-// unhindered reports whether the session had no obstacles from the start.
-func (v *vertex) unhindered() bool {
-	return !slices.ContainsFunc(v.waits, func(w *waiting) bool { return len(w.obstacles) > 0 })
-}
-
-// leave records that one part proceeds, and appends the sessions that can
-// proceed as a result.
+// leave records that the session of one hold proceeds, and appends the sessions
+// that can proceed as a result.
 func (b *obstacle) leave(free *[]*vertex) {
 	b.stays--
 	if b.gone || b.stays > 0 && !b.any {
 		return
 	}
 	b.gone = true
-	for _, w := range b.holdsUp {
-		if w.stuck--; w.stuck == 0 {
-			if w.of.stuck--; w.of.stuck == 0 {
-				*free = append(*free, w.of)
-			}
+	for _, v := range b.holdsUp {
+		if v.stuck--; v.stuck == 0 {
+			*free = append(*free, v)
 		}
 	}
 }
 
-// leads reports whether the search follows a link to a node.
-func (g *graph) leads(to *node) bool {
-	return !to.gone && !(g.held && to.parted != nil && len(to.parted.waits) > 0)
-}
-
 // knots returns the groups of sessions that wait for each other: the strongly
-// connected components of the graph that contain a cycle (Tarjan). held
-// restricts the search to holds.
-func (g *graph) knots(held bool) [][]*vertex {
-	g.held, g.searched, g.found = held, 0, nil
-	for _, v := range g.order {
-		v.index = 0
-	}
-	for _, b := range g.all {
-		b.index = 0
-	}
+// connected components of the graph that contain a cycle (Tarjan).
+func (g *graph) knots() [][]*vertex {
 	for _, v := range g.order {
 		if !v.gone && v.index == 0 {
 			g.search(&v.node)
@@ -320,7 +265,7 @@ func (g *graph) search(first *node) {
 			to := at.to[at.next]
 			at.next++
 			switch {
-			case !g.leads(to):
+			case to.gone:
 			case to.index == 0:
 				stack = append(stack, g.enter(to))
 			case to.open:
@@ -380,7 +325,7 @@ func (g *graph) shortest(v *vertex) Cycle {
 		}
 		for _, to := range reached[0].to {
 			g.walked++
-			if !g.leads(to) || to.knot != first.knot || to.walk == g.walks {
+			if to.gone || to.knot != first.knot || to.walk == g.walks {
 				continue
 			}
 			to.walk, to.from = g.walks, reached[0]
@@ -400,17 +345,7 @@ func (g *graph) shortest(v *vertex) Cycle {
 
 // link returns why a session waits for another, which is part of an obstacle.
 func link(v *vertex, b *obstacle, next string) Link {
-	var l Link
-	for _, w := range v.waits {
-		if slices.Contains(w.obstacles, b) {
-			l.Wait = w.wait
-			break
-		}
-	}
-	if i := slices.IndexFunc(b.holds, func(h *state.Hold) bool { return h.Session == next }); i >= 0 {
-		l.Hold = b.holds[i]
-		return l
-	}
-	l.Ahead = b.waits[slices.IndexFunc(b.waits, func(a *state.Wait) bool { return a.Session == next })]
-	return l
+	w := slices.IndexFunc(v.waits, func(w waiting) bool { return w.obstacle == b })
+	h := slices.IndexFunc(b.holds, func(h *state.Hold) bool { return h.Session == next })
+	return Link{v.waits[w].wait, b.holds[h]}
 }

@@ -93,7 +93,7 @@ func TestLongNames(t *testing.T) {
 		p := open(t, at.at.URL, "cell", window, "light")
 		p.shows("#link", "live")
 		for _, view := range []struct{ where, ready string }{
-			{"cell", "Deadlock"}, {"locks", "Deadlock"}, {"lock" + path, "Queue"}, {"sessions", "2 sessions"}, {"session/" + s.ID, "Holds"},
+			{"cell", "All replicas are healthy"}, {"locks", "A cycle of waits"}, {"lock" + path, "Queue"}, {"sessions", "2 sessions"}, {"session/" + s.ID, "Holds"},
 			{"files/", "www"}, {"file" + path, "SHA-256"}, {"events", "Events"}, {"members", "Directory"},
 		} {
 			p.to(view.where)

@@ -23,13 +23,13 @@ export const lockLink = (path, text = path, props) => link(`#/lock${escaped(path
 export const fileLink = (path, text = path) => link(`#/file${escaped(path)}`, text, { class: 'mono' });
 export const sessionLink = (id, name) => link(`#/session/${encodeURIComponent(id)}`, called(name, id));
 
-// deadlocks returns an alarm about sessions that wait for each other.
-export const deadlocks = all => all.length > 0 && h('section', { class: 'card alarm', 'aria-labelledby': 'deadlocks' },
-  h('h2', { id: 'deadlocks' }, all.length === 1 ? 'Deadlock' : `${all.length} deadlocks`),
+// waitCycles returns a note about sessions that wait for each other.
+export const waitCycles = all => all.length > 0 && h('section', { class: 'card cycles', 'aria-labelledby': 'cycles' },
+  h('h2', { id: 'cycles' }, all.length === 1 ? 'A cycle of waits' : `${all.length} cycles of waits`),
   all.map(({ links }) => h('p', { key: links.map(l => l.session + l.path).join() },
-    links.map((l, i) => [sessionLink(l.session, l.session_name), i ? ', which waits for ' : ' waits for ', lockLink(l.path), l.token ? ', held by ' : ', behind ']),
+    links.map((l, i) => [sessionLink(l.session, l.session_name), i ? ', which waits for ' : ' waits for ', lockLink(l.path), ', held by ']),
     sessionLink(links[0].session, links[0].session_name), '.')),
-  h('p', { class: 'quiet' }, 'These sessions wait for each other until one gives up or is ended.'));
+  h('p', { class: 'quiet' }, 'Standby candidates wait like this, and one of them will release its lock. If none does, it is a deadlock.'));
 
 // back links to the list that has the single thing shown.
 export const back = (href, text) => h('nav', { class: 'back', 'aria-label': 'Back' }, link(href, `‹ ${text}`));

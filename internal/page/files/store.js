@@ -18,7 +18,7 @@ export const store = {
   locks: new Map(), // by path; a freed lock remains for a while
   locksRead: false, stale: false,
   files: new Map(), // by directory: {files, dirs, more, read}
-  deadlocks: [],
+  waitCycles: [],
   events: [], // newest first
   revision: 0, // of the last known event
   link: { state: 'connecting', since: Date.now() },
@@ -188,7 +188,7 @@ async function readCell() {
     const first = !store.cell;
     if (health(body) !== health(store.cell)) readMembers(); // the members' answer has the tolerated failures
     Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
-    if (first) readDeadlocks();
+    if (first) readWaitCycles();
   } catch (error) {
     store.cellError = error;
     if (error.status === 401 || error.status === 403) await identify().catch(() => {});
@@ -210,19 +210,19 @@ async function readMembers() {
   changed();
 }
 
-// readDeadlocks reads the deadlocks if at least two requests wait.
-let findsDeadlocks = true;
-async function readDeadlocks() {
+// readWaitCycles reads the cycles of waits if at least two requests wait.
+let findsCycles = true;
+async function readWaitCycles() {
   const wait = store.cell?.waiters ?? [...store.locks.values()].filter(l => l.waiters > 0).length;
-  if (!findsDeadlocks || wait < 2) {
-    store.deadlocks = [];
+  if (!findsCycles || wait < 2) {
+    store.waitCycles = [];
     return;
   }
   try {
-    store.deadlocks = (await read('v1/deadlocks')).body.deadlocks;
+    store.waitCycles = (await read('v1/deadlocks')).body.deadlocks;
   } catch (error) {
-    store.deadlocks = [];
-    findsDeadlocks = error.status !== 404; // an older release
+    store.waitCycles = [];
+    findsCycles = error.status !== 404; // an older release
   }
   changed();
 }
@@ -318,7 +318,7 @@ export async function signIn(secret) {
 
 // forget drops everything that the previous caller could see.
 function forget() {
-  Object.assign(store, { cell: null, members: null, deadlocks: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
+  Object.assign(store, { cell: null, members: null, waitCycles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
   changed();
 }
 
@@ -330,7 +330,7 @@ export async function start() {
   listen();
   repeat(readCell, () => pace.cell);
   repeat(readMembers, () => pace.members);
-  repeat(readDeadlocks, () => 3000);
+  repeat(readWaitCycles, () => 3000);
   repeat(async () => { if (!store.caller) await identify().catch(() => {}); }, () => 1000);
   repeat(async () => { // forget locks that were freed 10 s ago
     const old = clock() - 10_000;

@@ -2,7 +2,7 @@
 
 import { transfer } from './ask.js';
 import { h } from './dom.js';
-import { deadlocks, link, meter, status } from './parts.js';
+import { link, meter, status } from './parts.js';
 import { hung, mine, store } from './store.js';
 import { bytes, count, lasting, memberTolerance, plural, timeOfDay, tolerance } from './words.js';
 import { eventLine } from './view-events.js';
@@ -38,7 +38,6 @@ export const cellView = {
     return [
       h('div', { class: 'head' }, h('h1', null, cell.cell), h('p', { class: 'verdict' }, status(kind, says))),
       h('div', { class: `glance ${store.cellError || hung() ? 'old' : ''}` }, office(cell), figures(cell)),
-      deadlocks(store.deadlocks),
       replicas(cell),
       h('section', { 'aria-labelledby': 'lately' },
         h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Recent events'), link('#/events', 'All events')),

@@ -3,7 +3,7 @@
 import { clock, final, query, read } from './api.js';
 import { release } from './ask.js';
 import { h } from './dom.js';
-import { back, deadlocks, sessionLink, status } from './parts.js';
+import { back, sessionLink, status, waitCycles } from './parts.js';
 import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
 import { ago, atLeast, called, count, details, happened, lasting, plural, reason, timeOfDay } from './words.js';
@@ -36,7 +36,7 @@ export const lockView = {
   draw() {
     return [back('#/locks', 'Locks'), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path), lock && h('p', { class: 'verdict' }, stateOf(lock), ' ', says(lock))),
       error && h('p', { class: 'error' }, error.message),
-      deadlocks(store.deadlocks.filter(c => c.links.some(l => l.path === path))),
+      waitCycles(store.waitCycles.filter(c => c.links.some(l => l.path === path))),
       lock && holders(lock), lock && queue(lock), timeline()];
   },
 };

@@ -1,7 +1,7 @@
 // The locks as a tree by path, with a search.
 
 import { h } from './dom.js';
-import { deadlocks, lockLink, sessionLink, status } from './parts.js';
+import { lockLink, sessionLink, status, waitCycles } from './parts.js';
 import { mine, readLock, store } from './store.js';
 import { table, visible } from './table.js';
 import { clock } from './api.js';
@@ -33,7 +33,7 @@ export const locksView = {
       h('div', { class: 'head' }, h('h1', null, 'Locks'),
         h('p', { class: 'verdict quiet' }, store.locksRead ? (wanted.length === total ? plural(total, 'lock') : `${count(wanted.length)} of ${plural(total, 'lock')}`) : `Reading… ${count(total)}`,
           store.stale && ', perhaps out of date')),
-      deadlocks(store.deadlocks),
+      waitCycles(store.waitCycles),
       h('div', { class: 'tools' },
         h('input', { id: 'search', type: 'search', 'aria-label': 'Search locks by path, holder or handle', placeholder: 'Search path, holder, handle', autocomplete: 'off', spellcheck: 'false', value: mode.search,
           oninput() { mode.search = this.value; redraw(); } }),

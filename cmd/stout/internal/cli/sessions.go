@@ -118,13 +118,14 @@ tokens keep the two apart.`,
 func (a *app) deadlocks() command {
 	var stale bool
 	return viewer(a, command{
-		use: "deadlocks", short: "Find sessions that wait for each other", like: "deadlock cycles circles", exits: reads,
-		long: `Finds deadlocks: circles of sessions in which each session waits for a lock that
-the next one holds or is ahead for in the queue. A deadlock lasts until one
-session gives up or is ended (stout session kill).
+		use: "deadlocks", short: "Find sessions that wait for each other", like: "deadlock cycles circles waits", exits: reads,
+		long: `Finds cycles of waits: each session waits for a lock that the next one holds,
+and the last session waits for the first.
 
-A session counts as a whole. A program with several threads may hold and wait
-with different threads, and still make progress.`,
+A cycle is a deadlock only if each session keeps its lock until it gets the
+other. Only the programs can know. Two candidates that each lead one role and
+stand by for the other's form a healthy cycle. So do not end a session because
+it is in a cycle: find out first whether the program still works.`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (l lockapi.Deadlocks, err error) {
 		l.Deadlocks, err = a.client.Deadlocks(ctx, readOptions(stale)...)
@@ -135,7 +136,7 @@ with different threads, and still make progress.`,
 	}, func(l lockapi.Deadlocks) {
 		if len(l.Deadlocks) > 0 {
 			a.printDeadlocks(l.Deadlocks)
-			a.ui.note("a deadlock ends when one of its sessions gives up; stout session kill SESSION ends one")
+			a.ui.note("a cycle is a deadlock only if no session releases its lock before it gets the other")
 		}
 	})
 }
@@ -146,7 +147,7 @@ func (a *app) printDeadlocks(all []lockapi.Deadlock) {
 			a.ui.printf("\n")
 		}
 		head, lines := format.Deadlock(d)
-		a.ui.printf("%s\n", a.ui.out.fail.Render(head))
+		a.ui.printf("%s\n", head)
 		for _, line := range lines {
 			a.ui.indented(line)
 		}

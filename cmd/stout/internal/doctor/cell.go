@@ -233,13 +233,13 @@ func accessOn(s *Seen, g *gathered) {
 	}
 }
 
-func deadlocks(s *Seen, g *gathered) {
+func waitCycles(s *Seen, g *gathered) {
 	for _, at := range s.answered() {
 		is, _ := at.Figures.Value("stout_is_master")
-		switch n, ok := at.Figures.Value("stout_deadlocks"); {
+		switch n, ok := at.Figures.Value("stout_wait_cycles"); {
 		case is != 1 || !ok:
 		case n > 0:
-			g.add(Warn, "stout deadlocks shows them; stout session kill SESSION ends one.", "%s of sessions that wait for each other", format.Plural(int(n), "circle"))
+			g.ok("%s of waits, which need not be deadlocks (stout deadlocks)", format.Plural(int(n), "cycle"))
 		default:
 			g.ok("no sessions wait for each other")
 		}

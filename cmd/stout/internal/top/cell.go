@@ -122,7 +122,7 @@ func (m *Model) membersLines(int) []string {
 	}
 	for _, d := range m.members.Cycles {
 		head, links := format.Deadlock(d)
-		lines = append(lines, m.paint.fail("! "+head))
+		lines = append(lines, head)
 		for _, l := range links {
 			lines = append(lines, m.hanging("  ", "", 0, l)...)
 		}

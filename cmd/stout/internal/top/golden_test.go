@@ -54,7 +54,7 @@ func nastyThings() []any {
 	cell := theCell(2, "r1")
 	cell.Cell, cell.Replicas[1].ID, cell.Replicas[1].URL, cell.Replicas[1].Role, cell.Replicas[0].Promise.To = nasty, nasty, nasty, nasty, nasty
 	cell.Master.ID, cell.Master.URL = nasty, nasty
-	link := lockapi.DeadlockLink{Session: nasty, SessionName: nasty, Path: nasty, Mode: nasty}
+	link := lockapi.DeadlockLink{Session: nasty, SessionName: nasty, Path: nasty, Mode: nasty, Token: 9}
 	return []any{
 		Tick(start), Looked{At: start, Look: Look{Cell: cell}},
 		Membered{At: start, Members: Members{Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link, link}}}}},
@@ -115,7 +115,7 @@ var screens = []struct {
 		{Revision: 72, Type: lockapi.EventFileChanged, Path: "/app/conf", File: &lockapi.File{FileStat: lockapi.FileStat{Size: 5000, Generation: 9}}},
 	}})},
 	{"members", script(well(), keys("6"))},
-	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: Members{Text: "MEMBER\nr1\n", Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
+	{"members-in-a-cycle", script(well(), keys("6"), Membered{At: start, Members: Members{Text: "MEMBER\nr1\n", Cycles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
 		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}}})},
 	{"paused", script(well(), keys("2", "p"), Tick(at(30)), Happened{at(10), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, "released")}})},
 	{"missed", script(well(), keys("2"), Missed{At: at(1)}, Tick(at(1)))},

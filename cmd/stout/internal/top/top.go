@@ -45,7 +45,7 @@ type Look struct {
 	Unreached []string
 }
 
-// Members has the members of a cell and its deadlocks.
+// Members has the members of a cell and its cycles of waits.
 type Members struct {
 	Text      string // as stout member list prints them
 	Tolerates string // how many more failures
