@@ -16,8 +16,7 @@ help: ## List the targets
 
 .PHONY: run
 run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS and access, ARGS="--port 9001 --data DIR"
-	@$(GO) build -tags $(TAGS) -o bin/devcell ./test/devcell
-	@CGO_ENABLED=0 $(GO) build -tags $(TAGS) -o bin/ ./cmd/stout
+	@CGO_ENABLED=0 $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stout ./test/devcell
 	@exec bin/devcell run $(if $(SECURE),--secure) $(ARGS)
 
 .PHONY: demo

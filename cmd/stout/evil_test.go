@@ -80,7 +80,7 @@ var evilLines = []string{
 	"access groups remove GROUP", "access rules remove PATH", "access rules remove PATH",
 	"token create USER --note USER", "token create USERx --out no/such/dir/USER", "token list", "token list USER", "token revoke no", "token revoke TOKEN",
 	"access enable --yes", "access enable --yes", "access disable --yes",
-	"certs new --dir PATH", "version",
+	"certs new --dir PATH", "certs renew --dir PATH", "version",
 	"-s PATH status", "--ca-cert PATH status", "--token-file PATH status", "frob USER", "access rules USER", "status USER", "--USER",
 	"backup save evil.backup", // which no answer of that cell is
 }

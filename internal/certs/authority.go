@@ -78,10 +78,7 @@ type Leaf struct {
 // Issue makes a key and signs a certificate for it. The certificate expires no
 // later than the CA.
 func (a *Authority) Issue(l Leaf) (*x509.Certificate, crypto.Signer, error) {
-	if l.Ends.After(a.Certificate.NotAfter) {
-		l.Ends = a.Certificate.NotAfter
-	}
-	key, template, err := begin(l.Name, l.Ends)
+	key, template, err := begin(l.Name, a.until(l.Ends))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +107,7 @@ func begin(name string, ends time.Time) (*ecdsa.PrivateKey, *x509.Certificate, e
 	if err != nil {
 		return nil, nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := newSerial()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,9 +116,18 @@ func begin(name string, ends time.Time) (*ecdsa.PrivateKey, *x509.Certificate, e
 		begins = ends.Add(-slack)
 	}
 	return key, &x509.Certificate{
-		SerialNumber: serial.Add(serial, big.NewInt(1)), Subject: pkix.Name{CommonName: name},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
 		NotBefore: begins, NotAfter: ends,
 	}, nil
+}
+
+// newSerial returns a random serial number, which is not 0.
+func newSerial() (*big.Int, error) {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	return n.Add(n, big.NewInt(1)), nil
 }
 
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {

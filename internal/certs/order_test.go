@@ -152,3 +152,45 @@ func TestMakeMore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestRenew: a renewed certificate has the key, names and uses of the old one, a
+// later end and another number. Files of others stay as they are.
+func TestRenew(t *testing.T) {
+	dir := order(t, Order{Replicas: r1.Replicas, Clients: []string{"billing"}, Ends: time.Now().Add(time.Hour)})
+	put(t, dir, order(t, Order{Clients: []string{"other"}}), "other.pem", "other-key.pem")
+	before := map[string]*x509.Certificate{}
+	for _, name := range []string{"r1", "billing"} {
+		before[name] = open(t, filesOf(dir, name)).Set().Certificate.Leaf
+	}
+	other, err := os.ReadFile(filepath.Join(dir, "other.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := time.Now().AddDate(1, 0, 0)
+	made, err := Renew(dir, nil, ends)
+	if err != nil || !slices.Equal(made.Files, []string{filepath.Join(dir, "billing.pem"), filepath.Join(dir, "r1.pem")}) {
+		t.Fatalf("%v, %v", made, err)
+	}
+	for name, old := range before {
+		now := open(t, filesOf(dir, name)).Set().Certificate.Leaf // refuses another key
+		if !now.NotAfter.Equal(ends.UTC().Truncate(time.Second)) || now.SerialNumber.Cmp(old.SerialNumber) == 0 {
+			t.Errorf("%s ends at %v", name, now.NotAfter)
+		}
+		now.NotAfter, now.NotBefore = old.NotAfter, old.NotBefore
+		if now.Subject.String() != old.Subject.String() || !slices.Equal(now.DNSNames, old.DNSNames) || len(now.IPAddresses) != len(old.IPAddresses) ||
+			len(now.URIs) != len(old.URIs) || !slices.Equal(now.ExtKeyUsage, old.ExtKeyUsage) || now.KeyUsage != old.KeyUsage {
+			t.Errorf("%s was %+v and is %+v", name, old, now)
+		}
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, "other.pem")); err != nil || string(now) != string(other) {
+		t.Errorf("another CA's certificate changed: %v", err)
+	}
+	if made, err := Renew(dir, nil, time.Now().AddDate(20, 0, 0)); err != nil || made.Ends.After(time.Now().AddDate(caYears, 0, 1)) {
+		t.Errorf("it outlives its CA: %v, %v", made.Ends, err)
+	}
+	for _, name := range []string{"other", "ca", "none", "../x"} {
+		if _, err := Renew(dir, []string{name}, ends); err == nil {
+			t.Errorf("%s is renewed", name)
+		}
+	}
+}

@@ -80,10 +80,18 @@ func (r release) info(tree string, b build) (*nfpm.Info, error) {
 	add(source("configs/systemd/stoutd.service"), "/usr/lib/systemd/system/stoutd.service", files.TypeFile, 0o644)
 	add(source("configs/systemd/stoutd.sysusers.conf"), "/usr/lib/sysusers.d/stoutd.conf", files.TypeFile, 0o644)
 	add(source("LICENSE"), "/usr/share/doc/stout/copyright", files.TypeFile, 0o644)
-	for _, doc := range []string{"README.md", "CHANGELOG.md", "docs/operations.md", "docs/settings.md", "docs/watching.md", "docs/backups.md", "docs/security.md", "docs/metrics.md"} {
-		add(source(doc), "/usr/share/doc/stout/"+filepath.Base(doc), files.TypeFile, 0o644)
+	pages, err := filepath.Glob(source("docs/*.md"))
+	if err != nil {
+		return nil, err
 	}
-	for _, dir := range []string{"/etc/stout", "/usr/share/doc/stout"} {
+	for _, page := range append(pages, source("README.md"), source("CHANGELOG.md")) {
+		to, err := filepath.Rel(r.root, page)
+		if err != nil {
+			return nil, err
+		}
+		add(page, "/usr/share/doc/stout/"+filepath.ToSlash(to), files.TypeFile, 0o644)
+	}
+	for _, dir := range []string{"/etc/stout", "/usr/share/doc/stout", "/usr/share/doc/stout/docs"} {
 		add("", dir, files.TypeDir, 0o755)
 	}
 	script := func(name string) string { return source("internal/release/scripts/" + name + ".sh") }

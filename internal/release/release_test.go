@@ -223,8 +223,8 @@ func TestNumber(t *testing.T) {
 		"v1.2.3-rc.1-4-g0123456":    "1.2.3-rc.1+4.g0123456",
 		"v1.2.3-dirty":              "1.2.3+dirty",
 		"v1.2.3-4-g0123456-dirty":   "1.2.3+4.g0123456.dirty",
-		"0123456":                   "0.0.0+g0123456",
-		"0123456-dirty":             "0.0.0+g0123456.dirty",
+		"0123456":                   "0.0.0+20261128230000.g0123456",
+		"0123456-dirty":             "0.0.0+20261128230000.g0123456.dirty",
 		"v1.2":                      "",
 		"":                          "",
 		"v1.2.3; rm -rf /":          "",
@@ -232,7 +232,7 @@ func TestNumber(t *testing.T) {
 		"../../etc":                 "",
 		"v1.2.3-4-g0123456-rebuilt": "",
 	} {
-		got, err := number(version)
+		got, err := number(version, time.Date(2026, 11, 28, 23, 0, 0, 0, time.UTC))
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("number(%q) = %q, %v; want %q", version, got, err, want)
 		}

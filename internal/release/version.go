@@ -33,11 +33,11 @@ func newRelease(root, version string) (release, error) {
 			return r, fmt.Errorf("which version is it? Give --version: %w", err)
 		}
 	}
-	if r.number, err = number(r.version); err != nil {
+	if r.time, err = r.when(); err != nil {
 		return r, err
 	}
 	r.revision, _ = r.git("rev-parse", "--short=12", "HEAD")
-	r.time, err = r.when()
+	r.number, err = number(r.version, r.time)
 	return r, err
 }
 
@@ -74,10 +74,11 @@ var (
 
 // number converts the output of git describe to a version that packages can
 // compare. A commit after a tag has a higher version than the tag. Without any
-// tag it is 0.0.0 and the commit.
-func number(version string) (string, error) {
+// tag it is 0.0.0 with the commit and its time, so that a later commit has a
+// higher version.
+func number(version string, at time.Time) (string, error) {
 	if m := commit.FindStringSubmatch(version); m != nil {
-		return "0.0.0+g" + m[1] + strings.ReplaceAll(m[2], "-", "."), nil
+		return "0.0.0+" + at.Format("20060102150405") + ".g" + m[1] + strings.ReplaceAll(m[2], "-", "."), nil
 	}
 	m := tagged.FindStringSubmatch(version)
 	if m == nil {

@@ -134,21 +134,19 @@ func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
 	return at, err
 }
 
-// attempt lets the given master do the task.
+// attempt lets the given master do the task. A stranger must not learn which
+// replica is the master, so its call is forwarded in any case.
 func (x *exchange) attempt(at Location, t task, follow bool) error {
 	switch {
 	case at.Self:
 		return x.answer(t)
-	case !follow:
+	case !follow && x.stranger() == nil:
 		return x.errNotMaster(at)
 	}
 	return x.forward(at, t)
 }
 
 func (x *exchange) errNotMaster(at Location) error {
-	if x.stranger() != nil {
-		return lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded")
-	}
 	x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
 	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded; the master is %s at %s", at.ID, at.URL)
 	e.Master = at.URL

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -81,7 +82,8 @@ func build(ctx context.Context, packages ...string) (root, bin string, err error
 		return "", "", err
 	}
 	bin = binaries(root)
-	return root, bin, cell.Build(ctx, root, bin, false, packages...)
+	flags := "-ldflags=-X github.com/stoutlock/stout/internal/buildinfo.version=" + buildinfo.Version()
+	return root, bin, cell.Build(ctx, root, bin, false, append([]string{flags}, packages...)...)
 }
 
 func binaries(root string) string { return filepath.Join(root, "bin", "cell") }

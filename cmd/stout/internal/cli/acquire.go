@@ -207,6 +207,9 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 	if out.code == exitNoMaster || out.code == exitUnreachable || out.code == exitUnavailable || couldNot(err) {
 		out.code = f.unavailableCode
 	}
+	if out.code == exitFailed {
+		out.code = exitRefused // 1 is often the command's own
+	}
 	return out
 }
 

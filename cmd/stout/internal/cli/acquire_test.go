@@ -88,7 +88,7 @@ func TestAcquireInJeopardyKeepsToItsTime(t *testing.T) {
 // A held or delayed lock has one exit code, and a cell that could not grant it
 // another, for every error of the client.
 func TestNotGot(t *testing.T) {
-	const held, couldNotCode, refused = 8, 9, exitFailed
+	const held, couldNotCode, refused = 8, 9, exitRefused
 	holders := []lockapi.Holder{{Session: "s", SessionName: "n", Token: 7, GrantedAt: time.Now()}}
 	wrapped := func(code lockapi.Code) error { return fmt.Errorf("stout: PUT /v1/locks/a: %w (last attempt: x)", code) }
 	for name, tt := range map[string]struct {

@@ -105,7 +105,7 @@ func distrust(err error) (text string, ok bool) {
 		return "does not use TLS there; its URL may begin with http://", true
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return clean(wrong.Error()), true
+		return clean(wrong.Error()) + "; use a name in it, or add this one to the certificate", true
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "its certificate is signed by a CA that is not trusted here; name the CA with --ca-cert", true
@@ -180,7 +180,7 @@ func withoutCredential(env []string) []string {
 }
 
 func (a *app) certificatesMade() command {
-	return command{use: "certs", short: "Make certificates for a cell and its clients", like: "cert tls ca", sub: []command{a.makeCerts()}}
+	return command{use: "certs", short: "Make certificates for a cell and its clients", like: "cert tls ca", sub: []command{a.makeCerts(), a.renewCerts()}}
 }
 
 type makeCerts struct {
@@ -221,6 +221,61 @@ without replicas.`,
 	}
 }
 
+func (a *app) renewCerts() command {
+	c := &makeCerts{app: a}
+	return command{
+		use: "renew [NAME]... --dir DIR", short: "Renew certificates in place", like: "extend rotate reissue", alone: true,
+		long: `Issues certificates in DIR anew, with the same names, uses and keys, signed by
+the CA in DIR. Without NAME it renews all that this CA has signed. Each file is
+replaced in one step. Copy the new NAME.pem over the old one on each host:
+stoutd and stout read it again while they run.`,
+		exits: "0 done, 1 a file cannot be read or written, 2 wrong usage",
+		example: `  stout certs renew --dir certs
+  stout certs renew --dir certs r1 r2 --days 90`,
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.dir, "dir", "", "`directory` of the CA and the certificates")
+			f.IntVar(&c.days, "days", 365, "validity of the certificates in `days`, at most until the CA expires")
+			_ = cobra.MarkFlagDirname(f, "dir")
+		},
+		run: c.renew,
+	}
+}
+
+func (c *makeCerts) renew(_ context.Context, names []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	made, err := certs.Renew(c.dir, names, time.Now().AddDate(0, 0, c.days))
+	if err != nil {
+		return &failure{code: exitFailed, message: err.Error()}
+	}
+	return c.show(made, func() { c.ui.note("valid until %s", made.Ends.Format(time.DateOnly)) })
+}
+
+// show prints the files that were made, and then more for people.
+func (c *makeCerts) show(made certs.Made, more func()) error {
+	if c.ui.json {
+		return c.ui.object(struct {
+			Files []string `json:"files"`
+		}{made.Files})
+	}
+	if !c.ui.quiet {
+		c.ui.printf("%s\n", strings.Join(made.Files, "\n"))
+		more()
+	}
+	return nil
+}
+
+func (c *makeCerts) check() error {
+	switch {
+	case c.dir == "":
+		return usagef("--dir is missing: the directory for the files").hint("stout certs new --dir certs --replica r1=127.0.0.1")
+	case c.days < 1 || c.days > 3650:
+		return usagef("--days is %d; it must be from 1 to 3650", c.days)
+	}
+	return nil
+}
+
 // prepareAlone is prepare for commands that do not call a cell.
 func (a *app) prepareAlone(*cobra.Command, []string) error {
 	err := a.checkFlags()
@@ -229,11 +284,8 @@ func (a *app) prepareAlone(*cobra.Command, []string) error {
 }
 
 func (c *makeCerts) run(context.Context, []string) error {
-	switch {
-	case c.dir == "":
-		return usagef("--dir is missing: the directory for the files").hint("stout certs new --dir certs --replica r1=127.0.0.1")
-	case c.days < 1 || c.days > 3650:
-		return usagef("--days is %d; it must be from 1 to 3650", c.days)
+	if err := c.check(); err != nil {
+		return err
 	}
 	o := certs.Order{Dir: c.dir, Clients: c.clients, Ends: time.Now().AddDate(0, 0, c.days)}
 	for _, text := range c.replicas {
@@ -250,16 +302,7 @@ func (c *makeCerts) run(context.Context, []string) error {
 	if err != nil {
 		return &failure{code: exitFailed, message: err.Error()}
 	}
-	if c.ui.json {
-		return c.ui.object(struct {
-			Files []string `json:"files"`
-		}{made.Files})
-	}
-	if !c.ui.quiet {
-		c.ui.printf("%s\n", strings.Join(made.Files, "\n"))
-		c.showUse(o, made)
-	}
-	return nil
+	return c.show(made, func() { c.showUse(o, made) })
 }
 
 // showUse prints how to use the files.

@@ -22,6 +22,7 @@ const (
 	exitNoMaster    = 3   // replicas answer, but the cell has no master
 	exitUnreachable = 4   // no replica answers
 	exitUnknown     = 6   // a change may or may not be done (5 is used by doctor and rehearse)
+	exitRefused     = 77  // stout lock: the cell refused it (EX_NOPERM)
 	exitUnwritten   = 74  // the answer could not be written (EX_IOERR)
 	exitUnavailable = 69  // stout lock: the cell could not grant it (EX_UNAVAILABLE of sysexits.h)
 	exitConflict    = 75  // stout lock: another session holds it, or it is delayed (EX_TEMPFAIL)
@@ -111,7 +112,8 @@ func (a *app) explain(err error) *failure {
 		f.hint("a quota of the cell is used up; try again later")
 	case lockapi.CodeUnauthenticated:
 		if a.token == nil && a.opts.files.Cert == "" {
-			f.hint("send a credential: --token-file FILE, or --cert and --key; stout token create makes a token")
+			f.hint("send a credential: --token-file FILE, or --cert and --key; an operator makes one with stout token create")
+			f.hint("if every root token is lost, set break-glass-token-file on the replicas")
 		} else {
 			f.hint("the cell does not accept this credential; stout access whoami checks it")
 		}

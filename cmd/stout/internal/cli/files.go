@@ -121,7 +121,7 @@ func (c *listFiles) run(ctx context.Context, args []string) error {
 			c.showTree(dir, entries)
 		default:
 			c.ui.table([]column{
-				left("PATH"), right("BYTES"), right("REVISION").sparing(1), right("WRITTEN").sparing(3), right("AGE"), left("ENDS WITH").sparing(2),
+				pathColumn(), right("BYTES"), right("REVISION").sparing(1), right("WRITTEN").sparing(3), right("AGE"), left("ENDS WITH").sparing(2),
 			}, rows(entries, func(e client.DirEntry) []string {
 				if e.File == nil {
 					return []string{clean(e.Path), "-", "-", "-", "-", ""}

@@ -93,7 +93,7 @@ run, and
   69  the cell could not grant it: no replica answers, there is no master, a
       quota is used up, or the session ended while waiting
   76  the lock was lost before CMD ended
-  1   the cell refused the request, for example because of another limit
+  77  the cell refused the request, for example because of another limit
   2   wrong usage`
 
 type lockCommand struct {

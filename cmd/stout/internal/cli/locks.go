@@ -62,7 +62,7 @@ func (c *listLocks) run(ctx context.Context, args []string) error {
 		switch {
 		case len(locks) > 0:
 			c.ui.table([]column{
-				left("PATH"), left("STATE"), left("MODE"), right("WAITERS"),
+				pathColumn(), left("STATE"), left("MODE"), right("WAITERS"),
 				left("HOLDER"), left("SESSION").sparing(1), right("TOKEN"), right("HELD FOR"),
 			}, c.lockRows(locks))
 		case prefix == "":

@@ -37,7 +37,7 @@ func (a *app) listRules() command {
 			if prefix != "" {
 				none += " with prefix " + clean(prefix)
 			}
-			list(a.ui, l.Rules, none, []column{left("PATH"), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, func(r lockapi.AccessRule) []string {
+			list(a.ui, l.Rules, none, []column{pathColumn(), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, func(r lockapi.AccessRule) []string {
 				return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
 			})
 		})

@@ -199,7 +199,7 @@ func (a *app) mayCall(url string) error { return a.asker().MayCall(url) }
 // server missing from failed did not answer within the given time.
 func (a *app) unreachable(failed map[string]error, within time.Duration) *failure {
 	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
-	waits, strangers := 0, 0
+	waits, strangers, answers := 0, 0, 0
 	var unnamed *net.DNSError
 	for _, url := range a.opts.servers {
 		err := cmp.Or(failed[url], context.DeadlineExceeded)
@@ -212,9 +212,15 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 		}
 		out.detail("%s: %s", url, reason(err, within))
 		errors.As(err, &unnamed)
-		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Directory != "" {
-			waits++
-			if refused.Command != "" {
+		if _, ok := distrust(err); ok {
+			answers++
+		}
+		if refused, ok := errors.AsType[*lockapi.Error](err); ok {
+			answers++
+			if refused.Directory != "" {
+				waits++
+			}
+			if refused.Directory != "" && refused.Command != "" {
 				strangers++
 			}
 		}
@@ -227,6 +233,9 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 		return out.hint("also name the other replicas, with --server or %s: stout status then shows the command to repair it", serverEnv)
 	case waits > 0:
 		return out.hint("a cell is founded when all its replicas run and reach each other")
+	}
+	if answers > 0 {
+		return out // the details contain the advice
 	}
 	if unnamed != nil {
 		return out.hint("is %s known to DNS? you can also name the replicas' API addresses with --server or %s", clean(unnamed.Name), serverEnv)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/lipgloss/table"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
 
 // column is a table's heading.
@@ -15,12 +17,19 @@ type column struct {
 	// spare columns are dropped if the terminal is too narrow, highest number
 	// first. Columns with 0 always stay.
 	spare int
+	flex  bool // its cells are shortened if the rest still does not fit
 }
 
 func left(title string) column  { return column{title: title} }
 func right(title string) column { return column{title: title, right: true} }
 
 func (c column) sparing(rank int) column { c.spare = rank; return c }
+
+// pathColumn is the heading of a column of paths.
+func pathColumn() column { return column{title: "PATH", flex: true} }
+
+// leastFlex is the width to which cells are shortened at most.
+const leastFlex = 20
 
 // gap is the number of blanks between columns.
 const gap = 2
@@ -64,11 +73,10 @@ func list[T any](u *ui, items []T, none string, columns []column, row func(T) []
 	u.table(columns, rows(items, row))
 }
 
-// fit drops spare columns until the rest fits into width or only fixed columns
-// remain.
+// fit drops spare columns, and shortens a flexible one, until the rest fits into
+// width or no more can be done.
 func fit(columns []column, rows [][]string, width int) ([]column, [][]string) {
-	columns = slices.Clone(columns)
-	rows = slices.Clone(rows)
+	columns, rows = slices.Clone(columns), slices.Clone(rows)
 	for tableWidth(columns, rows) > width {
 		last := 0
 		for i, c := range columns {
@@ -77,14 +85,33 @@ func fit(columns []column, rows [][]string, width int) ([]column, [][]string) {
 			}
 		}
 		if columns[last].spare == 0 {
+			shorten(columns, rows, width)
 			break
 		}
-		columns = slices.Delete(columns, last, last+1)
-		for i := range rows {
-			rows[i] = slices.Delete(slices.Clone(rows[i]), last, last+1)
-		}
+		columns, rows = slices.Delete(columns, last, last+1), without(rows, last)
 	}
 	return columns, rows
+}
+
+// shorten cuts the cells of the flexible column.
+func shorten(columns []column, rows [][]string, width int) {
+	at := slices.IndexFunc(columns, func(c column) bool { return c.flex })
+	if at < 0 {
+		return
+	}
+	others := tableWidth(slices.Delete(slices.Clone(columns), at, at+1), without(rows, at)) + gap
+	for i, row := range without(rows, at) {
+		rows[i] = slices.Insert(row, at, format.Shorten(rows[i][at], max(leastFlex, width-others)))
+	}
+}
+
+// without returns rows without a column.
+func without(rows [][]string, at int) [][]string {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = slices.Delete(slices.Clone(row), at, at+1)
+	}
+	return out
 }
 
 func tableWidth(columns []column, rows [][]string) int {

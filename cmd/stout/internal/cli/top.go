@@ -22,7 +22,8 @@ func (a *app) showTop() command {
 		use: "top", short: "Watch the cell, its locks, sessions and files live", like: "ui tui dashboard monitor live", endless: true,
 		long: `Shows the cell live on a terminal, until q: the master, its lease and the
 replicas; locks with their holders and queues; sessions with the time left of
-their leases; files; events; members and cycles of waits. The key ? lists the keys.
+their leases; files; events; members and cycles of waits. The key ? lists the
+keys.
 Nothing in it changes the cell.
 
 stout top follows the cell's events. It also asks for the cell each second (each

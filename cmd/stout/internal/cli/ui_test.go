@@ -93,6 +93,29 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestFitShortensPaths: a long path is shortened in its middle, and leaves the
+// other rows alone.
+func TestFitShortensPaths(t *testing.T) {
+	long := "/" + strings.Repeat("directory/", 12) + "lock"
+	rows := [][]string{{"/short", "held", "id"}, {long, "held", "id"}}
+	columns := []column{pathColumn(), left("STATE"), left("SESSION").sparing(1)}
+	for width, want := range map[int][2]string{
+		200: {long, "held id"}, 80: {"/directory/directory/dir…ory/directory/directory/directory/directory/lock", "held"},
+		10: {"/direc…irectory/lock", "held"},
+	} {
+		_, got := fit(columns, rows, width)
+		if got[0][0] != "/short" || got[1][0] != want[0] || strings.Join(got[1][1:], " ") != want[1] {
+			t.Errorf("%d columns: %q", width, got)
+		}
+		if n := tableWidth(columns[:len(got[0])], got); n > max(width, leastFlex+7) {
+			t.Errorf("%d columns: it takes %d", width, n)
+		}
+	}
+	if rows[1][0] != long {
+		t.Error("the table itself was changed")
+	}
+}
+
 func TestByteSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1 << 10: "1.0 KiB", 3 << 9: "1.5 KiB",
 		1 << 20: "1.0 MiB", 512 << 20: "512.0 MiB", 5 << 30: "5.0 GiB", 1 << 42: "4096.0 GiB"} {

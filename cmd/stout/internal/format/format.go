@@ -24,6 +24,21 @@ func Clean(s string) string {
 // Truncate cuts text to at most width columns, the last of them an ellipsis.
 func Truncate(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
+// Shorten cuts text to at most width columns, with an ellipsis in its middle:
+// paths and names differ at their ends.
+func Shorten(text string, width int) string {
+	n := ansi.StringWidth(text)
+	if n <= width {
+		return text
+	}
+	if width < 8 {
+		return Truncate(text, max(0, width))
+	}
+	head := (width - 1) / 3
+	tail := ansi.TruncateLeft(text, n-(width-1-head), "")
+	return ansi.Truncate(text, head, "") + "…" + ansi.Truncate(tail, width-1-head, "")
+}
+
 // Human formats a duration with two or three digits: 120ms, 1.2s, 12s, 3m20s,
 // 3h05m, 2d3h.
 func Human(d time.Duration) string {

@@ -122,7 +122,7 @@ func set[R any](columns []column[R], widths []int, of func(column[R]) cell) stri
 			continue
 		}
 		c := of(column)
-		text := middle(c.text, widths[i]-ansi.StringWidth(c.tail)) + c.tail
+		text := format.Shorten(c.text, widths[i]-ansi.StringWidth(c.tail)) + c.tail
 		blanks := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(text)))
 		if c.style != nil && text != "" {
 			text = c.style(text)
@@ -135,20 +135,6 @@ func set[R any](columns []column[R], widths []int, of func(column[R]) cell) stri
 		parts = append(parts, text)
 	}
 	return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
-}
-
-// middle truncates text in its middle: paths and names differ at their ends.
-func middle(text string, width int) string {
-	n := ansi.StringWidth(text)
-	if n <= width {
-		return text
-	}
-	if width < 8 {
-		return ansi.Truncate(text, max(0, width), "…")
-	}
-	head := (width - 1) / 3
-	tail := ansi.TruncateLeft(text, n-(width-1-head), "")
-	return ansi.Truncate(text, head, "") + "…" + ansi.Truncate(tail, width-1-head, "")
 }
 
 // bar draws a part of a whole, readable without colour.

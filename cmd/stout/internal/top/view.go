@@ -53,7 +53,7 @@ func (m *Model) headLines() []string {
 		}
 	}
 	state := m.timeOfDay(m.clock) + "  " + m.state()
-	name = middle(name, max(8, m.width-ansi.StringWidth(state)-2))
+	name = format.Shorten(name, max(8, m.width-ansi.StringWidth(state)-2))
 	head := spread(m.paint.head(name), state, m.width)
 
 	var tabs []string
@@ -200,7 +200,7 @@ func (m *Model) footLine() string {
 		if m.width < 60 {
 			hint = ""
 		}
-		return m.paint.head("search: "+middle(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.dim(hint)
+		return m.paint.head("search: "+format.Shorten(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.dim(hint)
 	case m.help:
 		keys = "j/k scroll  esc back  q quit"
 	case m.detail.Kind != "":

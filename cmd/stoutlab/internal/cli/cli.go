@@ -66,7 +66,7 @@ const long = `stoutlab runs the classical algorithms of election and mutual excl
 simulated network. It compares their messages with the books' counts, draws
 their runs, and shows what breaks them.
 
-  stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
+  stoutlab run ring -n 6 --initiators 3 --seed 7
   stoutlab draw bully --crash 3@after-ok -o svg --out bully.svg
   stoutlab explore maekawa -n 3
   stoutlab compare
