@@ -22,6 +22,7 @@ type lockFlags struct {
 	command    []string
 	shared     bool
 	limit      int
+	priority   int
 	wait       time.Duration
 	waits      bool // --wait was given, and is not 0
 	try        bool // --try, or --wait 0
@@ -58,12 +59,13 @@ const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and release
 ends. Without CMD it prints the lock's token and sequencer and holds the lock
 until Ctrl-C.
 
-stout waits in the lock's queue. --wait limits the whole wait, including opening
-a session; the default is to wait for ever. --try (or --wait 0) does not wait.
-In any case stout gives up when no replica has answered for --timeout: 1m, or 5s
-with --try. While waiting, it reports the holder and its own queue position on
-standard error. --quiet hides that, and also the error that another session
-holds the lock.
+stout waits in the lock's queue: before the waiters of a lower --priority, and
+behind those that came earlier with the same one. --wait limits the whole wait,
+including opening a session; the default is to wait for ever. --try (or --wait
+0) does not wait. In any case stout gives up when no replica has answered for
+--timeout: 1m, or 5s with --try. While waiting, it reports the holder and its
+own queue position on standard error. --quiet hides that, and also the error
+that another session holds the lock.
 
 CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER, and
 STOUT_SERVER for other stout commands. A resource that CMD writes to should
@@ -111,10 +113,12 @@ func (a *app) lockCommand() command {
   stout lock /jobs/nightly --try -q -- ./nightly.sh || [ $? = 75 ]
   stout lock /jobs/nightly --wait 10m -- ./nightly.sh
   stout lock /pool/workers --limit 4 -- ./worker
+  stout lock /db/migrate --priority 10 -- ./urgent.sh
   stout lock /db/migrate`,
 		flags: func(f *pflag.FlagSet) {
 			f.BoolVar(&c.shared, "shared", false, "share the lock with other shared holders")
 			f.IntVar(&c.limit, "limit", 0, "share the lock among at most `n` holders (semaphore)")
+			f.IntVar(&c.priority, "priority", 0, fmt.Sprintf("wait before the waiters of a lower priority than `n`, at most %d", lockapi.MaxPriority))
 			f.DurationVar(&c.wait, "wait", 0, "give up after this `duration`, including opening a session (default: wait for ever)")
 			f.BoolVar(&c.try, "try", false, "do not wait for the lock")
 			addTTL(f, &c.ttl, "`duration` after which a vanished holder loses the lock")
@@ -188,6 +192,9 @@ func (f *lockFlags) validate(limited bool) error {
 	if limited && (f.limit < 1 || f.limit > lockapi.MaxLimit) {
 		return usagef("--limit is %d; it must be between 1 and %d", f.limit, lockapi.MaxLimit)
 	}
+	if f.priority < 0 || f.priority > lockapi.MaxPriority {
+		return usagef("--priority is %d; it must be between 0 and %d", f.priority, lockapi.MaxPriority)
+	}
 	if err := f.margins.Validate(f.ttl); err != nil {
 		return usagef("--term-before and --kill-before: %v", err)
 	}
@@ -229,6 +236,9 @@ func (f *lockFlags) options() []client.LockOption {
 		opts = append(opts, client.Limit(f.limit))
 	case f.shared:
 		opts = append(opts, client.Shared())
+	}
+	if f.priority > 0 {
+		opts = append(opts, client.Priority(f.priority))
 	}
 	if f.delay > 0 {
 		opts = append(opts, client.LockDelay(f.delay))

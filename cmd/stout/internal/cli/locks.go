@@ -26,8 +26,8 @@ func (a *app) listLocks() command {
 		use: "locks [PREFIX]", short: "List the locks that are held, waited for or delayed", like: "list ps queue waiters", words: c.completePath(),
 		long: `Lists the locks with paths that begin with PREFIX, sorted by path, one line per
 holder. Without PREFIX it lists all. If PREFIX is the full path of a lock, its
-holders and its queue are shown below, with positions and waiting times. A free
-lock without waiters is not listed.`,
+holders and its queue are shown below, with positions, priorities and waiting
+times. A free lock without waiters is not listed.`,
 		exits: reads,
 		example: `  stout locks
   stout locks /db/
@@ -104,10 +104,10 @@ func (c *listLocks) showQueue(l lockapi.Lock) {
 	}
 	c.ui.printf("\n")
 	c.ui.table([]column{
-		right("PLACE"), left("WAITING"), left("SESSION").sparing(2), left("MODE").sparing(1), right("FOR"), left("META").sparing(3),
+		right("PLACE"), right("PRIORITY"), left("WAITING"), left("SESSION").sparing(2), left("MODE").sparing(1), right("FOR"), left("META").sparing(3),
 	}, rows(l.Queue, func(w lockapi.Waiter) []string {
 		return []string{
-			fmt.Sprint(w.Position), clean(w.SessionName), clean(w.Session), clean(string(w.Mode)), millis(w.WaitingMS), metaText(w.SessionMeta),
+			fmt.Sprint(w.Position), fmt.Sprint(w.Priority), clean(w.SessionName), clean(w.Session), clean(string(w.Mode)), millis(w.WaitingMS), metaText(w.SessionMeta),
 		}
 	}))
 	if more := l.Waiters - len(l.Queue); more > 0 {
