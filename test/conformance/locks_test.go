@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -129,4 +130,55 @@ func queue(w *world) {
 		w.d.do("lock", fields{"session": session, "as": "shared" + decimal(uint64(i)), "path": shared, "mode": "shared", "limit": 2})
 	}
 	w.d.begin("try_lock", fields{"session": "s", "as": "h3", "path": shared, "mode": "shared", "limit": 2}).fails("lock_held")
+}
+
+// priority: waiters get the lock by priority, also after their connections
+// broke. A holder learns of a wait of a higher priority than its own, and not
+// of a lower one.
+func priority(w *world) {
+	w.begin()
+	w.open(time.Minute)
+	path := w.prefix + "/a"
+	after := w.revision()
+	w.watchFrom(after)
+	w.d.do("lock", fields{"session": "s", "as": "h", "path": path, "priority": 5})
+	better := w.d.begin("await_priority", fields{"session": "s", "hold": "h", "priority": 5, "timeout_ms": patience.Milliseconds()})
+	wait := func(session string, priority int) *pending {
+		w.d.do("open", fields{"cell": "c", "as": session})
+		n := w.read(path).Waiters
+		p := w.d.begin("lock", fields{"session": session, "as": "of-" + session, "path": path, "priority": priority})
+		w.wantWaiters(path, n+1)
+		return p
+	}
+	low, none, equal := wait("low", 3), wait("none", 0), wait("equal", 3)
+	acquires := is(http.MethodPut, lockapi.RouteLocks+path)
+	asked := len(w.gates.find(acquires))
+	w.gates.breakConnections()
+	w.eventually("the waiters ask again", func() error {
+		if n := len(w.gates.find(acquires)); n < asked+3 {
+			return fmt.Errorf("%d of 3 have", n-asked)
+		}
+		return nil
+	})
+	if better.isDone() {
+		w.Error("the holder was called for a wait of a lower priority")
+	}
+	high := wait("high", 7)
+	better.ok()
+	want := []int64{7, 3, 3, 0}
+	queue := call[lockapi.Lock](w, http.MethodGet, lockRoute(path)+"?waiters=9", nil).Queue
+	for i, q := range queue {
+		if i >= len(want) || q.Priority != want[i] {
+			w.Errorf("position %d has priority %d; the priorities must be %v", q.Position, q.Priority, want)
+		}
+	}
+	w.d.do("unlock", fields{"hold": "h"})
+	for _, next := range []struct {
+		session string
+		granted *pending
+	}{{"high", high}, {"low", low}, {"equal", equal}, {"none", none}} {
+		next.granted.ok()
+		w.d.do("unlock", fields{"hold": "of-" + next.session})
+	}
+	w.wantEvents(after)
 }

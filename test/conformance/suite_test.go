@@ -95,6 +95,7 @@ var scenarios = []scenario{
 	{"wait-ends", waitEnds},
 	{"late-grant", lateGrant},
 	{"queue", queue},
+	{"priority", priority},
 	{"killed-master", killedMaster},
 
 	{"lost-write", lostWrite},

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from . import _clock
 from ._cell import Call, Cell, File, encode, whole
 from ._http import Answer, Cut, CutOff, Endpoint, NoAnswer, path_of
-from .errors import LockLost, SessionEnded, StoutError, error
+from .errors import LockLost, SessionEnded, StoutError, Unavailable, error
 
 _log = logging.getLogger("stout")
 
@@ -24,6 +24,8 @@ _LONG_POLL = 30.0
 _SETTLE = 2.0  # a withdrawal, before it is left to the background
 _RELEASE = 5.0  # the least time of a release
 _LOST = 10.0  # each keepalive looks for orphans for so long after a lost request
+_LOOK = 0.25  # how often await_priority looks whether the hold has ended
+_HIGHEST = 100  # priority of a wait
 _WINDOW = 64  # half of the keyed answers that the cell remembers
 
 
@@ -100,8 +102,10 @@ class Held:
     stays lost. Send `token` with each request to the guarded resource.
     """
 
-    def __init__(self, session: "Session", path: str, handle: str, shared: bool, token: int, sequencer: str):
-        self.session, self.path, self.handle = session, path, handle
+    def __init__(
+        self, session: "Session", path: str, handle: str, shared: bool, priority: int, token: int, sequencer: str
+    ):
+        self.session, self.path, self.handle, self.priority = session, path, handle, priority
         self.shared, self.token, self.sequencer = shared, token, sequencer
         self.lost = Lost(session)
         self._release = threading.Lock()
@@ -131,6 +135,16 @@ class Held:
         ended is returned unchanged.
         """
         return self.session._resume(self, self.session.cell.timeout if timeout is None else timeout)
+
+    def await_priority(self, timeout: Optional[float] = None) -> bool:
+        """Wait until the next wait in the lock's queue has a higher priority than this hold.
+
+        The program can then end its work and release the lock, which that wait
+        gets in the same step. Returns False after `timeout`, or when the hold
+        has ended.
+        """
+        end = None if timeout is None else _clock.now() + timeout
+        return self.session._await_priority(self, end)
 
     def release(self, timeout: float = _RELEASE) -> None:
         """Release the lock. Raises LockLost or SessionEnded if it was no longer held.
@@ -528,14 +542,24 @@ class Session:
     # Locks.
 
     def lock(
-        self, path: str, *, wait: Optional[float] = None, shared: bool = False, limit: int = 0, lock_delay: float = 0.0
+        self,
+        path: str,
+        *,
+        wait: Optional[float] = None,
+        shared: bool = False,
+        limit: int = 0,
+        lock_delay: float = 0.0,
+        priority: int = 0,
     ) -> Held:
         """Acquire a lock. Waits in its queue, for `wait` seconds (None: until granted).
 
         After an error no request remains: what cannot be withdrawn at once is
-        withdrawn in the background. `limit` makes it a semaphore.
+        withdrawn in the background. `limit` makes it a semaphore. `priority`,
+        from 0 to 100, puts the wait before those of lower priority.
         """
         path_of(path)
+        if not 0 <= priority <= _HIGHEST:
+            raise error("invalid_argument", f"priority is {priority}; it must be between 0 and {_HIGHEST}")
         end = None if wait is None else _clock.now() + wait
         with self._cond:
             self._check()
@@ -547,6 +571,7 @@ class Session:
                 "mode": "shared" if shared or limit else "exclusive",
                 "limit": limit,
                 "lock_delay_ms": round(lock_delay * 1000),
+                **({"priority": priority} if priority else {}),
             }
             a = self._known[handle] = _Acquisition(path, handle, request, self.cell.tokens.value)
         try:
@@ -633,7 +658,8 @@ class Session:
                 self._look()
                 if self._lease.state != SAFE:
                     continue
-                held = Held(self, a.path, a.handle, a.request["mode"] == "shared", token, sequencer)
+                shared, priority = a.request["mode"] == "shared", a.request.get("priority", 0)
+                held = Held(self, a.path, a.handle, shared, priority, token, sequencer)
                 a.held = held
                 if token <= a.lost_token:
                     self._lose(a, token)
@@ -658,8 +684,45 @@ class Session:
                     self._lose(a, held.token)
                     raise error("lock_lost", f"the cell no longer counts {held.path} as held by this session")
                 if self._lease.state == SAFE:
-                    a.held = Held(self, held.path, held.handle, held.shared, held.token, held.sequencer)
+                    a.held = Held(
+                        self, held.path, held.handle, held.shared, held.priority, held.token, held.sequencer
+                    )
                     return a.held
+
+    def _await_priority(self, held: Held, end: Optional[float]) -> bool:
+        def left() -> float:
+            left = self.cell.timeout if end is None else min(end - _clock.now(), self.cell.timeout)
+            return 0.0 if held.lost.is_set() else max(left, 0.0)
+
+        def is_next(v: Any, _: Answer) -> bool:
+            if v["path"] != held.path:
+                raise ValueError("the state of another lock")
+            return any(whole(w.get("priority", 0)) > held.priority for w in v.get("queue") or [])
+
+        read = "/v1/locks" + path_of(held.path) + "?waiters=1"
+        pause = _clock.Backoff()
+        while left():
+            done = threading.Event()
+            try:
+                after = self.cell.revision(timeout=left())
+                if self.cell.do(Call("GET", read, check=is_next), left()):
+                    return True
+                with self.cell.watch(path=held.path, types=("lock_contended",), after=after) as watch:
+
+                    def bound() -> None:
+                        while left() and not done.wait(min(left(), _LOOK)):
+                            pass
+                        watch.close()
+
+                    threading.Thread(target=bound, name="stout-priority", daemon=True).start()
+                    for _ in watch:
+                        if self.cell.do(Call("GET", read, check=is_next), left()):
+                            return True
+            except Unavailable:
+                held.lost.wait(min(pause.next(), left()))
+            finally:
+                done.set()
+        return False
 
     def _release_call(self, path: str, handle: str, token: int) -> Call:
         query = {"session": self.id, "handle": handle, **({"token": str(token)} if token else {})}

@@ -60,7 +60,7 @@ def close(c: Command) -> Command:
 def lock(c: Command) -> Command:
     s = objects[c["session"]]
     wait = 0.0 if c["op"] == "try_lock" else c["wait_ms"] / 1000 if "wait_ms" in c else None
-    held = s.lock(c["path"], wait=wait, shared=c.get("mode") == "shared", limit=c.get("limit", 0))
+    held = s.lock(c["path"], wait=wait, shared=c.get("mode") == "shared", limit=c.get("limit", 0), priority=c.get("priority", 0))
     return taken(c, held)
 
 
@@ -85,6 +85,12 @@ def held(c: Command) -> Command:
 
 def resume(c: Command) -> Command:
     return taken(c, objects[c["hold"]].resume(timeout=timeout(c)))
+
+
+def await_priority(c: Command) -> Command:
+    if not objects[c["hold"]].await_priority(timeout=timeout(c)):
+        raise stout.StoutError("no_master", "no wait of a higher priority came in time, or the hold has ended")
+    return {}
 
 
 def unlock(c: Command) -> Command:
@@ -160,6 +166,7 @@ operations: Dict[str, Callable[[Command], Command]] = {
     "try_lock": lock,
     "held": held,
     "resume": resume,
+    "await_priority": await_priority,
     "unlock": unlock,
     "put": put,
     "get": get,

@@ -333,6 +333,12 @@ class SessionTest(unittest.TestCase):
         with self.assertRaises(stout.LockLost):
             held.release()
 
+    def test_a_priority_is_within_its_bounds(self):
+        for priority in (-1, 101):
+            with self.assertRaises(stout.InvalidArgument):
+                self.session.lock("/a", priority=priority)
+        self.assertEqual(self.session._known, {})
+
     def test_a_loss_before_the_grant_arrives(self):
         a = _session._Acquisition("/a", self.session._prefix + "1", {"mode": "exclusive"}, 0)
         self.session._known[a.handle] = a

@@ -46,7 +46,7 @@ const conditions = (c, signal) => ({
 /** @param {Fields} c @param {AbortSignal} signal */
 async function lock(c, signal) {
 	const session = find(sessions, c.session);
-	const options = { shared: c.mode === "shared", limit: c.limit || undefined };
+	const options = { shared: c.mode === "shared", limit: c.limit || undefined, priority: c.priority };
 	const held = await (c.op === "try_lock"
 		? session.tryLock(c.path, { ...options, signal })
 		: session.lock(c.path, { ...options, wait: c.wait_ms, signal: c.wait_ms === undefined && c.timeout_ms === undefined ? undefined : signal }));
@@ -103,6 +103,7 @@ const operations = {
 	try_lock: lock,
 	held: async (c) => ({ held: find(holds, c.hold).valid }),
 	resume: async (c, signal) => taken(c, await find(holds, c.hold).resume({ signal })),
+	await_priority: (c, signal) => find(holds, c.hold).awaitPriority({ signal }),
 	unlock: (c, signal) => find(holds, c.hold).unlock({ signal }),
 	async put(c, signal) {
 		const options = { ...conditions(c, signal), ifAbsent: c.if_absent, ephemeral: c.ephemeral || undefined };

@@ -101,12 +101,12 @@ export class Client {
 	 * Reads the state of a lock.
 	 *
 	 * @param {string} path
-	 * @param {import("./files.js").ReadOptions} [options]
+	 * @param {import("./files.js").ReadOptions & {waiters?: number}} [options] `waiters`: how many of the queue to list
 	 * @returns {Promise<import("./types.js").LockState>}
 	 */
-	async readLock(path, { stale = false, signal } = {}) {
+	async readLock(path, { stale = false, waiters, signal } = {}) {
 		verify.checkPath(path);
-		return this.#caller.do({ method: "GET", path: `/v1/locks${path}`, query: consistency(stale), stale, signal, check: verify.lockState(path) });
+		return this.#caller.do({ method: "GET", path: `/v1/locks${path}`, query: { ...consistency(stale), waiters: waiters === undefined ? undefined : String(waiters) }, stale, signal, check: verify.lockState(path) });
 	}
 
 	/**

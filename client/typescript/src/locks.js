@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { CUT, has, invalid, own, StoutError } from "./errors.js";
 import { Backoff, link, outlast, sleep } from "./util.js";
 import * as verify from "./verify.js";
+import { revision, Watch } from "./watch.js";
 
 const LONG_POLL = 30_000;
 const SETTLE_TIME = 2000; // an attempt to withdraw a request, before it is left to the background
@@ -18,6 +19,7 @@ const UNHEARD = new Error("the wait is over, and the cell has not answered");
  * @property {boolean} [shared] hold it together with any number of shared holders
  * @property {number} [limit] a semaphore: shared, with at most so many holders; all name the same limit
  * @property {number} [lockDelay] ms for which nobody gets the lock if this hold's session expires
+ * @property {number} [priority] from 0 to 100: waits before those of lower priority; default 0
  * @property {number} [wait] give up after so many ms, with lock_held; default: wait until `signal` ends
  * @property {AbortSignal} [signal] bounds the waiting
  */
@@ -52,6 +54,7 @@ export class Locks {
 		verify.checkPath(path);
 		check("limit", options.limit, 1_000_000);
 		check("lockDelay", options.lockDelay, 60_000);
+		check("priority", options.priority, 100);
 		check("wait", options.wait, Infinity);
 		options.signal?.throwIfAborted();
 		if (this.session.error) throw this.session.error;
@@ -163,6 +166,7 @@ export class Acquisition {
 			wait_ms: 0,
 			queue: false,
 			lock_delay_ms: options.lockDelay ?? 0,
+			priority: options.priority || undefined,
 		};
 	}
 
@@ -448,6 +452,37 @@ export class Held {
 	get remaining() {
 		const left = this.#a.session.remaining;
 		return this.valid ? left : 0;
+	}
+
+	/**
+	 * Waits until the next wait in the lock's queue has a higher priority than this
+	 * hold. The program can then end its work and unlock, and that wait gets the
+	 * lock in the same step. It throws `error` when the hold ends, and the reason
+	 * of `signal` when that ends.
+	 *
+	 * @param {{signal?: AbortSignal}} [options]
+	 * @returns {Promise<void>}
+	 */
+	async awaitPriority({ signal } = {}) {
+		const { path, options, locks } = this.#a;
+		const ends = link(signal, this.signal);
+		const q = { method: "GET", path: `/v1/locks${path}`, query: { waiters: "1" }, signal: ends.signal, check: verify.lockState(path) };
+		const isNext = async () => {
+			/** @type {import("./types.js").LockState} */
+			const { queue = [] } = await locks.caller.do({ ...q });
+			return queue.some((w) => (w.priority ?? 0) > (options.priority ?? 0));
+		};
+		try {
+			ends.signal.throwIfAborted();
+			const after = await revision(locks.caller, 0, ends.signal);
+			if (await isNext()) return;
+			const watch = new Watch(locks.caller, { after, paths: [path], types: ["lock_contended"], signal: ends.signal });
+			for await (const _ of watch.run()) if (await isNext()) return;
+		} catch (err) {
+			throw ends.signal.aborted ? ends.signal.reason : err;
+		} finally {
+			ends.free();
+		}
 	}
 
 	/** @internal @param {StoutError} reason */

@@ -42,6 +42,20 @@
  */
 
 /**
+ * @typedef {object} Waiter
+ * @property {string} session
+ * @property {string} session_name
+ * @property {Record<string, string>} [session_meta]
+ * @property {string} handle
+ * @property {Mode} mode
+ * @property {number} position 1 is next
+ * @property {string} since
+ * @property {number} waiting_ms
+ * @property {number} [priority]
+ * @property {string} [principal]
+ */
+
+/**
  * @typedef {object} LockState
  * @property {string} path
  * @property {"free" | "held" | "delayed"} state
@@ -50,6 +64,7 @@
  * @property {Holder[]} holders
  * @property {number} [more_holders]
  * @property {number} waiters
+ * @property {Waiter[]} [queue] as many as `waiters` of the read requested
  * @property {number} delay_remaining_ms
  */
 

@@ -341,6 +341,7 @@ test("options out of bounds are refused before any call", async () => {
 	const before = one.requests.length;
 	for (const bad of [
 		() => session.lock("no-slash"), () => session.lock("/a", { limit: -1 }), () => session.lock("/a", { wait: NaN }),
+		() => session.lock("/a", { priority: 101 }), () => session.lock("/a", { priority: -1 }),
 		() => session.lock("/a", { lockDelay: 60_001 }), () => cell.openSession({ ttl: 999 }), () => session.files.put("/a", "", { ifRevision: 0 }),
 		() => cell.files.put("/a", "", { ephemeral: true }), () => cell.files.put("/a", "", { ifAbsent: true, ifRevision: 1 }),
 		() => cell.files.deleteBelow("/a"), async () => cell.watch({ prefixes: ["a"] }), async () => new Client([]),

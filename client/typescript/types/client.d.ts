@@ -64,10 +64,12 @@ export declare class Client {
      * Reads the state of a lock.
      *
      * @param {string} path
-     * @param {import("./files.js").ReadOptions} [options]
+     * @param {import("./files.js").ReadOptions & {waiters?: number}} [options] `waiters`: how many of the queue to list
      * @returns {Promise<import("./types.js").LockState>}
      */
-    readLock(path: string, { stale, signal }?: import("./files.js").ReadOptions): Promise<import("./types.js").LockState>;
+    readLock(path: string, { stale, waiters, signal }?: import("./files.js").ReadOptions & {
+        waiters?: number;
+    }): Promise<import("./types.js").LockState>;
     /**
      * Reads a session with its holds and waits.
      *

@@ -13,6 +13,10 @@ export type LockOptions = {
      */
     lockDelay?: number;
     /**
+     * from 0 to 100: waits before those of lower priority; default 0
+     */
+    priority?: number;
+    /**
      * give up after so many ms, with lock_held; default: wait until `signal` ends
      */
     wait?: number;
@@ -53,6 +57,18 @@ export declare class Held {
     get valid(): boolean;
     /** How long the hold can be relied upon unless the lease is extended, in ms. */
     get remaining(): number;
+    /**
+     * Waits until the next wait in the lock's queue has a higher priority than this
+     * hold. The program can then end its work and unlock, and that wait gets the
+     * lock in the same step. It throws `error` when the hold ends, and the reason
+     * of `signal` when that ends.
+     *
+     * @param {{signal?: AbortSignal}} [options]
+     * @returns {Promise<void>}
+     */
+    awaitPriority({ signal }?: {
+        signal?: AbortSignal;
+    }): Promise<void>;
     /**
      * Releases the lock. It ends `signal` first. It tries until `signal` of the
      * options ends, but at least for five seconds. It may be called again.

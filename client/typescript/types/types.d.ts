@@ -52,6 +52,21 @@ export type Holder = {
     lock_delay_ms?: number;
     principal?: string;
 };
+export type Waiter = {
+    session: string;
+    session_name: string;
+    session_meta?: Record<string, string>;
+    handle: string;
+    mode: Mode;
+    /**
+     * 1 is next
+     */
+    position: number;
+    since: string;
+    waiting_ms: number;
+    priority?: number;
+    principal?: string;
+};
 export type LockState = {
     path: string;
     state: "free" | "held" | "delayed";
@@ -60,6 +75,10 @@ export type LockState = {
     holders: Holder[];
     more_holders?: number;
     waiters: number;
+    /**
+     * as many as `waiters` of the read requested
+     */
+    queue?: Waiter[];
     delay_remaining_ms: number;
 };
 export type Claim = {
@@ -160,6 +179,19 @@ export type Gap = {
  * @property {string} [principal]
  */
 /**
+ * @typedef {object} Waiter
+ * @property {string} session
+ * @property {string} session_name
+ * @property {Record<string, string>} [session_meta]
+ * @property {string} handle
+ * @property {Mode} mode
+ * @property {number} position 1 is next
+ * @property {string} since
+ * @property {number} waiting_ms
+ * @property {number} [priority]
+ * @property {string} [principal]
+ */
+/**
  * @typedef {object} LockState
  * @property {string} path
  * @property {"free" | "held" | "delayed"} state
@@ -168,6 +200,7 @@ export type Gap = {
  * @property {Holder[]} holders
  * @property {number} [more_holders]
  * @property {number} waiters
+ * @property {Waiter[]} [queue] as many as `waiters` of the read requested
  * @property {number} delay_remaining_ms
  */
 /**

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/recipe"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -34,6 +35,7 @@ type command struct {
 	TTLMS     int64        `json:"ttl_ms"`
 	TimeoutMS int64        `json:"timeout_ms"`
 	WaitMS    *int64       `json:"wait_ms"`
+	Priority  int          `json:"priority"`
 	Path      string       `json:"path"`
 	Mode      lockapi.Mode `json:"mode"`
 	Limit     int          `json:"limit"`
@@ -61,21 +63,22 @@ func (c *command) bounded() (context.Context, context.CancelFunc) {
 }
 
 var operations = map[string]func(*driver, context.Context, *command) (any, error){
-	"connect":  (*driver).connect,
-	"open":     (*driver).open,
-	"state":    (*driver).state,
-	"close":    (*driver).close,
-	"lock":     (*driver).lock,
-	"try_lock": (*driver).lock,
-	"held":     (*driver).held,
-	"resume":   (*driver).resume,
-	"unlock":   (*driver).unlock,
-	"put":      (*driver).put,
-	"get":      (*driver).get,
-	"delete":   (*driver).delete,
-	"list":     (*driver).list,
-	"watch":    (*driver).watch,
-	"unwatch":  (*driver).unwatch,
+	"connect":        (*driver).connect,
+	"open":           (*driver).open,
+	"state":          (*driver).state,
+	"close":          (*driver).close,
+	"lock":           (*driver).lock,
+	"try_lock":       (*driver).lock,
+	"held":           (*driver).held,
+	"resume":         (*driver).resume,
+	"await_priority": (*driver).awaitPriority,
+	"unlock":         (*driver).unlock,
+	"put":            (*driver).put,
+	"get":            (*driver).get,
+	"delete":         (*driver).delete,
+	"list":           (*driver).list,
+	"watch":          (*driver).watch,
+	"unwatch":        (*driver).unwatch,
 }
 
 func (d *driver) connect(_ context.Context, c *command) (any, error) {
@@ -171,6 +174,9 @@ func (d *driver) lock(ctx context.Context, c *command) (any, error) {
 	if c.Mode == lockapi.Shared {
 		opts = append(opts, client.Limit(c.Limit))
 	}
+	if c.Priority > 0 {
+		opts = append(opts, client.Priority(c.Priority))
+	}
 	lock := s.Lock
 	switch {
 	case c.Op == "try_lock":
@@ -217,6 +223,18 @@ func (d *driver) resume(ctx context.Context, c *command) (any, error) {
 		return nil, err
 	}
 	return d.taken(c, h), nil
+}
+
+func (d *driver) awaitPriority(ctx context.Context, c *command) (any, error) {
+	h, err := find(d, d.holds, c.Hold)
+	if err != nil {
+		return nil, err
+	}
+	s, err := find(d, d.sessions, c.Session)
+	if err != nil {
+		return nil, err
+	}
+	return nil, recipe.AwaitPriority(ctx, s.Client(), h.Path(), c.Priority)
 }
 
 func (d *driver) unlock(ctx context.Context, c *command) (any, error) {
