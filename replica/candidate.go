@@ -68,7 +68,7 @@ func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
 	seeker := admission.Finder{
 		Self: admission.Self{
-			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(), Access: c.opts.FoundAccess,
+			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(), Addrs: c.opts.addrs(), Access: c.opts.FoundAccess,
 			NewDirectory: admission.NewDirectory, Joins: c.opts.Join != nil,
 		},
 		Others: c.host.others,

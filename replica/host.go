@@ -132,7 +132,7 @@ func (o *Options) card(who admission.Identity) admission.Info {
 		Founding: who.Founding, CellID: who.CellID, Version: o.Version, Level: state.Level,
 	}
 	if who.CellID == "" {
-		card.Access = o.FoundAccess
+		card.Access, card.Addrs = o.FoundAccess, o.addrs()
 	}
 	return card
 }
@@ -145,6 +145,15 @@ func (o *Options) names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// addrs returns the Raft addresses of the founding list, in the order of names.
+func (o *Options) addrs() (addrs []string) {
+	for _, name := range o.names() {
+		m, _ := o.member(name)
+		addrs = append(addrs, m.RaftAddr)
+	}
+	return addrs
 }
 
 // others returns the names of the replicas that a replica asks before it runs.

@@ -42,6 +42,7 @@ type Self struct {
 	Identity
 	RaftAddr    string
 	Names       []string // of the founding list, including its own
+	Addrs       []string // the Raft addresses of the founding list, in the order of Names
 	ConfigIndex uint64   // of the latest configuration in its log, committed or not; only for FindReplaced
 	Access      string   // digest of the secret for founding a cell with access on; empty for off
 	// Joins is set if the replica is to join an existing cell, and founds none.
@@ -290,7 +291,7 @@ func (s Self) found(answers map[string]Answer) Decision {
 	if missing != nil {
 		// A directory that was lost cannot found anything here. But it waits
 		// forever if the cell to which it belonged has other members by now.
-		return wait("a new cell is founded by all of %s together; waiting for %s; to join a running cell that has none of them as a member any more, start with join instead", list(s.Names), list(missing))
+		return wait("a new cell is founded by all of %s together; waiting for %s%s; to join a running cell that has none of them as a member any more, start with join instead", list(s.Names), list(missing), s.otherAddrs(answers))
 	}
 	slices.SortFunc(proposed, func(a, b Founder) int { return strings.Compare(a.ID, b.ID) })
 	return s.settle(proposed, answers)
@@ -312,7 +313,7 @@ func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 	if s.Founding != nil && !slices.Equal(s.Founding, proposed) {
 		return s.afresh("the prepared founding cannot complete: " + s.changed(proposed))
 	}
-	prepared := true
+	var unprepared []string
 	for _, name := range s.Names {
 		if name == s.ID {
 			continue
@@ -321,17 +322,37 @@ func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 		if theirs != nil && !slices.Equal(theirs, proposed) {
 			return wait("%s has prepared another founding, and is about to give it up", name)
 		}
-		prepared = prepared && theirs != nil
+		if theirs == nil {
+			unprepared = append(unprepared, name)
+		}
 	}
 	if s.Founding == nil {
 		next := s.Identity
 		next.Founding, next.Access = proposed, s.Access
 		return Decision{Step: Save, Identity: next, Why: "preparing to found the cell"}
 	}
-	if !prepared {
-		return wait("waiting until all of %s have prepared to found the cell", list(s.Names))
+	if unprepared != nil {
+		return wait("a new cell is founded by all of %s together; waiting until %s has prepared for it%s", list(s.Names), list(unprepared), s.otherAddrs(answers))
 	}
 	return s.begin(s.Founding, s.Founding.CellID(s.Cell), 0)
+}
+
+// otherAddrs names the addresses in which another founding list differs from
+// this replica's. Such lists may work, so they are no reason to wait.
+func (s Self) otherAddrs(answers map[string]Answer) string {
+	var differ []string
+	for _, other := range s.Names {
+		theirs := answers[other].Info.Addrs
+		for i, name := range s.Names {
+			if len(theirs) == len(s.Names) && i < len(s.Addrs) && theirs[i] != s.Addrs[i] {
+				differ = append(differ, fmt.Sprintf("the founding list of %s has %s at %s, that of %s at %s", other, name, theirs[i], s.ID, s.Addrs[i]))
+			}
+		}
+	}
+	if differ == nil {
+		return ""
+	}
+	return " (" + list(differ) + ": correct the wrong one)"
 }
 
 func (s Self) changed(now Founding) string {

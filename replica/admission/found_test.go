@@ -272,7 +272,9 @@ func TestDecide(t *testing.T) {
 		"another list":                 {blank, []Info{card("r2", "b"), with(card("r3", "c"), func(c *Info) { c.Names = names[1:] })}, Wait, "configure the same list", nil},
 		"all are there":                {blank, []Info{card("r2", "b"), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) && w.CellID == "" }},
 		"another has prepared":         {blank, []Info{prepared(card("r2", "b")), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) }},
-		"not all have prepared":        {ready, []Info{prepared(card("r2", "b")), card("r3", "c")}, Wait, "have prepared", nil},
+		"not all have prepared":        {ready, []Info{prepared(card("r2", "b")), card("r3", "c")}, Wait, "waiting until r3 has prepared for it", nil},
+		"another address":              {ready, []Info{prepared(card("r2", "b")), with(card("r3", "c"), func(c *Info) { c.Addrs = []string{"h9:1", "h2:1", "h3:1"} })}, Wait, "until r3 has prepared for it (the founding list of r3 has r1 at h9:1, that of r1 at h1:1: correct the wrong one)", nil},
+		"another address, one away":    {blank, []Info{with(card("r2", "b"), func(c *Info) { c.Addrs = []string{"h1:1", "h2:1", "h9:1"} })}, Wait, "waiting for r3 (away) (the founding list of r2 has r3 at h9:1, that of r1 at h3:1: correct the wrong one)", nil},
 		"all have prepared":            {ready, []Info{prepared(card("r2", "b")), prepared(card("r3", "c"))}, Go, "", func(w Identity) bool { return w.CellID == id }},
 		"another is prepared else":     {blank, []Info{card("r2", "b"), with(card("r3", "c"), func(c *Info) { c.Founding = other })}, Wait, "another founding", nil},
 		"a founder has a new disk":     {ready, []Info{prepared(card("r2", "b")), card("r3", "z")}, Save, "r3 has directory z and had c", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
@@ -300,7 +302,7 @@ func TestDecide(t *testing.T) {
 			for _, c := range tc.others {
 				answers[c.ID] = Answer{Info: c}
 			}
-			d := Decide(Self{Identity: tc.self, Names: names, NewDirectory: func() string { return "new" }}, answers)
+			d := Decide(Self{Identity: tc.self, Names: names, Addrs: []string{"h1:1", "h2:1", "h3:1"}, NewDirectory: func() string { return "new" }}, answers)
 			if d.Step != tc.step || !strings.Contains(d.Why, tc.why) {
 				t.Errorf("%v: %s; want %v: %s", d.Step, d.Why, tc.step, tc.why)
 			}

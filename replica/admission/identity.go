@@ -148,6 +148,9 @@ type Info struct {
 	Unsent  uint64 `cbor:"20,keyasint,omitempty"`
 	// Removed lists the replicas that the cell has removed: see Roster.
 	Removed []string `cbor:"21,keyasint,omitempty"`
+	// Addrs are the Raft addresses in its founding list, in the order of Names.
+	// They are omitted once it belongs to a cell.
+	Addrs []string `cbor:"22,keyasint,omitempty"`
 }
 
 // Stored is what a directory has reported to a leader as stored: in that term,
