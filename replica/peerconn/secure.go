@@ -54,6 +54,11 @@ func (l *Listener) secure(c net.Conn) (net.Conn, error) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	}
+	if rejected, ok := rejection(err); ok {
+		err = errors.New("the caller " + rejected)
+	} else if unknown, ok := untrusted(err); ok {
+		err = errors.New("the caller " + unknown)
+	}
 	return nil, err
 }
 
@@ -96,7 +101,10 @@ func (e noTrust) Error() string {
 		return "the program there does not use TLS" + perhaps
 	}
 	if rejected, ok := rejection(e.err); ok {
-		return rejected
+		return "the replica there " + rejected
+	}
+	if unknown, ok := untrusted(e.err); ok {
+		return "the program there " + unknown
 	}
 	if t := net.Error(nil); errors.As(e.err, &t) && t.Timeout() {
 		return "the program there does not answer the TLS handshake" + perhaps
@@ -109,6 +117,16 @@ func (e noTrust) Error() string {
 
 func (e noTrust) Unwrap() error { return e.err }
 
+// untrusted describes a certificate of the other end that no CA in raft-ca has
+// signed.
+func untrusted(err error) (text string, ok bool) {
+	unknown, ok := errors.AsType[x509.UnknownAuthorityError](err)
+	if !ok || unknown.Cert == nil {
+		return "", false
+	}
+	return fmt.Sprintf("shows the certificate of %q, signed by %q with a key that is not in this replica's raft-ca: sign it by that CA, or add its CA to raft-ca", unknown.Cert.Subject, unknown.Cert.Issuer), true
+}
+
 // rejection returns the other end's rejection of this one's certificate, if it
 // sent one.
 func rejection(err error) (text string, ok bool) {
@@ -116,5 +134,5 @@ func rejection(err error) (text string, ok bool) {
 	if !ok || alert.Op != "remote error" {
 		return "", false
 	}
-	return fmt.Sprintf("the replica there does not accept this replica's certificate (%v); is it signed by the raft-ca there, has it expired, are the clocks right?", alert.Err), true
+	return fmt.Sprintf("does not accept this replica's certificate (%v); is it signed by the raft-ca there, has it expired, are the clocks right?", alert.Err), true
 }

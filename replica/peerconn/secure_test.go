@@ -123,7 +123,7 @@ func TestWrongCertificates(t *testing.T) {
 		refused        bool // by a reply
 		want           string
 	}{
-		"another CA's caller":            {c.source(t, of("r1")), other.source(t, of("r2")), false, "is not the wanted replica: tls: failed to verify certificate"},
+		"another CA's caller":            {c.source(t, of("r1")), other.source(t, of("r2")), false, "with a key that is not in this replica's raft-ca"},
 		"a caller of another name":       {c.source(t, of("r1")), c.source(t, of("r3")), true, "the caller claims to be r2/b: the certificate of"},
 		"a caller of the wanted's name":  {c.source(t, of("r1")), c.source(t, of("r1")), true, "does not have the URI stout://replica/r2"},
 		"a client":                       {c.source(t, of("r1")), c.source(t, client), true, "does not have the URI stout://replica/r2"},
@@ -196,7 +196,7 @@ func TestRefusalsAreTold(t *testing.T) {
 		"no TLS":                  {c.source(t, of("r1")), func(addr string) { send(t, addr, "GET / HTTP/1.1\r\n\r\n") }, "first record does not look like a TLS handshake"},
 		"another CA's": {c.source(t, of("r1")), func(addr string) {
 			_, _ = Dial(t.Context(), addr, good(Raft), trusting{other.source(t, of("r2")), c}.mutual(t))
-		}, "unknown authority"},
+		}, "with a key that is not in this replica's raft-ca"},
 		"another member's": {c.source(t, of("r1")), func(addr string) { _, _ = Dial(t.Context(), addr, good(Raft), c.source(t, of("r3"))) }, "claims to be r2/b"},
 		"nothing":          {c.source(t, of("r1")), func(addr string) { send(t, addr, "") }, ""},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -21,10 +22,12 @@ import (
 type security struct {
 	api, raft *certs.Source
 	jwts      *identity.JWTs
+	url       string // of this replica's API
 }
 
 // openSecurity reads the certificates and keys.
 func openSecurity(c *config.Config) (s security, err error) {
+	s.url = c.Self().APIURL
 	if c.APISecure() {
 		s.api, err = certs.Open(certs.Files{Cert: c.APICert, Key: c.APIKey, CA: c.APIClientCA}, nil)
 		if err != nil {
@@ -75,11 +78,31 @@ func (s security) each(f func(use string, source *certs.Source)) {
 func (s security) watch(ctx context.Context, log zerolog.Logger) {
 	s.each(func(use string, source *certs.Source) {
 		warnExposed(log, use, source)
-		go source.Watch(ctx, func(n certs.Notice) { note(log, use, source, n) })
+		go source.Watch(ctx, func(n certs.Notice) {
+			note(log, use, source, n)
+			if n.Taken && source == s.api {
+				s.warnName(log)
+			}
+		})
 	})
+	if s.api != nil {
+		s.warnName(log)
+	}
 	s.watchKeys(ctx, log)
 	if s.api != nil && s.raft == nil {
 		log.Warn().Msg("the API uses TLS, but the connections between replicas do not: see raft-cert")
+	}
+}
+
+// warnName warns if clients refuse the API's certificate at this replica's URL.
+func (s security) warnName(log zerolog.Logger) {
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return
+	}
+	if err := s.api.Set().Certificate.Leaf.VerifyHostname(u.Hostname()); err != nil {
+		log.Warn().Str("cert", s.api.Files().Cert).Str("url", s.url).Err(err).
+			Msg("clients refuse this replica: its certificate does not contain the host of its URL; make one that does, or change the URL")
 	}
 }
 

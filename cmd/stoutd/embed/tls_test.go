@@ -53,6 +53,13 @@ func TestNotesOfCertificates(t *testing.T) {
 	if !strings.Contains(out.String(), "every user of this machine can read this private key") {
 		t.Errorf("a key that every user can read: %s", &out)
 	}
+	for host, want := range map[string]bool{"127.0.0.1:7101": false, "10.0.0.1:7101": true} {
+		var out lines
+		security{api: source, raft: source, url: "https://" + host}.watch(ctx, zerolog.New(&out))
+		if strings.Contains(out.String(), `"error":"x509: certificate is valid for 127.0.0.1, ::1, not 10.0.0.1","message":"clients refuse this replica`) != want {
+			t.Errorf("at %s: %s", host, &out)
+		}
+	}
 	var again bytes.Buffer
 	note(zerolog.New(&again), "raft", source, certs.Notice{Taken: true})
 	if !strings.Contains(again.String(), "every user of this machine can read this private key") {
