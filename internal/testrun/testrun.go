@@ -5,6 +5,10 @@
 //	e2e       tests that start processes as well (make e2e)
 //	nightly   all tests, and the whole of each attack (make nightly)
 //
+// The race detector finds races of a schedule, not wrong results. So a quick run
+// under it (make race) takes less of what make test repeats: half of each sample,
+// and some rows of long tables.
+//
 // A test that starts processes, builds programs, or needs a program that not
 // every machine has begins with E2E; a package of such tests has Main.
 package testrun
@@ -106,32 +110,75 @@ func Wait(n int) {
 	}
 }
 
-// Times returns how often to do something: all times at night, else some.
+// NoRace skips a test of code without goroutines under the race detector.
+func NoRace(t testing.TB) {
+	t.Helper()
+	if less() {
+		t.Skip("the race detector adds nothing: make test, make nightly")
+	}
+}
+
+// Slower returns a duration, many times as long under the race detector.
+func Slower(d time.Duration, times int) time.Duration {
+	if race {
+		d *= time.Duration(times)
+	}
+	return d
+}
+
+// less reports whether this run repeats, under the race detector, what another
+// one tests.
+func less() bool { return race && run < nightly }
+
+// Times returns how often to do something: all times at night, half of some
+// under the race detector, else some.
 func Times(some, all int) int {
-	if run == nightly {
+	switch {
+	case run == nightly:
 		return all
+	case less():
+		return (some + 1) / 2
 	}
 	return some
 }
 
+// Rows returns the rows of a table: a sample of some under the race detector,
+// else all.
+func Rows[T any](t testing.TB, some int, all []T) []T {
+	t.Helper()
+	if !less() {
+		return all
+	}
+	var rows []T
+	for _, n := range draw(t, min(some, len(all)), len(all)) {
+		rows = append(rows, all[n])
+	}
+	return rows
+}
+
 // Sample draws numbers below all, in order and without repetition: each of them
-// at night, else some. The draw depends on the seed and the name of the test
-// alone, and a test that fails prints how to repeat it.
+// at night, half of some under the race detector, else some.
 func Sample(t testing.TB, some, all int) []int {
 	t.Helper()
+	return draw(t, min(Times(some, all), all), all)
+}
+
+// draw draws n numbers below all, in order and without repetition. The draw depends on the seed and the name of the test
+// alone, and a test that fails prints how to repeat it.
+func draw(t testing.TB, n, all int) []int {
+	t.Helper()
 	t.Cleanup(func() {
-		if t.Failed() && run < nightly {
+		if t.Failed() && n < all {
 			t.Logf("the same sample again: %s=%d", seedVariable, seed)
 		}
 	})
-	return draw(seed, t.Name(), Times(min(some, all), all), all)
+	return drawn(seed, t.Name(), n, all)
 }
 
-// draw draws n numbers below all.
-func draw(seed uint64, name string, n, all int) []int {
+func drawn(seed uint64, name string, n, all int) []int {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(name))
-	drawn := rand.New(rand.NewPCG(seed, sum.Sum64())).Perm(all)[:n]
-	slices.Sort(drawn)
-	return drawn
+	numbers := rand.New(rand.NewPCG(seed, sum.Sum64())).Perm(all)[:n]
+	slices.Sort(numbers)
+	return numbers
 }
