@@ -53,6 +53,10 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 	return addrs
 }
 
+// silence ends the leadership of a replica. A leader keeps it for a whole test
+// on a busy machine, and the race detector makes that three times as slow.
+var silence = testrun.Slower(2*time.Second, 3)
+
 // options returns the options of n replicas with small thresholds and short
 // time-outs.
 func options(t *testing.T, n int) []Options {
@@ -65,7 +69,7 @@ func options(t *testing.T, n int) []Options {
 	for _, m := range members {
 		all = append(all, Options{
 			Cell: "test", ID: m.ID, DataDir: t.TempDir(), RaftListen: m.RaftAddr, Members: members,
-			MasterLease: time.Second, HeartbeatTimeout: 2 * time.Second, ElectionTimeout: 2 * time.Second,
+			MasterLease: time.Second, HeartbeatTimeout: silence, ElectionTimeout: silence,
 			ClockDrift: 0.01, SnapshotThreshold: 40, SnapshotInterval: 50 * time.Millisecond, TrailingLogs: 10,
 			Logger: zerolog.Nop(),
 		})

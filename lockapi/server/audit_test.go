@@ -230,6 +230,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 // TestAuditRequired: a change without a line has no effect, and a change with
 // one is announced before and recorded after.
 func TestAuditRequired(t *testing.T) {
+	t.Parallel()
 	for _, changes := range []bool{false, true} {
 		w := new(tape)
 		s := startSecured(t, taped(t, w, true, changes))

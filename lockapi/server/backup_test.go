@@ -31,6 +31,7 @@ func (f *standIn) writes(size int, end error) {
 // TestBackupIsWhole: a backup of any length is complete, from the master and
 // through a replica.
 func TestBackupIsWhole(t *testing.T) {
+	t.Parallel()
 	master, replica := startPair(t, nil)
 	for _, size := range []int{0, 10, 3 << 20} {
 		master.writes(size, nil)
@@ -55,6 +56,7 @@ func TestBackupIsWhole(t *testing.T) {
 // TestBrokenBackupIsNone: if the state cannot be written completely, the answer
 // breaks off, at the master and through a replica.
 func TestBrokenBackupIsNone(t *testing.T) {
+	t.Parallel()
 	master, replica := startPair(t, nil)
 	for _, size := range []int{0, 10, 3 << 20} {
 		master.writes(size, errors.New("no more"))

@@ -134,7 +134,8 @@ func TestHalfSentBetweenReplicas(t *testing.T) {
 
 // Unread replies to other members are bounded, and each has a time limit.
 func TestUnreadBetweenReplicas(t *testing.T) {
-	for _, timeout := range []time.Duration{time.Hour, 20 * time.Millisecond} {
+	t.Parallel()
+	for _, timeout := range []time.Duration{time.Hour, time.Second} {
 		master, calls := startCounting(t, func(o *server.Options) { o.WriteTimeout = timeout })
 		master.set(func() { master.view.Own.Version = strings.Repeat("x", server.MaxUnreadBytes/8) })
 		base, member := "http://"+calls.Addr().String(), other(1)

@@ -26,7 +26,7 @@ func dial(t *testing.T, n *node) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c.(*net.TCPConn)
@@ -105,12 +105,14 @@ func TestBodyCutShort(t *testing.T) {
 
 // The deadline of a body does not affect the wait of its call.
 func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
-	n := startMaster(t, shortBodies)
+	t.Parallel()
+	const deadline = time.Second // enough for a body on a busy machine
+	n := startMaster(t, func(o *server.Options) { o.BodyTimeout = deadline })
 	n.setHook(func(ctx context.Context, _ string) error {
 		select {
 		case <-ctx.Done():
 			return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the caller is said to be gone")
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(deadline * 5 / 4):
 			return nil
 		}
 	})
@@ -143,7 +145,7 @@ func TestBrokenConnectionsEndTheirCall(t *testing.T) {
 			brk(c)
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("%s through %s: the call still waits", name, n.id)
 			}
 		}

@@ -71,7 +71,7 @@ func transmit(t *testing.T, n *node, text string) net.Conn {
 // ended waits for the other side to close c.
 func ended(t *testing.T, c net.Conn) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error("the connection is still open")
 	}

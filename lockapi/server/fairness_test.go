@@ -56,6 +56,7 @@ func statusOf(t *testing.T, n *node, method, path, body string) int {
 // same address, a keepalive is still answered. It displaces one of the waits;
 // if those are keepalives too, it is answered at once.
 func TestKeepalivesFindAPlace(t *testing.T) {
+	t.Parallel()
 	for name, keepalives := range map[string]bool{"among acquisitions": false, "among keepalives": true} {
 		t.Run(name, func(t *testing.T) {
 			n := few(t, 3)

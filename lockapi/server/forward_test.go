@@ -15,7 +15,7 @@ import (
 )
 
 // patient allows a long search for a master, in tests that find one.
-func patient(o *server.Options) { o.ForwardTimeout = 10 * time.Second }
+func patient(o *server.Options) { o.ForwardTimeout = patience }
 
 func TestForwardingKeepsTheCall(t *testing.T) {
 	var got struct {
@@ -242,6 +242,7 @@ func TestLostAnswers(t *testing.T) {
 // A keyed call is sent again after a lost answer. The first attempt may have taken effect even if later ones do not, so the caller never gets the
 // guarantee of no effect.
 func TestLostAnswersUnderAKey(t *testing.T) {
+	t.Parallel()
 	calls := []struct{ method, target, body string }{
 		{"PUT", "/v1/files/a?session=s", "x"},
 		{"POST", "/v1/files/a-?session=s", "x"},
@@ -414,6 +415,7 @@ func TestStuckMasterIsLeft(t *testing.T) {
 }
 
 func TestAnswerTimeout(t *testing.T) {
+	t.Parallel()
 	master := startMaster(t, nil)
 	replica := startNode(t, "r2", func(o *server.Options) { o.AnswerTimeout = 500 * time.Millisecond })
 	replica.setMaster(3, "r1", master.url)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -46,6 +48,12 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.got.String()
+}
+
+// TestMain lets tests wait together.
+func TestMain(m *testing.M) {
+	testrun.Wait(16)
+	os.Exit(m.Run())
 }
 
 // startNode serves a stand-in on loopback until the test ends.
@@ -180,10 +188,13 @@ func (r reply) wantStatus(t *testing.T, status int) {
 	}
 }
 
+// patience bounds every wait, also on a busy machine.
+const patience = time.Minute
+
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	for !holds() {
 		select {
 		case <-deadline:

@@ -19,6 +19,7 @@ import (
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/jwttest"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -134,7 +135,7 @@ func TestEachRouteIsJudgedByEachProof(t *testing.T) {
 			if _, who := s.whoAmI(t, proofs["reader"].via, proofs["reader"].header...); who != (lockapi.WhoAmI{Principal: "user:reader", How: name}) {
 				t.Fatalf("%+v", who)
 			}
-			for _, route := range server.Routes() {
+			for _, route := range testrun.Rows(t, 10, server.Routes()) {
 				for _, d := range decisions[route] {
 					for _, who := range principals {
 						s.checkDecision(t, route, d, who)
@@ -167,7 +168,7 @@ func TestForwardedProofs(t *testing.T) {
 			if r := s.call(t, "reader", "GET", "/v1/access/whoami", ""); strings.TrimSpace(r.body) != `{"principal":"user:reader","how":"`+how+`"}` {
 				t.Errorf("%s, %s: %d %s", way, how, r.status, r.body)
 			}
-			for _, route := range server.Routes() {
+			for _, route := range testrun.Rows(t, 10, server.Routes()) {
 				for _, d := range decisions[route] {
 					if slices.Contains(local, route) || strings.Contains(d.path, "stale") {
 						continue // the replica answers these itself
@@ -297,6 +298,7 @@ func TestCertificates(t *testing.T) {
 // TestCertificateThatEnds: an expired certificate is no longer valid on an open
 // connection. The connection ends, so that the next one can show another.
 func TestCertificateThatEnds(t *testing.T) {
+	t.Parallel()
 	s := startTrusting(t)
 	for life := 2 * time.Second; !s.seesTheEnd(t, life); life *= 2 {
 		if life > time.Minute {

@@ -88,7 +88,7 @@ func TestTLSCallersThatLeave(t *testing.T) {
 		leave(c)
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s: the call still waits", name)
 		}
 		c.Close()
