@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -48,7 +49,7 @@ func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 	answer any
 	asked  string
 } {
-	ctx, a := t.Context(), c.Access()
+	ctx, a := t.Context(), admin.New(c).Access()
 	rule := lockapi.AccessRule{Path: "/a b", AccessLists: lockapi.AccessLists{Read: []string{"*"}, Lock: []string{}}}
 	group := lockapi.Group{Name: "o ps", GroupMembers: lockapi.GroupMembers{Members: []string{"user:a"}}}
 	cell := lockapi.CellAccess{Observe: []string{"*"}, Operate: []string{"group:ops"}}
@@ -165,7 +166,7 @@ func TestAccessLies(t *testing.T) {
 // Requests with bad arguments are not sent.
 func TestAccessBadArguments(t *testing.T) {
 	a, c := asking(t)
-	ctx, x := t.Context(), c.Access()
+	ctx, x := t.Context(), admin.New(c).Access()
 	for name, err := range map[string]error{
 		"rule's path":      x.DeleteRule(ctx, "a"),
 		"rule's entry":     second(x.PutRule(ctx, "/a", lockapi.AccessLists{Read: []string{"bob"}})),
@@ -200,27 +201,27 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 	for _, one := range []struct {
 		name string
 		once bool
-		call func(context.Context, client.Access) error
+		call func(context.Context, admin.Access) error
 	}{
-		{"PutRule", true, func(ctx context.Context, a client.Access) error {
+		{"PutRule", true, func(ctx context.Context, a admin.Access) error {
 			return second(a.PutRule(ctx, "/a", lockapi.AccessLists{}))
 		}},
-		{"DeleteRule", true, func(ctx context.Context, a client.Access) error { return a.DeleteRule(ctx, "/a") }},
-		{"PutGroup", true, func(ctx context.Context, a client.Access) error { return second(a.PutGroup(ctx, "g", nil)) }},
-		{"DeleteGroup", true, func(ctx context.Context, a client.Access) error { return a.DeleteGroup(ctx, "g") }},
-		{"PutCell", true, func(ctx context.Context, a client.Access) error { return second(a.PutCell(ctx, lockapi.CellAccess{})) }},
-		{"CreateToken", true, func(ctx context.Context, a client.Access) error {
+		{"DeleteRule", true, func(ctx context.Context, a admin.Access) error { return a.DeleteRule(ctx, "/a") }},
+		{"PutGroup", true, func(ctx context.Context, a admin.Access) error { return second(a.PutGroup(ctx, "g", nil)) }},
+		{"DeleteGroup", true, func(ctx context.Context, a admin.Access) error { return a.DeleteGroup(ctx, "g") }},
+		{"PutCell", true, func(ctx context.Context, a admin.Access) error { return second(a.PutCell(ctx, lockapi.CellAccess{})) }},
+		{"CreateToken", true, func(ctx context.Context, a admin.Access) error {
 			return second(a.CreateToken(ctx, lockapi.TokenRequest{Principal: "user:b"}))
 		}},
-		{"Enable", true, func(ctx context.Context, a client.Access) error {
+		{"Enable", true, func(ctx context.Context, a admin.Access) error {
 			return second(a.Enable(ctx, lockapi.EnableRequest{}))
 		}},
-		{"Disable", true, func(ctx context.Context, a client.Access) error { return a.Disable(ctx) }},
-		{"RevokeToken", false, func(ctx context.Context, a client.Access) error { return a.RevokeToken(ctx, "T1") }},
-		{"WhoAmI", false, func(ctx context.Context, a client.Access) error { return second(a.WhoAmI(ctx)) }},
+		{"Disable", true, func(ctx context.Context, a admin.Access) error { return a.Disable(ctx) }},
+		{"RevokeToken", false, func(ctx context.Context, a admin.Access) error { return a.RevokeToken(ctx, "T1") }},
+		{"WhoAmI", false, func(ctx context.Context, a admin.Access) error { return second(a.WhoAmI(ctx)) }},
 	} {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-			if _, err := c.Cell(t.Context()); err != nil { // finds the master
+			if _, err := admin.New(c).Cell(t.Context()); err != nil { // finds the master
 				t.Fatal(err)
 			}
 			lost := 0
@@ -233,7 +234,7 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 					return false
 				}
 			})
-			err := one.call(t.Context(), c.Access())
+			err := one.call(t.Context(), admin.New(c).Access())
 			sent := tc.count(func(r sentRequest) bool { return strings.HasPrefix(r.path, "/v1/access/") })
 			if one.once && (!errors.Is(err, client.ErrOutcomeUnknown) || sent != 1) {
 				t.Errorf("%s: sent %d times, %v", one.name, sent, err)
@@ -246,8 +247,8 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 }
 
 func TestNewSecret(t *testing.T) {
-	secret, sum := client.NewSecret()
-	other, _ := client.NewSecret()
+	secret, sum := admin.NewSecret()
+	other, _ := admin.NewSecret()
 	want := sha256.Sum256([]byte(secret))
 	if sum != hex.EncodeToString(want[:]) || secret == other || len(secret) != len(lockapi.SecretPrefix)+64 ||
 		(&lockapi.EnableRequest{TokenSHA256: sum}).Validate() != nil {

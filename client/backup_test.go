@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -44,7 +45,7 @@ func TestBackup(t *testing.T) {
 		tc.kill("r1")
 		tc.Elect("r3")
 		var out bytes.Buffer
-		h, err := c.Backup(t.Context(), &out)
+		h, err := admin.New(c).Backup(t.Context(), &out)
 		if err != nil || h.Revision != 57 || !bytes.Equal(out.Bytes(), whole) {
 			t.Errorf("%+v, %v; %d of %d bytes", h, err, out.Len(), len(whole))
 		}
@@ -79,7 +80,7 @@ func TestBrokenBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cl.Close() })
-		if _, err := cl.Backup(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) || sent != 1 {
+		if _, err := admin.New(cl).Backup(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) || sent != 1 {
 			t.Errorf("%s: %v, sent %d times", name, err, sent)
 		}
 	}
@@ -99,7 +100,7 @@ func TestSilentBackup(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		began := time.Now()
-		if _, err := c.Backup(t.Context(), io.Discard); err == nil || time.Since(began) > time.Minute {
+		if _, err := admin.New(c).Backup(t.Context(), io.Discard); err == nil || time.Since(began) > time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -118,14 +119,14 @@ func TestBackupRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		for _, code := range []lockapi.Code{lockapi.CodeTooMany, lockapi.CodePermissionDenied} {
 			tc.set(func() { tc.instead = func(*http.Request) *http.Response { return refusal(lockapi.Errorf(code, "no")) } })
-			_, err := c.Backup(t.Context(), io.Discard)
+			_, err := admin.New(c).Backup(t.Context(), io.Discard)
 			wantErr(t, err, code)
 		}
 		tc.set(func() { tc.instead = nil })
 		tc.Depose()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err := c.Backup(ctx, io.Discard)
+		_, err := admin.New(c).Backup(ctx, io.Discard)
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, client.ErrNoMaster)
 	})

@@ -67,12 +67,6 @@ func (q *call) adopt(fork *call) {
 	}
 }
 
-// checking makes a check of a call from a check of its answer, which may be
-// the answer of a fork.
-func checking[T any](wrong func(*T) string) func(*call) string {
-	return func(q *call) string { return wrong(q.out.(*T)) }
-}
-
 // field is one field of a request's header.
 type field struct{ name, value string }
 
@@ -86,12 +80,6 @@ func (q *call) under(key string) {
 // seenThrough is settles for calls that any refusal settles: the caller finds
 // and releases the remains of earlier attempts.
 func seenThrough(lockapi.Code) bool { return true }
-
-// isGone is settles for deletions: the object is gone, whichever attempt
-// deleted it.
-func isGone(c lockapi.Code) bool {
-	return c == lockapi.CodeNotFound || c == lockapi.CodeSessionNotFound
-}
 
 // account records what the attempts of a call have shown, and may have done.
 type account struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -109,12 +110,12 @@ func TestGivenUp(t *testing.T) {
 // Transfer is not sent again once it may have taken effect.
 func TestTransferIsSentOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		if got, err := c.Transfer(t.Context(), "r2"); err != nil || got.Master != "r2" {
+		if got, err := admin.New(c).Transfer(t.Context(), "r2"); err != nil || got.Master != "r2" {
 			t.Fatalf("transfer: %+v, %v", got, err)
 		}
 		tc.set(func() { tc.drop = func(r *http.Request) bool { return r.Method == http.MethodPost } })
 		before := tc.count(isMethod(http.MethodPost))
-		_, err := c.Transfer(t.Context(), "r3")
+		_, err := admin.New(c).Transfer(t.Context(), "r3")
 		wantErr(t, err, client.ErrOutcomeUnknown)
 		if n := tc.count(isMethod(http.MethodPost)) - before; n > 2 { // one of them was answered with 421
 			t.Errorf("the transfer was sent %d times", n)
@@ -135,18 +136,18 @@ func TestReads(t *testing.T) {
 		}) != 1 {
 			t.Errorf("the request did not name the queue: %v", err)
 		}
-		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "test" {
+		if cell, err := admin.New(c).Cell(t.Context()); err != nil || cell.Cell != "test" {
 			t.Errorf("cell: %+v, %v", cell, err)
 		}
-		if r, err := c.Replica(t.Context(), "http://r3"); err != nil || r.ID != "r3" {
+		if r, err := admin.New(c).Replica(t.Context(), "http://r3"); err != nil || r.ID != "r3" {
 			t.Errorf("replica: %+v, %v", r, err)
 		}
 		tc.Elect("r1")
-		state, err := c.ReadSession(t.Context(), s.ID())
+		state, err := admin.New(c).ReadSession(t.Context(), s.ID())
 		if err != nil || len(state.Holds) != 1 || state.Holds[0].Token != h.Token() || state.Meta["pid"] != "8" {
 			t.Errorf("session: %+v, %v", state, err)
 		}
-		for one, err := range c.ListSessions(t.Context()) {
+		for one, err := range admin.New(c).ListSessions(t.Context()) {
 			if err != nil || one.Name != "reader" {
 				t.Errorf("sessions: %+v, %v", one, err)
 			}
@@ -184,7 +185,7 @@ func TestForeignAnswers(t *testing.T) {
 		if _, ok := err.(*lockapi.Error); !ok {
 			t.Errorf("%d %q: the error is a %T", test.status, test.body, err)
 		}
-		if err := c.Ready(t.Context(), "http://r1"); test.status >= 300 {
+		if err := admin.New(c).Ready(t.Context(), "http://r1"); test.status >= 300 {
 			wantErr(t, err, test.want)
 			if _, ok := err.(*lockapi.Error); !ok {
 				t.Errorf("%d %q: the error of one attempt is a %T", test.status, test.body, err)

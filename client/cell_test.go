@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
@@ -293,7 +294,7 @@ func (tc *testCell) acquire(s *client.Session, path, handle string) {
 
 // leaseInCell returns what remains of a session's lease in the cell.
 func (tc *testCell) leaseInCell(s *client.Session) time.Duration {
-	state, err := tc.admin.ReadSession(context.Background(), s.ID())
+	state, err := admin.New(tc.admin).ReadSession(context.Background(), s.ID())
 	if err != nil {
 		tc.t.Fatal(err)
 	}

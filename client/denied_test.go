@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -26,7 +27,7 @@ func waitFor(t *testing.T, s *client.Session, path string) <-chan error {
 func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Client, mayLock func(bool))) {
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		root, err := tc.admin.Access().Enable(t.Context(), lockapi.EnableRequest{})
+		root, err := admin.New(tc.admin).Access().Enable(t.Context(), lockapi.EnableRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +35,7 @@ func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Cl
 			return func(to *client.Config) { to.Token = func(context.Context) (string, error) { return secret, nil } }
 		}
 		tc.admin = tc.Client(withToken(root.Secret))
-		mine, err := tc.admin.Access().CreateToken(t.Context(), lockapi.TokenRequest{Principal: "user:a"})
+		mine, err := admin.New(tc.admin).Access().CreateToken(t.Context(), lockapi.TokenRequest{Principal: "user:a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Cl
 			if may {
 				lists.Lock = lists.Read
 			}
-			if _, err := tc.admin.Access().PutRule(t.Context(), "/a", lists); err != nil {
+			if _, err := admin.New(tc.admin).Access().PutRule(t.Context(), "/a", lists); err != nil {
 				t.Error(err)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -145,7 +146,7 @@ func TestTheDNSIsNotWell(t *testing.T) {
 		if wantErr(t, err, client.ErrNoAnswer); time.Since(began) != time.Second || !strings.Contains(err.Error(), "dns:stout.example:7101") {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if _, err := c.URLs(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := admin.New(c).URLs(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		dns.set(func() { dns.hangs = false })
@@ -290,7 +291,7 @@ func TestFindsByService(t *testing.T) {
 		api := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:_api._tcp.stout.example", "http://10.0.0.2:2", "http://10.0.0.2:2/")
 		wantKnown(t, api, "http://10.0.0.2:2")
 		no := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:_no._tcp.stout.example")
-		if _, err := no.URLs(t.Context()); err == nil || !strings.Contains(err.Error(), "name no host") {
+		if _, err := admin.New(no).URLs(t.Context()); err == nil || !strings.Contains(err.Error(), "name no host") {
 			t.Error(err)
 		}
 	})
@@ -307,7 +308,7 @@ func TestANameWithManyAddresses(t *testing.T) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": all}}
 		way := at(tc, map[string]string{"10.0.1.7:7101": "r1"})
 		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
-		urls, err := c.URLs(t.Context())
+		urls, err := admin.New(c).URLs(t.Context())
 		if slices.Sort(urls); err != nil || len(urls) > client.MostFound || len(slices.Compact(urls)) < client.MostFound-5 {
 			t.Errorf("%d addresses, %v", len(urls), err)
 		}
@@ -324,21 +325,21 @@ func TestOneOfAName(t *testing.T) {
 		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:dead.example:7101", "dns:none.example:7101")
 		tc.silence("r1", true)
 		began := time.Now()
-		cell, err := c.CellAt(t.Context(), "dns:stout.example:7101")
+		cell, err := admin.New(c).CellAt(t.Context(), "dns:stout.example:7101")
 		if err != nil || cell.Cell != "test" || time.Since(began) > time.Second {
 			t.Errorf("%+v, %v after %v", cell, err, time.Since(began))
 		}
 		tc.set(func() { tc.instead = lonely("r2") })
-		if err := c.Ready(t.Context(), "dns:stout.example:7101"); !errors.Is(err, lockapi.CodeNoMaster) {
+		if err := admin.New(c).Ready(t.Context(), "dns:stout.example:7101"); !errors.Is(err, lockapi.CodeNoMaster) {
 			t.Error(err)
 		}
-		if _, err := c.Replica(t.Context(), "dns:dead.example:7101"); err == nil || strings.Count(err.Error(), "connection refused") != 2 {
+		if _, err := admin.New(c).Replica(t.Context(), "dns:dead.example:7101"); err == nil || strings.Count(err.Error(), "connection refused") != 2 {
 			t.Error(err)
 		}
-		if _, err := c.Replica(t.Context(), "dns:none.example:7101"); err == nil || !strings.Contains(err.Error(), "no such host") {
+		if _, err := admin.New(c).Replica(t.Context(), "dns:none.example:7101"); err == nil || !strings.Contains(err.Error(), "no such host") {
 			t.Error(err)
 		}
-		if _, err := c.Replica(t.Context(), "dns:other.example:7101"); err == nil || !strings.Contains(err.Error(), "not among the DNS names of this client") {
+		if _, err := admin.New(c).Replica(t.Context(), "dns:other.example:7101"); err == nil || !strings.Contains(err.Error(), "not among the DNS names of this client") {
 			t.Error(err)
 		}
 	})

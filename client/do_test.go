@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 )
 
 func TestDo(t *testing.T) {
@@ -94,7 +95,7 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 			for _, of := range []error{nil, io.EOF} {
 				err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
 					if lost {
-						if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
+						if _, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 							t.Error(err)
 						}
 					}
@@ -117,7 +118,7 @@ func TestDoEndsWithTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
-			if err := c.KillSession(t.Context(), s.ID()); err != nil {
+			if err := admin.New(c).KillSession(t.Context(), s.ID()); err != nil {
 				t.Error(err)
 			}
 			<-ctx.Done()

@@ -119,15 +119,16 @@
 // Config.Token supplies for each attempt, or a client certificate. A call without
 // the needed right gets ErrPermissionDenied; a call with an unknown credential
 // gets ErrUnauthenticated. When rights are revoked, a waiting Lock ends, a hold
-// stays, and a Watch omits paths that may no longer be read. Client.Access has
-// the calls that manage rights.
+// stays, and a Watch omits paths that may no longer be read. Package admin has
+// the calls of operators, which manage rights, members and sessions.
 //
 // # TLS
 //
 // Use https URLs for a cell with TLS. Config.TLS sets the CAs that verify the
-// replicas and the certificate that the client presents. GetClientCertificate of a tls.Config may return a new certificate
-// at any time. The client sends no request to a replica that it does not trust,
-// and passes over it like one that is down.
+// replicas and the certificate that the client presents. GetClientCertificate of
+// a tls.Config may return a new certificate at any time. The client sends no
+// request to a replica that it does not trust, and passes over it like one that
+// is down.
 //
 // # Finding the cell
 //
@@ -161,20 +162,16 @@
 // A hanging replica does not cost a time-out. After 300 ms of silence (more on
 // a way known to be slow) the client also asks the next replica, and then one
 // after another; the first conclusive answer wins. Only calls that may run
-// twice at a time are sent so. Before Transfer and ReplaceMember, a read finds
-// the master instead. A master may hold a call on purpose or be busy with
-// others; that starts no second attempt, so a healthy cell receives each call
-// once.
+// twice at a time are sent so. Before any other call, a read finds the master
+// instead. A master may hold a call on purpose or be busy with others; that
+// starts no second attempt, so a healthy cell receives each call once.
 //
 // The client repeats reads, acquires, releases, keepalives, the opening of a
 // session and a session's file changes until their context ends. It pauses 25
 // ms to 1 s between attempts. It repeats them when they could not be delivered,
 // when their answer was lost, or when the cell has no master or does not know
 // the outcome. Repeating any of these does not do their work twice. Give a
-// deadline to a context that has no other end. ReplaceMember is also repeated,
-// but only one call after another. Transfer and changes of access are repeated
-// only if they certainly had no effect; otherwise they return
-// ErrOutcomeUnknown. A refusal is never repeated.
+// deadline to a context that has no other end. A refusal is never repeated.
 //
 // Handles distinguish the holds of a session. The session makes a new one for
 // each hold and never uses it again. If a request arrives after its caller has
@@ -221,6 +218,7 @@
 //	    finder         finds endpoints by DNS and by asking the cell
 //	    transport      owns the connections to endpoints
 //	    sameCell       refuses answers of another cell
+//	  bridged          makes the calls of package admin
 //	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen
 //	watch, follower    a loop over events: its connection and position

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -29,7 +30,7 @@ func TestDroppedClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "test" {
+		if cell, err := admin.New(c).Cell(t.Context()); err != nil || cell.Cell != "test" {
 			t.Fatalf("%+v, %v", cell, err)
 		}
 	}()

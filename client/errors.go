@@ -53,10 +53,6 @@ const (
 	// session of a write has ended in the meantime, the error is
 	// ErrSessionExpired as well.
 	ErrOutcomeUnknown = lockapi.CodeOutcomeUnknown
-	// ErrBusy: another change of the members is not committed yet.
-	ErrBusy = lockapi.CodeBusy
-	// ErrUnsafe: the change would leave the healthy members without a majority.
-	ErrUnsafe = lockapi.CodeUnsafe
 	// ErrInternal: the server failed outside the contract, or gave an answer
 	// that failed a check.
 	ErrInternal = lockapi.CodeInternal

@@ -32,10 +32,7 @@ const (
 	WindowSize  = windowSize
 )
 
-var (
-	Sleep  = sleep
-	IsGone = isGone
-)
+var Sleep = sleep
 
 // Prefix returns the prefix of the handles of the session's locks.
 func (s *Session) Prefix() string { return s.locks.prefix }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -29,7 +30,7 @@ func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File
 	if err := c.readDated(ctx, q, url.Values{"as": {"json"}}, opts); err != nil {
 		return File{}, err
 	}
-	if !makeReadOptions(opts).stale { // a replica may be ahead of the master
+	if !bridge.MakeReadOptions(opts).Stale { // a replica may be ahead of the master
 		c.seen.note(out.asOf)
 	}
 	return fileOf(&out.File, out.asOf), nil
@@ -38,7 +39,7 @@ func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File
 // readDated is a read with a revision in its answer. A linearizable read must
 // be at least as new as the client's earlier results.
 func (c *Client) readDated(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
-	if !makeReadOptions(opts).stale {
+	if !bridge.MakeReadOptions(opts).Stale {
 		q.want.since = c.seen.highest()
 	}
 	return c.read(ctx, q, query, opts)

@@ -6,12 +6,13 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // Contents makes List and Follow return the contents of files as well. Other
 // reads ignore it.
-func Contents() ReadOption { return func(o *readOptions) { o.contents = true } }
+func Contents() ReadOption { return func(o *bridge.ReadOptions) { o.Contents = true } }
 
 // List yields the files with paths that begin with prefix, a plain string, in
 // bytewise order of their paths. The empty prefix means all files. It fetches
@@ -87,7 +88,7 @@ func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts
 	if rolled {
 		query.Set("delimiter", "/")
 	}
-	if makeReadOptions(opts).contents {
+	if bridge.MakeReadOptions(opts).Contents {
 		query.Set("content", "true")
 	}
 	return func(yield func(*listAnswer, error) bool) {
@@ -99,7 +100,7 @@ func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts
 				yield(nil, err)
 				return
 			}
-			if !makeReadOptions(opts).stale { // a replica may be ahead of the master
+			if !bridge.MakeReadOptions(opts).Stale { // a replica may be ahead of the master
 				c.seen.note(page.asOf)
 			}
 			if !yield(page, nil) || page.Next == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -22,7 +23,7 @@ func isLook(r sentRequest) bool { return r.path == lockapi.RouteURLs }
 // wantKnown checks the replica URLs that a client knows, in any order.
 func wantKnown(t *testing.T, c *client.Client, want ...string) {
 	t.Helper()
-	got, err := c.URLs(t.Context())
+	got, err := admin.New(c).URLs(t.Context())
 	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
 		t.Errorf("it knows %q, want %q (%v)", got, want, err)
 	}

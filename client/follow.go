@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -50,7 +51,7 @@ func (c *Client) Follow(ctx context.Context, prefix string, opts ...ReadOption) 
 }
 
 // fresh undoes Stale.
-func fresh(o *readOptions) { o.stale = false }
+func fresh(o *bridge.ReadOptions) { o.Stale = false }
 
 // follower is one loop of Follow.
 type follower struct {
@@ -74,7 +75,7 @@ func (f *follower) run(ctx context.Context) error {
 	if f.prefix != "" {
 		filters = append(filters, OnPrefix(f.prefix))
 	}
-	if makeReadOptions(f.opts).contents {
+	if bridge.MakeReadOptions(f.opts).Contents {
 		filters = append(filters, EventContents())
 	}
 	if _, err := makeFilter(filters); err != nil {

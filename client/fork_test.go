@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 )
 
 // firstHangs is a transport. Its first replica never answers.
@@ -38,13 +39,13 @@ func TestOtherReplicasAnswerIsChecked(t *testing.T) {
 			t.Cleanup(func() { _ = c.Close() })
 			return c
 		}
-		if who, err := new(`{"principal":"user:a","how":"token"}`).Access().WhoAmI(t.Context()); err != nil || who.Principal != "user:a" {
+		if who, err := admin.New(new(`{"principal":"user:a","how":"token"}`)).Access().WhoAmI(t.Context()); err != nil || who.Principal != "user:a" {
 			t.Errorf("WhoAmI: %+v, %v", who, err)
 		}
-		if rule, err := new(`{"path":"/a"}`).Access().Rule(t.Context(), "/a"); err != nil || rule.Path != "/a" {
+		if rule, err := admin.New(new(`{"path":"/a"}`)).Access().Rule(t.Context(), "/a"); err != nil || rule.Path != "/a" {
 			t.Errorf("Rule: %+v, %v", rule, err)
 		}
-		if h, err := new(`{"path":"/a","events":[]}`).History(t.Context(), "/a", 0); err != nil || h.Path != "/a" {
+		if h, err := admin.New(new(`{"path":"/a","events":[]}`)).History(t.Context(), "/a", 0); err != nil || h.Path != "/a" {
 			t.Errorf("History: %+v, %v", h, err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -22,7 +23,7 @@ func everything(t *testing.T, s *client.Session) map[string]func(context.Context
 			_, err := c.ReadLock(ctx, "/a", client.Stale())
 			return err
 		},
-		"Cell": func(ctx context.Context, c *client.Client) error { _, err := c.Cell(ctx); return err },
+		"Cell": func(ctx context.Context, c *client.Client) error { _, err := admin.New(c).Cell(ctx); return err },
 		"check": func(ctx context.Context, c *client.Client) error {
 			_, err := c.CheckSequencer(ctx, "shared:1:/a")
 			return err
@@ -33,13 +34,19 @@ func everything(t *testing.T, s *client.Session) map[string]func(context.Context
 			}
 			return nil
 		},
-		"read": func(ctx context.Context, c *client.Client) error { _, err := c.ReadSession(ctx, s.ID()); return err },
-		"release": func(ctx context.Context, c *client.Client) error {
-			_, err := c.Release(ctx, "/a", s.ID(), "h", 0)
+		"read": func(ctx context.Context, c *client.Client) error {
+			_, err := admin.New(c).ReadSession(ctx, s.ID())
 			return err
 		},
-		"kill":     func(ctx context.Context, c *client.Client) error { return c.KillSession(ctx, "s99") },
-		"Transfer": func(ctx context.Context, c *client.Client) error { _, err := c.Transfer(ctx, "r2"); return err },
+		"release": func(ctx context.Context, c *client.Client) error {
+			_, err := admin.New(c).Release(ctx, "/a", s.ID(), "h", 0)
+			return err
+		},
+		"kill": func(ctx context.Context, c *client.Client) error { return admin.New(c).KillSession(ctx, "s99") },
+		"Transfer": func(ctx context.Context, c *client.Client) error {
+			_, err := admin.New(c).Transfer(ctx, "r2")
+			return err
+		},
 		"session": func(ctx context.Context, c *client.Client) error {
 			s, err := c.NewSession(ctx)
 			if err == nil {
@@ -147,7 +154,7 @@ func TestTransferIsNotHedged(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.Elect("r2")
 		tc.silence("r1", true)
-		if _, err := c.Transfer(t.Context(), "r3"); err != nil {
+		if _, err := admin.New(c).Transfer(t.Context(), "r3"); err != nil {
 			t.Fatal(err)
 		}
 		if n := tc.count(isMethod(http.MethodPost)); n != 1 {
@@ -156,7 +163,7 @@ func TestTransferIsNotHedged(t *testing.T) {
 		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodPost })
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err := c.Transfer(ctx, "r2")
+		_, err := admin.New(c).Transfer(ctx, "r2")
 		wantErr(t, err, client.ErrOutcomeUnknown)
 		if n := tc.count(isMethod(http.MethodPost)); n != 2 {
 			t.Errorf("to a master that hangs it was sent %d times", n-1)
@@ -224,7 +231,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = slow.ReadSession(ctx, s.ID())
+					_, _ = admin.New(slow).ReadSession(ctx, s.ID())
 					client.Sleep(ctx, 100*time.Millisecond)
 				}
 			}()
@@ -325,7 +332,7 @@ func TestCellAsksTheOthers(t *testing.T) {
 			}
 			tc.silence("r2", others == "hung")
 			began := time.Now()
-			cell, err := c.Cell(t.Context())
+			cell, err := admin.New(c).Cell(t.Context())
 			if err != nil || (cell.Master == nil) != (others == "none") {
 				t.Errorf("%s: %+v, %v", others, cell, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
 )
 
@@ -110,7 +111,7 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 			if _, err := c.ReadLock(t.Context(), "/a", client.Stale()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Cell(t.Context()); err != nil {
+			if _, err := admin.New(c).Cell(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

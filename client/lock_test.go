@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -94,11 +95,11 @@ func TestBadArguments(t *testing.T) {
 			func() error { _, err := s.Lock(t.Context(), "/a", client.LockDelay(time.Hour)); return err },
 			func() error { _, err := c.NewSession(t.Context(), client.TTL(time.Millisecond)); return err },
 			func() error { _, err := c.ReadLock(t.Context(), ""); return err },
-			func() error { _, err := c.ReadSession(t.Context(), "a/keepalive"); return err },
-			func() error { return c.KillSession(t.Context(), "") },
-			func() error { _, err := c.Release(t.Context(), "/a", "", "", 0); return err },
+			func() error { _, err := admin.New(c).ReadSession(t.Context(), "a/keepalive"); return err },
+			func() error { return admin.New(c).KillSession(t.Context(), "") },
+			func() error { _, err := admin.New(c).Release(t.Context(), "/a", "", "", 0); return err },
 			func() error { _, err := c.CheckSequencer(t.Context(), "nonsense"); return err },
-			func() error { _, err := c.Transfer(t.Context(), "r9"); return err },
+			func() error { _, err := admin.New(c).Transfer(t.Context(), "r9"); return err },
 		} {
 			wantErr(t, call(), client.ErrInvalidArgument)
 		}
@@ -340,7 +341,7 @@ func TestUnlockOfWhatIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		if ok, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), h.Token()); !ok || err != nil {
+		if ok, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), h.Token()); !ok || err != nil {
 			t.Fatalf("operator's release: %v, %v", ok, err)
 		}
 		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
@@ -387,7 +388,7 @@ func TestSessionEndsLockReturns(t *testing.T) {
 		synctest.Wait()
 
 		d := open(t, c)
-		time.AfterFunc(time.Second, func() { _ = c.KillSession(context.Background(), d.ID()) })
+		time.AfterFunc(time.Second, func() { _ = admin.New(c).KillSession(context.Background(), d.ID()) })
 		_, err = d.Lock(t.Context(), "/a")
 		wantErr(t, err, client.ErrSessionExpired)
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -37,32 +38,32 @@ func TestMembers(t *testing.T) {
 	defer c.Close()
 	ctx := t.Context()
 
-	if got, err := c.Members(ctx); err != nil || got.CellID != "c1" || len(got.Members) != 3 || got.Members[0] != want.Members[0] || got.Tolerates != 1 {
+	if got, err := admin.New(c).Members(ctx); err != nil || got.CellID != "c1" || len(got.Members) != 3 || got.Members[0] != want.Members[0] || got.Tolerates != 1 {
 		t.Errorf("Members: %+v, %v", got, err)
 	}
-	if got, err := c.CellAt(ctx, server.URL); err != nil || got.Cell != "prod" {
+	if got, err := admin.New(c).CellAt(ctx, server.URL); err != nil || got.Cell != "prod" {
 		t.Errorf("CellAt: %+v, %v", got, err)
 	}
-	if got, ok := errors.AsType[*lockapi.Error](c.Ready(ctx, server.URL)); !ok || got.Directory != d2 || got.Command != outsider.Command {
+	if got, ok := errors.AsType[*lockapi.Error](admin.New(c).Ready(ctx, server.URL)); !ok || got.Directory != d2 || got.Command != outsider.Command {
 		t.Errorf("Ready: %+v", got)
 	}
-	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}); err != nil {
+	if err := admin.New(c).ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}); err != nil {
 		t.Errorf("ReplaceMember: %v", err)
 	}
 	if got, want := replica.asked[len(replica.asked)-1], `POST /v1/members/r1/replace {"directory":"`+d2+`","in_place_of":"d3"}`; got != want {
 		t.Errorf("it was sent as %s, want %s", got, want)
 	}
-	if err := c.ReplaceMember(ctx, "r2", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrBusy) {
+	if err := admin.New(c).ReplaceMember(ctx, "r2", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, admin.ErrBusy) {
 		t.Errorf("ReplaceMember while another change is under way: %v", err)
 	}
-	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: "/var/lib/stoutd"}); !errors.Is(err, client.ErrInvalidArgument) {
+	if err := admin.New(c).ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: "/var/lib/stoutd"}); !errors.Is(err, client.ErrInvalidArgument) {
 		t.Errorf("ReplaceMember with a path for a directory: %v", err)
 	}
-	if err := c.ReplaceMember(ctx, "r9", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrNotFound) {
+	if err := admin.New(c).ReplaceMember(ctx, "r9", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("ReplaceMember of no member: %v", err)
 	}
 	for _, id := range []string{"", ".", "..", "a/b"} {
-		if err := c.ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrInvalidArgument) {
+		if err := admin.New(c).ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, client.ErrInvalidArgument) {
 			t.Errorf("ReplaceMember(%q): %v", id, err)
 		}
 	}
@@ -103,7 +104,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 		"slow":          {answers{begun}, nil},
 		"lost":          {answers{lost, begun}, nil},
 		"lost and busy": {answers{lost, busy, begun}, nil},
-		"busy":          {answers{busy}, client.ErrBusy},
+		"busy":          {answers{busy}, admin.ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
@@ -111,7 +112,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 				tc.silence("r1", true)
 				way := &changing{testCell: tc, answers: test.answers}
 				c := tc.by(t, way, "http://r1", "http://r2", "http://r3")
-				err := c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: "00000000000000aa"})
+				err := admin.New(c).ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: "00000000000000aa"})
 				if !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)
 				}
@@ -139,28 +140,31 @@ func TestMembersChange(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"r4","directory":"0123456789abcdef","suffrage":"nonvoter","members":[{"id":"r4","directory":"0123456789abcdef"}]}`)
 	}))
 	add := lockapi.AddMemberRequest{ID: "r4", Directory: "0123456789abcdef", RaftAddr: "h:1", URL: "http://h:2"}
-	if err := c.AddMember(t.Context(), add); err != nil {
+	if err := admin.New(c).AddMember(t.Context(), add); err != nil {
 		t.Error(err)
 	}
 	stays := lockapi.SuffrageNonvoter
-	if m, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{Suffrage: &stays, Force: true}); err != nil || m.Suffrage != stays {
+	if m, err := admin.New(c).SetMember(t.Context(), "r4", lockapi.SetMemberRequest{Suffrage: &stays, Force: true}); err != nil || m.Suffrage != stays {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{}); err != nil {
+	if err := admin.New(c).RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{}); err != nil {
 		t.Error(err)
 	}
-	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "00000000000000aa", Force: true}); err != nil {
+	if err := admin.New(c).RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "00000000000000aa", Force: true}); err != nil {
 		t.Error(err)
 	}
 	for _, err := range []error{
-		c.AddMember(t.Context(), lockapi.AddMemberRequest{}),
-		c.RemoveMember(t.Context(), "a/b", lockapi.RemoveMemberRequest{}),
-		c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "/var/lib/stoutd"}),
+		admin.New(c).AddMember(t.Context(), lockapi.AddMemberRequest{}),
+		admin.New(c).RemoveMember(t.Context(), "a/b", lockapi.RemoveMemberRequest{}),
+		admin.New(c).RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "/var/lib/stoutd"}),
 		func() error {
-			_, err := c.SetMember(t.Context(), "", lockapi.SetMemberRequest{Suffrage: &stays})
+			_, err := admin.New(c).SetMember(t.Context(), "", lockapi.SetMemberRequest{Suffrage: &stays})
 			return err
 		}(),
-		func() error { _, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{}); return err }(),
+		func() error {
+			_, err := admin.New(c).SetMember(t.Context(), "r4", lockapi.SetMemberRequest{})
+			return err
+		}(),
 	} {
 		if !errors.Is(err, client.ErrInvalidArgument) {
 			t.Errorf("the error is %v", err)

@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -27,32 +28,15 @@ func Meta(meta map[string]string) SessionOption {
 }
 
 // ReadOption adjusts a read.
-type ReadOption func(*readOptions)
-
-type readOptions struct {
-	stale    bool
-	queue    int
-	contents bool
-}
+type ReadOption func(*bridge.ReadOptions)
 
 // Waiters makes ReadLock return the first n positions of the lock's queue, at
 // most lockapi.MaxWaiters. Other reads ignore it.
-func Waiters(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
-
-func makeReadOptions(opts []ReadOption) readOptions {
-	if len(opts) == 0 {
-		return readOptions{} // without an allocation
-	}
-	o := readOptions{}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return o
-}
+func Waiters(n int) ReadOption { return func(o *bridge.ReadOptions) { o.Waiters = n } }
 
 // Stale lets any replica answer from its own state, at once and perhaps out of
 // date. Without it, reads are linearizable.
-func Stale() ReadOption { return func(o *readOptions) { o.stale = true } }
+func Stale() ReadOption { return func(o *bridge.ReadOptions) { o.Stale = true } }
 
 // LockOption adjusts a request for a lock.
 type LockOption func(*lockOptions)

@@ -108,7 +108,7 @@ func (r *reconciler) run(ctx context.Context) {
 	// long.
 	ctx, cancel := context.WithTimeout(ctx, min(max(s.ttl/6, 200*time.Millisecond), 2*time.Second))
 	defer cancel()
-	state, err := s.c.ReadSession(ctx, s.id)
+	state, err := s.read(ctx)
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
 		_ = s.expire()
 		return

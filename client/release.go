@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -20,9 +23,8 @@ const releaseTime = 5 * time.Second
 // nil means that the lock is released, and was held until then, with one
 // exception. If a call was lost or not answered in time, and a later one finds
 // no hold to release, the lost one is assumed to have released it. It is then
-// unknown whether the lock had been released before (by another caller's
-// Client.Release, for example). If that matters, call Client.CheckSequencer
-// before Unlock.
+// unknown whether the lock had been released before, for example by an operator.
+// If that matters, call Client.CheckSequencer before Unlock.
 //
 // ErrLockLost, ErrSessionExpired and ErrSessionClosed mean that there was
 // certainly no hold left to release. With any other error the cell could not be
@@ -100,4 +102,13 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 	r := &a.release
 	r.repeated = r.repeated || q.unsettled
 	return answer.Released || r.repeated, err
+}
+
+// releaseCall returns the call that ends a hold or a position in a queue.
+func releaseCall(path, session, handle string, token uint64) call {
+	query := "session=" + url.QueryEscape(session) + "&handle=" + url.QueryEscape(handle)
+	if token != 0 {
+		query += "&token=" + strconv.FormatUint(token, 10)
+	}
+	return call{method: http.MethodDelete, path: lockapi.RouteLocks + path, query: query, settles: seenThrough}
 }

@@ -24,7 +24,7 @@ func (h *Held) Resume(ctx context.Context) (*Held, error) {
 		if now, err := a.newest(); now != nil || err != nil {
 			return now, err
 		}
-		state, err := s.c.ReadSession(ctx, s.id)
+		state, err := s.read(ctx)
 		if errors.Is(err, lockapi.CodeSessionNotFound) {
 			return nil, s.expire()
 		}

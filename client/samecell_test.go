@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -53,7 +54,7 @@ func TestAnotherCell(t *testing.T) {
 			"a read":  func(ctx context.Context) error { _, err := c.ReadLock(ctx, "/a"); return err },
 			"a write": func(ctx context.Context) error { _, err := c.NewSession(ctx); return err },
 			"a backup": func(ctx context.Context) error {
-				_, err := c.Backup(ctx, &strings.Builder{})
+				_, err := admin.New(c).Backup(ctx, &strings.Builder{})
 				return err
 			},
 			"a watch": func(ctx context.Context) error {
@@ -73,7 +74,7 @@ func TestAnotherCell(t *testing.T) {
 				t.Errorf("%s: %v after %v", name, err, time.Since(began))
 			}
 		}
-		if _, err := c.Cell(t.Context()); err != nil {
+		if _, err := admin.New(c).Cell(t.Context()); err != nil {
 			t.Errorf("Cell: %v", err)
 		}
 	})

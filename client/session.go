@@ -108,6 +108,13 @@ func (c *Client) newSession(opened lockapi.Session) *Session {
 	return s
 }
 
+// read reads the state of the session in the cell.
+func (s *Session) read(ctx context.Context) (out lockapi.SessionState, err error) {
+	q := call{path: lockapi.RouteSessions + "/" + s.id, out: &out, check: verifyState, want: wanted{session: s.id}}
+	err = s.c.read(ctx, q, nil, nil)
+	return out, err
+}
+
 // onLease applies a change of the lease's state to the other parts. The lease's
 // mutex is held.
 func (s *Session) onLease(was, state State, reason error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 )
 
 func open(t *testing.T, c *client.Client, opts ...client.SessionOption) *client.Session {
@@ -91,7 +92,7 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 		if got, want := s.Remaining(), 12*time.Second-opened; got != want {
 			t.Errorf("remaining is %s, want %s", got, want)
 		}
-		for other, err := range tc.admin.ListSessions(t.Context()) {
+		for other, err := range admin.New(tc.admin).ListSessions(t.Context()) {
 			if err != nil || other.ID != s.ID() {
 				t.Errorf("another session was opened: %+v, %v", other, err)
 			}
@@ -359,7 +360,7 @@ func TestSessionKilledInTheCell(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		if err := c.KillSession(t.Context(), s.ID()); err != nil {
+		if err := admin.New(c).KillSession(t.Context(), s.ID()); err != nil {
 			t.Fatal(err)
 		}
 		<-s.Done()
@@ -384,7 +385,7 @@ func TestCloseFreesAtOnce(t *testing.T) {
 		wantErr(t, h.Err(), client.ErrSessionClosed)
 		wantTokens(t, tc, "/a")
 		wantErr(t, h.Unlock(t.Context()), client.ErrSessionClosed)
-		if _, err := c.ReadSession(t.Context(), s.ID()); !errors.Is(err, client.ErrSessionNotFound) {
+		if _, err := admin.New(c).ReadSession(t.Context(), s.ID()); !errors.Is(err, client.ErrSessionNotFound) {
 			t.Errorf("the session is still there: %v", err)
 		}
 	})

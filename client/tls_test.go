@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -144,7 +145,7 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			_, err = c.Transfer(ctx, "")
+			_, err = admin.New(c).Transfer(ctx, "")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, client.ErrNoMaster) || errors.Is(err, client.ErrOutcomeUnknown) {
 				t.Errorf("%v, want %q", err, test.want)
 			}

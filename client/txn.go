@@ -75,8 +75,8 @@ func (t *Txn) fail(err error) {
 // Holders.
 //
 // A lock acquired in a transaction has no Held, so the session does not watch
-// it. The session's keepalives keep it until OpRelease or Client.Release
-// releases it, or the session ends.
+// it. The session's keepalives keep it until OpRelease releases it, or the
+// session ends.
 func (t *Txn) Commit(ctx context.Context) (out lockapi.TransactionResult, err error) {
 	if t.err != nil {
 		return out, t.err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 )
 
 // Unlock reports a lock that was lost before, if that is certain. It is not if
@@ -26,7 +27,7 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 				s := open(t, c)
 				h := lock(t, s, "/a")
 				tc.set(func() { tc.withoutEvents = true })
-				if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
+				if _, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 					t.Fatal(err)
 				}
 				test.fail(tc)
@@ -53,7 +54,7 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 			s.AskAgain()
 		}
 		h := lock(t, s, "/a")
-		if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
+		if _, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(time.Millisecond, news)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"unicode"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -21,7 +21,6 @@ type wanted struct {
 	above   uint64 // tokens up to this one were granted before the call
 	ttlMS   int64
 	epoch   uint64 // an answer with an earlier one comes from a former master
-	master  string
 	// The revision in a linearizable answer about files is at least since, and a
 	// change's is above it.
 	since      uint64
@@ -52,18 +51,12 @@ func (h *high) note(n uint64) {
 func verifyOpened(q *call) string {
 	s := q.out.(*lockapi.Session)
 	switch {
-	case !isSessionID(s.ID):
+	case !bridge.IsID(s.ID):
 		return fmt.Sprintf("a session with the id %q", lockapi.Clip(s.ID))
 	case s.TTLMS != q.want.ttlMS:
 		return fmt.Sprintf("a session with a ttl of %d ms; the call requested %d ms", s.TTLMS, q.want.ttlMS)
 	}
 	return wrongEpoch(s.Epoch, 1)
-}
-
-// isSessionID reports whether an id can be part of a URL's path and of a log.
-func isSessionID(id string) bool {
-	odd := func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsGraphic(c) || c == '/' || c == ' ' }
-	return id != "" && id != "." && id != ".." && len(id) <= 128 && !strings.ContainsFunc(id, odd)
 }
 
 func wrongEpoch(got, least uint64) string {
@@ -134,14 +127,6 @@ func verifyLock(q *call) string {
 		return fmt.Sprintf("the state of %q", lockapi.Clip(l.Path))
 	case l.State != lockapi.StateFree && l.State != lockapi.StateHeld && l.State != lockapi.StateDelayed:
 		return fmt.Sprintf("the state %q", lockapi.Clip(l.State))
-	}
-	return ""
-}
-
-func verifyTransferred(q *call) string {
-	got := q.out.(*lockapi.Transferred).Master
-	if got == "" || q.want.master != "" && got != q.want.master {
-		return fmt.Sprintf("that %q is master", lockapi.Clip(got))
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/recipe"
 	"github.com/stoutlock/stout/client/stouttest"
 )
@@ -117,7 +118,7 @@ func TestLeadAgain(t *testing.T) {
 			t.Fatalf("holders %v, %v", lock.Holders, err)
 		}
 		session := lock.Holders[0].Session
-		if done, err := m.Release(ctx, path, session, first.Held().Handle(), first.Token()); err != nil || !done {
+		if done, err := admin.New(m).Release(ctx, path, session, first.Held().Handle(), first.Token()); err != nil || !done {
 			t.Fatalf("released: %v, %v", done, err)
 		}
 		<-stopped
@@ -126,7 +127,7 @@ func TestLeadAgain(t *testing.T) {
 			t.Errorf("token %d after %d", second.Token(), first.Token())
 		}
 		// An operator ends the session.
-		if err := m.KillSession(ctx, session); err != nil {
+		if err := admin.New(m).KillSession(ctx, session); err != nil {
 			t.Fatal(err)
 		}
 		<-stopped

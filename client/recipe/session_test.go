@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/recipe"
 	"github.com/stoutlock/stout/client/stouttest"
 )
@@ -43,20 +44,20 @@ func TestNewSessions(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inCell(t, func(t *testing.T, c *stouttest.Cell) {
 				ctx, stop := context.WithCancel(bounded(t))
-				m, admin, started, ended := c.Client(), c.Client(), make(chan bool, 1), make(chan error, 1)
+				m, other, started, ended := c.Client(), c.Client(), make(chan bool, 1), make(chan error, 1)
 				q, err := recipe.NewQueue("/t/")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := q.Add(ctx, sessionFor(t, c, admin, "adder", longTTL), nil); err != nil {
+				if _, err := q.Add(ctx, sessionFor(t, c, other, "adder", longTTL), nil); err != nil {
 					t.Fatal(err)
 				}
 				go func() { ended <- run(ctx, m, working(started)) }()
 				for range 3 {
 					<-started
-					for s, err := range admin.ListSessions(ctx) {
+					for s, err := range admin.New(other).ListSessions(ctx) {
 						if err == nil && s.Name == "worker" {
-							err = admin.KillSession(ctx, s.ID)
+							err = admin.New(other).KillSession(ctx, s.ID)
 						}
 						if err != nil {
 							t.Fatal(err)

@@ -15,13 +15,13 @@ type arrow struct {
 // below its own. docs/design.md shows them. The first row that matches a
 // package counts; a package without a row is an error.
 var arrows = []arrow{
-	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/membership", "replica/datadir", "replica/state", "replica/state/access", "replica/admission", "replica/rafttransport"},
+	{"test/sim/...", []string{"test/...", "client", "client/admin", "lockapi", "lockapi/server", "master", "replica", "replica/membership", "replica/datadir", "replica/state", "replica/state/access", "replica/admission", "replica/rafttransport"},
 		"a simulated cell is the server's own layers, put together as command stoutd does"},
 	{"test/model", []string{"replica/state", "replica/state/access"},
 		"the model shares the types of operations and outcomes with the state, and nothing else"},
 	{"test/crash/...", []string{"test/...", "replica/datadir"},
 		"the stores of a replica lose their power, with nothing around them"},
-	{"test/...", []string{"test/...", "client", "lockapi", "internal/..."},
+	{"test/...", []string{"test/...", "client", "client/admin", "lockapi", "internal/..."},
 		"a cell under test is seen from outside, through processes and the contract"},
 	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "replica", "replica/membership", "replica/peerconn", "internal/..."},
 		"the program is flags, signals and a supervisor around package embed"},
@@ -31,16 +31,19 @@ var arrows = []arrow{
 		"the log and the errors about settings belong to no layer"},
 	{"cmd/stoutd/config", []string{"lockapi", "master", "lease", "replica/membership", "internal/..."},
 		"settings are checked against what the layers declare; it starts no layer"},
-	{"cmd/stout/...", []string{"cmd/stout/...", "client", "lockapi", "internal/..."},
+	{"cmd/stout/...", []string{"cmd/stout/...", "client", "client/admin", "lockapi", "internal/..."},
 		"the CLI is a user of the SDK and of the contract, like any other"},
 	{"client/stouttest", []string{"client", "lockapi", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
 		"a cell for tests is the server's own layers over a log in memory, not a copy of them"},
+	{"client/admin", []string{"client", "client/internal/bridge", "lockapi", "internal/backup"},
+		"an operator's calls are made as the client makes its own; a program that only takes locks does not see them"},
 	{"client/otelstout", []string{"client", "lockapi"}, "traces are an option of the SDK; a program without them does not link them"},
 	{"client/promstout", []string{"client"}, "metrics are an option of the SDK; a program without them does not link Prometheus"},
 	{"client/fence", []string{"lockapi", "internal/backup"}, "a guard runs at the resource, which takes no lock: it needs no client"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
-	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "internal/dial", "client/internal/wire"},
+	{"client", []string{"lockapi", "internal/boottime", "internal/dial", "client/internal/bridge", "client/internal/wire"},
 		"a user of the SDK links the contract and nothing of the server"},
+	{"client/internal/bridge", []string{"lockapi"}, "it describes the calls that package admin makes over a client"},
 	{"client/internal/wire", nil, "it carries bytes and does not read them"},
 	{"lockapi/server", []string{"lockapi", "master", "lease", "internal/audit", "internal/backup", "internal/metric", "internal/identity", "internal/browser", "internal/throttle", "internal/page", "lockapi/server/internal/gate", "lockapi/server/internal/peers", "lockapi/server/internal/wire"},
 		"the edge reads a call, hands it to the master, and writes the reply; it does not see the log"},
@@ -137,4 +140,4 @@ var testBans = []ban{
 
 // standardOnly lists packages that depend only on the standard library and on
 // each other.
-var standardOnly = []string{"client", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}
+var standardOnly = []string{"client", "client/admin", "client/internal/bridge", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -148,7 +148,7 @@ type secured struct {
 
 func newSecured(t *testing.T) secured {
 	t.Helper()
-	secret, _ := client.NewSecret()
+	secret, _ := admin.NewSecret()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)

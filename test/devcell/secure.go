@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -33,7 +33,7 @@ func rootToken(dir string) (string, error) {
 	if exists(filepath.Join(dir, "r1")) {
 		return "", nil
 	}
-	secret, _ := client.NewSecret()
+	secret, _ := admin.NewSecret()
 	return path, newFile(path, secret+"\n")
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -65,7 +66,7 @@ func TestBackupAndRestore(t *testing.T) {
 	follower := c.Others(master)[0]
 	sdk, err := client.New(follower.URL)
 	must(t, err)
-	header, err := sdk.Backup(cell.Bounded(t), out)
+	header, err := admin.New(sdk).Backup(cell.Bounded(t), out)
 	must(t, err)
 	must(t, out.Close())
 	must(t, sdk.Close())

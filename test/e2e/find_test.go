@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -182,7 +183,7 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 		dns.has(now...)
 		write()
 		must(t, cell.Wait(cell.Bounded(t), "a client has learned of "+other.ID, func(ctx context.Context) error {
-			urls, err := finders[0].sdk.URLs(ctx)
+			urls, err := admin.New(finders[0].sdk).URLs(ctx)
 			if err == nil && !slices.Contains(urls, other.URL) {
 				err = fmt.Errorf("it knows %q", urls)
 			}

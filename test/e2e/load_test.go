@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -231,7 +232,7 @@ func (l *load) checkState(t *testing.T, r *cell.Replica) {
 		t.Errorf("through %s: held though its release was acknowledged: %s %+v", r.ID, path, lock)
 	}
 	for _, id := range l.sessions {
-		if _, err := c.ReadSession(cell.Bounded(t), id); err != nil {
+		if _, err := admin.New(c).ReadSession(cell.Bounded(t), id); err != nil {
 			t.Errorf("through %s: lost session %s: %v", r.ID, id, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/recipe"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -101,11 +102,11 @@ func TestElectionOverMasters(t *testing.T) {
 	first := next()
 	loseMasters(t, c, func() {
 		takeAway(func(holder string) error {
-			_, err := operator.Release(cell.Bounded(t), path, holder, first.Held().Handle(), first.Token())
+			_, err := admin.New(operator).Release(cell.Bounded(t), path, holder, first.Held().Handle(), first.Token())
 			return err
 		})
 	})
-	takeAway(func(holder string) error { return operator.KillSession(cell.Bounded(t), holder) })
+	takeAway(func(holder string) error { return admin.New(operator).KillSession(cell.Bounded(t), holder) })
 	stop()
 	candidates.Wait()
 }

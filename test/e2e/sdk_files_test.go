@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -99,7 +100,7 @@ func guardForms(t *testing.T, s *client.Session, dir string) {
 	}
 	// Another caller releases the lock: the client does not know it, the cell
 	// does.
-	if done, err := sdk.Release(ctx, dir+"lock", s.ID(), held.Handle(), held.Token()); err != nil || !done {
+	if done, err := admin.New(sdk).Release(ctx, dir+"lock", s.ID(), held.Handle(), held.Token()); err != nil || !done {
 		t.Fatalf("released: %v, %v", done, err)
 	}
 	for name, write := range map[string]func() error{

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -96,7 +97,7 @@ func strangersToTLS(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	must(t, err)
 	sdk, err := client.Config{URLs: []string{r.URL}, TLS: &tls.Config{RootCAs: c.TLS().RootCAs, Certificates: []tls.Certificate{pair}}}.New()
 	must(t, err)
-	if _, err := sdk.CellAt(cell.Bounded(t), r.URL); err == nil || !strings.Contains(err.Error(), "refuses our certificate") {
+	if _, err := admin.New(sdk).CellAt(cell.Bounded(t), r.URL); err == nil || !strings.Contains(err.Error(), "refuses our certificate") {
 		t.Errorf("another CA's client: %v", err)
 	}
 	// The replicas' port does not answer without a certificate.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 )
 
 // election is a run: candidates 0 to n−1 over the files of a cell.
@@ -130,7 +131,7 @@ func (r *election) crash(ctx context.Context, id int) error {
 	c.crashed = true
 	c.stop()
 	c.link.dead.Store(true)
-	return r.operator.KillSession(ctx, c.s.ID())
+	return admin.New(r.operator).KillSession(ctx, c.s.ID())
 }
 
 // fence waits until all live candidates have read everything written so far.

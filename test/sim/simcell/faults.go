@@ -3,6 +3,8 @@ package simcell
 import (
 	"context"
 	"time"
+
+	"github.com/stoutlock/stout/client/admin"
 )
 
 // A run is a script of steps. Each step draws a fault, or none, and lets some
@@ -274,6 +276,6 @@ func (w *world) killSession() {
 	go func() {
 		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
 		defer cancel()
-		_ = u.client.KillSession(ctx, u.session.ID())
+		_ = admin.New(u.client).KillSession(ctx, u.session.ID())
 	}()
 }

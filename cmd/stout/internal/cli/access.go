@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/readfile"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -59,7 +60,9 @@ func (a *app) whoAmI() command {
 		use: "whoami", short: "Show your principal and how it was authenticated", like: "who id me", exits: reads,
 		long: `Shows your principal, as the cell sees it, and how it was authenticated: by a
 token, a certificate or a JWT.`,
-	}, func(ctx context.Context, _ []string) (lockapi.WhoAmI, error) { return a.client.Access().WhoAmI(ctx) },
+	}, func(ctx context.Context, _ []string) (lockapi.WhoAmI, error) {
+		return a.admin.Access().WhoAmI(ctx)
+	},
 		func(me lockapi.WhoAmI) {
 			how, known := hows[me.How]
 			if !known {
@@ -114,7 +117,7 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 	if c.can != "" && !slices.Contains(permissions, c.can) {
 		return usagef("--can is %q; it must be one of %s", c.can, strings.Join(permissions, ", "))
 	}
-	got, err := c.client.Access().Check(ctx, args[0], principal)
+	got, err := c.admin.Access().Check(ctx, args[0], principal)
 	verdicts := map[string]lockapi.AccessVerdict{
 		lockapi.PermissionRead: got.Read, lockapi.PermissionLock: got.Lock,
 		lockapi.PermissionWrite: got.Write, lockapi.PermissionAdmin: got.Admin,
@@ -134,7 +137,7 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 }
 
 func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessCheck, asked []string, verdicts map[string]lockapi.AccessVerdict) {
-	book := &rulebook{access: c.client.Access(), rules: map[string]*lockapi.AccessRule{}}
+	book := &rulebook{access: c.admin.Access(), rules: map[string]*lockapi.AccessRule{}}
 	c.ui.printf("%s, at %s:\n", clean(got.Principal), clean(got.Path))
 	for _, p := range asked {
 		v := verdicts[p]
@@ -150,7 +153,7 @@ func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessChec
 // rulebook reads the rules and groups that verdicts name, each once. Reasons
 // omit rules that the caller may not read or that are gone.
 type rulebook struct {
-	access client.Access
+	access admin.Access
 	rules  map[string]*lockapi.AccessRule
 	groups map[string][]string // members by name; nil until read
 }
@@ -303,7 +306,7 @@ func (c *enableAccess) run(ctx context.Context, _ []string) error {
 	}
 	token, err := c.made(ctx, s, lockapi.PrincipalRoot, func(ctx context.Context) (lockapi.Token, error) {
 		req.TokenSHA256 = s.sum
-		return c.client.Access().Enable(ctx, req)
+		return c.admin.Access().Enable(ctx, req)
 	})
 	if errors.Is(err, client.ErrConflict) {
 		return &failure{code: exitFailed, message: "access control is already on"}
@@ -325,7 +328,7 @@ func (c *enableAccess) confirm(ctx context.Context) error {
 	}
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	access := c.client.Access()
+	access := c.admin.Access()
 	rules, err := collect(access.Rules(ctx, ""))
 	if err != nil {
 		return err
@@ -359,7 +362,7 @@ skips the question.`,
 			if err != nil {
 				return err
 			}
-			return a.remove(ctx, a.client.Access().Disable, "access control is off: every caller may do everything\n")
+			return a.remove(ctx, a.admin.Access().Disable, "access control is off: every caller may do everything\n")
 		},
 	}
 }

@@ -361,7 +361,7 @@ func (w *waitWatch) place(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	state, err := w.a.client.ReadSession(ctx, session.ID())
+	state, err := w.a.admin.ReadSession(ctx, session.ID())
 	if err != nil {
 		return errors.Is(err, client.ErrSessionNotFound) // this ends the wait by itself
 	}
@@ -383,7 +383,7 @@ func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
 	}
 	asking, cancel := context.WithTimeout(ctx, max(probeTimeout, w.every))
 	defer cancel()
-	_, err := w.a.client.Replica(asking, url)
+	_, err := w.a.admin.Replica(asking, url)
 	if ctx.Err() != nil {
 		return w.every // canceled
 	}
@@ -412,7 +412,7 @@ func (w *waitWatch) wellKnown() bool {
 func (w *waitWatch) standby(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, min(firstLook, w.every))
 	defer cancel()
-	if _, err := w.a.client.CellAt(ctx, url); ask.IsRefusal(err) {
+	if _, err := w.a.admin.CellAt(ctx, url); ask.IsRefusal(err) {
 		return err
 	}
 	return nil

@@ -75,7 +75,7 @@ byte.`,
 			var h lockapi.BackupHeader
 			var asked error
 			err := backup.Save(name, force, func(w io.Writer) error {
-				h, asked = a.client.Backup(ctx, &begun{Writer: w, do: func() { timer.Stop() }})
+				h, asked = a.admin.Backup(ctx, &begun{Writer: w, do: func() { timer.Stop() }})
 				return asked
 			})
 			switch {

@@ -150,7 +150,7 @@ func (a *app) completeFile() completer {
 
 func (a *app) completeSession() completer {
 	return offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.SessionState, error] {
-		return a.client.ListSessions(ctx)
+		return a.admin.ListSessions(ctx)
 	},
 		func(s lockapi.SessionState) (string, string) {
 			return s.ID, fmt.Sprintf("%s holds %d", s.Name, len(s.Holds))
@@ -168,20 +168,20 @@ func (a *app) replicas(ctx context.Context) iter.Seq2[lockapi.Replica, error] {
 
 func (a *app) completeRule() completer {
 	return offers(a, func(ctx context.Context, typed string) iter.Seq2[lockapi.AccessRule, error] {
-		return a.client.Access().Rules(ctx, typed)
+		return a.admin.Access().Rules(ctx, typed)
 	}, func(r lockapi.AccessRule) (string, string) { return r.Path, "a rule" })
 }
 
 func (a *app) completeGroup() completer {
 	return offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Group, error] {
-		return listed(a.client.Access().Groups(ctx))
+		return listed(a.admin.Access().Groups(ctx))
 	},
 		func(g lockapi.Group) (string, string) { return g.Name, plural(len(g.Members), "member") })
 }
 
 func (a *app) completeToken() completer {
 	return offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Token, error] {
-		return a.client.Access().Tokens(ctx)
+		return a.admin.Access().Tokens(ctx)
 	},
 		func(t lockapi.Token) (string, string) {
 			return t.ID, strings.TrimSpace(strings.TrimPrefix(t.Principal, lockapi.PrefixUser) + " " + t.Note)

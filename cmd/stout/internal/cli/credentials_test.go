@@ -61,7 +61,7 @@ func TestCAsThatChange(t *testing.T) {
 			s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 			s.StartTLS()
 			defer s.Close()
-			if err := a.client.Ready(t.Context(), s.URL); err != nil {
+			if err := a.admin.Ready(t.Context(), s.URL); err != nil {
 				t.Errorf("own certificate %t: %v", own, err)
 			}
 		})

@@ -40,7 +40,7 @@ bound: --for 30s measures ten times as precisely as 3s.`,
 				return usagef("--for is %v; it must be from 0s to 10m", watched)
 			}
 			look := doctor.Prober{
-				Client: a.client, Poller: a.asker(), Cell: a.cell, Version: buildinfo.Version(),
+				Admin: a.admin, Poller: a.asker(), Cell: a.cell, Version: buildinfo.Version(),
 				Step: min(a.opts.timeout, defaultTimeout), For: watched,
 				Doing: func(what string) { a.ui.progress("doctor", what) },
 			}

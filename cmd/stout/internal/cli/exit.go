@@ -139,7 +139,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	dead := make([]error, len(a.opts.servers))
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		ask.Each(a.opts.servers, func(i int, url string) { _, dead[i] = a.client.Replica(ctx, url) })
+		ask.Each(a.opts.servers, func(i int, url string) { _, dead[i] = a.admin.Replica(ctx, url) })
 	})
 	cell, err := a.survey(ctx, lastWords)
 	if f, ok := errors.AsType[*failure](err); ok {

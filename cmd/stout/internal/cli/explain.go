@@ -76,7 +76,7 @@ func (a *app) explainPath(ctx context.Context, path string, last int, everywhere
 		return err
 	}
 	if e.Lock.Waiters > 0 {
-		all, err := a.client.Deadlocks(ctx, opts...)
+		all, err := a.admin.Deadlocks(ctx, opts...)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (a *app) explainPath(ctx context.Context, path string, last int, everywhere
 // all available events if it does not.
 func (a *app) readPast(ctx context.Context, e *explained, path string, last int, everywhere bool) (err error) {
 	if last == 0 || !everywhere { // for 0, only the holder's waiting time is needed
-		e.History, err = a.client.History(ctx, path, max(4, 4*last))
+		e.History, err = a.admin.History(ctx, path, max(4, 4*last))
 		return err
 	}
 	e.History, err = a.remembered(ctx, path, 4*last)
@@ -148,7 +148,7 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 		if _, asked := e.left[h.Session]; asked {
 			continue
 		}
-		s, err := a.client.ReadSession(ctx, h.Session, opts...)
+		s, err := a.admin.ReadSession(ctx, h.Session, opts...)
 		switch {
 		case errors.Is(err, client.ErrSessionNotFound):
 			e.left[h.Session] = "Its session has just ended."

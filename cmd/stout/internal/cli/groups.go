@@ -56,7 +56,7 @@ func groupAndMembers(args []string) (name string, members []string, err error) {
 func (a *app) listGroups() command {
 	return viewer(a, command{use: "list", short: "List the groups", long: groupsHelp, exits: reads, like: "ls"},
 		func(ctx context.Context, _ []string) (lockapi.GroupList, error) {
-			groups, err := a.client.Access().Groups(ctx)
+			groups, err := a.admin.Access().Groups(ctx)
 			return lockapi.GroupList{Groups: append([]lockapi.Group{}, groups...)}, err
 		}, func(l lockapi.GroupList) {
 			list(a.ui, l.Groups, "the cell has no groups", []column{left("GROUP"), right("SIZE"), left("MEMBERS")}, func(g lockapi.Group) []string {
@@ -74,7 +74,7 @@ func (a *app) showGroup() command {
 		if err != nil {
 			return g, err
 		}
-		return a.client.Access().Group(ctx, name)
+		return a.admin.Access().Group(ctx, name)
 	}, a.printGroup)
 }
 
@@ -109,7 +109,7 @@ func (c *setGroup) run(ctx context.Context, args []string) error {
 // editGroup changes the members of a group. create allows a group that does not
 // exist yet.
 func (a *app) editGroup(ctx context.Context, name string, create bool, change func(now []string) ([]string, error)) error {
-	access := a.client.Access()
+	access := a.admin.Access()
 	return edit(ctx, a, func(ctx context.Context) (lockapi.Group, error) {
 		g, err := access.Group(ctx, name)
 		if create && isNotFound(err) {
@@ -147,7 +147,7 @@ MEMBERs, it removes only these members.`,
 			}
 			reading, cancel := a.bounded(ctx)
 			defer cancel()
-			access := a.client.Access()
+			access := a.admin.Access()
 			g, err := access.Group(reading, name)
 			if err != nil {
 				return err

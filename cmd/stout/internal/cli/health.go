@@ -77,7 +77,7 @@ func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
 func (a *app) deadPaths(ctx context.Context, cell lockapi.Cell, r lockapi.Replica) string {
 	var dead []string
 	if slices.Contains(a.opts.servers, strings.TrimRight(r.URL, "/")) {
-		if err := a.client.Ready(ctx, r.URL); err != nil && !ask.IsRefusal(err) {
+		if err := a.admin.Ready(ctx, r.URL); err != nil && !ask.IsRefusal(err) {
 			dead = append(dead, fmt.Sprintf("does not answer from here (%s), but the master reaches it", reason(err, probeTimeout)))
 		}
 	}
@@ -122,7 +122,7 @@ func (a *app) ready(ctx context.Context, url string) error {
 	if err := a.mayCall(url); err != nil {
 		return err
 	}
-	return a.client.Ready(ctx, url)
+	return a.admin.Ready(ctx, url)
 }
 
 // another describes a different replica that answers at a replica's address, or
@@ -131,17 +131,17 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 	other := func(what, is string) string {
 		return fmt.Sprintf("does not answer: %s %s, answers at its address", what, clean(is))
 	}
-	if view, err := a.client.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
+	if view, err := a.admin.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
 		return other("a replica of another cell,", view.Cell)
 	}
-	own, err := a.client.Replica(ctx, r.URL)
+	own, err := a.admin.Replica(ctx, r.URL)
 	if err != nil {
 		return ""
 	}
 	if own.ID != r.ID {
 		return other("another replica,", own.ID)
 	}
-	list, err := a.client.Members(ctx)
+	list, err := a.admin.Members(ctx)
 	if err != nil {
 		return ""
 	}

@@ -274,7 +274,7 @@ func (c *releaseLock) run(ctx context.Context, args []string) error {
 }
 
 func (c *releaseLock) leaveQueue(ctx context.Context, path string, p pick) error {
-	s, err := c.client.ReadSession(ctx, p.session)
+	s, err := c.admin.ReadSession(ctx, p.session)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (c *releaseLock) leaveQueue(ctx context.Context, path string, p pick) error
 // releaseOne releases the selected hold or queue position, and warns if it was
 // held.
 func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string, held bool) error {
-	released, err := c.client.Release(ctx, path, session, handle, token)
+	released, err := c.admin.Release(ctx, path, session, handle, token)
 	if err != nil {
 		return err
 	}

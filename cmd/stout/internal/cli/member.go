@@ -36,7 +36,7 @@ it answers but does not reach the master (--stale lists such members without a
 master).`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (lockapi.Members, error) {
-		return a.client.Members(ctx, readOptions(stale)...)
+		return a.admin.Members(ctx, readOptions(stale)...)
 	}, a.printMembers)
 }
 
@@ -66,7 +66,7 @@ locks stay, and the new master does not wait for the old lease to end.`,
 				}
 				to = args[0]
 			}
-			done, err := a.client.Transfer(ctx, to)
+			done, err := a.admin.Transfer(ctx, to)
 			if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
 				return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not report within %s whether mastership was handed over", human(a.opts.timeout))}).
 					hint("stout status shows the master; a longer --timeout waits longer")
@@ -204,7 +204,7 @@ shows the progress.`,
 			}
 			err := a.notAnothers(ctx, req)
 			if err == nil {
-				err = a.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return a.client.AddMember(ctx, req) })
+				err = a.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return a.admin.AddMember(ctx, req) })
 			}
 			return answer(a.ui, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err, func(lockapi.MemberChange) {
 				a.ui.printf("%s is a member without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[nonvoter])
@@ -257,7 +257,7 @@ be committed: its outcome is then unknown, and the cell may stop.`,
 				return err
 			}
 			err = a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
-				return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
+				return a.admin.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
 			})
 			return answer(a.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
 				a.ui.printf("%s is no longer a member\n", clean(id))
@@ -381,7 +381,7 @@ first hands mastership over.`,
 			}
 			var now lockapi.Member
 			err := a.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
-				now, err = a.client.SetMember(ctx, id, req)
+				now, err = a.admin.SetMember(ctx, id, req)
 				return err
 			})
 			return answer(a.ui, now, err, func(lockapi.Member) {

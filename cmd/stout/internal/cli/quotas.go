@@ -56,7 +56,7 @@ func (a *app) listQuotas() command {
 	return viewer(a, command{use: "list", short: "List the quotas", long: quotasHelp, exits: reads, like: "ls"},
 		func(ctx context.Context, _ []string) (lockapi.QuotaList, error) {
 			all := lockapi.QuotaList{Quotas: []lockapi.Quota{}}
-			for q, err := range a.client.Access().Quotas(ctx) {
+			for q, err := range a.admin.Access().Quotas(ctx) {
 				if err != nil {
 					return all, err
 				}
@@ -80,7 +80,7 @@ func (a *app) showQuota() command {
 		if err != nil {
 			return q, err
 		}
-		return a.client.Access().Quota(ctx, of)
+		return a.admin.Access().Quota(ctx, of)
 	}, a.printQuota)
 }
 
@@ -105,7 +105,7 @@ limit is.`,
 			if err != nil {
 				return err
 			}
-			q, err := a.client.Access().PutQuota(ctx, of, limits)
+			q, err := a.admin.Access().PutQuota(ctx, of, limits)
 			return answer(a.ui, q, err, a.printQuota)
 		},
 	}
@@ -148,7 +148,7 @@ func (a *app) removeQuota() command {
 			}
 			reading, cancel := a.bounded(ctx)
 			defer cancel()
-			access := a.client.Access()
+			access := a.admin.Access()
 			if _, err := access.Quota(reading, of); err != nil {
 				return err
 			}

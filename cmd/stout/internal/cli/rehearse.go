@@ -214,7 +214,7 @@ func (a *app) proberURLs(ctx context.Context, cell lockapi.Cell) (urls []string,
 	if len(urls) > 0 {
 		return urls, nil
 	}
-	known, err := a.client.URLs(ctx)
+	known, err := a.admin.URLs(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -37,7 +38,7 @@ func TestProberURLs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		a := &app{client: c}
+		a := &app{admin: admin.New(c)}
 		a.opts.servers = []string{server}
 		urls, err := a.proberURLs(t.Context(), lockapi.Cell{})
 		if !slices.Equal(urls, want) || (err != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "--server") {

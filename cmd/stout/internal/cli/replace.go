@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -111,7 +112,7 @@ func (c *replaceMember) run(ctx context.Context, args []string) error {
 func (a *app) readMembers(ctx context.Context) (lockapi.Members, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	return a.client.Members(ctx)
+	return a.admin.Members(ctx)
 }
 
 // presentDirectory asks the replica with a member's name for its directory.
@@ -122,7 +123,7 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 	var own lockapi.Replica
 	err := a.mayCall(m.URL)
 	if err == nil {
-		own, err = a.client.Replica(ctx, m.URL)
+		own, err = a.admin.Replica(ctx, m.URL)
 	}
 	switch {
 	case err != nil:
@@ -187,7 +188,7 @@ const replaceAgain = 200 * time.Millisecond
 
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
 	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was started", func(ctx context.Context) error {
-		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: r.force})
+		return a.admin.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: r.force})
 	})
 }
 
@@ -200,7 +201,7 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 		err := change(ctx)
 		refused, _ := errors.AsType[*lockapi.Error](err)
 		switch {
-		case errors.Is(err, client.ErrBusy) && ask.Sleep(ctx, replaceAgain) == nil:
+		case errors.Is(err, admin.ErrBusy) && ask.Sleep(ctx, replaceAgain) == nil:
 			continue
 		case errors.Is(err, client.ErrOutcomeUnknown):
 			f := &failure{code: exitUnknown, message: "it is not known whether " + done}
@@ -208,9 +209,9 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 				f.detail("%s", clean(refused.Detail))
 			}
 			return f.hint("stout member list shows whether it is done; it may still be committed later by a majority of the voters")
-		case errors.Is(err, client.ErrUnsafe):
+		case errors.Is(err, admin.ErrUnsafe):
 			return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("stout member list shows the members' health; --force continues anyway")
-		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound), errors.Is(err, client.ErrBusy):
+		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound), errors.Is(err, admin.ErrBusy):
 			return &failure{code: exitFailed, message: clean(refused.Detail)}
 		}
 		return err

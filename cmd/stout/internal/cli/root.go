@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/certs"
@@ -42,6 +43,7 @@ type app struct {
 	opts                  options
 	ui                    *ui
 	client                *client.Client
+	admin                 *admin.Admin
 	via                   http.RoundTripper                     // for calls outside the client; nil for a new transport
 	token                 func(context.Context) (string, error) // nil if no access token was named
 	tokenFrom             string                                // its file; empty if it came from the environment
@@ -287,7 +289,7 @@ func (a *app) connect() error {
 	if err != nil {
 		return usagef("%s: %v", source, err).hint("name a replica by the base URL of its API, such as %s, or all of them by a DNS name, such as dns:stout.example.com:7101", a.scheme()+localCell[0])
 	}
-	a.client = c
+	a.client, a.admin = c, admin.New(c)
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (a *app) listRules() command {
 			if err := validPrefix(prefix); err != nil {
 				return l, err
 			}
-			l.Rules, err = collect(a.client.Access().Rules(ctx, prefix))
+			l.Rules, err = collect(a.admin.Access().Rules(ctx, prefix))
 			return l, err
 		}, func(l lockapi.AccessRuleList) {
 			none := "you have admin at no rule"
@@ -59,7 +59,7 @@ what a caller may do there under all rules.`,
 		if err := validRulePath(args[0]); err != nil {
 			return rule, err
 		}
-		return a.client.Access().Rule(ctx, args[0])
+		return a.admin.Access().Rule(ctx, args[0])
 	}, a.printRule)
 }
 
@@ -105,7 +105,7 @@ The command asks first if you would lose admin there; --yes skips the question.`
 			if err != nil {
 				return err
 			}
-			access := a.client.Access()
+			access := a.admin.Access()
 			return edit(ctx, a, func(ctx context.Context) (lockapi.AccessRule, error) {
 				rule, err := access.Rule(ctx, at)
 				if isNotFound(err) {
@@ -132,7 +132,7 @@ The command asks first if you would lose admin there; --yes skips the question.`
 func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	access := a.client.Access()
+	access := a.admin.Access()
 	now, err := access.Check(ctx, at, "")
 	if err != nil || !now.Admin.Allowed || now.Admin.Rule == nil {
 		return nil // nothing to lose, or the change itself reports the error
@@ -175,7 +175,7 @@ PATH. That needs admin at PATH and at each of them.`,
 			}
 			reading, cancel := a.bounded(ctx)
 			defer cancel()
-			access := a.client.Access()
+			access := a.admin.Access()
 			if below {
 				some, err := access.DeleteRulesBelow(reading, strings.TrimSuffix(at, "/")+"/")
 				err = answer(a.ui, lockapi.RulesDeleted{Deleted: some}, err, func(lockapi.RulesDeleted) {
@@ -353,7 +353,9 @@ without a rule. user:root always operates the cell.`
 
 func (a *app) cellAccess() command {
 	show := viewer(a, command{use: "show", short: "Show the observers and operators of the cell", long: cellHelp, exits: reads, like: "get list"},
-		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) { return a.client.Access().Cell(ctx) }, a.printCellAccess)
+		func(ctx context.Context, _ []string) (lockapi.CellAccess, error) {
+			return a.admin.Access().Cell(ctx)
+		}, a.printCellAccess)
 	return command{
 		use: "cell", short: "Show and set the observers and operators of the cell", like: "operators observers operate observe",
 		long: cellHelp, exits: reads, first: true, sub: []command{show, a.setCellAccess()},
@@ -408,7 +410,7 @@ func (c *setCellAccess) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	access := c.client.Access()
+	access := c.admin.Access()
 	return edit(ctx, c.app, access.Cell, func(lists *lockapi.CellAccess) error {
 		now := lists.Operate
 		if list, ok := given["observe"]; ok {
@@ -430,11 +432,11 @@ func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) 
 	}
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	me, err := c.client.Access().WhoAmI(ctx)
+	me, err := c.admin.Access().WhoAmI(ctx)
 	if err != nil || me.Principal == lockapi.PrincipalRoot {
 		return nil // root always operates the cell
 	}
-	book := &rulebook{access: c.client.Access()}
+	book := &rulebook{access: c.admin.Access()}
 	was, _ := book.entryFor(ctx, now, me.Principal)
 	is, _ := book.entryFor(ctx, then, me.Principal)
 	if was == "" || is != "" {

@@ -18,7 +18,7 @@ func (a *app) sessions() command {
 holds and waits for.`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (l lockapi.SessionList, err error) {
-		l.Sessions, err = collect(a.client.ListSessions(ctx, readOptions(stale)...))
+		l.Sessions, err = collect(a.admin.ListSessions(ctx, readOptions(stale)...))
 		return l, err
 	}, func(l lockapi.SessionList) {
 		list(a.ui, l.Sessions, "there are no open sessions", []column{
@@ -53,7 +53,7 @@ func (a *app) session() command {
 		long: "Shows a session with the locks that it holds and waits for.", exits: reads, words: a.completeSession(),
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
-		return a.client.ReadSession(ctx, args[0], readOptions(stale)...)
+		return a.admin.ReadSession(ctx, args[0], readOptions(stale)...)
 	}, a.printSession)
 	return command{use: "session", short: "Show or end one session", like: "kill", sub: []command{show, a.killSession()}}
 }
@@ -98,9 +98,9 @@ seconds later. Until then it may continue beside the next holder; only fencing
 tokens keep the two apart.`,
 		exits: changes, words: a.completeSession(),
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
-		s, err := a.client.ReadSession(ctx, args[0])
+		s, err := a.admin.ReadSession(ctx, args[0])
 		if err == nil {
-			err = a.client.KillSession(ctx, args[0])
+			err = a.admin.KillSession(ctx, args[0])
 		}
 		return s, err
 	}, func(s lockapi.SessionState) {
@@ -128,7 +128,7 @@ stand by for the other's form a healthy cycle. So do not end a session because
 it is in a cycle: find out first whether the program still works.`,
 		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
 	}, func(ctx context.Context, _ []string) (l lockapi.Deadlocks, err error) {
-		l.Deadlocks, err = a.client.Deadlocks(ctx, readOptions(stale)...)
+		l.Deadlocks, err = a.admin.Deadlocks(ctx, readOptions(stale)...)
 		if err == nil && len(l.Deadlocks) == 0 && !a.ui.json {
 			a.ui.note("no sessions wait for each other%s", a.thatMayBeRead(ctx, " over locks that you may read"))
 		}

@@ -121,7 +121,7 @@ func (a *app) views(ctx context.Context) (best *lockapi.Cell, failed map[string]
 		pending++
 		asking.Go(func() {
 			for first, more := true, true; more; first = false {
-				cell, err := a.client.CellAt(ctx, url)
+				cell, err := a.admin.CellAt(ctx, url)
 				more = saw(url, cell, err, first) && ask.Sleep(ctx, askAgain) == nil
 			}
 		})
@@ -154,17 +154,17 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	named := make([]lockapi.Replica, len(a.opts.servers))
 	var asking sync.WaitGroup
 	for i, url := range a.opts.servers {
-		asking.Go(func() { named[i], _ = a.client.Replica(ctx, url) })
+		asking.Go(func() { named[i], _ = a.admin.Replica(ctx, url) })
 	}
 	var now atomic.Pointer[lockapi.Cell]
 	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if failed[i] = a.mayCall(r.URL); failed[i] != nil {
 			return
 		}
-		if own[i], failed[i] = a.client.Replica(ctx, r.URL); failed[i] != nil || own[i].ID != r.ID || own[i].Role != lockapi.RoleMaster {
+		if own[i], failed[i] = a.admin.Replica(ctx, r.URL); failed[i] != nil || own[i].ID != r.ID || own[i].Role != lockapi.RoleMaster {
 			return
 		}
-		if view, err := a.client.CellAt(ctx, r.URL); err == nil && ask.InOffice(view) {
+		if view, err := a.admin.CellAt(ctx, r.URL); err == nil && ask.InOffice(view) {
 			now.Store(&view)
 			settled()
 		}
@@ -364,7 +364,7 @@ func (a *app) remembered(ctx context.Context, path string, limit int) (lockapi.H
 		})
 		return all, nil
 	})
-	h, err := a.client.History(ctx, path, limit)
+	h, err := a.admin.History(ctx, path, limit)
 	if err != nil || h.More {
 		return h, err
 	}

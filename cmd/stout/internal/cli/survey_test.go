@@ -18,6 +18,7 @@ import (
 	"github.com/muesli/termenv"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -117,6 +118,7 @@ func asApp(t *testing.T, h hosts, servers ...string) *app {
 	if a.client, err = (client.Config{URLs: servers, OnlyURLs: true, Transport: h, Clock: clock, Resolver: fakeDNS{}}).New(); err != nil {
 		t.Fatal(err)
 	}
+	a.admin = admin.New(a.client)
 	t.Cleanup(func() { _ = a.client.Close() })
 	return a
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -62,7 +63,9 @@ To replace a token, make another one, distribute it, and revoke the first.`,
 				return err
 			}
 			req.TokenSHA256 = s.sum
-			token, err := a.made(ctx, s, req.Principal, func(ctx context.Context) (lockapi.Token, error) { return a.client.Access().CreateToken(ctx, req) })
+			token, err := a.made(ctx, s, req.Principal, func(ctx context.Context) (lockapi.Token, error) {
+				return a.admin.Access().CreateToken(ctx, req)
+			})
 			if err != nil {
 				return err
 			}
@@ -96,7 +99,7 @@ secrets. Expired tokens are listed until they are revoked.`,
 		if of = strings.Join(args, ""); len(args) > 0 && !lockapi.IsUser(of) {
 			return l, badPrincipal(of, "user:NAME")
 		}
-		l.Tokens, err = collect(a.client.Access().Tokens(ctx))
+		l.Tokens, err = collect(a.admin.Access().Tokens(ctx))
 		if of != "" {
 			l.Tokens = slices.DeleteFunc(l.Tokens, func(t lockapi.Token) bool { return t.Principal != of })
 		}
@@ -146,7 +149,7 @@ no lasting token of user:root would be left; --yes skips the question.`,
 func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 	reading, cancel := c.bounded(ctx)
 	defer cancel()
-	tokens, err := collect(c.client.Access().Tokens(reading))
+	tokens, err := collect(c.admin.Access().Tokens(reading))
 	if err != nil {
 		return err
 	}
@@ -183,7 +186,7 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 	}
 	for _, t := range gone {
 		writing, cancel := c.bounded(ctx)
-		err := c.client.Access().RevokeToken(writing, t.ID)
+		err := c.admin.Access().RevokeToken(writing, t.ID)
 		cancel()
 		if err != nil {
 			return err
@@ -202,7 +205,7 @@ func (a *app) ownLast(ctx context.Context, gone []lockapi.Token) ([]lockapi.Toke
 	if len(gone) < 2 || a.token == nil {
 		return gone, nil
 	}
-	me, err := a.client.Access().WhoAmI(ctx)
+	me, err := a.admin.Access().WhoAmI(ctx)
 	if err != nil || me.How != lockapi.HowToken {
 		return gone, err
 	}
@@ -233,7 +236,7 @@ const outUsage = "write the token to this new `file`, readable by its owner only
 
 func newSecret(file string) (*secret, error) {
 	s := &secret{file: file}
-	s.text, s.sum = client.NewSecret()
+	s.text, s.sum = admin.NewSecret()
 	if file == "" {
 		return s, nil
 	}
@@ -299,7 +302,7 @@ func (a *app) knows(ctx context.Context, secret string) (string, error) {
 	defer c.Close()
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	me, err := c.Access().WhoAmI(ctx)
+	me, err := admin.New(c).Access().WhoAmI(ctx)
 	return me.Principal, err
 }
 

@@ -93,11 +93,11 @@ func (s *topSource) Look(ctx context.Context, width int) (top.Look, error) {
 // Members implements top.Source. Cycles are optional: older releases do not
 // report them.
 func (s *topSource) Members(ctx context.Context, width int, stale bool) (out top.Members, err error) {
-	list, err := s.a.client.Members(ctx, readOptions(stale)...)
+	list, err := s.a.admin.Members(ctx, readOptions(stale)...)
 	if err != nil {
 		return out, err
 	}
-	out.Cycles, _ = s.a.client.Deadlocks(ctx, readOptions(stale)...)
+	out.Cycles, _ = s.a.admin.Deadlocks(ctx, readOptions(stale)...)
 	out.Text, err = s.output(width, func(a *app) error {
 		out.Tolerates = a.tolerance(list)
 		a.printMembers(list)
@@ -117,7 +117,7 @@ func (s *topSource) Read(ctx context.Context, of top.Subject, width int, stale b
 		case top.Lock:
 			return a.explainPath(ctx, of.Name, topHistory, false, opts)
 		case top.Session:
-			s, err := a.client.ReadSession(ctx, of.Name, opts...)
+			s, err := a.admin.ReadSession(ctx, of.Name, opts...)
 			if errors.Is(err, client.ErrSessionNotFound) {
 				err = gone("This session no longer exists: it was closed or has expired.")
 			}

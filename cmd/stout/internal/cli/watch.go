@@ -152,7 +152,7 @@ func (c *watchEvents) begin(ctx context.Context) (err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	if c.given("after") {
-		if _, err = c.client.Cell(ctx); errors.Is(err, client.ErrPermissionDenied) { // to observe the cell; a replica answers
+		if _, err = c.admin.Cell(ctx); errors.Is(err, client.ErrPermissionDenied) { // to observe the cell; a replica answers
 			err = nil
 		}
 		return err

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -23,7 +23,7 @@ import (
 // Prober examines a cell and the connection to it. It changes nothing.
 type Prober struct {
 	ask.Poller // has at least one server
-	Client     *client.Client
+	Admin      *admin.Admin
 	Cell       func(ctx context.Context, within time.Duration) (lockapi.Cell, error)
 	Version    string        // of this program
 	Step       time.Duration // time limit of one question
@@ -41,7 +41,7 @@ func (l *Prober) Look(ctx context.Context) *Seen {
 	s := &Seen{At: time.Now(), Version: l.Version}
 	if slices.ContainsFunc(l.Servers, ask.IsName) { // the client resolves it
 		step, cancel := context.WithTimeout(ctx, l.Step)
-		l.Servers, s.NamesErr = l.Client.URLs(step)
+		l.Servers, s.NamesErr = l.Admin.URLs(step)
 		cancel()
 	}
 	for i, u := range l.Servers {
@@ -115,7 +115,7 @@ func (l *Prober) askCell(ctx context.Context, s *Seen) {
 		s.MembersErr = errors.New("the cell has no master to ask")
 	default:
 		var members lockapi.Members
-		if members, s.MembersErr = l.Client.Members(ctx); s.MembersErr == nil {
+		if members, s.MembersErr = l.Admin.Members(ctx); s.MembersErr == nil {
 			s.Members = &members
 		}
 	}
@@ -134,7 +134,7 @@ func (l *Prober) askWho(ctx context.Context, s *Seen) {
 		s.WhoErr = cmp.Or(s.CellErr, errors.New("the cell has no master to ask"))
 		return
 	}
-	who, err := l.Client.Access().WhoAmI(ctx)
+	who, err := l.Admin.Access().WhoAmI(ctx)
 	if s.WhoErr = err; err == nil {
 		s.Who = &who
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -50,11 +51,11 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // cellOf returns the cell as its first replica describes it.
 func cellOf(c *client.Client) func(context.Context, time.Duration) (lockapi.Cell, error) {
 	return func(ctx context.Context, _ time.Duration) (lockapi.Cell, error) {
-		urls, err := c.URLs(ctx)
+		urls, err := admin.New(c).URLs(ctx)
 		if err != nil {
 			return lockapi.Cell{}, err
 		}
-		return c.CellAt(ctx, urls[0])
+		return admin.New(c).CellAt(ctx, urls[0])
 	}
 }
 
@@ -76,7 +77,7 @@ func TestTokenStaysPrivate(t *testing.T) {
 	}
 	defer c.Close()
 	l := Prober{
-		Client: c, Cell: cellOf(c), Poller: ask.Poller{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
+		Admin: admin.New(c), Cell: cellOf(c), Poller: ask.Poller{Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token},
 		Step: 10 * time.Second, For: 100 * time.Millisecond, Doing: func(string) {},
 	}
 	s := l.Look(t.Context())
@@ -112,7 +113,7 @@ func TestLookWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := (&Prober{Client: c, Cell: cellOf(c), Poller: ask.Poller{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
+	s := (&Prober{Admin: admin.New(c), Cell: cellOf(c), Poller: ask.Poller{Servers: []string{server.URL}}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
 	if !ask.IsDenial(s.CellErr) || !ask.IsDenial(s.MembersErr) || s.Who == nil || s.Who.Principal != "user:low" {
 		t.Errorf("cell %v, members %v, who %+v (%v)", s.CellErr, s.MembersErr, s.Who, s.WhoErr)
 	}
@@ -145,7 +146,7 @@ func TestNamesOfTheDNS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		l := Prober{Client: c, Cell: cellOf(c), Poller: ask.Poller{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
+		l := Prober{Admin: admin.New(c), Cell: cellOf(c), Poller: ask.Poller{Servers: []string{named}, TLS: func() *tls.Config { return conf }}, Step: 10 * time.Second, Doing: func(string) {}}
 		s := l.Look(t.Context())
 		if len(s.Servers) != 1 || s.Servers[0].URL != server.URL || s.Servers[0].TLS == nil {
 			t.Fatalf("%s: %v, %+v", name, s.NamesErr, s.Servers)

@@ -153,7 +153,7 @@ func (r *Rehearsal) Rights(ctx context.Context, b *Before) (err error) {
 		return fmt.Errorf("read the rights to the cell: %w", err)
 	}
 	path := strings.TrimRight(r.Path, "/") + "/held"
-	may, err := r.Client.Access().Check(ctx, path, "")
+	may, err := r.admin().Access().Check(ctx, path, "")
 	if err != nil {
 		return fmt.Errorf("read the rights to lock %s: %w", path, err)
 	}

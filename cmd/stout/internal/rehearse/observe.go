@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -204,7 +205,7 @@ const rest = 200 * time.Millisecond
 
 func newWatcher(c *client.Client, begun time.Time, but ...string) *watcher {
 	return &watcher{
-		list:  func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] { return c.ListSessions(ctx) },
+		list:  func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] { return admin.New(c).ListSessions(ctx) },
 		begun: begun, but: but, ends: make(map[string]time.Duration),
 	}
 }

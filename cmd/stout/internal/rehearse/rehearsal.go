@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -35,6 +36,8 @@ type Rehearsal struct {
 
 	changed time.Time // when the change was requested
 }
+
+func (r *Rehearsal) admin() *admin.Admin { return admin.New(r.Client) }
 
 // Bounds of a rehearsal.
 const (
@@ -55,7 +58,7 @@ func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 	if err != nil || b.Cell.Master == nil {
 		return b, err
 	}
-	for s, err := range r.Client.ListSessions(ctx) {
+	for s, err := range r.admin().ListSessions(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -67,8 +70,8 @@ func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 // glance is Look without the sessions, which may number thousands.
 func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
 	b = &Before{To: r.To}
-	if b.Cell, err = r.Client.Cell(ctx); err == nil && b.Cell.Master != nil {
-		b.Members, err = r.Client.Members(ctx)
+	if b.Cell, err = r.admin().Cell(ctx); err == nil && b.Cell.Master != nil {
+		b.Members, err = r.admin().Members(ctx)
 	}
 	return b, err
 }
@@ -184,7 +187,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	s.Change = since()
 	r.Doing("changing the master")
 	r.changed = time.Now()
-	if _, err := r.Client.Transfer(ctx, r.To); err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
+	if _, err := r.admin().Transfer(ctx, r.To); err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
 		return nil, err
 	}
 	if err := r.awaitOffice(ctx, s, since); err != nil {
@@ -200,7 +203,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 		s.Notes = append(s.Notes, fmt.Sprintf("the sessions could not be listed at the end: %v", err))
 	}
 	s.After, s.End = w.last(), since()
-	if cell, err := r.Client.Cell(within); err != nil {
+	if cell, err := r.admin().Cell(within); err != nil {
 		s.Notes = append(s.Notes, fmt.Sprintf("the master at the end could not be read: %v", err))
 		s.Last = s.To
 	} else if ask.InOffice(cell) {
@@ -215,7 +218,7 @@ func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.
 	within, cancel := context.WithTimeout(ctx, officeTime)
 	defer cancel()
 	for within.Err() == nil {
-		cell, err := r.Client.Cell(within)
+		cell, err := r.admin().Cell(within)
 		if err == nil && ask.InOffice(cell) && cell.Epoch > s.From.Epoch {
 			s.To, s.Office = Office{cell.Master.ID, cell.Epoch}, since()
 			return nil
@@ -233,7 +236,7 @@ func (r *Rehearsal) askWhy(ctx context.Context, s *Seen) map[string]string {
 		if _, lives := s.After.Sessions[id]; lives || len(one.Holds) == 0 || len(out) == mostAsked {
 			continue
 		}
-		h, err := r.Client.History(ctx, one.Holds[0].Path, lockapi.MaxListLimit)
+		h, err := r.admin().History(ctx, one.Holds[0].Path, lockapi.MaxListLimit)
 		if err != nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -31,7 +32,7 @@ func newSessions() *list[lockapi.SessionState] {
 		},
 		matches: sessionMatches,
 		source: func(ctx context.Context, c *client.Client, _ string, opts ...client.ReadOption) iter.Seq2[lockapi.SessionState, error] {
-			return c.ListSessions(ctx, opts...)
+			return admin.New(c).ListSessions(ctx, opts...)
 		},
 		of: func(*Model) string { return "" }, rounds: true,
 		open: func(m *Model, r *sessionRow, _ string) { m.closely(Subject{Session, r.item.ID}) },

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -19,7 +19,7 @@ const rulesOfGroup = 10
 // foundingToken writes the secret of user:root to a file, and makes the harness
 // send it in its calls.
 func (c *Cell) foundingToken(dir string) (file string, err error) {
-	c.root, _ = client.NewSecret()
+	c.root, _ = admin.NewSecret()
 	file = filepath.Join(dir, "root-token")
 	return file, os.WriteFile(file, []byte(c.root+"\n"), 0o600)
 }
@@ -33,7 +33,7 @@ func (c *Cell) allow(ctx context.Context, rules int) error {
 		return err
 	}
 	defer sdk.Close()
-	access := sdk.Access()
+	access := admin.New(sdk).Access()
 	group := func(i int) string { return fmt.Sprintf("group:g%d", i) }
 	err = Each(1+rules/rulesOfGroup, func(i int) error {
 		_, err := access.PutGroup(ctx, group(i)[len("group:"):], []string{caller})

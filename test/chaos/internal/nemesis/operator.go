@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -116,7 +117,7 @@ func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), backupTime)
 	defer cancel()
 	var file bytes.Buffer
-	head, err := c.Backup(within, &file)
+	head, err := admin.New(c).Backup(within, &file)
 	_, broken := backup.Verify(&file)
 	h := harm{what: from.ID}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -119,7 +120,7 @@ func (n *Nemesis) transferTo(ctx context.Context, id string) error {
 	defer c.Close()
 	within, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
-	_, err = c.Transfer(within, id)
+	_, err = admin.New(c).Transfer(within, id)
 	return err
 }
 

@@ -1,4 +1,4 @@
-package client
+package admin
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -26,21 +27,21 @@ import (
 // ErrOutcomeUnknown. If it were under way twice, the second could arrive after
 // a later change and undo it. After that error, the caller reads the present
 // state. Only RevokeToken is repeated, since an id is never reused.
-type Access struct{ c *Client }
+type Access struct{ c bridge.Client }
 
 // Access returns the calls that manage rights.
-func (c *Client) Access() Access { return Access{c} }
+func (a *Admin) Access() Access { return Access{a.c} }
 
 // WhoAmI returns the principal of this client, as the cell sees it. Every
 // caller may ask; ErrUnauthenticated means that the credential is bad.
 func (a Access) WhoAmI(ctx context.Context) (out lockapi.WhoAmI, err error) {
-	q := call{path: lockapi.RouteWhoAmI, out: &out, check: checking(func(out *lockapi.WhoAmI) string {
+	q := bridge.Call{Path: lockapi.RouteWhoAmI, Out: &out, Check: checking(func(out *lockapi.WhoAmI) string {
 		if out.Principal == "" || out.How == "" {
 			return "no principal"
 		}
 		return ""
 	})}
-	err = a.c.read(ctx, q, nil, nil)
+	err = a.c.Do(ctx, q)
 	return out, err
 }
 
@@ -58,13 +59,13 @@ func (a Access) Check(ctx context.Context, path, principal string) (out lockapi.
 		}
 		query.Set("principal", principal)
 	}
-	q := call{path: lockapi.RouteCheck, out: &out, check: checking(func(out *lockapi.AccessCheck) string {
+	q := bridge.Call{Path: lockapi.RouteCheck, Query: query, Out: &out, Check: checking(func(out *lockapi.AccessCheck) string {
 		if out.Path != path || principal != "" && out.Principal != principal {
 			return fmt.Sprintf("what %q may do at %q", lockapi.Clip(out.Principal), lockapi.Clip(out.Path))
 		}
 		return ""
 	})}
-	err = a.c.read(ctx, q, query, nil)
+	err = a.c.Do(ctx, q)
 	return out, err
 }
 
@@ -76,9 +77,9 @@ func (a Access) Rules(ctx context.Context, prefix string) iter.Seq2[lockapi.Acce
 	if prefix != "" {
 		query.Set("prefix", prefix)
 	}
-	return pages(query, func(q url.Values) ([]lockapi.AccessRule, string, error) {
+	return bridge.Pages(query, func(q url.Values) ([]lockapi.AccessRule, string, error) {
 		var page lockapi.AccessRuleList
-		err := a.c.read(ctx, call{path: lockapi.RouteRules, out: &page}, q, nil)
+		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteRules, Query: q, Out: &page})
 		return page.Rules, page.Next, err
 	})
 }
@@ -97,7 +98,7 @@ func (a Access) PutRule(ctx context.Context, path string, lists lockapi.AccessLi
 	if err := lists.Validate(); err != nil {
 		return out, err
 	}
-	err = a.rule(ctx, http.MethodPut, path, encode(lists), &out)
+	err = a.rule(ctx, http.MethodPut, path, lists, &out)
 	return out, err
 }
 
@@ -120,26 +121,21 @@ func (a Access) DeleteRulesBelow(ctx context.Context, dir string) (deleted bool,
 		}
 	}
 	var out lockapi.RulesDeleted
-	err = a.c.calls.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteRules, query: url.Values{"prefix": {dir}}.Encode(), once: true, out: &out})
+	err = a.c.Do(ctx, bridge.Call{Method: http.MethodDelete, Path: lockapi.RouteRules, Query: url.Values{"prefix": {dir}}, NoRetry: true, Out: &out})
 	return out.Deleted, err
 }
 
 // rule makes a call that returns a rule.
-func (a Access) rule(ctx context.Context, method, path string, body []byte, out *lockapi.AccessRule) error {
+func (a Access) rule(ctx context.Context, method, path string, body any, out *lockapi.AccessRule) error {
 	if err := lockapi.ValidateRulePath(path); err != nil {
 		return err
 	}
-	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteRules + path, body: body, once: method != http.MethodGet, out: out, check: checking(func(out *lockapi.AccessRule) string {
-		if out.Path != path {
-			return fmt.Sprintf("the rule at %q", lockapi.Clip(out.Path))
-		}
-		return ""
-	})})
+	return a.c.Do(ctx, bridge.Call{Method: method, Path: lockapi.RouteRules + path, Body: body, NoRetry: method != http.MethodGet, Out: out, Check: checking(func(out *lockapi.AccessRule) string { return mismatch("the rule at", out.Path, path) })})
 }
 
 // drop makes a call that deletes something.
 func (a Access) drop(ctx context.Context, path string, once bool) error {
-	return a.c.calls.do(ctx, &call{method: http.MethodDelete, path: path, once: once, status: http.StatusNoContent, settles: isGone})
+	return a.c.Do(ctx, bridge.Call{Method: http.MethodDelete, Path: path, NoRetry: once, Status: http.StatusNoContent, Settles: isGone})
 }
 
 // Groups reads all groups, in the order of their names.
@@ -147,7 +143,7 @@ func (a Access) Groups(ctx context.Context) (all []lockapi.Group, err error) {
 	query := url.Values{}
 	for {
 		var page lockapi.GroupList
-		if err := a.c.read(ctx, call{path: lockapi.RouteGroups, out: &page}, query, nil); err != nil {
+		if err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteGroups, Query: query, Out: &page}); err != nil {
 			return nil, err
 		}
 		if all = append(all, page.Groups...); page.Next == "" {
@@ -171,7 +167,7 @@ func (a Access) PutGroup(ctx context.Context, name string, members []string) (ou
 	if err := g.Validate(); err != nil {
 		return out, err
 	}
-	err = a.group(ctx, http.MethodPut, name, encode(g), &out)
+	err = a.group(ctx, http.MethodPut, name, g, &out)
 	return out, err
 }
 
@@ -185,24 +181,19 @@ func (a Access) DeleteGroup(ctx context.Context, name string) error {
 }
 
 // group makes a call that returns a group.
-func (a Access) group(ctx context.Context, method, name string, body []byte, out *lockapi.Group) error {
+func (a Access) group(ctx context.Context, method, name string, body any, out *lockapi.Group) error {
 	if err := lockapi.ValidateGroup(name); err != nil {
 		return err
 	}
-	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteGroups + "/" + name, body: body, once: method != http.MethodGet, out: out, check: checking(func(out *lockapi.Group) string {
-		if out.Name != name {
-			return fmt.Sprintf("the group %q", lockapi.Clip(out.Name))
-		}
-		return ""
-	})})
+	return a.c.Do(ctx, bridge.Call{Method: method, Path: lockapi.RouteGroups + "/" + name, Body: body, NoRetry: method != http.MethodGet, Out: out, Check: checking(func(out *lockapi.Group) string { return mismatch("the group", out.Name, name) })})
 }
 
 // Quotas yields the quotas of principals and groups, in bytewise order. It pages
 // as ListLocks does.
 func (a Access) Quotas(ctx context.Context) iter.Seq2[lockapi.Quota, error] {
-	return pages(url.Values{}, func(q url.Values) ([]lockapi.Quota, string, error) {
+	return bridge.Pages(url.Values{}, func(q url.Values) ([]lockapi.Quota, string, error) {
 		var page lockapi.QuotaList
-		err := a.c.read(ctx, call{path: lockapi.RouteQuotas, out: &page}, q, nil)
+		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteQuotas, Query: q, Out: &page})
 		return page.Quotas, page.Next, err
 	})
 }
@@ -215,16 +206,16 @@ func (a Access) Quota(ctx context.Context, of string) (out lockapi.Quota, err er
 }
 
 // PutQuota replaces the quota of user:NAME, group:NAME, * or anonymous, with all
-// its limits. What exists stays, however low a limit is.
+// its limits. A low limit removes nothing that exists.
 func (a Access) PutQuota(ctx context.Context, of string, limits lockapi.QuotaLimits) (out lockapi.Quota, err error) {
 	if err := limits.Validate(); err != nil {
 		return out, err
 	}
-	err = a.quota(ctx, http.MethodPut, of, encode(limits), &out)
+	err = a.quota(ctx, http.MethodPut, of, limits, &out)
 	return out, err
 }
 
-// DeleteQuota removes a quota. It succeeds if there is none.
+// DeleteQuota removes a quota. It succeeds if there is no such quota.
 func (a Access) DeleteQuota(ctx context.Context, of string) error {
 	if err := lockapi.ValidateQuotaOf(of); err != nil {
 		return err
@@ -233,21 +224,16 @@ func (a Access) DeleteQuota(ctx context.Context, of string) error {
 }
 
 // quota makes a call that returns a quota.
-func (a Access) quota(ctx context.Context, method, of string, body []byte, out *lockapi.Quota) error {
+func (a Access) quota(ctx context.Context, method, of string, body any, out *lockapi.Quota) error {
 	if err := lockapi.ValidateQuotaOf(of); err != nil {
 		return err
 	}
-	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteQuotas + "/" + of, body: body, once: method != http.MethodGet, out: out, check: checking(func(out *lockapi.Quota) string {
-		if out.Principal != of {
-			return fmt.Sprintf("the quota of %q", lockapi.Clip(out.Principal))
-		}
-		return ""
-	})})
+	return a.c.Do(ctx, bridge.Call{Method: method, Path: lockapi.RouteQuotas + "/" + of, Body: body, NoRetry: method != http.MethodGet, Out: out, Check: checking(func(out *lockapi.Quota) string { return mismatch("the quota of", out.Principal, of) })})
 }
 
 // Cell reads the lists of the cell's observers and operators.
 func (a Access) Cell(ctx context.Context) (out lockapi.CellAccess, err error) {
-	err = a.c.read(ctx, call{path: lockapi.RouteCellAccess, out: &out}, nil, nil)
+	err = a.c.Do(ctx, bridge.Call{Path: lockapi.RouteCellAccess, Out: &out})
 	return out, err
 }
 
@@ -257,7 +243,7 @@ func (a Access) PutCell(ctx context.Context, lists lockapi.CellAccess) (out lock
 	if err := lists.Validate(); err != nil {
 		return out, err
 	}
-	err = a.c.calls.do(ctx, &call{method: http.MethodPut, path: lockapi.RouteCellAccess, body: encode(lists), once: true, out: &out})
+	err = a.c.Do(ctx, bridge.Call{Method: http.MethodPut, Path: lockapi.RouteCellAccess, Body: lists, NoRetry: true, Out: &out})
 	return out, err
 }
 
@@ -280,7 +266,7 @@ func (a Access) CreateToken(ctx context.Context, req lockapi.TokenRequest) (lock
 	if err := req.Validate(); err != nil {
 		return lockapi.Token{}, err
 	}
-	return a.token(ctx, lockapi.RouteTokens, encode(req), req.Principal, req.TokenSHA256 == "")
+	return a.token(ctx, lockapi.RouteTokens, req, req.Principal, req.TokenSHA256 == "")
 }
 
 // Enable turns access control on, and makes a token of user:root, as
@@ -292,16 +278,16 @@ func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.
 	if err := req.Validate(); err != nil {
 		return lockapi.Token{}, err
 	}
-	return a.token(ctx, lockapi.RouteEnable, encode(req), lockapi.PrincipalRoot, req.TokenSHA256 == "")
+	return a.token(ctx, lockapi.RouteEnable, req, lockapi.PrincipalRoot, req.TokenSHA256 == "")
 }
 
 // token makes a call that creates a token.
-func (a Access) token(ctx context.Context, path string, body []byte, principal string, secret bool) (out lockapi.Token, err error) {
-	err = a.c.calls.do(ctx, &call{
-		method: http.MethodPost, path: path, body: body, out: &out, once: true, status: http.StatusCreated,
-		check: checking(func(out *lockapi.Token) string {
+func (a Access) token(ctx context.Context, path string, body any, principal string, secret bool) (out lockapi.Token, err error) {
+	err = a.c.Do(ctx, bridge.Call{
+		Method: http.MethodPost, Path: path, Body: body, Out: &out, NoRetry: true, Status: http.StatusCreated,
+		Check: checking(func(out *lockapi.Token) string {
 			switch {
-			case !isSessionID(out.ID) || out.Principal != principal:
+			case !bridge.IsID(out.ID) || out.Principal != principal:
 				return fmt.Sprintf("the token %q of %q", lockapi.Clip(out.ID), lockapi.Clip(out.Principal))
 			case secret && !strings.HasPrefix(out.Secret, lockapi.SecretPrefix):
 				return "a token without its secret"
@@ -315,9 +301,9 @@ func (a Access) token(ctx context.Context, path string, body []byte, principal s
 // Tokens yields the tokens, without their secrets, in the order of their ids. It
 // pages as ListLocks does.
 func (a Access) Tokens(ctx context.Context) iter.Seq2[lockapi.Token, error] {
-	return pages(url.Values{}, func(q url.Values) ([]lockapi.Token, string, error) {
+	return bridge.Pages(url.Values{}, func(q url.Values) ([]lockapi.Token, string, error) {
 		var page lockapi.TokenList
-		err := a.c.read(ctx, call{path: lockapi.RouteTokens, out: &page}, q, nil)
+		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteTokens, Query: q, Out: &page})
 		return page.Tokens, page.Next, err
 	})
 }
@@ -325,7 +311,7 @@ func (a Access) Tokens(ctx context.Context) iter.Seq2[lockapi.Token, error] {
 // RevokeToken ends a token at once. It succeeds if there is no token with that
 // id.
 func (a Access) RevokeToken(ctx context.Context, id string) error {
-	if !isSessionID(id) {
+	if !bridge.IsID(id) {
 		return lockapi.Invalid("id", "%q is not the id of a token", lockapi.Clip(id))
 	}
 	return a.drop(ctx, lockapi.RouteTokens+"/"+id, false)
@@ -335,5 +321,5 @@ func (a Access) RevokeToken(ctx context.Context, id string) error {
 // groups and tokens are kept for the next time. It succeeds if access control
 // is already off.
 func (a Access) Disable(ctx context.Context) error {
-	return a.c.calls.do(ctx, &call{method: http.MethodPost, path: lockapi.RouteDisable, body: []byte("{}"), once: true, status: http.StatusNoContent})
+	return a.c.Do(ctx, bridge.Call{Method: http.MethodPost, Path: lockapi.RouteDisable, Body: struct{}{}, NoRetry: true, Status: http.StatusNoContent})
 }

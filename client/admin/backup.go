@@ -1,13 +1,12 @@
-package client
+package admin
 
 import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strconv"
-	"time"
 
+	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -20,16 +19,14 @@ import (
 // looks for a master until ctx ends. After the first byte it does not retry: an
 // interrupted backup is an error. ErrTooMany means that the cell is busy with
 // other backups.
-func (c *Client) Backup(ctx context.Context, w io.Writer) (lockapi.BackupHeader, error) {
-	ctx, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	q := &call{method: http.MethodGet, path: lockapi.RouteBackup, media: lockapi.TypeBackup}
-	if err := c.calls.repeat(ctx, q); err != nil {
+func (a *Admin) Backup(ctx context.Context, w io.Writer) (lockapi.BackupHeader, error) {
+	answer, err := a.c.Stream(ctx, bridge.Call{Path: lockapi.RouteBackup}, lockapi.TypeBackup)
+	if err != nil {
 		return lockapi.BackupHeader{}, err
 	}
-	defer q.stream.Body.Close()
-	revision := q.stream.Header.Get(lockapi.HeaderRevision)
-	h, err := backup.Copy(w, watched{q.stream.Body, cut})
+	defer answer.Body.Close()
+	revision := answer.Header.Get(lockapi.HeaderRevision)
+	h, err := backup.Copy(w, answer.Body)
 	switch {
 	case err != nil:
 		return lockapi.BackupHeader{}, &brokenBackup{errors.Join(err, context.Cause(ctx))}
@@ -44,15 +41,3 @@ type brokenBackup struct{ err error }
 
 func (e *brokenBackup) Error() string { return "the backup broke off: " + e.err.Error() }
 func (e *brokenBackup) Unwrap() error { return e.err }
-
-// watched cuts a stream off after too long a silence.
-type watched struct {
-	io.Reader
-	cut context.CancelCauseFunc
-}
-
-func (h watched) Read(b []byte) (int, error) {
-	silence := time.AfterFunc(mostSilence, func() { h.cut(errSilent) })
-	defer silence.Stop()
-	return h.Reader.Read(b)
-}
