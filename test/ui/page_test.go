@@ -200,6 +200,56 @@ func TestWaitCycle(t *testing.T) {
 	p.until(`!document.querySelector('.cycles')`)
 }
 
+// TestPast: the page shows events from before it was opened, as far back as the
+// replica remembers.
+func TestPast(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: append([]string{"--event-history", "20"}, calm...)})
+	at := calls{t: t, at: c.Ready(t)}
+	for i := range 30 {
+		put(at, fmt.Sprintf("/past/%02d", i), "x")
+	}
+	s := at.session("ada", hour, nil)
+	at.lock(s, "/x")
+	at.release(s, "/x")
+	p := open(t, at.at.URL, "cell", desk, "light")
+	p.expects("410 (Gone)") // the page asks further back than the replica remembers
+	p.shows(".lines", "released")
+	p.to("events")
+	p.shows("#events", "/past/29")
+	p.until(`!document.querySelector('#events').innerText.includes('/past/05') && document.querySelector('#events').innerText.includes('earlier')`)
+	at.lock(s, "/now")
+	p.until(`document.querySelector('#events tbody tr').innerText.includes('/now')`)
+	p.shoot("past")
+}
+
+// TestEdit: a caller that may write a file edits it. A change meanwhile by
+// another caller is never overwritten.
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: calm})
+	at := calls{t: t, at: c.Ready(t)}
+	put(at, "/app/conf", "level=1\n")
+	p := open(t, at.at.URL, "file/app/conf", desk, "light")
+	enter := func(text string) {
+		t.Helper()
+		p.until(`document.querySelector('section button.quietly') && (document.querySelector('section button.quietly').click(), true)`)
+		p.until(`document.querySelector('textarea')`)
+		eval[bool](p, fmt.Sprintf(`(e => { e.value = %q; e.dispatchEvent(new Event('input')); return true; })(document.querySelector('textarea'))`, text))
+	}
+	save := `(document.querySelector('button[type=submit]').click(), true)`
+	enter("level=2\n")
+	p.shoot("edit")
+	p.until(save)
+	p.shows("pre", "level=2")
+	enter("level=3\n")
+	put(at, "/app/conf", "level=9\n")
+	p.shows("form .error", "The file has changed meanwhile")
+	p.until(`document.querySelector('button[type=submit]').disabled`)
+	p.until(`(document.querySelector('form .buttons button').click(), true)`)
+	p.shows("pre", "level=9")
+}
+
 // TestFailOver: the page of a replica that stays shows the new master,
 // announces it, and stays live throughout. The page of a replica that returns
 // becomes live again.
@@ -401,6 +451,12 @@ func TestKeyboard(t *testing.T) {
 	p.do(chromedp.KeyEvent("migr"))
 	p.until(`document.querySelectorAll('#locks tbody tr').length === 1`)
 	p.do(chromedp.KeyEvent("\b\b\b\b"))
+	p.until(`document.querySelectorAll('#locks tbody tr').length > 10`)
+	p.do(chromedp.KeyEvent(kb.Tab))
+	focus("Fold all")
+	p.do(chromedp.KeyEvent("\r"))
+	p.until(`document.querySelectorAll('#locks tbody tr').length < 10 && !document.querySelector('#locks').innerText.includes('nightly')`)
+	p.do(chromedp.KeyEvent("\r"))
 	p.until(`document.querySelectorAll('#locks tbody tr').length > 10`)
 	for range 5 {
 		p.do(chromedp.KeyEvent(kb.Tab)) // past the four choices, to the first row

@@ -72,7 +72,7 @@ export async function read(path) {
 }
 
 // LOCAL matches reads that each replica always answers from its own state.
-const LOCAL = /^v1\/(cell|history)/;
+const LOCAL = /^v1\/(cell|events|history)/;
 
 const own = path => (LOCAL.test(path) ? path : path + (path.includes('?') ? '&' : '?') + 'consistency=stale');
 
@@ -82,6 +82,10 @@ export const final = error => error?.status >= 400 && error.status < 500 && erro
 // change makes a call that changes the cell.
 export const change = (method, path, body) =>
   send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });
+
+// write writes a file that still has a revision.
+export const write = (path, body, revision) =>
+  send(`v1/files${escaped(path)}`, { method: 'PUT', body, headers: { 'If-Match': `"${revision}"` } });
 
 // escaped escapes a path of a lock or file for a URL.
 export const escaped = path => path.split('/').map(encodeURIComponent).join('/');

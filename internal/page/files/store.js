@@ -7,6 +7,7 @@ import { lasting } from './words.js';
 
 const PAGE = 1000; // items of a list in one read
 const KEPT = 2000; // events
+const PAST = 200; // events before the page was opened
 const AWAY = 60_000; // ms after which a hidden page disconnects
 
 export const store = {
@@ -171,9 +172,29 @@ function masterChanged(e) {
   readMembers();
 }
 
+// readPast reads the events before the present revision that the replica remembers, at
+// most PAST. An event has no time of its own, so only the times of writes are known.
+async function readPast() {
+  const upTo = store.revision;
+  let after = Math.max(0, upTo - PAST), got;
+  for (let tries = 0; !got && tries < 3 && after < upTo; tries++) {
+    try {
+      got = await read(`v1/events?${query({ after, limit: PAST })}`);
+    } catch (error) {
+      if (error.code !== 'compacted') return;
+      after = error.problem.oldest ?? upTo;
+    }
+  }
+  const known = new Set(store.events.map(e => e.revision));
+  const past = (got?.body.events ?? []).filter(e => e.revision <= upTo && !known.has(e.revision));
+  store.events.push(...past.reverse().map(e => ({ ...e, at: e.type === 'file_deleted' ? undefined : e.modified_at })));
+  changed();
+}
+
 // again reads everything again after missed events.
 async function again() {
   store.events = [];
+  readPast();
   for (const prefix of [...store.files.keys()]) readDirectory(prefix).catch(() => store.files.delete(prefix));
   await readLocks();
 }
@@ -267,6 +288,7 @@ function listen() {
     upTo(revision) { store.revision = Math.max(store.revision, revision); },
     async began(fresh) {
       if (!fresh) return;
+      readPast();
       await readLocks().catch(failed);
     },
     state(link) {

@@ -43,7 +43,7 @@ export const cellView = {
         h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Recent events'), link('#/events', 'All events')),
         store.events.length
           ? h('ul', { class: 'lines' }, store.events.slice(0, 8).map(eventLine))
-          : h('p', { class: 'empty' }, `Nothing${mine(' that you may read')} has changed since the page was opened.`)),
+          : h('p', { class: 'empty' }, `Nothing${mine(' that you may read')} has changed as far back as this replica remembers.`)),
     ];
   },
 };

@@ -27,7 +27,7 @@ export const eventsView = {
         h('input', { id: 'search', type: 'search', 'aria-label': 'Search events by path, kind or session', placeholder: 'Search path, kind, session', autocomplete: 'off', spellcheck: 'false', value: search, oninput() { search = this.value; redraw(); } }),
         h('button', { type: 'button', 'aria-pressed': String(!!paused), onclick() { paused = paused ? null : [...store.events]; redraw(); } }, 'Pause')),
       table({
-        id: 'events', label: 'Events, newest first', items: all, empty: store.events.length ? 'No event matches.' : `Nothing${mine(' that you may read')} has changed since the page was opened.`,
+        id: 'events', label: 'Events, newest first', items: all, empty: store.events.length ? 'No event matches.' : `Nothing${mine(' that you may read')} has changed as far back as this replica remembers.`,
         columns: [{ name: 'Seen', class: 'time' }, { name: 'What', class: 'kind' }, { name: 'Path', class: 'path' }, { name: 'Details', class: 'wide' }, { name: 'Revision', class: 'number wide' }],
         row: e => ({ key: e.revision, cells: [h('span', { class: 'mono quiet' }, timeOfDay(e.at)), what(e), where(e) || details(e), e.path ? details(e) : '', h('span', { class: 'mono quiet' }, e.revision)] }),
       }),

@@ -1,9 +1,9 @@
 // The files of a directory, and one file.
 
-import { escaped, read } from './api.js';
+import { escaped, query, read, write } from './api.js';
 import { h } from './dom.js';
 import { back, fileLink, link, sessionLink } from './parts.js';
-import { changed, mine, readDirectory, store } from './store.js';
+import { changed, mine, note, readDirectory, store } from './store.js';
 import { table } from './table.js';
 import { ago, bytes, timeOfDay } from './words.js';
 import { fact } from './view-cell.js';
@@ -43,13 +43,18 @@ function trail(path) {
 }
 
 let path, file, failed, body;
+let may = false; // a rule lets the caller write the file
+let edit; // the text that the user edits, with the revision that it came from
 let news; // timer of the next reading
 
 export const fileView = {
   title: () => path, every: 1000, under: 'files',
   enter(rest) {
     path = rest;
-    file = failed = undefined;
+    file = failed = edit = undefined;
+    may = false;
+    const wanted = path;
+    read(`v1/access/check?${query({ path })}`).then(got => { if (wanted === path) may = got.body.write.allowed; changed(); }, () => {});
     load();
   },
   event(e) { if (e.path === path) news ??= setTimeout(() => { news = undefined; load(); }, 100); },
@@ -63,12 +68,40 @@ export const fileView = {
           fact('Size', bytes(file.size)), fact('Generation', file.generation), fact('Revision', file.revision), fact('Instance', file.instance),
           fact('Changed', `${timeOfDay(file.modified_at)} (${ago(file.modified_at)} ago)${file.principal ? ` by ${file.principal}` : ''}`), fact('Created', timeOfDay(file.created_at)),
           file.session && [h('dt', null, 'Deleted with'), h('dd', null, sessionLink(file.session, ''))], fact('SHA-256', file.sha256, true))),
-        h('section', { 'aria-label': 'Content' }, h('div', { class: 'over' }, h('h2', null, 'Content'), body.note && h('span', { class: 'quiet' }, body.note)),
-          body.text ? h('pre', { tabindex: 0, 'aria-label': 'Content' }, body.text) : h('p', { class: 'empty' }, 'The file is empty.')),
+        h('section', { 'aria-label': 'Content' }, h('div', { class: 'over' }, h('h2', null, 'Content'), body.note && h('span', { class: 'quiet' }, body.note),
+          (may || store.cell?.access === false) && !edit && !body.note && !file.session && h('button', { type: 'button', class: 'quietly', onclick() { edit = { text: file.content, revision: file.revision }; changed(); } }, 'Edit…')),
+          edit ? editor() : body.text ? h('pre', { tabindex: 0, 'aria-label': 'Content' }, body.text) : h('p', { class: 'empty' }, 'The file is empty.')),
       ],
     ];
   },
 };
+
+// editor edits the content. It writes only if the file still has the revision that the
+// text came from.
+function editor() {
+  return h('form', { onsubmit: save },
+    h('textarea', { 'aria-label': 'Content', rows: 16, spellcheck: 'false', value: edit.text, oninput() { edit.text = this.value; } }),
+    edit.revision !== file.revision && h('p', { class: 'error', role: 'alert' }, `The file has changed meanwhile, to revision ${file.revision}. Cancel, and edit the new content.`),
+    edit.error && h('p', { class: 'error', role: 'alert' }, edit.error),
+    h('div', { class: 'buttons' },
+      h('button', { type: 'button', onclick() { edit = undefined; changed(); } }, 'Cancel'),
+      h('button', { type: 'submit', disabled: edit.busy || edit.revision !== file.revision }, 'Save')));
+}
+
+async function save(event) {
+  event.preventDefault();
+  const own = edit, wanted = path;
+  Object.assign(own, { busy: true, error: '' });
+  changed();
+  try {
+    await write(wanted, own.text, own.revision);
+    if (edit === own) edit = undefined;
+    note('good', `${wanted} was written.`, { lasts: 15_000 });
+  } catch (failure) {
+    Object.assign(own, { busy: false, error: failure.message });
+  }
+  if (wanted === path) load();
+}
 
 async function load() {
   const wanted = path;

@@ -37,6 +37,7 @@ export const locksView = {
       h('div', { class: 'tools' },
         h('input', { id: 'search', type: 'search', 'aria-label': 'Search locks by path, holder or handle', placeholder: 'Search path, holder, handle', autocomplete: 'off', spellcheck: 'false', value: mode.search,
           oninput() { mode.search = this.value; redraw(); } }),
+        rows.some(r => r.dir) && h('button', { type: 'button', onclick() { fold(wanted); redraw(); } }, mode.folded.size ? 'Unfold all' : 'Fold all'),
         h('div', { class: 'choice', role: 'group', 'aria-label': 'Which locks' }, Object.entries(SHOWN).map(([name, [text]]) =>
           h('button', { type: 'button', 'aria-pressed': String(mode.show === name), onclick() { mode.show = name; redraw(); } }, text)))),
       table({
@@ -96,6 +97,12 @@ function tree(locks) {
     if (!hidden) out.push({ lock, depth: open.length, from: open.at(-1)?.dir.length ?? 0 });
   }
   return out;
+}
+
+// fold folds all directories at the top, or unfolds all if any is folded.
+function fold(locks) {
+  if (mode.folded.size) mode.folded.clear();
+  else for (const { dir, depth } of tree(locks)) if (dir && depth === 0) mode.folded.add(dir);
 }
 
 function directory({ dir, n, depth, from }, redraw) {

@@ -19,8 +19,10 @@ export const ago = time => lasting(clock() - Date.parse(time));
 
 const pad = (n, width = 2) => String(n).padStart(width, '0');
 
-// timeOfDay formats a time as 14:03:07, on another day with the date in front.
+// timeOfDay formats a time as 14:03:07, on another day with the date in front. An event
+// from before the page was opened may have no time.
 export function timeOfDay(time) {
+  if (!time) return 'earlier';
   const d = new Date(time);
   const text = `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
   return d.toDateString() === new Date(clock()).toDateString() ? text : `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${text}`;

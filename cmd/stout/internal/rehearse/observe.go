@@ -205,7 +205,9 @@ const rest = 200 * time.Millisecond
 
 func newWatcher(c *client.Client, begun time.Time, but ...string) *watcher {
 	return &watcher{
-		list:  func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] { return admin.New(c).ListSessions(ctx) },
+		list: func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] {
+			return admin.New(c).ListSessions(ctx)
+		},
 		begun: begun, but: but, ends: make(map[string]time.Duration),
 	}
 }

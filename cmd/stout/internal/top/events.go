@@ -8,12 +8,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// eventRow is an event and when it was received.
+// eventRow is an event and when it was received; zero if it is older than stout
+// top.
 type eventRow = record[lockapi.CellEvent]
 
 func newEvents() *list[lockapi.CellEvent] {
 	return &list[lockapi.CellEvent]{
-		title: "Events", noun: [2]string{"event", "events"}, none: "No change%s since stout top was started.", known: true,
+		title: "Events", noun: [2]string{"event", "events"}, none: "No change%s that the replica remembers.", known: true,
 		records: map[string]*eventRow{}, key: eventKey, columns: eventColumns,
 		orders: []order[lockapi.CellEvent]{{"time, newest first", func(_ *Model, a, b *eventRow) int { return b.seq - a.seq }}},
 		matches: func(r *eventRow, search string) bool {
@@ -46,7 +47,12 @@ func (m *Model) addEvent(at time.Time, e lockapi.CellEvent) {
 func eventKey(r *eventRow) string { return fmt.Sprint(r.seq) }
 
 var eventColumns = []column[*eventRow]{
-	{title: "SEEN", width: 8, cell: func(m *Model, e *eventRow) cell { return cell{text: m.timeOfDay(e.read), style: m.paint.dim} }},
+	{title: "SEEN", width: 8, cell: func(m *Model, e *eventRow) cell {
+		if e.read.IsZero() {
+			return cell{text: "earlier", style: m.paint.dim}
+		}
+		return cell{text: m.timeOfDay(e.read), style: m.paint.dim}
+	}},
 	{title: "WHAT", width: 8, cell: (*Model).whatCell},
 	{title: "PATH", flex: 16, cell: func(_ *Model, e *eventRow) cell {
 		if e.item.Master != nil {

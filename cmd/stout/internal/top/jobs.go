@@ -187,14 +187,17 @@ func (m *Model) readDetail() reader {
 // occurred is what happened in the cell.
 type occurred struct{ change change }
 
-// follow sends the events from now on, until ctx ends. After the first one,
-// every gap is reported.
+// pastEvents is how far back in revisions the first events are.
+const pastEvents = 200
+
+// follow sends the last events that the replica remembers, and those from now
+// on, until ctx ends. Every gap from now on is reported.
 func follow(ctx context.Context, c *client.Client, source Source, send func(change)) {
 	state := func(err error) {
 		trouble := describe(source, err)
 		send(func(m *Model) { m.unheard = trouble })
 	}
-	after, known := uint64(client.FromNow), false
+	after, known, began := uint64(client.FromNow), false, uint64(0)
 	for ctx.Err() == nil {
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		now, err := c.Revision(bounded)
@@ -204,9 +207,13 @@ func follow(ctx context.Context, c *client.Client, source Source, send func(chan
 			continue
 		}
 		if !known {
-			after, known = now, true
+			after, known, began = now-min(now, pastEvents), true, now
 		}
 		for e, err := range c.Watch(ctx, after) {
+			if e.Compacted != nil && after < began && e.Compacted.Oldest <= began {
+				after = e.Compacted.Oldest
+				break
+			}
 			at := time.Now()
 			switch {
 			case err != nil:
@@ -215,6 +222,9 @@ func follow(ctx context.Context, c *client.Client, source Source, send func(chan
 			case e.Compacted != nil:
 				after = e.Compacted.Revision
 				send(func(m *Model) { m.miss(at) })
+			case e.Revision <= began:
+				after = max(after, e.Revision)
+				send(func(m *Model) { m.addEvent(time.Time{}, e.CellEvent) })
 			default:
 				after = max(after, e.Revision)
 				send(func(m *Model) { m.happened(at, e.CellEvent) })

@@ -16,6 +16,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -257,6 +258,60 @@ func TestDenied(t *testing.T) {
 	pass(60)
 	if n := s.count("locks/l/00000"); n < 50 || looks > 3 {
 		t.Errorf("%d looks and %d readings of a lock in sight in 60 seconds", looks, n)
+	}
+}
+
+// TestFollowBeginsInThePast: the list of events begins with those that the
+// replica remembers, without a time. They do not change the lists of locks.
+func TestFollowBeginsInThePast(t *testing.T) {
+	cell := stouttest.New(t, stouttest.Options{})
+	c := cell.Client()
+	session, err := c.NewSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := func(path string) {
+		t.Helper()
+		held, err := session.TryLock(t.Context(), path)
+		if err == nil {
+			err = held.Unlock(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock("/before")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := New(&source{}, c, false, time.UTC)
+	changes := make(chan change)
+	go follow(ctx, c, m.source, func(c change) {
+		select {
+		case changes <- c:
+		case <-ctx.Done():
+		}
+	})
+	seen := func(path string) (earlier, present int) {
+		for _, r := range m.events.records {
+			switch {
+			case r.item.Path != path:
+			case r.read.IsZero():
+				earlier++
+			default:
+				present++
+			}
+		}
+		return earlier, present
+	}
+	for n := 0; n < 2; n, _ = seen("/before") {
+		m.Update(occurred{<-changes})
+	}
+	go lock("/now")
+	for n := 0; n < 2; _, n = seen("/now") {
+		m.Update(occurred{<-changes})
+	}
+	if earlier, present := seen("/before"); earlier != 2 || present != 0 || m.locks.records["/before"] != nil {
+		t.Errorf("%d earlier events, %d present ones, lock %v", earlier, present, m.locks.records["/before"])
 	}
 }
 
