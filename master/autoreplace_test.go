@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/membership"
 )
@@ -68,6 +69,7 @@ func TestAutoReplace(t *testing.T) {
 // TestNotReplaced: the place is kept if the directory may return, or if the
 // cell would be worse off.
 func TestNotReplaced(t *testing.T) {
+	testrun.NoRace(t)
 	for name, happens := range map[string]func(*fakeConf){
 		"nobody knocks":                      func(f *fakeConf) { delete(f.at, "r2") },
 		"it is of some cell":                 func(f *fakeConf) { f.at["r2"] = newDirectory },
@@ -104,7 +106,7 @@ func TestNotReplaced(t *testing.T) {
 func TestAbsenceIsBroken(t *testing.T) {
 	inAutoCell(t, 3, func(t *testing.T, c *fakeCell) {
 		c.office("r1")
-		for range 5 {
+		for range testrun.Times(5, 5) {
 			c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
 			pass(auto - 10*time.Second)
 			c.set(func(f *fakeConf) { f.at["r2"] = founder("r2") })

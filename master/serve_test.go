@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -322,6 +323,7 @@ func (h *heldCell) replace(by Caller, id, directory string) error {
 // good or bad, if the lease ends at any of the call's reads of the state. The
 // exception is that the log has accepted an entry since the call began.
 func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
+	testrun.NoRace(t)
 	methods := reflect.TypeFor[*Master]()
 	for i := range methods.NumMethod() {
 		m := methods.Method(i)

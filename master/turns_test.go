@@ -10,6 +10,7 @@ import (
 	"time"
 
 	_ "github.com/stoutlock/stout/internal/racebubble"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -44,7 +45,7 @@ func nobodysTurn(t *testing.T, n *node) {
 // for each increment. All make the same progress, however near to the master
 // they are.
 func TestTurns(t *testing.T) {
-	for _, writers := range []int{2, 3, 16} {
+	for _, writers := range testrun.Rows(t, 1, []int{2, 3, 16}) {
 		t.Run(fmt.Sprintf("writers=%d", writers), func(t *testing.T) {
 			one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 				c.setDelay(time.Millisecond / 2)

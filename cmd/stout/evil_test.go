@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/internal/safetext"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -102,7 +103,7 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 				pairs = append(pairs, word, thing)
 			}
 			things := strings.NewReplacer(pairs...)
-			for _, line := range evilLines {
+			for _, line := range testrun.Rows(t, 10, evilLines) {
 				args := []string{"-o", format, "--timeout", "2s"}
 				for _, arg := range strings.Fields(line) {
 					args = append(args, things.Replace(arg))
@@ -133,6 +134,7 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 
 // No command is forgotten in evilLines.
 func TestEvilLinesHaveAllCommands(t *testing.T) {
+	testrun.NoRace(t)
 	t.Parallel()
 	var walk func(path []string)
 	walk = func(path []string) {

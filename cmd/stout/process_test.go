@@ -24,7 +24,7 @@ func TestScriptOnProcesses(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=5s"}})
-	testscript.Run(t, params("testdata/script", strings.Join(c.URLs(), ",")))
+	testscript.Run(t, params(t, "testdata/script", strings.Join(c.URLs(), ",")))
 }
 
 // TestWatchAndPutOverAChangeOfMaster: stout watch misses nothing, and stout put

@@ -48,21 +48,26 @@ func TestMain(m *testing.M) {
 // replicas that STOUT_TEST_SERVER names.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, params("testdata/script", os.Getenv("STOUT_TEST_SERVER")))
+	testscript.Run(t, params(t, "testdata/script", os.Getenv("STOUT_TEST_SERVER")))
 }
 
 // TestFault runs testdata/fault: scripts with a failing cell in memory, and
 // scripts without a cell.
 func TestFault(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, params("testdata/fault", ""))
+	testscript.Run(t, params(t, "testdata/fault", ""))
 }
 
 type cellKey struct{}
 
-func params(dir, server string) testscript.Params {
+func params(t *testing.T, dir, server string) testscript.Params {
+	t.Helper()
+	scripts, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("%s has %d scripts: %v", dir, len(scripts), err)
+	}
 	return testscript.Params{
-		Dir: dir,
+		Files: testrun.Rows(t, 7, scripts),
 		// Real runs of the same scripts are never in each other's way: paths
 		// begin with $P, which is different in every run of every script.
 		Setup: func(env *testscript.Env) error {
@@ -240,7 +245,7 @@ func call(ctx context.Context, via http.RoundTripper, method, url string, in, ou
 }
 
 // patience bounds every wait for a condition.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // until file NAME waits for a file, until output NAME for one that is not
 // empty, until PATH STATE [WAITERS] for a lock.

@@ -92,7 +92,7 @@ func TestWhoCalls(t *testing.T) {
 	until := func(want, token string, shown ...tls.Certificate) {
 		t.Helper()
 		got := ""
-		for deadline := time.Now().Add(30 * time.Second); got != want; got = who(token, shown...) {
+		for deadline := time.Now().Add(time.Minute); got != want; got = who(token, shown...) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s, want %s; %s", got, want, &log)
 			}
@@ -107,7 +107,7 @@ func TestWhoCalls(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "the previous keys remain in force"); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "the previous keys remain in force"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("a broken file is not logged: %s", &log)
 		}

@@ -31,7 +31,7 @@ func metricsPage(t *testing.T) string {
 	t.Cleanup(func() { stop(); <-ended })
 	page, again := "", time.NewTicker(10*time.Millisecond)
 	defer again.Stop()
-	for timeout := time.After(30 * time.Second); !strings.Contains(page, "\nstout_is_master 1\n") || !strings.Contains(page, "\nstout_quota_used{"); {
+	for timeout := time.After(time.Minute); !strings.Contains(page, "\nstout_is_master 1\n") || !strings.Contains(page, "\nstout_quota_used{"); {
 		select {
 		case <-again.C:
 		case <-timeout:

@@ -115,7 +115,7 @@ func TestClientAuth(t *testing.T) {
 				}
 				return err
 			}
-			for deadline := time.Now().Add(30 * time.Second); get(pair) != nil; {
+			for deadline := time.Now().Add(time.Minute); get(pair) != nil; {
 				if time.Now().After(deadline) {
 					t.Fatal(get(pair))
 				}

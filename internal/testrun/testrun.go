@@ -110,7 +110,8 @@ func Wait(n int) {
 	}
 }
 
-// NoRace skips a test of code without goroutines under the race detector.
+// NoRace skips a test under the race detector, except at night: its code has no
+// goroutines, or other tests have the same ones.
 func NoRace(t testing.TB) {
 	t.Helper()
 	if less() {

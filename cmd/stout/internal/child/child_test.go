@@ -41,7 +41,7 @@ func await(t *testing.T, file string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(20 * time.Second)
+	end := time.After(time.Minute)
 	for {
 		if _, err := os.Stat(file); err == nil {
 			return
