@@ -164,16 +164,46 @@ func Sample(t testing.TB, some, all int) []int {
 	return draw(t, min(Times(some, all), all), all)
 }
 
+// Part draws one of several parts of the numbers below all. The tests of one run
+// with the same parts and all get each number once; at night each gets all.
+func Part(t testing.TB, part, parts, all int) []int {
+	t.Helper()
+	if run == nightly {
+		part, parts = 0, 1
+	}
+	repeats(t, parts > 1)
+	return divided(seed, part, parts, all)
+}
+
+// divided divides the numbers below all into parts that differ by at most one
+// number in size.
+func divided(seed uint64, part, parts, all int) []int {
+	var numbers []int
+	for i, n := range rand.New(rand.NewPCG(seed, uint64(parts))).Perm(all) {
+		if i%parts == part {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
 // draw draws n numbers below all, in order and without repetition. The draw depends on the seed and the name of the test
 // alone, and a test that fails prints how to repeat it.
 func draw(t testing.TB, n, all int) []int {
 	t.Helper()
+	repeats(t, n < all)
+	return drawn(seed, t.Name(), n, all)
+}
+
+// repeats prints how to repeat a sample, if the test fails.
+func repeats(t testing.TB, sampled bool) {
+	t.Helper()
 	t.Cleanup(func() {
-		if t.Failed() && n < all {
+		if t.Failed() && sampled {
 			t.Logf("the same sample again: %s=%d", seedVariable, seed)
 		}
 	})
-	return drawn(seed, t.Name(), n, all)
 }
 
 func drawn(seed uint64, name string, n, all int) []int {

@@ -59,3 +59,26 @@ func TestRows(t *testing.T) {
 		t.Error("the race detector gets nothing")
 	}
 }
+
+// TestDivided: the parts have each number once, and another seed divides
+// differently.
+func TestDivided(t *testing.T) {
+	var all []int
+	for part := range 3 {
+		mine := divided(7, part, 3, 44)
+		if len(mine) < 14 || len(mine) > 15 || !slices.IsSorted(mine) {
+			t.Errorf("part %d: %v", part, mine)
+		}
+		all = append(all, mine...)
+	}
+	slices.Sort(all)
+	if len(slices.Compact(all)) != 44 || all[43] != 43 {
+		t.Errorf("together: %v", all)
+	}
+	if slices.Equal(divided(7, 0, 3, 44), divided(8, 0, 3, 44)) {
+		t.Error("another seed divides alike")
+	}
+	if n := len(divided(7, 0, 1, 44)); n != 44 {
+		t.Errorf("one part has %d of 44", n)
+	}
+}

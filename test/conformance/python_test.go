@@ -15,16 +15,18 @@ import (
 
 // TestPython runs the suite with the Python client.
 func TestPython(t *testing.T) {
-	runAll(t, python(t), "-IB", filepath.Join(root(t), "client/python/tests/driver.py"))
+	runAll(t, share(t, "python"), python(t), "-IB", filepath.Join(root(t), "client/python/tests/driver.py"))
 }
 
 // pythonVariable names the Python to test with.
 const pythonVariable = "STOUT_TEST_PYTHON"
 
+func pythonName() string { return cmp.Or(os.Getenv(pythonVariable), "python3") }
+
 // python returns the Python to test with.
 func python(t *testing.T) string {
 	t.Helper()
-	name := cmp.Or(os.Getenv(pythonVariable), "python3")
+	name := pythonName()
 	path, err := exec.LookPath(name)
 	if err != nil {
 		t.Skipf("the Python client needs Python 3.9 or later: install %s, or name another in %s", name, pythonVariable)

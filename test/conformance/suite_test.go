@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -32,10 +33,10 @@ const driverVariable = "STOUT_CONFORMANCE_DRIVER"
 // default that of the Go client.
 func TestGiven(t *testing.T) {
 	if command := os.Getenv(driverVariable); command != "" {
-		runAll(t, "sh", "-c", "exec "+command)
+		runAll(t, scenarios, "sh", "-c", "exec "+command)
 		return
 	}
-	runAll(t, goDriver(t))
+	runAll(t, share(t, "go"), goDriver(t))
 }
 
 // TestTypeScript runs the suite with the client for Node.
@@ -44,7 +45,7 @@ func TestTypeScript(t *testing.T) {
 	if err != nil {
 		t.Skip("the client for Node needs Node 20 or later: install node")
 	}
-	runAll(t, node, filepath.Join(root(t), "client/typescript/conformance/driver.js"))
+	runAll(t, share(t, "node"), node, filepath.Join(root(t), "client/typescript/conformance/driver.js"))
 }
 
 func root(t *testing.T) string {
@@ -124,9 +125,26 @@ var scenarios = []scenario{
 	{"untrusted", untrusted},
 }
 
-// runAll runs all scenarios with one driver. A scenario that harms its cell has
+// share returns the scenarios of one client in this run: all at night. In other
+// runs the clients that this machine can run divide them.
+func share(t *testing.T, client string) (mine []scenario) {
+	t.Helper()
+	clients := []string{"go"}
+	for name, program := range map[string]string{"node": "node", "python": pythonName()} {
+		if _, err := exec.LookPath(program); err == nil {
+			clients = append(clients, name)
+		}
+	}
+	slices.Sort(clients)
+	for _, n := range testrun.Part(t, slices.Index(clients, client), len(clients), len(scenarios)) {
+		mine = append(mine, scenarios[n])
+	}
+	return mine
+}
+
+// runAll runs scenarios with one driver. A scenario that harms its cell has
 // one of its own; the others share cells.
-func runAll(t *testing.T, command ...string) {
+func runAll(t *testing.T, scenarios []scenario, command ...string) {
 	shared := sync.OnceValue(func() *cell.Cell { return cell.New(t, cell.Options{Args: calm}) })
 	other := sync.OnceValue(func() *cell.Cell {
 		return cell.New(t, cell.Options{Size: 1, Name: "other", Args: append([]string{fmt.Sprintf("--event-history=%d", history)}, calm...)})

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,15 +11,21 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/docs"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// TestPages types all blocks of each page, from the first to the last.
+// always lists the pages that every run reads.
+var always = []string{"README.md", "docs/tutorial.md"}
+
+// TestPages types all blocks of a page, from the first to the last: of those
+// in always, and of some others.
 func TestPages(t *testing.T) {
 	pages, err := docs.Pages("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ran := 0
+	toType := map[string][]docs.Block{}
 	for _, page := range pages {
 		blocks, err := docs.Blocks("../..", page)
 		if err != nil {
@@ -34,14 +41,29 @@ func TestPages(t *testing.T) {
 			continue
 		}
 		ran += len(mine)
-		t.Run(page, func(t *testing.T) {
-			t.Parallel()
-			read(t, mine)
-		})
+		toType[page] = mine
 	}
 	if ran < 20 {
-		t.Errorf("only %d blocks were run", ran)
+		t.Errorf("the pages have only %d blocks that can be run", ran)
 	}
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(toType)), func(page string) bool { return slices.Contains(always, page) })
+	for _, page := range always {
+		runPage(t, page, toType[page])
+	}
+	for _, n := range testrun.Sample(t, 5, len(others)) {
+		runPage(t, others[n], toType[others[n]])
+	}
+}
+
+func runPage(t *testing.T, page string, blocks []docs.Block) {
+	t.Helper()
+	if len(blocks) == 0 {
+		t.Fatalf("%s has no block that can be run", page)
+	}
+	t.Run(page, func(t *testing.T) {
+		t.Parallel()
+		read(t, blocks)
+	})
 }
 
 // read types the blocks of one page.

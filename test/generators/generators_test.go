@@ -1,5 +1,5 @@
 // Package generators_test makes clients from the openapi.yaml that a cell
-// serves, with three generators in pinned versions. Each client is generated
+// serves, with three generators in pinned versions: with one of them in make e2e. Each client is generated
 // without a warning, compiles under strict settings, and uses a lock of a real
 // cell.
 //
@@ -45,16 +45,17 @@ const page = "../../docs/usage.md"
 // languages lists the directories of testdata.
 var languages = []struct {
 	dir      string
+	nightly  bool
 	needs    string // a command that a machine may lack
 	steps    []step
 	programs []string
 }{
-	{"go", "go", []step{
+	{"go", false, "go", []step{
 		{command: "go tool oapi-codegen -package stout -generate types,client -o stout/client.gen.go openapi.yaml", shown: true},
 		{command: "go vet ./..."},
 		{command: "go build -o client ."},
 	}, []string{"./client"}},
-	{"typescript", "npm", []step{
+	{"typescript", true, "npm", []step{
 		{"npx openapi-typescript openapi.yaml -o stout/schema.ts",
 			`✨ openapi-typescript [\d.]+\n🚀 openapi.yaml → stout/schema.ts \[.*\]\n`, true},
 		{"npx openapi-ts -i openapi.yaml -o stout/hey-api",
@@ -74,6 +75,9 @@ func TestGeneratedClients(t *testing.T) {
 	document := served(t, replica)
 	for _, in := range languages {
 		t.Run(in.dir, func(t *testing.T) {
+			if in.nightly {
+				testrun.Nightly(t)
+			}
 			if _, err := exec.LookPath(in.needs); err != nil {
 				t.Skipf("%s is not installed", in.needs)
 			}
