@@ -85,14 +85,19 @@ race: ## Run the tests of code with goroutines under the race detector; needs a 
 e2e: ## Run the tests of real processes, the page, the shown commands, monitoring and the release
 	@.ci/needs 'chromium|chromium-headless-shell|chromium-browser|google-chrome=the pages (.ci/chromium installs it)' \
 		'node=modules of the page, the client for Node' 'npm=generated clients, the client for Node' 'python3=the client for Python' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
+	@$(MAKE) --no-print-directory -j 2 e2e-cells e2e-modules
+
+.PHONY: e2e-cells e2e-modules
+e2e-cells:
 	@CGO_ENABLED=0 STOUT_TEST=e2e $(GOTEST) $(TEST) -timeout 20m $$(.ci/packages e2e)
+e2e-modules:
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
 
 .PHONY: generators
-generators: ## Make clients from openapi.yaml with three generators, and use a cell with them; a part of e2e
+generators: ## Make clients from openapi.yaml with three generators, and use a cell with them; e2e has one of them
 	@.ci/needs 'npm=clients in TypeScript'
-	@CGO_ENABLED=0 STOUT_TEST=e2e $(GO) test $(TEST) -timeout 20m ./test/generators
+	@CGO_ENABLED=0 STOUT_TEST=nightly $(GO) test $(TEST) -timeout 20m ./test/generators
 
 # The lab is a module of its own: the programs build without it.
 .PHONY: lab

@@ -69,7 +69,7 @@ func TestAutoReplace(t *testing.T) {
 // TestNotReplaced: the place is kept if the directory may return, or if the
 // cell would be worse off.
 func TestNotReplaced(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	for name, happens := range map[string]func(*fakeConf){
 		"nobody knocks":                      func(f *fakeConf) { delete(f.at, "r2") },
 		"it is of some cell":                 func(f *fakeConf) { f.at["r2"] = newDirectory },

@@ -255,7 +255,7 @@ func TestMasterRemovesItself(t *testing.T) {
 
 // TestChangeRefusals: each names what would be lost, and nothing is changed.
 func TestChangeRefusals(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	remove := func(id string, force bool) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
 			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: id, RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: force}}))

@@ -18,7 +18,7 @@ import (
 // and in the office. It compares them with the estimates that quotas of bytes
 // use: between two thirds of the truth and twice the truth.
 func TestMemoryEstimates(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	const sessions, claims = 2_000, 10_000
 	long := strings.Repeat("/long-segment-of-a-path", 10)
 	ids := make([]string, sessions)

@@ -119,7 +119,7 @@ func TestRefusalsAreShort(t *testing.T) {
 // TestHoldersAreBounded: a read shows the first ones, in order, and counts the
 // others.
 func TestHoldersAreBounded(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, 24*time.Hour)
 		first := mustHold(t, m, "/a", want(a, shared(0)))
@@ -137,7 +137,7 @@ func TestHoldersAreBounded(t *testing.T) {
 // TestPagesEnd: a page ends with the item that makes it a megabyte long. The
 // pages together have each item once.
 func TestPagesEnd(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		name := strings.Repeat("\x01", lockapi.MaxNameBytes)
 		a := named(t, m, name, nil)

@@ -323,7 +323,7 @@ func (h *heldCell) replace(by Caller, id, directory string) error {
 // good or bad, if the lease ends at any of the call's reads of the state. The
 // exception is that the log has accepted an entry since the call began.
 func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	methods := reflect.TypeFor[*Master]()
 	for i := range methods.NumMethod() {
 		m := methods.Method(i)

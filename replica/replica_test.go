@@ -55,7 +55,7 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 
 // silence ends the leadership of a replica. A leader keeps it for a whole test
 // on a busy machine, and the race detector makes that three times as slow.
-var silence = testrun.Slower(2*time.Second, 3)
+var silence = testrun.Extend(2*time.Second, 3)
 
 // options returns the options of n replicas with small thresholds and short
 // time-outs.

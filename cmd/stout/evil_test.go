@@ -134,7 +134,7 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 
 // No command is forgotten in evilLines.
 func TestEvilLinesHaveAllCommands(t *testing.T) {
-	testrun.NoRace(t)
+	testrun.Sequential(t)
 	t.Parallel()
 	var walk func(path []string)
 	walk = func(path []string) {

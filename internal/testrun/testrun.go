@@ -110,17 +110,17 @@ func Wait(n int) {
 	}
 }
 
-// NoRace skips a test under the race detector, except at night: its code has no
-// goroutines, or other tests have the same ones.
-func NoRace(t testing.TB) {
+// Sequential skips a test under the race detector, except at night: its code is
+// sequential, or other tests have the same goroutines.
+func Sequential(t testing.TB) {
 	t.Helper()
 	if less() {
 		t.Skip("the race detector adds nothing: make test, make nightly")
 	}
 }
 
-// Slower returns a duration, many times as long under the race detector.
-func Slower(d time.Duration, times int) time.Duration {
+// Extend returns a duration, several times as long under the race detector.
+func Extend(d time.Duration, times int) time.Duration {
 	if race {
 		d *= time.Duration(times)
 	}
