@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -134,6 +135,7 @@ func TestHalfSentBetweenReplicas(t *testing.T) {
 
 // Unread replies to other members are bounded, and each has a time limit.
 func TestUnreadBetweenReplicas(t *testing.T) {
+	testrun.Sequential(t) // it encodes 150 MB
 	t.Parallel()
 	for _, timeout := range []time.Duration{time.Hour, time.Second} {
 		master, calls := startCounting(t, func(o *server.Options) { o.WriteTimeout = timeout })

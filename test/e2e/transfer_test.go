@@ -83,15 +83,19 @@ func refusedTransfers(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	}
 }
 
-// patience is most of the default limit of a stop (10 s): a longer stop has
+// patience is less than the limit of a stop in slowToStop: a longer stop has
 // waited for something.
-const patience = 8 * time.Second
+const patience = time.Minute
+
+// slowToStop are the arguments of replicas that must not need the limit of a
+// stop.
+var slowToStop = append([]string{"--shutdown-timeout=2m"}, still...)
 
 // TestTerminatedMaster: on SIGTERM the master hands over, releases its waiting
 // calls, and exits with 0.
 func TestTerminatedMaster(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: still})
+	c := cell.New(t, cell.Options{Args: slowToStop})
 	master := c.Ready(t)
 	l := startLoad(t, c, 8)
 	watchLeases(t, c, true)

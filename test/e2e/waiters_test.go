@@ -15,7 +15,7 @@ import (
 // becomes an unknown holder.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: slowToStop})
 	master := c.Ready(t)
 	followers := c.Others(master)
 	for _, r := range []*cell.Replica{master, followers[0]} {
