@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/stouttest"
@@ -52,26 +51,6 @@ func reply(status int, v any) *http.Response {
 
 func refusal(e *lockapi.Error) *http.Response { return reply(e.Code.Status(), e) }
 
-// scripted is a replica with fixed answers, by method and path. It records
-// method, URL and body of each request.
-type scripted struct {
-	status map[string]int
-	body   map[string]any
-	asked  []string
-}
-
-func (a *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	a.asked = append(a.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
-	key := r.Method + " " + r.URL.Path
-	if status := a.status[key]; status != 0 {
-		w.WriteHeader(status)
-	}
-	if a.body[key] != nil {
-		_ = json.NewEncoder(w).Encode(a.body[key])
-	}
-}
-
 // sse formats an event of a stream.
 func sse(event string, id uint64, data any) string {
 	raw, err := json.Marshal(data)
@@ -94,19 +73,6 @@ func (tc *testCell) script(text string, ids ...string) {
 			return resp
 		}
 	})
-}
-
-// clientOf makes a client of a server with this handler.
-func clientOf(t *testing.T, h http.Handler) *client.Client {
-	t.Helper()
-	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
-	c, err := client.New(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 // serve serves a cell in memory at a port, and returns the URL.

@@ -1,12 +1,10 @@
-package client_test
+package admin_test
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -15,41 +13,19 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// clerk gives each request the same answer, and records the requests.
-type clerk struct {
-	status int
-	answer any
-	asked  []string // method, URL and body
-}
-
-func (a *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	a.asked = append(a.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
-	w.WriteHeader(a.status)
-	if a.answer != nil {
-		_ = json.NewEncoder(w).Encode(a.answer)
-	}
-}
-
-// asking makes a client of a cell that consists of one clerk.
-func asking(t *testing.T) (*clerk, *client.Client) {
-	t.Helper()
-	a := new(clerk)
-	return a, clientOf(t, a)
-}
-
 // accessCalls returns all calls, each with its answer and the request that it
 // sends.
-func accessCalls(t *testing.T, c *client.Client) map[string]struct {
+func accessCalls(t *testing.T, c *admin.Admin) map[string]struct {
 	call   func() (any, error)
 	status int
 	answer any
 	asked  string
 } {
-	ctx, a := t.Context(), admin.New(c).Access()
+	ctx, a := t.Context(), c.Access()
 	rule := lockapi.AccessRule{Path: "/a b", AccessLists: lockapi.AccessLists{Read: []string{"*"}, Lock: []string{}}}
 	group := lockapi.Group{Name: "o ps", GroupMembers: lockapi.GroupMembers{Members: []string{"user:a"}}}
 	cell := lockapi.CellAccess{Observe: []string{"*"}, Operate: []string{"group:ops"}}
@@ -119,9 +95,11 @@ func accessCalls(t *testing.T, c *client.Client) map[string]struct {
 }
 
 func TestAccess(t *testing.T) {
-	a, c := asking(t)
+	a := new(scripted)
+	c := adminOf(t, a)
 	for name, row := range accessCalls(t, c) {
-		a.status, a.answer, a.asked = row.status, row.answer, nil
+		a.always(row.status, row.answer)
+		a.asked = nil
 		want := row.answer
 		switch list := want.(type) {
 		case lockapi.AccessRuleList:
@@ -139,7 +117,7 @@ func TestAccess(t *testing.T) {
 		if len(a.asked) != 1 || a.asked[0] != row.asked {
 			t.Errorf("%s: sent\n%q, want\n%q", name, a.asked, row.asked)
 		}
-		a.status, a.answer = 403, lockapi.Errorf(lockapi.CodePermissionDenied, "no")
+		a.always(403, lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
 		if _, err := row.call(); !errors.Is(err, client.ErrPermissionDenied) {
 			t.Errorf("%s, denied: %v", name, err)
 		}
@@ -148,7 +126,8 @@ func TestAccess(t *testing.T) {
 
 // The client rejects an answer that is about something else.
 func TestAccessLies(t *testing.T) {
-	a, c := asking(t)
+	a := new(scripted)
+	c := adminOf(t, a)
 	for name, lie := range map[string]any{
 		"WhoAmI": lockapi.WhoAmI{}, "Check": lockapi.AccessCheck{Principal: "user:x", Path: "/a"}, "own": lockapi.AccessCheck{Principal: "user:b", Path: "/b"},
 		"Rule": lockapi.AccessRule{Path: "/b"}, "PutRule": lockapi.AccessRule{}, "Group": lockapi.Group{Name: "x"}, "PutGroup": lockapi.Group{Name: "x"},
@@ -156,7 +135,7 @@ func TestAccessLies(t *testing.T) {
 		"CreateToken": lockapi.Token{ID: "T1", Principal: "user:b"}, "Enable": lockapi.Token{ID: "T1", Secret: "stout_x", Principal: "user:b"},
 	} {
 		row := accessCalls(t, c)[name]
-		a.status, a.answer = row.status, lie
+		a.always(row.status, lie)
 		if got, err := row.call(); !errors.Is(err, client.ErrInternal) {
 			t.Errorf("%s accepts %+v: %+v, %v", name, lie, got, err)
 		}
@@ -165,8 +144,9 @@ func TestAccessLies(t *testing.T) {
 
 // Requests with bad arguments are not sent.
 func TestAccessBadArguments(t *testing.T) {
-	a, c := asking(t)
-	ctx, x := t.Context(), admin.New(c).Access()
+	a := new(scripted)
+	c := adminOf(t, a)
+	ctx, x := t.Context(), c.Access()
 	for name, err := range map[string]error{
 		"rule's path":      x.DeleteRule(ctx, "a"),
 		"rule's entry":     second(x.PutRule(ctx, "/a", lockapi.AccessLists{Read: []string{"bob"}})),
@@ -220,22 +200,23 @@ func TestAccessChangesAreSentOnce(t *testing.T) {
 		{"RevokeToken", false, func(ctx context.Context, a admin.Access) error { return a.RevokeToken(ctx, "T1") }},
 		{"WhoAmI", false, func(ctx context.Context, a admin.Access) error { return second(a.WhoAmI(ctx)) }},
 	} {
-		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-			if _, err := admin.New(c).Cell(t.Context()); err != nil { // finds the master
+		bubble(t, func(t *testing.T, _ *stouttest.Cell, n *network, a *admin.Admin) {
+			if _, err := a.Cell(t.Context()); err != nil { // finds the master
 				t.Fatal(err)
 			}
-			lost := 0
-			tc.set(func() {
-				tc.drop = func(r *http.Request) bool {
-					if strings.HasPrefix(r.URL.Path, "/v1/access/") {
-						lost++
-						return lost == 1
-					}
-					return false
+			changes := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/access/") }
+			n.instead = func(r *http.Request) (*http.Response, error) {
+				if !changes(r) || n.count(changes) > 1 {
+					return nil, nil
 				}
-			})
-			err := one.call(t.Context(), admin.New(c).Access())
-			sent := tc.count(func(r sentRequest) bool { return strings.HasPrefix(r.path, "/v1/access/") })
+				resp, err := n.RoundTripper.RoundTrip(r)
+				if err == nil {
+					resp.Body.Close()
+				}
+				return nil, errReset
+			}
+			err := one.call(t.Context(), a.Access())
+			sent := n.count(changes)
 			if one.once && (!errors.Is(err, client.ErrOutcomeUnknown) || sent != 1) {
 				t.Errorf("%s: sent %d times, %v", one.name, sent, err)
 			}

@@ -1,4 +1,4 @@
-package client_test
+package admin_test
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -31,7 +30,7 @@ func TestHistory(t *testing.T) {
 		{of("/a", event(7, "/b")), `an event of "/b"`},
 		{of("/a", event(3, "/a"), event(7, "/a")), "newest first"},
 	} {
-		got, err := admin.New(clientOf(t, &scripted{body: map[string]any{"GET /v1/history": c.answer}})).History(t.Context(), "/a", 3)
+		got, err := adminOf(t, &scripted{body: map[string]any{"GET /v1/history": c.answer}}).History(t.Context(), "/a", 3)
 		switch {
 		case c.wrong == "" && (err != nil || len(got.Events) != len(c.answer.Events) || got.Oldest != 1):
 			t.Errorf("%+v: %+v, %v", c.answer, got, err)
@@ -39,18 +38,18 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%+v: %v; want it to say %s", c.answer, err, c.wrong)
 		}
 	}
-	if _, err := admin.New(clientOf(t, &scripted{})).History(t.Context(), "a", 0); !errors.Is(err, client.ErrInvalidArgument) {
+	if _, err := adminOf(t, &scripted{}).History(t.Context(), "a", 0); !errors.Is(err, client.ErrInvalidArgument) {
 		t.Error(err)
 	}
 }
 
 func TestDeadlocks(t *testing.T) {
 	want := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{{Session: "s", Path: "/a"}}}}}
-	if got, err := admin.New(clientOf(t, &scripted{body: map[string]any{"GET /v1/deadlocks": want}})).Deadlocks(t.Context()); err != nil || len(got) != 1 || got[0].Links[0].Session != "s" {
+	if got, err := adminOf(t, &scripted{body: map[string]any{"GET /v1/deadlocks": want}}).Deadlocks(t.Context()); err != nil || len(got) != 1 || got[0].Links[0].Session != "s" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	want.Deadlocks[0].Links = nil
-	if _, err := admin.New(clientOf(t, &scripted{body: map[string]any{"GET /v1/deadlocks": want}})).Deadlocks(t.Context(), client.Stale()); err == nil || !strings.Contains(err.Error(), "an empty deadlock cycle") {
+	if _, err := adminOf(t, &scripted{body: map[string]any{"GET /v1/deadlocks": want}}).Deadlocks(t.Context(), client.Stale()); err == nil || !strings.Contains(err.Error(), "an empty deadlock cycle") {
 		t.Error(err)
 	}
 }

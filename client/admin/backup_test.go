@@ -1,4 +1,4 @@
-package client_test
+package admin_test
 
 import (
 	"bytes"
@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -30,22 +32,20 @@ func wholeBackup(t *testing.T) []byte {
 
 // A backup comes from the master, also after a change of master.
 func TestBackup(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+	bubble(t, func(t *testing.T, cell *stouttest.Cell, n *network, a *admin.Admin) {
 		whole := wholeBackup(t)
-		tc.set(func() {
-			tc.instead = func(r *http.Request) *http.Response {
-				if r.URL.Host != tc.Master() {
-					return nil
-				}
-				resp := response(http.StatusOK, string(whole))
-				resp.Header = http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
-				return resp
+		n.instead = func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host != cell.Master() {
+				return nil, nil
 			}
-		})
-		tc.kill("r1")
-		tc.Elect("r3")
+			resp := answer(http.StatusOK, string(whole))
+			resp.Header = http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
+			return resp, nil
+		}
+		cell.Stop("r1")
+		cell.Elect("r3")
 		var out bytes.Buffer
-		h, err := admin.New(c).Backup(t.Context(), &out)
+		h, err := a.Backup(t.Context(), &out)
 		if err != nil || h.Revision != 57 || !bytes.Equal(out.Bytes(), whole) {
 			t.Errorf("%+v, %v; %d of %d bytes", h, err, out.Len(), len(whole))
 		}
@@ -70,37 +70,27 @@ func TestBrokenBackups(t *testing.T) {
 		"something else":   {strings.NewReader("<html>"), http.Header{"Content-Type": {"text/html"}}, "base URL"},
 		"another revision": {bytes.NewReader(whole), http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"58"}}, "revision 57"},
 	} {
-		sent := 0
-		transport := roundTrip(func(*http.Request) (*http.Response, error) {
-			sent++
+		n := &network{instead: func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: c.header, Body: io.NopCloser(c.body)}, nil
-		})
-		cl, err := client.Config{URLs: []string{"http://r1"}, Transport: transport}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cl.Close() })
-		if _, err := admin.New(cl).Backup(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) || sent != 1 {
-			t.Errorf("%s: %v, sent %d times", name, err, sent)
+		}}
+		a := over(t, client.Config{URLs: []string{"http://r1"}, Transport: n})
+		if _, err := a.Backup(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) || len(n.sent) != 1 {
+			t.Errorf("%s: %v, sent %d times", name, err, len(n.sent))
 		}
 	}
 }
 
 // The client gives up a backup if its stream falls silent.
 func TestSilentBackup(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+	synctest.Test(t, func(t *testing.T) {
 		whole := wholeBackup(t)
-		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		n := &network{instead: func(r *http.Request) (*http.Response, error) {
 			body := io.MultiReader(bytes.NewReader(whole[:100]), blocked{r.Context()})
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {lockapi.TypeBackup}}, Body: io.NopCloser(body)}, nil
-		})
-		c, err := client.Config{URLs: []string{"http://r1"}, Transport: transport}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+		}}
+		a := over(t, client.Config{URLs: []string{"http://r1"}, Transport: n})
 		began := time.Now()
-		if _, err := admin.New(c).Backup(t.Context(), io.Discard); err == nil || time.Since(began) > time.Minute {
+		if _, err := a.Backup(t.Context(), io.Discard); err == nil || time.Since(began) > time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -116,18 +106,21 @@ func (b blocked) Read([]byte) (int, error) {
 // Backup returns the refusal of a cell that is busy or denies it. It waits for
 // a master.
 func TestBackupRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+	bubble(t, func(t *testing.T, cell *stouttest.Cell, n *network, a *admin.Admin) {
 		for _, code := range []lockapi.Code{lockapi.CodeTooMany, lockapi.CodePermissionDenied} {
-			tc.set(func() { tc.instead = func(*http.Request) *http.Response { return refusal(lockapi.Errorf(code, "no")) } })
-			_, err := admin.New(c).Backup(t.Context(), io.Discard)
-			wantErr(t, err, code)
+			n.instead = func(*http.Request) (*http.Response, error) {
+				return answer(code.Status(), `{"code":"`+string(code)+`"}`), nil
+			}
+			if _, err := a.Backup(t.Context(), io.Discard); !errors.Is(err, code) {
+				t.Error(err)
+			}
 		}
-		tc.set(func() { tc.instead = nil })
-		tc.Depose()
+		n.instead = nil
+		cell.Depose()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err := admin.New(c).Backup(ctx, io.Discard)
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, client.ErrNoMaster)
+		if _, err := a.Backup(ctx, io.Discard); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, client.ErrNoMaster) {
+			t.Error(err)
+		}
 	})
 }
