@@ -33,6 +33,7 @@ var arrows = []arrow{
 		"settings are checked against what the layers declare; it starts no layer"},
 	{"cmd/stout/...", []string{"cmd/stout/...", "client", "client/admin", "lockapi", "internal/..."},
 		"the CLI is a user of the SDK and of the contract, like any other"},
+	{"examples/...", []string{"client", "client/recipe"}, "an example is what a caller could have written"},
 	{"client/stouttest", []string{"client", "lockapi", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
 		"a cell for tests is the server's own layers over a log in memory, not a copy of them"},
 	{"client/admin", []string{"client", "client/internal/bridge", "lockapi", "internal/backup"},

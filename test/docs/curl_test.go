@@ -21,7 +21,7 @@ func curl(args []string) {
 			return args[i]
 		}
 		switch args[i] {
-		case "-s", "-sN", "-N":
+		case "-s", "-sN", "-N", "-sL": // Go follows redirects
 		case "-X":
 			method = value()
 		case "-d":
