@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// run has two holders: the first loses its lock unawares, and writes after the second.
+// run has two holders. A write of the first arrives after one of the second.
 func run(ctx context.Context, cell *client.Client, db *sql.DB, out io.Writer) error {
 	guard, err := fence.NewSQL(fence.SQLite, "stout_fence")
 	if err == nil {
@@ -52,8 +52,7 @@ func run(ctx context.Context, cell *client.Client, db *sql.DB, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	// An operator takes the lock from the first holder, which is paused.
-	_, errRelease := cell.Release(ctx, path, session.ID(), first.Handle(), first.Token())
+	errUnlock := first.Unlock(ctx) // while a write of it is still on its way
 	second, err := session.Lock(ctx, path)
 	if err != nil {
 		return err
@@ -61,7 +60,7 @@ func run(ctx context.Context, cell *client.Client, db *sql.DB, out io.Writer) er
 	fmt.Fprintln(out, "second:", write(ctx, db, guard, "second", second.Token()))
 	err = write(ctx, db, guard, "first", first.Token())
 	fmt.Fprintln(out, "first is refused:", errors.Is(err, fence.ErrStale))
-	return errors.Join(errRelease, second.Unlock(ctx))
+	return errors.Join(errUnlock, second.Unlock(ctx))
 }
 
 func write(ctx context.Context, db *sql.DB, guard *fence.SQL, holder string, token uint64) error {
