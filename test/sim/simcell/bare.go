@@ -31,7 +31,7 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	p := u.newPair(s.ID(), l.path)
 	q := lockapi.LockRequest{
 		Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, Queue: u.rng.IntN(3) == 0,
-		LockDelayMS: u.delay().Milliseconds(),
+		LockDelayMS: u.delay().Milliseconds(), Priority: int64(u.rank(p)),
 	}
 	if u.rng.IntN(2) == 0 {
 		q.WaitMS = between(u.rng, time.Millisecond, 4*time.Second).Milliseconds()
@@ -63,8 +63,9 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 				u.last = p
 			}
 			return
-		case err == nil: // queued: ask again later
+		case err == nil: // queued: ask again later; another priority then has no effect
 			u.wait(ctx, time.Second)
+			q.Priority = int64(u.rank(p))
 			continue
 		case isUnknown(err):
 			answered = false

@@ -87,7 +87,7 @@ func (o *oracle) obstructed(who string, floor uint64, path string, q *lockapi.Lo
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
 	}
-	if o.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
+	if o.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit, q.Priority) }) {
 		return
 	}
 	if o.claimed[path] <= floor { // otherwise it may have existed in the middle of an entry
@@ -96,14 +96,23 @@ func (o *oracle) obstructed(who string, floor uint64, path string, q *lockapi.Lo
 }
 
 // toBeHad reports whether a session without a claim would be granted a lock at
-// once.
-func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
+// once. A request passes the waits of lower priority.
+func toBeHad(s *state.State, path string, mode state.Mode, limit, priority int64) bool {
 	l, ok := s.Lock(path)
 	if !ok || l.Free() {
 		return true
 	}
 	together := mode == state.Shared && l.Mode == state.Shared && l.Limit == limit && (limit == 0 || int64(l.Holders) < limit)
-	return l.DelayID == 0 && l.Waiters == 0 && (l.Holders == 0 || together)
+	waiters := l.Waiters
+	if priority > 0 && s.QueuesByPriority() {
+		waiters = 0
+		for w := range s.Queue(path) {
+			if int64(w.Priority) >= priority {
+				waiters++
+			}
+		}
+	}
+	return l.DelayID == 0 && waiters == 0 && (l.Holders == 0 || together)
 }
 
 // reopened checks a session that was opened again with its key. The key returns

@@ -42,7 +42,7 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 // claim requests a lock with one call. It returns the token of the grant, or 0.
 func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration) uint64 {
 	floor := u.w.oracle.floor()
-	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds()}
+	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds(), Priority: int64(u.rank(p))}
 	var g lockapi.Grant
 	if err := u.send(ctx, 6*time.Second, at, u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err != nil || g.State != lockapi.StateHeld {
 		return 0

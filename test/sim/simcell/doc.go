@@ -33,4 +33,8 @@
 // added (absentee.go). In a quarter of the runs a program reads histories at
 // any replica, and the oracle checks each ending and each waiting time
 // (histories.go).
+//
+// In half of the runs requests for locks have priorities (ranks.go). In half of
+// those with access on the operator puts quotas of principals, and the oracle
+// counts what each principal has (quotas.go).
 package simcell

@@ -15,9 +15,11 @@ import (
 type guest struct {
 	*user
 	g       *operator
-	secrets []string // of its tokens; all but the last have ended, or will soon
-	passing string   // of a token that ends by itself
-	session string   // its own; empty if it has none
+	secrets []string        // of its tokens; all but the last have ended, or will soon
+	passing string          // of a token that ends by itself
+	session string          // its own; empty if it has none
+	sent    []time.Duration // when its calls without an answer began
+	asOf    uint64          // the latest reported entry when its last answered call began
 	watcher watcher
 }
 
@@ -52,6 +54,9 @@ func (g *guest) visits(ctx context.Context) {
 			g.transacts(ctx)
 		case 15:
 			g.meddles(ctx)
+		}
+		if g.w.profile.quotas {
+			g.checksUse()
 		}
 		g.wait(ctx, pick(g.rng, 10*time.Millisecond, 200*time.Millisecond, g.w.profile.think))
 	}
@@ -263,7 +268,7 @@ func (g *guest) claims(ctx context.Context) {
 			continue
 		case err == nil:
 			return // the place is left until the end of the session
-		case isForbidden(err) && first:
+		case first && (isForbidden(err) || e != nil && e.Code == lockapi.CodeTooMany):
 			g.w.oracle.hadNoEffect(g.name, at, err.Error())
 		case e != nil && len(e.Holders) > 0:
 			g.w.oracle.shown(p, path)

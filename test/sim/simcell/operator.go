@@ -39,15 +39,17 @@ type operator struct {
 	over   bool  // the operator has finished
 	guests []*guest
 	tokens int
+	opened time.Duration // when access was last enabled
+	quotas *rand.Rand    // draws quotas, so that other runs stay the same
 }
 
 // newOperator draws whether access is on in a run. It has a random stream of
 // its own, so that other runs stay the same.
 func newOperator(w *world) *operator {
-	if !w.opts.Access && rand.New(rand.NewPCG(w.opts.Seed, 3)).IntN(4) > 0 {
+	if !w.opts.Access && !w.profile.access && rand.New(rand.NewPCG(w.opts.Seed, 3)).IntN(4) > 0 {
 		return nil
 	}
-	g := &operator{w: w, op: newUser(w, 40)}
+	g := &operator{w: w, op: newUser(w, 40), quotas: rand.New(rand.NewPCG(w.opts.Seed, 9))}
 	g.op.name, g.op.clock = "op", &clock{w: w, rate: 1}
 	for i := range 3 {
 		u := newUser(w, 50+i)
@@ -184,7 +186,11 @@ func (g *operator) operate(ctx context.Context) {
 	for !g.w.faultsOver && !g.w.isOver() {
 		g.op.wait(ctx, pick(g.op.rng, 100*time.Millisecond, time.Second, 3*time.Second))
 		g.change(ctx)
+		if g.w.profile.quotas && g.quotas.IntN(3) > 0 {
+			g.limits(ctx)
+		}
 	}
+	g.unlimited(ctx)
 	g.enable(ctx)
 }
 
@@ -198,7 +204,7 @@ func (g *operator) enable(ctx context.Context) {
 	g.insist(ctx, http.MethodPost, lockapi.RouteEnable, lockapi.EnableRequest{TokenSHA256: sumOf(secretOf("root")), Secret: enableSecret}, on)
 	if !g.w.isOver() {
 		g.w.oracle.acknowledged("access is on", floor, on)
-		g.root = true
+		g.root, g.opened = true, g.w.now()
 	}
 }
 

@@ -48,11 +48,14 @@ type oracle struct {
 
 	reviewed time.Duration // time of the last search for sessions that do not end
 
-	copies    map[pair]bool     // a copy of a call for the pair arrives late
-	claimed   map[string]uint64 // by path: the latest entry with a new hold or wait
-	untouched map[pair]string   // pairs with one release, answered as without effect: why
-	denied    map[place][]pair  // by entry: pairs with a release that was answered before the entry but followed it
+	ranks     map[pair]map[int]bool // requested priorities; see rank
+	copies    map[pair]bool         // a copy of a call for the pair arrives late
+	claimed   map[string]uint64     // by path: the latest entry with a new hold or wait
+	untouched map[pair]string       // pairs with one release, answered as without effect: why
+	denied    map[place][]pair      // by entry: pairs with a release that was answered before the entry but followed it
 
+	limited map[string]limited // by guest
+	opened  uint64             // the entry that opened the present office
 	permits *permits
 	roster  roster
 }
@@ -77,8 +80,8 @@ type pair struct{ session, path, handle string }
 func newOracle(w *world) *oracle {
 	return &oracle{
 		w: w, revisions: newRevisions(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, model: model.New(), tokens: map[uint64]grant{}, stored: map[uint64]raft.Log{}, holders: holders{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, copies: map[pair]bool{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
-		permits: newPermits(), roster: newRoster(),
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, ranks: map[pair]map[int]bool{}, copies: map[pair]bool{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
+		limited: map[string]limited{}, permits: newPermits(), roster: newRoster(),
 	}
 }
 
@@ -190,6 +193,7 @@ func (o *oracle) replay(p *process) bool {
 		o.w.trace.note("log", "entry %d, term %d: %s", index, l.Term, describe(batch, out))
 	}
 	o.entitled(batch, out, o.modelled(after, batch, out))
+	o.quotasKept(before, after, out)
 	o.transition(before, after, batch, out)
 	o.tabled(before, after)
 	o.revisions.take(after, out)

@@ -127,6 +127,7 @@ func (o *oracle) allowed(p *guestCall, what string, before ...*guestCall) {
 // been so at some moment since the call.
 func (o *oracle) forbidden(p *guestCall, err error) {
 	o.look()
+	o.overQuota(p, err)
 	e := refusal(err)
 	if e == nil || !isForbidden(e) {
 		return

@@ -24,6 +24,9 @@ type profile struct {
 	follows   bool          // one user keeps a copy of files
 	slow      bool          // watchers are sometimes slow
 	events    int           // number of events that a replica keeps
+	access    bool          // access is on
+	quotas    bool          // the operator puts quotas, if access is on
+	ranks     bool          // requests for locks have priorities
 	silence   int           // one new session in this many is cut off at once; 0 = none
 	again     int           // one message in this many has a late copy; 0 = none
 	stuck     int           // one in this many takes seconds, also on a fair network; 0 = none
@@ -59,6 +62,9 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 		p.work = append(p.work, d.weight*pick(r, 0, 1, 1, 3))
 	}
 	p.work[0] = userActions[0].weight
+	own := rand.New(rand.NewPCG(seed, 8)) // so that other runs stay the same
+	p.ranks = pick(own, true, false)
+	p.quotas = pick(own, true, false)
 	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // has a random stream of its own, so that other runs stay the same
 	return p
 }

@@ -45,8 +45,8 @@ func (w *world) recount() {
 		if !maps.Equal(has, counted) {
 			w.fail("%s had counted %v for the quotas; %s counts %v from the same state", old.id, has, next.id, counted)
 		}
-		if !maps.Equal(hasOf, countedOf) {
-			w.fail("%s had counted %v for the quotas of principals; %s counts %v from the same state", old.id, hasOf, next.id, countedOf)
+		if own := countUse(after); !maps.Equal(hasOf, own) || !maps.Equal(countedOf, own) {
+			w.fail("%s had counted %v for the quotas of principals; %s counts %v from the same state, which has %v", old.id, hasOf, next.id, countedOf, own)
 		}
 	}
 }

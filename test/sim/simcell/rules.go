@@ -129,6 +129,8 @@ func (o *oracle) change(after *state.State, c state.Change) {
 		g := o.tokens[c.Hold.Token]
 		g.freed = after.Index
 		o.tokens[c.Hold.Token] = g
+	case state.Enqueued:
+		o.enqueued(after, c.Wait)
 	case state.SessionOpened:
 		o.signs[c.Session.ID] = o.w.now()
 	case state.SessionEnded:

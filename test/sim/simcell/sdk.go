@@ -15,7 +15,7 @@ import (
 
 // lock takes a lock through the SDK, works, and releases it.
 func (u *user) lock(ctx context.Context, s *client.Session, l want) {
-	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()))
+	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()), client.Priority(u.rank(pair{session: s.ID(), path: l.path})))
 	floor := u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

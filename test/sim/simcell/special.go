@@ -48,6 +48,17 @@ var special = []struct {
 		p.calm()
 		p.acts(2, "unanswered entries")
 	}},
+	{"priorities", func(p *profile) {
+		p.calm()
+		p.acts(10, "crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal")
+		p.work[0], p.work[1], p.work[5] = 5, 5, 1
+		p.hold, p.delays, p.ranks, p.watches = 500*time.Millisecond, 10, true, true
+	}},
+	{"quotas", func(p *profile) {
+		p.calm()
+		p.acts(6, "crash", "transfer", "recount", "heal")
+		p.access, p.quotas = true, true
+	}},
 }
 
 // Profiles returns the names of the special profiles.
@@ -62,7 +73,7 @@ func Profiles() (names []string) {
 // profiles unless one is named.
 func (p *profile) specialize(r *rand.Rand, name string) {
 	p.again = pick(r, 0, 0, 0, 0, 200, 40, 10)
-	drawn := r.IntN(8 * len(special))
+	drawn := r.IntN(64)
 	for i, s := range special {
 		if s.name == name || name == "" && i == drawn {
 			s.set(p)

@@ -19,6 +19,7 @@ type user struct {
 	w     *world
 	name  string
 	rng   *rand.Rand
+	ranks *rand.Rand // draws priorities, so that other runs stay the same
 	clock *clock
 
 	ctx     context.Context // of the present program
@@ -80,6 +81,7 @@ func newUser(w *world, i int) *user {
 		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{}, epochs: map[string]uint64{},
 		known: map[string]uint64{}, releasing: map[uint64]bool{}, forgotten: map[string]bool{},
 		rng:   rand.New(rand.NewPCG(w.opts.Seed, uint64(100+i))),
+		ranks: rand.New(rand.NewPCG(w.opts.Seed, uint64(300+i))),
 		clock: &clock{w: w, rate: w.rate()},
 	}
 }
