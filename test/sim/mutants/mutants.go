@@ -43,8 +43,8 @@
 // write a file by compare-and-set (master TestTurns, TestTurnOfWhoLeft,
 // TestTurnComesToAll). Another is a watcher that is not woken but looks again
 // by itself some seconds later (replica/events TestReadersTogether). Runs have
-// no quotas: they check the count, not the refusals (master/internal/quota
-// TestNeverExceeded and its neighbors).
+// quotas of principals only: they check the count of the others, not the
+// refusals (master/internal/quota TestNeverExceeded and its neighbors).
 package mutants
 
 import (
@@ -76,6 +76,25 @@ var profiles = map[string]string{
 	"hands-over-in-vain":        "unfit masters",
 
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
+
+	"priority-ignored":             "priorities",
+	"priority-newest-first":        "priorities",
+	"priority-not-in-snapshot":     "priorities",
+	"repeated-wait-rises":          "priorities",
+	"abandoned-priority-counts":    "priorities",
+	"contended-by-the-first-only":  "priorities",
+	"passes-its-equals":            "priorities",
+	"priority-of-kept-places-only": "priorities",
+
+	"file-of-the-former-writer":    "quotas",
+	"use-kept-on-expiry":           "quotas",
+	"files-not-counted-anew":       "quotas",
+	"writes-count-for-anonymous":   "quotas",
+	"copies-count-each":            "quotas",
+	"granted-wait-counts":          "quotas",
+	"adopted-session-counts-twice": "quotas",
+	"quota-while-access-is-off":    "quotas",
+	"group-quotas-add-up":          "quotas",
 }
 
 // Profile returns the special profile of a mutant's seeds, or "" if each seed
@@ -84,5 +103,5 @@ func (m Mutant) Profile() string { return profiles[m.Name] }
 
 // All returns the mutants, grouped by layer. Their names are unique.
 func All() []Mutant {
-	return slices.Concat(leases(), offices(), sessions(), locks(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
+	return slices.Concat(leases(), offices(), sessions(), locks(), priorities(), quotas(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
 }

@@ -1,0 +1,55 @@
+package mutants
+
+import "github.com/stoutlock/stout/test/internal/overlay"
+
+// quotas are faults of the quotas of principals.
+func quotas() []Mutant {
+	const ledger, owner = "master/internal/quota/ledger.go", "master/internal/quota/owner.go"
+	return []Mutant{
+		{"file-of-the-former-writer", "guarantees", "a file counts for the principal that wrote it last",
+			"a principal overwrites the file of another",
+			overlay.Edit{File: ledger,
+				Old: "l.countFile(c.OldPrincipal, c.File.Path, c.OldSize, -1)",
+				New: "l.countFile(c.File.Principal, c.File.Path, c.OldSize, -1)"}},
+		{"use-kept-on-expiry", "guarantees", "the end of a session gives back what it used",
+			"a session expires with its holds",
+			overlay.Edit{File: owner,
+				Old: "own.owner.add(own.has.ofSession(), -1)\n\tl.keep(own.owner)",
+				New: "l.keep(own.owner)"}},
+		{"files-not-counted-anew", "guarantees", "quotas hold over changes of master",
+			"a principal has files, and mastership moves",
+			overlay.Edit{File: ledger,
+				Old: "l.countFile(f.Principal, f.Path, f.Size, 1)\n\t}\n\treturn l",
+				New: "_ = f\n\t}\n\treturn l"}},
+		{"writes-count-for-anonymous", "guarantees", "a call is checked against the quota of its own principal",
+			"a principal writes more files than its quota permits",
+			overlay.Edit{File: "master/internal/quota/transaction.go",
+				Old: "r.writer = l.owner(principal)",
+				New: "r.writer = l.owner(\"\")"}},
+		{"copies-count-each", "guarantees", "a repeated call counts once",
+			"a call is repeated while the first one is under way",
+			overlay.Edit{File: ledger,
+				Old: "if l.calls[r.call] == 0 {",
+				New: "if l.calls[r.call] >= 0 {"}},
+		{"granted-wait-counts", "guarantees", "a grant ends the queue position",
+			"a waiter is granted the lock",
+			overlay.Edit{File: ledger,
+				Old: "l.countClaim(h.Session, h.Path, h.Handle, 0, -1)",
+				New: "l.countClaim(h.Session, h.Path, h.Handle, 0, 0)"}},
+		{"adopted-session-counts-twice", "guarantees", "a session counts for one principal",
+			"a session without an owner is used while access is on",
+			overlay.Edit{File: owner,
+				Old: "l.move(own.owner, own, -1)\n\town.owner = l.owner(v.Principal)",
+				New: "own.owner = l.owner(v.Principal)"}},
+		{"quota-while-access-is-off", "guarantees", "quotas of principals count while access is on",
+			"a principal has as much as its quota permits, and access is disabled",
+			overlay.Edit{File: ledger,
+				Old: "if s.AccessOn && s.Policy().QuotaCount() > 0 {",
+				New: "if s.Policy().QuotaCount() > 0 {"}},
+		{"group-quotas-add-up", "guarantees", "of the quotas of several groups the highest counts",
+			"a principal is in two groups with quotas",
+			overlay.Edit{File: "replica/state/access/quota.go",
+				Old: "named.Limits[r] = max(limit, named.Limits[r])",
+				New: "named.Limits[r] += limit"}},
+	}
+}
