@@ -270,17 +270,16 @@ func TestFollowBeginsInThePast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := func(path string) {
-		t.Helper()
+	lock := func(path string) error {
 		held, err := session.TryLock(t.Context(), path)
-		if err == nil {
-			err = held.Unlock(t.Context())
-		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
+		return held.Unlock(t.Context())
 	}
-	lock("/before")
+	if err := lock("/before"); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m := New(&source{}, c, false, time.UTC)
@@ -306,9 +305,13 @@ func TestFollowBeginsInThePast(t *testing.T) {
 	for n := 0; n < 2; n, _ = seen("/before") {
 		m.Update(occurred{<-changes})
 	}
-	go lock("/now")
+	locked := make(chan error, 1)
+	go func() { locked <- lock("/now") }()
 	for n := 0; n < 2; _, n = seen("/now") {
 		m.Update(occurred{<-changes})
+	}
+	if err := <-locked; err != nil {
+		t.Error(err)
 	}
 	if earlier, present := seen("/before"); earlier != 2 || present != 0 || m.locks.records["/before"] != nil {
 		t.Errorf("%d earlier events, %d present ones, lock %v", earlier, present, m.locks.records["/before"])
