@@ -67,7 +67,7 @@ var evilLines = []string{
 	"status", "status --check", "top", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
 	"session show nobody", "doctor --for 10ms", "rehearse failover --yes", "check exclusive:1:PATH", "transfer", "transfer r1", "transfer r9", "lock PATH --try -- true",
 	"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "explain PATH", "session kill WAITER", "explain PATH --last 1",
-	"lock /free -- true",
+	"lock /free -- true", "elect PATH --try -- true", "elect PATHx --value PATH -- true", "txn --then x", "txn --file PATH",
 	"ls", "ls --all", "ls --tree", "ls PATH", "get PATH -o json", "get /none", "put PATH x --if-absent", "put PATH x --if-revision 7",
 	"put PATH x", "put /e x --ephemeral -- true", "rm PATH --if-revision 7", "rm /none", "rm --all PATH", "watch --after 0 -n 1", "watch PATH --after 0 -n 1",
 	"member list", "member replace r1 --yes", "member replace r9 --yes",

@@ -170,7 +170,7 @@ func TestTopOnATerminal(t *testing.T) {
 			tt.until("test  master r1")
 			tt.until("REPLICA")
 			tt.press("2")
-			tt.until("/db/primary")
+			tt.until("1 lock by path")
 			tt.until("first-holder")
 			tt.press("\r")
 			tt.until("first-waiter")
@@ -227,7 +227,7 @@ func TestTopIsNotControlled(t *testing.T) {
 	c, _ := evilCell(t)
 	tt := startOnTerminal(t, c, "stout", "top")
 	tt.until("REPLICA")
-	for _, step := range [][2]string{{"2", "QUEUE"}, {"\r", "u202e"}, {"3", "LEASE LEFT"}, {"\r", "u202e"}, {"4", "directory"}, {"\r", "u202e"}, {"5", "0 events"}, {"6", "MEMBER"}, {"/", ""}} {
+	for _, step := range [][2]string{{"2", "QUEUE"}, {"\r", "u202e"}, {"3", "LEASE LEFT"}, {"\r", "u202e"}, {"4", "directory"}, {"\r", "u202e"}, {"5", "events by time"}, {"6", "MEMBER"}, {"/", ""}} {
 		tt.press(step[0])
 		tt.until(step[1])
 	}

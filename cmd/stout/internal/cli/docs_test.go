@@ -13,6 +13,7 @@ import (
 var (
 	shellBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
 	shellWords  = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`) // taken for one word each
+	variables   = regexp.MustCompile(`\$\w+`)                       // taken for numbers
 	shellEnds   = regexp.MustCompile(`\s(#|\||>|<|&|;).*`)
 )
 
@@ -33,7 +34,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 		for _, block := range shellBlocks.FindAllStringSubmatch(string(text), -1) {
 			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
 				line = shellEnds.ReplaceAllString(shellWords.ReplaceAllString(strings.TrimSpace(line), "word"), "")
-				words := strings.Fields(strings.TrimSuffix(line, " …"))
+				words := strings.Fields(strings.TrimSuffix(variables.ReplaceAllString(line, "1"), " …"))
 				if len(words) == 0 || words[0] != "stout" {
 					continue
 				}

@@ -30,6 +30,17 @@ func (a *app) lock(ctx context.Context, f lockFlags) error {
 		}
 		return err
 	}
+	if f.prepare != nil {
+		_, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (any, error) { return nil, f.prepare(ctx, h) })
+		if err != nil {
+			a.giveBack(h)
+			out := a.explain(err)
+			if out.code == exitFailed {
+				out.code = exitRefused
+			}
+			return out
+		}
+	}
 	return a.serve(ctx, h, signals)
 }
 

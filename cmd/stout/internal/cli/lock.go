@@ -31,6 +31,9 @@ type lockFlags struct {
 	margins    child.Margins
 
 	conflictCode, unavailableCode, lostCode int
+
+	// prepare runs when the lock is held, before the command; it may be nil.
+	prepare func(context.Context, *heldLock) error
 }
 
 // lockTimeout is the default of --timeout for a lock that waits, long enough
@@ -118,19 +121,24 @@ func (a *app) lockCommand() command {
 		flags: func(f *pflag.FlagSet) {
 			f.BoolVar(&c.shared, "shared", false, "share the lock with other shared holders")
 			f.IntVar(&c.limit, "limit", 0, "share the lock among at most `n` holders (semaphore)")
-			f.IntVar(&c.priority, "priority", 0, fmt.Sprintf("wait before the waiters of a lower priority than `n`, at most %d", lockapi.MaxPriority))
-			f.DurationVar(&c.wait, "wait", 0, "give up after this `duration`, including opening a session (default: wait for ever)")
-			f.BoolVar(&c.try, "try", false, "do not wait for the lock")
-			addTTL(f, &c.ttl, "`duration` after which a vanished holder loses the lock")
-			f.DurationVar(&c.delay, "lock-delay", 0, "`duration` after the ttl for which a vanished holder's lock stays blocked")
-			addName(f, &c.name)
-			f.DurationVar(&c.margins.Term, "term-before", 0, "send SIGTERM when this `duration` is left of the lease (default ttl/6)")
-			f.DurationVar(&c.margins.Kill, "kill-before", 0, "send SIGKILL when this `duration` is left of the lease (default ttl/12)")
-			f.IntVar(&c.conflictCode, "conflict-exit-code", exitConflict, "exit `code` if another session holds the lock")
-			f.IntVar(&c.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` if the cell could not grant the lock")
-			f.IntVar(&c.lostCode, "lost-exit-code", exitLost, "exit `code` if the lock was lost")
+			c.bindCommon(f)
 		},
 	}
+}
+
+// bindCommon binds the flags of all commands that run a command under a lock.
+func (c *lockCommand) bindCommon(f *pflag.FlagSet) {
+	f.IntVar(&c.priority, "priority", 0, fmt.Sprintf("wait before the waiters of a lower priority than `n`, at most %d", lockapi.MaxPriority))
+	f.DurationVar(&c.wait, "wait", 0, "give up after this `duration`, including opening a session (default: wait for ever)")
+	f.BoolVar(&c.try, "try", false, "do not wait for the lock")
+	addTTL(f, &c.ttl, "`duration` after which a vanished holder loses the lock")
+	f.DurationVar(&c.delay, "lock-delay", 0, "`duration` after the ttl for which a vanished holder's lock stays blocked")
+	addName(f, &c.name)
+	f.DurationVar(&c.margins.Term, "term-before", 0, "send SIGTERM when this `duration` is left of the lease (default ttl/6)")
+	f.DurationVar(&c.margins.Kill, "kill-before", 0, "send SIGKILL when this `duration` is left of the lease (default ttl/12)")
+	f.IntVar(&c.conflictCode, "conflict-exit-code", exitConflict, "exit `code` if another session holds the lock")
+	f.IntVar(&c.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` if the cell could not grant the lock")
+	f.IntVar(&c.lostCode, "lost-exit-code", exitLost, "exit `code` if the lock was lost")
 }
 
 // addTTL and addName add the flags of commands that open a session.
@@ -142,7 +150,11 @@ func addName(flags *pflag.FlagSet, name *string) {
 	flags.StringVar(name, "name", "", "`name` of the session, for operators (default user@host)")
 }
 
-func (c *lockCommand) run(ctx context.Context, args []string) error {
+func (c *lockCommand) run(ctx context.Context, args []string) error { return c.lead(ctx, args, nil) }
+
+// lead takes the lock in args and runs the command there under it, after
+// prepare.
+func (c *lockCommand) lead(ctx context.Context, args []string, prepare func(context.Context, *heldLock) error) error {
 	args, command := c.behindDash(args)
 	switch {
 	case command != nil && len(command) == 0:
@@ -154,7 +166,7 @@ func (c *lockCommand) run(ctx context.Context, args []string) error {
 			hint("write the command after --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
 	}
 	f := &c.lockFlags
-	f.path, f.command = args[0], command
+	f.path, f.command, f.prepare = args[0], command, prepare
 	if err := validPath(f.path); err != nil {
 		return err
 	}

@@ -209,9 +209,9 @@ replicas' certificates must contain that name.`,
 
 func (a *app) commands() []command {
 	return []command{
-		a.showStatus(), a.showTop(), a.listLocks(), a.explainLock(), a.deadlocks(), a.lockCommand(), a.releaseLock(),
+		a.showStatus(), a.showTop(), a.listLocks(), a.explainLock(), a.deadlocks(), a.lockCommand(), a.elect(), a.releaseLock(),
 		a.sessions(), a.session(), a.checkSequencer(),
-		a.getFile(), a.putFile(), a.listFiles(), a.removeFile(), a.watchEvents(),
+		a.getFile(), a.putFile(), a.listFiles(), a.removeFile(), a.runTxn(), a.watchEvents(),
 		a.transfer(), a.rehearsals(), a.runDoctor(), a.members(), a.backup(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
 	}
 }

@@ -29,7 +29,7 @@ func (m *Model) cellLines(height int) []string {
 		lines = append(lines, m.hanging("  ", "", 0, f)...)
 	}
 	if len(m.members.Cycles) > 0 {
-		lines = append(lines, "", m.paint.fail(fmt.Sprintf("! %s of sessions that wait for each other: press 6", format.Plural(len(m.members.Cycles), "circle"))))
+		lines = append(lines, "", fmt.Sprintf("%s of waits: press 6", format.Plural(len(m.members.Cycles), "cycle")))
 	}
 	room := height - len(lines) - 2
 	if room < 2 {
@@ -38,7 +38,7 @@ func (m *Model) cellLines(height int) []string {
 	lines = append(lines, "", m.paint.head("Recent events"))
 	events := m.events.rows(m)
 	if len(events) == 0 {
-		return append(lines, m.paint.dim(fmt.Sprintf("  no change%s since stout top was started", m.hedge(" that you may read"))))
+		return append(lines, m.paint.dim(fmt.Sprintf("  no change%s that the replica remembers", m.hedge(" that you may read"))))
 	}
 	widths := layout(eventColumns, m.width-2)
 	for _, e := range events[:min(room, len(events))] {
