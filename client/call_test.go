@@ -107,26 +107,9 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
-// Transfer is not sent again once it may have taken effect.
-func TestTransferIsSentOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		if got, err := admin.New(c).Transfer(t.Context(), "r2"); err != nil || got.Master != "r2" {
-			t.Fatalf("transfer: %+v, %v", got, err)
-		}
-		tc.set(func() { tc.drop = func(r *http.Request) bool { return r.Method == http.MethodPost } })
-		before := tc.count(isMethod(http.MethodPost))
-		_, err := admin.New(c).Transfer(t.Context(), "r3")
-		wantErr(t, err, client.ErrOutcomeUnknown)
-		if n := tc.count(isMethod(http.MethodPost)) - before; n > 2 { // one of them was answered with 421
-			t.Errorf("the transfer was sent %d times", n)
-		}
-	})
-}
-
 func TestReads(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		s := open(t, c, client.Name("reader"), client.Meta(map[string]string{"pid": "8"}))
-		h := lock(t, s, "/a")
+		lock(t, open(t, c), "/a")
 		tc.Depose()
 		if l, err := c.ReadLock(t.Context(), "/a", client.Stale()); err != nil || len(l.Holders) != 1 {
 			t.Errorf("stale read: %+v, %v", l, err)
@@ -136,22 +119,7 @@ func TestReads(t *testing.T) {
 		}) != 1 {
 			t.Errorf("the request did not name the queue: %v", err)
 		}
-		if cell, err := admin.New(c).Cell(t.Context()); err != nil || cell.Cell != "test" {
-			t.Errorf("cell: %+v, %v", cell, err)
-		}
-		if r, err := admin.New(c).Replica(t.Context(), "http://r3"); err != nil || r.ID != "r3" {
-			t.Errorf("replica: %+v, %v", r, err)
-		}
 		tc.Elect("r1")
-		state, err := admin.New(c).ReadSession(t.Context(), s.ID())
-		if err != nil || len(state.Holds) != 1 || state.Holds[0].Token != h.Token() || state.Meta["pid"] != "8" {
-			t.Errorf("session: %+v, %v", state, err)
-		}
-		for one, err := range admin.New(c).ListSessions(t.Context()) {
-			if err != nil || one.Name != "reader" {
-				t.Errorf("sessions: %+v, %v", one, err)
-			}
-		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, err := range c.ListLocks(ctx, "") {

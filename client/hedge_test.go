@@ -148,29 +148,6 @@ func TestHungMaster(t *testing.T) {
 	}
 }
 
-// A call that must not be sent twice is not hedged: the client finds the master
-// first.
-func TestTransferIsNotHedged(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		tc.Elect("r2")
-		tc.silence("r1", true)
-		if _, err := admin.New(c).Transfer(t.Context(), "r3"); err != nil {
-			t.Fatal(err)
-		}
-		if n := tc.count(isMethod(http.MethodPost)); n != 1 {
-			t.Errorf("it was sent %d times", n)
-		}
-		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodPost })
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err := admin.New(c).Transfer(ctx, "r2")
-		wantErr(t, err, client.ErrOutcomeUnknown)
-		if n := tc.count(isMethod(http.MethodPost)); n != 2 {
-			t.Errorf("to a master that hangs it was sent %d times", n-1)
-		}
-	})
-}
-
 // stubborn answers after a second, even if the caller has given up.
 type stubborn struct{}
 
@@ -318,27 +295,5 @@ func lonely(id string) func(*http.Request) *http.Response {
 			return refusal(lockapi.Errorf(lockapi.CodeNoMaster, "no master is known"))
 		}
 		return nil
-	}
-}
-
-// Cell does not rely on a replica that is cut off from the others.
-func TestCellAsksTheOthers(t *testing.T) {
-	for _, others := range []string{"well", "hung", "none"} {
-		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-			tc.Elect("r3")
-			tc.set(func() { tc.instead = lonely("r1") })
-			if others == "none" {
-				tc.Depose()
-			}
-			tc.silence("r2", others == "hung")
-			began := time.Now()
-			cell, err := admin.New(c).Cell(t.Context())
-			if err != nil || (cell.Master == nil) != (others == "none") {
-				t.Errorf("%s: %+v, %v", others, cell, err)
-			}
-			if got := time.Since(began); got > 100*time.Millisecond {
-				t.Errorf("%s: it took %s", others, got)
-			}
-		})
 	}
 }

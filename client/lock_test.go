@@ -95,11 +95,7 @@ func TestBadArguments(t *testing.T) {
 			func() error { _, err := s.Lock(t.Context(), "/a", client.LockDelay(time.Hour)); return err },
 			func() error { _, err := c.NewSession(t.Context(), client.TTL(time.Millisecond)); return err },
 			func() error { _, err := c.ReadLock(t.Context(), ""); return err },
-			func() error { _, err := admin.New(c).ReadSession(t.Context(), "a/keepalive"); return err },
-			func() error { return admin.New(c).KillSession(t.Context(), "") },
-			func() error { _, err := admin.New(c).Release(t.Context(), "/a", "", "", 0); return err },
 			func() error { _, err := c.CheckSequencer(t.Context(), "nonsense"); return err },
-			func() error { _, err := admin.New(c).Transfer(t.Context(), "r9"); return err },
 		} {
 			wantErr(t, call(), client.ErrInvalidArgument)
 		}

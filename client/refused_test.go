@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -57,35 +56,16 @@ func TestRefusalsBehindALostAnswer(t *testing.T) {
 	}
 }
 
-// The same holds for every other change that is sent again. A change that
-// removes something may find it gone.
-func TestChangesRefusedBehindALostAnswer(t *testing.T) {
-	member := lockapi.AddMemberRequest{ID: "r4", Directory: "d1d1d1d1d1d1d1d4", RaftAddr: "r4:1", URL: "http://r4"}
-	for name, change := range map[string]struct {
-		call func(context.Context, *client.Client) error
-		gone bool // it removes something: an answer that it is gone settles it
-	}{
-		"open": {func(ctx context.Context, c *client.Client) error { return second(c.NewSession(ctx)) }, false},
-		"kill": {func(ctx context.Context, c *client.Client) error { return admin.New(c).KillSession(ctx, "S1") }, false},
-		"release": {func(ctx context.Context, c *client.Client) error {
-			return second(admin.New(c).Release(ctx, "/a", "S1", "h", 0))
-		}, true},
-		"revoke": {func(ctx context.Context, c *client.Client) error { return admin.New(c).Access().RevokeToken(ctx, "T1") }, true},
-		"add":    {func(ctx context.Context, c *client.Client) error { return admin.New(c).AddMember(ctx, member) }, false},
-		"remove": {func(ctx context.Context, c *client.Client) error {
-			return admin.New(c).RemoveMember(ctx, "r3", lockapi.RemoveMemberRequest{Directory: "d1d1d1d1d1d1d1d3"})
-		}, true},
-	} {
-		for _, code := range []lockapi.Code{client.ErrPermissionDenied, client.ErrUnauthenticated, client.ErrInvalidArgument, client.ErrSessionNotFound, client.ErrNotFound} {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				tc.loseOne(code)
-				err := change.call(ctx, c)
-				if settled := change.gone && (code == client.ErrNotFound || code == client.ErrSessionNotFound); errors.Is(err, client.ErrOutcomeUnknown) == settled || errors.Is(err, code) != settled {
-					t.Errorf("%s, %s: %v", name, code, err)
-				}
-			})
-		}
+// The same holds for the opening of a session.
+func TestOpeningRefusedBehindALostAnswer(t *testing.T) {
+	for _, code := range []lockapi.Code{client.ErrPermissionDenied, client.ErrUnauthenticated, client.ErrInvalidArgument, client.ErrSessionNotFound, client.ErrNotFound} {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			tc.loseOne(code)
+			if _, err := c.NewSession(ctx); !errors.Is(err, client.ErrOutcomeUnknown) || errors.Is(err, code) {
+				t.Errorf("%s: %v", code, err)
+			}
+		})
 	}
 }

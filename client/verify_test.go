@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -152,13 +151,8 @@ func TestReadsThatAreNotBelieved(t *testing.T) {
 			"no lock":       {nothing, func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
 			"unknown state": {set("state", "lost"), func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
 			"old state":     {outOfDate, func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
-			"other session": {set("id", "s9"), func() error { _, err := admin.New(c).ReadSession(t.Context(), s.ID()); return err }},
 			"no check":      {nothing, func() error { _, err := c.CheckSequencer(t.Context(), h.Sequencer()); return err }},
-			"other master":  {set("master", "r3"), func() error { _, err := admin.New(c).Transfer(t.Context(), "r1"); return err }},
-			"no release":    {nothing, func() error { _, err := admin.New(c).Release(t.Context(), "/b", s.ID(), "h", 0); return err }},
-			"no end":        {withStatus(http.StatusOK), func() error { return admin.New(c).KillSession(t.Context(), "s9") }},
 			"same page":     {set("next", "/"), func() error { return last(c.ListLocks(t.Context(), "")) }},
-			"first session": {set("next", "s1"), func() error { return last(admin.New(c).ListSessions(t.Context())) }},
 		} {
 			l.tell(test.lie)
 			if err := test.read(); !errors.Is(err, client.ErrInternal) {

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
 	_ "github.com/stoutlock/stout/internal/racebubble"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // scripted is a replica with fixed answers, by method and path. It records
@@ -86,6 +88,15 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.RoundTripper.RoundTrip(r)
 }
 
+// lose passes a request on and loses its answer.
+func (n *network) lose(r *http.Request) (*http.Response, error) {
+	resp, err := n.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return nil, errReset
+}
+
 // count counts the requests that match.
 func (n *network) count(match func(*http.Request) bool) (count int) {
 	n.mu.Lock()
@@ -152,4 +163,193 @@ func TestOtherReplicasAnswerIsChecked(t *testing.T) {
 			t.Errorf("History: %+v, %v", h, err)
 		}
 	})
+}
+
+// Cell does not rely on a replica that is cut off from the others.
+func TestCellAsksTheOthers(t *testing.T) {
+	for _, others := range []string{"well", "hung", "none"} {
+		bubble(t, func(t *testing.T, cell *stouttest.Cell, n *network, a *admin.Admin) {
+			cell.Elect("r3")
+			if others == "none" {
+				cell.Depose()
+			}
+			n.instead = func(r *http.Request) (*http.Response, error) {
+				switch {
+				case r.URL.Host == "r1" && r.URL.Path == lockapi.RouteCell:
+					return answer(http.StatusOK, `{"cell":"test","epoch":1}`), nil
+				case r.URL.Host == "r2" && others == "hung":
+					return hang(r)
+				}
+				return nil, nil
+			}
+			began := time.Now()
+			view, err := a.Cell(t.Context())
+			if err != nil || (view.Master == nil) != (others == "none") {
+				t.Errorf("%s: %+v, %v", others, view, err)
+			}
+			if got := time.Since(began); got > 100*time.Millisecond {
+				t.Errorf("%s: it took %s", others, got)
+			}
+		})
+	}
+}
+
+func isPost(r *http.Request) bool { return r.Method == http.MethodPost }
+
+// Transfer is not sent again once it may have taken effect.
+func TestTransferIsSentOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *stouttest.Cell, n *network, a *admin.Admin) {
+		if got, err := a.Transfer(t.Context(), "r2"); err != nil || got.Master != "r2" {
+			t.Fatalf("transfer: %+v, %v", got, err)
+		}
+		n.instead = func(r *http.Request) (*http.Response, error) {
+			if isPost(r) {
+				return n.lose(r)
+			}
+			return nil, nil
+		}
+		before := n.count(isPost)
+		if _, err := a.Transfer(t.Context(), "r3"); !errors.Is(err, client.ErrOutcomeUnknown) {
+			t.Error(err)
+		}
+		if n := n.count(isPost) - before; n > 2 { // one of them was answered with 421
+			t.Errorf("the transfer was sent %d times", n)
+		}
+	})
+}
+
+// A call that must not be sent twice is not hedged: the client finds the master
+// first.
+func TestTransferIsNotHedged(t *testing.T) {
+	bubble(t, func(t *testing.T, cell *stouttest.Cell, n *network, a *admin.Admin) {
+		cell.Elect("r2")
+		lost := false
+		n.instead = func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "r1" || lost && isPost(r) {
+				return hang(r)
+			}
+			return nil, nil
+		}
+		if _, err := a.Transfer(t.Context(), "r3"); err != nil {
+			t.Fatal(err)
+		}
+		if n := n.count(isPost); n != 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+		lost = true
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := a.Transfer(ctx, "r2"); !errors.Is(err, client.ErrOutcomeUnknown) {
+			t.Error(err)
+		}
+		if n := n.count(isPost); n != 2 {
+			t.Errorf("to a master that hangs it was sent %d times", n-1)
+		}
+	})
+}
+
+func TestReads(t *testing.T) {
+	bubble(t, func(t *testing.T, cell *stouttest.Cell, _ *network, a *admin.Admin) {
+		s, err := cell.Client().NewSession(t.Context(), client.Name("reader"), client.Meta(map[string]string{"pid": "8"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.WithoutCancel(t.Context()))
+		h, err := s.Lock(t.Context(), "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell.Depose()
+		if view, err := a.Cell(t.Context()); err != nil || view.Cell != "test" {
+			t.Errorf("cell: %+v, %v", view, err)
+		}
+		if r, err := a.Replica(t.Context(), "http://r3"); err != nil || r.ID != "r3" {
+			t.Errorf("replica: %+v, %v", r, err)
+		}
+		cell.Elect("r1")
+		state, err := a.ReadSession(t.Context(), s.ID())
+		if err != nil || len(state.Holds) != 1 || state.Holds[0].Token != h.Token() || state.Meta["pid"] != "8" {
+			t.Errorf("session: %+v, %v", state, err)
+		}
+		for one, err := range a.ListSessions(t.Context()) {
+			if err != nil || one.Name != "reader" {
+				t.Errorf("sessions: %+v, %v", one, err)
+			}
+		}
+		for name, err := range map[string]error{
+			"session to read": second(a.ReadSession(t.Context(), "a/keepalive")), "session to end": a.KillSession(t.Context(), ""),
+			"holder": second(a.Release(t.Context(), "/a", "", "", 0)), "new master": second(a.Transfer(t.Context(), "r9")),
+		} {
+			if !errors.Is(err, client.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// Answers about something else are rejected.
+func TestAnswersThatAreNotBelieved(t *testing.T) {
+	replica := new(scripted)
+	a, ctx := adminOf(t, replica), t.Context()
+	for name, test := range map[string]struct {
+		answer any
+		call   func() error
+	}{
+		"other session": {map[string]string{"id": "s9"}, func() error { return second(a.ReadSession(ctx, "s1")) }},
+		"other master":  {lockapi.Transferred{Master: "r3"}, func() error { return second(a.Transfer(ctx, "r1")) }},
+		"no master":     {lockapi.Transferred{}, func() error { return second(a.Transfer(ctx, "")) }},
+		"no release":    {nil, func() error { return second(a.Release(ctx, "/b", "s1", "h", 0)) }},
+		"no end":        {struct{}{}, func() error { return a.KillSession(ctx, "s9") }}, // with 200
+		"same page": {lockapi.SessionList{Next: "s1"}, func() (last error) {
+			for _, last = range a.ListSessions(ctx) {
+			}
+			return last
+		}},
+	} {
+		replica.always(http.StatusOK, test.answer)
+		if err := test.call(); !errors.Is(err, client.ErrInternal) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A change that took effect, but lost its answer, never ends as one without
+// effect. A refusal of the next attempt is about that attempt only. A change
+// that removes something may find it gone.
+func TestChangesRefusedBehindALostAnswer(t *testing.T) {
+	member := lockapi.AddMemberRequest{ID: "r4", Directory: "d1d1d1d1d1d1d1d4", RaftAddr: "r4:1", URL: "http://r4"}
+	for name, change := range map[string]struct {
+		call func(context.Context, *admin.Admin) error
+		gone bool // it removes something: an answer that it is gone settles it
+	}{
+		"kill":    {func(ctx context.Context, a *admin.Admin) error { return a.KillSession(ctx, "S1") }, false},
+		"release": {func(ctx context.Context, a *admin.Admin) error { return second(a.Release(ctx, "/a", "S1", "h", 0)) }, true},
+		"revoke":  {func(ctx context.Context, a *admin.Admin) error { return a.Access().RevokeToken(ctx, "T1") }, true},
+		"add":     {func(ctx context.Context, a *admin.Admin) error { return a.AddMember(ctx, member) }, false},
+		"remove": {func(ctx context.Context, a *admin.Admin) error {
+			return a.RemoveMember(ctx, "r3", lockapi.RemoveMemberRequest{Directory: "d1d1d1d1d1d1d1d3"})
+		}, true},
+	} {
+		for _, code := range []lockapi.Code{client.ErrPermissionDenied, client.ErrUnauthenticated, client.ErrInvalidArgument, client.ErrSessionNotFound, client.ErrNotFound} {
+			bubble(t, func(t *testing.T, _ *stouttest.Cell, n *network, a *admin.Admin) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				changes := func(r *http.Request) bool { return r.Method != http.MethodGet }
+				n.instead = func(r *http.Request) (*http.Response, error) {
+					switch {
+					case !changes(r):
+						return nil, nil
+					case n.count(changes) == 1:
+						return n.lose(r)
+					}
+					return answer(code.Status(), `{"code":"`+string(code)+`"}`), nil
+				}
+				err := change.call(ctx, a)
+				settled := change.gone && (code == client.ErrNotFound || code == client.ErrSessionNotFound)
+				if errors.Is(err, client.ErrOutcomeUnknown) == settled || errors.Is(err, code) != settled {
+					t.Errorf("%s, %s: %v", name, code, err)
+				}
+			})
+		}
+	}
 }
