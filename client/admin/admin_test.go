@@ -287,6 +287,52 @@ func TestReads(t *testing.T) {
 	})
 }
 
+// TestRequests: each call sends this request.
+func TestRequests(t *testing.T) {
+	replica := new(scripted)
+	a, ctx, stale := adminOf(t, replica), t.Context(), client.Stale()
+	for want, test := range map[string]struct {
+		answer any
+		call   func() error
+	}{
+		"GET /v1/cell":                      {lockapi.Cell{Master: new(lockapi.MasterRef)}, func() error { return second(a.Cell(ctx)) }},
+		"GET /v1/history?limit=3&path=%2Fa": {lockapi.History{Path: "/a"}, func() error { return second(a.History(ctx, "/a", 3)) }},
+
+		"GET /v1/members?consistency=stale":     {lockapi.Members{}, func() error { return second(a.Members(ctx, stale)) }},
+		"GET /v1/deadlocks?consistency=stale":   {lockapi.Deadlocks{}, func() error { return second(a.Deadlocks(ctx, stale)) }},
+		"GET /v1/sessions/s1?consistency=stale": {map[string]string{"id": "s1"}, func() error { return second(a.ReadSession(ctx, "s1", stale)) }},
+		"GET /v1/sessions?consistency=stale&limit=1000": {lockapi.SessionList{}, func() error {
+			for _, err := range a.ListSessions(ctx, stale) {
+				return err
+			}
+			return nil
+		}},
+		"DELETE /v1/locks/a?by_force=true&handle=h&session=s1&token=7": {lockapi.Released{}, func() error { return second(a.Release(ctx, "/a", "s1", "h", 7)) }},
+	} {
+		replica.always(http.StatusOK, test.answer)
+		replica.asked = nil
+		if err := test.call(); err != nil || len(replica.asked) != 1 || replica.asked[0] != want {
+			t.Errorf("%q, %v; want %s", replica.asked, err, want)
+		}
+	}
+}
+
+// Transfer awaits a new master that takes long to catch up.
+func TestTransferIsAwaited(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *stouttest.Cell, n *network, a *admin.Admin) {
+		n.instead = func(r *http.Request) (*http.Response, error) {
+			if !isPost(r) {
+				return nil, nil
+			}
+			time.Sleep(25 * time.Second)
+			return answer(http.StatusOK, `{"master":"r2"}`), nil
+		}
+		if _, err := a.Transfer(t.Context(), "r2"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Answers about something else are rejected.
 func TestAnswersThatAreNotBelieved(t *testing.T) {
 	replica := new(scripted)
