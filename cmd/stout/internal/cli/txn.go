@@ -51,7 +51,7 @@ func (a *app) runTxn() command {
 	return command{
 		run: c.run,
 		use: "txn [flags]", short: "Change several files in one transaction", like: "transaction atomic compare swap multi",
-		long: txnHelp, exits: changeExits("the operations of --then are done", "a condition does not hold (those of --else are done), or an operation is impossible (nothing is done)"),
+		long: txnHelp, exits: changeExits("--then is done", "a condition does not hold and --else is done, or an operation is impossible and nothing is done"),
 		example: `  stout txn --if '/app/conf revision 57' --then 'put /app/conf level=2'
   stout txn --if '/x free' --then 'put /a 1' --then 'delete /b' --else 'get /a'
   stout txn --file move.json`,
