@@ -21,6 +21,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -217,7 +218,7 @@ func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
 		return nil, r.Context().Err()
 	}
 	breaksOff := func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
-	for name, useless := range map[string]roundTrip{"refuses": refuses, "hangs": hangs, "breaks off": breaksOff} {
+	for name, useless := range testrun.Table(t, 1, map[string]roundTrip{"refuses": refuses, "hangs": hangs, "breaks off": breaksOff}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}

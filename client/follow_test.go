@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 func TestFollow(t *testing.T) {
@@ -131,7 +132,7 @@ func TestFollowIsNeverStale(t *testing.T) {
 
 // Follow converges to the present files, even if it misses events.
 func TestFollowConverges(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(testrun.Times(3, 3)) {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			ctx, cancel := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -173,12 +174,12 @@ func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 // waiting calls, a slow network or one slow call among others change nothing.
 func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	elsewhere := func(r sentRequest) bool { return r.host != "r1" }
-	for name, test := range map[string]struct {
+	for name, test := range testrun.Table(t, 2, map[string]struct {
 		latency time.Duration
 		most    int // calls to others, until the latency is known
 	}{
 		"near": {5 * time.Millisecond, 0}, "slow": {140 * time.Millisecond, 0}, "far": {200 * time.Millisecond, 2}, "very far": {600 * time.Millisecond, 2},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				tc.set(func() { tc.latency = test.latency })

@@ -8,6 +8,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // The sessions of a client lose their master at once. The new master serves a
@@ -15,7 +16,7 @@ import (
 // has time for the calls of all sessions, but not for calls that are given up
 // and repeated.
 func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
-	const n = 120
+	n := testrun.Times(120, 120)
 	every := func(sentRequest) bool { return true }
 	bubbleOf(t, stouttest.Options{LeaseTerm: 500 * time.Millisecond}, func(t *testing.T, tc *testCell, c *client.Client) {
 		sessions := make([]*client.Session, n)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -229,7 +230,7 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 // client releases that grant by twice the delay of the request, however long
 // that is. Until then it reads the session ever less often.
 func TestLateGrantIsSwept(t *testing.T) {
-	for _, ttl := range []time.Duration{2 * time.Second, 15 * time.Second, time.Minute} {
+	for _, ttl := range testrun.Rows(t, 1, []time.Duration{2 * time.Second, 15 * time.Second, time.Minute}) {
 		for _, late := range []time.Duration{6 * time.Second, 30 * time.Second, 3 * time.Minute} {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c, client.TTL(ttl))
@@ -403,7 +404,8 @@ func (s slowPuts) RoundTrip(r *http.Request) (*http.Response, error) {
 // The wait ends while the grant is on its way. Lock does not return a grant
 // that the withdrawal released.
 func TestGrantCrossesTheWithdrawal(t *testing.T) {
-	for ms := 1990; ms <= 2020; ms++ {
+	for _, n := range testrun.Sample(t, 31, 31) {
+		ms := 1990 + n
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			h := lock(t, open(t, c), "/a")
 			slow := tc.by(t, slowPuts{tc}, "http://r1")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -31,7 +32,7 @@ func TestPaceAmongLies(t *testing.T) {
 			return 200, k
 		}
 	}
-	for name, answer := range map[string]func(*http.Request) (int, any){
+	for name, answer := range testrun.Table(t, 3, map[string]func(*http.Request) (int, any){
 		"nothing":             func(*http.Request) (int, any) { return 200, nil },
 		"empty objects":       func(*http.Request) (int, any) { return 200, struct{}{} },
 		"always the same":     keepalive(func(k *lockapi.Keepalive) { k.Events = []lockapi.Event{{Seq: 3}} }),
@@ -55,7 +56,7 @@ func TestPaceAmongLies(t *testing.T) {
 			e.Master = fmt.Sprintf("http://m%d", turn.Add(1))
 			return 421, e
 		},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				c := tc.by(t, tc, "http://r1", "http://r2")

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // A grant that does not match the request becomes no hold, and leaves none in
 // the cell.
 func TestGrantsThatAreNotBelieved(t *testing.T) {
-	for name, lie := range map[string]func(*http.Response, map[string]any){
+	for name, lie := range testrun.Table(t, 4, map[string]func(*http.Response, map[string]any){
 		"other path":       set("path", "/b", "sequencer", "exclusive:2:/b"),
 		"no path":          set("path", ""),
 		"other session":    set("session", "s9"),
@@ -33,7 +34,7 @@ func TestGrantsThatAreNotBelieved(t *testing.T) {
 		"nothing":          nothing,
 		"null":             set("path", nil, "state", nil, "session", nil),
 		"out of date":      outOfDate,
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			amongLies(t, asks(http.MethodPut, "/"), func(t *testing.T, l *liar, c *client.Client) {
 				s := open(t, c)
@@ -79,7 +80,7 @@ func TestSessionsThatAreNotBelieved(t *testing.T) {
 // No answer extends the lease by more than the session's ttl, counted from
 // sending, plus the duration of the call.
 func TestLeasesThatAreNotBelieved(t *testing.T) {
-	for name, lie := range map[string]func(*http.Response, map[string]any){
+	for name, lie := range testrun.Table(t, 2, map[string]func(*http.Response, map[string]any){
 		"longer ttl":     set("ttl_ms", 86_400_000),
 		"endless ttl":    set("ttl_ms", int64(1<<62)),
 		"held for long":  set("held_ms", 86_400_000),
@@ -87,7 +88,7 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 		"negative held":  set("held_ms", -1),
 		"both":           set("held_ms", int64(1<<62), "ttl_ms", int64(1<<62)),
 		"much is absent": set("held_ms", nil, "events", nil),
-	} {
+	}) {
 		amongLies(t, asks(http.MethodPost, "/keepalive"), func(t *testing.T, l *liar, c *client.Client) {
 			s := open(t, c)
 			l.tell(lie)

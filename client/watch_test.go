@@ -15,6 +15,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/stouttest"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -272,10 +273,10 @@ func noStreams(tc *testCell) {
 
 // If streams are unsupported, or do not begin, the watch uses long polls.
 func TestWatchByPolls(t *testing.T) {
-	for name, change := range map[string]func(*testCell){
+	for name, change := range testrun.Table(t, 1, map[string]func(*testCell){
 		"no streams": noStreams,
 		"held up":    func(tc *testCell) { tc.set(func() { tc.instead = mute }) },
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 				change(tc)
@@ -374,7 +375,7 @@ func TestWatchRefusesLies(t *testing.T) {
 		return lockapi.CellEvent{Revision: revision, Type: lockapi.EventFileChanged, Path: path, File: &lockapi.File{FileStat: stat}}
 	}
 	good := sse("file_changed", 4, event(4, "/a"))
-	for name, script := range map[string]string{
+	for name, script := range testrun.Table(t, 4, map[string]string{
 		"twice":                good + good,
 		"back":                 good + sse("file_changed", 2, event(2, "/a")),
 		"before the beginning": sse("file_changed", 3, event(3, "/a")),
@@ -389,7 +390,7 @@ func TestWatchRefusesLies(t *testing.T) {
 		"no JSON":              "id: 4\nevent: file_changed\ndata: {\n\n",
 		"compacted in vain":    sse("compacted", 9, lockapi.Compacted{Oldest: 2, Revision: 9}),
 		"compacted back":       sse("compacted", 2, lockapi.Compacted{Oldest: 4, Revision: 2}),
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				tc.script(script, "r1", "r2")

@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -153,6 +154,16 @@ func Rows[T any](t testing.TB, some int, all []T) []T {
 	var rows []T
 	for _, n := range draw(t, min(some, len(all)), len(all)) {
 		rows = append(rows, all[n])
+	}
+	return rows
+}
+
+// Table is Rows for a table with names.
+func Table[Row any](t testing.TB, some int, all map[string]Row) map[string]Row {
+	t.Helper()
+	rows := map[string]Row{}
+	for _, name := range Rows(t, some, slices.Sorted(maps.Keys(all))) {
+		rows[name] = all[name]
 	}
 	return rows
 }

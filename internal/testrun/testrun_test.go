@@ -52,6 +52,9 @@ func TestRows(t *testing.T) {
 	if got := Rows(t, 4, rows); len(got) != table || !slices.IsSorted(got) || got[0] < 10 {
 		t.Errorf("the rows %v, want %d", got, table)
 	}
+	if got := Table(t, 4, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1, "h": 1, "i": 1}); len(got) != table || len(got) == 0 {
+		t.Errorf("the rows %v, want %d", got, table)
+	}
 	if got := Times(6, 9); got != times {
 		t.Errorf("%d times, want %d", got, times)
 	}
