@@ -140,7 +140,7 @@ func (y *revisions) written(index uint64, f *state.File) {
 func (y *revisions) wrong(w *write, index uint64, f *state.File, old version) string {
 	_, lives := y.names[w.session]
 	switch {
-	case w.refused != "":
+	case w.refused != "" && !w.repeated: // a late copy may find its key forgotten
 		return "its caller was answered " + w.refused
 	case w.index != 0 && w.index != index && y.keyed[w.session]-w.answers >= keysKept:
 		return "" // its key may be forgotten
