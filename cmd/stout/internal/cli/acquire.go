@@ -106,8 +106,17 @@ func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock,
 		return nil, err
 	}
 	w.session.Store(session)
-	h := &heldLock{session: session, flags: f}
-	if h.Held, err = a.acquireIn(ctx, session, f, time.Since(began)); err != nil {
+	h := &heldLock{session: session, flags: f, all: make([]*client.Held, len(f.paths))}
+	for _, path := range slices.Sorted(slices.Values(f.paths)) {
+		w.path.Store(&path)
+		held, err := a.acquireIn(ctx, session, f, path, time.Since(began))
+		if err != nil {
+			return nil, err
+		}
+		h.all[slices.Index(f.paths, path)] = held
+	}
+	h.Held, h.over = h.all[0], firstOver(h.all)
+	if err := h.Err(); err != nil { // the first one was lost meanwhile
 		return nil, err
 	}
 	return h, nil
@@ -140,20 +149,20 @@ func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
 	return a.client.NewSession(ctx, client.TTL(f.ttl), client.Name(f.name), client.Meta(sessionMeta(f)))
 }
 
-// acquireIn takes the lock in a session, with the given part of the time used
+// acquireIn takes one lock in a session, with the given part of the time used
 // up.
-func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlags, used time.Duration) (*client.Held, error) {
+func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlags, path string, used time.Duration) (*client.Held, error) {
 	opts := f.options()
 	left := max(f.bound(a.opts.timeout)-used, time.Millisecond)
 	switch {
 	case f.try:
 		ctx, cancel := context.WithTimeoutCause(ctx, left, errWaitOver)
 		defer cancel()
-		return session.TryLock(ctx, f.path, opts...)
+		return session.TryLock(ctx, path, opts...)
 	case f.waits:
 		opts = append(opts, client.Wait(left))
 	}
-	return session.Lock(ctx, f.path, opts...)
+	return session.Lock(ctx, path, opts...)
 }
 
 // sessionMeta shows operators which process this is.
@@ -189,9 +198,9 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 	refused, _ := errors.AsType[*lockapi.Error](err)
 	switch {
 	case refused != nil && (refused.Code == lockapi.CodeLockHeld || refused.Code == lockapi.CodeLockDelayed):
-		out = &failure{code: f.conflictCode, expected: true, message: "lock not acquired: " + inTheWay(f.path, refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
+		out = &failure{code: f.conflictCode, expected: true, message: "lock not acquired: " + inTheWay(*w.path.Load(), refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
 		if f.waits {
-			out.hint("wait longer with --wait; stout locks %s shows its holders and waiters", clean(f.path))
+			out.hint("wait longer with --wait; stout locks %s shows its holders and waiters", clean(*w.path.Load()))
 		}
 		return out
 	case errors.Is(err, errSilence):
@@ -245,7 +254,7 @@ const (
 // answers.
 type waitWatch struct {
 	a        *app
-	path     string
+	path     atomic.Pointer[string] // of the lock that is waited for
 	patience time.Duration
 	every    time.Duration
 	session  atomic.Pointer[client.Session] // the waiting session, once it is open
@@ -259,7 +268,8 @@ type waitWatch struct {
 }
 
 func (a *app) newWaitWatch(f lockFlags) *waitWatch {
-	w := &waitWatch{a: a, path: f.path, patience: a.opts.timeout, failed: make(map[string]error)}
+	w := &waitWatch{a: a, patience: a.opts.timeout, failed: make(map[string]error)}
+	w.path.Store(&f.path)
 	w.every = min(mostLookEvery, max(w.patience/4, time.Millisecond))
 	if a.ui.live {
 		w.every = min(w.every, lookEvery)
@@ -365,12 +375,13 @@ func (w *waitWatch) place(ctx context.Context) bool {
 	if err != nil {
 		return errors.Is(err, client.ErrSessionNotFound) // this ends the wait by itself
 	}
-	i := slices.IndexFunc(state.Waits, func(wait lockapi.Wait) bool { return wait.Path == w.path })
+	path := *w.path.Load()
+	i := slices.IndexFunc(state.Waits, func(wait lockapi.Wait) bool { return wait.Path == path })
 	if i < 0 || w.a.ui.shown("place") {
 		return true
 	}
-	if lock, err := w.a.client.ReadLock(ctx, w.path); err == nil {
-		w.a.ui.progress("place", fmt.Sprintf("waiting at position %d: %s", state.Waits[i].Position, inTheWay(w.path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
+	if lock, err := w.a.client.ReadLock(ctx, path); err == nil {
+		w.a.ui.progress("place", fmt.Sprintf("waiting at position %d: %s", state.Waits[i].Position, inTheWay(path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
 	}
 	return true
 }

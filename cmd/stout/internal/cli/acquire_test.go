@@ -58,7 +58,7 @@ func acquire(t *testing.T, h hosts, f lockFlags, timeout time.Duration) (took ti
 	a := asApp(t, h, "http://r1", "http://r2", "http://r3")
 	a.opts.timeout = timeout
 	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(io.Discard, termenv.Ascii)}
-	f.path, f.ttl, f.unavailableCode, f.conflictCode = "/a", 12*time.Second, 9, 8
+	f.path, f.paths, f.ttl, f.unavailableCode, f.conflictCode = "/a", []string{"/a"}, 12*time.Second, 9, 8
 	began := time.Now()
 	_, err := a.acquire(t.Context(), f)
 	took = time.Since(began)

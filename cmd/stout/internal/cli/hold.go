@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -98,7 +99,7 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest 
 // stout exits with the command's exit code.
 func (a *app) run(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	result, err := a.runCommand(child.Command{
-		Args: h.flags.command, Env: a.environment(h.Held),
+		Args: h.flags.command, Env: a.environment(h),
 		Margins: h.flags.margins, Revoked: h.taken(ctx), Signals: signals,
 	}, h, h.describe)
 	if result.Lost {
@@ -143,7 +144,7 @@ func happened(e child.Event, name, why, stake string) string {
 // hold prints the grant and keeps the lock until a signal, the ordinary end, or
 // until the lock is lost.
 func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h.session.ID(), h.Held) }, h.Held.Done(), nil)
+	early, err := untilSignal(ctx, signals, func() error { return a.showGrants(h) }, h.over, nil)
 	if early {
 		return h.why(), nil
 	}
@@ -176,6 +177,18 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() erro
 	}
 }
 
+func (a *app) showGrants(h *heldLock) error {
+	for _, held := range h.all {
+		if err := a.showGrant(h.session.ID(), held); err != nil {
+			return err
+		}
+	}
+	if !a.ui.json {
+		a.ui.note("Ctrl-C releases it")
+	}
+	return nil
+}
+
 func (a *app) showGrant(session string, held *client.Held) error {
 	at := held.GrantedAt()
 	if a.ui.json {
@@ -190,7 +203,6 @@ func (a *app) showGrant(session string, held *client.Held) error {
 		[2]string{"sequencer", clean(held.Sequencer())},
 		[2]string{"session", clean(session)},
 	)
-	a.ui.note("Ctrl-C releases it")
 	return nil
 }
 
@@ -202,12 +214,39 @@ const (
 	closeLostTimeout = time.Second
 )
 
-// heldLock is the lock of stout lock. It is also the lease of its command, which gets
-// some time to clean up when the lock was taken away.
+// heldLock is what stout lock holds, one lock or several. It is also the lease of
+// its command, which gets some time to clean up when a lock was taken away.
 type heldLock struct {
-	*client.Held
-	session *client.Session
-	flags   lockFlags
+	*client.Held                 // the first of all
+	all          []*client.Held  // as given
+	over         <-chan struct{} // closed when one of them is over
+	session      *client.Session
+	flags        lockFlags
+}
+
+// firstOver returns a channel that is closed when one of several holds is over.
+func firstOver(all []*client.Held) <-chan struct{} {
+	if len(all) == 1 {
+		return all[0].Done()
+	}
+	over, once := make(chan struct{}), new(sync.Once)
+	for _, held := range all {
+		go func() {
+			<-held.Done()
+			once.Do(func() { close(over) })
+		}()
+	}
+	return over
+}
+
+// Err returns the end of the first hold that is over, or nil.
+func (h *heldLock) Err() error {
+	for _, held := range h.all {
+		if err := held.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // why returns why the lock was lost early: client.ErrLockLost after a release by
@@ -238,7 +277,7 @@ func (h *heldLock) taken(ctx context.Context) <-chan struct{} {
 	taken := make(chan struct{})
 	go func() {
 		select {
-		case <-h.Held.Done():
+		case <-h.over:
 			if h.isTaken() {
 				close(taken)
 			}
@@ -288,7 +327,12 @@ func (a *app) giveBack(h *heldLock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
 	defer cancel()
 	left, began := h.Remaining(), time.Now()
-	err := wait.Do(ctx, func() error { return h.Unlock(context.Background()) })
+	err := wait.Do(ctx, func() (err error) {
+		for _, held := range h.all {
+			err = cmp.Or(err, held.Unlock(context.Background()))
+		}
+		return err
+	})
 	switch {
 	case errors.Is(err, client.ErrLockLost):
 	case errors.Is(err, client.ErrSessionExpired):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 
 // lockFlags are the arguments of stout lock.
 type lockFlags struct {
-	path       string
+	path       string // for people: all of paths
+	paths      []string
 	command    []string
 	shared     bool
 	limit      int
@@ -70,9 +72,13 @@ including opening a session; the default is to wait for ever. --try (or --wait
 own queue position on standard error. --quiet hides that, and also the error
 that another session holds the lock.
 
-CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER, and
-STOUT_SERVER for other stout commands. A resource that CMD writes to should
-refuse tokens lower than the highest one it has seen.
+With several PATHs, CMD runs when all the locks are held, and the loss of one is
+the loss of all. They are taken one after the other in the order of their names,
+so that two callers that name the same locks never wait for each other.
+
+CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER (a line for
+each PATH), and STOUT_SERVER for other stout commands. A resource that CMD
+writes to should refuse tokens lower than the highest one it has seen.
 
 CMD runs in its own process group and gets the terminal. stout forwards SIGINT,
 SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 to the group. When CMD ends, stout
@@ -110,13 +116,14 @@ func (a *app) lockCommand() command {
 	c := &lockCommand{app: a}
 	return command{
 		run: c.run,
-		use: "lock PATH [flags] [-- CMD [ARG]...]", short: "Hold a lock while a command runs", like: "acquire hold run exec with",
+		use: "lock PATH [PATH]... [flags] [-- CMD [ARG]...]", short: "Hold a lock while a command runs", like: "acquire hold run exec with",
 		long: lockHelp, words: thenFiles(c.completePath()), all: true, endless: true,
 		example: `  stout lock /jobs/nightly -- ./nightly.sh
   stout lock /jobs/nightly --try -q -- ./nightly.sh || [ $? = 75 ]
   stout lock /jobs/nightly --wait 10m -- ./nightly.sh
   stout lock /pool/workers --limit 4 -- ./worker
   stout lock /db/migrate --priority 10 -- ./urgent.sh
+  stout lock /db/a /db/b -- ./copy a b
   stout lock /db/migrate`,
 		flags: func(f *pflag.FlagSet) {
 			f.BoolVar(&c.shared, "shared", false, "share the lock with other shared holders")
@@ -161,14 +168,19 @@ func (c *lockCommand) lead(ctx context.Context, args []string, prepare func(cont
 		return usagef("there is no command after --").hint("omit -- to hold the lock until Ctrl-C")
 	case len(args) == 0:
 		return usagef("PATH is missing: the lock to take")
-	case len(args) > 1:
+	case len(args) > 1 && command == nil && lockapi.ValidatePath(args[1]) != nil:
 		return usagef("unexpected argument %q", args[1]).
 			hint("write the command after --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
 	}
 	f := &c.lockFlags
-	f.path, f.command, f.prepare = args[0], command, prepare
-	if err := validPath(f.path); err != nil {
-		return err
+	f.path, f.paths, f.command, f.prepare = strings.Join(args, ", "), args, command, prepare
+	for i, path := range f.paths {
+		if err := validPath(path); err != nil {
+			return err
+		}
+		if slices.Contains(f.paths[:i], path) {
+			return usagef("%s is given twice", path)
+		}
 	}
 	if f.try && f.wait > 0 {
 		return usagef("--try and --wait %v exclude each other", f.wait)
@@ -260,11 +272,18 @@ func (f *lockFlags) options() []client.LockOption {
 
 // environment returns the environment of the command. It names the servers so
 // that stout check in the command asks the same cell.
-func (a *app) environment(held *client.Held) []string {
+func (a *app) environment(h *heldLock) []string {
+	each := func(of func(*client.Held) string) string {
+		var lines []string
+		for _, held := range h.all {
+			lines = append(lines, of(held))
+		}
+		return strings.Join(lines, "\n")
+	}
 	return append(a.cellEnvironment(),
-		"STOUT_PATH="+held.Path(),
-		fmt.Sprintf("STOUT_TOKEN=%d", held.Token()),
-		"STOUT_SEQUENCER="+held.Sequencer(),
+		"STOUT_PATH="+each((*client.Held).Path),
+		"STOUT_TOKEN="+each(func(h *client.Held) string { return fmt.Sprint(h.Token()) }),
+		"STOUT_SEQUENCER="+each((*client.Held).Sequencer),
 	)
 }
 
