@@ -20,14 +20,15 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestMain lets tests wait for elections and disks together.
+// TestMain lets tests wait for elections and disks together, fewer of them under
+// the race detector.
 func TestMain(m *testing.M) {
-	testrun.Wait(32)
+	testrun.Wait(testrun.Times(32, 16))
 	os.Exit(m.Run())
 }
 
 // patience bounds every wait of these tests, which use real disks and sockets.
-const patience = 2 * time.Minute
+var patience = testrun.Extend(2*time.Minute, 3)
 
 // until waits for something to become true.
 func until(t *testing.T, what string, done func() bool) {
@@ -54,8 +55,8 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 }
 
 // silence ends the leadership of a replica. A leader keeps it for a whole test
-// on a busy machine, and the race detector makes that three times as slow.
-var silence = testrun.Extend(2*time.Second, 3)
+// on a busy machine, also under the race detector.
+var silence = testrun.Extend(2*time.Second, 4)
 
 // options returns the options of n replicas with small thresholds and short
 // time-outs.
