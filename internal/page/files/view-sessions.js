@@ -21,6 +21,7 @@ export const sessionsView = {
   enter() {
     next = '';
     seen = new Set();
+    readQuotas();
   },
   // tick reads one page of the list: sessions open and end without events.
   async tick() {
@@ -37,6 +38,7 @@ export const sessionsView = {
     }
     next = got.body.next ?? '';
     if (!next) {
+      readQuotas();
       for (const id of known.keys()) if (!seen.has(id)) known.delete(id);
       seen = new Set();
       complete = true;
@@ -56,9 +58,27 @@ export const sessionsView = {
         columns: [{ name: 'Session', class: 'path' }, { name: 'Lease left', class: 'lease' }, { name: 'Holds', class: 'number' }, { name: 'Waits', class: 'number' }, { name: 'Principal', class: 'wide' }, { name: 'Open for', class: 'number wide' }],
         row: s => ({ key: s.id, cells: [sessionLink(s.id, s.name), lease(s), s.holds.length || '', s.waits.length || '', s.principal ?? '', ago(s.created_at)] }),
       }),
+      quotaTable(),
     ];
   },
 };
+
+// The quotas of principals, with their use. Only operators may read them.
+let quotas = [];
+async function readQuotas() {
+  quotas = store.caller?.operate && store.cell?.access ? await read('v1/access/quotas').then(got => got.body.quotas, () => []) : [];
+}
+
+const LIMITS = ['sessions', 'holds', 'waiters', 'files', 'bytes', 'watches', 'calls_per_second'];
+
+function quotaTable() {
+  const used = (q, name) => (q[name] === undefined ? '–' : q.used?.[name] === undefined ? count(q[name]) : `${count(q.used[name])} of ${count(q[name])}`);
+  return quotas.length > 0 && h('section', { 'aria-labelledby': 'quotas' }, h('h2', { id: 'quotas' }, 'Quotas'),
+    h('table', { class: 'short' },
+      h('thead', null, h('tr', null, ['Principal', ...LIMITS].map(name => h('th', { scope: 'col' }, name.replaceAll('_', ' '))))),
+      h('tbody', null, quotas.map(q => h('tr', { key: q.principal }, h('th', { scope: 'row' }, q.principal),
+        LIMITS.map(name => h('td', { class: `number ${q.used?.[name] >= q[name] ? 'full' : ''}` }, used(q, name))))))));
+}
 
 function lease(s) {
   const rest = left(s);
