@@ -105,7 +105,7 @@ func TestCyclesAreCounted(t *testing.T) {
 
 // TestLongCirclesAreCut: the rest of the links is counted.
 func TestLongCyclesAreCut(t *testing.T) {
-	c := slices.Repeat(deadlock.Cycle{{Wait: &state.Wait{Path: "/l"}}}, lockapi.MaxDeadlockLinks+2)
+	c := slices.Repeat(deadlock.Cycle{{Wait: &state.Wait{Path: "/l"}, Hold: &state.Hold{}}}, lockapi.MaxDeadlockLinks+2)
 	if d := deadlockOf(state.New(), c, time.Now()); len(d.Links) != lockapi.MaxDeadlockLinks || d.MoreLinks != 2 {
 		t.Errorf("%d links and %d more", len(d.Links), d.MoreLinks)
 	}
