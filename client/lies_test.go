@@ -44,10 +44,6 @@ func set(pairs ...any) func(*http.Response, map[string]any) {
 
 func nothing(_ *http.Response, body map[string]any) { body["nothing"] = true }
 
-func withStatus(code int) func(*http.Response, map[string]any) {
-	return func(r *http.Response, _ map[string]any) { r.StatusCode = code }
-}
-
 func outOfDate(r *http.Response, _ map[string]any) { r.Header.Set(lockapi.HeaderStale, "true") }
 
 func asks(method, what string) func(*http.Request) bool {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"sync"
+	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // Leader is the published entry of the leader at a path.
@@ -132,7 +135,8 @@ type Callbacks struct {
 	// Started is called when this process leads. Its context ends with the term,
 	// also when an operator releases the lock, and with Lead's context. It must
 	// return then, since Lead waits for it. If it returns earlier, Lead resigns
-	// and returns its error.
+	// and returns its error. If it returns an error because the lock was lost,
+	// such as a refused token, Lead campaigns again.
 	Started func(context.Context, *Leadership) error
 	// Stopped, if set, is called after each return of Started, when the term has
 	// ended.
@@ -141,7 +145,7 @@ type Callbacks struct {
 	// candidates of lower priority that wait.
 	Priority int
 	// Handover, if set, is called when a candidate of higher Priority is next in
-	// the queue. If it returns true, the context of Started ends with
+	// the queue, and every five seconds while one is. If it returns true, the context of Started ends with
 	// ErrHandover. Lead then gives the lock to that candidate, in one step and
 	// with its value in place until the candidate publishes its own, and
 	// campaigns again.
@@ -155,6 +159,9 @@ type Callbacks struct {
 // new session if necessary, until ctx ends or Started returns by itself. It
 // also ends if the cell refuses, for example with client.ErrTooMany.
 func Lead(ctx context.Context, c *client.Client, path string, value []byte, calls Callbacks, opts ...client.SessionOption) error {
+	if calls.Started == nil {
+		return lockapi.Invalid("Started", "recipe: Callbacks.Started is nil; it is the leader's work")
+	}
 	ctx, stop := context.WithCancel(ctx)
 	observed := make(chan struct{})
 	defer func() { stop(); <-observed }()
@@ -194,18 +201,50 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	if calls.Stopped != nil {
 		defer calls.Stopped()
 	}
-	defer l.Resign(ctx)
-	under, end := context.WithCancelCause(ctx)
+	resign := sync.OnceValue(func() error { return l.Resign(ctx) })
+	defer resign() // also if Started panics
+	inner, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(l.Context(), func() { end(l.Err()) })()
+	under := &guarded{inner, end, func() error {
+		if l.Context().Err() == nil {
+			return nil
+		}
+		return context.Cause(l.Context())
+	}}
 	if calls.Handover != nil {
 		go func() {
-			if AwaitPriority(under, l.s.Client(), l.held.Path(), calls.Priority) == nil && calls.Handover() {
+			if l.awaitHandover(under, calls) {
 				end(ErrHandover)
 			}
 		}()
 	}
 	err = calls.Started(under, l)
 	l.over = context.Cause(under) == ErrHandover
-	return ctx.Err() == nil && under.Err() != nil, err
+	lost = under.Err() != nil
+	gone := resign()
+	return ctx.Err() == nil && (lost || err != nil && isLoss(gone)), err
+}
+
+// awaitHandover waits until a candidate of higher priority is next and Handover
+// agrees, and reports whether the term may be handed over.
+func (l *Leadership) awaitHandover(ctx context.Context, calls Callbacks) bool {
+	for ; ctx.Err() == nil; pause(ctx, askAgain) {
+		if AwaitPriority(ctx, l.s.Client(), l.held.Path(), calls.Priority) != nil || !calls.Handover() {
+			continue
+		}
+		lock, err := l.s.Client().ReadLock(ctx, l.held.Path(), client.Waiters(1)) // the candidate may be gone by now
+		if err == nil && hasPriority(&lock, calls.Priority) {
+			return true
+		}
+	}
+	return false
+}
+
+// askAgain is the time between two calls of Handover.
+const askAgain = 5 * time.Second
+
+// isLoss reports whether an unlock found that the lock was lost before.
+func isLoss(err error) bool {
+	return errors.Is(err, client.ErrLockLost) || errors.Is(err, client.ErrSessionExpired)
 }

@@ -25,13 +25,18 @@ func AwaitPriority(ctx context.Context, c *client.Client, path string, priority 
 			if lock, err = c.ReadLock(ctx, path, client.Waiters(1)); err != nil {
 				break
 			}
-			if len(lock.Queue) > 0 && lock.Queue[0].Priority > int64(priority) {
+			if hasPriority(&lock, priority) {
 				return nil
 			}
 			after, err = nextWaiter(ctx, c, path, after)
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// hasPriority reports whether the next waiter for a lock has a higher priority.
+func hasPriority(lock *lockapi.Lock, priority int) bool {
+	return len(lock.Queue) > 0 && lock.Queue[0].Priority > int64(priority)
 }
 
 // nextWaiter waits until a waiter joins a lock's queue as the next one, and

@@ -116,8 +116,11 @@ func TestNoHandOver(t *testing.T) {
 			Started: func(ctx context.Context, l *recipe.Leadership) error {
 				terms++
 				for _, priority := range []int{5, 6} {
-					other.Go(func() { _ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{Priority: priority}) })
-					time.Sleep(5 * time.Second)
+					other.Go(func() {
+						_ = recipe.Lead(ctx, c.Client(), "/t", nil, recipe.Callbacks{Priority: priority,
+							Started: func(context.Context, *recipe.Leadership) error { return nil }})
+					})
+					time.Sleep(4 * time.Second)
 					if got, want := int(asked.Load()), priority-5; got != want {
 						t.Errorf("a candidate of priority %d asked %d times, want %d", priority, got, want)
 					}
@@ -130,5 +133,52 @@ func TestNoHandOver(t *testing.T) {
 		if terms != 1 {
 			t.Errorf("%d terms", terms)
 		}
+	})
+}
+
+// TestHandoverIsAskedAgain: a leader that refuses a hand-over is asked again
+// while a preferred candidate waits. It gives way only to one that still waits.
+func TestHandoverIsAskedAgain(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, stop := context.WithCancel(bounded(t))
+		asked, leads := make(chan chan bool), make(chan string, 10)
+		var candidates sync.WaitGroup
+		candidate := func(name string, priority int, handover func() bool) context.CancelFunc {
+			own, end := context.WithCancel(ctx)
+			candidates.Go(func() {
+				_ = recipe.Lead(own, c.Client(), "/t", []byte(name), recipe.Callbacks{Priority: priority, Handover: handover,
+					Started: func(ctx context.Context, _ *recipe.Leadership) error {
+						leads <- name
+						<-ctx.Done()
+						return context.Cause(ctx)
+					}})
+			})
+			return end
+		}
+		candidate("first", 0, func() bool {
+			answer := make(chan bool)
+			asked <- answer
+			return <-answer
+		})
+		if name := <-leads; name != "first" {
+			t.Fatal(name)
+		}
+		gone := candidate("second", 1, nil)
+		(<-asked) <- false
+		late := <-asked
+		gone() // while the leader decides
+		time.Sleep(time.Second)
+		late <- true
+		time.Sleep(20 * time.Second)
+		if len(leads) > 0 {
+			t.Errorf("%s leads after a hand-over to a candidate that is gone", <-leads)
+		}
+		candidate("third", 1, nil)
+		(<-asked) <- true
+		if name := <-leads; name != "third" {
+			t.Errorf("%s leads after the hand-over", name)
+		}
+		stop()
+		candidates.Wait()
 	})
 }

@@ -8,9 +8,10 @@ import (
 
 // Hold holds the lock at path for as long as the program runs, and calls work
 // while the lock is held. When the hold is lost, Hold waits for the lock again,
-// with a new session if necessary, and calls work again. It ends when ctx ends,
-// when work returns although the lock is held, or when the cell refuses, for
-// example with client.ErrTooMany.
+// with a new session if necessary, and calls work again. That includes an error
+// of work because the lock was lost, such as a refused token. Hold ends when ctx
+// ends, when work returns although the lock is held, or when the cell refuses,
+// for example with client.ErrTooMany.
 //
 // The context of work ends with the hold and with ctx. Work must return then:
 // Hold waits for it, and another holder may already be at work. Send held's
@@ -27,14 +28,14 @@ func Hold(ctx context.Context, c *client.Client, path string, work func(context.
 // doLocked is Session.Do with a work that reports whether to repeat it. It is
 // also repeated if the session ended before the lock was granted.
 func doLocked(ctx context.Context, s *client.Session, path string, work func(context.Context, *client.Held) (again bool, err error)) (again bool, err error) {
-	granted := false
+	granted, undone := false, error(nil)
 	err = s.Do(ctx, path, func(under context.Context, held *client.Held) (err error) {
 		granted = true
-		again, err = work(under, held)
-		return err
+		again, undone = work(under, held)
+		return undone
 	})
 	if !granted {
 		return failed(ctx, s, err)
 	}
-	return again, err
+	return again || undone != nil && ctx.Err() == nil && isLoss(err), err
 }

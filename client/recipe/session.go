@@ -67,6 +67,33 @@ func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
+// guarded is a context that also ends when over returns a reason. Its methods
+// call over, which reads the clock, instead of waiting for a timer: after the
+// machine has slept, a worker may be awake before the timers have run.
+type guarded struct {
+	context.Context // ended by end
+	end             context.CancelCauseFunc
+	over            func() error
+}
+
+func (g *guarded) look() {
+	if g.Context.Err() == nil {
+		if reason := g.over(); reason != nil {
+			g.end(reason)
+		}
+	}
+}
+
+func (g *guarded) Err() error {
+	g.look()
+	return g.Context.Err()
+}
+
+func (g *guarded) Done() <-chan struct{} {
+	g.look()
+	return g.Context.Done()
+}
+
 // whileSafe returns a context that ends with ctx, and as soon as the session
 // cannot be relied upon: its files and locks may then belong to another
 // session. context.Cause returns the reason.
@@ -88,7 +115,12 @@ func whileSafe(ctx context.Context, s *client.Session) (context.Context, context
 			}
 		}
 	}()
-	return ctx, func() { cut(nil) }
+	return &guarded{ctx, cut, func() error {
+		if s.Remaining() > 0 {
+			return nil
+		}
+		return client.ErrJeopardy
+	}}, func() { cut(nil) }
 }
 
 // whileOpen returns a context that ends with ctx, and when the session is over.

@@ -3,6 +3,7 @@ package recipe_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,3 +108,82 @@ func TestRefusalsEndRecipes(t *testing.T) {
 		}
 	})
 }
+
+// TestGuardedAfterASleep: after the machine has slept for longer than the ttl,
+// the contexts of a leader's and a worker's work have ended, before any timer
+// has run.
+func TestGuardedAfterASleep(t *testing.T) {
+	inCell(t, func(t *testing.T, cell *stouttest.Cell) {
+		var slept atomic.Int64
+		start := time.Now()
+		c := cell.Client(func(o *client.Config) {
+			o.Clock = func() time.Duration { return time.Since(start) + time.Duration(slept.Load()) }
+		})
+		ended := func(ctx context.Context) error {
+			if ctx.Err() != nil {
+				t.Error("it ended before the sleep")
+			}
+			slept.Add(int64(time.Hour))
+			select {
+			case <-ctx.Done():
+			default:
+				t.Error("Done is open after the sleep")
+			}
+			if ctx.Err() == nil || context.Cause(ctx) != client.ErrJeopardy {
+				t.Errorf("after the sleep: %v, because of %v", ctx.Err(), context.Cause(ctx))
+			}
+			return nil
+		}
+		ctx, stop := context.WithCancel(bounded(t))
+		defer stop()
+		_ = recipe.Lead(ctx, c, "/leader", nil, recipe.Callbacks{Started: func(under context.Context, _ *recipe.Leadership) error {
+			defer stop()
+			return ended(under)
+		}})
+		ctx, stop = context.WithCancel(bounded(t))
+		defer stop()
+		q, err := recipe.NewQueue("/queue/")
+		if err == nil {
+			_, err = q.Add(ctx, session(t, cell, cell.Client(), "adder"), []byte("job"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = q.Work(ctx, c, func(under context.Context, _ recipe.Job) error {
+			defer stop()
+			return ended(under)
+		})
+	})
+}
+
+// TestRefusedTokenIsALoss: work that fails because another holder has the lock
+// by now is repeated, although the loss was not known yet.
+func TestRefusedTokenIsALoss(t *testing.T) {
+	stale := errors.New("a resource has seen a higher token")
+	inCell(t, func(t *testing.T, cell *stouttest.Cell) {
+		c := cell.Client()
+		for name, run := range map[string]func(context.Context, func(*client.Held) error) error{
+			"Hold": func(ctx context.Context, work func(*client.Held) error) error {
+				return recipe.Hold(ctx, c, "/hold", func(_ context.Context, held *client.Held) error { return work(held) })
+			},
+			"Lead": func(ctx context.Context, work func(*client.Held) error) error {
+				return recipe.Lead(ctx, c, "/lead", nil, recipe.Callbacks{
+					Started: func(_ context.Context, l *recipe.Leadership) error { return work(l.Held()) }})
+			},
+		} {
+			n := 0
+			err := run(bounded(t), func(held *client.Held) error {
+				if n++; n == 2 {
+					return errDone
+				}
+				cell.ReleaseByForce(held.Path())
+				return stale
+			})
+			if n != 2 || !errors.Is(err, errDone) {
+				t.Errorf("%s: %d attempts, %v", name, n, err)
+			}
+		}
+	})
+}
+
+var errDone = errors.New("done")
