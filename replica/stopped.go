@@ -11,6 +11,10 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
+// CellOf returns the id of the cell that a data directory belongs to; empty for
+// a new or missing directory.
+func CellOf(dir string) (string, error) { return datadir.FoundedIn(dir) }
+
 // Stopped is the data directory of a stopped replica, for a cell that has lost
 // its majority. Another cell may continue from it.
 type Stopped struct {

@@ -28,7 +28,10 @@ import (
 // written. From then on the API answers, and shows what the replica waits for.
 func (r *Replica) open(ctx, running context.Context) (err error) {
 	c := r.config
-	foundToken, err := readSecret("found-token-file", c.FoundTokenFile)
+	if r.dataDir, err = filepath.Abs(c.DataDir); err != nil {
+		return fmt.Errorf("data-dir %q (%s): %w", c.DataDir, c.Source("data-dir"), err)
+	}
+	foundToken, err := readFoundToken(c.FoundTokenFile, r.dataDir, r.log)
 	if err != nil {
 		return err
 	}
@@ -48,9 +51,6 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	spans, err := r.openTraces(ctx)
 	if err != nil {
 		return err
-	}
-	if r.dataDir, err = filepath.Abs(c.DataDir); err != nil {
-		return fmt.Errorf("data-dir %q (%s): %w", c.DataDir, c.Source("data-dir"), err)
 	}
 	if r.candidate, err = replica.Prepare(r.replicaOptions(foundToken)); err != nil {
 		return setup.ExplainDataDir(c, r.dataDir, setup.ExplainListen(c, "raft-listen", c.RaftListen, err))

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/disk"
 )
 
@@ -35,6 +38,25 @@ func readSecret(setting, file string) (*[sha256.Size]byte, error) {
 	}
 	sum := sha256.Sum256(secret)
 	return &sum, nil
+}
+
+// readFoundToken returns the SHA-256 of the secret in found-token-file; nil without
+// one. A directory that belongs to a cell does not need the file. A new directory does:
+// without it the cell might be founded with access off.
+func readFoundToken(file, dataDir string, log zerolog.Logger) (*[sha256.Size]byte, error) {
+	sum, err := readSecret("found-token-file", file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return sum, err
+	}
+	cell, unreadable := replica.CellOf(dataDir)
+	if unreadable != nil {
+		return nil, unreadable
+	}
+	if cell == "" {
+		return nil, fmt.Errorf("%w; data directory %s is new, and needs the file to found a cell; if the cell exists, remove the setting", err, dataDir)
+	}
+	log.Info().Str("file", file).Str("cell_id", cell).Msg("found-token-file is missing, and is not needed: the data directory belongs to a cell; remove the setting")
+	return nil, nil
 }
 
 // newEnableSecret makes the secret for enabling access from another host, in a file

@@ -2,12 +2,15 @@ package embed
 
 import (
 	"crypto/sha256"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/client"
 )
 
 func TestSecretsOfFiles(t *testing.T) {
@@ -37,6 +40,41 @@ func TestSecretsOfFiles(t *testing.T) {
 	}
 	if _, err := readSecret("found-token-file", filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "found-token-file") {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// TestFoundTokenIsGone: a replica of a cell starts after the file with the founding
+// token was deleted, and access stays on. A new directory is refused and stays empty.
+func TestFoundTokenIsGone(t *testing.T) {
+	c := cellOf(t, 1)[0]
+	c.FoundTokenFile = filepath.Join(t.TempDir(), "root.token")
+	_, err := Start(t.Context(), c)
+	if err == nil || !strings.Contains(err.Error(), "found-token-file: open "+c.FoundTokenFile) || !strings.Contains(err.Error(), "if the cell exists, remove the setting") {
+		t.Errorf("a new directory without the file: %v", err)
+	}
+	if left, err := os.ReadDir(c.DataDir); err != nil || len(left) > 0 {
+		t.Errorf("it has %v, %v", left, err)
+	}
+	if err := os.WriteFile(c.FoundTokenFile, []byte("stout_"+strings.Repeat("a1", 16)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		var log lines
+		c.Stderr = &log
+		r := start(t, c)
+		ready(t, r)
+		anonymous, err := client.New(r.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := anonymous.NewSession(t.Context()); !errors.Is(err, client.ErrUnauthenticated) {
+			t.Errorf("start %d: access is off: %v", i, err)
+		}
+		stop(t, r)
+		if says := strings.Contains(log.String(), "found-token-file is missing"); says != (i == 1) {
+			t.Errorf("start %d: %s", i, &log)
+		}
+		_ = os.Remove(c.FoundTokenFile)
 	}
 }
 
