@@ -26,9 +26,10 @@ func gcPercent(live uint64) int {
 }
 
 // paceCollector adjusts GOGC to the live memory until ctx ends. It leaves the
-// collector alone if the environment sets GOGC or GOMEMLIMIT.
+// collector alone if the environment sets GOGC. With GOMEMLIMIT it continues: the
+// runtime collects earlier when memory nears that limit.
 func paceCollector(ctx context.Context) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if os.Getenv("GOGC") != "" {
 		return
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
