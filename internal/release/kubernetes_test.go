@@ -15,6 +15,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -263,6 +265,21 @@ func TestChartValuesHaveComments(t *testing.T) {
 	}
 	if len(values) < 10 {
 		t.Errorf("only %d values", len(values))
+	}
+}
+
+// TestChartLint: "helm lint" has no warning.
+func TestChartLint(t *testing.T) {
+	for name, values := range renderings {
+		given := map[string]any{}
+		if err := yaml.Unmarshal([]byte(values), &given); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range lint.All(chartDir, given, "stout", true).Messages {
+			if m.Severity >= support.WarningSev {
+				t.Errorf("%s: %v", name, m)
+			}
+		}
 	}
 }
 
@@ -589,21 +606,25 @@ func TestManifestsMemory(t *testing.T) {
 	)
 	eachRendering(t, func(t *testing.T, m *manifests) {
 		s := podSettings(t, m, "stout-0")
-		state, events := sizeOf(t, s["max-bytes"]), sizeOf(t, s["event-history-bytes"])
-		calls := max(sizeOf(t, s["max-connections"]), sizeOf(t, s["max-sessions"])+sizeOf(t, s["max-waiters"])+sizeOf(t, s["max-watchers"]))
-		live := state + events + calls*perCall + slowClients
+		quota := func(name string) int64 {
+			n := sizeOf(t, s[name])
+			if n == 0 {
+				t.Errorf("%s has no bound", name)
+			}
+			return n
+		}
+		calls := max(quota("max-connections"), quota("max-sessions")+quota("max-waiters")+quota("max-watchers"))
+		state := quota("max-bytes")
+		live := state + quota("event-history-bytes") + calls*perCall + slowClients
 		bound := live + max(live/3, leastRoom)
 		limit := m.set.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
-		if min(state, events, calls) == 0 {
-			t.Fatalf("a quota without a bound: %v", s)
-		}
 		if bound > limit {
 			t.Errorf("the quotas permit %d MiB, the limit is %d MiB", bound>>20, limit>>20)
 		}
 		if bound < limit*9/10 {
 			t.Errorf("the quotas permit %d MiB, and waste the rest of %d MiB", bound>>20, limit>>20)
 		}
-		if content := sizeOf(t, s["max-content"]); content > state {
+		if content := quota("max-content"); content > state {
 			t.Errorf("max-content %d is above max-bytes %d", content, state)
 		}
 		for _, e := range podEnv(m, "stout-0") {
