@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,23 +47,15 @@ type pod struct {
 func newCluster(t *testing.T, m *manifests) *cluster {
 	t.Helper()
 	c := &cluster{manifests: m, built: hostBuild(t), dir: t.TempDir(), secrets: map[string]string{}, addrs: map[string]string{}, pods: map[string]*pod{}}
-	for _, id := range m.ids() {
-		for _, port := range []string{":7101", ":7201"} {
-			c.addrs[id+".stout.stout.svc"+port] = freeAddr(t)
-		}
-	}
 	token := []byte("stout_" + strings.Repeat("5c", 32) + "\n")
 	c.secret(t, "stout-founding", map[string][]byte{"root.token": token})
 	c.secret(t, "operator", map[string][]byte{"root.token": token})
+	c.secrets["stout-tls"] = filepath.Join(c.dir, "stout-tls")
+	c.admit(t, m.ids()...)
 	if len(m.certificates) > 0 {
 		c.certManager(t)
 	} else {
-		c.secrets["stout-tls"] = filepath.Join(c.dir, "stout-tls")
-		args := []string{"certs", "new", "--dir", c.secrets["stout-tls"]}
-		for _, id := range m.ids() {
-			args = append(args, "--replica", id+"="+id+".stout.stout.svc,stout-client.stout.svc,localhost")
-		}
-		c.stout(t, args...)
+		c.newCerts(t, m.ids()...)
 	}
 	t.Cleanup(func() {
 		for id, p := range c.pods {
@@ -74,6 +67,26 @@ func newCluster(t *testing.T, m *manifests) *cluster {
 		}
 	})
 	return c
+}
+
+// admit gives pods their addresses.
+func (c *cluster) admit(t *testing.T, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		for _, port := range []string{":7101", ":7201"} {
+			c.addrs[id+".stout.stout.svc"+port] = freeAddr(t)
+		}
+	}
+}
+
+// newCerts makes certificates as docs/operations.md does.
+func (c *cluster) newCerts(t *testing.T, ids ...string) {
+	t.Helper()
+	args := []string{"certs", "new", "--dir", c.secrets["stout-tls"]}
+	for _, id := range ids {
+		args = append(args, "--replica", id+"="+id+".stout.stout.svc,stout-client.stout.svc,localhost")
+	}
+	c.stout(t, args...)
 }
 
 // secret makes a secret.
@@ -301,15 +314,16 @@ func (c *cluster) end(t *testing.T, id string, by syscall.Signal) string {
 	return p.log.String()
 }
 
-// probe waits until /readyz of a pod has a status, and its body a text.
-func (c *cluster) probe(t *testing.T, id string, status int, text string) {
+// probe waits until /readyz of a pod has a status, and its body a text. It returns the
+// body.
+func (c *cluster) probe(t *testing.T, id string, status int, text string) string {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		got, body, err := c.get(t, id, "localhost", "/readyz")
 		if err == nil && got == status && strings.Contains(body, text) {
-			return
+			return body
 		}
 		select {
 		case <-c.pods[id].ended:
@@ -331,8 +345,8 @@ func (c *cluster) ready(t *testing.T, ids ...string) {
 }
 
 // TestChartRunsACell: the pods of the chart found a cell with access on. They start
-// again without the founding secret, and the cell survives an upgrade, the loss of a
-// node and the loss of a volume.
+// again without the founding secret. The cell survives an upgrade, the loss of a node
+// and the loss of a volume, and grows to five replicas.
 func TestChartRunsACell(t *testing.T) {
 	c := newCluster(t, rendered(t, renderings["defaults"]))
 	ids := c.ids()
@@ -379,8 +393,29 @@ func TestChartRunsACell(t *testing.T) {
 	if got := c.stout(t, "get", "/app/conf", "--raw"); !strings.Contains(got, "second") {
 		t.Errorf("the file has %q", got)
 	}
-	// The new directory votes: the cell works without another replica.
+	// helm upgrade --set replicas=5
+	c.manifests = rendered(t, "{replicas: 5, founding: {secretName: ''}}")
+	added := c.ids()[3:]
+	c.admit(t, added...)
+	c.newCerts(t, added...)
+	for _, id := range added {
+		c.start(t, id)
+	}
+	for _, id := range added {
+		body := c.probe(t, id, http.StatusServiceUnavailable, "stout member add "+id)
+		command := strings.Fields(regexp.MustCompile("stout member add [^`\"]*").FindString(body))
+		c.stout(t, command[1:]...)
+		c.ready(t, id)
+	}
+	for _, id := range slices.Backward(ids) {
+		c.end(t, id, syscall.SIGTERM)
+		c.start(t, id)
+		c.ready(t, c.ids()...)
+	}
+
+	// Two of five may fail.
 	c.end(t, ids[0], syscall.SIGKILL)
+	c.end(t, ids[2], syscall.SIGKILL)
 	c.stout(t, "put", "/app/conf", "third", "--timeout", "1m")
 }
 
