@@ -9,6 +9,8 @@ A hold is good while `held.lost.is_set()` is false. The local lease ends before
 the cell's, so it is set before another session gets the lock. See README.md.
 """
 
+import logging
+
 from ._cell import Cell, File
 from ._session import EXPIRED, JEOPARDY, SAFE, Held, Lost, Session
 from ._watch import Event, Watch
@@ -28,6 +30,8 @@ from .errors import (
     TooMany,
     Unavailable,
 )
+
+logging.getLogger("stout").addHandler(logging.NullHandler())  # silent, unless the program sets up logging
 
 __all__ = [
     "Cell",

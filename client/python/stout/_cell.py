@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import secrets
 import threading
 import weakref
@@ -106,7 +107,7 @@ class Cell:
         if not self._given:
             raise InvalidArgument("invalid_argument", "no URL is given; name at least one replica")
         self._secure = any(e.scheme == "https" for e in self._given)
-        self._token = token
+        self._token = token if callable(token) or token is None else _token(token)
         self.timeout, self.grace = timeout, grace
         self._learned: List[Endpoint] = []
         self._current = self._given[0]
@@ -330,8 +331,11 @@ class Cell:
         try:
             token = self._token() if callable(self._token) else self._token
         except Exception as e:
-            raise error("no_master", f"no token to send: {e}") from e
-        return {"User-Agent": "stout-python", **({"Authorization": "Bearer " + token} if token else {})}
+            raise error("unauthenticated", f"the function for the token raised {type(e).__name__}: {e}") from e
+        return {
+            "User-Agent": "stout-python",
+            **({} if token is None else {"Authorization": "Bearer " + _token(token)}),
+        }
 
     def check_cell(self, at: Endpoint, cell: str, founded: bool = True) -> None:
         """Refuse the answer of another cell. One without a master may be founded anew."""
@@ -378,7 +382,7 @@ class Cell:
                 return None
             return call.check(a.json(), a)
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            what = str(e) if isinstance(e, ValueError) else f"{type(e).__name__} {e}"
+            what = str(e) if isinstance(e, ValueError) else f"a body without the expected fields: {type(e).__name__} {e}"
             raise InternalError(
                 "internal",
                 f"{at.base} answered {call.method} {call.target.partition('?')[0]} with {what}",
@@ -505,7 +509,7 @@ class Cell:
         guard: Optional["Held"],
         timeout: Optional[float],
     ) -> File:
-        body = content.encode() if isinstance(content, str) else bytes(content)
+        body = _bytes(content)
         since, digest = self.seen.value, hashlib.sha256(body).hexdigest()
 
         def check(v: Any, a: Answer) -> File:
@@ -555,6 +559,8 @@ class Cell:
         if if_revision is not None and if_absent:
             raise InvalidArgument("invalid_argument", "if_revision and if_absent contradict each other")
         if if_revision is not None:
+            if isinstance(if_revision, bool) or not isinstance(if_revision, int):
+                raise InvalidArgument("invalid_argument", f"if_revision is {if_revision!r}; it must be an integer")
             headers["If-Match"] = f'"{if_revision}"'
         if if_absent:
             headers["If-None-Match"] = "*"
@@ -625,6 +631,35 @@ def file_of(v: Any, as_of: int) -> File:
     if content is not None and (len(content) != f.size or hashlib.sha256(content).hexdigest() != f.sha256):
         raise ValueError(f"a content of {f.path!r} that does not match its checksum")
     return f
+
+
+def _token(token: Any) -> str:
+    """Return a token, or raise InvalidArgument without it."""
+    if not isinstance(token, str):
+        why = f"it is of type {type(token).__name__}, not str"
+    elif not token:
+        why = "it is empty"
+    elif not re.fullmatch("[!-~]+", token):
+        why = "it has a space, a line break, or another character that is not printable ASCII; strip() what a file has"
+    else:
+        return token
+    raise InvalidArgument("invalid_argument", f"the access token is not valid: {why}", {"field": "token"})
+
+
+def _bytes(content: Any) -> bytes:
+    try:
+        return content.encode() if isinstance(content, str) else bytes(memoryview(content))
+    except (TypeError, UnicodeEncodeError):
+        why = f"the content of type {type(content).__name__} must be bytes, or a str of valid Unicode"
+    raise InvalidArgument("invalid_argument", why, {"field": "content"})
+
+
+def seconds(name: str, value: Any, least: float = 0.0, most: float = float("inf")) -> float:
+    """Return a time that the program gave, or raise InvalidArgument."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        bounds = f"at least {least:g}" if most == float("inf") else f"between {least:g} and {most:g}"
+        raise InvalidArgument("invalid_argument", f"{name} is {value!r}; it must be {bounds} seconds", {"field": name})
+    return value
 
 
 def _urls(v: Any, _: Answer) -> Tuple[List[str], int]:

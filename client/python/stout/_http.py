@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
+import io
 import json
 import os
 import re
@@ -10,7 +12,7 @@ import socket
 import ssl
 import threading
 from email.message import Message
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Union
 from urllib.parse import quote, urlsplit
 
 from . import _clock
@@ -19,6 +21,7 @@ from .errors import InvalidArgument
 DIAL_TIME = 2.0
 _MOST_ANSWER = 64 << 20
 _MOST_IDLE = 8
+_PIECE = 16 << 10  # of a body: at most one TLS record
 
 
 class NoAnswer(Exception):
@@ -103,10 +106,60 @@ def _is_open(sock: socket.socket) -> bool:
     return False
 
 
+class _Timed(io.RawIOBase):
+    """Reads a socket until an instant, also if the bytes arrive one by one."""
+
+    def __init__(self, until: float, sock: socket.socket, file: io.BufferedReader):
+        super().__init__()
+        self.until, self._sock, self._file = until, sock, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        self._sock.settimeout(_left(self.until))
+        return self._file.raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """A response that must be read until an instant."""
+
+    def __init__(self, until: float, sock: socket.socket, *args: Any, **options: Any):
+        super().__init__(sock, *args, **options)
+        self.timed = _Timed(until, sock, self.fp)
+        self.fp = io.BufferedReader(self.timed)
+
+
+def _left(until: float) -> float:
+    """Return the time left until an instant, or raise TimeoutError."""
+    left = until - _clock.now()
+    if left <= 0:
+        raise TimeoutError("the answer was not complete in time")
+    return left
+
+
+def _pieces(sock: socket.socket, body: bytes, until: float) -> Iterator[bytes]:
+    """Return the body in pieces, which together are sent until an instant."""
+    for at in range(0, len(body), _PIECE):
+        sock.settimeout(_left(until))
+        yield body[at : at + _PIECE]
+
+
 def _read(resp: http.client.HTTPResponse) -> bytes:
     if resp.length is not None and resp.length > _MOST_ANSWER:
         raise ValueError(f"an answer of {resp.length} bytes")
     return resp.read()
+
+
+def decode(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        raise ValueError("a body that is not JSON") from None
 
 
 class Answer:
@@ -118,7 +171,7 @@ class Answer:
         self.body = body
 
     def json(self) -> Any:
-        return json.loads(self.body)
+        return decode(self.body)
 
     def header(self, name: str) -> str:
         return self.headers.get(name, "") or ""
@@ -278,8 +331,8 @@ class Endpoint:
         timeout: float,
         cut: Cut,
         waits: bool,
-    ) -> Tuple[http.client.HTTPConnection, socket.socket, http.client.HTTPResponse]:
-        began = _clock.now()
+    ) -> Tuple[http.client.HTTPConnection, socket.socket, _Response]:
+        until = _clock.now() + timeout
         try:
             conn = self._connection(min(timeout, DIAL_TIME))
         except (OSError, ValueError) as e:
@@ -291,9 +344,13 @@ class Endpoint:
             if waits:
                 with self._lock:
                     self._waiting.add(sock)
-            sock.settimeout(max(timeout - (_clock.now() - began), 0.01))
-            conn.request(method, self.path + target, body=body, headers=dict(headers))
+            sock.settimeout(max(until - _clock.now(), 0.01))
+            pieces = None if body is None else _pieces(sock, body, until)
+            length = {} if body is None else {"Content-Length": str(len(body))}
+            conn.request(method, self.path + target, body=pieces, headers={**headers, **length})
+            setattr(conn, "response_class", functools.partial(_Response, until))
             resp = conn.getresponse()
+            assert isinstance(resp, _Response)
             begun = True
             return conn, sock, resp
         except (OSError, http.client.HTTPException, ValueError) as e:
@@ -321,8 +378,7 @@ class Endpoint:
         conn, sock, resp = self._begin("GET", target, headers, None, timeout, cut, True)
         kind = resp.headers.get("Content-Type", "") or ""
         if resp.status == 200 and kind.startswith("text/event-stream"):
-            sock.settimeout(silence)
-            return Stream(resp, lambda: self._end(conn, sock, cut, False), lambda e: self._failure(e, cut))
+            return Stream(resp, silence, lambda: self._end(conn, sock, cut, False), lambda e: self._failure(e, cut))
         try:
             data = _read(resp)
         except (OSError, http.client.HTTPException, ValueError) as e:
@@ -338,17 +394,18 @@ class Stream:
     _MOST = 4 << 20
 
     def __init__(
-        self, resp: http.client.HTTPResponse, end: Callable[[], None], failure: Callable[[Exception], Exception]
+        self, resp: _Response, silence: float, end: Callable[[], None], failure: Callable[[Exception], Exception]
     ):
         self.headers = resp.headers
-        self._resp, self._end, self._failure = resp, end, failure
+        self._resp, self._silence, self._end, self._failure = resp, silence, end, failure
 
     def close(self) -> None:
         self._end()
         self._resp.close()
 
     def next(self) -> Tuple[str, str, bytes]:
-        """Return the next message with data: its id, event and data."""
+        """Return the next message with data, which must come within the silence: its id, event and data."""
+        self._resp.timed.until = _clock.now() + self._silence
         found: Dict[str, str] = {}
         data: List[bytes] = []
         size = 0
@@ -376,6 +433,8 @@ class Stream:
 
 def path_of(path: str) -> str:
     """Return a path in the form for a URL, or raise InvalidArgument."""
+    if not isinstance(path, str):
+        raise InvalidArgument("invalid_argument", f"the path {path!r} must be a string", {"field": "path"})
     why = ""
     segments = path.split("/")[1:]
     try:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import urlencode
 
 from . import _clock
-from ._cell import Call, Cell, File, encode, whole
+from ._cell import Call, Cell, File, encode, seconds, whole
 from ._http import Answer, Cut, CutOff, Endpoint, NoAnswer, path_of
 from .errors import LockLost, SessionEnded, StoutError, Unavailable, error
 
@@ -180,7 +180,7 @@ class _Acquisition:
 
 def open_session(cell: Cell, ttl: float, name: str, meta: Optional[Dict[str, str]], timeout: float) -> "Session":
     """Open a session under a key, so that a repeated call opens it once."""
-    ttl_ms = round(ttl * 1000)
+    ttl_ms = round(seconds("ttl", ttl, 1, 86400) * 1000)
     body = {"ttl_ms": ttl_ms, "name": name, **({"meta": meta} if meta else {})}
 
     def check(v: Any, _: Answer) -> Tuple[str, int]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 from urllib.parse import urlencode
 
 from . import _clock
 from ._cell import Cell, File, file_of, whole
-from ._http import Cut, CutOff, Endpoint, NoAnswer, Stream
+from ._http import Cut, CutOff, Endpoint, NoAnswer, Stream, decode
 from .errors import InternalError, InvalidArgument, OtherCell, StoutError, error
 
 _BEGIN = 5.0  # until a stream begins
@@ -135,7 +134,7 @@ class Watch:
     def _read(self, at: Endpoint, id: str, kind: str, data: bytes) -> Optional[Event]:
         """Return the event of a message, None for a bookmark."""
         try:
-            v = json.loads(data)
+            v = decode(data)
             revision = whole(v["revision"])
             if str(revision) != id:
                 raise ValueError(f"revision {revision} under the id {id[:20]!r}")

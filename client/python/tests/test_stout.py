@@ -2,13 +2,14 @@
 
 import base64
 import hashlib
-import http.client
 import http.server
 import os
 import socket
+import subprocess
 import sys
 import threading
 import unittest
+from email.message import Message
 from types import SimpleNamespace
 from unittest import mock
 
@@ -169,13 +170,75 @@ class CellTest(unittest.TestCase):
             with self.assertRaises(ValueError, msg=wrong):
                 _cell.file_of({**v, **wrong}, 5)
 
-    def test_a_token_that_cannot_be_had_sends_nothing(self):
+    def test_a_token_that_cannot_be_had_ends_the_call(self):
+        asked = []
+
         def token():
+            asked.append(1)
             raise OSError("the disk is gone")
 
         cell = stout.Cell("http://127.0.0.1:1", token=token)
-        with self.assertRaisesRegex(stout.Unavailable, "the disk is gone"):
-            cell.get("/a", timeout=0.05)
+        for call in (
+            lambda: cell.get("/a"),
+            lambda: cell.put("/a", "x"),
+            lambda: cell.session(),
+            lambda: list(cell.watch(after=1)),
+        ):
+            asked.clear()
+            with self.assertRaisesRegex(stout.Denied, "OSError: the disk is gone") as caught:
+                call()
+            self.assertIsInstance(caught.exception.__cause__, OSError)
+            self.assertEqual(len(asked), 1)
+
+    def test_an_invalid_token_is_refused_and_not_shown(self):
+        for token in ("secret\n", " secret", "se cret", "secr\u00e9t", "", b"secret", 7):
+            with self.assertRaises(stout.InvalidArgument, msg=repr(token)) as caught:
+                stout.Cell("http://127.0.0.1:1", token=token)
+            self.assertNotIn("secr", str(caught.exception))
+            cell = stout.Cell("http://127.0.0.1:1", token=lambda: token)
+            for call in (lambda: cell.get("/a"), lambda: cell.put("/a", "x"), lambda: list(cell.watch(after=1))):
+                with self.assertRaises(stout.InvalidArgument, msg=repr(token)) as caught:
+                    call()
+                self.assertNotIn("secr", str(caught.exception))
+        headers = stout.Cell("http://127.0.0.1:1", token=lambda: "stout_x-1").authorization()
+        self.assertEqual(headers["Authorization"], "Bearer stout_x-1")
+        self.assertNotIn("Authorization", stout.Cell("http://127.0.0.1:1", token=lambda: None).authorization())
+
+    def test_invalid_arguments(self):
+        cell = stout.Cell("http://127.0.0.1:1")
+        for call, text in (
+            (lambda: cell.put("/a", 5), "the content of type int must be bytes"),
+            (lambda: cell.put("/a", True), "the content of type bool"),
+            (lambda: cell.put("/a", ["a"]), "the content of type list"),
+            (lambda: cell.put("/a", None), "the content of type NoneType"),
+            (lambda: cell.put("/a", "\ud800"), "valid Unicode"),
+            (lambda: cell.put("/a", "x", if_revision="5\n"), "if_revision is '5"),
+            (lambda: cell.get(None), "the path None must be a string"),
+            (lambda: cell.delete(7), "the path 7 must be a string"),
+            (lambda: cell.session(ttl="10000"), "ttl is '10000'; it must be between 1 and 86400 seconds"),
+            (lambda: cell.session(ttl=100000), "ttl is 100000; .* seconds"),
+            (lambda: cell.session(ttl=float("nan")), "ttl is nan"),
+        ):
+            with self.assertRaisesRegex(stout.InvalidArgument, text):
+                call()
+        for content in (b"ab", "ab", bytearray(b"ab"), memoryview(b"a b")[::2]):
+            self.assertEqual(_cell._bytes(content), b"ab")
+
+    def test_an_answer_that_is_not_json(self):
+        cell = stout.Cell("http://a:1")
+        call = _cell.Call("GET", "/v1/files/x?as=json", check=lambda v, a: v["path"])
+        for body, text in (
+            (b"<html>", "answered GET /v1/files/x with a body that is not JSON"),
+            (b"{}", "a body without the expected fields: KeyError 'path'"),
+        ):
+            with self.assertRaisesRegex(stout.InternalError, text):
+                cell._accept(cell.endpoints()[0], call, _http.Answer(200, Message(), body))
+
+    def test_the_log_is_silent_unless_set_up(self):
+        program = "import logging, stout; logging.getLogger('stout').warning('noise')"
+        path = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(_cell.__file__))}
+        out = subprocess.run([sys.executable, "-B", "-c", program], env=path, stderr=subprocess.PIPE, check=True)
+        self.assertEqual(out.stderr, b"")
 
 
 class ErrorTest(unittest.TestCase):
@@ -211,7 +274,7 @@ def response(body):
     ours, theirs = socket.socketpair()
     theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     theirs.close()
-    out = http.client.HTTPResponse(ours)
+    out = _http._Response(_clock.now() + 60, ours)
     out.begin()
     ours.close()
     return out
@@ -220,7 +283,7 @@ def response(body):
 class StreamTest(unittest.TestCase):
     def test_messages(self):
         body = b": comment\n\nid: 5\nevent: a\ndata: {}\n\nid:6\r\nevent:b\r\ndata: x\r\ndata:y\r\n\r\nid: 7\ndata: cut"
-        stream = _http.Stream(response(body), lambda: None, lambda e: _http.NoAnswer("a", e, True))
+        stream = _http.Stream(response(body), 60, lambda: None, lambda e: _http.NoAnswer("a", e, True))
         self.assertEqual(stream.next(), ("5", "a", b"{}"))
         self.assertEqual(stream.next(), ("6", "b", b"x\ny"))
         with self.assertRaises(_http.NoAnswer):
@@ -467,6 +530,50 @@ class ConnectionTest(unittest.TestCase):
         self.assertEqual(self.handler.writes, 1)
         self.handler.fail = 2
         self.assertEqual(self.cell.get("/a").content, b"x")
+
+    def drip(self, head):
+        """Serve an answer that never ends, byte by byte, and return the URL."""
+        server, closing = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+        def serve():
+            conn, _ = server.accept()
+            with conn:
+                conn.recv(1 << 16)
+                conn.sendall(head)
+                try:
+                    while not closing.wait(0.01):
+                        conn.sendall(b"x")
+                except OSError:
+                    pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        for step in (server.close, thread.join, closing.set):
+            self.addCleanup(step)
+        return "http://127.0.0.1:%d" % server.getsockname()[1]
+
+    def test_a_replica_that_drips_is_passed_over(self):
+        for head in (b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n"):
+            url = self.drip(head)
+            cell = stout.Cell([url, self.cell.endpoints()[0].base])
+            cell._look_at = float("inf")
+            self.assertEqual(cell.get("/a").content, b"x")
+            self.assertEqual([e.works for e in cell.endpoints()], [False, True])
+            cell.close()
+
+    def test_a_stream_that_drips_ends(self):
+        url = self.drip(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 5\ndata: {}\n\n")
+        stream = _http.Endpoint(url, EndpointTest.tls).stream("/", {}, 60.0, 0.1, _http.Cut())
+        with self.assertRaises(_http.NoAnswer):
+            while True:
+                stream.next()
+        stream.close()
+
+    def test_the_body_of_a_request_is_sent_in_time(self):
+        content = bytes(range(256)) * 300
+        self.assertEqual(self.cell.put("/a", content).size, len(content))
+        with self.assertRaises(TimeoutError):
+            list(_http._pieces(mock.Mock(), content, _clock.now()))
 
     @unittest.skipUnless(hasattr(os, "fork"), "the system does not fork")
     @unittest.skipIf(sys.version_info >= (3, 12), "Python warns of a fork beside threads")
