@@ -382,7 +382,7 @@ class Cell:
                 return None
             return call.check(a.json(), a)
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            what = str(e) if isinstance(e, ValueError) else f"a body without the expected fields: {type(e).__name__} {e}"
+            what = str(e) if isinstance(e, ValueError) else f"an unexpected body: {type(e).__name__} {e}"
             raise InternalError(
                 "internal",
                 f"{at.base} answered {call.method} {call.target.partition('?')[0]} with {what}",

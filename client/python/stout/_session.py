@@ -21,6 +21,7 @@ _log = logging.getLogger("stout")
 
 SAFE, JEOPARDY, EXPIRED = "safe", "jeopardy", "expired"
 _LONG_POLL = 30.0
+_LATE = 1.0  # for the cell's last answer, after the end of a wait
 _SETTLE = 2.0  # a withdrawal, before it is left to the background
 _RELEASE = 5.0  # the least time of a release
 _LOST = 10.0  # each keepalive looks for orphans for so long after a lost request
@@ -149,7 +150,8 @@ class Held:
     def release(self, timeout: float = _RELEASE) -> None:
         """Release the lock. Raises LockLost or SessionEnded if it was no longer held.
 
-        After another error the session keeps trying in the background.
+        That includes a hold that ended in a jeopardy. After another error the
+        lock was held until now, and the session keeps trying in the background.
         """
         with self._release:
             if self._outcome is None:
@@ -231,6 +233,7 @@ class Session:
         self._lost_since = self._look_again = -1.0
         self._ack = 0
         self._failures = 0
+        self._failure: Optional[Exception] = None  # of the last keepalive, unless it succeeded
         self._backoff = _clock.Backoff()
         self._asked: Optional[Endpoint] = None  # by the last keepalive
         for step in (self._keep, self._watch_clock):
@@ -262,7 +265,8 @@ class Session:
             return
         with self._cond:
             if self._lease.look(_clock.now()):
-                self._changed(error("session_expired", "the cell did not answer until the grace period was over"))
+                why = "no keepalive succeeded until the grace period was over" + self._because()
+                self._changed(error("session_expired", why))
 
     def _forked(self) -> None:
         if self._over is None:
@@ -279,7 +283,8 @@ class Session:
         """Apply a change of state. The lock is held."""
         state = self._lease.state
         if state == JEOPARDY:
-            self._end_holds(error("jeopardy", "the local lease has ended without an answer from the cell"))
+            why = "the local lease has ended without a successful keepalive" + self._because()
+            self._end_holds(error("jeopardy", why))
             self._poll.cut()  # a call that waits is useless after a sleep
         elif state == EXPIRED:
             self._over = reason
@@ -290,6 +295,9 @@ class Session:
             self._poll.cut(final=True)
         self._news.append(state)
         self._cond.notify_all()
+
+    def _because(self) -> str:
+        return f"; the last keepalive: {self._failure}" if self._failure else ""
 
     def _end_holds(self, reason: StoutError) -> None:
         for a in self._known.values():
@@ -322,7 +330,7 @@ class Session:
                     return
                 left = None if end is None else end - _clock.now()
                 if left is not None and left <= 0:
-                    raise error("jeopardy", "the session is in jeopardy: its local lease has ended")
+                    raise error("jeopardy", "the local lease of the session has ended" + self._because())
                 self._cond.wait(1.0 if left is None else min(left, 1.0))
 
     def _watch_clock(self) -> bool:
@@ -336,7 +344,9 @@ class Session:
             listeners = list(self._listeners)
         for state in news:
             closed = self._over is not None and self._over.code == "session_closed"
-            _log.log(logging.INFO if state == SAFE or closed else logging.WARNING, "session %r is %s", self.name, state)
+            level = logging.INFO if state == SAFE or closed else logging.WARNING
+            why = "" if state == SAFE else f": {self._over}" if state == EXPIRED else self._because()
+            _log.log(level, "session %r is %s%s", self.name, state, why)
             for listener in listeners:
                 listener(state)
         return self._lease.state != EXPIRED or bool(self._news)
@@ -359,7 +369,7 @@ class Session:
                 if not failures and not self._overdue:
                     wait = min(max(self._lease.remaining(began) - self.ttl / 3, 0.0), _LONG_POLL)
             news = self._keepalive(wait, failures)
-            self._failures = 0
+            self._failures, self._failure = 0, None
             self._backoff.reset()
             self._reconcile()
             if not failures or news:
@@ -370,7 +380,7 @@ class Session:
             if isinstance(e, StoutError) and e.code == "session_not_found":
                 self._expire()
                 return False
-            self._failures += 1
+            self._failures, self._failure = self._failures + 1, e
             self._poll.pause(self._backoff.next())
         return self._over is None
 
@@ -553,14 +563,40 @@ class Session:
     ) -> Held:
         """Acquire a lock. Waits in its queue, for `wait` seconds (None: until granted).
 
-        After an error no request remains: what cannot be withdrawn at once is
+        The call ends at most about a second after `wait`, also without a cell. After an error no request remains: what cannot be withdrawn at once is
         withdrawn in the background. `limit` makes it a semaphore. `priority`,
         from 0 to 100, puts the wait before those of lower priority.
         """
+        end = None if wait is None else _clock.now() + (seconds("wait", wait) or _LATE)
+        return self._lock(path, end, wait == 0, shared, limit, lock_delay, priority)
+
+    def try_lock(
+        self,
+        path: str,
+        *,
+        shared: bool = False,
+        limit: int = 0,
+        lock_delay: float = 0.0,
+        timeout: Optional[float] = None,
+    ) -> Held:
+        """Acquire a lock if it is available at once, or raise LockHeld."""
+        end = _clock.now() + seconds("timeout", self.cell.timeout if timeout is None else timeout)
+        return self._lock(path, end, True, shared, limit, lock_delay, 0)
+
+    def _lock(
+        self,
+        path: str,
+        end: Optional[float],
+        now_only: bool,
+        shared: bool,
+        limit: int,
+        lock_delay: float,
+        priority: int,
+    ) -> Held:
         path_of(path)
+        last = None if end is None else end if now_only else end + _LATE
         if not 0 <= priority <= _HIGHEST:
             raise error("invalid_argument", f"priority is {priority}; it must be between 0 and {_HIGHEST}")
-        end = None if wait is None else _clock.now() + wait
         with self._cond:
             self._check()
             self._serial += 1
@@ -575,22 +611,18 @@ class Session:
             }
             a = self._known[handle] = _Acquisition(path, handle, request, self.cell.tokens.value)
         try:
-            return self._hold(a, self._ask(a, end, wait == 0), end)
+            return self._hold(a, self._ask(a, end, last, now_only), last)
         except CutOff:
-            self._leave(a)
+            self._leave(a, last)
             self._check()
             raise
         except StoutError as e:
-            self._leave(a)
-            raise self._explain(a, e) from e.__cause__
+            self._leave(a, last)
+            raise self._explain(a, e, last) from e.__cause__
         except BaseException:  # KeyboardInterrupt, for example
             self._forget(a)
             self._expect_orphans(at_once=True)
             raise
-
-    def try_lock(self, path: str, *, shared: bool = False, limit: int = 0, lock_delay: float = 0.0) -> Held:
-        """Acquire a lock if it is available at once, or raise LockHeld."""
-        return self.lock(path, wait=0, shared=shared, limit=limit, lock_delay=lock_delay)
 
     def _acquire_call(self, a: _Acquisition) -> Call:
         def check(v: Any, _: Answer) -> Tuple[int, str]:
@@ -610,7 +642,7 @@ class Session:
         call.cut = a.cut
         return call
 
-    def _ask(self, a: _Acquisition, end: Optional[float], now_only: bool) -> Tuple[int, str]:
+    def _ask(self, a: _Acquisition, end: Optional[float], last: Optional[float], now_only: bool) -> Tuple[int, str]:
         """Repeat the request until it is granted or refused, or the wait is over."""
         pause = _clock.Backoff()
         while True:
@@ -624,9 +656,7 @@ class Session:
             call.renew = renew
             began = _clock.now()
             try:
-                token, sequencer = self.cell.do(
-                    call, None if end is None else self.cell.timeout if now_only else end - began + 1.0
-                )
+                token, sequencer = self.cell.do(call, None if last is None else last - began)
                 if token:
                     return token, sequencer
             except CutOff:
@@ -650,10 +680,10 @@ class Session:
             else:
                 pause.reset()
 
-    def _hold(self, a: _Acquisition, grant: Tuple[int, str], end: Optional[float]) -> Held:
+    def _hold(self, a: _Acquisition, grant: Tuple[int, str], last: Optional[float]) -> Held:
         token, sequencer = grant
         while True:
-            self._await_safe(None if end is None else max(end, _clock.now()) + 1.0)
+            self._await_safe(last)
             with self._cond:
                 self._look()
                 if self._lease.state != SAFE:
@@ -684,9 +714,7 @@ class Session:
                     self._lose(a, held.token)
                     raise error("lock_lost", f"the cell no longer counts {held.path} as held by this session")
                 if self._lease.state == SAFE:
-                    a.held = Held(
-                        self, held.path, held.handle, held.shared, held.priority, held.token, held.sequencer
-                    )
+                    a.held = Held(self, held.path, held.handle, held.shared, held.priority, held.token, held.sequencer)
                     return a.held
 
     def _await_priority(self, held: Held, end: Optional[float]) -> bool:
@@ -737,11 +765,11 @@ class Session:
         with self._cond:
             self._known.pop(a.handle, None)
 
-    def _leave(self, a: _Acquisition) -> None:
+    def _leave(self, a: _Acquisition, last: Optional[float]) -> None:
         """Remove a request that was given up from the cell."""
         if not a.resting and self._over is None:
             try:
-                self.cell.do(self._release_call(a.path, a.handle, 0), _SETTLE)
+                self.cell.do(self._release_call(a.path, a.handle, 0), _time_to_settle(last))
             except StoutError as e:
                 if e.code != "session_not_found":
                     self._forget(a)
@@ -751,12 +779,14 @@ class Session:
         if a.unsettled:
             self._expect_orphans()
 
-    def _explain(self, a: _Acquisition, e: StoutError) -> StoutError:
+    def _explain(self, a: _Acquisition, e: StoutError, last: Optional[float]) -> StoutError:
         """Return the error of a wait that is over, with the present holders."""
         if e.code != "lock_held" or e.fields.get("holders") is not None:
             return e
         try:
-            lock = self.cell.do(Call("GET", "/v1/locks" + path_of(a.path), check=lambda v, _: dict(v)), _SETTLE)
+            lock = self.cell.do(
+                Call("GET", "/v1/locks" + path_of(a.path), check=lambda v, _: dict(v)), _time_to_settle(last)
+            )
         except StoutError as unknown:
             return error("no_master", f"{e.detail}, and it is unknown whether it is held: {unknown}")
         return error(
@@ -769,12 +799,13 @@ class Session:
         """Release a hold. It ends here first, so that the work stops before."""
         self._look()
         with self._cond:
-            was_lost = held.lost.reason
+            was_lost = None if held._repeated else held.lost.reason
             held.lost._end(error("lock_lost", "the lock was released by this program"))
             if self._over is not None:
                 return self._over
-            if not held._repeated and held.handle not in self._known:
-                return was_lost if isinstance(was_lost, LockLost) else error("lock_lost", "the lock was lost")
+            a = self._known.get(held.handle)
+            if not held._repeated and (a is None or a.held is not held):  # resume returned another hold
+                return was_lost or error("lock_lost", "the lock was lost")
         call = self._release_call(held.path, held.handle, held.token)
         try:
             released = self.cell.do(call, timeout)
@@ -785,9 +816,13 @@ class Session:
             with self._cond:
                 self._known.pop(held.handle, None)
             self._expect_orphans(at_once=True)
+            if was_lost:
+                return was_lost
             raise
         with self._cond:
             self._known.pop(held.handle, None)
+        if was_lost:
+            return was_lost
         if released or call.unsettled or held._repeated:
             return True
         return error("lock_lost", "the cell no longer counted the lock as held")
@@ -883,6 +918,11 @@ class Session:
         reason = self._finish(error("session_closed", "the session was closed by this program"))
         if isinstance(reason, SessionEnded) and reason.code == "session_closed":
             self.cell.do(Call("DELETE", "/v1/sessions/" + self.id, status=204), timeout)
+
+
+def _time_to_settle(last: Optional[float]) -> float:
+    """Return the time for a withdrawal, at a call that ends about `last`."""
+    return _SETTLE if last is None else min(max(last - _clock.now(), _LATE / 4), _SETTLE)
 
 
 def _loop(step: Callable[[], bool]) -> None:

@@ -59,9 +59,11 @@ def close(c: Command) -> Command:
 
 def lock(c: Command) -> Command:
     s = objects[c["session"]]
-    wait = 0.0 if c["op"] == "try_lock" else c["wait_ms"] / 1000 if "wait_ms" in c else None
-    held = s.lock(c["path"], wait=wait, shared=c.get("mode") == "shared", limit=c.get("limit", 0), priority=c.get("priority", 0))
-    return taken(c, held)
+    mode: Command = {"shared": c.get("mode") == "shared", "limit": c.get("limit", 0)}
+    if c["op"] == "try_lock":
+        return taken(c, s.try_lock(c["path"], timeout=timeout(c), **mode))
+    wait = c["wait_ms"] / 1000 if "wait_ms" in c else None
+    return taken(c, s.lock(c["path"], wait=wait, priority=c.get("priority", 0), **mode))
 
 
 def taken(c: Command, held: stout.Held) -> Command:

@@ -229,7 +229,7 @@ class CellTest(unittest.TestCase):
         call = _cell.Call("GET", "/v1/files/x?as=json", check=lambda v, a: v["path"])
         for body, text in (
             (b"<html>", "answered GET /v1/files/x with a body that is not JSON"),
-            (b"{}", "a body without the expected fields: KeyError 'path'"),
+            (b"{}", "an unexpected body: KeyError 'path'"),
         ):
             with self.assertRaisesRegex(stout.InternalError, text):
                 cell._accept(cell.endpoints()[0], call, _http.Answer(200, Message(), body))
@@ -401,6 +401,102 @@ class SessionTest(unittest.TestCase):
             with self.assertRaises(stout.InvalidArgument):
                 self.session.lock("/a", priority=priority)
         self.assertEqual(self.session._known, {})
+
+    def test_a_release_reports_a_hold_that_had_ended(self):
+        for name, answer, ends, want in (
+            ("held to the end", True, False, None),
+            ("held, and the cell is down", stout.OutcomeUnknown("outcome_unknown", ""), False, stout.OutcomeUnknown),
+            ("after a jeopardy that came back", True, True, stout.LockLost),
+            (
+                "after a jeopardy, and the cell is down",
+                stout.OutcomeUnknown("outcome_unknown", ""),
+                True,
+                stout.LockLost,
+            ),
+        ):
+            with self.subTest(name), mock.patch.object(self.cell, "do", side_effect=[answer, answer]) as do:
+                self.keepalive(sent=self.now)
+                held, outcome = self.hold(), None
+                try:
+                    with held:
+                        if ends:
+                            self.now += 11
+                            self.assertTrue(held.lost.is_set())
+                            self.keepalive(sent=self.now)
+                except stout.StoutError as e:
+                    outcome = type(e)
+                self.assertIs(outcome, want)
+                self.assertEqual(do.call_count, 1)  # released also if it was lost
+                self.assertEqual(self.session._known, {})
+                if want is stout.OutcomeUnknown:
+                    with self.assertRaises(stout.OutcomeUnknown):  # no loss: this program released it
+                        held.release()
+
+    def test_a_release_spares_the_hold_that_resumed_it(self):
+        held = self.hold()
+        self.now += 11
+        self.assertTrue(held.lost.is_set())
+        self.keepalive(sent=self.now)
+        state = ([("/a", held.handle, held.token, False)], [])
+        with mock.patch.object(self.cell, "do", side_effect=[state, True]) as do:
+            resumed = held.resume()
+            with self.assertRaises(stout.LockLost):
+                held.release()
+            self.assertEqual(do.call_count, 1)
+            self.assertFalse(resumed.lost.is_set())
+            resumed.release()
+            self.assertEqual(do.call_count, 2)
+
+    def test_calls_for_a_lock_are_bounded_without_a_cell(self):
+        for call, most in (
+            (lambda: self.session.lock("/b", wait=3), 5),
+            (lambda: self.session.lock("/b", wait=0), 2),
+            (lambda: self.session.try_lock("/b", timeout=4), 5),
+            (lambda: self.session.try_lock("/b"), 32),
+        ):
+
+            def silent(_, at, call, within, left=None):
+                self.now += within if left is None else min(within, left)
+                raise _http.NoAnswer("http://a:1", "silent", True)
+
+            self.keepalive(sent=self.now, ttl=10.0)
+            self.session._lease.end = began = self.now
+            self.session._lease.end += 100
+            with mock.patch.object(stout.Cell, "attempt", silent), mock.patch.object(_http.Cut, "pause"):
+                with self.assertRaises((stout.Unavailable, stout.OutcomeUnknown)):
+                    call()
+            self.assertLessEqual(self.now - began, most)
+            self.assertEqual(self.session._known, {})
+            self.assertTrue(self.session._overdue)  # the background looks for what was not withdrawn
+
+    def test_a_wait_is_not_negative(self):
+        for call, text in (
+            (lambda: self.session.lock("/a", wait=-1), "wait is -1; it must be at least 0 seconds"),
+            (lambda: self.session.lock("/a", wait="3"), "wait is '3'"),
+            (lambda: self.session.try_lock("/a", timeout=-0.5), "timeout is -0.5"),
+            (lambda: self.session.lock(None), "the path None must be a string"),
+        ):
+            with self.assertRaisesRegex(stout.InvalidArgument, text):
+                call()
+        self.assertEqual(self.session._known, {})
+
+    def test_the_end_of_a_lease_has_its_cause(self):
+        held = self.hold()
+        refused = errors.error("unauthenticated", "the token is revoked")
+        with mock.patch.object(self.session, "_keepalive", side_effect=refused), mock.patch.object(_http.Cut, "pause"):
+            self.assertTrue(self.session._keep())
+        self.now += 11
+        cause = "unauthenticated: the token is revoked"
+        with self.assertLogs("stout") as log:
+            self.assertTrue(held.lost.is_set())
+            self.assertEqual(held.lost.reason.code, "jeopardy")
+            self.assertIn(cause, str(held.lost.reason))
+            self.session._watch_clock()
+            self.now += 60
+            self.session._watch_clock()
+        with self.assertRaisesRegex(stout.SessionEnded, cause):
+            held.release()
+        self.assertEqual([cause in line for line in log.output], [True, True])
 
     def test_a_loss_before_the_grant_arrives(self):
         a = _session._Acquisition("/a", self.session._prefix + "1", {"mode": "exclusive"}, 0)
