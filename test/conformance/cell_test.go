@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -90,6 +92,41 @@ func hangingReplica(w *world) {
 	w.lock(w.prefix)
 	w.d.do("put", fields{"session": "s", "path": w.prefix})
 	w.wantHeld("h")
+}
+
+// drippingReplica: the first replica answers byte by byte and never ends. Later
+// the keepalives' replica does so; the hold survives at another one.
+func drippingReplica(w *world) {
+	w.begin()
+	w.gates.on(always(func(q *request) bool { return q.gate == 0 }, &fault{reply: drip}))
+	w.d.do("get", fields{"cell": "c", "path": w.known()})
+	w.open(10 * time.Second)
+	w.lock(w.prefix)
+	w.awaitRenewals(1, nil)
+	asked := w.gates.find(isKeepalive)
+	last := asked[len(asked)-1].gate
+	w.gates.on(always(func(q *request) bool { return q.gate == last && isKeepalive(q) }, &fault{reply: drip}))
+	w.awaitRenewals(w.renewals()+2, nil)
+	w.wantHeld("h")
+	if lost := w.d.find("lost", "h"); len(lost) > 0 {
+		w.Errorf("the hold was lost: %v", lost)
+	}
+}
+
+// drip sends an answer byte by byte until the client has left.
+func drip(w http.ResponseWriter) {
+	const size = 1 << 20
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(size))
+	for range size {
+		if _, err := io.WriteString(w, " "); err != nil {
+			return
+		}
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // known writes the scenario's file, with its path as the content, and returns

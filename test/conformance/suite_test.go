@@ -112,6 +112,7 @@ var scenarios = []scenario{
 	{"watch-compacted", watchCompacted},
 
 	{"hanging-replica", hangingReplica},
+	{"dripping-replica", drippingReplica},
 	{"members-found", membersFound},
 	{"members-change", membersChange},
 	{"other-cell", otherCell},

@@ -25,7 +25,9 @@ def write(line: Dict[str, Any]) -> None:
 
 
 def connect(c: Command) -> Command:
-    objects[c["as"]] = stout.Cell(c["urls"], ca=c.get("ca"), cert=c.get("cert"), key=c.get("key"), token=c.get("token"))
+    objects[c["as"]] = stout.Cell(
+        c["urls"], ca=c.get("ca"), cert=c.get("cert"), key=c.get("key"), token=c.get("token") or None
+    )
     return {}
 
 
