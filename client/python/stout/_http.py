@@ -107,7 +107,7 @@ def _is_open(sock: socket.socket) -> bool:
 
 
 class _Timed(io.RawIOBase):
-    """Reads a socket until an instant, also if the bytes arrive one by one."""
+    """Reads a socket until an instant, even if the bytes arrive one by one."""
 
     def __init__(self, until: float, sock: socket.socket, file: io.BufferedReader):
         super().__init__()
@@ -404,7 +404,10 @@ class Stream:
         self._resp.close()
 
     def next(self) -> Tuple[str, str, bytes]:
-        """Return the next message with data, which must come within the silence: its id, event and data."""
+        """Return the next message with data: its id, event and data.
+
+        The whole message must come within the silence.
+        """
         self._resp.timed.until = _clock.now() + self._silence
         found: Dict[str, str] = {}
         data: List[bytes] = []

@@ -150,8 +150,9 @@ class Held:
     def release(self, timeout: float = _RELEASE) -> None:
         """Release the lock. Raises LockLost or SessionEnded if it was no longer held.
 
-        That includes a hold that ended in a jeopardy. After another error the
-        lock was held until now, and the session keeps trying in the background.
+        A hold that ended in a jeopardy was no longer held, and is released as
+        well. After another error the lock was held until the call, and the
+        session keeps trying to release it in the background.
         """
         with self._release:
             if self._outcome is None:
@@ -563,9 +564,10 @@ class Session:
     ) -> Held:
         """Acquire a lock. Waits in its queue, for `wait` seconds (None: until granted).
 
-        The call ends at most about a second after `wait`, also without a cell. After an error no request remains: what cannot be withdrawn at once is
-        withdrawn in the background. `limit` makes it a semaphore. `priority`,
-        from 0 to 100, puts the wait before those of lower priority.
+        The call ends at most about a second after `wait`. After an error no
+        request remains: what cannot be withdrawn at once is withdrawn in the
+        background. `limit` makes it a semaphore. `priority`, from 0 to 100, puts
+        the wait before waits of lower priority.
         """
         end = None if wait is None else _clock.now() + (seconds("wait", wait) or _LATE)
         return self._lock(path, end, wait == 0, shared, limit, lock_delay, priority)
@@ -806,6 +808,8 @@ class Session:
             a = self._known.get(held.handle)
             if not held._repeated and (a is None or a.held is not held):  # resume returned another hold
                 return was_lost or error("lock_lost", "the lock was lost")
+            if was_lost:
+                self._known.pop(held.handle, None)  # resume fails from now on
         call = self._release_call(held.path, held.handle, held.token)
         try:
             released = self.cell.do(call, timeout)

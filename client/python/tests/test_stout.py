@@ -447,6 +447,22 @@ class SessionTest(unittest.TestCase):
             resumed.release()
             self.assertEqual(do.call_count, 2)
 
+    def test_a_hold_under_release_is_not_resumed(self):
+        held = self.hold()
+        self.now += 11
+        self.assertTrue(held.lost.is_set())
+        self.keepalive(sent=self.now)
+
+        def do(call, timeout):
+            if call.method == "DELETE":
+                with self.assertRaises(stout.LockLost):
+                    held.resume()
+                return True
+            return [("/a", held.handle, held.token, False)], []
+
+        with mock.patch.object(self.cell, "do", do), self.assertRaisesRegex(stout.LockLost, "jeopardy"):
+            held.release()
+
     def test_calls_for_a_lock_are_bounded_without_a_cell(self):
         for call, most in (
             (lambda: self.session.lock("/b", wait=3), 5),
