@@ -328,14 +328,13 @@ class Cell:
         return out
 
     def authorization(self) -> Dict[str, str]:
+        if self._token is None:
+            return {"User-Agent": "stout-python"}
         try:
             token = self._token() if callable(self._token) else self._token
         except Exception as e:
             raise error("unauthenticated", f"the function for the token raised {type(e).__name__}: {e}") from e
-        return {
-            "User-Agent": "stout-python",
-            **({} if token is None else {"Authorization": "Bearer " + _token(token)}),
-        }
+        return {"User-Agent": "stout-python", "Authorization": "Bearer " + _token(token)}
 
     def check_cell(self, at: Endpoint, cell: str, founded: bool = True) -> None:
         """Refuse the answer of another cell. One without a master may be founded anew."""

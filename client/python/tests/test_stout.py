@@ -202,7 +202,9 @@ class CellTest(unittest.TestCase):
                 self.assertNotIn("secr", str(caught.exception))
         headers = stout.Cell("http://127.0.0.1:1", token=lambda: "stout_x-1").authorization()
         self.assertEqual(headers["Authorization"], "Bearer stout_x-1")
-        self.assertNotIn("Authorization", stout.Cell("http://127.0.0.1:1", token=lambda: None).authorization())
+        self.assertNotIn("Authorization", stout.Cell("http://127.0.0.1:1", token=None).authorization())
+        with self.assertRaises(stout.InvalidArgument):
+            stout.Cell("http://127.0.0.1:1", token=lambda: None).get("/a")
 
     def test_invalid_arguments(self):
         cell = stout.Cell("http://127.0.0.1:1")
