@@ -4,6 +4,7 @@ export { StoutError } from "./errors.js";
 export { Held } from "./locks.js";
 export { Session } from "./session.js";
 export { Clock } from "./clock.js";
+export { until } from "./until.js";
 
 /** @typedef {import("./client.js").ClientOptions} ClientOptions */
 /** @typedef {import("./client.js").TLSOptions} TLSOptions */

@@ -485,6 +485,11 @@ export class Held {
 		}
 	}
 
+	/** The view of the same grant that `resume` returned last. @internal @returns {Held} */
+	get newest() {
+		return this.#a.held ?? this;
+	}
+
 	/** @internal @param {StoutError} reason */
 	end(reason) {
 		if (!this.#controller.signal.aborted) this.#controller.abort(reason);

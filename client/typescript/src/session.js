@@ -144,8 +144,8 @@ export class Session extends EventEmitter {
 	/**
 	 * Acquires a lock, calls `work`, and releases the lock when `work` has ended,
 	 * however it ends. The signal that `work` gets ends with the hold, and with
-	 * `options.signal`. An error of `work` goes before an error of the release;
-	 * the latter means that the lock was not held to the end.
+	 * `options.signal`. An error of `work` goes before the others. If the hold
+	 * ended before its release, as in a jeopardy, withLock throws the reason.
 	 *
 	 * @template T
 	 * @param {string} path
@@ -165,7 +165,9 @@ export class Session extends EventEmitter {
 		} finally {
 			under.free();
 		}
+		const { error } = held.newest;
 		await held.unlock({ signal: options.signal });
+		if (has(error, "jeopardy")) throw error;
 		return result;
 	}
 

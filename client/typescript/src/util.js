@@ -84,9 +84,9 @@ export function outlast(signal) {
 	const c = new AbortController();
 	/** @type {NodeJS.Timeout | undefined} */
 	let timer;
-	const least = Date.now() + RELEASE_TIME;
+	const least = performance.now() + RELEASE_TIME;
 	const end = () => {
-		timer = setTimeout(() => c.abort(signal?.reason), Math.max(least - Date.now(), 0));
+		timer = setTimeout(() => c.abort(signal?.reason), Math.max(least - performance.now(), 0));
 	};
 	if (signal?.aborted) end();
 	else listen(signal, end);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import { afterEach, test } from "node:test";
-import { Client, StoutError } from "../src/index.js";
+import { Client, StoutError, until } from "../src/index.js";
 
 /**
  * @typedef {{method: string, path: string, query: URLSearchParams, headers: http.IncomingHttpHeaders, body: any}} Request
@@ -165,6 +165,40 @@ test("withLock releases the lock, however the work ends", async () => {
 	assert.deepEqual(await work, [true, true, failure]); // the hold outlives the signal, until its release
 	assert.equal(releases(), 1);
 	await session.close();
+});
+
+for (const resumes of [true, false])
+	test(`withLock after a jeopardy that the work ${resumes ? "resumed" : "did not resume"}`, async () => {
+		const clock = { at: 0, grain: 0, now: () => clock.at, before: () => clock.at };
+		let handle = "";
+		const one = await replica((q) => {
+			if (q.method === "PUT") handle = q.body.handle;
+			if (q.method === "GET") return { body: { id: "S", holds: [{ path: "/a", handle, mode: "exclusive", token: tokens }], waits: [] } };
+			return q.body.wait_ms === 0 ? { ...sessions(q), late: 0 } : sessions(q);
+		});
+		const session = await connect([one], { clock: /** @type {any} */ (clock) }).openSession({ ttl: 60_000 });
+		const work = session.withLock("/a", async (held, signal) => {
+			clock.at = 60_000;
+			assert.equal(held.valid, false);
+			await until(signal);
+			if (resumes) await held.resume();
+			return "result";
+		});
+		if (resumes) assert.equal(await work, "result");
+		else await assert.rejects(work, (err) => codeOf(err) === "jeopardy");
+		assert.equal(one.requests.filter((q) => q.method === "DELETE").length, 1);
+		await session.close();
+	});
+
+test("until returns at the end of a signal, also of one that has ended", async () => {
+	const end = new AbortController();
+	let over = false;
+	const waits = until(end.signal).then(() => (over = true));
+	await new Promise(setImmediate);
+	assert.equal(over, false);
+	end.abort();
+	await waits;
+	await until(end.signal);
 });
 
 test("at most 64 writes of a session are under way", async () => {

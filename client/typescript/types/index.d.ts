@@ -4,6 +4,7 @@ export { StoutError } from "./errors.js";
 export { Held } from "./locks.js";
 export { Session } from "./session.js";
 export { Clock } from "./clock.js";
+export { until } from "./until.js";
 export type ClientOptions = import("./client.js").ClientOptions;
 export type TLSOptions = import("./client.js").TLSOptions;
 export type Code = import("./errors.js").Code;
