@@ -39,6 +39,7 @@ const statusOf = /** @type {Record<string, number>} */ ({
  * @property {boolean} [answered] by a replica, with any answer
  * @property {boolean} [unsettled] an attempt may have taken effect, and its answer is missing
  * @property {number} [firstSent] clock before the first attempt that may have taken effect
+ * @property {Set<string>} [strays] bases that gave an answer of no replica
  * @property {boolean} [overdue] the last answer was late, but the master answered other calls
  */
 
@@ -249,7 +250,8 @@ export class Caller {
 		}
 		switch (err instanceof StoutError ? err.code : "") {
 			case "not_master": {
-				const to = this.router.redirected(r, /** @type {StoutError} */ (err).problem?.master);
+				let to = this.router.redirected(r, /** @type {StoutError} */ (err).problem?.master);
+				if (to && q.strays?.has(to.to.base)) this.router.current = to = { to: r.to, forward: true };
 				return to ? { next: "redirect", to } : { next: "retry" };
 			}
 			case "no_master":
@@ -263,7 +265,19 @@ export class Caller {
 				return { next: q.once ? "giveUp" : "retry" };
 		}
 		if (isNonsense(err)) this.router.skip(r);
-		return { next: "giveUp" };
+		return { next: err instanceof ForeignAnswer && !q.once && this.#hasOther(r, q) ? "retry" : "giveUp" };
+	}
+
+	/**
+	 * Reports whether a URL is left that has not failed, and has not given this
+	 * call an answer of no replica.
+	 *
+	 * @param {Route} r gave such an answer
+	 * @param {Call} q
+	 */
+	#hasOther(r, q) {
+		const strays = (q.strays ??= new Set()).add(r.to.base);
+		return this.router.known.some((e) => !e.failing && !strays.has(e.base));
 	}
 
 	/**
@@ -359,7 +373,8 @@ export class Caller {
 			this.router.answered(r, header(a, "stout-master"));
 			return a;
 		}
-		const wrong = (/** @type {string} */ text) => new StoutError("internal", `${r.to.base} answered ${q.method} ${q.path} with ${text}`);
+		const wrong = (/** @type {string} */ text) =>
+			new (header(a, "stout-cell") ? StoutError : ForeignAnswer)("internal", `${r.to.base} answered ${q.method} ${q.path} with ${text}`);
 		if (header(a, "stout-stale") && !q.stale && !q.any) throw wrong("a possibly stale answer, which the call does not allow");
 		let value;
 		if (q.check) {
@@ -438,7 +453,7 @@ export class Caller {
 			problem = JSON.parse(a.body.toString());
 		} catch {}
 		if (!problem || statusOf[problem.code] !== a.status) {
-			const code = [502, 503, 504].includes(a.status) ? "outcome_unknown" : a.status === 404 ? "not_found" : "internal";
+			const code = [502, 503, 504].includes(a.status) ? "outcome_unknown" : "internal";
 			return new ForeignAnswer(code, `${r.to.base} answered ${a.status} ${clip(a.body)}, which is not an answer of a replica; check the base URL`);
 		}
 		if (!["not_master", "no_master", "outcome_unknown"].includes(problem.code)) this.router.answered(r, header(a, "stout-master"));

@@ -303,11 +303,40 @@ test("only the cell that answered first is believed", async () => {
 
 test("a page of a web server is not an answer", async () => {
 	const one = await replica(() => ({ status: 404, body: { error: "no such page" } }));
-	await assert.rejects(connect([one]).readLock("/a"), (err) => codeOf(err) === "not_found" && /base URL/.test(String(err)));
+	await assert.rejects(connect([one]).readLock("/a"), (err) => codeOf(err) === "internal" && /base URL/.test(String(err)));
 	const two = await replica(() => ({ body: { path: "/other", state: "free", holders: [] } }));
 	await assert.rejects(connect([two]).readLock("/a"), (err) => codeOf(err) === "internal" && /\/other/.test(String(err)));
 	const three = await replica(() => ({ body: null }));
 	await assert.rejects(connect([three]).readLock("/a"), (err) => codeOf(err) === "internal");
+});
+
+for (const status of [200, 301, 404, 407, 502])
+	test(`a server that answers a page with the status ${status} is passed over`, async () => {
+		const page = await replica(() => ({ status, body: "It works!", headers: { "content-type": "text/html", "stout-cell": "" } }));
+		const good = await replica((q) => (q.path === "/v1/locks/a" && q.method === "GET" ? { body: { path: "/a", state: "free", holders: [] } } : sessions(q)));
+		assert.equal((await connect([page, good]).readLock("/a")).state, "free");
+		const session = await connect([page, good]).openSession({ ttl: 60_000 });
+		assert.deepEqual([page.requests.length, page.requests[1].path], [2, "/v1/sessions"]);
+		await session.close();
+		if (status !== 502) await assert.rejects(connect([page]).openSession(), (err) => codeOf(err) === "internal");
+	});
+
+test("a call goes around a server that answers pages at the master's URL", async () => {
+	const page = await replica(() => ({ status: 404, body: "no page", headers: { "stout-cell": "" } }));
+	const other = await replica((q) => (q.headers["stout-forward"] ? refuse("not_master", 421, { master: page.url }) : sessions(q)));
+	const session = await connect([page, other]).openSession({ ttl: 60_000 });
+	await session.close();
+	const wrong = await replica((q) => (q.path === "/v1/sessions" ? { body: [] } : sessions(q)));
+	await assert.rejects(connect([wrong, other]).openSession(), (err) => codeOf(err) === "internal");
+});
+
+test("a server that answers pages does not hide that the replicas have no master", async () => {
+	const page = await replica(() => ({ status: 404, body: "no page", headers: { "stout-cell": "" } }));
+	let tries = 0;
+	const good = await replica((q) => (++tries < 5 ? refuse("no_master", 503) : sessions(q)));
+	const session = await connect([page, good]).openSession({ ttl: 60_000 });
+	assert.ok(tries >= 5);
+	await session.close();
 });
 
 test("a new token is used when the old one is refused", async () => {
