@@ -48,7 +48,7 @@ async function lock(c, signal) {
 	const session = find(sessions, c.session);
 	const options = { shared: c.mode === "shared", limit: c.limit || undefined, priority: c.priority };
 	const held = await (c.op === "try_lock"
-		? session.tryLock(c.path, { ...options, signal })
+		? session.tryLock(c.path, { ...options, timeout: c.timeout_ms ?? 30_000, signal })
 		: session.lock(c.path, { ...options, wait: c.wait_ms, signal: c.wait_ms === undefined && c.timeout_ms === undefined ? undefined : signal }));
 	return taken(c, held);
 }

@@ -1,4 +1,4 @@
-import { CUT, ForeignAnswer, has, NoAnswer, StoutError } from "./errors.js";
+import { CUT, ForeignAnswer, has, messageOf, NoAnswer, StoutError } from "./errors.js";
 import { Finder } from "./finder.js";
 import { Connections } from "./http.js";
 import { keyOf, Router } from "./router.js";
@@ -120,7 +120,7 @@ export class Caller {
 			const r = this.router.current;
 			const { value, error, next } = await this.#hedged(r, q, under);
 			if (!error) return value;
-			if (next === "giveUp") throw outcome(q, error);
+			if (next === "giveUp") throw here(outcome(q, error));
 			last = error;
 			this.log("debug", "attempt failed", { method: q.method, path: q.path, replica: r.to.base, error: String(error) });
 			q.renew?.();
@@ -360,11 +360,11 @@ export class Caller {
 			const call = { method: q.method, headers, body: q.body, within, stream: q.stream, signals };
 			return this.#connections.send(r.to.base, url, call);
 		};
-		const token = await this.#credential(r);
+		const token = q.path === "/readyz" ? undefined : await this.#credential();
 		let a = await send(token);
 		if (a.status === 401 && token) {
 			// The token may have expired on its way, or while the call waited.
-			const next = await this.#credential(r);
+			const next = await this.#credential();
 			if (next !== token) a = await send(next);
 		}
 		this.#checkCell(r, q, a);
@@ -395,12 +395,11 @@ export class Caller {
 		return value;
 	}
 
-	/** @param {Route} r */
-	async #credential(r) {
+	async #credential() {
 		try {
 			return typeof this.#token === "function" ? await this.#token() : this.#token;
 		} catch (err) {
-			throw new NoAnswer(r.to.base, new Error("the token could not be read", { cause: err }), false);
+			throw new StoutError("unauthenticated", `the token could not be read: ${messageOf(err)}`, { cause: err });
 		}
 	}
 
@@ -494,6 +493,12 @@ function givenUp(q, last) {
 	const code = q.unsettled && q.method !== "GET" ? "outcome_unknown" : "no_master";
 	const silent = q.answered ? "" : ", no replica answered";
 	return new StoutError(code, `${q.method} ${q.path}${silent}: ${cause} (last attempt: ${last})`, { cause });
+}
+
+/** Gives an error the stack of the program's call instead of the attempt's. @param {any} err */
+function here(err) {
+	Error.captureStackTrace(err, here);
+	return err;
 }
 
 /** The error that the caller gets for the last attempt's. @param {Call} q @param {unknown} err */

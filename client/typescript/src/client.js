@@ -6,6 +6,7 @@ import { consistency, Files } from "./files.js";
 import { readSession } from "./locks.js";
 import { parseBase } from "./router.js";
 import { Session } from "./session.js";
+import { show } from "./util.js";
 import * as verify from "./verify.js";
 import { revision, Watch } from "./watch.js";
 
@@ -17,7 +18,8 @@ import { revision, Watch } from "./watch.js";
  * @typedef {object} ClientOptions
  * @property {TLSOptions | (() => TLSOptions)} [tls] for https URLs: the CAs that verify the replicas, and the
  *   client's certificate. A function is called for each request; a new object makes new connections.
- * @property {string | (() => string | Promise<string>)} [token] the credential; a function is called for each attempt
+ * @property {string | (() => string | Promise<string>)} [token] the credential; a function is called for each attempt; if it
+ *   throws, the call is rejected with unauthenticated
  * @property {number} [grace] ms for which a session in jeopardy tries to recover; default 45000
  * @property {boolean} [onlyURLs] call only the given replicas and the master that they name
  * @property {string} [userAgent]
@@ -74,7 +76,7 @@ export class Client {
 	 * @returns {Promise<Session>}
 	 */
 	async openSession({ ttl = 12_000, name = "", meta, signal } = {}) {
-		if (!Number.isInteger(ttl) || ttl < 1000 || ttl > MOST_TTL) throw invalid("ttl", `ttl is ${ttl}; it must be a whole number of ms within 1000..${MOST_TTL}`);
+		if (!Number.isInteger(ttl) || ttl < 1000 || ttl > MOST_TTL) throw invalid("ttl", `ttl is ${show(ttl)}; it must be a whole number of ms within 1000..${MOST_TTL}`);
 		/** @type {import("./caller.js").Call} */
 		const q = {
 			method: "POST",

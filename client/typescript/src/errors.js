@@ -83,7 +83,7 @@ export const has = (err, ...codes) => err instanceof StoutError && codes.include
 export class NoAnswer extends Error {
 	/** @param {string} base @param {unknown} cause @param {boolean} sent @param {boolean} [late] */
 	constructor(base, cause, sent, late = false) {
-		super(`${base}: ${cause instanceof Error ? cause.message || cause.name : String(cause)}`, { cause });
+		super(`${base}: ${messageOf(cause)}`, { cause });
 		this.sent = sent;
 		this.late = late;
 	}
@@ -104,8 +104,11 @@ const texts = {
 	unlocked: "the lock was released by unlock",
 };
 
-/** @internal @param {keyof typeof texts} code */
-export const own = (code) => new StoutError(code, texts[code]);
+/** @internal @param {keyof typeof texts} code @param {unknown} [cause] */
+export const own = (code, cause) => new StoutError(code, texts[code] + (cause === undefined ? "" : `: ${messageOf(cause)}`), { cause });
+
+/** @internal @param {unknown} err */
+export const messageOf = (err) => (err instanceof Error ? err.message || err.name : String(err));
 
 /** @internal @param {string} field @param {string} detail */
 export const invalid = (field, detail) =>

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { has, invalid, StoutError } from "./errors.js";
-import { sleep } from "./util.js";
+import { show, sleep } from "./util.js";
 import * as verify from "./verify.js";
 
 const MOST_BYTES = 256 << 10; // content of a file
@@ -269,9 +269,10 @@ export class Files {
 
 	/** @param {DeleteOptions["while"]} holds */
 	#guards(holds) {
-		const all = [holds ?? []].flat();
+		const all = holds === undefined ? [] : [holds].flat();
 		for (const h of all)
-			if (!h.valid) throw new StoutError("not_held", `${h.sequencer}: the hold has ended here`, { cause: h.error });
+			if (typeof h?.sequencer !== "string") throw invalid("while", `while is ${show(h)}; it must be a hold, as lock returns it, or a list of holds`);
+			else if (!h.valid) throw new StoutError("not_held", `${h.sequencer}: the hold has ended here`, { cause: h.error });
 		return { sequencer: all.map((h) => h.sequencer) };
 	}
 
@@ -290,7 +291,7 @@ export const consistency = (stale) => (stale ? { consistency: "stale" } : {});
 /** @param {number | undefined} revision @returns {Record<string, string>} */
 function ifMatch(revision) {
 	if (revision === undefined) return {};
-	if (!verify.isNumber(revision, 1)) throw invalid("If-Match", `revision ${revision} is not a positive whole number`);
+	if (!verify.isNumber(revision, 1)) throw invalid("If-Match", `ifRevision is ${show(revision)}; it must be a whole number of at least 1`);
 	return { "if-match": `"${revision}"` };
 }
 

@@ -1,12 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { CUT, has, invalid, own, StoutError } from "./errors.js";
-import { Backoff, link, outlast, sleep } from "./util.js";
+import { Backoff, link, outlast, show, sleep } from "./util.js";
 import * as verify from "./verify.js";
 import { revision, Watch } from "./watch.js";
 
 const LONG_POLL = 30_000;
 const SETTLE_TIME = 2000; // an attempt to withdraw a request, before it is left to the background
-const WAIT_SLACK = 1000; // how long after `wait` the answer may come
+const WAIT_SLACK = 500; // how long after `wait` the answer may come
+const LEAVE_TIME = 1000; // the same as SETTLE_TIME, after `wait`
+const TRY_TIME = 10_000; // default of `timeout`
 const LATE_ANSWER = 200; // how long after an event the waiting call's own answer may come
 
 /** Ends `lock` after `wait`. */
@@ -21,6 +23,7 @@ const UNHEARD = new Error("the wait is over, and the cell has not answered");
  * @property {number} [lockDelay] ms for which nobody gets the lock if this hold's session expires
  * @property {number} [priority] from 0 to 100: waits before those of lower priority; default 0
  * @property {number} [wait] give up after so many ms, with lock_held; default: wait until `signal` ends
+ * @property {number} [timeout] ms until the cell must have answered a call with `wait: 0`; default 10000
  * @property {AbortSignal} [signal] bounds the waiting
  */
 
@@ -53,9 +56,10 @@ export class Locks {
 	async acquire(path, options) {
 		verify.checkPath(path);
 		check("limit", options.limit, 1_000_000);
-		check("lockDelay", options.lockDelay, 60_000);
+		check("lockDelay", options.lockDelay, 60_000, " of ms");
 		check("priority", options.priority, 100);
-		check("wait", options.wait, Infinity);
+		check("wait", options.wait, Infinity, " of ms");
+		check("timeout", options.timeout, Infinity, " of ms");
 		options.signal?.throwIfAborted();
 		if (this.session.error) throw this.session.error;
 		const a = new Acquisition(this, path, this.#prefix + (++this.#serial).toString(36), options);
@@ -125,10 +129,10 @@ export class Locks {
 	}
 }
 
-/** @param {string} name @param {number | undefined} n @param {number} most */
-function check(name, n, most) {
+/** @param {string} name @param {number | undefined} n @param {number} most @param {string} [unit] */
+function check(name, n, most, unit = "") {
 	if (n !== undefined && !(n >= 0 && n <= most && (n === Infinity || Number.isInteger(n))))
-		throw invalid(name, `${name} is ${n}; it must be a whole number within 0..${most}`);
+		throw invalid(name, `${name} is ${show(n)}; it must be a whole number${unit} ${most === Infinity ? "from 0 up" : `within 0..${most}`}`);
 }
 
 /** One handle, from the first request to the end of the release. @internal */
@@ -172,15 +176,14 @@ export class Acquisition {
 
 	/** Waits for a grant, and then until the session is safe, both within `wait`. */
 	async obtain() {
-		const { wait = Infinity, signal } = this.options;
+		const { wait = Infinity, timeout = TRY_TIME, signal } = this.options;
 		const ends = link(signal);
 		const bound = (/** @type {number} */ ms) => setTimeout(() => ends.abort(WAIT_OVER), Math.min(ms, 2 ** 31 - 1));
 		/** @type {NodeJS.Timeout | undefined} */
 		let timer;
 		try {
-			if (wait > 0 && wait < Infinity) timer = bound(wait + WAIT_SLACK);
+			if (wait < Infinity) timer = bound(wait === 0 ? timeout : wait + WAIT_SLACK);
 			const grant = await this.#askUntilGranted(ends.signal, wait);
-			if (wait === 0) timer = bound(WAIT_SLACK);
 			try {
 				return await this.#hold(ends.signal, grant);
 			} catch (err) {
@@ -244,7 +247,7 @@ export class Acquisition {
 		try {
 			grant = await this.locks.caller.do(q);
 		} catch (e) {
-			err = e === WAIT_OVER ? UNHEARD : e;
+			err = e === WAIT_OVER || (e instanceof StoutError && e.cause === WAIT_OVER) ? UNHEARD : e;
 		}
 		await settle();
 		this.cut = undefined;
@@ -270,7 +273,7 @@ export class Acquisition {
 		let work;
 		const answered = new AbortController();
 		const withdraw = () => {
-			work = this.withdraw().then(
+			work = this.withdraw(signal.reason === WAIT_OVER ? LEAVE_TIME : SETTLE_TIME).then(
 				() => sleep(LATE_ANSWER, answered.signal),
 				(err) => {
 					this.withdrawn = err;
@@ -298,9 +301,9 @@ export class Acquisition {
 		};
 	}
 
-	/** Releases the grant or place, within SETTLE_TIME. */
-	async withdraw() {
-		await this.locks.caller.do({ ...releaseCall(this.session.id, this.path, this.handle), signal: AbortSignal.timeout(SETTLE_TIME) });
+	/** Releases the grant or place, within a time. */
+	async withdraw(within = SETTLE_TIME) {
+		await this.locks.caller.do({ ...releaseCall(this.session.id, this.path, this.handle), signal: AbortSignal.timeout(within) });
 	}
 
 	/** Makes a Held of a grant, once the session is safe. @param {AbortSignal} signal @param {any} grant */
@@ -363,18 +366,20 @@ export class Acquisition {
 	/** Converts the reason why `lock` gave up into its error. @param {unknown} err */
 	async explain(err) {
 		if (err !== WAIT_OVER && err !== UNHEARD) return err;
-		const { wait } = this.options;
+		const { wait = 0, timeout = TRY_TIME } = this.options;
+		const within = wait === 0 ? timeout : wait;
 		/** @type {import("./types.js").LockState} */
 		let state;
 		try {
+			if (this.withdrawn) throw this.withdrawn; // the cell does not answer
 			const signal = AbortSignal.timeout(SETTLE_TIME);
 			state = await this.locks.caller.do({ method: "GET", path: `/v1/locks${this.path}`, check: verify.lockState(this.path), signal });
 		} catch (cause) {
-			return new StoutError("no_master", `${this.path} was not granted within ${wait} ms, and it is unknown whether it is held`, { cause });
+			return new StoutError("no_master", `${this.path} was not granted within ${within} ms, and it is unknown whether it is held`, { cause });
 		}
 		if (err === UNHEARD && state.holders.length === 0 && !state.delay_remaining_ms)
-			return new StoutError("no_master", `${this.path} was not granted within ${wait} ms, though it is free: the cell did not answer in time`);
-		const detail = `${this.path} was not granted within ${wait} ms`;
+			return new StoutError("no_master", `${this.path} was not granted within ${within} ms, though it is free: the cell did not answer in time`);
+		const detail = `${this.path} was not granted within ${within} ms`;
 		const { holders, delay_remaining_ms } = state;
 		return new StoutError("lock_held", detail, { problem: { code: "lock_held", detail, holders, delay_remaining_ms } });
 	}
@@ -438,7 +443,10 @@ export class Held {
 		return this.#controller.signal;
 	}
 
-	/** Why the hold has ended: jeopardy, lock_lost, session_expired, session_closed or unlocked. */
+	/**
+	 * Why the hold has ended: jeopardy, lock_lost, session_expired, session_closed or
+	 * unlocked. The `cause` of a jeopardy is the error of the last keepalive, if any.
+	 */
 	get error() {
 		return /** @type {StoutError | undefined} */ (this.signal.aborted ? this.signal.reason : undefined);
 	}

@@ -27,8 +27,8 @@ const WAKE_EVERY = 1000; // timers stand still while the machine sleeps
 
 /**
  * This program's lease on the cell, kept alive in the background until `close`
- * or its end. It emits `state` with each new State, and `event` with each
- * SessionEvent.
+ * or its end. It emits `state` with each new State and, unless that is safe, the
+ * StoutError that explains it; and `event` with each SessionEvent.
  *
  * The client counts a local lease: the ttl from the moment before a keepalive
  * was sent, plus the time for which the cell held it. It ends before the cell's
@@ -36,7 +36,7 @@ const WAKE_EVERY = 1000; // timers stand still while the machine sleeps
  * code runs. Therefore `state`, `remaining` and everything of a hold read the
  * clock each time.
  *
- * @extends {EventEmitter<{state: [State], event: [import("./types.js").SessionEvent]}>}
+ * @extends {EventEmitter<{state: [State, import("./errors.js").StoutError?], event: [import("./types.js").SessionEvent]}>}
  */
 export class Session extends EventEmitter {
 	#caller;
@@ -52,6 +52,8 @@ export class Session extends EventEmitter {
 	#timer;
 	#epoch;
 	#ack = 0;
+	/** Why the last keepalive failed, unless another was answered since. @type {unknown} */
+	#failure;
 	#overdue = false;
 	/** The keepalive under way. @type {{cut: () => void, long: boolean} | undefined} */
 	#poll;
@@ -132,7 +134,8 @@ export class Session extends EventEmitter {
 
 	/**
 	 * Acquires a lock if it is free now. Otherwise it throws lock_held, with the
-	 * holders, or lock_delayed.
+	 * holders, or lock_delayed. If the cell does not answer within `timeout`, it
+	 * throws no_master.
 	 *
 	 * @param {string} path
 	 * @param {Omit<import("./locks.js").LockOptions, "wait">} [options]
@@ -225,16 +228,17 @@ export class Session extends EventEmitter {
 	#look() {
 		const now = this.#caller.clock.now();
 		if (this.#state === "safe" && now >= this.#end) this.#become("jeopardy");
-		if (this.#state === "jeopardy" && now >= this.#end + this.#grace) this.#become("expired", own("session_expired"));
+		if (this.#state === "jeopardy" && now >= this.#end + this.#grace) this.#become("expired", own("session_expired", this.#failure));
 	}
 
 	/** @param {State} state @param {import("./errors.js").StoutError} [reason] */
 	#become(state, reason) {
 		this.#state = state;
 		this.#error = reason;
+		const why = state === "safe" ? undefined : (reason ?? own("jeopardy", this.#failure));
 		this.#caller.log(state === "jeopardy" ? "warn" : "info", `session ${state}`, { session: this.name, epoch: this.#epoch });
 		if (state === "jeopardy") {
-			this.locks.endHolds(own("jeopardy"));
+			this.locks.endHolds(/** @type {import("./errors.js").StoutError} */ (why));
 			if (this.#poll?.long) this.#poll.cut(); // the machine slept: the waiting call is useless
 		}
 		if (reason) {
@@ -244,7 +248,7 @@ export class Session extends EventEmitter {
 		}
 		this.#changed.abort();
 		this.#changed = new AbortController();
-		queueMicrotask(() => this.emit("state", state)); // a listener's error must not stop the lease
+		queueMicrotask(() => this.emit("state", state, why)); // a listener's error must not stop the lease
 	}
 
 	#wake() {
@@ -280,6 +284,7 @@ export class Session extends EventEmitter {
 				if (over.aborted) return;
 				if (err === CUT) continue;
 				if (has(err, "session_not_found")) return void this.expire();
+				this.#failure = err;
 				this.#caller.log("debug", "keepalive failed", { session: this.name, error: String(err) });
 				failures++;
 				await sleep(Math.max(pause.next(), retryAfter(err)), over);
@@ -368,6 +373,7 @@ export class Session extends EventEmitter {
 	 * @param {{ttl_ms: number, held_ms: number, epoch: number, events: import("./types.js").SessionEvent[], members_revision?: number}} answer
 	 */
 	#renewed(sent, answer) {
+		this.#failure = undefined;
 		const held = Math.min(answer.held_ms, this.#caller.clock.now() - sent);
 		if (answer.epoch !== this.#epoch) {
 			this.#epoch = answer.epoch;

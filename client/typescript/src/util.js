@@ -1,7 +1,11 @@
 import { setMaxListeners } from "node:events";
+import { inspect } from "node:util";
 
 /** The largest number that the contract uses for tokens and revisions. */
 export const MOST = Number.MAX_SAFE_INTEGER;
+
+/** A value of an argument, for an error. @param {unknown} value */
+export const show = (value) => inspect(value, { depth: 0, maxStringLength: 80, maxArrayLength: 3 }) + (typeof value === "string" ? ", a string" : "");
 
 /** @param {unknown} text a value of an answer, for an error */
 export const clip = (text) => JSON.stringify(String(text).slice(0, 80));

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { invalid } from "./errors.js";
-import { clip, MOST } from "./util.js";
+import { clip, MOST, show } from "./util.js";
 
 // Checks of answers: each returns what is wrong, or undefined. A proxy may mix
 // up answers, and a program may answer that is not a replica of this cell. An
@@ -11,6 +11,7 @@ export const isNumber = (n, least = 0) => Number.isSafeInteger(n) && n >= least;
 
 /** @param {string} path */
 export function checkPath(path) {
+	if (typeof path !== "string") throw invalid("path", `path is ${show(path)}; it must be a string`);
 	const bytes = Buffer.byteLength(path);
 	const segments = path.split("/").slice(1);
 	const bad = segments.find((s) => s === "" || s === "." || s === ".." || Buffer.byteLength(s) > 255 || /\p{Cc}/u.test(s));

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import http from "node:http";
 import { afterEach, test } from "node:test";
 import { Client, StoutError, until } from "../src/index.js";
@@ -201,6 +202,18 @@ test("until returns at the end of a signal, also of one that has ended", async (
 	await until(end.signal);
 });
 
+for (const options of [{ wait: 0, timeout: 50 }, { wait: 50 }])
+	test(`a lock with ${JSON.stringify(options)} while the cell does not answer`, async () => {
+		let cut = false;
+		const one = await replica((q) => (cut ? { silent: true } : sessions(q)));
+		const session = await connect([one]).openSession({ ttl: 60_000 });
+		cut = true;
+		await assert.rejects(session.lock("/a", options), (err) => codeOf(err) === "no_master");
+		// Further calls would only delay the answer.
+		assert.deepEqual(one.requests.filter((q) => q.path === "/v1/locks/a").map((q) => q.method), ["PUT", "DELETE"]);
+		cut = false;
+	});
+
 test("at most 64 writes of a session are under way", async () => {
 	const one = await replica((q) => (q.path.startsWith("/v1/files") ? { silent: true } : q.method === "GET" ? { body: { path: "/a", state: "free", holders: [] } } : sessions(q)));
 	const cell = connect([one]);
@@ -333,9 +346,9 @@ test("a call goes around a server that answers pages at the master's URL", async
 test("a server that answers pages does not hide that the replicas have no master", async () => {
 	const page = await replica(() => ({ status: 404, body: "no page", headers: { "stout-cell": "" } }));
 	let tries = 0;
-	const good = await replica((q) => (++tries < 5 ? refuse("no_master", 503) : sessions(q)));
+	const good = await replica((q) => (++tries < 3 ? refuse("no_master", 503) : sessions(q)));
 	const session = await connect([page, good]).openSession({ ttl: 60_000 });
-	assert.ok(tries >= 5);
+	assert.ok(tries >= 3);
 	await session.close();
 });
 
@@ -351,6 +364,34 @@ test("a new token is used when the old one is refused", async () => {
 	});
 	assert.equal((await client.readLock("/a")).state, "free");
 	await assert.rejects(connect([one], { token: "old" }).readLock("/a"), (err) => codeOf(err) === "unauthenticated");
+});
+
+test("a token that cannot be read is reported at once", async () => {
+	const one = await replica(sessions);
+	const cause = new Error("no such file");
+	const err = await connect([one], { token: () => Promise.reject(cause) }).openSession().catch((err) => err);
+	assert.deepEqual([codeOf(err), err.cause, one.requests.length], ["unauthenticated", cause, 0]);
+	assert.match(err.message, /no such file/);
+});
+
+test("the end of a hold names unauthenticated after its token was revoked", async () => {
+	const clock = { at: 0, grain: 0, now: () => clock.at, before: () => clock.at };
+	let revoked = false;
+	const one = await replica((q) => (revoked ? refuse("unauthenticated", 401) : q.path.endsWith("/keepalive") ? { ...sessions(q), late: 0 } : sessions(q)));
+	const session = await connect([one], { clock: /** @type {any} */ (clock) }).openSession({ ttl: 1000 });
+	const held = await session.lock("/a");
+	revoked = true;
+	const failed = one.requests.length + 2;
+	while (one.requests.length < failed) await new Promise((resolve) => setTimeout(resolve, 5));
+	/** @type {any} */
+	const told = once(session, "state");
+	clock.at = 100_000;
+	const { error } = held;
+	assert.deepEqual([codeOf(error), codeOf(error?.cause)], ["jeopardy", "unauthenticated"]);
+	assert.match(String(error), /unauthenticated/);
+	assert.deepEqual(await told, ["jeopardy", error]);
+	clock.at = 200_000;
+	assert.deepEqual([codeOf(session.error), codeOf(session.error?.cause)], ["session_expired", "unauthenticated"]);
 });
 
 test("a revision that goes back is refused", async () => {
@@ -412,6 +453,29 @@ test("options out of bounds are refused before any call", async () => {
 	await assert.rejects(cell.files.put("/a", Buffer.alloc((256 << 10) + 1)), (err) => codeOf(err) === "too_large");
 	assert.equal(one.requests.filter((q) => !q.path.endsWith("/keepalive")).length, one.requests.slice(0, before).filter((q) => !q.path.endsWith("/keepalive")).length);
 	await session.close();
+});
+
+test("a refusal of an option names the value and the unit", async () => {
+	const session = await connect([await replica(sessions)]).openSession({ ttl: 60_000 });
+	const wrong = (/** @type {any} */ value) => value;
+	for (const [call, text] of /** @type {[() => Promise<unknown>, string][]} */ ([
+		[() => session.files.put("/a", "", { while: wrong(3) }), "while is 3; it must be a hold, as lock returns it, or a list of holds"],
+		[() => session.files.delete("/a", { while: wrong([null]) }), "while is null; it must be a hold, as lock returns it, or a list of holds"],
+		[() => connect([{ url: "http://localhost:1" }]).openSession({ ttl: wrong("10000") }), "ttl is '10000', a string; it must be a whole number of ms within 1000..86400000"],
+		[() => session.lock("/a", { wait: wrong("5") }), "wait is '5', a string; it must be a whole number of ms from 0 up"],
+		[() => session.lock("/a", { lockDelay: -1 }), "lockDelay is -1; it must be a whole number of ms within 0..60000"],
+		[() => session.lock(wrong(3)), "path is 3; it must be a string"],
+	])) await assert.rejects(call, { code: "invalid_argument", message: `invalid_argument: ${text}` }); // prettier-ignore
+	await session.close();
+});
+
+test("a refusal has the caller's stack", async () => {
+	const one = await replica((q) => (q.path === "/v1/sessions" ? refuse("permission_denied", 403) : refuse("not_found", 404)));
+	const cell = connect([one]);
+	async function myProgram() {
+		return [await cell.files.get("/a").catch((err) => err), await cell.openSession().catch((err) => err)];
+	}
+	for (const err of await myProgram()) assert.match(err.stack, /myProgram/);
 });
 
 test("a write is checked against what was written", async () => {

@@ -11,7 +11,8 @@ export type ClientOptions = {
      */
     tls?: TLSOptions | (() => TLSOptions);
     /**
-     * the credential; a function is called for each attempt
+     * the credential; a function is called for each attempt; if it
+     * throws, the call is rejected with unauthenticated
      */
     token?: string | (() => string | Promise<string>);
     /**

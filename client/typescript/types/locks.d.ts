@@ -21,6 +21,10 @@ export type LockOptions = {
      */
     wait?: number;
     /**
+     * ms until the cell must have answered a call with `wait: 0`; default 10000
+     */
+    timeout?: number;
+    /**
      * bounds the waiting
      */
     signal?: AbortSignal;
@@ -51,7 +55,10 @@ export declare class Held {
      * @returns {AbortSignal}
      */
     get signal(): AbortSignal;
-    /** Why the hold has ended: jeopardy, lock_lost, session_expired, session_closed or unlocked. */
+    /**
+     * Why the hold has ended: jeopardy, lock_lost, session_expired, session_closed or
+     * unlocked. The `cause` of a jeopardy is the error of the last keepalive, if any.
+     */
     get error(): StoutError | undefined;
     /** Reports, by the clock, whether the hold can be relied upon at this instant. */
     get valid(): boolean;

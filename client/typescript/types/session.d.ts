@@ -34,8 +34,8 @@ export type SessionOptions = {
  */
 /**
  * This program's lease on the cell, kept alive in the background until `close`
- * or its end. It emits `state` with each new State, and `event` with each
- * SessionEvent.
+ * or its end. It emits `state` with each new State and, unless that is safe, the
+ * StoutError that explains it; and `event` with each SessionEvent.
  *
  * The client counts a local lease: the ttl from the moment before a keepalive
  * was sent, plus the time for which the cell held it. It ends before the cell's
@@ -43,10 +43,10 @@ export type SessionOptions = {
  * code runs. Therefore `state`, `remaining` and everything of a hold read the
  * clock each time.
  *
- * @extends {EventEmitter<{state: [State], event: [import("./types.js").SessionEvent]}>}
+ * @extends {EventEmitter<{state: [State, import("./errors.js").StoutError?], event: [import("./types.js").SessionEvent]}>}
  */
 export declare class Session extends EventEmitter<{
-    state: [State];
+    state: [State, import("./errors.js").StoutError?];
     event: [import("./types.js").SessionEvent];
 }> {
     #private;
@@ -81,7 +81,8 @@ export declare class Session extends EventEmitter<{
     lock(path: string, options?: import("./locks.js").LockOptions): Promise<import("./locks.js").Held>;
     /**
      * Acquires a lock if it is free now. Otherwise it throws lock_held, with the
-     * holders, or lock_delayed.
+     * holders, or lock_delayed. If the cell does not answer within `timeout`, it
+     * throws no_master.
      *
      * @param {string} path
      * @param {Omit<import("./locks.js").LockOptions, "wait">} [options]
