@@ -470,12 +470,21 @@ test("a refusal of an option names the value and the unit", async () => {
 });
 
 test("a refusal has the caller's stack", async () => {
-	const one = await replica((q) => (q.path === "/v1/sessions" ? refuse("permission_denied", 403) : refuse("not_found", 404)));
+	let refuses = false;
+	const one = await replica((q) => (refuses && !q.path.endsWith("/keepalive") ? refuse("permission_denied", 403) : sessions(q)));
 	const cell = connect([one]);
-	async function myProgram() {
-		return [await cell.files.get("/a").catch((err) => err), await cell.openSession().catch((err) => err)];
+	const session = await cell.openSession({ ttl: 60_000 });
+	const held = await session.lock("/b");
+	refuses = true;
+	const calls = [() => cell.files.get("/a"), () => cell.openSession(), () => session.lock("/a"), () => session.withLock("/a", () => {}), () => held.unlock()];
+	for (const call of calls) {
+		async function myProgram() {
+			await call();
+		}
+		await assert.rejects(myProgram(), (/** @type {Error} */ err) => codeOf(err) === "permission_denied" && /myProgram/.test(String(err.stack)), String(call));
 	}
-	for (const err of await myProgram()) assert.match(err.stack, /myProgram/);
+	refuses = false;
+	await session.close();
 });
 
 test("a write is checked against what was written", async () => {
