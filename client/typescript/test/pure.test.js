@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Clock } from "../src/clock.js";
 import { StoutError } from "../src/errors.js";
 import { parseBase, Router } from "../src/router.js";
-import { Backoff } from "../src/util.js";
+import { Backoff, outlast } from "../src/util.js";
 import * as verify from "../src/verify.js";
 import { messages } from "../src/watch.js";
 
@@ -192,4 +192,17 @@ test("learned replicas come after given ones, and change with the list", () => {
 	router.failed(router.current);
 	b.works = true;
 	assert.equal(router.next((e) => e.given), b);
+});
+
+test("a step of the system's time does not lengthen a release", (t) => {
+	t.mock.timers.enable({ apis: ["setTimeout"] });
+	const now = t.mock.method(Date, "now", () => 1e12);
+	const end = new AbortController();
+	const until = outlast(end.signal);
+	now.mock.mockImplementation(() => 1e12 - 3_600_000);
+	end.abort();
+	assert.equal(until.signal.aborted, false);
+	t.mock.timers.tick(5000);
+	assert.equal(until.signal.aborted, true);
+	until.free();
 });
