@@ -138,7 +138,7 @@ func TestForeignAnswers(t *testing.T) {
 	}{
 		{http.StatusOK, "<html>", client.ErrInternal},
 		{http.StatusFound, "", client.ErrInternal},
-		{http.StatusNotFound, "404 page not found", client.ErrNotFound},
+		{http.StatusNotFound, "404 page not found", client.ErrInternal},
 		{http.StatusInternalServerError, "{}", client.ErrInternal},
 		{http.StatusConflict, `{"code":"conflict","detail":"no"}`, client.ErrConflict},
 		{http.StatusTooManyRequests, `{"code":"too_many"}`, client.ErrTooMany},

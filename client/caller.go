@@ -302,8 +302,6 @@ func (c *caller) refusal(r *route, a *wire.Answer) error {
 		switch a.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			code = lockapi.CodeOutcomeUnknown
-		case http.StatusNotFound:
-			code = lockapi.CodeNotFound
 		}
 		return &foreignAnswer{lockapi.Errorf(code, "%s answered %d %s, which is not an answer of a replica; check the base URL", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))}
 	}

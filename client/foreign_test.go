@@ -38,8 +38,8 @@ var webPages = map[string]struct {
 	want   error // if there is no other answer
 }{
 	"page":        {http.StatusOK, "<html>", client.ErrInternal},
-	"no page":     {http.StatusNotFound, "404 page not found", client.ErrNotFound},
-	"other JSON":  {http.StatusNotFound, `{"error":"not found"}`, client.ErrNotFound},
+	"no page":     {http.StatusNotFound, "404 page not found", client.ErrInternal},
+	"other JSON":  {http.StatusNotFound, `{"error":"not found"}`, client.ErrInternal},
 	"broken":      {http.StatusInternalServerError, "<html>", client.ErrInternal},
 	"no entry":    {http.StatusForbidden, "<html>", client.ErrInternal},
 	"other lock":  {http.StatusOK, `{"path":"/other","state":"free"}`, client.ErrInternal},

@@ -123,8 +123,6 @@ func (a *app) explain(err error) *failure {
 		} else {
 			f.hint("stout access whoami shows your principal")
 		}
-	case lockapi.CodeNotFound:
-		f.hint("is the server a stoutd replica? stout called %s", strings.Join(a.opts.servers, ", "))
 	}
 	return f
 }
