@@ -14,6 +14,8 @@ type process struct {
 	cmd    *exec.Cmd
 	output *os.File      // read end of its standard output and error
 	exited chan struct{} // closed when the process has ended and its log is complete
+	paused chan struct{} // receives when copy has read nothing because of a hold
+	copied chan struct{} // closed when copy has ended
 }
 
 // launch starts a command. A pipe carries its output to the end of logFile.
@@ -31,11 +33,10 @@ func launch(cmd *exec.Cmd, logFile string) (*process, error) {
 	}
 	cmd.Stdout, cmd.Stderr = end, end
 	cmd.SysProcAttr = childAttributes()
-	p := &process{cmd: cmd, output: output, exited: make(chan struct{})}
+	p := &process{cmd: cmd, output: output, exited: make(chan struct{}), paused: make(chan struct{}, 1), copied: make(chan struct{})}
 	started := make(chan error)
-	copied := make(chan struct{})
 	go func() {
-		defer close(copied)
+		defer close(p.copied)
 		p.copy(log)
 	}()
 	go func() {
@@ -50,7 +51,7 @@ func launch(cmd *exec.Cmd, logFile string) (*process, error) {
 		if err == nil {
 			_ = cmd.Wait() // cmd.ProcessState has the result
 			p.free()
-			<-copied
+			<-p.copied
 			close(p.exited)
 		}
 	}()
@@ -71,6 +72,10 @@ func (p *process) copy(log *os.File) {
 		_, failed := log.Write(buffer[:n])
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			select {
+			case p.paused <- struct{}{}:
+			default:
+			}
 			time.Sleep(10 * time.Millisecond)
 		case err != nil || failed != nil:
 			return
@@ -81,8 +86,17 @@ func (p *process) copy(log *os.File) {
 // hold stops reading the output and fills the pipe if the system allows it.
 // free resumes reading. Both do nothing after the process's end.
 func (p *process) hold() {
-	if p.output.SetReadDeadline(time.Unix(1, 0)) == nil {
+	select {
+	case <-p.paused: // from an earlier hold
+	default:
+	}
+	if p.output.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return
+	}
+	select { // a read that is under way empties the pipe
+	case <-p.paused:
 		fill(p.output)
+	case <-p.copied:
 	}
 }
 
