@@ -203,18 +203,22 @@ func (o *oracle) replay(p *process) bool {
 }
 
 // entry returns a committed entry. p has applied it, and some disk has it or
-// had it.
+// had it. A leader applies an entry before its own disk has it. Then the entry
+// counts that most disks have: another one may have an entry of another term
+// that was never committed.
 func (o *oracle) entry(p *process, index uint64) (raft.Log, bool) {
 	if l, ok := p.m.disk.logs[index]; ok {
 		return l, true
 	}
+	best, most, disks := o.stored[index], 0, map[uint64]int{} // stored: all have a snapshot in its place
 	for _, m := range o.w.machines {
 		if l, ok := m.disk.logs[index]; ok {
-			return l, true
+			if disks[l.Term]++; disks[l.Term] > most {
+				best, most = l, disks[l.Term]
+			}
 		}
 	}
-	l, ok := o.stored[index] // all have a snapshot in its place
-	return l, ok
+	return best, best.Index == index
 }
 
 // wrote records an entry written to a disk.
