@@ -298,7 +298,7 @@ func (op *Expel) would(s *State) (Result, bool) {
 func (op *Expel) do(e *editor, r Result) Result {
 	_, w := e.Claim(op.Session, op.Path, op.Handle)
 	e.expel(w)
-	e.settle(op.Path)
+	e.settleAll(w)
 	return r
 }
 

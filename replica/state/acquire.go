@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 )
 
 // WaitFor selects the treatment of an acquire that cannot be granted at once.
@@ -26,10 +27,19 @@ type Acquire struct {
 	DelayMS int64   `cbor:"7,keyasint,omitempty"`
 	// Priority of the queue position, from levelQuotas on: see Wait.
 	Priority uint8 `cbor:"8,keyasint,omitempty"`
+	// With are further locks, from levelQuotas on. All are granted together,
+	// or the request waits in all their queues at once.
+	With []string `cbor:"9,keyasint,omitempty"`
 }
+
+// MaxSet is how many locks one Acquire may request.
+const MaxSet = 16
 
 // QueuesByPriority reports whether an Acquire may have a priority.
 func (s *State) QueuesByPriority() bool { return s.Level >= levelQuotas }
+
+// AcquiresSets reports whether an Acquire may request several locks.
+func (s *State) AcquiresSets() bool { return s.Level >= levelQuotas }
 
 // AcquireResult is the result of Acquire: Held, Queued, Busy, Delayed, Conflict
 // or NoSession. Withdraw also returns one.
@@ -38,6 +48,11 @@ type AcquireResult struct {
 	Mismatch Mismatch
 	Hold     *Hold // nil from Would if the operation would change something
 	Wait     *Wait // nil from Would if the operation would change something
+	// Path is the lock of a set that the verdict is about, unless all are held
+	// or queued.
+	Path string
+	// Set has the holds of a set, in the order of its paths; Hold is the first.
+	Set []*Hold
 	// Position is the queue position of a new wait. It is 0 for an existing
 	// one, since finding it takes a walk (State.Position).
 	Position int
@@ -67,13 +82,27 @@ func (op *Acquire) unknown() string {
 }
 
 func (op *Acquire) wellFormed() bool {
-	return op.Path != "" && sound(op.Mode, op.Limit) && plain(op.Path)
+	for i, path := range op.With {
+		if path == "" || path == op.Path || !plain(path) || slices.Contains(op.With[:i], path) {
+			return false
+		}
+	}
+	return op.Path != "" && sound(op.Mode, op.Limit) && plain(op.Path) && len(op.With) < MaxSet
 }
 
-func (op *Acquire) size() int { return 48 + len(op.Session) + len(op.Path) + len(op.Handle) }
+func (op *Acquire) size() int {
+	n := 48 + len(op.Session) + len(op.Path) + len(op.Handle)
+	for _, path := range op.With {
+		n += 2 + len(path)
+	}
+	return n
+}
 
 // would alone decides whether a session gets a lock.
 func (op *Acquire) would(s *State) (Result, bool) {
+	if len(op.With) > 0 {
+		return op.wouldSet(s)
+	}
 	if has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle}); ok {
 		return op.again(has)
 	}
@@ -120,6 +149,9 @@ func (op *Acquire) again(has claim) (Result, bool) {
 		return AcquireResult{Verdict: Held, Hold: h}, false
 	}
 	w := has.wait
+	if (w.Set == nil) != (op.With == nil) {
+		return AcquireResult{Verdict: Conflict, Mismatch: MismatchSet, Wait: w}, false
+	}
 	if clash := op.clash(w.Mode, w.Limit); clash != NoMismatch {
 		return AcquireResult{Verdict: Conflict, Mismatch: clash, Wait: w}, false
 	}
@@ -152,26 +184,43 @@ func (l *Lock) decide(mode Mode, limit int64) AcquireResult {
 
 func (op *Acquire) do(e *editor, found Result) Result {
 	r := found.(AcquireResult)
+	if len(op.With) > 0 {
+		return op.doSet(e, r)
+	}
 	n := e.node(op.Path)
 	switch {
 	case r.Verdict == Held:
-		w := &Wait{Path: n.Path, Session: op.Session, Handle: op.Handle, Mode: op.Mode, Limit: op.Limit, DelayMS: op.DelayMS}
-		r.Hold = e.grant(&n, w, false)
+		r.Hold = e.grant(&n, op.wait(n.Path, 0, nil, 0), false)
 	case r.Wait != nil:
-		kept := *r.Wait
-		kept.Keep = true
-		r.Wait = &kept
-		e.putWait(r.Wait)
-		e.record(Kept{Wait: r.Wait})
+		r.Wait = e.keep(r.Wait)
 	default:
-		r.Wait = e.enqueue(op, n, r.Position)
+		r.Wait = op.wait(n.Path, e.nextSeq(), nil, e.Now)
+		e.enqueue(r.Wait, n, r.Position)
 	}
 	return r
 }
 
-func (e *editor) enqueue(op *Acquire, n Node, position int) *Wait {
-	w := &Wait{Path: n.Path, Seq: e.nextSeq(), Session: op.Session, Handle: op.Handle,
-		Mode: op.Mode, Limit: op.Limit, DelayMS: op.DelayMS, Keep: op.Wait == Persistent, Since: e.Now, Priority: op.Priority}
+// keep makes a wait persistent.
+func (e *editor) keep(w *Wait) *Wait {
+	kept := *w
+	kept.Keep = true
+	e.putWait(&kept)
+	e.record(Kept{Wait: &kept})
+	return &kept
+}
+
+// wait returns the queue position of the request at a path. A request that is
+// granted at once has seq 0.
+func (op *Acquire) wait(path string, seq uint64, set []string, since int64) *Wait {
+	w := &Wait{Path: path, Seq: seq, Session: op.Session, Handle: op.Handle, Mode: op.Mode, Limit: op.Limit,
+		DelayMS: op.DelayMS, Since: since, Set: set}
+	if seq != 0 {
+		w.Keep, w.Priority = op.Wait == Persistent, op.Priority
+	}
+	return w
+}
+
+func (e *editor) enqueue(w *Wait, n Node, position int) {
 	e.putWait(w)
 	e.bytes += BytesOfClaim(w.Path, w.Handle)
 	q := Enqueued{Wait: w}
@@ -185,5 +234,4 @@ func (e *editor) enqueue(op *Acquire, n Node, position int) *Wait {
 	}
 	e.putNode(n)
 	e.record(q)
-	return w
 }

@@ -2,8 +2,10 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stoutlock/stout/replica/state/access"
@@ -15,7 +17,9 @@ import (
 //   - an exclusive holder is alone, and shared holders never exceed their limit
 //   - every hold and every wait belongs to a live session
 //   - a session and handle have at most one claim on a path, and it is stored
-//   - the queue advances when it can: the lock never admits its head
+//   - the queue advances when it can: the lock never admits its head, nor do all
+//     locks of a set that is the head of each
+//   - a wait for several locks is in the queue of each
 //   - all shared holders and shared waiters of a lock agree on the limit
 //   - no token is given twice or exceeds the counter, no number exceeds the
 //     sequence, and no queue position is younger than the state
@@ -128,14 +132,29 @@ func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 		return fmt.Errorf("has mode %d with limit %d", w.Mode, w.Limit)
 	case w.Mode == Shared && w.Limit != l.Limit:
 		return fmt.Errorf("has limit %d, the lock %d", w.Limit, l.Limit)
-	case head && l.DelayID == 0 && l.admits(w.Mode, w.Limit):
+	case head && s.admitsHead(l, w):
 		return fmt.Errorf("is next and the lock admits it, but it still waits")
 	case w.Seq == 0 || w.Seq > s.Seq:
 		return fmt.Errorf("number is not within the sequence 1..%d", s.Seq)
 	case w.Since > s.Now:
 		return fmt.Errorf("was taken at %d, after the cell's time %d", w.Since, s.Now)
 	}
-	return s.lives(w.Session)
+	return cmp.Or(s.checkSet(w), s.lives(w.Session))
+}
+
+// checkSet returns what is wrong with the set of a wait, or nil.
+func (s *State) checkSet(w *Wait) error {
+	for _, path := range w.Set {
+		_, part := s.Claim(w.Session, path, w.Handle)
+		if part == nil || part.Seq != w.Seq || part.Mode != w.Mode || part.Limit != w.Limit || part.Priority != w.Priority ||
+			part.Keep != w.Keep || !slices.Equal(part.Set, w.Set) {
+			return fmt.Errorf("belongs to a set of waits, and the one for %q is missing or differs", path)
+		}
+	}
+	if w.Set != nil && (len(w.Set) < 2 || len(w.Set) > MaxSet || !slices.Contains(w.Set, w.Path)) {
+		return fmt.Errorf("belongs to a set of %d paths", len(w.Set))
+	}
+	return nil
 }
 
 func (s *State) lives(session string) error {

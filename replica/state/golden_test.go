@@ -25,7 +25,7 @@ func fullBatch() state.Batch {
 		&state.CloseSession{Session: "s1"},
 		&state.ExpireSession{Session: "s2", SilentMS: 14_200},
 		&state.Acquire{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Mode: state.Shared, Limit: 1_000_000,
-			Wait: state.Persistent, DelayMS: 60_000, Priority: state.MaxPriority},
+			Wait: state.Persistent, DelayMS: 60_000, Priority: state.MaxPriority, With: []string{"/db/other"}},
 		&state.Release{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Token: 1<<53 - 1, Forced: true},
 		&state.Withdraw{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Seq: 1 << 40, Undo: true},
 		&state.EndDelay{Path: "/db/migrate", ID: 1 << 40},
@@ -80,7 +80,7 @@ func richState(t testing.TB) *state.State {
 		state.Command{Operation: &state.OpenSession{Session: "s3", TTLMS: 1000}},
 		state.Command{Operation: &state.Acquire{Session: "s1", Path: "/a", Handle: "h\x00\xff", Mode: state.Exclusive, DelayMS: 5000}},
 		state.Command{Operation: &state.Acquire{Session: "s2", Path: "/a", Mode: state.Shared, Limit: 2, Wait: state.Persistent, DelayMS: 1}},
-		state.Command{Operation: &state.Acquire{Session: "s2", Path: "/a", Handle: "x", Mode: state.Exclusive, Wait: state.WhileConnected, Priority: 7}},
+		state.Command{Operation: &state.Acquire{Session: "s2", Path: "/a", Handle: "x", Mode: state.Exclusive, Wait: state.WhileConnected, Priority: 7, With: []string{"/set"}}},
 		state.Command{Operation: &state.Acquire{Session: "s3", Path: "/sem", Mode: state.Shared, Limit: 2, DelayMS: 60_000}},
 		state.Command{Operation: &state.Acquire{Session: "s1", Path: "/sem", Mode: state.Shared, Limit: 2}},
 		state.Command{Operation: &state.Acquire{Session: "s2", Path: "/sem", Mode: state.Shared, Limit: 2, Wait: state.Persistent}},
@@ -106,7 +106,7 @@ func richState(t testing.TB) *state.State {
 		state.Command{Operation: &state.PutQuota{Quota: access.Quota{Of: "*", Limits: map[access.Resource]int64{access.CallsPerSecond: 100, access.Burst: 0}}}},
 		state.Command{Operation: &state.PutQuota{Quota: access.Quota{Of: "user:a"}}},
 	)
-	if s.HoldCount() != 3 || s.WaitCount() != 3 || s.LockCount() != 4 {
+	if s.HoldCount() != 3 || s.WaitCount() != 4 || s.LockCount() != 5 {
 		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))
 	}
 	return s

@@ -1,5 +1,10 @@
 package state
 
+import (
+	"iter"
+	"slices"
+)
+
 // Mode is the mode in which a lock is held.
 type Mode uint8
 
@@ -47,6 +52,9 @@ type Wait struct {
 	Since int64 `cbor:"9,keyasint"`
 	// Priority puts the wait before those of lower priority.
 	Priority uint8 `cbor:"10,keyasint,omitempty"`
+	// Set lists the paths of a wait for several locks; nil for one lock. Each
+	// path has such a wait, all with one Seq. They are granted and end together.
+	Set []string `cbor:"11,keyasint,omitempty"`
 }
 
 // MaxPriority is the highest priority of a wait; the lowest is 0.
@@ -144,24 +152,85 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 // the right may have just been revoked, with Expel still in progress.
 func (e *editor) settle(path string) {
 	n := e.node(path)
-	for n.DelayID == 0 && n.Waiters > 0 {
+	for n.Waiters > 0 {
 		w := e.next(path)
-		if !n.admits(w.Mode, w.Limit) {
+		switch {
+		case !e.admitsHead(&n, w):
 			return
-		}
-		if !e.mayLock(w) {
+		case w.Set != nil:
+			e.settleSet(w)
+			n = e.node(path)
+		case e.mayLock(w):
+			e.unqueue(&n, w)
+			e.grant(&n, w, true)
+		default:
 			e.expel(w)
 			n = e.node(path)
-			continue
 		}
-		e.unqueue(&n, w)
-		e.grant(&n, w, true)
+	}
+}
+
+// settleSet grants the locks of a set that all admit it, or ends its wait if
+// the principal may not lock one of them. Then it settles each of them, since
+// more waits of a shared lock may be next.
+func (e *editor) settleSet(w *Wait) {
+	parts := slices.Collect(e.parts(w))
+	barred := slices.IndexFunc(parts, func(part *Wait) bool { return !e.mayLock(part) })
+	if barred >= 0 {
+		e.expel(parts[barred])
+		parts = nil
+	}
+	for _, part := range parts {
+		n := e.node(part.Path)
+		e.unqueue(&n, part)
+		e.grant(&n, part, true)
+	}
+	e.settleAll(w)
+}
+
+// settleAll settles every lock of an ended wait.
+func (e *editor) settleAll(w *Wait) {
+	if w.Set == nil {
+		e.settle(w.Path)
+	}
+	for _, path := range w.Set {
+		e.settle(path)
+	}
+}
+
+// admitsHead reports whether the head of the queue at n can be granted. A set
+// must also be the head of the queues at its other paths, and be admitted there.
+func (s *State) admitsHead(n *Node, w *Wait) bool {
+	if n.DelayID != 0 || !n.admits(w.Mode, w.Limit) {
+		return false
+	}
+	for _, path := range w.Set {
+		other, _ := s.nodes.Get(path)
+		if other.DelayID != 0 || !other.admits(w.Mode, w.Limit) || s.next(path).Seq != w.Seq {
+			return false
+		}
+	}
+	return true
+}
+
+// parts walks the waits of a set, or w alone.
+func (s *State) parts(w *Wait) iter.Seq[*Wait] {
+	return func(yield func(*Wait) bool) {
+		if w.Set == nil {
+			yield(w)
+			return
+		}
+		for _, path := range w.Set {
+			if c, _ := s.claims.Get(claimKey{w.Session, path, w.Handle}); !yield(c.wait) {
+				return
+			}
+		}
 	}
 }
 
 // next returns the head of a queue that is not empty.
-func (e *editor) next(path string) (w *Wait) {
-	for w = range e.Queue(path) {
+func (s *State) next(path string) (w *Wait) {
+	for w = range s.Queue(path) {
 		break
 	}
 	return w
@@ -182,7 +251,19 @@ func (e *editor) unqueue(n *Node, w *Wait) {
 	}
 }
 
+// dropWait removes a wait with all of its set.
 func (e *editor) dropWait(w *Wait) {
+	if w.Set == nil {
+		e.dropPart(w)
+		return
+	}
+	for _, part := range slices.Collect(e.parts(w)) {
+		e.dropPart(part)
+	}
+}
+
+// dropPart removes the wait for one lock.
+func (e *editor) dropPart(w *Wait) {
 	n := e.node(w.Path)
 	e.unqueue(&n, w)
 	e.dropClaim(claimKey{w.Session, w.Path, w.Handle})

@@ -26,6 +26,9 @@ var parsers = map[string]func(a *args) state.Operation{
 	},
 	"acquire": func(a *args) state.Operation {
 		op := &state.Acquire{Path: a.path(), Handle: a.str("h"), Mode: state.Exclusive, Limit: a.num("limit", 0), DelayMS: a.num("delay", 0), Priority: uint8(a.num("priority", 0))}
+		if with := a.str("with"); with != "" {
+			op.With = strings.Split(with, ",")
+		}
 		for word, set := range map[string]func(){
 			"exclusive": func() {},
 			"shared":    func() { op.Mode = state.Shared },

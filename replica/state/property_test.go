@@ -146,7 +146,7 @@ func timeless(r state.Result) state.Result {
 func withoutDetails(r state.Result) state.Result {
 	switch r := r.(type) {
 	case state.AcquireResult:
-		r.Hold, r.Wait = nil, nil
+		r.Hold, r.Wait, r.Set = nil, nil, nil
 		return r
 	case state.SessionResult:
 		r.Session = nil
@@ -293,6 +293,15 @@ func (r *run) acquire(t *rapid.T) state.Operation {
 	op.Wait = rapid.SampledFrom([]state.WaitFor{state.NoWait, state.WhileConnected, state.WhileConnected, state.Persistent}).Draw(t, "wait")
 	op.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000, 2000}).Draw(t, "delay")
 	op.Priority = rapid.SampledFrom([]uint8{0, 0, 0, 1, state.MaxPriority}).Draw(t, "priority")
+	if _, w := r.model.Claim(op.Session, op.Path, op.Handle); w != nil && len(w.Set) > 1 && rapid.Bool().Draw(t, "again") {
+		op.Path, op.With, op.Mode, op.Limit = w.Set[0], w.Set[1:], w.Mode, w.Limit
+	} else if rapid.IntRange(0, 2).Draw(t, "a set") == 0 {
+		op.With = rapid.SliceOfNDistinct(rapid.SampledFrom(somePaths), 1, 2, rapid.ID[string]).Draw(t, "with")
+		op.With = slices.DeleteFunc(op.With, func(path string) bool { return path == op.Path })
+	}
+	if len(op.With) == 0 {
+		op.With = nil
+	}
 	return op
 }
 
@@ -450,7 +459,11 @@ func (r *run) checkPath(t *rapid.T, path string) {
 		equal(t, "mode of "+path, got.Mode, h.Mode)
 	}
 	for i, w := range l.Queue {
-		equal(t, "position", s.Position(w), i+1)
+		last := i + 1
+		for _, other := range w.Set {
+			last = max(last, 1+slices.IndexFunc(r.model.Lock(other).Queue, func(o *state.Wait) bool { return o.Seq == w.Seq }))
+		}
+		equal(t, "position", s.Position(w), last)
 	}
 	for _, id := range someSessions {
 		for _, handle := range someHandles {

@@ -47,16 +47,18 @@ func (op *Release) end(e *editor, lost LossReason) {
 	e.drop(claimKey{op.Session, op.Path, op.Handle}, why, lost)
 }
 
-// drop ends an existing claim and hands its lock on. The session loses a hold unless
+// drop ends an existing claim, a wait with all of its set, and hands its lock on. The session loses a hold unless
 // lost is 0.
 func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
-	if has, _ := e.claims.Get(key); has.hold == nil {
+	has, _ := e.claims.Get(key)
+	if has.hold == nil {
 		e.dropWait(has.wait)
-	} else {
-		e.dropHold(has.hold, why)
-		if lost != 0 {
-			e.lose(has.hold, lost)
-		}
+		e.settleAll(has.wait)
+		return
+	}
+	e.dropHold(has.hold, why)
+	if lost != 0 {
+		e.lose(has.hold, lost)
 	}
 	e.settle(key.path)
 }

@@ -19,7 +19,7 @@ const DelayOfNone = 60_000
 func (s *State) Restored(floor uint64) *State {
 	e := edit(s, 0)
 	for w := range s.Waits() {
-		e.dropWait(w)
+		e.dropPart(w)
 	}
 	for h := range s.Holds() {
 		e.dropHold(h, Expired)

@@ -146,7 +146,7 @@ func (e *editor) endSession(id string, why Reason) {
 			}
 			touched = append(touched, h.Path)
 		} else {
-			e.dropWait(w)
+			e.dropPart(w) // the walk comes to the other parts of a set
 			touched = append(touched, w.Path)
 		}
 	}

@@ -236,16 +236,20 @@ func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
 }
 
 // Position returns a wait's queue position: 1 = next, 0 if it is not in the
-// queue. It walks the queue up to that position.
-func (s *State) Position(w *Wait) int {
-	n := 0
-	for other := range s.Queue(w.Path) {
-		n++
-		if other.Seq == w.Seq {
-			return n
+// queue. That of a set is the last that it has in any queue. Position walks
+// each queue up to it.
+func (s *State) Position(w *Wait) (last int) {
+	for part := range s.parts(w) {
+		n := 0
+		for other := range s.Queue(part.Path) {
+			n++
+			if other.Seq == w.Seq {
+				last = max(last, n)
+				break
+			}
 		}
 	}
-	return 0
+	return last
 }
 
 // while walks up to the first value that is not wanted.

@@ -44,7 +44,7 @@ func holdText(h *state.Hold) string {
 
 func waitText(w *state.Wait) string {
 	return fields(w.Path, pair(w.Session, w.Handle), w.Mode.String(), opt("limit", w.Limit), opt("seq", w.Seq),
-		opt("since", w.Since), opt("delay", w.DelayMS), opt("priority", w.Priority), word("keep", w.Keep))
+		opt("since", w.Since), opt("delay", w.DelayMS), opt("priority", w.Priority), word("keep", w.Keep), opt("set", strings.Join(w.Set, ",")))
 }
 
 func sessionText(s *state.Session) string {
@@ -82,7 +82,7 @@ func lockText(l *state.Node) string {
 }
 
 func clashText(c state.Mismatch) string {
-	return [...]string{"", "over mode", "over limit", "over limit of others"}[c]
+	return [...]string{"", "over mode", "over limit", "over limit of others", "over set"}[c]
 }
 
 func resultText(r state.Result) string {
@@ -104,9 +104,13 @@ func resultText(r state.Result) string {
 		}
 		return fields(r.Verdict.String(), tokenText(r.Token))
 	case state.AcquireResult:
-		text := fields(r.Verdict.String(), clashText(r.Mismatch))
-		if r.Hold != nil {
-			text += " " + holdText(r.Hold)
+		text := fields(r.Verdict.String(), clashText(r.Mismatch), opt("at", r.Path))
+		holds := r.Set
+		if holds == nil && r.Hold != nil {
+			holds = []*state.Hold{r.Hold}
+		}
+		for _, h := range holds {
+			text += " " + holdText(h)
 		}
 		if r.Wait != nil {
 			text += " " + waitText(r.Wait)

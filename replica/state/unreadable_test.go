@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -193,6 +194,11 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		{&state.Acquire{Session: "s1", Mode: state.Exclusive}, nil},
 		{&state.Acquire{Session: "s1", Path: "/a\x00b", Mode: state.Exclusive}, nil},
 		{&state.Acquire{Session: "s1", Path: "/b"}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", With: []string{"/c", "/b"}, Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", With: []string{"/c", "/c"}, Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", With: []string{""}, Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", With: []string{"/a\x00b"}, Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", With: paths(state.MaxSet), Mode: state.Exclusive}, nil},
 		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared + 1}, nil},
 		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared, Limit: -1}, nil},
 		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Exclusive, Limit: 1}, nil},
@@ -208,13 +214,21 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		{&state.OpenOffice{Master: "r2", Term: 1}, nil},                    // not alone
 	} {
 		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands(tt.op, &state.EndDelay{Path: "/a", ID: 1})})
-		if !out.Accepted || out.Results[0] != tt.want || out.Results[1] != state.Nothing {
+		if !out.Accepted || !reflect.DeepEqual(out.Results[0], tt.want) || out.Results[1] != state.Nothing {
 			t.Errorf("%s %+v: %s", state.Name(tt.op), tt.op, outcomeText(out))
 		}
 		if after := dumpText(next); after != before || next.Check() != nil {
 			t.Errorf("%s %+v: %v\n%s", state.Name(tt.op), tt.op, next.Check(), after)
 		}
 	}
+}
+
+// paths returns n paths.
+func paths(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("/with/%d", i))
+	}
+	return all
 }
 
 func TestNames(t *testing.T) {

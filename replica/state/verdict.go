@@ -40,4 +40,5 @@ const (
 	MismatchMode           // the existing claim has another mode
 	MismatchLimit          // the existing claim has another limit
 	MismatchOther          // the present holders and waiters have another limit
+	MismatchSet            // the session has claims on some of the paths, or for another set
 )

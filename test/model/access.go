@@ -256,13 +256,13 @@ func (m *Model) expel(op *state.Expel) state.Result {
 		return state.Nothing
 	}
 	m.end(w)
-	m.handOn(op.Path)
+	m.handOnAll(w)
 	return state.Done
 }
 
 // end removes a wait, as its owner may not lock there.
 func (m *Model) end(w *state.Wait) {
-	m.dropWait(w)
+	m.dropWaits(w)
 	m.Seq++
 	m.emit(state.Expelled{Wait: w, EventSeq: m.Seq})
 }

@@ -176,6 +176,9 @@ func (m *Model) command(op state.Operation) state.Result {
 		m.silentMS = op.SilentMS
 		return m.endSession(op.Session, state.Expired)
 	case *state.Acquire:
+		if op.With != nil {
+			return m.acquireSet(op)
+		}
 		return m.acquire(op)
 	case *state.Release:
 		return m.release(op, state.LostByForce)
@@ -435,29 +438,20 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Hold: h}
 	case h != nil:
 		return state.AcquireResult{Verdict: state.Held, Hold: h}
+	case w != nil && w.Set != nil:
+		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchSet, Wait: w}
 	case w != nil && w.Mode != c.Mode:
 		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchMode, Wait: w}
 	case w != nil && w.Limit != c.Limit:
 		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Wait: w}
 	case w != nil:
-		now := *w
-		now.Keep = w.Keep || c.Wait == state.Persistent
-		m.Lock(c.Path).Queue[m.position(w)-1] = &now
-		if now != *w {
-			m.emit(state.Kept{Wait: &now})
+		if c.Wait == state.Persistent && !w.Keep {
+			w = m.keep(w)
 		}
-		return state.AcquireResult{Verdict: state.Queued, Wait: &now}
+		return state.AcquireResult{Verdict: state.Queued, Wait: w}
 	}
-	r := m.decide(c.Path, c.Mode, c.Limit)
-	w = &state.Wait{Path: c.Path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
-	l := m.Lock(c.Path)
-	ahead := 0
-	for ahead < len(l.Queue) && l.Queue[ahead].Priority >= c.Priority {
-		ahead++
-	}
-	if r.Verdict == state.Busy && ahead == 0 && l.DelayID == 0 && l.hasRoom(c.Mode, c.Limit) {
-		r.Verdict = state.Held
-	}
+	r, ahead := m.attempt(c, c.Path)
+	w = newWait(c, c.Path)
 	if r.Verdict == state.Held {
 		r.Hold = m.grant(w, nil)
 		return r
@@ -466,14 +460,48 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 		return r
 	}
 	m.Seq++
-	w.Seq, w.Keep, w.Since, w.Priority = m.Seq, c.Wait == state.Persistent, m.Now, c.Priority
+	w.Seq = m.Seq
+	m.enqueue(c, w, ahead)
+	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: ahead + 1}
+}
+
+func newWait(c *state.Acquire, path string) *state.Wait {
+	return &state.Wait{Path: path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
+}
+
+// keep makes a wait persistent.
+func (m *Model) keep(w *state.Wait) *state.Wait {
+	kept := *w
+	kept.Keep = true
+	m.Lock(w.Path).Queue[m.position(w)-1] = &kept
+	m.emit(state.Kept{Wait: &kept})
+	return &kept
+}
+
+// attempt returns what a new request gets at a path, and how many waits are
+// ahead of it.
+func (m *Model) attempt(c *state.Acquire, path string) (r state.AcquireResult, ahead int) {
+	l := m.Lock(path)
+	for ahead < len(l.Queue) && l.Queue[ahead].Priority >= c.Priority {
+		ahead++
+	}
+	r = m.decide(path, c.Mode, c.Limit)
+	if r.Verdict == state.Busy && ahead == 0 && l.DelayID == 0 && l.hasRoom(c.Mode, c.Limit) {
+		r.Verdict = state.Held
+	}
+	return r, ahead
+}
+
+// enqueue puts a wait with its number behind those ahead of it.
+func (m *Model) enqueue(c *state.Acquire, w *state.Wait, ahead int) {
+	l := m.Lock(w.Path)
+	w.Keep, w.Since, w.Priority = c.Wait == state.Persistent, m.Now, c.Priority
 	l.Queue = slices.Insert(l.Queue, ahead, w)
 	contended := uint64(0)
 	if len(l.Holders) > 0 && ahead == 0 {
 		contended = m.number()
 	}
 	m.emit(state.Enqueued{Revision: contended, Wait: w})
-	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: ahead + 1}
 }
 
 func (m *Model) grant(w, from *state.Wait) *state.Hold {
@@ -492,8 +520,12 @@ func (m *Model) grant(w, from *state.Wait) *state.Hold {
 
 func (m *Model) handOn(path string) {
 	l := m.Lock(path)
-	for l.DelayID == 0 && len(l.Queue) > 0 && l.hasRoom(l.Queue[0].Mode, l.Queue[0].Limit) {
+	for len(l.Queue) > 0 && m.ready(path) {
 		w := l.Queue[0]
+		if w.Set != nil {
+			m.grantSet(w)
+			continue
+		}
 		if !m.mayLock(w) {
 			m.end(w)
 			continue
@@ -552,7 +584,9 @@ func (m *Model) release(c *state.Release, lost state.LossReason) state.Result {
 			m.dropHold(h, state.GivenBack)
 		}
 	case w != nil && c.Token == 0:
-		m.dropWait(w)
+		m.dropWaits(w)
+		m.handOnAll(w)
+		return state.Done
 	default:
 		return state.Nothing
 	}
@@ -568,7 +602,9 @@ func (m *Model) withdraw(c *state.Withdraw) state.Result {
 	case w != nil && w.Keep:
 		return state.AcquireResult{Verdict: state.Queued, Wait: w}
 	case w != nil:
-		m.dropWait(w)
+		m.dropWaits(w)
+		m.handOnAll(w)
+		return state.AcquireResult{Verdict: state.Done}
 	case !c.Undo || h.EventSeq != 0:
 		return state.AcquireResult{Verdict: state.Held, Hold: h}
 	default:
