@@ -1,6 +1,9 @@
 package lockapi
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Call is one call of the API as a value: a pointer to a type that is named
 // after the call. Tags state where each field travels:
@@ -287,6 +290,14 @@ func (c *OpenSession) Validate() error {
 		return err
 	}
 	return ValidateKey(c.Key)
+}
+
+// Validate reports the first invalid field, or nil.
+func (c *AcquireLock) Validate() error {
+	if slices.Contains(c.With, c.Path) {
+		return Invalid("with", "with has the path %q of the request", Clip(c.Path))
+	}
+	return c.LockRequest.Validate()
 }
 
 // Validate reports an invalid handle, or nil.

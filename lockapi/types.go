@@ -2,6 +2,7 @@ package lockapi
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -272,6 +273,9 @@ type LockRequest struct {
 	LockDelayMS int64  `json:"lock_delay_ms"`
 	// Priority puts the queue position before those of lower priority.
 	Priority int64 `json:"priority,omitempty"`
+	// With are further locks, at most MaxSet-1, in the same mode. The request
+	// gets all locks at once or none, and waits for all in one queue position.
+	With []string `json:"with,omitempty"`
 }
 
 // NewLockRequest returns a request with all defaults.
@@ -302,7 +306,28 @@ func (r *LockRequest) Validate() error {
 	if err := within("priority", r.Priority, 0, MaxPriority); err != nil {
 		return err
 	}
+	if err := r.validateSet(); err != nil {
+		return err
+	}
 	return within("lock_delay_ms", r.LockDelayMS, 0, MaxLockDelayMS)
+}
+
+// MaxSet is how many locks one request may acquire.
+const MaxSet = 16
+
+func (r *LockRequest) validateSet() error {
+	if len(r.With) >= MaxSet {
+		return Invalid("with", "with has %d paths; a request may acquire %d locks in all", len(r.With), MaxSet)
+	}
+	for i, path := range r.With {
+		if err := ValidatePath(path); err != nil {
+			return Invalid("with", "with: %s", err)
+		}
+		if slices.Contains(r.With[:i], path) {
+			return Invalid("with", "with has path %q twice", Clip(path))
+		}
+	}
+	return nil
 }
 
 // ValidateHandle reports an invalid handle, or nil. A handle is up to 64 bytes
@@ -337,6 +362,15 @@ type Grant struct {
 	Sequencer string     `json:"sequencer,omitempty"`
 	GrantedAt *time.Time `json:"granted_at,omitempty"`
 	Position  int        `json:"position,omitempty"`
+	// With has the grants of the other locks of the request, in its order.
+	With []GrantPart `json:"with,omitempty"`
+}
+
+// GrantPart is the grant of one of several locks.
+type GrantPart struct {
+	Path      string `json:"path"`
+	Token     uint64 `json:"token"`
+	Sequencer string `json:"sequencer"`
 }
 
 // Released is the answer to a release.
@@ -393,6 +427,9 @@ type Waiter struct {
 	WaitingMS int64  `json:"waiting_ms"`
 	Priority  int64  `json:"priority,omitempty"`
 	Principal string `json:"principal,omitempty"` // owner of the session
+	// Set is how many locks the position waits for together; 0 for one. Such a
+	// position may be next although this lock is free.
+	Set int `json:"set,omitempty"`
 }
 
 // Lock is the state of one lock.

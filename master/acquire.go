@@ -1,9 +1,13 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -30,6 +34,11 @@ func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.Acqui
 			return lockapi.Grant{}, err
 		}
 		a := newAcquire(o, by, req)
+		if len(req.With) > 0 {
+			if err := o.readyFor(&a.op); err != nil {
+				return lockapi.Grant{}, err
+			}
+		}
 		if a.refusedAtOnce() {
 			return lockapi.Grant{}, a.errHeld()
 		}
@@ -58,25 +67,34 @@ func (o *office) held(by *Caller, req *lockapi.AcquireLock, denied error) (locka
 }
 
 type acquire struct {
-	o      *office
-	by     *Caller
-	req    *lockapi.AcquireLock
+	o     *office
+	by    *Caller
+	req   *lockapi.AcquireLock
+	op    state.Acquire // immutable: the log may have it
+	until time.Duration // when the call stops waiting
+	registered
+	with []registered // for the other locks of a set
+}
+
+// registered is the registration of a call for one claim.
+type registered struct {
 	key    claimKey
-	op     state.Acquire // immutable: the log may have it
-	until  time.Duration // when the call stops waiting
-	claim  *acquires     // guarded by o.mu
+	claim  *acquires // guarded by o.mu
 	waiter *waiter
 }
 
 func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 	a := &acquire{o: o, by: by, req: req, op: state.Acquire{
 		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
-		Wait: waitFor(req), DelayMS: req.LockDelayMS,
+		Wait: waitFor(req), DelayMS: req.LockDelayMS, With: req.With,
 	}}
 	if req.Priority > 0 && o.log.State().QueuesByPriority() {
 		a.op.Priority = uint8(req.Priority)
 	}
 	a.key = acquireKey(&a.op)
+	for _, path := range req.With {
+		a.with = append(a.with, registered{key: claimKey{req.Session, path, req.Handle}})
+	}
 	return a
 }
 
@@ -86,16 +104,24 @@ func (a *acquire) enter() {
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
 	a.claim, a.waiter = a.o.waiters.enter(a.key)
+	for i := range a.with {
+		a.with[i].claim, a.with[i].waiter = a.o.waiters.enter(a.with[i].key)
+	}
 }
 
 // exit ends the registration, however the call ended.
-func (a *acquire) exit() { a.o.exit(a.by, a.key, a.claim, a.waiter) }
+func (a *acquire) exit() {
+	a.o.exit(a.by, &a.registered)
+	for i := range a.with {
+		a.o.exit(a.by, &a.with[i])
+	}
+}
 
 // refusedAtOnce reports whether the lock is unavailable now and the call does
 // not want to wait. If no call of its key is under way, the office need not
 // register this one.
 func (a *acquire) refusedAtOnce() bool {
-	if a.op.Wait != state.NoWait || a.o.busy(a.key) {
+	if a.op.Wait != state.NoWait || a.o.busy(a.key) || slices.ContainsFunc(a.with, func(r registered) bool { return a.o.busy(r.key) }) {
 		return false
 	}
 	r, ok := a.atOnce()
@@ -159,6 +185,9 @@ func (a *acquire) atOnce() (state.AcquireResult, bool) {
 func (a *acquire) fromMemory() (state.AcquireResult, bool) {
 	a.o.mu.Lock()
 	settled := a.claim.withdrawals == 0
+	for i := range a.with {
+		settled = settled && a.with[i].claim.withdrawals == 0
+	}
 	a.o.mu.Unlock()
 	if !settled {
 		return state.AcquireResult{}, false
@@ -170,12 +199,15 @@ func (a *acquire) fromMemory() (state.AcquireResult, bool) {
 func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
+		if len(a.with) > 0 {
+			return a.answerSet(r.Set)
+		}
 		a.markDelivered(r.Hold)
 		return grantOf(r.Hold), nil
 	case state.NoSession:
 		return lockapi.Grant{}, errNoSession(a.key.session)
 	case state.Conflict:
-		if r.Hold != nil {
+		if r.Hold != nil && r.Mismatch != state.MismatchSet {
 			a.markDelivered(r.Hold) // the answer shows that the caller holds the lock
 		}
 		return lockapi.Grant{}, a.errConflict(r)
@@ -183,45 +215,101 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	return lockapi.Grant{}, a.errHeld()
 }
 
+// answerSet returns the grants of a set. Without holds it finds them in the
+// state. If one of them has ended since, the caller gets a refusal, and exit
+// withdraws the others.
+func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
+	if s := a.o.log.State(); holds == nil {
+		first, _ := a.key.in(s)
+		holds = append(holds, first)
+		for i := range a.with {
+			h, _ := a.with[i].key.in(s)
+			holds = append(holds, h)
+		}
+	}
+	if slices.Contains(holds, nil) {
+		return lockapi.Grant{}, a.errHeld()
+	}
+	a.markDelivered(holds[0])
+	g := grantOf(holds[0])
+	for i, h := range holds[1:] {
+		a.with[i].markDelivered(a.o, h)
+		g.With = append(g.With, lockapi.GrantPart{Path: h.Path, Token: h.Token, Sequencer: sequencer(h)})
+	}
+	return g, nil
+}
+
 // markDelivered records that a caller has the grant: it is not withdrawn after
 // that.
-func (a *acquire) markDelivered(h *state.Hold) {
-	a.o.mu.Lock()
-	defer a.o.mu.Unlock()
-	a.claim.delivered = h.WaitSeq
+func (a *acquire) markDelivered(h *state.Hold) { a.registered.markDelivered(a.o, h) }
+
+func (r *registered) markDelivered(o *office, h *state.Hold) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r.claim.delivered = h.WaitSeq
 }
 
 // errHeld returns the refusal with the lock's present holders, the first ones
 // if there are many.
 func (a *acquire) errHeld() *lockapi.Error {
-	room := metaBudget(lockapi.MaxRefusalMeta)
-	l := lockOf(a.o, a.o.log.State(), a.key.path, lockapi.MaxRefusalHolders, &room)
+	s, room := a.o.log.State(), metaBudget(lockapi.MaxRefusalMeta)
+	path := a.unavailable(s)
+	l := lockOf(a.o, s, path, lockapi.MaxRefusalHolders, &room)
 	if l.State == lockapi.StateDelayed {
 		e := lockapi.Errorf(lockapi.CodeLockDelayed, "lock %q is free, but within its lock-delay for another %v; its last holder's session expired",
-			a.key.path, time.Duration(l.DelayRemainingMS)*time.Millisecond)
+			path, time.Duration(l.DelayRemainingMS)*time.Millisecond)
 		e.DelayRemainingMS = max(1, l.DelayRemainingMS)
 		return e
 	}
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q is %s", a.key.path, lockapi.HeldBy(l.Holders, l.MoreHolders))
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q is %s", path, lockapi.HeldBy(l.Holders, l.MoreHolders))
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = l.Holders, l.MoreHolders, l.DelayRemainingMS
-	return a.by.conceal(a.o.log.State(), e, a.key.path)
+	return a.by.conceal(s, e, path)
+}
+
+// unavailable returns the first path of the request with holders or a
+// lock-delay, or else the first with waiters.
+func (a *acquire) unavailable(s *state.State) string {
+	if len(a.with) == 0 {
+		return a.key.path
+	}
+	paths := a.op.Paths()
+	first := slices.IndexFunc(paths, func(path string) bool {
+		l, taken := s.Lock(path)
+		return taken && (l.Holders > 0 || l.DelayID != 0)
+	})
+	if first < 0 {
+		first = slices.IndexFunc(paths, func(path string) bool { _, taken := s.Lock(path); return taken })
+	}
+	return paths[max(first, 0)]
 }
 
 func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
-	has, mode, limit := "holds", state.Mode(0), int64(0)
+	has, mode, limit, path := "holds", state.Mode(0), int64(0), cmp.Or(r.Path, a.key.path)
 	switch {
+	case r.Mismatch == state.MismatchSet:
+		return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q has some of the locks %s already, or waits for %q with another set; release them first, or use another handle",
+			a.key.session, a.key.handle, quotedPaths(a.op.Paths()), path)
 	case r.Hold != nil:
 		mode, limit = r.Hold.Mode, r.Hold.Limit
 	case r.Wait != nil:
 		has, mode, limit = "waits for", r.Wait.Mode, r.Wait.Limit
 	default:
 		return lockapi.Errorf(lockapi.CodeConflict, "limit %d differs from that of the present shared holders and waiters of lock %q; all of them use the same one",
-			a.req.Limit, a.key.path)
+			a.req.Limit, path)
 	}
 	as := mode.String()
 	if limit > 0 {
 		as = fmt.Sprintf("%v with limit %d", mode, limit)
 	}
 	return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q %s lock %q already, as %s; release it first, or use another handle",
-		a.key.session, a.key.handle, has, a.key.path, as)
+		a.key.session, a.key.handle, has, path, as)
+}
+
+// quotedPaths returns a short text with several paths.
+func quotedPaths(paths []string) string {
+	quoted := make([]string, len(paths))
+	for i, path := range paths {
+		quoted[i] = strconv.Quote(path)
+	}
+	return lockapi.Clip(strings.Join(quoted, ", "))
 }

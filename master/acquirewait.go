@@ -16,6 +16,9 @@ import (
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
 	a.claim.wait = seq
+	for i := range a.with {
+		a.with[i].claim.wait = seq
+	}
 	a.o.mu.Unlock()
 	t := stoppedTimer()
 	defer t.Stop()
@@ -134,6 +137,9 @@ func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	there := wait != nil && wait.Seq == seq
 	if there {
 		a.claim.queued = true // the office has seen no grant yet; a later one becomes an event
+		for i := range a.with {
+			a.with[i].claim.queued = true
+		}
 	}
 	a.o.mu.Unlock()
 	if !there {

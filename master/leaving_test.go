@@ -28,7 +28,7 @@ func TestLateExitSparesTheNextCall(t *testing.T) {
 		next.running(t)
 		go m.ReleaseLock(context.Background(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
 		pass(fakeDelay / 2) // the grant is on its way
-		o.exit(&Caller{}, key, c, late)
+		o.exit(&Caller{}, &registered{key, c, late})
 		g := next.answered(t)
 		pass(5 * fakeDelay)
 		if g.err != nil || holder(n.State(), "/a") != b {
@@ -81,7 +81,7 @@ func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 				if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || holder(n.State(), "/a") != b {
 					t.Fatalf("held by %q, %v", holder(n.State(), "/a"), err)
 				}
-				call.o.exit(&Caller{}, call.key, c, w)
+				call.o.exit(&Caller{}, &registered{call.key, c, w})
 				pass(5 * fakeDelay)
 				k, err := keepalive1(m, b, 0, 0)
 				if err != nil || (len(k.Events) == 1) != tc.kept || (holder(n.State(), "/a") == b) != tc.kept {
@@ -112,7 +112,7 @@ func TestEventIsNotToldTwice(t *testing.T) {
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Fatalf("acknowledged: %+v, %v", k.Events, err)
 		}
-		o.exit(&Caller{}, key, c, w)
+		o.exit(&Caller{}, &registered{key, c, w})
 		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
 		code(t, err, lockapi.CodeConflict)
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {

@@ -81,7 +81,7 @@ func queueOf(s *state.State, path string, most int, now time.Time, room *metaBud
 			break
 		}
 		waiter := lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: mode(w.Mode), Position: len(out) + 1,
-			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds(), Priority: int64(w.Priority)}
+			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds(), Priority: int64(w.Priority), Set: len(w.Set)}
 		if v, ok := s.Session(w.Session); ok {
 			waiter.SessionName, waiter.SessionMeta, waiter.Principal = v.Name, room.fit(v.Meta), v.Principal
 		}

@@ -20,7 +20,12 @@ var sessionCalls = []entry{
 
 var lockCalls = []entry{
 	asking(change(LockAt, AuditChanges, func(c *lockapi.AcquireLock) string { return c.Path }, (*Master).AcquireLock),
-		func(c *lockapi.AcquireLock, by *Caller) { by.forSession(c.Session) }),
+		func(c *lockapi.AcquireLock, by *Caller) {
+			by.forSession(c.Session)
+			for _, path := range c.With {
+				by.also(LockAt, path)
+			}
+		}),
 	asking(change(AdminAt, AuditOthers, func(c *lockapi.ReleaseLock) string { return c.Path }, (*Master).ReleaseLock),
 		func(c *lockapi.ReleaseLock, by *Caller) { by.about(c.Session, true) }).
 		set(func(r *Row) { r.Frees = true }),

@@ -149,7 +149,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
 			t.Errorf("while a call for it is under way: %v, %+v", ok, h)
 		}
-		o.exit(&Caller{}, key, own, w)
+		o.exit(&Caller{}, &registered{key, own, w})
 		pass(10 * time.Second)
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
 			t.Errorf("behind it: %v, %+v", ok, h)

@@ -185,10 +185,11 @@ func (o *office) busy(key claimKey) bool {
 }
 
 // exit ends a call's registration, however the call ended.
-func (o *office) exit(by *Caller, key claimKey, c *acquires, w *waiter) {
+func (o *office) exit(by *Caller, r *registered) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c.leave(w)
+	key, c := r.key, r.claim
+	c.leave(r.waiter)
 	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else a later claim took over
 		if seq := o.waiters.abandoned(key, c); seq != 0 {
 			go o.withdraw(new(*by), key, c, seq, true)() // a copy: the caller keeps using its own

@@ -38,9 +38,6 @@ const MaxSet = 16
 // QueuesByPriority reports whether an Acquire may have a priority.
 func (s *State) QueuesByPriority() bool { return s.Level >= levelQuotas }
 
-// AcquiresSets reports whether an Acquire may request several locks.
-func (s *State) AcquiresSets() bool { return s.Level >= levelQuotas }
-
 // AcquireResult is the result of Acquire: Held, Queued, Busy, Delayed, Conflict
 // or NoSession. Withdraw also returns one.
 type AcquireResult struct {
@@ -48,8 +45,8 @@ type AcquireResult struct {
 	Mismatch Mismatch
 	Hold     *Hold // nil from Would if the operation would change something
 	Wait     *Wait // nil from Would if the operation would change something
-	// Path is the lock of a set that the verdict is about, unless all are held
-	// or queued.
+	// Path is the lock of a set that the verdict is about; empty if the verdict
+	// is about all.
 	Path string
 	// Set has the holds of a set, in the order of its paths; Hold is the first.
 	Set []*Hold

@@ -54,4 +54,9 @@ func (op *RaiseLevel) do(e *editor, r Result) Result {
 type LevelRaised struct{ Level uint64 }
 
 // Knows reports whether the cell's level permits proposing an operation.
-func (s *State) Knows(op Operation) bool { return operations[op.kind()].level <= s.Level }
+func (s *State) Knows(op Operation) bool {
+	if a, ok := op.(*Acquire); ok && len(a.With) > 0 {
+		return s.Level >= levelQuotas
+	}
+	return operations[op.kind()].level <= s.Level
+}

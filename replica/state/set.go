@@ -7,8 +7,8 @@ import "slices"
 // wherever they meet, and never wait for each other. A set that is next at one
 // lock and not yet admitted at another keeps both: those behind it wait.
 
-// paths returns all paths of the request.
-func (op *Acquire) paths() []string { return append([]string{op.Path}, op.With...) }
+// Paths returns all paths of the request.
+func (op *Acquire) Paths() []string { return append([]string{op.Path}, op.With...) }
 
 // one returns the request for one of the locks.
 func (op *Acquire) one(path string) *Acquire {
@@ -18,7 +18,7 @@ func (op *Acquire) one(path string) *Acquire {
 }
 
 func (op *Acquire) wouldSet(s *State) (Result, bool) {
-	paths := op.paths()
+	paths := op.Paths()
 	if r, changes, exists := op.againSet(s, paths); exists {
 		return r, changes
 	}
@@ -71,7 +71,7 @@ func sameSet(a, b []string) bool {
 }
 
 func (op *Acquire) doSet(e *editor, r AcquireResult) Result {
-	switch paths := op.paths(); {
+	switch paths := op.Paths(); {
 	case r.Verdict == Held:
 		for _, path := range paths {
 			n := e.node(path)

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 
 	"github.com/stoutlock/stout/replica/state"
@@ -341,15 +342,24 @@ func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err er
 	}
 	hold, wait := s.Claim(op.Session, op.Path, op.Handle)
 	r = Reservation{call: call{acquireCall, op.Session, op.Path, op.Handle}, own: own, cost: claimSums(op.Path, op.Handle)}
+	locks := int64(1)
+	if len(op.With) > 0 {
+		r.call.b = strings.Join(op.Paths(), "\x00")
+	}
+	for _, path := range op.With {
+		one := claimSums(path, op.Handle)
+		r.cost.add(&one, 1)
+		locks++
+	}
 	need := charge{more: r.cost}
 	if hold != nil || wait != nil {
 		need = charge{}
 	}
 	if op.Wait != state.NoWait {
 		waiting, position := r, need
-		waiting.call.kind, waiting.cost.Waiters = waitingCall, 1
+		waiting.call.kind, waiting.cost.Waiters = waitingCall, locks
 		if wait == nil {
-			position.more.Waiters = 1
+			position.more.Waiters = locks
 		}
 		if full = l.enter(s, waiting, &position); full == nil {
 			return waiting, nil, nil
