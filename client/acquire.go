@@ -179,10 +179,17 @@ func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc)
 	}
 }
 
-// withdraw releases the acquisition's grant or queue position.
+// withdraw releases the acquisition's grant or queue position, of all locks.
 func (a *acquisition) withdraw(ctx context.Context) error {
 	q := releaseCall(a.path, a.s.id, a.handle, 0)
-	return a.s.bounded(ctx, &q)
+	err := a.s.bounded(ctx, &q)
+	for i := range a.with {
+		if err == nil {
+			q := releaseCall(a.with[i].path, a.s.id, a.handle, 0)
+			err = a.s.bounded(ctx, &q)
+		}
+	}
+	return err
 }
 
 // bounded makes a cleanup call, within settleTime, even if ctx has ended.
@@ -229,9 +236,14 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 // ErrLockHeld only if a read finds a holder or a delay.
 func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 	path, wait := a.path, a.opts.wait
-	var lock lockapi.Lock
-	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
-	if err := a.s.bounded(ctx, &q); err != nil {
+	lock, err := a.s.look(ctx, path)
+	for i := range a.with {
+		if err == nil && len(lock.Holders) == 0 && lock.DelayRemainingMS == 0 {
+			path = a.with[i].path
+			lock, err = a.s.look(ctx, path)
+		}
+	}
+	if err != nil {
 		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, and it is unknown whether it is held: %v", path, wait, err)
 	}
 	if !answered && len(lock.Holders) == 0 && lock.DelayRemainingMS == 0 {
@@ -243,4 +255,10 @@ func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 	}
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = lock.Holders, lock.MoreHolders, lock.DelayRemainingMS
 	return e
+}
+
+// look reads a lock.
+func (s *Session) look(ctx context.Context, path string) (lock lockapi.Lock, err error) {
+	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
+	return lock, s.bounded(ctx, &q)
 }

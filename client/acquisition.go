@@ -31,6 +31,8 @@ type acquisition struct {
 	// Guarded by the mutex of the session's acquisitions.
 	phase phase
 	token uint64             // of the grant, from holding on
+	with  []grantedWith      // the other locks, of With
+	short bool               // one of several locks is lost; the others are held until Unlock
 	lost  uint64             // the highest token of a grant that the cell reports as lost
 	held  *Held              // the newest view of the hold
 	cut   context.CancelFunc // ends the call under way
@@ -44,12 +46,40 @@ type acquisition struct {
 	release release
 }
 
+// grantedWith is one of the other locks of an acquisition.
+type grantedWith struct {
+	path, sequencer string
+	token           uint64 // from holding on
+}
+
+// claims calls f for each path of the acquisition, with the token of its grant.
+func (a *acquisition) claims(f func(path string, token uint64)) {
+	f(a.path, a.token)
+	for i := range a.with {
+		f(a.with[i].path, a.with[i].token)
+	}
+}
+
+// names reports whether a path is one of the acquisition's.
+func (a *acquisition) names(path string) (names bool) {
+	a.claims(func(p string, _ uint64) { names = names || p == path })
+	return names
+}
+
+// has reports whether a token is one of the grant's. The mutex is held.
+func (a *acquisition) has(token uint64) (has bool) {
+	a.claims(func(_ string, t uint64) { has = has || t == token })
+	return has
+}
+
 // release is the state of an acquisition's release.
 type release struct {
 	mu       sync.Mutex // held for as long as Unlock works; guards the following
 	settled  bool       // outcome is final
 	outcome  error
 	repeated bool // an earlier call may have done the work
+	done     int  // how many of several locks have been released
+	missed   bool // one of those was not held
 }
 
 // newAcquisition makes an acquisition with a fresh handle.
@@ -58,6 +88,9 @@ func (s *Session) newAcquisition(path string, o lockOptions) (*acquisition, erro
 		return nil, err
 	}
 	a := &acquisition{s: s, path: path, opts: o, above: s.c.tokens.highest()}
+	for _, other := range o.with {
+		a.with = append(a.with, grantedWith{path: other})
+	}
 	if err := s.locks.enter(a); err != nil {
 		return nil, err
 	}
@@ -68,7 +101,7 @@ func (s *Session) newAcquisition(path string, o lockOptions) (*acquisition, erro
 // wanted returns what the answer to a request for the lock must match.
 func (a *acquisition) wanted(req *lockapi.LockRequest) wanted {
 	return wanted{
-		path: a.path, session: req.Session, handle: a.handle, mode: req.Mode, queue: req.Queue, above: a.above,
+		path: a.path, session: req.Session, handle: a.handle, mode: req.Mode, queue: req.Queue, above: a.above, with: req.With,
 	}
 }
 
@@ -115,7 +148,7 @@ func (a *acquisition) hold(ctx context.Context, grant *lockapi.Grant) (*Held, er
 		h.grantedAt = *grant.GrantedAt
 	}
 	for ctx.Err() == nil {
-		if a.s.lease.whileSafe(func() { a.adopt(h) }) {
+		if a.s.lease.whileSafe(func() { a.adopt(h, grant.With) }) {
 			return h, nil
 		}
 		switch err := a.s.lease.awaitSafe(ctx); {
@@ -128,12 +161,16 @@ func (a *acquisition) hold(ctx context.Context, grant *lockapi.Grant) (*Held, er
 	return nil, context.Cause(ctx)
 }
 
-// adopt makes h the view of the hold.
-func (a *acquisition) adopt(h *Held) {
+// adopt makes h the view of the hold; with has the grants of the other locks.
+func (a *acquisition) adopt(h *Held, with []lockapi.GrantPart) {
 	a.s.locks.mu.Lock()
 	defer a.s.locks.mu.Unlock()
 	a.phase, a.token, a.held = holding, h.token, h
 	a.s.c.tokens.note(h.token)
+	for i := range with {
+		a.with[i].token, a.with[i].sequencer = with[i].Token, with[i].Sequencer
+		a.s.c.tokens.note(with[i].Token)
+	}
 	if h.token <= a.lost {
 		a.s.locks.lose(a, h.token)
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,7 +93,7 @@ func (t *acquisitions) news(path, handle string) (known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, known := t.byHandle[handle]
-	if known && a.path == path && a.phase == waiting && a.cut != nil {
+	if known && a.names(path) && a.phase == waiting && a.cut != nil {
 		// The waiting call is about to be answered, unless it waits at a replica
 		// that is gone: then it is repeated.
 		time.AfterFunc(lateAnswer, a.cut)
@@ -107,7 +108,7 @@ func (t *acquisitions) lost(path, handle string, token uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.byHandle[handle]
-	if a == nil || a.path != path {
+	if a == nil || !a.names(path) {
 		return false
 	}
 	a.lost = max(a.lost, token)
@@ -115,14 +116,14 @@ func (t *acquisitions) lost(path, handle string, token uint64) bool {
 	return true
 }
 
-// heldTokens returns the tokens of the present holds, by handle.
-func (t *acquisitions) heldTokens() map[string]uint64 {
+// heldTokens returns the tokens of the present holds.
+func (t *acquisitions) heldTokens() map[claim]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := make(map[string]uint64)
+	held := make(map[claim]uint64)
 	for handle, a := range t.byHandle {
 		if a.phase == holding {
-			held[handle] = a.token
+			a.claims(func(path string, token uint64) { held[claim{path, handle}] = token })
 		}
 	}
 	return held
@@ -131,35 +132,35 @@ func (t *acquisitions) heldTokens() map[string]uint64 {
 // compare processes the session's state in the cell, read after held. Holds
 // that the cell does not know are lost. It returns the orphans, and the
 // acquisitions of holds that the cell may revoke.
-func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionState) (orphans []orphan, unclaimed []*acquisition) {
+func (t *acquisitions) compare(held map[claim]uint64, state *lockapi.SessionState) (orphans []claim, unclaimed []*acquisition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	there := make(map[string]uint64)
+	there := make(map[claim]uint64)
 	for _, h := range state.Holds {
-		if a := t.byHandle[h.Handle]; a != nil && a.path == h.Path {
-			there[h.Handle] = h.Token
+		if a := t.byHandle[h.Handle]; a != nil && a.names(h.Path) {
+			there[claim{h.Path, h.Handle}] = h.Token
 			switch {
 			case h.UnclaimedMS == 0:
 			case a.phase == waiting:
 				a.cutOff() // the request is repeated
-			case a.phase == holding && a.token == h.Token:
+			case a.phase == holding && a.has(h.Token) && !slices.Contains(unclaimed, a):
 				unclaimed = append(unclaimed, a)
 			}
 		}
 		if t.isOrphan(h.Path, h.Handle) {
-			orphans = append(orphans, orphan{h.Path, h.Handle})
+			orphans = append(orphans, claim{h.Path, h.Handle})
 		}
 	}
 	for _, w := range state.Waits {
 		if t.isOrphan(w.Path, w.Handle) {
-			orphans = append(orphans, orphan{w.Path, w.Handle})
+			orphans = append(orphans, claim{w.Path, w.Handle})
 		}
 	}
-	for handle, token := range held {
-		if a := t.byHandle[handle]; a != nil && there[handle] != token {
+	for c, token := range held {
+		if a := t.byHandle[c.handle]; a != nil && there[c] != token {
 			t.lose(a, token)
-			if there[handle] != 0 { // another grant of the same handle
-				orphans = append(orphans, orphan{a.path, handle})
+			if there[c] != 0 { // another grant of the same handle
+				orphans = append(orphans, c)
 			}
 		}
 	}
@@ -179,11 +180,13 @@ func (t *acquisitions) isOrphan(path, handle string) bool {
 // lose ends the hold of a grant that the cell no longer knows, if it has not
 // ended. mu is held.
 func (t *acquisitions) lose(a *acquisition, token uint64) {
-	if a.phase != holding || a.token != token {
+	if a.phase != holding || a.short || !a.has(token) {
 		return
 	}
-	a.s.c.log.Warn("stout: lock lost", "session_name", a.s.name, "path", a.path, "token", a.token, "epoch", a.s.Epoch())
-	a.phase = gone
-	delete(t.byHandle, a.handle)
+	a.s.c.log.Warn("stout: lock lost", "session_name", a.s.name, "path", a.path, "token", token, "epoch", a.s.Epoch())
+	if a.short = len(a.with) > 0; !a.short {
+		a.phase = gone
+		delete(t.byHandle, a.handle)
+	}
 	a.held.cancel(ErrLockLost)
 }

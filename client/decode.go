@@ -87,6 +87,22 @@ func (r *reader) grant(v *lockapi.Grant) bool {
 			return r.timeAt(&v.GrantedAt)
 		case "position":
 			return r.integer(&v.Position)
+		case "with":
+			return readAll(r, &v.With, r.grantPart)
+		}
+		return false
+	})
+}
+
+func (r *reader) grantPart(v *lockapi.GrantPart) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "path":
+			return r.text(&v.Path)
+		case "token":
+			return r.token(&v.Token)
+		case "sequencer":
+			return r.text(&v.Sequencer)
 		}
 		return false
 	})
@@ -267,6 +283,8 @@ func (r *reader) waiter(v *lockapi.Waiter) bool {
 			return r.number(&v.WaitingMS)
 		case "priority":
 			return r.number(&v.Priority)
+		case "set":
+			return r.integer(&v.Set)
 		case "principal":
 			return r.text(&v.Principal)
 		}

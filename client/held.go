@@ -44,6 +44,18 @@ func (h *Held) Token() uint64 { return h.token }
 // mode:token:path.
 func (h *Held) Sequencer() string { return h.sequencer }
 
+// Sequencers returns the sequencers of all locks: of Path first, then of those
+// in With.
+func (h *Held) Sequencers() []string {
+	h.a.s.locks.mu.Lock()
+	defer h.a.s.locks.mu.Unlock()
+	all := []string{h.sequencer}
+	for i := range h.a.with {
+		all = append(all, h.a.with[i].sequencer)
+	}
+	return all
+}
+
 // Handle returns the name of this hold within its session.
 func (h *Held) Handle() string { return h.a.handle }
 

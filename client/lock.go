@@ -53,7 +53,7 @@ func (s *Session) lock(ctx context.Context, path string, o lockOptions) (*Held, 
 	if err != nil {
 		return nil, err
 	}
-	if err := a.req.Validate(); err != nil {
+	if err := (&lockapi.AcquireLock{Path: path, LockRequest: a.req}).Validate(); err != nil {
 		a.forget()
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
@@ -49,6 +50,7 @@ type lockOptions struct {
 	hasWait bool
 
 	priority int
+	with     []string
 }
 
 // Shared asks for the lock together with any number of other shared holders.
@@ -64,6 +66,15 @@ func Limit(n int) LockOption {
 // Priority makes Lock wait before the waiters of lower priority, in 0 to
 // lockapi.MaxPriority. The default is 0.
 func Priority(n int) LockOption { return func(o *lockOptions) { o.priority = n } }
+
+// With makes Lock acquire further locks with the first, at most lockapi.MaxSet
+// in all. It gets all of them at once or none, in the same mode, and waits for
+// all in one queue position. So callers that name the same locks in different
+// orders never wait for each other. The Held stands for all: it ends with the
+// first that is lost, and Unlock releases all.
+func With(paths ...string) LockOption {
+	return func(o *lockOptions) { o.with = append(slices.Clip(o.with), paths...) }
+}
 
 // LockDelay delays the next grant of the lock by d if this hold ends because
 // its session expired. Requests under way that no fencing token protects can
@@ -92,5 +103,6 @@ func (o *lockOptions) request(session, handle string) lockapi.LockRequest {
 	req.Limit = int64(o.limit)
 	req.LockDelayMS = o.delay.Milliseconds()
 	req.Priority = int64(o.priority)
+	req.With = o.with
 	return req
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// orphan is a grant or queue position that this session does not know.
-type orphan struct{ path, handle string }
+// claim names a grant or queue position of this session.
+type claim struct{ path, handle string }
 
 // reconciler compares the local holds with the cell's, when there is reason to:
 // a new master is in office, or a request's outcome is unknown. Holds that the
@@ -132,7 +132,7 @@ func (r *reconciler) waitForSlot(ctx context.Context) bool {
 
 // settle processes the session's state in the cell. It reports whether all
 // resulting calls are done.
-func (r *reconciler) settle(ctx context.Context, held map[string]uint64, state *lockapi.SessionState) bool {
+func (r *reconciler) settle(ctx context.Context, held map[claim]uint64, state *lockapi.SessionState) bool {
 	r.newMaster = false
 	orphans, unclaimed := r.s.locks.compare(held, state)
 	if len(orphans)+len(unclaimed) > 0 {
@@ -160,7 +160,7 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	var grant lockapi.Grant
 	q := a.acquireCall(&req, &grant)
 	err := r.s.c.calls.do(ctx, &q)
-	answered := err == nil || leavesNothing(err)
+	answered := err == nil || leavesNothing(err) || len(a.with) > 0 && errors.Is(err, lockapi.CodeConflict) // one of several is lost
 	switch {
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		_ = r.s.expire()

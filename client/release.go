@@ -95,11 +95,30 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 		return false, errCut
 	}
 	defer a.disarm()
+	r := &a.release
+	if len(a.with) == 0 {
+		return r.call(ctx, a, a.path, a.token)
+	}
+	for ; r.done <= len(a.with); r.done++ {
+		path, token := a.path, a.token
+		if r.done > 0 {
+			path, token = a.with[r.done-1].path, a.with[r.done-1].token
+		}
+		released, err := r.call(ctx, a, path, token)
+		if err != nil {
+			return false, err
+		}
+		r.missed = r.missed || !released
+	}
+	return !r.missed, nil
+}
+
+// call releases one lock of the acquisition.
+func (r *release) call(ctx context.Context, a *acquisition, path string, token uint64) (bool, error) {
 	var answer lockapi.Released
-	q := releaseCall(a.path, a.s.id, a.handle, a.token)
+	q := releaseCall(path, a.s.id, a.handle, token)
 	q.out = &answer
 	err := a.s.c.calls.do(ctx, &q)
-	r := &a.release
 	r.repeated = r.repeated || q.unsettled
 	return answer.Released || r.repeated, err
 }

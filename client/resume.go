@@ -52,7 +52,7 @@ func (a *acquisition) newest() (*Held, error) {
 		return nil, a.s.locks.over
 	case errors.Is(reason, ErrUnlocked):
 		return nil, ErrUnlocked
-	case a.phase != holding:
+	case a.phase != holding, a.short:
 		return nil, ErrLockLost
 	case reason == nil:
 		return a.held, nil
@@ -69,16 +69,19 @@ func (a *acquisition) readopt(ctx context.Context, state *lockapi.SessionState) 
 	if a.phase != holding || a.held.ctx.Err() == nil {
 		return nil
 	}
+	left := 1 + len(a.with)
 	for _, one := range state.Holds {
-		if one.Path != a.path || one.Handle != a.handle || one.Token != a.token {
-			continue
+		if one.Handle == a.handle && a.names(one.Path) && a.has(one.Token) {
+			left--
 		}
-		old := a.held
-		h := newHeld(ctx, a)
-		h.token, h.sequencer, h.grantedAt = old.token, old.sequencer, old.grantedAt
-		a.held = h
-		return h
 	}
-	a.s.locks.lose(a, a.token)
-	return nil
+	if left > 0 {
+		a.s.locks.lose(a, a.token)
+		return nil
+	}
+	old := a.held
+	h := newHeld(ctx, a)
+	h.token, h.sequencer, h.grantedAt = old.token, old.sequencer, old.grantedAt
+	a.held = h
+	return h
 }

@@ -149,7 +149,7 @@ func wrongResult(op *lockapi.Operation, r *lockapi.OperationResult, since, until
 		return "no deletion"
 	case op.Release != nil && r.Released == nil:
 		return "no release"
-	case op.Acquire != nil && (r.Grant == nil || r.Grant.Path != op.Acquire.Path || r.Grant.Handle != op.Acquire.Handle || r.Grant.Token == 0 || !describes(r.Grant.Sequencer, r.Grant)):
+	case op.Acquire != nil && (r.Grant == nil || r.Grant.Path != op.Acquire.Path || r.Grant.Handle != op.Acquire.Handle || r.Grant.Token == 0 || !describes(r.Grant.Sequencer, r.Grant.Mode, r.Grant.Path, r.Grant.Token)):
 		return "no grant of the lock"
 	}
 	return ""

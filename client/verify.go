@@ -17,8 +17,9 @@ type wanted struct {
 	session string
 	handle  string
 	mode    lockapi.Mode
-	queue   bool   // a queue position is a valid answer, too
-	above   uint64 // tokens up to this one were granted before the call
+	queue   bool     // a queue position is a valid answer, too
+	with    []string // the other locks of a grant
+	above   uint64   // tokens up to this one were granted before the call
 	ttlMS   int64
 	epoch   uint64 // an answer with an earlier one comes from a former master
 	// The revision in a linearizable answer about files is at least since, and a
@@ -99,25 +100,42 @@ func verifyGrant(q *call) string {
 		return ""
 	case g.State != lockapi.StateHeld:
 		return fmt.Sprintf("the state %q", lockapi.Clip(g.State))
-	case g.Token == 0 || g.Token > lockapi.MaxToken:
-		return fmt.Sprintf("token %d; it is within 1..%d", g.Token, uint64(lockapi.MaxToken))
-	case g.Token <= want.above:
-		return fmt.Sprintf("token %d, though %d was granted before; tokens only grow, so the state of the cell has gone back, or this is another cell", g.Token, want.above)
-	case !describes(g.Sequencer, g):
-		return fmt.Sprintf("sequencer %q with token %d", lockapi.Clip(g.Sequencer), g.Token)
+	case len(g.With) != len(want.with):
+		return fmt.Sprintf("grants of %d locks; the call requested %d", 1+len(g.With), 1+len(want.with))
+	}
+	wrong := want.wrongToken(g.Mode, g.Path, g.Token, g.Sequencer)
+	for i := range g.With {
+		if part := &g.With[i]; part.Path != want.with[i] {
+			return fmt.Sprintf("a grant for %q", lockapi.Clip(part.Path))
+		} else if wrong == "" {
+			wrong = want.wrongToken(g.Mode, part.Path, part.Token, part.Sequencer)
+		}
+	}
+	return wrong
+}
+
+// wrongToken describes what is wrong with the token of a grant, or returns "".
+func (want *wanted) wrongToken(mode lockapi.Mode, path string, token uint64, sequencer string) string {
+	switch {
+	case token == 0 || token > lockapi.MaxToken:
+		return fmt.Sprintf("token %d; it is within 1..%d", token, uint64(lockapi.MaxToken))
+	case token <= want.above:
+		return fmt.Sprintf("token %d, though %d was granted before; tokens only grow, so the state of the cell has gone back, or this is another cell", token, want.above)
+	case !describes(sequencer, mode, path, token):
+		return fmt.Sprintf("sequencer %q with token %d", lockapi.Clip(sequencer), token)
 	}
 	return ""
 }
 
 // describes reports whether a sequencer matches a grant.
-func describes(sequencer string, g *lockapi.Grant) bool {
+func describes(sequencer string, mode lockapi.Mode, path string, token uint64) bool {
 	var digits [20]byte
-	number := strconv.AppendUint(digits[:0], g.Token, 10)
-	rest, ok := strings.CutPrefix(sequencer, string(g.Mode))
-	if !ok || len(rest) != 2+len(number)+len(g.Path) || rest[0] != ':' || rest[1+len(number)] != ':' {
+	number := strconv.AppendUint(digits[:0], token, 10)
+	rest, ok := strings.CutPrefix(sequencer, string(mode))
+	if !ok || len(rest) != 2+len(number)+len(path) || rest[0] != ':' || rest[1+len(number)] != ':' {
 		return false
 	}
-	return rest[1:1+len(number)] == string(number) && rest[2+len(number):] == g.Path
+	return rest[1:1+len(number)] == string(number) && rest[2+len(number):] == path
 }
 
 func verifyLock(q *call) string {

@@ -130,14 +130,14 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 		query.Set("content", "true")
 		q.want.current = true
 	}
-	if len(o.holds) > lockapi.MaxSequencers {
-		return nil, lockapi.Invalid("sequencer", "%d holds guard the write; at most %d are allowed", len(o.holds), lockapi.MaxSequencers)
-	}
 	for _, h := range o.holds {
 		if err := h.guards(); err != nil {
 			return nil, err
 		}
-		query.Add("sequencer", h.sequencer)
+		query["sequencer"] = append(query["sequencer"], h.Sequencers()...)
+	}
+	if n := len(query["sequencer"]); n > lockapi.MaxSequencers {
+		return nil, lockapi.Invalid("sequencer", "%d holds guard the write; at most %d are allowed", n, lockapi.MaxSequencers)
 	}
 	q.query = query.Encode()
 	return q, nil
